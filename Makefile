@@ -1,0 +1,47 @@
+# Two commands for everyone: `make run` and `make test`. Each installs what it needs, once.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
+
+.PHONY: run test check format bench gallery clean
+
+run: $(VENV)/.run            ## compare the methods on an embedded dataset, print the table, draw the picture
+	$(BIN)/genlabel compare iris
+
+test: $(VENV)/.test          ## all tests
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev          ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.run          ## ratios against a peer, measured side by side
+	$(BIN)/python benchmarks/run.py
+
+gallery: $(VENV)/.run        ## the pictures of the examples, in build/gallery
+	$(BIN)/python examples/figure6.py --output build/gallery/figure6.png
+
+# One environment; each stamp adds the extras that its command needs.
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[parquet]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	$(PIP) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.test
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,53 @@
+"""The door between numpy and torch: what comes in as one leaves as the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+__all__ = ["Array", "as_numpy", "as_rng", "as_tensor", "chunks", "like", "one_hot"]
+
+Array = NDArray[Any] | Tensor
+"""A numpy array or a torch tensor."""
+
+
+def as_tensor(X: Any) -> Tensor:
+    """Return `X` as a floating tensor: a tensor keeps dtype and device, everything else becomes float64.
+
+    >>> as_tensor([[1, 2]]).dtype
+    torch.float64
+    """
+    if isinstance(X, Tensor):
+        return X if X.is_floating_point() else X.double()
+    return torch.from_numpy(np.array(X, dtype=np.float64))
+
+
+def as_numpy(values: Any) -> NDArray[Any]:
+    """Return `values` as a numpy array; a tensor is detached and brought to the CPU."""
+    return np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
+
+
+def like(result: Tensor, X: Any) -> Any:
+    """Return `result` as the kind of array that `X` is."""
+    return result if isinstance(X, Tensor) else result.cpu().numpy()
+
+
+def one_hot(index: Tensor, k: int, dtype: torch.dtype) -> Tensor:
+    """Rows e_c of the identity, one for each class index in `index` (any shape)."""
+    return torch.eye(k, dtype=dtype, device=index.device)[index]
+
+
+def chunks(n: int, size: int) -> list[slice]:
+    """Cut `range(n)` into consecutive slices of at most `size` (at least one slice)."""
+    return [slice(start, min(start + size, n)) for start in range(0, max(n, 1), max(size, 1))]
+
+
+def as_rng(rng: Any) -> np.random.Generator:
+    """Return a numpy generator from a generator, a seed, a `RandomState` or None."""
+    if isinstance(rng, np.random.RandomState):
+        return np.random.default_rng(rng.randint(0, 2**31 - 1, size=4))
+    return np.random.default_rng(rng)

@@ -1,0 +1,33 @@
+"""Datasets as arrays: the paper's synthetic sets, and tables from files or from scikit-learn."""
+
+from genlabel.datasets.synthetic import (
+    CUBE_2D_CENTRES,
+    CUBE_3D_CENTRES,
+    NINE_CENTRES,
+    SYNTHETIC,
+    make_circle,
+    make_cube_2d,
+    make_cube_3d,
+    make_example1,
+    make_example2,
+    make_example3,
+    make_moon,
+    make_nine_gaussians,
+    make_two_circle,
+)
+
+__all__ = [
+    "CUBE_2D_CENTRES",
+    "CUBE_3D_CENTRES",
+    "NINE_CENTRES",
+    "SYNTHETIC",
+    "make_circle",
+    "make_cube_2d",
+    "make_cube_3d",
+    "make_example1",
+    "make_example2",
+    "make_example3",
+    "make_moon",
+    "make_nine_gaussians",
+    "make_two_circle",
+]

@@ -1,0 +1,162 @@
+"""What every class-conditional density shares: `fit(X, y)` and `log_prob(X)`, in log space only."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self, final
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from genlabel.arrays import as_numpy, as_tensor, chunks, like
+
+__all__ = ["ClassDensity", "ClassSample", "DensityWarning", "LogDensity", "PerClassDensity"]
+
+
+class DensityWarning(UserWarning):
+    """A class could not be described as asked; the message names it and says what was done instead."""
+
+
+class LogDensity(Protocol):
+    """Anything with `log_prob(x)`: ours, a `torch.distributions` object, or a normalising flow."""
+
+    def log_prob(self, x: Tensor, /) -> Tensor:
+        """Log-density of each row of `x`, shape (m,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class ClassSample:
+    """The points of one class, as a density sees them."""
+
+    name: object
+    """The class as the user wrote it."""
+    X: Tensor
+    """Its points, shape (n_c, d), float64."""
+    weight: Tensor
+    """Their weights, shape (n_c,), all positive."""
+    pooled: Tensor
+    """Covariance within the classes, over all classes, shape (d, d): what to fall back on."""
+
+
+class ClassDensity(BaseEstimator, ABC):
+    """Class-conditional densities p_c(x), one for each class.
+
+    A subclass gives `_fit` and `_log_prob` on torch tensors; one that treats each class by itself derives
+    from :class:`PerClassDensity` and gives a single method. The public calls are final: they check, convert
+    and cut into chunks.
+
+    Attributes
+    ----------
+    classes_ : ndarray (k,)
+        The classes, sorted; the order of the columns of :meth:`log_prob`.
+    class_prior_ : ndarray (k,)
+        Their share of the (weighted) training points.
+    n_features_in_ : int
+    """
+
+    chunk_rows: int = 65536
+
+    @final
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn p_c from the rows of `X` (n, d) with labels `y` (n,); weights count as repetitions."""
+        data, labels, weight = _check_sample(X, y, sample_weight)
+        classes, index = np.unique(labels, return_inverse=True)
+        self.classes_ = classes
+        self.n_features_in_ = int(data.shape[1])
+        mass = np.bincount(index, weights=weight.numpy(), minlength=len(classes))
+        self.class_prior_ = mass / mass.sum()
+        self._fit(data, torch.from_numpy(index), weight)
+        return self
+
+    @final
+    def log_prob(self, X: Any) -> Any:
+        """Return log p_c(x), shape (m, k), columns in the order of `classes_`.
+
+        numpy in, numpy out (float64); torch in, torch out (same dtype and device).
+        """
+        check_is_fitted(self, "classes_")
+        x = as_tensor(X)
+        if x.ndim != 2 or x.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has shape {tuple(x.shape)}, but {type(self).__name__} was fitted with "
+                f"{self.n_features_in_} features; pass an array of shape (m, {self.n_features_in_})"
+            )
+        with torch.no_grad():
+            parts = [self._log_prob(x[rows]) for rows in chunks(len(x), self.chunk_rows)]
+        return like(parts[0] if len(parts) == 1 else torch.cat(parts), X)
+
+    @abstractmethod
+    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+        """Learn from points (n, d), class indices (n,) and positive weights (n,)."""
+
+    @abstractmethod
+    def _log_prob(self, X: Tensor) -> Tensor:
+        """Return log p_c for the rows of one chunk, shape (m, k), in the dtype of `X`."""
+
+
+class PerClassDensity(ClassDensity):
+    """A density that describes each class by itself: a new one is the single method `_fit_class`.
+
+    >>> from torch.distributions import Independent, Laplace
+    >>> class LaplaceDensity(PerClassDensity):
+    ...     def _fit_class(self, sample):
+    ...         centre = sample.X.mean(0)
+    ...         return Independent(Laplace(centre, (sample.X - centre).abs().mean(0)), 1)
+    >>> density = LaplaceDensity().fit([[0.0], [1.0], [4.0], [6.0]], ["a", "a", "b", "b"])
+    >>> density.log_prob([[0.5]]).round(2)
+    array([[ 0.  , -5.19]])
+    """
+
+    keeps_dtype: ClassVar[bool] = False
+    """True if float32 queries are evaluated in float32; else they are widened to float64."""
+
+    @final
+    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+        pooled = _pooled_covariance(X, index, weight)
+        samples = (
+            ClassSample(name, X[index == c], weight[index == c], pooled)
+            for c, name in enumerate(self.classes_.tolist())
+        )
+        self.models_ = [self._fit_class(sample) for sample in samples]
+
+    @final
+    def _log_prob(self, X: Tensor) -> Tensor:
+        x = X if self.keeps_dtype else X.double()
+        return torch.stack([model.log_prob(x) for model in self.models_]).to(X).T
+
+    @abstractmethod
+    def _fit_class(self, sample: ClassSample) -> LogDensity:
+        """Return the density of one class: any object with `log_prob(x)`, (m, d) -> (m,)."""
+
+
+def _check_sample(X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, Any, Tensor]:
+    data = as_tensor(X).detach().cpu().double()
+    labels = as_numpy(y)
+    if data.ndim != 2 or labels.shape != (len(data),):
+        raise ValueError(f"X {tuple(data.shape)} and y {labels.shape} must have shapes (n, d) and (n,)")
+    if len(data) == 0:
+        raise ValueError("X has 0 samples; a density needs at least one point of each class")
+    if not bool(torch.isfinite(data).all()):
+        raise ValueError("X contains NaN or infinity; impute or drop those rows before fitting a density")
+    if sample_weight is None:
+        return data, labels, torch.ones(len(data), dtype=torch.float64)
+    weight = as_tensor(sample_weight).detach().cpu().double()
+    if weight.shape != (len(data),) or not bool((weight >= 0).all()) or not bool(weight.sum() > 0):
+        raise ValueError(
+            f"sample_weight must be {len(data)} non-negative numbers, not all zero; got shape {tuple(weight.shape)}"
+        )
+    keep = weight > 0
+    return data[keep], labels[keep.numpy()], weight[keep]
+
+
+def _pooled_covariance(X: Tensor, index: Tensor, weight: Tensor) -> Tensor:
+    k, d = int(index.max()) + 1, X.shape[1]
+    mass = torch.zeros(k, dtype=X.dtype).index_add_(0, index, weight)
+    sums = torch.zeros(k, d, dtype=X.dtype).index_add_(0, index, weight[:, None] * X)
+    centred = X - (sums / mass[:, None])[index]
+    return (weight[:, None] * centred).T @ centred / mass.sum()

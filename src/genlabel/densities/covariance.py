@@ -1,0 +1,108 @@
+"""Covariances that can always be inverted: estimation, shrinkage and whitening of one class."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from genlabel.densities.base import ClassSample, DensityWarning
+
+__all__ = ["Whitening", "ledoit_wolf", "moments", "shrink", "usable_covariance", "whitening"]
+
+SINGULAR = 1e-10
+FLOOR = 1e-4
+
+
+class Whitening(NamedTuple):
+    """An affine map to unit covariance: a = (x - centre) @ matrix."""
+
+    centre: Tensor
+    """(d,)"""
+    matrix: Tensor
+    """(d, d), with matrix @ matrix.T the inverse covariance."""
+    log_det: float
+    """Log-determinant of the covariance."""
+
+
+def moments(X: Tensor, weight: Tensor, *, unbiased: bool) -> tuple[Tensor, Tensor]:
+    """Weighted mean (d,) and covariance (d, d); `unbiased` divides as `numpy.cov(aweights=...)` does."""
+    share = weight / weight.sum()
+    mean = share @ X
+    centred = X - mean
+    covariance = (share[:, None] * centred).T @ centred
+    if unbiased:
+        covariance = covariance / (1.0 - float((share**2).sum()))
+    return mean, covariance
+
+
+def ledoit_wolf(X: Tensor, weight: Tensor, mean: Tensor, covariance: Tensor) -> float:
+    """Ledoit-Wolf's shrinkage intensity in [0, 1] towards the scaled identity (Ledoit and Wolf, 2004).
+
+    With mu = tr(S) / d, delta^2 = |S - mu I|^2 and beta^2 = sum_i w_i (|x_i|^4 - |S|^2) / (n sum_i w_i), the
+    intensity is min(beta^2, delta^2) / delta^2 on centred points.
+    """
+    d = X.shape[1]
+    norms = ((X - mean) ** 2).sum(1)
+    total = float((covariance**2).sum())
+    delta = total - float(covariance.trace()) ** 2 / d
+    n = float(weight.sum())
+    beta = (float((weight / n) @ norms**2) - total) / n
+    return min(max(beta, 0.0), delta) / delta if delta > 0 else 1.0
+
+
+def usable_covariance(sample: ClassSample, covariance: Tensor, owner: str) -> Tensor:
+    """Return a covariance for a class that is too small for its own, and warn once by the class's name.
+
+    One point (or several equal ones) says nothing of spread: the covariance within the classes stands in.
+    At most d points span no volume: Ledoit-Wolf's shrinkage is used.
+    """
+    n, d = sample.X.shape
+    if n > d:
+        return covariance
+    if not bool((sample.X[1:] - sample.X[0]).any()):
+        _warn(owner, sample, f"has {n} sample(s) and no spread", "the covariance within all classes")
+        return sample.pooled
+    _warn(owner, sample, f"has {n} samples for {d} features", "Ledoit-Wolf shrinkage")
+    mean, biased = moments(sample.X, sample.weight, unbiased=False)
+    return shrink(covariance, ledoit_wolf(sample.X, sample.weight, mean, biased))
+
+
+def shrink(covariance: Tensor, intensity: float) -> Tensor:
+    """Return (1 - intensity) S + intensity tr(S)/d I."""
+    d = len(covariance)
+    eye = torch.eye(d, dtype=covariance.dtype)
+    return (1.0 - intensity) * covariance + intensity * covariance.trace() / d * eye
+
+
+def whitening(sample: ClassSample, centre: Tensor, covariance: Tensor, owner: str) -> Whitening:
+    """Return the whitening of a covariance; a singular one is floored, with a warning by the class's name.
+
+    The work is done on the correlation matrix, so that features of scale 1e-12 and 1e12 meet as equals.
+    """
+    scale = _scales(covariance, sample.pooled)
+    values, vectors = torch.linalg.eigh(covariance / torch.outer(scale, scale))
+    if float(values[0]) < SINGULAR:
+        _warn(
+            owner,
+            sample,
+            "has a singular covariance",
+            f"eigenvalues of its correlation of at least {FLOOR:g}",
+        )
+        values = values.clamp_min(FLOOR)
+    matrix = (vectors / values.sqrt()) / scale[:, None]
+    log_det = float(values.log().sum() + 2.0 * scale.log().sum())
+    return Whitening(centre, matrix, log_det)
+
+
+def _scales(covariance: Tensor, pooled: Tensor) -> Tensor:
+    """Standard deviation of each feature; of a constant one, its spread in other classes, or else 1."""
+    own, other = covariance.diagonal().clamp_min(0).sqrt(), pooled.diagonal().clamp_min(0).sqrt()
+    tiny = torch.finfo(own.dtype).tiny ** 0.5
+    return torch.where(own > tiny, own, torch.where(other > tiny, other, torch.ones_like(own)))
+
+
+def _warn(owner: str, sample: ClassSample, what: str, remedy: str) -> None:
+    warnings.warn(f"{owner}: class {sample.name!r} {what}; using {remedy}", DensityWarning, stacklevel=2)

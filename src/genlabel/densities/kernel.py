@@ -1,0 +1,145 @@
+"""A kernel density for each class, with the class covariance times h^2 as kernel: the paper's KDE."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from genlabel.arrays import chunks
+from genlabel.checks import check_choice, check_positive
+from genlabel.densities.base import ClassSample, PerClassDensity
+from genlabel.densities.covariance import moments, usable_covariance, whitening
+
+__all__ = ["KernelDensity", "KernelModel"]
+
+BLOCK = 1 << 19
+LOG2_E = math.log2(math.e)
+
+
+class _Kernels(NamedTuple):
+    """The kernels of one class in whitened coordinates, scaled so that 2^(-|a - b|^2 / 2) is a kernel's value."""
+
+    centre: Tensor
+    matrix: Tensor
+    points: Tensor
+    """(n, d + 2): [b, -|b|^2 / 2 + log2 weight, 1]."""
+
+
+@final
+class KernelModel:
+    """The weighted sum of Gaussian kernels of one class."""
+
+    def __init__(self, kernels: _Kernels, log_norm: float, own: np.ndarray | None, weight: Tensor) -> None:
+        self.kernels = kernels
+        self.log_norm = log_norm
+        self.own = own
+        self.weight = weight
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Log-sum of the kernels: one matrix product a block, base 2 inside (exp2 is the faster instruction)."""
+        centre, matrix, points = (part.to(x.device) for part in self.kernels)
+        points, a = points.to(x), ((x.double() - centre) @ matrix).to(x)
+        queries = torch.cat([a, torch.ones_like(a[:, :1]), -0.5 * (a * a).sum(1, keepdim=True)], dim=1)
+        own = self._own_kernel(x) if self.own is not None else None
+        size = max(1, BLOCK // len(points))
+        room = x.new_empty(min(size, len(x)), len(points))
+        total = x.new_empty(len(x))
+        for rows in chunks(len(x), size):
+            exponents = torch.mm(queries[rows], points.T, out=room[: rows.stop - rows.start])
+            total[rows] = self._block(exponents, None if own is None else own[rows])
+        return total / LOG2_E + self.log_norm
+
+    def _block(self, exponents: Tensor, own: Tensor | None) -> Tensor:
+        """Return log2 of the sum of 2^exponents for each row, without the row's own kernel where it has one."""
+        if own is None:
+            return _log2_sum(exponents)
+        rows = (own >= 0).nonzero()[:, 0]
+        exponents[rows, own[rows]] = -math.inf
+        left = torch.zeros_like(exponents[:, 0])
+        left[rows] = torch.log2(1.0 - self.weight.to(exponents)[own[rows]])
+        return torch.where(left.isinf(), left, _log2_sum(exponents) - left)
+
+    def _own_kernel(self, x: Tensor) -> Tensor:
+        """Index of a training point equal to each row; -1 where there is none."""
+        assert self.own is not None
+        queries = x.cpu().numpy()
+        keys, known = _row_keys(queries), _row_keys(self.own.astype(queries.dtype))
+        order = np.argsort(known)
+        place = order[np.searchsorted(known, keys, sorter=order).clip(max=len(known) - 1)]
+        return torch.from_numpy(np.where(known[place] == keys, place, -1)).to(x.device)
+
+
+@final
+class KernelDensity(PerClassDensity):
+    r"""A Gaussian kernel density for each class.
+
+    .. math:: p_c(x) = \frac{1}{n_c} \sum_{i: y_i = c} N(x; x_i, h^2 \Sigma_c)
+
+    (arXiv, Preliminaries, "Kernel density estimator"): what `scipy.stats.gaussian_kde` computes for the
+    points of a class, in log space, several times faster, in bounded memory.
+
+    Parameters
+    ----------
+    bandwidth : "scott", "silverman" or float
+        The factor h: n^(-1/(d+4)), (n (d+2)/4)^(-1/(d+4)), or a number. With weights, n is the effective
+        size (sum w)^2 / sum w^2.
+    leave_one_out : bool
+        A query that *is* a training point does not count its own kernel; other queries are unchanged.
+
+    A class with at most d points, or with a singular covariance, is regularised, with a
+    :class:`DensityWarning` that names it.
+
+    Examples
+    --------
+    >>> density = KernelDensity().fit([[0.0], [2.0], [5.0], [7.0]], [0, 0, 1, 1])
+    >>> density.log_prob([[1.0]]).round(3)
+    array([[-1.457, -7.097]])
+    """
+
+    keeps_dtype = True
+
+    def __init__(self, bandwidth: Any = "scott", leave_one_out: bool = False) -> None:
+        self.bandwidth = bandwidth
+        self.leave_one_out = leave_one_out
+
+    def _fit_class(self, sample: ClassSample) -> KernelModel:
+        n, d = sample.X.shape
+        h = self._factor(float(sample.weight.sum() ** 2 / (sample.weight**2).sum()), d)
+        mean, covariance = _moments(sample)
+        covariance = usable_covariance(sample, covariance, "KernelDensity")
+        white = whitening(sample, mean, covariance, "KernelDensity")
+        matrix = white.matrix * (math.sqrt(LOG2_E) / h)
+        share = sample.weight / sample.weight.sum()
+        b = (sample.X - mean) @ matrix
+        points = torch.cat([b, (share.log2() - 0.5 * (b * b).sum(1))[:, None], torch.ones(n, 1, dtype=b.dtype)], 1)
+        log_norm = -0.5 * (white.log_det + d * math.log(2.0 * math.pi)) - d * math.log(h)
+        own = sample.X.numpy() if self.leave_one_out else None
+        return KernelModel(_Kernels(mean, matrix, points), log_norm, own, share)
+
+    def _factor(self, n: float, d: int) -> float:
+        if isinstance(self.bandwidth, str):
+            check_choice("bandwidth", self.bandwidth, ["scott", "silverman"], also="a number above 0")
+            size = n if self.bandwidth == "scott" else n * (d + 2) / 4.0
+            return float(size ** (-1.0 / (d + 4)))
+        return check_positive("bandwidth", self.bandwidth, "or choose 'scott' or 'silverman'")
+
+
+def _moments(sample: ClassSample) -> tuple[Tensor, Tensor]:
+    """Mean and the unbiased covariance of `gaussian_kde`; of a single point, zero."""
+    return moments(sample.X, sample.weight, unbiased=len(sample.X) > 1)
+
+
+def _log2_sum(exponents: Tensor) -> Tensor:
+    """Return log2 of the row sums of 2^exponents, in place."""
+    top = exponents.amax(1, keepdim=True).clamp_min(torch.finfo(exponents.dtype).min)
+    return exponents.sub_(top).exp2_().sum(1).log2_() + top[:, 0]
+
+
+def _row_keys(X: np.ndarray) -> np.ndarray:
+    """Each row as one comparable value; -0.0 counts as 0.0."""
+    rows = np.ascontiguousarray(X + 0.0)
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]

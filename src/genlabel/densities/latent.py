@@ -1,0 +1,65 @@
+"""A density over the features of a trained network (arXiv Alg. 2)."""
+
+from __future__ import annotations
+
+from typing import Protocol, final
+
+from sklearn.base import clone
+from torch import Tensor
+
+from genlabel.densities.base import ClassDensity
+
+__all__ = ["Encoder", "LatentDensity"]
+
+
+class Encoder(Protocol):
+    """A staged network, seen from its features."""
+
+    def encode(self, x: Tensor, depth: int) -> Tensor:
+        """Representation of `x` after `depth` stages."""
+        ...
+
+
+@final
+class LatentDensity(ClassDensity):
+    """p_c(z) of the features z = f_phi(x) of a twin network; queried with points x of the input space.
+
+    `fit` encodes the training points with the (already trained) twin and fits `density` to the features
+    (arXiv Alg. 2, line 3); `log_prob` encodes the mixed points and evaluates it there (lines 6 and 7).
+
+    Parameters
+    ----------
+    encoder : Encoder
+        The vanilla-trained twin, for example a :class:`genlabel.networks.MLP` in float64.
+    depth : int
+        How many of its stages make the features; the number of hidden layers is the penultimate layer.
+    density : ClassDensity
+
+    Examples
+    --------
+    >>> import torch
+    >>> from genlabel.densities import GaussianDensity
+    >>> from genlabel.networks import MLP
+    >>> twin = MLP(2, 2, hidden=(4,), rng=0, dtype=torch.float64)
+    >>> X, y = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [2.0, 2.0], [2.0, 3.0], [3.0, 2.0]], [0, 0, 0, 1, 1, 1]
+    >>> LatentDensity(twin, 1, GaussianDensity(shrinkage=0.1)).fit(X, y).log_prob(X).shape
+    (6, 2)
+    """
+
+    def __init__(self, encoder: Encoder, depth: int, density: ClassDensity) -> None:
+        self.encoder = encoder
+        self.depth = depth
+        self.density = density
+
+    def __sklearn_clone__(self) -> LatentDensity:
+        """A copy with the same twin (its weights are shared, not reset) and an unfitted density."""
+        return LatentDensity(self.encoder, self.depth, clone(self.density))
+
+    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+        self.density_ = clone(self.density).fit(self._features(X), self.classes_[index.numpy()], weight)
+
+    def _log_prob(self, X: Tensor) -> Tensor:
+        return self.density_.log_prob(self._features(X))
+
+    def _features(self, X: Tensor) -> Tensor:
+        return self.encoder.encode(X.double(), self.depth).detach().to(X)

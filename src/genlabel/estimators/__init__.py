@@ -1,0 +1,7 @@
+"""The scikit-learn door: classifiers that take any table and check it."""
+
+from genlabel.estimators.generative import GenerativeClassifier
+from genlabel.estimators.genlabel import GenLabelClassifier
+from genlabel.estimators.mixup import MixupClassifier
+
+__all__ = ["GenLabelClassifier", "GenerativeClassifier", "MixupClassifier"]

@@ -1,0 +1,130 @@
+"""What the user hands in, checked once: points, class indices, weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+__all__ = ["Sample", "Scaler", "read_sample"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A checked training set."""
+
+    X: NDArray[np.float64]
+    """(n, d)"""
+    y: NDArray[np.int64]
+    """Class indices (n,)."""
+    classes: NDArray[Any]
+    """The classes as the user wrote them, sorted, (k,)."""
+    weight: NDArray[np.float64] | None
+    """Sample weights (n,), all positive; None if all are equal."""
+    class_weight: NDArray[np.float64] | None
+    """(k,), of mean 1 over the points; None if all are equal."""
+
+    def take(self, rows: NDArray[Any]) -> Sample:
+        """The same sample, with some of its rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight)
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The class of each row, as the user wrote it."""
+        return self.classes[self.y]
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """Standardises features; those that are constant in the training set are left out."""
+
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    keep: NDArray[np.bool_]
+
+    @classmethod
+    def fit(cls, sample: Sample, standardize: bool, whole: Scaler | None = None) -> Scaler:
+        """Learn (weighted) mean and standard deviation, or the identity if not asked to standardise.
+
+        A fold keeps the features of the `whole` sample, and its scale of those that are constant in the fold.
+        """
+        d = sample.X.shape[1]
+        if not standardize:
+            return cls(np.zeros(d), np.ones(d), np.ones(d, dtype=bool))
+        mean = np.average(sample.X, axis=0, weights=sample.weight)
+        centred = sample.X - mean
+        reach = np.abs(centred).max(0)
+        keep = np.ptp(sample.X, axis=0) > 0
+        unit = np.where(keep & (reach > 0), reach, 1.0)
+        spread = np.sqrt(np.average((centred / unit) ** 2, axis=0, weights=sample.weight))
+        if whole is None:
+            return cls(mean, np.where(keep, unit * spread, 1.0), keep)
+        return cls(mean, np.where(keep, unit * spread, whole.scale), whole.keep)
+
+    def __call__(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Standardised points, (n, number of kept features)."""
+        return ((X - self.mean) / self.scale)[:, self.keep]
+
+    def sample(self, sample: Sample) -> Sample:
+        """The sample with its points standardised."""
+        return replace(sample, X=self(sample.X))
+
+
+def read_sample(estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Sample:
+    """Check the input of `fit` and return it as a sample; rows of weight zero count as absent."""
+    points, target = validate_data(estimator, X, y, dtype=np.float64, ensure_min_samples=2)
+    check_classification_targets(target)
+    weight = _read_weight(sample_weight, len(points))
+    if weight is not None:
+        points, target, weight = points[weight > 0], target[weight > 0], weight[weight > 0]
+    classes, index = np.unique(target, return_inverse=True)
+    _check_classes(estimator, classes, np.bincount(index))
+    if (np.ptp(points, axis=0) == 0).all():
+        raise ValueError(f"all {points.shape[1]} features are constant: there is nothing to tell the classes by")
+    return Sample(points, index, classes, weight, _read_class_weight(class_weight, classes, target, weight))
+
+
+def _check_classes(estimator: BaseEstimator, classes: NDArray[Any], counts: NDArray[np.int64]) -> None:
+    name = type(estimator).__name__
+    if len(classes) < 2:
+        raise ValueError(f"{name} needs at least 2 classes; y has one class, {classes.tolist()[0]!r}")
+    if counts.min() < 2:
+        alone = classes[counts < 2].tolist()
+        raise ValueError(
+            f"{name} needs at least 2 samples of each class; only one sample has class {alone[0]!r}"
+            + (f" (and so for {len(alone) - 1} more)" if len(alone) > 1 else "")
+            + "; drop those rows or merge them into another class"
+        )
+
+
+def _read_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.ndim == 0:
+        weight = np.full(n, weight)
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weight.shape}; expected ({n},), one weight a row of X")
+    if not np.isfinite(weight).all() or (weight < 0).any() or weight.sum() <= 0:
+        raise ValueError("sample_weight must be finite, non-negative and not all zero")
+    return None if (weight == weight[0]).all() else weight * (n / weight.sum())
+
+
+def _read_class_weight(
+    class_weight: Any, classes: NDArray[Any], target: NDArray[Any], weight: NDArray[np.float64] | None
+) -> NDArray[np.float64] | None:
+    if class_weight is None:
+        return None
+    per_class = np.asarray(compute_class_weight(class_weight, classes=classes, y=target), dtype=np.float64)
+    index = np.searchsorted(classes, target)
+    mean = np.average(per_class[index], weights=weight)
+    if not np.isfinite(per_class).all() or (per_class < 0).any() or mean <= 0:
+        raise ValueError(f"class_weight={class_weight!r} must give finite, non-negative numbers, not all zero")
+    return per_class / mean

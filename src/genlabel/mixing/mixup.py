@@ -1,0 +1,83 @@
+"""Mixup and manifold mixup: partners by permutation, weights from a Beta distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genlabel.arrays import as_rng
+from genlabel.checks import check_choice, check_count, check_positive
+from genlabel.mixing.base import Mix, Mixer
+
+__all__ = ["ManifoldMixup", "Mixup"]
+
+
+@final
+class Mixup(Mixer):
+    """Mixup of the input: x_mix = lam x_i + (1 - lam) x_j, lam ~ Beta(alpha, alpha) (arXiv, Preliminaries).
+
+    Parameters
+    ----------
+    alpha : float
+        Above 0; 1 draws lam uniformly, a small alpha stays close to one of the two points.
+    per : "sample" or "batch"
+        One lam for each row, or one for the batch (the paper's setting).
+
+    Examples
+    --------
+    >>> draw = Mixup(alpha=1.0).draw(3, rng=0)
+    >>> Mixup().mix(np.array([[0.0], [1.0], [2.0]]), draw).shape
+    (3, 1)
+    """
+
+    def __init__(self, alpha: float = 1.0, per: str = "sample") -> None:
+        self.alpha = alpha
+        self.per = per
+
+    def draw(self, n: int, rng: Any = None) -> Mix:
+        """Draw a permutation of the batch and its weights."""
+        generator = as_rng(rng)
+        return Mix(generator.permutation(n), _draw_lam(self.alpha, self.per, n, generator))
+
+
+@final
+class ManifoldMixup(Mixer):
+    """Mixup of a hidden layer that is drawn anew for each batch (Verma et al., 2019).
+
+    Parameters
+    ----------
+    alpha : float
+        Of the Beta distribution; 2 is the usual choice.
+    depths : sequence of int
+        The stages among which the layer is drawn; 0 is the input.
+    per : "batch" or "sample"
+
+    Examples
+    --------
+    >>> ManifoldMixup(depths=(1,)).draw(3, rng=0).depth
+    1
+    """
+
+    def __init__(self, alpha: float = 2.0, depths: Sequence[int] = (0, 1, 2), per: str = "batch") -> None:
+        self.alpha = alpha
+        self.depths = depths
+        self.per = per
+
+    def draw(self, n: int, rng: Any = None) -> Mix:
+        """Draw a permutation of the batch, its weights and the depth."""
+        generator = as_rng(rng)
+        if not len(self.depths):
+            raise ValueError("depths is empty; name at least one stage, for example depths=(0, 1, 2)")
+        depth = check_count("depths", self.depths[int(generator.integers(len(self.depths)))], low=0)
+        return Mix(generator.permutation(n), _draw_lam(self.alpha, self.per, n, generator), depth)
+
+
+def _draw_lam(alpha: float, per: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    check_positive("alpha", alpha, "mixup needs Beta(alpha, alpha); use mixer=None for no mixing")
+    check_choice("per", per, ["sample", "batch"])
+    size = 1 if per == "batch" else n
+    lam = rng.random(size) if alpha == 1.0 else rng.beta(alpha, alpha, size)
+    return lam if size == n else np.full(n, lam[0])

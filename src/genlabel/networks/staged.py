@@ -1,0 +1,112 @@
+"""Networks in stages, so that a batch can be mixed before any of them: encode to a depth, mix, decode."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, cast, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from genlabel.arrays import as_rng
+from genlabel.checks import check_count
+
+__all__ = ["MLP", "StagedNetwork", "draw_weights"]
+
+Weights = list[tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+
+class StagedNetwork(nn.Module, ABC):
+    """A classifier f = f_cls . f_feature, cut into stages; `decode(encode(x, depth), depth)` is f(x) at any depth."""
+
+    @property
+    @abstractmethod
+    def depth(self) -> int:
+        """Number of stages before the last layer; `encode(x, depth)` are the penultimate features."""
+
+    @abstractmethod
+    def encode(self, x: Tensor, depth: int) -> Tensor:
+        """Representation of `x` after `depth` stages; depth 0 is `x` itself."""
+
+    @abstractmethod
+    def decode(self, h: Tensor, depth: int) -> Tensor:
+        """Class scores (logits) from a representation at `depth`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Class scores of `x`, shape (m, k)."""
+        return self.decode(x, 0)
+
+
+@final
+class MLP(StagedNetwork):
+    """A fully connected ReLU network; with no hidden layer, softmax (logistic) regression.
+
+    Parameters
+    ----------
+    n_features, n_classes : int
+    hidden : sequence of int
+        Sizes of the hidden layers; () is softmax regression, (128, 128) the paper's network for tables.
+    rng : generator, seed or None
+        Where the initial weights come from: uniform in +-1/sqrt(fan-in), as PyTorch's own layers.
+    dtype : torch.dtype
+
+    Examples
+    --------
+    >>> net = MLP(2, 3, hidden=(8, 8), rng=0)
+    >>> x = torch.zeros(5, 2)
+    >>> bool(torch.equal(net.decode(net.encode(x, 1), 1), net(x)))
+    True
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_classes: int,
+        hidden: Sequence[int] = (),
+        rng: Any = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        weights = draw_weights((n_features, *hidden, n_classes), as_rng(rng))
+        self.layers = nn.ModuleList(nn.Linear(W.shape[0], W.shape[1], dtype=dtype) for W, _ in weights)
+        self.load(weights)
+
+    @property
+    def depth(self) -> int:
+        """Number of hidden layers."""
+        return len(self.layers) - 1
+
+    def encode(self, x: Tensor, depth: int) -> Tensor:
+        """Apply the first `depth` hidden layers."""
+        if not 0 <= depth <= self.depth:
+            raise ValueError(f"depth={depth} is outside 0..{self.depth}, the hidden layers of this network")
+        for layer in self.layers[:depth]:
+            x = torch.relu(layer(x))
+        return x
+
+    def decode(self, h: Tensor, depth: int) -> Tensor:
+        """Apply the hidden layers after `depth`, then the last one."""
+        for layer in self.layers[depth:-1]:
+            h = torch.relu(layer(h))
+        return self.layers[-1](h)
+
+    @torch.no_grad()
+    def load(self, weights: Weights) -> MLP:
+        """Set the weights: one (matrix (in, out), bias (out,)) for each layer."""
+        for layer, (W, b) in zip(self.layers, weights, strict=True):
+            cast(Tensor, layer.weight).copy_(torch.from_numpy(W).T)
+            cast(Tensor, layer.bias).copy_(torch.from_numpy(b))
+        return self
+
+
+def draw_weights(sizes: Sequence[int], rng: np.random.Generator) -> Weights:
+    """Draw initial weights for layers of the given sizes: one (matrix (in, out), bias (out,)) a layer."""
+    sizes = [check_count("a layer's size", size) for size in sizes]
+    pairs = pairwise(sizes)
+    return [
+        (rng.uniform(-1, 1, (n_in, n_out)) / n_in**0.5, rng.uniform(-1, 1, n_out) / n_in**0.5) for n_in, n_out in pairs
+    ]

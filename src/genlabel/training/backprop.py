@@ -1,0 +1,128 @@
+"""Gradients of the cross-entropy for many small networks at once, written out: no graph, few large operations.
+
+Shapes: G groups (tasks) of C candidates, B points a batch, k classes, J label matrices.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["Batch", "Layer", "linear_gradient", "relu_gradient", "relu_scores"]
+
+
+class Layer(NamedTuple):
+    """Views of one layer in the flat parameters: W (G, C, in, out), b (G, C, out)."""
+
+    W: Tensor
+    b: Tensor
+
+
+class Batch(NamedTuple):
+    """One step for every group."""
+
+    x: Tensor
+    """(G, B, d)"""
+    target: Tensor
+    """(G, B, k, J)"""
+    weight: Tensor
+    """(G, B), each group's sum 1"""
+    partner: Tensor
+    """(G, B)"""
+    lam: list[Tensor | None]
+    """For each depth, weights (G, B) of the mixing there, or None for no mixing."""
+
+
+def linear_gradient(layer: Layer, batch: Batch, mix: Tensor, grad: Layer, tilted: bool) -> Tensor:
+    """Softmax regression: one product of each group's points with all of its candidates' weights.
+
+    `mix` (J, C) states each candidate's target in the basis of label matrices. Writes the gradient into `grad`
+    and returns the loss (G, C).
+    """
+    G, C, d, k = layer.W.shape
+    W = layer.W.permute(0, 2, 3, 1).reshape(G, d, k * C)
+    b = layer.b.transpose(1, 2).reshape(G, 1, k * C)
+    scores = torch.baddbmm(b, batch.x, W).view(G, -1, k, C)
+    target = (batch.target.flatten(1, 2) @ mix).view_as(scores)
+    delta, loss = _cross_entropy(scores, target, batch.weight[:, :, None, None], 2, tilted)
+    grad.W.copy_((batch.x.transpose(1, 2) @ delta.view(G, -1, k * C)).view(G, d, k, C).permute(0, 3, 1, 2))
+    grad.b.copy_(delta.sum(1).transpose(1, 2))
+    return loss.sum(1)
+
+
+def relu_gradient(layers: list[Layer], batch: Batch, mix: Tensor, grads: list[Layer], tilted: bool) -> Tensor:
+    """A fully connected ReLU network for each candidate: batched products over all models, layer by layer.
+
+    Mixing at a depth is linear, so that its gradient goes back to a row and to its partner.
+    """
+    G, C = layers[0].W.shape[:2]
+    inputs, outputs = _forward(layers, batch, C)
+    target = (batch.target.flatten(1, 2) @ mix).transpose(1, 2).reshape(G * C, *batch.target.shape[1:3])
+    weight = _models(batch.weight, C)[:, :, None]
+    delta, loss = _cross_entropy(outputs[-1], target, weight, 2, tilted)
+    for depth in reversed(range(len(layers))):
+        layer, grad = layers[depth], grads[depth]
+        grad.W.copy_(torch.bmm(inputs[depth].transpose(1, 2), delta).view_as(grad.W))
+        grad.b.copy_(delta.sum(1).view_as(grad.b))
+        if depth:
+            delta = torch.bmm(delta, layer.W.flatten(0, 1).transpose(1, 2))
+            delta = _unmix(delta, batch, depth, C).mul_(outputs[depth - 1] > 0)
+    return loss.sum(1).view(G, C)
+
+
+def relu_scores(layers: list[Layer], x: Tensor) -> Tensor:
+    """Scores (G, C, m, k) of points x (G, m, d) under every model."""
+    h = x[:, None]
+    for layer in layers[:-1]:
+        h = torch.relu(h @ layer.W + layer.b[:, :, None])
+    return h @ layers[-1].W + layers[-1].b[:, :, None]
+
+
+def _forward(layers: list[Layer], batch: Batch, C: int) -> tuple[list[Tensor], list[Tensor]]:
+    """Input of each layer (mixed where it is mixed), and output of each (before that mixing)."""
+    h = _models(batch.x, C)
+    inputs, outputs = [], []
+    for depth, layer in enumerate(layers):
+        inputs.append(_mix(h, batch, depth, C))
+        h = torch.baddbmm(layer.b.flatten(0, 1)[:, None], inputs[-1], layer.W.flatten(0, 1))
+        if depth < len(layers) - 1:
+            h = h.relu_()
+        outputs.append(h)
+    return inputs, outputs
+
+
+def _models(values: Tensor, C: int) -> Tensor:
+    """Repeat (G, B, ...) for each candidate: (G C, B, ...)."""
+    return values[:, None].expand(-1, C, *values.shape[1:]).flatten(0, 1)
+
+
+def _mix(h: Tensor, batch: Batch, depth: int, C: int) -> Tensor:
+    lam = batch.lam[depth]
+    if lam is None:
+        return h
+    lam, partner = _models(lam, C)[:, :, None], _models(batch.partner, C)[:, :, None]
+    return lam * h + (1.0 - lam) * torch.take_along_dim(h, partner, 1)
+
+
+def _unmix(delta: Tensor, batch: Batch, depth: int, C: int) -> Tensor:
+    lam = batch.lam[depth]
+    if lam is None:
+        return delta
+    lam, partner = _models(lam, C)[:, :, None], _models(batch.partner, C)[:, :, None]
+    return (lam * delta).scatter_add_(1, partner.expand_as(delta), (1.0 - lam) * delta)
+
+
+def _cross_entropy(scores: Tensor, target: Tensor, weight: Tensor, dim: int, tilted: bool) -> tuple[Tensor, Tensor]:
+    """Weighted cross-entropy of each row, and its gradient in the scores: w (sum(y) softmax(s) - y).
+
+    Plain reductions instead of `log_softmax`, which is slow where the classes are few. Overwrites `scores`.
+    """
+    scores -= scores.amax(dim, keepdim=True)
+    picked = (target * scores).sum(dim)
+    shares = scores.exp_()
+    total = shares.sum(dim, keepdim=True)
+    mass = target.sum(dim, keepdim=True) if tilted else torch.ones_like(weight)
+    loss = weight.squeeze(dim) * (mass.squeeze(dim) * total.log().squeeze(dim) - picked)
+    return shares.mul_(mass / total).sub_(target).mul_(weight), loss

@@ -1,0 +1,208 @@
+"""The fleet: all models of a search train together, as one batched tensor program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from genlabel.networks import MLP, draw_weights
+from genlabel.training.backprop import Batch, Layer, linear_gradient, relu_gradient, relu_scores
+from genlabel.training.optimizers import Adam, Optimizer
+from genlabel.training.plan import Steps, Task, batches_per_epoch, epochs_at_once, plan
+
+__all__ = ["Candidate", "Fleet", "train_fleet"]
+
+Progress = Callable[[int], None]
+"""Called with the number of epochs done since the last call."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What tells one model of a group from another."""
+
+    learning_rate: float
+    weight_decay: float = 1e-4
+    label: tuple[float, ...] = (1.0,)
+    """Share of each labeler of the task in the target; for GenLabel with ratio gamma: (1 - gamma, gamma)."""
+
+
+@final
+class Fleet:
+    """G x C networks of one shape in one flat tensor: G tasks, C candidates on each.
+
+    Candidates of a task start from the same weights and see the same points in the same order.
+
+    Attributes
+    ----------
+    theta : Tensor (G, C, size)
+        All parameters.
+    losses : ndarray (epochs, G, C)
+        Mean training loss of each epoch.
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        seeds: Sequence[Any],
+        candidates: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.sizes = tuple(sizes)
+        # NOTE: the plan draws from the seed itself, the weights from its first spawned child.
+        weights = [draw_weights(self.sizes, weight_rng(seed)) for seed in seeds]
+        flat = np.stack([np.concatenate([part.ravel() for layer in group for part in layer]) for group in weights])
+        theta = torch.from_numpy(flat).to(device=device, dtype=dtype)
+        self.theta = theta[:, None].repeat(1, candidates, 1)
+        self.losses: NDArray[np.float64] = np.empty((0, len(seeds), candidates))
+
+    def layers(self, flat: Tensor) -> list[Layer]:
+        """Views of a flat tensor (G, C, size) as layers."""
+        views, at = [], 0
+        for n_in, n_out in pairwise(self.sizes):
+            W = flat[:, :, at : at + n_in * n_out].view(*flat.shape[:2], n_in, n_out)
+            at += n_in * n_out
+            views.append(Layer(W, flat[:, :, at : at + n_out]))
+            at += n_out
+        return views
+
+    def network(self, group: int = 0, candidate: int = 0) -> MLP:
+        """One of the models, as a network of its own (float64, on the CPU)."""
+        own = self.theta[group : group + 1, candidate : candidate + 1].double().cpu()
+        weights = [(layer.W[0, 0].numpy(), layer.b[0, 0].numpy()) for layer in self.layers(own)]
+        return MLP(self.sizes[0], self.sizes[-1], self.sizes[1:-1], dtype=torch.float64).load(weights)
+
+    def log_proba(self, group: int, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Log-probabilities (C, m, k) of points under every candidate of a group."""
+        own = self.theta[group : group + 1].double()
+        x = torch.from_numpy(X).to(own)[None]
+        scores = relu_scores(self.layers(own), x)[0]
+        return torch.log_softmax(scores, -1).cpu().numpy()
+
+
+@torch.no_grad()
+def train_fleet(
+    tasks: Sequence[Task],
+    candidates: Sequence[Candidate],
+    *,
+    hidden: Sequence[int] = (),
+    optimizer: Optimizer | None = None,
+    epochs: int = 100,
+    batch_size: int = 128,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> Fleet:
+    """Train every candidate on every task (arXiv Alg. 1) and return the trained fleet.
+
+    The tasks have the same number of features, classes and labelers; their sizes may differ. All of them take
+    the number of batches that the largest one needs.
+
+    Examples
+    --------
+    >>> from genlabel.labeling import LinearLabel
+    >>> from genlabel.mixing import Mixup
+    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
+    >>> task = Task(X, y, 2, (LinearLabel().fit(X, y),), Mixup(), seed=0)
+    >>> fleet = train_fleet([task], [Candidate(0.1), Candidate(0.01)], epochs=5)
+    >>> fleet.log_proba(0, X).shape
+    (2, 4, 2)
+    """
+    rule = Adam() if optimizer is None else optimizer
+    sizes = (tasks[0].X.shape[1], *hidden, tasks[0].n_classes)
+    fleet = Fleet(sizes, [task.seed for task in tasks], len(candidates), dtype, torch.device(device))
+    batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size)
+    run = _Run(fleet, candidates, rule, epochs, batches, any(task.class_weight is not None for task in tasks))
+    stretch = epochs_at_once(tasks, epochs)
+    for parts in zip(*(plan(task, epochs, batches, stretch, dtype) for task in tasks), strict=True):
+        run.train(_together(parts, fleet.theta.device), progress)
+    fleet.losses = torch.stack(run.losses).cpu().double().view(epochs, batches, *fleet.theta.shape[:2]).mean(1).numpy()
+    return fleet
+
+
+def weight_rng(seed: Any) -> np.random.Generator:
+    """The generator of a model's initial weights: a child of the seed that orders and mixes its points."""
+    return np.random.default_rng(seed).spawn(1)[0]
+
+
+class _Run:
+    """The state of a training run: views, optimiser state, step count."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        candidates: Sequence[Candidate],
+        rule: Optimizer,
+        epochs: int,
+        batches: int,
+        tilted: bool,
+    ) -> None:
+        theta = fleet.theta
+        self.theta, self.grad = theta, torch.zeros_like(theta)
+        self.layers, self.grads = fleet.layers(theta), fleet.layers(self.grad)
+        self.rule, self.state = rule, rule.start(theta)
+        self.lr = theta.new_tensor([c.learning_rate for c in candidates])[:, None]
+        self.decay = theta.new_tensor([c.weight_decay for c in candidates])[:, None]
+        self.mix = theta.new_tensor([c.label for c in candidates]).T.contiguous()
+        self.epochs, self.batches, self.tilted = epochs, batches, tilted
+        self.t = 0
+        self.losses: list[Tensor] = []
+
+    def train(self, steps: Steps, progress: Progress | None) -> None:
+        for t in range(len(steps.x)):
+            self.losses.append(self._gradient(_batch(steps, t, len(self.layers))))
+            self.grad.addcmul_(self.theta, self.decay)
+            rate = self.lr * self.rule.factor(self.t // self.batches, self.epochs)
+            self.t += 1
+            self.rule.step(self.theta, self.grad, self.state, rate, self.t)
+            if progress is not None and self.t % self.batches == 0:
+                progress(1)
+
+    def _gradient(self, batch: Batch) -> Tensor:
+        if len(self.layers) == 1:
+            return linear_gradient(self.layers[0], batch, self.mix, self.grads[0], self.tilted)
+        return relu_gradient(self.layers, batch, self.mix, self.grads, self.tilted)
+
+
+def _together(parts: Sequence[Steps], device: torch.device) -> Steps:
+    """Stack the tasks' steps along a second axis, (T, G, B, ...), batches filled up to the largest."""
+    size = max(part.x.shape[1] for part in parts)
+    filled = [_fill(part, size) for part in parts]
+    x, target, weight, partner, lam = (
+        torch.stack(fields, 1).to(device) for fields in zip(*(part[:5] for part in filled), strict=True)
+    )
+    return Steps(x, target, weight, partner, lam, np.stack([part.depth for part in parts], 1))
+
+
+def _fill(steps: Steps, size: int) -> Steps:
+    """Add rows of weight 0 that are their own partners."""
+    T, B = steps.weight.shape
+    if size == B:
+        return steps
+    more = (T, size - B)
+    own = torch.arange(B, size).expand(more)
+    return Steps(
+        torch.cat([steps.x, steps.x.new_zeros(*more, *steps.x.shape[2:])], 1),
+        torch.cat([steps.target, steps.target.new_zeros(*more, *steps.target.shape[2:])], 1),
+        torch.cat([steps.weight, steps.weight.new_zeros(more)], 1),
+        torch.cat([steps.partner, own], 1),
+        torch.cat([steps.lam, steps.lam.new_ones(more)], 1),
+        steps.depth,
+    )
+
+
+def _batch(steps: Steps, t: int, n_layers: int) -> Batch:
+    """Step `t` for every group; a group that mixes at another depth has lam = 1, no mixing, at this one."""
+    depth = steps.depth[t]
+    lam: list[Tensor | None] = [None] * n_layers
+    for at in set(depth.tolist()) - {0}:
+        here = torch.from_numpy(depth == at).to(steps.lam.device)[:, None]
+        lam[at] = torch.where(here, steps.lam[t], 1.0)
+    return Batch(steps.x[t], steps.target[t], steps.weight[t], steps.partner[t], lam)

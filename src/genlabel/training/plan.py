@@ -1,0 +1,153 @@
+"""The plan of a training run: for every step, which points are mixed, how, and with what labels.
+
+Nothing in it depends on the network, so whole stretches of steps are mixed and labelled at once, and all
+models that share a task share its points and labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from genlabel.arrays import chunks, one_hot
+from genlabel.labeling import Labeler
+from genlabel.mixing import Mix, Mixer, blend, intrudes
+
+__all__ = ["Steps", "Task", "batches_per_epoch", "epochs_at_once", "plan"]
+
+NUMBERS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True)
+class Task:
+    """One training set with its way of mixing and labelling: what a group of models has in common.
+
+    The labelers are fitted; their matrices are the basis in which each model states its own target.
+    """
+
+    X: NDArray[np.float64]
+    """Points (n, d)."""
+    y: NDArray[np.int64]
+    """Class indices (n,)."""
+    n_classes: int
+    labelers: tuple[Labeler, ...]
+    mixer: Mixer | None = None
+    """None is vanilla training."""
+    weight: NDArray[np.float64] | None = None
+    """Sample weights (n,); a mixed point has the blend of its parents' weights."""
+    class_weight: NDArray[np.float64] | None = None
+    """Weight of each class (k,) in the cross-entropy, -sum_c w_c y_c log p_c."""
+    exclude_intrusion: bool = False
+    """Give mixed points that intrude another class's manifold no weight (arXiv section 3.1)."""
+    seed: Any = field(default=0)
+    """Seed of the order, the draws and, in a fleet, the initial weights."""
+
+
+class Steps(NamedTuple):
+    """A stretch of T steps for one task; B is the largest batch, shorter ones end in rows of weight 0."""
+
+    x: Tensor
+    """(T, B, d): mixed points where the depth is 0, else the points themselves."""
+    target: Tensor
+    """(T, B, k, J): the label matrices of the J labelers, times the class weights."""
+    weight: Tensor
+    """(T, B): weights in the loss; each step's sum to 1 (or are all 0)."""
+    partner: Tensor
+    """(T, B): row that each row is mixed with."""
+    lam: Tensor
+    """(T, B): mixing weights."""
+    depth: NDArray[np.int64]
+    """(T,)"""
+
+
+def batches_per_epoch(n: int, batch_size: int) -> int:
+    """Number of batches, each of at most `batch_size` points and all of nearly one size.
+
+    NOTE[PAPER]: 148 points make two batches of 74, not one of 128 and one of 20: the remainder would have the
+    noise of a tiny batch, and folds that differ by one point would differ in their number of steps.
+    """
+    return -(-n // batch_size)
+
+
+def epochs_at_once(tasks: Sequence[Task], epochs: int) -> int:
+    """How many epochs of all tasks are planned at once, so that memory stays bounded."""
+    numbers = sum(task.X.size + len(task.X) * (task.n_classes * len(task.labelers) + 3) for task in tasks)
+    return min(max(1, NUMBERS_AT_ONCE // numbers), epochs)
+
+
+def plan(task: Task, epochs: int, batches: int, stretch: int, dtype: torch.dtype = torch.float32) -> Iterator[Steps]:
+    """Yield the steps of `epochs` epochs of `batches` batches each, `stretch` epochs at a time."""
+    rng = np.random.default_rng(task.seed)
+    edges = np.linspace(0, len(task.X), batches + 1).round().astype(int)
+    points = torch.from_numpy(task.X).to(dtype)
+    for part in chunks(epochs, stretch):
+        yield _steps(task, points, _draw(task, part.stop - part.start, edges, rng))
+
+
+class _Draws(NamedTuple):
+    """Rows (T, B), position of the partner (T, B), lam (T, B), depth (T,), and which entries are real (T, B)."""
+
+    rows: NDArray[np.int64]
+    partner: NDArray[np.int64]
+    lam: NDArray[np.float64]
+    depth: NDArray[np.int64]
+    real: NDArray[np.bool_]
+
+
+def _draw(task: Task, epochs: int, edges: NDArray[Any], rng: np.random.Generator) -> _Draws:
+    """Draw order and mixing; an entry that is not real points at itself with weight 1."""
+    steps, size = epochs * (len(edges) - 1), int(np.diff(edges).max())
+    rows, depth = np.zeros((steps, size), dtype=np.int64), np.zeros(steps, dtype=np.int64)
+    partner = np.tile(np.arange(size), (steps, 1))
+    lam, real = np.ones((steps, size)), np.zeros((steps, size), dtype=bool)
+    t = 0
+    for _ in range(epochs):
+        order = rng.permutation(len(task.X))
+        for start, stop in pairwise(edges):
+            n = stop - start
+            rows[t, :n], real[t, :n] = order[start:stop], True
+            if task.mixer is not None:
+                partner[t, :n], lam[t, :n], depth[t] = task.mixer.draw(n, rng)
+            t += 1
+    return _Draws(rows, partner, lam, depth, real)
+
+
+def _steps(task: Task, points: Tensor, draws: _Draws) -> Steps:
+    """Mix and label a whole stretch as if it were one batch."""
+    steps, size = draws.rows.shape
+    rows = torch.from_numpy(draws.rows.ravel())
+    flat = Mix((np.arange(steps)[:, None] * size + draws.partner).ravel(), draws.lam.ravel())
+    clean = points[rows]
+    mixed = clean if task.mixer is None else blend(clean, flat)
+    y = torch.from_numpy(task.y)[rows]
+    targets = one_hot(y, task.n_classes, points.dtype)
+    labels = torch.stack([labeler.label(mixed, targets, flat) for labeler in task.labelers], dim=-1)
+    if task.class_weight is not None:
+        labels = labels * torch.from_numpy(task.class_weight).to(labels)[:, None]
+    hidden = torch.from_numpy(draws.depth > 0)[:, None, None]
+    x = mixed.view(steps, size, -1)
+    return Steps(
+        torch.where(hidden, clean.view_as(x), x) if draws.depth.any() else x,
+        labels.view(steps, size, *labels.shape[1:]),
+        _weights(task, draws, flat, mixed, y).to(points.dtype),
+        torch.from_numpy(draws.partner),
+        torch.from_numpy(draws.lam).to(points.dtype),
+        draws.depth,
+    )
+
+
+def _weights(task: Task, draws: _Draws, flat: Mix, mixed: Tensor, y: Tensor) -> Tensor:
+    weight = draws.real.astype(np.float64)
+    if task.weight is not None:
+        weight *= blend(task.weight[draws.rows.ravel()], flat).reshape(weight.shape)
+    if task.exclude_intrusion:
+        hit = intrudes(mixed, flat, mixed, y, pool=(task.X.astype(mixed.numpy().dtype), task.y))
+        weight[hit.reshape(weight.shape)] = 0.0
+    return torch.from_numpy(weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))
