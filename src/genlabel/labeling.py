@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from genlabel.arrays import as_numpy, as_tensor, like, one_hot
@@ -165,10 +166,11 @@ class GenLabel(Labeler):
         if self.same_class == "keep":
             same = (targets == targets[torch.as_tensor(draw.partner, device=targets.device)]).all(1, keepdim=True)
             y_gen = torch.where(same, y_mix, y_gen)
-        return gamma * y_gen + (1.0 - gamma) * y_mix
+        return y_gen if gamma == 1.0 else gamma * y_gen + (1.0 - gamma) * y_mix
 
     def _generative(self, x_mix: Tensor, y_mix: Tensor) -> Tensor:
         density = self._fitted_density()
+        check_is_fitted(density, "classes_")
         if y_mix.shape[1] != len(density.classes_):
             raise ValueError(f"y has {y_mix.shape[1]} classes, the density {len(density.classes_)}; fit it again")
         return posterior(density.log_prob(x_mix), log_priors(self.priors, density), top=self.top, otherwise=y_mix)

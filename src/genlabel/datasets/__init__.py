@@ -15,12 +15,16 @@ from genlabel.datasets.synthetic import (
     make_nine_gaussians,
     make_two_circle,
 )
+from genlabel.datasets.tables import EMBEDDED, Table, load_table, table_pipeline
 
 __all__ = [
     "CUBE_2D_CENTRES",
     "CUBE_3D_CENTRES",
+    "EMBEDDED",
     "NINE_CENTRES",
     "SYNTHETIC",
+    "Table",
+    "load_table",
     "make_circle",
     "make_cube_2d",
     "make_cube_3d",
@@ -30,4 +34,5 @@ __all__ = [
     "make_moon",
     "make_nine_gaussians",
     "make_two_circle",
+    "table_pipeline",
 ]

@@ -42,6 +42,11 @@ class ClassSample:
     pooled: Tensor
     """Covariance within the classes, over all classes, shape (d, d): what to fall back on."""
 
+    @property
+    def has_spread(self) -> bool:
+        """Whether any two of its points differ."""
+        return bool((self.X[:1] != self.X).any())
+
 
 class ClassDensity(BaseEstimator, ABC):
     """Class-conditional densities p_c(x), one for each class.
@@ -86,6 +91,8 @@ class ClassDensity(BaseEstimator, ABC):
                 f"X has shape {tuple(x.shape)}, but {type(self).__name__} was fitted with "
                 f"{self.n_features_in_} features; pass an array of shape (m, {self.n_features_in_})"
             )
+        if len(x) == 0:
+            return like(x.new_empty(0, len(self.classes_)), X)
         with torch.no_grad():
             parts = [self._log_prob(x[rows]) for rows in chunks(len(x), self.chunk_rows)]
         return like(parts[0] if len(parts) == 1 else torch.cat(parts), X)

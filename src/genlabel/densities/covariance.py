@@ -14,6 +14,7 @@ __all__ = ["Whitening", "ledoit_wolf", "moments", "shrink", "usable_covariance",
 
 SINGULAR = 1e-10
 FLOOR = 1e-4
+ROUNDING = 1e-13
 
 
 class Whitening(NamedTuple):
@@ -60,11 +61,11 @@ def usable_covariance(sample: ClassSample, covariance: Tensor, owner: str) -> Te
     At most d points span no volume: Ledoit-Wolf's shrinkage is used.
     """
     n, d = sample.X.shape
-    if n > d:
-        return covariance
-    if not bool((sample.X[1:] - sample.X[0]).any()):
+    if not sample.has_spread:
         _warn(owner, sample, f"has {n} sample(s) and no spread", "the covariance within all classes")
         return sample.pooled
+    if n > d:
+        return covariance
     _warn(owner, sample, f"has {n} samples for {d} features", "Ledoit-Wolf shrinkage")
     mean, biased = moments(sample.X, sample.weight, unbiased=False)
     return shrink(covariance, ledoit_wolf(sample.X, sample.weight, mean, biased))
@@ -82,7 +83,7 @@ def whitening(sample: ClassSample, centre: Tensor, covariance: Tensor, owner: st
 
     The work is done on the correlation matrix, so that features of scale 1e-12 and 1e12 meet as equals.
     """
-    scale = _scales(covariance, sample.pooled)
+    scale = _scales(centre, covariance, sample.pooled)
     values, vectors = torch.linalg.eigh(covariance / torch.outer(scale, scale))
     if float(values[0]) < SINGULAR:
         _warn(
@@ -97,11 +98,11 @@ def whitening(sample: ClassSample, centre: Tensor, covariance: Tensor, owner: st
     return Whitening(centre, matrix, log_det)
 
 
-def _scales(covariance: Tensor, pooled: Tensor) -> Tensor:
-    """Standard deviation of each feature; of a constant one, its spread in other classes, or else 1."""
+def _scales(centre: Tensor, covariance: Tensor, pooled: Tensor) -> Tensor:
+    """Standard deviation of each feature; where it is but rounding, the one within all classes, or else 1."""
     own, other = covariance.diagonal().clamp_min(0).sqrt(), pooled.diagonal().clamp_min(0).sqrt()
-    tiny = torch.finfo(own.dtype).tiny ** 0.5
-    return torch.where(own > tiny, own, torch.where(other > tiny, other, torch.ones_like(own)))
+    noise = ROUNDING * centre.abs() + torch.finfo(own.dtype).tiny ** 0.5
+    return torch.where(own > noise, own, torch.where(other > noise, other, torch.ones_like(own)))
 
 
 def _warn(owner: str, sample: ClassSample, what: str, remedy: str) -> None:

@@ -69,7 +69,7 @@ class GaussianDensity(PerClassDensity):
     def _fit_class(self, sample: ClassSample) -> GaussianModel:
         check_interval("reg", self.reg, 0.0, math.inf, "1e-4 is the usual choice")
         mean, covariance = moments(sample.X, sample.weight, unbiased=False)
-        if self.shrinkage is None or len(sample.X) == 1:
+        if self.shrinkage is None or not sample.has_spread:
             covariance = usable_covariance(sample, covariance, "GaussianDensity")
         else:
             covariance = shrink(covariance, self._intensity(sample, mean, covariance))

@@ -65,7 +65,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):
             densities = list(resolve_densities(self.density).values())
             if len(densities) > 1:
                 raise ValueError(f"density={self.density!r} names several; use 'gaussian' or 'kernel'")
-            sample = read_sample(self, X, y, sample_weight, self.class_weight)
+            sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1)
             self.scaler_ = Scaler.fit(sample, self.standardize)
             self.density_ = clone(densities[0]).fit(self.scaler_(sample.X), sample.labels, sample.weight)
             self.log_priors_ = self._log_priors(sample)

@@ -26,19 +26,29 @@ class Sample:
     classes: NDArray[Any]
     """The classes as the user wrote them, sorted, (k,)."""
     weight: NDArray[np.float64] | None
-    """Sample weights (n,), all positive; None if all are equal."""
+    """Sample weights (n,), all positive, counted as repetitions; None if all are 1."""
+    rows: NDArray[np.int64]
+    """The row of the user's table that each point was (those of weight zero are gone)."""
     class_weight: NDArray[np.float64] | None
     """(k,), of mean 1 over the points; None if all are equal."""
 
     def take(self, rows: NDArray[Any]) -> Sample:
         """The same sample, with some of its rows."""
         weight = None if self.weight is None else self.weight[rows]
-        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight)
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight, rows=self.rows[rows])
 
     @property
     def labels(self) -> NDArray[Any]:
         """The class of each row, as the user wrote it."""
         return self.classes[self.y]
+
+    @property
+    def score_weight(self) -> NDArray[np.float64] | None:
+        """How much each row counts when a model is judged: its weight times its class's."""
+        if self.class_weight is None:
+            return self.weight
+        own = self.class_weight[self.y]
+        return own if self.weight is None else own * self.weight
 
 
 @dataclass(frozen=True)
@@ -77,28 +87,32 @@ class Scaler:
         return replace(sample, X=self(sample.X))
 
 
-def read_sample(estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, class_weight: Any) -> Sample:
+def read_sample(
+    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, class_weight: Any, smallest_class: int = 2
+) -> Sample:
     """Check the input of `fit` and return it as a sample; rows of weight zero count as absent."""
     points, target = validate_data(estimator, X, y, dtype=np.float64, ensure_min_samples=2)
     check_classification_targets(target)
     weight = _read_weight(sample_weight, len(points))
+    rows = np.arange(len(points))
     if weight is not None:
-        points, target, weight = points[weight > 0], target[weight > 0], weight[weight > 0]
+        rows = np.flatnonzero(weight)
+        points, target, weight = points[rows], target[rows], weight[rows]
     classes, index = np.unique(target, return_inverse=True)
-    _check_classes(estimator, classes, np.bincount(index))
+    _check_classes(estimator, classes, np.bincount(index), smallest_class)
     if (np.ptp(points, axis=0) == 0).all():
         raise ValueError(f"all {points.shape[1]} features are constant: there is nothing to tell the classes by")
-    return Sample(points, index, classes, weight, _read_class_weight(class_weight, classes, target, weight))
+    return Sample(points, index, classes, weight, rows, _read_class_weight(class_weight, classes, target, weight))
 
 
-def _check_classes(estimator: BaseEstimator, classes: NDArray[Any], counts: NDArray[np.int64]) -> None:
+def _check_classes(estimator: BaseEstimator, classes: NDArray[Any], counts: NDArray[np.int64], smallest: int) -> None:
     name = type(estimator).__name__
     if len(classes) < 2:
         raise ValueError(f"{name} needs at least 2 classes; y has one class, {classes.tolist()[0]!r}")
-    if counts.min() < 2:
-        alone = classes[counts < 2].tolist()
+    if counts.min() < smallest:
+        alone = classes[counts < smallest].tolist()
         raise ValueError(
-            f"{name} needs at least 2 samples of each class; only one sample has class {alone[0]!r}"
+            f"{name} needs at least {smallest} samples of each class; only one sample has class {alone[0]!r}"
             + (f" (and so for {len(alone) - 1} more)" if len(alone) > 1 else "")
             + "; drop those rows or merge them into another class"
         )
@@ -114,7 +128,7 @@ def _read_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
         raise ValueError(f"sample_weight has shape {weight.shape}; expected ({n},), one weight a row of X")
     if not np.isfinite(weight).all() or (weight < 0).any() or weight.sum() <= 0:
         raise ValueError("sample_weight must be finite, non-negative and not all zero")
-    return None if (weight == weight[0]).all() else weight * (n / weight.sum())
+    return None if (weight == 1).all() else weight
 
 
 def _read_class_weight(

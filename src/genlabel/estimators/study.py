@@ -139,11 +139,20 @@ def split(sample: Sample, cv: Any, seed: int) -> list[tuple[NDArray[Any], NDArra
 
 
 def _given_folds(sample: Sample, cv: Any) -> Any:
+    if isinstance(cv, str) or not (hasattr(cv, "split") or hasattr(cv, "__iter__")):
+        raise ValueError(f"cv={cv!r} must be a number of folds, a splitter, or pairs of row indices")
     if hasattr(cv, "split"):
         return cv.split(sample.X, sample.labels)
-    if isinstance(cv, str) or not hasattr(cv, "__iter__"):
-        raise ValueError(f"cv={cv!r} must be a number of folds, a splitter, or pairs of row indices")
-    return cv
+    place = np.full(int(sample.rows.max()) + 1, -1)
+    place[sample.rows] = np.arange(len(sample.rows))
+    return [tuple(_places(place, rows) for rows in pair) for pair in cv]
+
+
+def _places(place: NDArray[np.int64], rows: Any) -> NDArray[np.int64]:
+    """Where rows of the user's table stand in the sample; those that are gone (weight zero) are left out."""
+    rows = np.asarray(rows)
+    found = place[rows[rows < len(place)]]
+    return found[found >= 0]
 
 
 def _possible_folds(sample: Sample, cv: int) -> int:
@@ -179,7 +188,7 @@ def _task(sample: Sample, recipe: Recipe, encoder: Encoder | None, seed: list[in
 def _results(params: list[dict[str, Any]], fleet: Fleet, folds: list[_Part]) -> dict[str, Any]:
     """Held-out accuracy and log-loss of every candidate, in the form of `GridSearchCV.cv_results_`."""
     scores = [fleet.log_proba(fold, part.valid.X) for fold, part in enumerate(folds)]
-    pairs = [(s, part.valid.y, part.valid.weight) for s, part in zip(scores, folds, strict=True)]
+    pairs = [(s, part.valid.y, part.valid.score_weight) for s, part in zip(scores, folds, strict=True)]
     hits, losses = np.stack([accuracy(*p) for p in pairs]), np.stack([log_loss(*p) for p in pairs])
     order = np.lexsort((losses.mean(0), -hits.mean(0).round(12)))
     ranks = np.empty(len(params), dtype=np.int64)

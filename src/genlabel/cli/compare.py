@@ -1,0 +1,234 @@
+"""`genlabel compare`: vanilla training, mixup, GenLabel and the generative classifier on one table."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box, progress
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["compare"]
+
+PICTURES = (".png", ".pdf", ".svg", ".jpg")
+MOST_WARNINGS = 5
+
+
+class Density(StrEnum):
+    """The densities that `--density` names."""
+
+    gaussian = "gaussian"
+    kernel = "kernel"
+    auto = "auto"
+
+
+def compare(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A .csv, .tsv or .parquet file, or a built-in table such as iris.")
+    ],
+    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="The label column of the file.")] = None,
+    network: Annotated[
+        str, typer.Option(help='"logistic", "mlp" (two hidden layers of 128), or hidden sizes such as "64,128".')
+    ] = "logistic",
+    density: Annotated[
+        Density, typer.Option(help="Class densities of GenLabel; auto chooses by cross-validation.")
+    ] = Density.gaussian,
+    repeats: Annotated[int, typer.Option(min=1, help="Number of random splits.")] = 10,
+    test_size: Annotated[float, typer.Option(help="Share of the rows held out in each split.")] = 0.3,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the splits, the training and the synthetic tables.")] = 0,
+    epochs: Annotated[int, typer.Option(min=1, help="Training epochs.")] = 100,
+    output: Annotated[
+        Path | None, typer.Option(help="Where the picture goes.", show_default="compare-<name>.png")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Also write the numbers of every split to this file.")] = None,
+    drop_rare: Annotated[bool, typer.Option("--drop-rare", help="Drop classes of fewer than 4 rows.")] = False,
+) -> None:
+    """Compare vanilla training, mixup, GenLabel and the generative classifier on the same splits of a table.
+
+    Prints test accuracy and log-loss, mean and standard deviation over the splits, and draws a picture.
+    """
+    with _one_line_errors():
+        hidden = _read_network(network)
+        _prepare_outputs(output, csv)
+    with _one_line_errors(), _collect_warnings() as caught, _show_progress(f"loading {source}") as bar:
+        from genlabel import comparison, datasets, plots
+
+        table = datasets.load_table(source, target, random_state=seed)
+        if drop_rare:
+            table = comparison.drop_rare(table)
+        methods = comparison.default_methods(hidden, density.value, epochs)
+        bar.start(repeats * len(methods))
+        results = comparison.compare(table, methods, repeats, test_size, seed, lambda *_: bar.advance())
+        n, d = table.X.shape
+        data = f"{table.name}: {n} rows, {d} columns, {table.y.nunique()} classes"
+        settings = f"stratified splits: {repeats}, {test_size:.0%} of the rows held out, network {network}, seed {seed}"
+        picture = output or Path(f"compare-{table.name}.png")
+        plots.plot_comparison(results, f"{data}\n{settings}", test_size=test_size).savefig(picture)
+        if csv is not None:
+            results.assign(params=results["params"].map(json.dumps)).to_csv(csv, index=False)
+    notes = [f"note: {line}" for line in [*table.notes, *_once(caught)]]
+    _print(comparison.summarize(results), [f"{data}; {settings}, {epochs} epochs", *_choices(results), *notes])
+    written = f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}"
+    _print_line(written)
+
+
+def _read_network(network: str) -> str | tuple[int, ...]:
+    """Return a named network, or the sizes of "64,128"."""
+    if network in ("logistic", "mlp"):
+        return network
+    parts = network.split(",")
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise ValueError(f'network={network!r} is not known; use "logistic", "mlp" or hidden sizes such as "64,128"')
+    return tuple(int(part) for part in parts)
+
+
+def _prepare_outputs(output: Path | None, csv: Path | None) -> None:
+    """Find out before the work whether its results can be written."""
+    if output is not None and output.suffix.lower() not in PICTURES:
+        raise ValueError(f"output={str(output)!r} ends in {output.suffix!r}; end it in one of {', '.join(PICTURES)}")
+    for path in (output, csv):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Turn an error about the input into one red line and exit code 2."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        message = Text(" ".join(f"Error: {error}".split()), style="red")
+        Console(stderr=True, highlight=False).print(message, soft_wrap=True)
+        raise typer.Exit(2) from None
+
+
+@contextmanager
+def _collect_warnings() -> Iterator[list[warnings.WarningMessage]]:
+    """Keep what the library warns of, to be told at the end."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield caught
+
+
+def _once(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Each warning once, with the number of times it was given, the most frequent first."""
+    about_code = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
+    counts = Counter(" ".join(str(w.message).split()) for w in caught if not issubclass(w.category, about_code))
+    shown = [f"{text} ({times} times)" if times > 1 else text for text, times in counts.most_common(MOST_WARNINGS)]
+    more = len(counts) - len(shown)
+    return [*shown, f"other warnings of this kind: {more}"] if more > 0 else shown
+
+
+class _Lines:
+    """Progress where there is no terminal: about ten plain lines."""
+
+    def __init__(self, what: str) -> None:
+        self.done, self.total, self.begin = 0, 0, monotonic()
+        typer.echo(f"{what} ...", err=True)
+
+    def start(self, total: int) -> None:
+        self.total, self.begin = total, monotonic()
+
+    def advance(self) -> None:
+        self.done += 1
+        if self.done * 10 // self.total > (self.done - 1) * 10 // self.total:
+            spent = monotonic() - self.begin
+            left = spent / self.done * (self.total - self.done)
+            typer.echo(f"{self.done} of {self.total} fits, {spent:.0f} s elapsed, {left:.0f} s left", err=True)
+
+
+class _Bar:
+    """Progress on a terminal."""
+
+    def __init__(self, bar: progress.Progress, what: str) -> None:
+        self.bar, self.task = bar, bar.add_task(what, total=None)
+
+    def start(self, total: int) -> None:
+        self.bar.update(self.task, total=total, description="fitting")
+
+    def advance(self) -> None:
+        self.bar.advance(self.task)
+
+
+@contextmanager
+def _show_progress(what: str) -> Iterator[_Lines | _Bar]:
+    """Show progress on the error stream, at once."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines(what)
+        return
+    columns = (
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("elapsed"),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("left"),
+        progress.TimeRemainingColumn(),
+    )
+    with progress.Progress(*columns, console=console, speed_estimate_period=600.0) as bar:
+        yield _Bar(bar, what)
+
+
+def _choices(results: pd.DataFrame) -> list[str]:
+    """How often each method chose what, a line for each; at gamma = 0 there is no density to choose."""
+    lines = []
+    for name, group in results.groupby("method", sort=False):
+        chosen: dict[str, Counter[Any]] = {}
+        for params in group["params"]:
+            for key, value in params.items():
+                if key != "density" or params.get("gamma"):
+                    chosen.setdefault(key, Counter())[value] += 1
+        parts = [f"{key.replace('_', ' ')} {_tally(counts)}" for key, counts in chosen.items()]
+        if parts:
+            lines.append(f"{name} chose {'; '.join(parts)}")
+    return lines
+
+
+def _tally(counts: Counter[Any]) -> str:
+    return ", ".join(f"{value} ({times}x)" for value, times in counts.most_common())
+
+
+def _print(summary: pd.DataFrame, lines: list[str]) -> None:
+    """Print the table, the best mean of each column marked, and the lines below it."""
+    grid = Grid(box=box.SIMPLE_HEAD, caption="* best mean; mean ± standard deviation over the splits")
+    grid.add_column("method")
+    columns = []
+    for title, score, digits, sign in (("accuracy (%)", "accuracy", 2, -1), ("log-loss (nats)", "log_loss", 4, 1)):
+        grid.add_column(title, justify="right")
+        columns.append(_cells(summary[score], digits, sign))
+    grid.add_column("seconds a fit", justify="right")
+    columns.append([Text(f"{seconds:.2f}") for seconds in summary["seconds"]["mean"]])
+    for name, *cells in zip(summary.index, *columns, strict=True):
+        grid.add_row(Text(str(name)), *cells)
+    Console(highlight=False).print(grid)
+    for line in lines:
+        _print_line(line)
+
+
+def _cells(scores: Any, digits: int, sign: int) -> list[Text]:
+    means = [f"{mean:.{digits}f}" for mean in scores["mean"]]
+    best = min(means, key=lambda mean: sign * float(mean))
+    spreads = ["" if spread != spread else f" ± {spread:.{digits}f}" for spread in scores["std"]]
+    return [
+        Text(f"{'* ' if mean == best else ''}{mean}{spread}", style="bold" if mean == best else "")
+        for mean, spread in zip(means, spreads, strict=True)
+    ]
+
+
+def _print_line(line: str) -> None:
+    Console(highlight=False).print(Text(line), soft_wrap=True)

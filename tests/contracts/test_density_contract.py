@@ -1,0 +1,200 @@
+"""What every class density must show, over one list of instances."""
+
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from torch.distributions import Independent, Laplace
+
+from genlabel.densities import (
+    ClassDensity,
+    DensityWarning,
+    GaussianDensity,
+    KernelDensity,
+    LatentDensity,
+    PerClassDensity,
+    known_gaussians,
+)
+from genlabel.networks import MLP
+
+
+class LaplaceDensity(PerClassDensity):
+    """A density by a user: one method."""
+
+    def _fit_class(self, sample: Any) -> Any:
+        centre = sample.X.median(0).values
+        return Independent(Laplace(centre, (sample.X - centre).abs().mean(0) + 1e-3), 1)
+
+
+TWIN = MLP(3, 3, hidden=(6,), rng=0, dtype=torch.float64)
+DENSITIES: list[ClassDensity] = [
+    GaussianDensity(),
+    GaussianDensity(shrinkage="ledoit-wolf"),
+    GaussianDensity(shrinkage=0.3, reg=0.0),
+    KernelDensity(),
+    KernelDensity("silverman", leave_one_out=True),
+    KernelDensity(0.4),
+    KernelDensity("likelihood"),
+    LaplaceDensity(),
+    known_gaussians([[0.0] * 3, [1.0] * 3, [2.0] * 3]),
+    LatentDensity(TWIN, 1, GaussianDensity(shrinkage=0.2)),
+]
+LEARNED = [d for d in DENSITIES if isinstance(d, GaussianDensity | KernelDensity)]
+every = pytest.mark.parametrize("density", DENSITIES, ids=repr)
+learned = pytest.mark.parametrize("density", LEARNED, ids=repr)
+
+
+def sample(seed: int = 0, n: int = 90, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % 3)
+    return rng.normal(size=(n, d)) * (1 + y[:, None]) + 2 * y[:, None], y
+
+
+@every
+def test_columns_follow_the_sorted_classes_whatever_their_names(density: ClassDensity) -> None:
+    X, y = sample()
+    numbers = clone(density).fit(X, y).log_prob(X)
+    named = clone(density).fit(X, np.array(["a", "b", "c"])[y])
+    assert named.classes_.tolist() == ["a", "b", "c"]
+    assert named.log_prob(X).shape == (90, 3)
+    np.testing.assert_allclose(named.log_prob(X), numbers, rtol=1e-12)
+    swapped = clone(density).fit(X, np.array(["c", "b", "a"])[y]).log_prob(X)
+    if not hasattr(density, "models"):
+        np.testing.assert_allclose(swapped[:, ::-1], numbers, rtol=1e-12)
+
+
+@every
+def test_numpy_in_numpy_out_torch_in_torch_out(density: ClassDensity) -> None:
+    X, y = sample()
+    fitted = clone(density).fit(X, y)
+    exact = fitted.log_prob(X)
+    assert isinstance(exact, np.ndarray)
+    assert exact.dtype == np.float64
+    assert fitted.log_prob(X.astype(np.float32)).dtype == np.float64
+    double = fitted.log_prob(torch.from_numpy(X))
+    single = fitted.log_prob(torch.from_numpy(X).float())
+    assert (double.dtype, single.dtype) == (torch.float64, torch.float32)
+    np.testing.assert_array_equal(double.numpy(), exact)
+    if not getattr(density, "leave_one_out", False):  # a float32 query is another point than the float64 one
+        np.testing.assert_allclose(single.numpy(), exact, atol=1e-3, rtol=1e-4)
+    from_torch = clone(density).fit(torch.from_numpy(X), torch.from_numpy(y))
+    np.testing.assert_allclose(from_torch.log_prob(X), exact, rtol=1e-12)
+
+
+@every
+def test_rows_do_not_depend_on_their_company(density: ClassDensity, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = sample()
+    fitted = clone(density).fit(X, y)
+    whole = fitted.log_prob(X)
+    monkeypatch.setattr(ClassDensity, "chunk_rows", 7)
+    monkeypatch.setattr("genlabel.densities.kernel.BLOCK", 100)
+    np.testing.assert_allclose(fitted.log_prob(X), whole, rtol=1e-10)
+    np.testing.assert_allclose(fitted.log_prob(X[41:42]), whole[41:42], rtol=1e-10)
+    assert fitted.log_prob(X[:0]).shape == (0, 3)
+
+
+@every
+def test_clone_pickle_and_refit_give_the_same(density: ClassDensity) -> None:
+    X, y = sample()
+    fitted = clone(density).fit(X, y)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.log_prob(X), fitted.log_prob(X))
+    np.testing.assert_array_equal(clone(fitted).fit(X, y).log_prob(X), fitted.log_prob(X))
+    assert not hasattr(clone(fitted), "classes_")
+
+
+@learned
+def test_integrates_to_one(density: ClassDensity) -> None:
+    """On a line, the integral of each p_c by the trapezoid rule."""
+    rng = np.random.default_rng(1)
+    X, y = np.concatenate([rng.normal(size=30), rng.normal(4, 2, size=30)])[:, None], np.repeat([0, 1], 30)
+    grid = np.linspace(-30, 40, 70001)[:, None]
+    p = np.exp(clone(density).fit(X, y).log_prob(grid))
+    np.testing.assert_allclose(np.trapezoid(p, grid[:, 0], axis=0), 1.0, atol=1e-6)
+
+
+@learned
+def test_integer_weights_equal_repetitions_of_the_mean_and_zero_weights_equal_absence(density: ClassDensity) -> None:
+    X, y = sample()
+    weight = np.random.default_rng(2).integers(0, 2, size=len(X)).astype(float)
+    absent = clone(density).fit(X[weight > 0], y[weight > 0]).log_prob(X)
+    np.testing.assert_allclose(clone(density).fit(X, y, weight).log_prob(X), absent, rtol=1e-10)
+    if isinstance(density, GaussianDensity):
+        weight += np.arange(len(X)) % 3
+        repeated = np.repeat(np.arange(len(X)), weight.astype(int))
+        expected = clone(density).fit(X[repeated], y[repeated]).log_prob(X)
+        np.testing.assert_allclose(clone(density).fit(X, y, weight).log_prob(X), expected, rtol=1e-9)
+
+
+AWKWARD = {
+    "one point": lambda r: np.vstack([r.normal(size=(20, 3)), [[5.0, 5.0, 5.0]]]),
+    "two points": lambda r: np.vstack([r.normal(size=(20, 3)), r.normal(size=(2, 3))]),
+    "equal points": lambda r: np.vstack([r.normal(size=(20, 3)), np.ones((6, 3))]),
+    "constant column": lambda r: np.hstack([r.normal(size=(30, 2)), np.ones((30, 1))]),
+    "constant in one class": lambda r: np.hstack(
+        [r.normal(size=(30, 2)), np.where(np.arange(30) < 20, r.normal(size=30), 0.1)[:, None]]
+    ),
+    "copied column": lambda r: (lambda Z: np.hstack([Z, Z[:, :1]]))(r.normal(size=(30, 2))),
+    "scales 1e-12 and 1e12": lambda r: r.normal(size=(30, 3)) * [1e-12, 1.0, 1e12],
+}
+
+
+@learned
+@pytest.mark.parametrize("case", AWKWARD)
+def test_awkward_classes_give_numbers_and_are_named(density: ClassDensity, case: str) -> None:
+    X = AWKWARD[case](np.random.default_rng(0))
+    y = np.where(np.arange(len(X)) < 20, "fine", "odd")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = clone(density).fit(X, y)
+    queries = np.vstack([X, X.mean(0) + 3 * X.std(0), 1e6 * np.ones(3)])
+    values = fitted.log_prob(queries)
+    assert not np.isnan(values).any()
+    assert not np.isposinf(values).any()
+    assert values[: len(X)].max() < 100 or "1e-12" in case  # no class is a spike
+    messages = [str(w.message) for w in caught]
+    assert all(issubclass(w.category, DensityWarning) for w in caught)
+    assert len(messages) == len(set(messages))
+    reg = isinstance(density, GaussianDensity) and (density.reg > 0 or density.shrinkage is not None)
+    if case in ("one point", "equal points") or (case == "two points" and not getattr(density, "shrinkage", None)):
+        assert any("'odd'" in m and type(density).__name__ in m for m in messages)
+    elif case in ("copied column", "constant in one class") and not reg:
+        assert any("'odd'" in m and "singular" in m for m in messages)
+
+
+@learned
+@given(shift=st.floats(-50, 50), scale=st.floats(0.01, 100))
+def test_an_affine_map_moves_the_density_by_its_jacobian(density: ClassDensity, shift: float, scale: float) -> None:
+    """log p of a x + b is log p of x minus d log a, where nothing is added to the covariance."""
+    free = clone(density)
+    if isinstance(free, GaussianDensity):
+        free.set_params(reg=0.0)
+    X, y = sample()
+    before = free.fit(X, y).log_prob(X)
+    after = clone(free).fit(scale * X + shift, y).log_prob(scale * X + shift)
+    np.testing.assert_allclose(after, before - 3 * np.log(scale), rtol=1e-6, atol=1e-6)
+
+
+@every
+def test_bad_input_is_named(density: ClassDensity) -> None:
+    X, y = sample()
+    bad = X.copy()
+    bad[3, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        clone(density).fit(bad, y)
+    with pytest.raises(ValueError, match=r"\(n, d\) and \(n,\)"):
+        clone(density).fit(X, y[:5])
+    with pytest.raises(ValueError, match="0 samples"):
+        clone(density).fit(X[:0], y[:0])
+    with pytest.raises(ValueError, match="sample_weight"):
+        clone(density).fit(X, y, -np.ones(len(X)))
+    with pytest.raises(ValueError, match="3 features"):
+        clone(density).fit(X, y).log_prob(X[:, :2])
+    with pytest.raises(Exception, match="not fitted"):
+        clone(density).log_prob(X)

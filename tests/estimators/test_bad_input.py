@@ -1,0 +1,223 @@
+"""Bad input: an error that names the value and the way out, or a sound answer; never half a fit."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_blobs
+
+from genlabel import (
+    DensityWarning,
+    GaussianDensity,
+    GenerativeClassifier,
+    GenLabel,
+    GenLabelClassifier,
+    ManifoldMixup,
+    Mixup,
+    MixupClassifier,
+)
+
+CLASSIFIERS = [
+    GenLabelClassifier(epochs=20, random_state=0),
+    GenLabelClassifier(density="auto", epochs=20, random_state=0),
+    MixupClassifier(epochs=20, random_state=0),
+    MixupClassifier(mixer=None, epochs=20, random_state=0),
+    GenerativeClassifier(),
+    GenerativeClassifier("kernel"),
+]
+every = pytest.mark.parametrize("classifier", CLASSIFIERS, ids=repr)
+
+
+def fit_quietly(classifier: Any, X: Any, y: Any) -> Any:
+    """Fit; only our own warnings about densities and folds may be raised."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", DensityWarning)
+        warnings.filterwarnings("ignore", message=r"cv=\d+ folds")
+        return clone(classifier).fit(X, y)
+
+
+def state(classifier: Any) -> list[str]:
+    return [name for name in vars(classifier) if name.endswith("_")]
+
+
+IRIS_X, IRIS_Y = load_iris(return_X_y=True)
+NAN = IRIS_X.copy()
+NAN[4, 2] = np.nan
+INF = IRIS_X.copy()
+INF[4, 2] = np.inf
+ERRORS = {
+    "NaN": (NAN, IRIS_Y, "NaN"),
+    "infinity": (INF, IRIS_Y, "infinity"),
+    "one class": (IRIS_X[:50], ["only"] * 50, r"at least 2 classes; y has one class, 'only'"),
+    "continuous target": (IRIS_X, IRIS_X[:, 0] + 0.05, "continuous"),
+    "all constant": (np.ones((20, 3)), np.arange(20) % 2, "all 3 features are constant"),
+    "lengths": (IRIS_X, IRIS_Y[:10], "inconsistent numbers of samples"),
+    "no rows": (IRIS_X[:0], IRIS_Y[:0], "0 sample"),
+    "text": (np.array([["a"], ["b"]] * 10), np.arange(20) % 2, "could not convert string"),
+}
+
+
+@every
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors_name_the_trouble_and_leave_nothing_behind(classifier: Any, case: str) -> None:
+    X, y, match = ERRORS[case]
+    fresh = clone(classifier)
+    with pytest.raises(ValueError, match=match):
+        fresh.fit(X, y)
+    assert state(fresh) == []
+
+
+@every
+def test_a_failing_refit_leaves_the_old_fit(classifier: Any) -> None:
+    fitted = fit_quietly(classifier, IRIS_X, IRIS_Y)
+    before = fitted.predict_proba(IRIS_X)
+    with pytest.raises(ValueError, match="NaN"):
+        fitted.fit(NAN[:, :3], IRIS_Y)
+    np.testing.assert_array_equal(fitted.predict_proba(IRIS_X), before)
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS[:4], ids=repr)
+def test_a_class_with_one_sample_is_named(classifier: Any) -> None:
+    y = np.where(np.arange(150) == 7, "rare", np.array(["a", "b", "c"])[IRIS_Y])
+    with pytest.raises(ValueError, match="only one sample has class 'rare'; drop those rows or merge"):
+        clone(classifier).fit(IRIS_X, y)
+
+
+def test_the_generative_classifier_lends_a_lone_sample_the_common_covariance() -> None:
+    y = np.where(np.arange(150) == 7, "rare", np.array(["a", "b", "c"])[IRIS_Y])
+    with pytest.warns(DensityWarning, match=r"class 'rare' has 1 sample.* using the covariance within all classes"):
+        model = GenerativeClassifier().fit(IRIS_X, y)
+    assert np.isfinite(model.predict_proba(IRIS_X)).all()
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS[:4], ids=repr)
+def test_too_many_folds_fall_back_and_say_to_what(classifier: Any) -> None:
+    rows = np.r_[0:40, 50:90, 100:103]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = clone(classifier).fit(IRIS_X[rows], IRIS_Y[rows])
+    messages = [str(w.message) for w in caught if "folds" in str(w.message)]
+    assert messages == ["cv=6 folds, but class 2 has only 3 samples; using 3 folds"]
+    assert "split2_test_score" in model.cv_results_
+    assert "split3_test_score" not in model.cv_results_
+
+
+@every
+def test_constant_columns_are_left_out(classifier: Any) -> None:
+    X = np.hstack([IRIS_X[:, :2], np.full((150, 1), 1e6), IRIS_X[:, 2:]])
+    odd = fit_quietly(classifier, X, IRIS_Y)
+    plain = fit_quietly(classifier, IRIS_X, IRIS_Y)
+    np.testing.assert_allclose(odd.predict_proba(X), plain.predict_proba(IRIS_X), rtol=1e-9)
+
+
+@every
+def test_more_features_than_rows(classifier: Any) -> None:
+    X, y = make_blobs(24, 60, centers=2, random_state=0)
+    model = fit_quietly(classifier, X, y)
+    assert model.score(X, y) > 0.9
+
+
+@every
+def test_duplicates_with_conflicting_labels(classifier: Any) -> None:
+    X, y = np.vstack([IRIS_X, IRIS_X]), np.r_[IRIS_Y, (IRIS_Y + 1) % 3]
+    model = fit_quietly(classifier, X, y)
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(1), 1.0)
+    assert proba.max() < 0.95  # no class can be certain
+
+
+@every
+def test_features_of_scale_1e_minus_12_and_1e12(classifier: Any) -> None:
+    scale = np.array([1e-12, 1e12, 1.0, 1e-6])
+    model, plain = fit_quietly(classifier, IRIS_X * scale, IRIS_Y), fit_quietly(classifier, IRIS_X, IRIS_Y)
+    np.testing.assert_allclose(model.predict_proba(IRIS_X * scale), plain.predict_proba(IRIS_X), atol=1e-3)
+
+
+@every
+def test_wild_scales_without_standardising_give_numbers(classifier: Any) -> None:
+    wild = clone(classifier).set_params(standardize=False)
+    X = IRIS_X * [1e-12, 1e12, 1.0, 1.0]
+    proba = fit_quietly(wild, X, IRIS_Y).predict_proba(X)
+    assert np.isfinite(proba).all()
+    np.testing.assert_allclose(proba.sum(1), 1.0)
+
+
+def test_diverged_training_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"training diverged at learning rate 100; .*standardize=True"):
+        MixupClassifier((8,), learning_rate=100.0, optimizer="sgd", standardize=False, epochs=30, random_state=0).fit(
+            IRIS_X * 1e30, IRIS_Y
+        )
+
+
+PARAMETERS = [
+    (GenLabelClassifier(alpha=0), "alpha=0 must be a finite number above 0"),
+    (GenLabelClassifier(alpha=-1.0), "alpha=-1.0"),
+    (GenLabelClassifier(gamma=1.5), r"gamma=1.5 must be a number in \[0, 1\]"),
+    (GenLabelClassifier(gamma=-0.5), "gamma=-0.5"),
+    (GenLabelClassifier(gamma="best"), "gamma='best' is not known; choose one of 'cv'"),
+    (GenLabelClassifier(gamma=[]), r"gamma=\[\]"),
+    (GenLabelClassifier(density="gauss"), "density='gauss' is not known; choose one of 'gaussian', 'kernel', 'auto'"),
+    (GenLabelClassifier(network="mpl"), "network='mpl' is not known; choose one of 'logistic', 'mlp'"),
+    (GenLabelClassifier(network=128), "network=128"),
+    (GenLabelClassifier(network=(64, 0)), "network=0"),
+    (GenLabelClassifier(space="hidden"), "space='hidden' is not known; choose one of 'input', 'latent'"),
+    (GenLabelClassifier(space="latent"), "space='latent' needs hidden layers.*use network='mlp'"),
+    (GenLabelClassifier(per="row"), "per='row' is not known"),
+    (GenLabelClassifier(learning_rate=0.0), "learning_rate=0.0"),
+    (GenLabelClassifier(learning_rate="auto"), "learning_rate='auto' is not known"),
+    (GenLabelClassifier(epochs=0), "epochs=0"),
+    (GenLabelClassifier(batch_size=2.5), "batch_size=2.5"),
+    (GenLabelClassifier(weight_decay=-1), "weight_decay=-1"),
+    (GenLabelClassifier(optimizer="rmsprop"), "optimizer='rmsprop' is not known"),
+    (GenLabelClassifier(device="tpu3"), "device='tpu3' is not known"),
+    (GenLabelClassifier(priors="equal", learning_rate=0.1), "priors='equal' is not known"),
+    (GenLabelClassifier(class_weight="balance"), "class_weight"),
+    (MixupClassifier(mixer="mixpu"), "mixer='mixpu' is not known; choose one of 'mixup', 'manifold'"),
+    (MixupClassifier(mixer="manifold"), "mixer='manifold' needs hidden layers"),
+    (MixupClassifier((8,), mixer=ManifoldMixup(depths=(0, 2))), "mixes at depth 2, but network="),
+    (MixupClassifier(labeler="liner"), "labeler='liner' is not known; choose one of 'linear', 'logistic'"),
+    (MixupClassifier(mixer=None, exclude_intrusion=True), "exclude_intrusion=True needs a mixer"),
+    (MixupClassifier("mlp", mixer="manifold", exclude_intrusion=True), "mixes hidden layers"),
+    (MixupClassifier("mlp", mixer="manifold", labeler=GenLabel(GaussianDensity())), "mixes hidden layers"),
+    (MixupClassifier(alpha=0.0), "alpha=0.0"),
+    (MixupClassifier(mixer=Mixup(alpha=-2)), "alpha=-2"),
+    (GenerativeClassifier("auto"), "density='auto' names several"),
+    (GenerativeClassifier("gmm"), "density='gmm' is not known"),
+    (GenerativeClassifier(priors=[1.0]), "must be 3 non-negative numbers"),
+]
+
+
+@pytest.mark.parametrize("classifier, match", PARAMETERS, ids=[repr(c) for c, _ in PARAMETERS])
+def test_bad_parameters_are_named(classifier: Any, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        classifier.fit(IRIS_X, IRIS_Y)
+    assert state(classifier) == []
+
+
+@pytest.mark.parametrize(
+    "weight, match",
+    [
+        (np.ones(10), r"sample_weight has shape \(10,\); expected \(150,\)"),
+        (-np.ones(150), "non-negative"),
+        (np.zeros(150), "not all zero"),
+        (np.full(150, np.nan), "finite"),
+    ],
+)
+@every
+def test_bad_sample_weights_are_named(classifier: Any, weight: Any, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        clone(classifier).fit(IRIS_X, IRIS_Y, weight)
+
+
+def test_a_warning_that_recurs_in_every_fold_is_heard_once() -> None:
+    X, y = make_blobs(24, 60, centers=2, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        GenLabelClassifier(GaussianDensity(), learning_rate=0.1).get_params()
+        GenLabelClassifier(density=GaussianDensity(), learning_rate=0.1, epochs=2, cv=2, random_state=0).fit(X, y)
+    messages = [str(w.message) for w in caught]
+    assert len(messages) == len(set(messages))
+    assert any("class 0" in m for m in messages)

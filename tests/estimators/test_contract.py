@@ -1,0 +1,148 @@
+"""scikit-learn's own checks, and what every classifier of ours must show beyond them."""
+
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine, make_blobs
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from genlabel import (
+    GaussianDensity,
+    GenerativeClassifier,
+    GenLabel,
+    GenLabelClassifier,
+    KernelDensity,
+    MixupClassifier,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")  # small folds, dead ReLU units
+
+CLASSIFIERS = [
+    GenLabelClassifier(random_state=0),
+    GenLabelClassifier(density="auto", random_state=0),
+    GenLabelClassifier((8,), density="kernel", gamma=0.6, learning_rate=0.02, space="latent", random_state=0),
+    MixupClassifier(random_state=0),
+    MixupClassifier(mixer=None, random_state=0),
+    MixupClassifier((8,), mixer="manifold", labeler="logistic", learning_rate=0.02, random_state=0),
+    MixupClassifier(exclude_intrusion=True, labeler=GenLabel(GaussianDensity()), learning_rate=0.1, random_state=0),
+    GenerativeClassifier(),
+    GenerativeClassifier("kernel", priors="uniform"),
+]
+every = pytest.mark.parametrize("classifier", CLASSIFIERS, ids=repr)
+quick = pytest.mark.parametrize(
+    "classifier", [c.set_params(epochs=20) if hasattr(c, "epochs") else c for c in map(clone, CLASSIFIERS)], ids=repr
+)
+
+
+def expected_failures(estimator: Any) -> dict[str, str]:
+    """Each with its reason."""
+    check = "check_sample_weight_equivalence_on_dense_data"
+    if isinstance(estimator, GenerativeClassifier):
+        if estimator.density == "kernel":
+            return {check: "scipy's definition: the bandwidth follows the effective size (sum w)^2 / sum w^2"}
+        return {}
+    if estimator.mixer is None if isinstance(estimator, MixupClassifier) else False:
+        return {}
+    return {check: "mixing draws pairs of rows: a row of weight 2 meets other partners than two equal rows do"}
+
+
+@parametrize_with_checks(CLASSIFIERS, expected_failed_checks=expected_failures)
+def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+@quick
+def test_labels_of_any_kind_and_frames_with_names(classifier: Any) -> None:
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    names = np.array(["setosa", "versicolor", "virginica"])
+    by_number = clone(classifier).fit(X.to_numpy(), y)
+    by_name = clone(classifier).fit(X, names[y])
+    apart = clone(classifier).fit(X, np.array([-7, 3, 1000])[y])
+    assert by_name.feature_names_in_.tolist() == X.columns.tolist()
+    np.testing.assert_allclose(by_name.predict_proba(X), by_number.predict_proba(X.to_numpy()), rtol=1e-12)
+    assert (by_name.predict(X) == names[by_number.predict(X.to_numpy())]).all()
+    assert set(apart.predict(X)) == {-7, 3, 1000}
+    categorical = clone(classifier).fit(X, pd.Series(names[y], dtype="category"))
+    assert (categorical.predict(X) == by_name.predict(X)).all()
+
+
+@quick
+def test_probabilities_do_not_depend_on_the_batch(classifier: Any) -> None:
+    X, y = load_wine(return_X_y=True)
+    fitted = clone(classifier).fit(X, y)
+    whole = fitted.predict_proba(X)
+    pieces = np.vstack([fitted.predict_proba(X[i : i + 1]) for i in range(len(X))])
+    np.testing.assert_allclose(pieces, whole, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(whole.sum(1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X)), whole, atol=1e-14)
+
+
+@quick
+def test_the_same_seed_gives_the_same_numbers(classifier: Any) -> None:
+    X, y = load_iris(return_X_y=True)
+    first, second = clone(classifier).fit(X, y), clone(classifier).fit(X, y)
+    np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).predict_proba(X), first.predict_proba(X))
+    if hasattr(classifier, "random_state"):
+        other = clone(classifier).set_params(random_state=1).fit(X, y)
+        assert (other.predict_proba(X) != first.predict_proba(X)).any()
+
+
+@every
+def test_learns_wine(classifier: Any) -> None:
+    X, y = load_wine(return_X_y=True)
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    assert cross_val_score(classifier, X, y, cv=folds).mean() > 0.94
+
+
+@quick
+def test_pipeline_and_grid_search(classifier: Any) -> None:
+    X, y = load_iris(return_X_y=True)
+    grid = {"standardize": [True, False]}
+    search = GridSearchCV(classifier, grid, cv=2).fit(X, y)
+    assert search.best_params_["standardize"] in (True, False)
+    assert len(search.cv_results_["params"]) == 2
+    assert (search.cv_results_["mean_test_score"] > 0.6).all()
+    pipe = make_pipeline(StandardScaler(), clone(classifier)).fit(X, y)
+    assert pipe.score(X, y) > 0.8
+
+
+@quick
+def test_class_weight_moves_the_decision(classifier: Any) -> None:
+    X, y = make_blobs(200, centers=[[0, 0], [1.5, 0]], random_state=0)
+    plain = clone(classifier).fit(X, y).predict(X).mean()
+    more = clone(classifier).set_params(class_weight={0: 1.0, 1: 20.0}).fit(X, y).predict(X).mean()
+    balanced = clone(classifier).set_params(class_weight="balanced").fit(X, y).predict(X).mean()
+    assert more > plain + 0.1
+    assert abs(balanced - plain) < 0.1
+
+
+@quick
+def test_sample_weight_moves_the_decision_and_zero_is_absence(classifier: Any) -> None:
+    X, y = make_blobs(200, centers=[[0, 0], [1.5, 0]], random_state=0)
+    weight = np.where(y == 1, 20.0, 1.0)
+    if not isinstance(classifier, GenerativeClassifier) or classifier.priors == "empirical":
+        moved = clone(classifier).fit(X, y, weight).predict(X).mean()
+        assert moved > clone(classifier).fit(X, y).predict(X).mean()
+    zero = np.where(np.arange(200) < 150, 1.0, 0.0)
+    absent = clone(classifier).fit(X[:150], y[:150])
+    np.testing.assert_allclose(clone(classifier).fit(X, y, zero).predict_proba(X), absent.predict_proba(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("density", [GaussianDensity(), KernelDensity()], ids=repr)
+def test_generative_classifier_is_bayes_rule(density: Any) -> None:
+    X, y = load_iris(return_X_y=True)
+    X, y = X[:120], y[:120]
+    model = GenerativeClassifier(density, standardize=False).fit(X, y)
+    joint = np.exp(clone(density).fit(X, y).log_prob(X)) * (np.bincount(y) / len(y))
+    np.testing.assert_allclose(model.predict_proba(X), joint / joint.sum(1, keepdims=True), rtol=1e-8, atol=1e-12)

@@ -1,0 +1,61 @@
+"""The nearest-neighbour rule against a loop over the points."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genlabel.datasets import make_example1, make_nine_gaussians
+from genlabel.mixing import Mix, Mixup, intrudes
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 60), d=st.integers(1, 20), k=st.integers(2, 4))
+def test_equals_the_definition(seed: int, n: int, d: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n, d)), rng.integers(0, k, n)
+    draw = Mixup().draw(n, rng)
+    X_mix = Mixup().mix(X, draw)
+    expected = []
+    for i, point in enumerate(X_mix):
+        nearest = y[np.linalg.norm(X - point, axis=1).argmin()]
+        expected.append(nearest not in (y[i], y[draw.partner[i]]))
+    np.testing.assert_array_equal(intrudes(X_mix, draw, X, y), expected)
+    as_torch = intrudes(torch.from_numpy(X_mix), draw, torch.from_numpy(X), torch.from_numpy(y))
+    np.testing.assert_array_equal(as_torch, expected)
+
+
+def test_example_1_intrudes_in_the_middle() -> None:
+    X, y = make_example1()
+    lam = np.linspace(0, 1, 12)
+    pairs = Mix(np.full(12, 2), lam)  # -1 with +1, both of class 0; 0 of class 1 lies between
+    left = np.zeros(12, dtype=int)
+    X_mix = lam[:, None] * X[left] + (1 - lam[:, None]) * X[2]
+    rows = np.vstack([X[left][:2], X[2:3], X[left][3:]])
+    labels = np.array([0, 0, 0] + [0] * 9)
+    hit = intrudes(X_mix, pairs, rows, labels, pool=(X, y))
+    np.testing.assert_array_equal(hit, np.abs(X_mix[:, 0]) < 0.5)
+
+
+def test_two_classes_never_intrude_between_classes_but_may_within_one() -> None:
+    X, y = np.array([[-1.0], [0.0], [1.0]]), np.array(["a", "b", "a"])
+    across = Mix(np.array([1, 0, 1]), np.full(3, 0.5))
+    assert not intrudes([[-0.5], [-0.5], [0.5]], across, X, y).any()
+
+
+def test_the_middle_gaussians_are_intruded() -> None:
+    X, y = make_nine_gaussians(50, random_state=0)
+    draw = Mixup().draw(len(X), 0)
+    X_mix = Mixup().mix(X, draw)
+    hit = intrudes(X_mix, draw, X, y)
+    assert 0.2 < hit.mean() < 0.8
+    part = np.arange(100)
+    small = Mixup().draw(100, 0)
+    in_batch = intrudes(Mixup().mix(X[part], small), small, X[part], y[part], pool=(X, y))
+    assert in_batch.shape == (100,)
+
+
+def test_a_draw_of_other_rows_is_refused() -> None:
+    X, y = np.zeros((4, 1)), np.zeros(4)
+    with pytest.raises(ValueError, match="the draw pairs 3 rows"):
+        intrudes(np.zeros((3, 1)), Mixup().draw(3, 0), X, y)

@@ -1,0 +1,198 @@
+"""Labelers: rows on the simplex whatever comes, and each rule against its closed form."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit, softmax
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from torch.distributions import MultivariateNormal
+
+from genlabel.densities import GaussianDensity, KernelDensity, KnownDensity, known_gaussians
+from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel, posterior
+from genlabel.mixing import Mix, Mixup
+
+LABELERS: list[Labeler] = [
+    LinearLabel(),
+    LogisticLabel(),
+    LogisticLabel(sigma=0.05),
+    GenLabel(GaussianDensity()),
+    GenLabel(GaussianDensity(), gamma=0.4, priors="empirical"),
+    GenLabel(KernelDensity(), top=2, same_class="keep"),
+    GenLabel(KernelDensity(), gamma=0.0),
+    GenLabel(GaussianDensity(), priors=[0.2, 0.0, 0.8]),
+]
+every = pytest.mark.parametrize("labeler", LABELERS, ids=repr)
+
+
+def sample(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = np.arange(60) % 3
+    return rng.normal(size=(60, 2)) + 3 * np.eye(3)[y][:, :2], np.array(["a", "b", "c"])[y]
+
+
+@every
+@given(seed=st.integers(0, 10**6), far=st.sampled_from([0.0, 1.0, 1e3, 1e30, 1e200]))
+def test_rows_are_on_the_simplex(labeler: Labeler, seed: int, far: float) -> None:
+    """Also at points so far away that every density, and its logarithm, is lost."""
+    X, y = sample()
+    fitted = clone(labeler).fit(X, y)
+    draw = Mixup().draw(60, seed)
+    with np.errstate(all="ignore"):
+        labels = fitted.label(Mixup().mix(X, draw) * far, y, draw)
+    assert labels.shape == (60, 3)
+    assert (labels >= 0).all()
+    np.testing.assert_allclose(labels.sum(1), 1.0, atol=1e-12)
+
+
+@every
+def test_names_matrices_numpy_and_torch_agree(labeler: Labeler) -> None:
+    X, y = sample()
+    fitted = clone(labeler).fit(X, y)
+    draw = Mixup().draw(60, 3)
+    X_mix = Mixup().mix(X, draw)
+    labels = fitted.label(X_mix, y, draw)
+    matrix = (y[:, None] == np.array(["a", "b", "c"])).astype(float)
+    np.testing.assert_allclose(fitted.label(X_mix, matrix, draw), labels, atol=1e-12)
+    as_torch = fitted.label(torch.from_numpy(X_mix), torch.from_numpy(matrix), draw)
+    assert isinstance(as_torch, torch.Tensor)
+    np.testing.assert_allclose(as_torch.numpy(), labels, atol=1e-12)
+    part = np.flatnonzero(y == "b")[:4]  # a batch without the other classes still has three columns
+    few = Mixup().draw(4, 0)
+    assert fitted.label(X[part], y[part], few).shape == (4, 3)
+
+
+def test_linear_is_mixups_two_hot_label() -> None:
+    draw = Mix(np.array([1, 2, 0]), np.array([0.3, 1.0, 0.5]))
+    labels = LinearLabel().label(np.zeros((3, 1)), [0, 1, 2], draw)
+    np.testing.assert_allclose(labels, [[0.3, 0.7, 0], [0, 1, 0], [0.5, 0, 0.5]])
+
+
+@given(lam=st.floats(0, 1), sigma=st.floats(0.05, 10))
+def test_logistic_is_the_printed_curve(lam: float, sigma: float) -> None:
+    draw = Mix(np.array([1, 0]), np.array([lam, lam]))
+    label = LogisticLabel(sigma).label(np.zeros((2, 1)), [0, 1], draw)
+    np.testing.assert_allclose(label[0, 0], expit(2 * (lam - 0.5) / sigma**2), atol=1e-12)
+
+
+def test_example_2_logistic_labels_are_the_svm_scores() -> None:
+    """arXiv section 3.2: with sigma = 1/(2 sqrt d), rho is the SVM solution's score along the diagonal."""
+    d, lam = 5.0, np.linspace(0, 1, 9)
+    draw = Mix(np.array([1] * 9), lam)
+    rho = LogisticLabel(1 / (2 * np.sqrt(d))).label(np.zeros((9, 1)), np.eye(2)[[0] + [1] * 8], draw)[0]
+    assert rho[0] == pytest.approx(expit(-8 * d * 0.5))
+    x = (2 * lam - 1) * d
+    p2 = np.exp(2 * x) / (np.exp(2 * x) + np.exp(-2 * x))
+    one = [
+        LogisticLabel(1 / (2 * np.sqrt(d))).label([[0.0]] * 2, [0, 1], Mix(np.array([1, 0]), np.full(2, v)))[0, 0]
+        for v in lam
+    ]
+    np.testing.assert_allclose(one, p2, atol=1e-12)
+
+
+@given(lam=st.floats(0, 1), sigma=st.floats(0.2, 3))
+def test_proposition_1_genlabel_of_two_gaussians_is_logistic(lam: float, sigma: float) -> None:
+    """y_gen = 1 / (1 + exp(-(lam - 1/2) / sigma^2)) at x = lam between N(0, sigma^2) and N(1, sigma^2)."""
+    density = known_gaussians([[0.0], [1.0]], variance=sigma**2).fit([[0.0], [1.0]], [0, 1])
+    draw = Mix(np.array([1, 0]), np.array([1 - lam, lam]))
+    label = GenLabel(density).label(np.array([[lam], [lam]]), [0, 1], draw)
+    np.testing.assert_allclose(label[:, 1], expit((lam - 0.5) / sigma**2), atol=1e-9)
+
+
+def test_equation_1_is_the_softmax_of_the_log_densities() -> None:
+    X, y = sample()
+    density = GaussianDensity().fit(X, y)
+    draw = Mixup().draw(60, 0)
+    X_mix = Mixup().mix(X, draw)
+    expected = softmax(density.log_prob(X_mix), axis=1)
+    np.testing.assert_allclose(GenLabel(density).label(X_mix, y, draw), expected, atol=1e-12)
+    mixed = LinearLabel().label(X_mix, y, draw)
+    for gamma in (0.2, 0.7):
+        blended = GenLabel(density, gamma=gamma).label(X_mix, y, draw)
+        np.testing.assert_allclose(blended, gamma * expected + (1 - gamma) * mixed, atol=1e-12)
+
+
+def test_gamma_zero_is_exactly_mixup_and_never_asks_the_density() -> None:
+    X, y = sample()
+    draw = Mixup().draw(60, 0)
+    mixed = LinearLabel().label(X, y, draw)
+    np.testing.assert_array_equal(GenLabel(GaussianDensity(), gamma=0.0).label(X, y, draw), mixed)
+
+
+def test_priors_against_bayes_rule_with_a_known_answer() -> None:
+    """Two unit Gaussians at 0 and 2 with priors 0.9 and 0.1: Bayes by scipy, and equal at x = 1 + log(9) / 2."""
+    density = KnownDensity([MultivariateNormal(torch.tensor([m]).double(), torch.eye(1).double()) for m in (0.0, 2.0)])
+    y = np.array([0] * 9 + [1])
+    X = np.linspace(-1, 4, 10)[:, None]
+    joint = np.stack([p * multivariate_normal(m).pdf(X[:, 0]) for m, p in ((0, 0.9), (2, 0.1))], 1)
+    bayes = joint / joint.sum(1, keepdims=True)
+    draw = Mix(np.arange(10), np.ones(10))
+    for priors in ("empirical", [0.9, 0.1], [9, 1]):
+        np.testing.assert_allclose(GenLabel(density, priors=priors).fit(X, y).label(X, y, draw), bayes, atol=1e-12)
+    half = GenLabel(density, priors="empirical").fit(X, y)
+    point = np.full((10, 1), 1 + np.log(9) / 2)
+    np.testing.assert_allclose(half.label(point, y, draw), 0.5, atol=1e-12)
+    uniform = GenLabel(density).fit(X, y).label(np.ones((10, 1)), y, draw)
+    np.testing.assert_allclose(uniform, 0.5, atol=1e-12)
+
+
+def test_top_two_shares_the_label_among_the_most_likely() -> None:
+    scores = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], dtype=torch.float64))
+    top = posterior(scores, np.zeros(3), top=2).numpy()
+    np.testing.assert_allclose(top, [[5 / 8, 3 / 8, 0], [0, 2 / 9, 7 / 9]])
+    np.testing.assert_allclose(posterior(scores, np.zeros(3), top=1).numpy(), [[1, 0, 0], [0, 0, 1]])
+    np.testing.assert_allclose(posterior(scores, np.zeros(3), top=9).numpy(), scores.exp().numpy())
+
+
+def test_where_every_density_vanishes_mixups_label_stands_in() -> None:
+    lost = torch.full((2, 3), -torch.inf, dtype=torch.float64)
+    mixed = torch.tensor([[0.3, 0.7, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)
+    np.testing.assert_array_equal(posterior(lost, np.zeros(3), otherwise=mixed).numpy(), mixed.numpy())
+    np.testing.assert_allclose(posterior(lost, np.log([0.5, 0.3, 0.2])).numpy(), [[0.5, 0.3, 0.2]] * 2)
+    np.testing.assert_allclose(posterior(lost * torch.nan, np.zeros(3), otherwise=mixed).numpy(), mixed.numpy())
+
+
+def test_pairs_of_one_class_are_relabelled_or_kept() -> None:
+    X, y = sample()
+    density = GaussianDensity().fit(X, y)
+    draw = Mixup().draw(60, 1)
+    X_mix = Mixup().mix(X, draw)
+    same = y == y[draw.partner]
+    assert same.any()
+    kept, relabelled = (GenLabel(density, same_class=s).label(X_mix, y, draw) for s in ("keep", "relabel"))
+    mixed = LinearLabel().label(X_mix, y, draw)
+    np.testing.assert_allclose(kept[same], mixed[same], atol=1e-12)
+    np.testing.assert_array_equal(kept[~same], relabelled[~same])
+    assert np.abs(relabelled[same] - mixed[same]).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "labeler, match",
+    [
+        (GenLabel(GaussianDensity(), gamma=1.2), r"gamma=1.2 must be a number in \[0, 1\]"),
+        (GenLabel(GaussianDensity(), gamma=-0.1), "gamma=-0.1"),
+        (GenLabel(GaussianDensity(), gamma=float("nan")), "gamma=nan"),
+        (GenLabel(GaussianDensity(), priors="equal"), "priors='equal' is not known.*'uniform', 'empirical'"),
+        (GenLabel(GaussianDensity(), priors=[1, 2]), "must be 3 non-negative numbers"),
+        (GenLabel(GaussianDensity(), same_class="skip"), "same_class='skip' is not known"),
+        (GenLabel(GaussianDensity(), top=0), "top=0"),
+        (LogisticLabel(sigma=0), "sigma=0"),
+    ],
+)
+def test_bad_parameters_are_named(labeler: Labeler, match: str) -> None:
+    X, y = sample()
+    with pytest.raises(ValueError, match=match):
+        labeler.fit(X, y).label(X, y, Mixup().draw(60, 0))
+
+
+def test_unknown_labels_and_unfitted_densities_are_named() -> None:
+    X, y = sample()
+    draw = Mixup().draw(60, 0)
+    with pytest.raises(ValueError, match=r"y contains \['z'\]"):
+        LinearLabel().fit(X, y).label(X, np.where(y == "a", "z", y), draw)
+    with pytest.raises(Exception, match="GaussianDensity instance is not fitted"):
+        GenLabel(GaussianDensity()).label(X, y, draw)
+    with pytest.raises(ValueError, match="y has 2 classes, the density 3"):
+        GenLabel(GaussianDensity()).fit(X, y).label(X, np.eye(2)[np.arange(60) % 2], draw)

@@ -1,0 +1,156 @@
+"""The fleet against the loop with autograd, and against itself in other company."""
+
+import numpy as np
+import pytest
+import torch
+
+from genlabel.densities import GaussianDensity, KernelDensity
+from genlabel.labeling import GenLabel, LinearLabel
+from genlabel.mixing import ManifoldMixup, Mix, Mixer, Mixup, intrudes
+from genlabel.networks import MLP
+from genlabel.training import SGD, Adam, Candidate, Optimizer, Task, plan, train_fleet, train_network
+from genlabel.training.fleet import weight_rng
+from genlabel.training.plan import batches_per_epoch
+
+
+def task(n: int = 100, seed: int = 0, mixer: Mixer | None = None, **more: object) -> Task:
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    X = rng.normal(size=(n, 4)) + 2 * np.eye(4)[y]
+    labelers = (LinearLabel().fit(X, y), GenLabel(GaussianDensity()).fit(X, y))
+    return Task(X, y, 3, labelers, mixer, seed=[seed, 1], **more)
+
+
+class Neighbour(Mixer):
+    """A mixer whose partners are no permutation: every row meets the first."""
+
+    def draw(self, n: int, rng: object = None) -> Mix:
+        return Mix(np.zeros(n, dtype=np.int64), np.linspace(0.2, 0.9, n), 1)
+
+
+CASES = {
+    "vanilla logistic": ((), None, Adam(), {}),
+    "mixup logistic": ((), Mixup(), Adam(), {}),
+    "mixup logistic SGD": ((), Mixup(per="batch"), SGD(), {}),
+    "mixup network": ((8, 6), Mixup(), Adam(), {}),
+    "manifold network": ((8, 6), ManifoldMixup(), Adam(), {}),
+    "manifold deep SGD": ((8, 6, 5), ManifoldMixup(depths=(1, 2, 3)), SGD(), {}),
+    "partners that repeat": ((8, 6), Neighbour(), Adam(), {}),
+    "class weights": ((), Mixup(), Adam(), {"class_weight": np.array([0.2, 1.0, 3.0])}),
+    "class weights network": ((7,), Mixup(), SGD(), {"class_weight": np.array([0.2, 1.0, 3.0])}),
+    "sample weights": ((), Mixup(), Adam(), {"weight": np.random.default_rng(0).uniform(0, 2, 100)}),
+    "without intrusion": ((5,), Mixup(), Adam(), {"exclude_intrusion": True}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_fleet_of_one_is_the_loop_over_one_network(case: str) -> None:
+    hidden, mixer, rule, more = CASES[case]
+    one, candidate = task(mixer=mixer, **more), Candidate(0.05, 1e-3, (0.4, 0.6))
+    settings = {"optimizer": rule, "epochs": 6, "batch_size": 30}
+    fleet = train_fleet([one], [candidate], hidden=hidden, dtype=torch.float64, **settings)
+    network = MLP(4, 3, hidden, rng=weight_rng(one.seed), dtype=torch.float64)
+    losses = train_network(network, one, candidate, **settings)
+    np.testing.assert_allclose(fleet.losses[:, 0, 0], losses, rtol=1e-10)
+    for ours, theirs in zip(fleet.network().parameters(), network.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("hidden", [(), (6,)])
+@pytest.mark.parametrize("rule", [Adam(), SGD()], ids=repr)
+def test_a_model_does_not_depend_on_its_company(hidden: tuple[int, ...], rule: Optimizer) -> None:
+    """A candidate in a fleet of tasks of three sizes ends where it ends alone."""
+    tasks = [task(n, seed, Mixup()) for seed, n in enumerate((100, 97, 91))]
+    candidates = [
+        Candidate(0.1, 0.0, (1.0, 0.0)),
+        Candidate(0.01, 1e-2, (0.5, 0.5)),
+        Candidate(0.001, 1e-4, (0.0, 1.0)),
+    ]
+    settings = {"hidden": hidden, "optimizer": rule, "epochs": 4, "batch_size": 34, "dtype": torch.float64}
+    together = train_fleet(tasks, candidates, **settings)
+    for g, own in enumerate(tasks):
+        assert batches_per_epoch(len(own.X), 34) == 3
+        for c, candidate in enumerate(candidates):
+            alone = train_fleet([own], [candidate], **settings)
+            torch.testing.assert_close(together.theta[g, c], alone.theta[0, 0], rtol=1e-9, atol=1e-11)
+            np.testing.assert_allclose(together.losses[:, g, c], alone.losses[:, 0, 0], rtol=1e-9)
+
+
+def test_single_precision_is_close_to_double() -> None:
+    runs = [train_fleet([task(mixer=Mixup())], [Candidate(0.05, label=(0.5, 0.5))], epochs=10, dtype=t)
+            for t in (torch.float32, torch.float64)]  # fmt: skip
+    torch.testing.assert_close(runs[0].theta.double(), runs[1].theta, rtol=1e-3, atol=1e-4)
+
+
+def test_the_plan_does_not_depend_on_how_much_of_it_is_made_at_once() -> None:
+    one = task(50, mixer=ManifoldMixup())
+    runs = [list(plan(one, 6, 3, stretch, torch.float64)) for stretch in (1, 4, 6)]
+    for field in ("x", "target", "weight", "partner", "lam"):
+        joined = [torch.cat([getattr(steps, field) for steps in run]) for run in runs]
+        torch.testing.assert_close(joined[0], joined[1])
+        torch.testing.assert_close(joined[0], joined[2])
+
+
+def test_every_epoch_visits_every_point_once_and_pairs_stay_in_their_batch() -> None:
+    X = np.arange(23.0)[:, None]
+    y = np.arange(23) % 2
+    steps = next(plan(Task(X, y, 2, (LinearLabel().fit(X, y),), None, seed=1), 5, 4, 5, torch.float64))
+    real = steps.weight > 0
+    for epoch in range(5):
+        rows = slice(4 * epoch, 4 * epoch + 4)
+        assert sorted(steps.x[rows][real[rows]][:, 0].tolist()) == list(range(23))
+    sizes = real.sum(1)
+    assert int(sizes.max() - sizes.min()) <= 1
+    torch.testing.assert_close(steps.weight.sum(1), torch.ones(20, dtype=torch.float64))
+    mixed = next(plan(task(50, mixer=Mixup()), 2, 3, 2, torch.float64))
+    by_hand = torch.take_along_dim(mixed.weight, mixed.partner, 1)
+    assert bool((by_hand > 0)[mixed.weight > 0].all())
+
+
+def test_points_and_labels_of_the_plan_are_mixers_and_labelers() -> None:
+    """The plan of one batch, redone with the public parts."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
+    labeler = GenLabel(KernelDensity(), gamma=0.7).fit(X, y)
+    steps = next(plan(Task(X, y, 2, (labeler,), Mixup(0.5), seed=9), 1, 1, 1, torch.float64))
+    again = np.random.default_rng(9)
+    order = again.permutation(20)
+    draw = Mixup(0.5).draw(20, again)
+    X_mix = Mixup().mix(X[order], draw)
+    np.testing.assert_allclose(steps.x[0].numpy(), X_mix, rtol=1e-12)
+    np.testing.assert_allclose(steps.target[0, :, :, 0].numpy(), labeler.label(X_mix, y[order], draw), rtol=1e-9)
+
+
+def test_intruding_points_have_no_weight() -> None:
+    one = task(mixer=Mixup(), exclude_intrusion=True)
+    steps = next(plan(one, 1, 1, 1, torch.float64))
+    rng = np.random.default_rng(one.seed)
+    order = rng.permutation(100)
+    draw = Mixup().draw(100, rng)
+    hit = intrudes(steps.x[0], draw, one.X[order], one.y[order], pool=(one.X, one.y))
+    assert 0 < hit.sum() < 100
+    np.testing.assert_array_equal(steps.weight[0].numpy() == 0, hit)
+
+
+def test_progress_counts_every_epoch() -> None:
+    seen: list[int] = []
+    train_fleet([task(mixer=Mixup())], [Candidate(0.1, label=(1.0, 0.0))], epochs=7, progress=seen.append)
+    assert sum(seen) == 7
+
+
+def test_scores_equal_the_extracted_network() -> None:
+    one = task(mixer=Mixup())
+    fleet = train_fleet(
+        [one], [Candidate(0.1, label=(1.0, 0.0)), Candidate(0.01, label=(0.0, 1.0))], hidden=(5,), epochs=3
+    )
+    for c in (0, 1):
+        expected = torch.log_softmax(fleet.network(0, c)(torch.from_numpy(one.X)), 1).detach().numpy()
+        np.testing.assert_allclose(fleet.log_proba(0, one.X)[c], expected, atol=1e-10)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_gpu_sees_the_same_pairs() -> None:
+    runs = [train_fleet([task(mixer=Mixup())], [Candidate(0.05, label=(0.5, 0.5))], epochs=5, dtype=torch.float64,
+                        device=device, hidden=(6,)) for device in ("cpu", "cuda")]  # fmt: skip
+    torch.testing.assert_close(runs[0].theta, runs[1].theta.cpu(), rtol=1e-8, atol=1e-10)

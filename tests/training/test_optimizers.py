@@ -1,0 +1,41 @@
+"""The fleet's update rules against torch.optim."""
+
+import pytest
+import torch
+
+from genlabel.training import SGD, Adam, Optimizer, resolve_optimizer
+
+RULES: list[Optimizer] = [Adam(), Adam(betas=(0.5, 0.9), milestones=(0.3,)), SGD(), SGD(momentum=0.0, decay=0.5)]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_equals_torch_optim_with_a_multi_step_schedule(rule: Optimizer, weight_decay: float) -> None:
+    """Twelve epochs of one step on a quadratic, two learning rates at once, against one torch.optim run each."""
+    epochs, rates = 12, [0.1, 0.01]
+    start = torch.randn(1, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    theta = start[None].repeat(1, 2, 1)
+    state = rule.start(theta)
+    for epoch in range(epochs):
+        grad = 2 * (theta - 1.0) + weight_decay * theta
+        lr = torch.tensor(rates, dtype=torch.float64)[:, None] * rule.factor(epoch, epochs)
+        rule.step(theta, grad, state, lr, epoch + 1)
+    for c, rate in enumerate(rates):
+        param = torch.nn.Parameter(start.clone())
+        update = rule.for_network([param], rate, weight_decay)
+        milestones = [int(share * epochs) for share in rule.milestones]
+        schedule = torch.optim.lr_scheduler.MultiStepLR(update, milestones, gamma=rule.decay)
+        for _ in range(epochs):
+            update.zero_grad()
+            ((param - 1.0) ** 2).sum().backward()
+            update.step()
+            schedule.step()
+        torch.testing.assert_close(theta[:, c], param.detach(), rtol=1e-12, atol=1e-12)
+
+
+def test_names_are_resolved_and_unknown_ones_listed() -> None:
+    assert resolve_optimizer("adam") == Adam()
+    assert resolve_optimizer("sgd") == SGD()
+    assert resolve_optimizer(SGD(momentum=0.5)) == SGD(momentum=0.5)
+    with pytest.raises(ValueError, match="optimizer='adamw' is not known; choose one of 'adam', 'sgd'"):
+        resolve_optimizer("adamw")
