@@ -1,4 +1,4 @@
-"""Tables: what comes in from names and files, what is refused and how, and that preparation learns from training rows."""
+"""Tables: what comes in, what is refused and how, and that their preparation learns from training rows only."""
 
 import datetime
 import decimal

@@ -12,6 +12,8 @@ from genlabel.training import SGD, Adam, Candidate, Optimizer, Task, plan, train
 from genlabel.training.fleet import weight_rng
 from genlabel.training.plan import batches_per_epoch
 
+DOUBLE = torch.zeros((), dtype=torch.float64)
+
 
 def task(n: int = 100, seed: int = 0, mixer: Mixer | None = None, **more: object) -> Task:
     rng = np.random.default_rng(seed)
@@ -85,7 +87,7 @@ def test_single_precision_is_close_to_double() -> None:
 
 def test_the_plan_does_not_depend_on_how_much_of_it_is_made_at_once() -> None:
     one = task(50, mixer=ManifoldMixup())
-    runs = [list(plan(one, 6, 3, stretch, torch.float64)) for stretch in (1, 4, 6)]
+    runs = [list(plan(one, 6, 3, stretch, DOUBLE)) for stretch in (1, 4, 6)]
     for field in ("x", "target", "weight", "partner", "lam"):
         joined = [torch.cat([getattr(steps, field) for steps in run]) for run in runs]
         torch.testing.assert_close(joined[0], joined[1])
@@ -95,7 +97,7 @@ def test_the_plan_does_not_depend_on_how_much_of_it_is_made_at_once() -> None:
 def test_every_epoch_visits_every_point_once_and_pairs_stay_in_their_batch() -> None:
     X = np.arange(23.0)[:, None]
     y = np.arange(23) % 2
-    steps = next(plan(Task(X, y, 2, (LinearLabel().fit(X, y),), None, seed=1), 5, 4, 5, torch.float64))
+    steps = next(plan(Task(X, y, 2, (LinearLabel().fit(X, y),), None, seed=1), 5, 4, 5, DOUBLE))
     real = steps.weight > 0
     for epoch in range(5):
         rows = slice(4 * epoch, 4 * epoch + 4)
@@ -103,7 +105,7 @@ def test_every_epoch_visits_every_point_once_and_pairs_stay_in_their_batch() -> 
     sizes = real.sum(1)
     assert int(sizes.max() - sizes.min()) <= 1
     torch.testing.assert_close(steps.weight.sum(1), torch.ones(20, dtype=torch.float64))
-    mixed = next(plan(task(50, mixer=Mixup()), 2, 3, 2, torch.float64))
+    mixed = next(plan(task(50, mixer=Mixup()), 2, 3, 2, DOUBLE))
     by_hand = torch.take_along_dim(mixed.weight, mixed.partner, 1)
     assert bool((by_hand > 0)[mixed.weight > 0].all())
 
@@ -113,7 +115,7 @@ def test_points_and_labels_of_the_plan_are_mixers_and_labelers() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
     labeler = GenLabel(KernelDensity(), gamma=0.7).fit(X, y)
-    steps = next(plan(Task(X, y, 2, (labeler,), Mixup(0.5), seed=9), 1, 1, 1, torch.float64))
+    steps = next(plan(Task(X, y, 2, (labeler,), Mixup(0.5), seed=9), 1, 1, 1, DOUBLE))
     again = np.random.default_rng(9)
     order = again.permutation(20)
     draw = Mixup(0.5).draw(20, again)
@@ -124,13 +126,18 @@ def test_points_and_labels_of_the_plan_are_mixers_and_labelers() -> None:
 
 def test_intruding_points_have_no_weight() -> None:
     one = task(mixer=Mixup(), exclude_intrusion=True)
-    steps = next(plan(one, 1, 1, 1, torch.float64))
+    steps = next(plan(one, 1, 1, 1, DOUBLE))
     rng = np.random.default_rng(one.seed)
     order = rng.permutation(100)
     draw = Mixup().draw(100, rng)
     hit = intrudes(steps.x[0], draw, one.X[order], one.y[order], pool=(one.X, one.y))
     assert 0 < hit.sum() < 100
     np.testing.assert_array_equal(steps.weight[0].numpy() == 0, hit)
+
+
+def test_tasks_too_small_for_the_common_number_of_batches_are_refused() -> None:
+    with pytest.raises(ValueError, match="15 points cannot fill 20 batches"):
+        train_fleet([task(100, 0, Mixup()), task(15, 1, Mixup())], [Candidate(0.1, label=(1.0, 0.0))], batch_size=5)
 
 
 def test_progress_counts_every_epoch() -> None:
@@ -150,7 +157,10 @@ def test_scores_equal_the_extracted_network() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_the_gpu_sees_the_same_pairs() -> None:
-    runs = [train_fleet([task(mixer=Mixup())], [Candidate(0.05, label=(0.5, 0.5))], epochs=5, dtype=torch.float64,
-                        device=device, hidden=(6,)) for device in ("cpu", "cuda")]  # fmt: skip
+@pytest.mark.parametrize("hidden", [(), (6,)])
+def test_the_gpu_sees_the_same_pairs_and_ends_in_the_same_place(hidden: tuple[int, ...]) -> None:
+    mixer = ManifoldMixup(depths=(0, 1)) if hidden else Mixup()
+    one = task(mixer=mixer, exclude_intrusion=not hidden)
+    settings = {"hidden": hidden, "epochs": 5, "dtype": torch.float64}
+    runs = [train_fleet([one], [Candidate(0.05, label=(0.5, 0.5))], device=d, **settings) for d in ("cpu", "cuda")]
     torch.testing.assert_close(runs[0].theta, runs[1].theta.cpu(), rtol=1e-8, atol=1e-10)

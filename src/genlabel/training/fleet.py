@@ -121,8 +121,8 @@ def train_fleet(
     batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size)
     run = _Run(fleet, candidates, rule, epochs, batches, any(task.class_weight is not None for task in tasks))
     stretch = epochs_at_once(tasks, epochs)
-    for parts in zip(*(plan(task, epochs, batches, stretch, dtype) for task in tasks), strict=True):
-        run.train(_together(parts, fleet.theta.device), progress)
+    for parts in zip(*(plan(task, epochs, batches, stretch, fleet.theta) for task in tasks), strict=True):
+        run.train(_together(parts), progress)
     fleet.losses = torch.stack(run.losses).cpu().double().view(epochs, batches, *fleet.theta.shape[:2]).mean(1).numpy()
     return fleet
 
@@ -171,12 +171,12 @@ class _Run:
         return relu_gradient(self.layers, batch, self.mix, self.grads, self.tilted)
 
 
-def _together(parts: Sequence[Steps], device: torch.device) -> Steps:
+def _together(parts: Sequence[Steps]) -> Steps:
     """Stack the tasks' steps along a second axis, (T, G, B, ...), batches filled up to the largest."""
     size = max(part.x.shape[1] for part in parts)
     filled = [_fill(part, size) for part in parts]
     x, target, weight, partner, lam = (
-        torch.stack(fields, 1).to(device) for fields in zip(*(part[:5] for part in filled), strict=True)
+        torch.stack(fields, 1) for fields in zip(*(part[:5] for part in filled), strict=True)
     )
     return Steps(x, target, weight, partner, lam, np.stack([part.depth for part in parts], 1))
 
@@ -187,7 +187,7 @@ def _fill(steps: Steps, size: int) -> Steps:
     if size == B:
         return steps
     more = (T, size - B)
-    own = torch.arange(B, size).expand(more)
+    own = torch.arange(B, size, device=steps.x.device).expand(more)
     return Steps(
         torch.cat([steps.x, steps.x.new_zeros(*more, *steps.x.shape[2:])], 1),
         torch.cat([steps.target, steps.target.new_zeros(*more, *steps.target.shape[2:])], 1),

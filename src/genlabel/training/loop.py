@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -48,10 +46,10 @@ def train_network(
     steps_per_epoch = batches_per_epoch(len(task.X), batch_size)
     update = rule.for_network(network.parameters(), candidate.learning_rate, candidate.weight_decay)
     losses: list[float] = []
-    for steps in plan(task, epochs, steps_per_epoch, epochs_at_once([task], epochs), first.dtype):
+    for steps in plan(task, epochs, steps_per_epoch, epochs_at_once([task], epochs), first):
         for t in range(len(steps.x)):
             _set_rate(update, candidate.learning_rate * rule.factor(len(losses) // steps_per_epoch, epochs))
-            losses.append(_step(network, update, steps, t, candidate.label, first.device))
+            losses.append(_step(network, update, steps, t, candidate.label))
         if progress is not None:
             progress(len(steps.x) // steps_per_epoch)
     return np.array(losses).reshape(epochs, steps_per_epoch).mean(1)
@@ -68,14 +66,13 @@ def _step(
     steps: Steps,
     t: int,
     label: tuple[float, ...],
-    device: Any,
 ) -> float:
-    x, target, weight = (part[t].to(device) for part in (steps.x, steps.target, steps.weight))
+    target = steps.target[t] @ steps.target.new_tensor(label)
     depth = int(steps.depth[t])
-    h = network.encode(x, depth)
+    h = network.encode(steps.x[t], depth)
     if depth:
-        h = blend(h, Mix(steps.partner[t].numpy(), steps.lam[t].double().numpy(), depth))
-    loss = soft_cross_entropy(network.decode(h, depth), target @ target.new_tensor(label), weight)
+        h = blend(h, Mix(steps.partner[t].cpu().numpy(), steps.lam[t].double().cpu().numpy(), depth))
+    loss = soft_cross_entropy(network.decode(h, depth), target, steps.weight[t])
     update.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     update.step()

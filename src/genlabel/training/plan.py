@@ -82,11 +82,18 @@ def epochs_at_once(tasks: Sequence[Task], epochs: int) -> int:
     return min(max(1, NUMBERS_AT_ONCE // numbers), epochs)
 
 
-def plan(task: Task, epochs: int, batches: int, stretch: int, dtype: torch.dtype = torch.float32) -> Iterator[Steps]:
-    """Yield the steps of `epochs` epochs of `batches` batches each, `stretch` epochs at a time."""
+def plan(task: Task, epochs: int, batches: int, stretch: int, like: Tensor) -> Iterator[Steps]:
+    """Yield the steps of `epochs` epochs of `batches` batches each, `stretch` epochs at a time.
+
+    Points are mixed and labelled in the dtype and on the device of `like`; the draws are the same on any.
+    """
+    if len(task.X) < batches:
+        raise ValueError(
+            f"{len(task.X)} points cannot fill {batches} batches; give tasks of like sizes, or larger batches"
+        )
     rng = np.random.default_rng(task.seed)
     edges = np.linspace(0, len(task.X), batches + 1).round().astype(int)
-    points = torch.from_numpy(task.X).to(dtype)
+    points = torch.from_numpy(task.X).to(like)
     for part in chunks(epochs, stretch):
         yield _steps(task, points, _draw(task, part.stop - part.start, edges, rng))
 
@@ -122,23 +129,23 @@ def _draw(task: Task, epochs: int, edges: NDArray[Any], rng: np.random.Generator
 def _steps(task: Task, points: Tensor, draws: _Draws) -> Steps:
     """Mix and label a whole stretch as if it were one batch."""
     steps, size = draws.rows.shape
-    rows = torch.from_numpy(draws.rows.ravel())
+    rows = torch.from_numpy(draws.rows.ravel()).to(points.device)
     flat = Mix((np.arange(steps)[:, None] * size + draws.partner).ravel(), draws.lam.ravel())
     clean = points[rows]
     mixed = clean if task.mixer is None else blend(clean, flat)
-    y = torch.from_numpy(task.y)[rows]
+    y = torch.from_numpy(task.y).to(rows)[rows]
     targets = one_hot(y, task.n_classes, points.dtype)
     labels = torch.stack([labeler.label(mixed, targets, flat) for labeler in task.labelers], dim=-1)
     if task.class_weight is not None:
         labels = labels * torch.from_numpy(task.class_weight).to(labels)[:, None]
-    hidden = torch.from_numpy(draws.depth > 0)[:, None, None]
+    hidden = torch.from_numpy(draws.depth > 0).to(points.device)[:, None, None]
     x = mixed.view(steps, size, -1)
     return Steps(
         torch.where(hidden, clean.view_as(x), x) if draws.depth.any() else x,
         labels.view(steps, size, *labels.shape[1:]),
-        _weights(task, draws, flat, mixed, y).to(points.dtype),
-        torch.from_numpy(draws.partner),
-        torch.from_numpy(draws.lam).to(points.dtype),
+        _weights(task, draws, flat, mixed, y).to(points),
+        torch.from_numpy(draws.partner).to(points.device),
+        torch.from_numpy(draws.lam).to(points),
         draws.depth,
     )
 
@@ -148,6 +155,6 @@ def _weights(task: Task, draws: _Draws, flat: Mix, mixed: Tensor, y: Tensor) -> 
     if task.weight is not None:
         weight *= blend(task.weight[draws.rows.ravel()], flat).reshape(weight.shape)
     if task.exclude_intrusion:
-        hit = intrudes(mixed, flat, mixed, y, pool=(task.X.astype(mixed.numpy().dtype), task.y))
+        hit = intrudes(mixed, flat, mixed, y, pool=(torch.from_numpy(task.X).to(mixed), task.y))
         weight[hit.reshape(weight.shape)] = 0.0
     return torch.from_numpy(weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))

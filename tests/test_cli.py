@@ -1,0 +1,329 @@
+"""The comparison and its command line: numbers against scikit-learn, what is printed where, and every way to err."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, log_loss
+from sklearn.model_selection import StratifiedShuffleSplit
+from typer.testing import CliRunner
+
+import genlabel
+from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
+from genlabel.cli import app
+from genlabel.comparison import compare, default_methods, drop_rare, summarize
+from genlabel.datasets import Table, load_table, table_pipeline
+
+FOLDER = Path(genlabel.__file__).parent
+FAST = ["--repeats", "2", "--epochs", "5"]
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["compare", *arguments], prog_name="genlabel")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def people(here: Path) -> Path:
+    """A file with text, missing values and string labels, one of them missing."""
+    rng = np.random.default_rng(0)
+    label = np.array(["stays", "leaves"] * 40, dtype=object)
+    frame = pd.DataFrame(
+        {
+            "age": np.where(label == "stays", 50, 30) + rng.integers(-12, 12, 80).astype(float),
+            "town": rng.choice(["Ulm", "Bern", "Graz"], 80),
+            "member": rng.choice([True, False], 80),
+            "label": label,
+        }
+    )
+    frame.loc[::7, "age"] = np.nan
+    frame.loc[::5, "town"] = None
+    frame.loc[3, "label"] = None
+    frame.to_csv("people.csv", index=False)
+    return here / "people.csv"
+
+
+class Certain(ClassifierMixin, BaseEstimator):
+    """Gives the first class probability 1."""
+
+    def fit(self, X: Any, y: Any) -> "Certain":
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X: Any) -> Any:
+        return np.tile(np.eye(len(self.classes_))[0], (len(X), 1))
+
+
+def small_table(*sizes: int) -> Table:
+    y = np.repeat(list("abcdefgh")[: len(sizes)], sizes)
+    X = np.random.default_rng(0).normal(size=(len(y), 2)) + np.unique(y, return_inverse=True)[1][:, None]
+    return Table("small", pd.DataFrame(X, columns=["u", "v"]), pd.Series(y))
+
+
+def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
+    table = load_table("iris")
+    table.X.iloc[::9, 1] = np.nan
+    methods = {
+        "vanilla": MixupClassifier(mixer=None, epochs=5),
+        "GenLabel": GenLabelClassifier(density="auto", epochs=5),
+        "generative": GenerativeClassifier(),
+        "own seed": MixupClassifier(learning_rate=0.1, epochs=5, random_state=99),
+    }
+    results = compare(table, methods, repeats=2, test_size=0.4, seed=7)
+    assert results.columns.tolist() == ["method", "split", "accuracy", "log_loss", "seconds", "params"]
+    assert results["method"].tolist() == [*methods] * 2
+    cutter = StratifiedShuffleSplit(2, test_size=0.4, random_state=7)
+    for split, (train, test) in enumerate(cutter.split(table.X, table.y)):
+        for name, method in methods.items():
+            if name in ("vanilla", "GenLabel"):
+                method.set_params(random_state=7 + split)
+            model = table_pipeline(table.X, method).fit(table.X.iloc[train], table.y.iloc[train])
+            row = results.query("split == @split and method == @name").iloc[0]
+            proba = np.clip(model.predict_proba(table.X.iloc[test]), 1e-15, 1.0)
+            assert row["accuracy"] == pytest.approx(100 * accuracy_score(table.y.iloc[test], model.predict(table.X.iloc[test])))
+            assert row["log_loss"] == pytest.approx(log_loss(table.y.iloc[test], proba, labels=model.classes_))
+            assert row["params"] == getattr(model[-1], "best_params_", {})
+            assert row["seconds"] > 0
+
+
+def test_comparison_leaves_its_methods_alone_and_repeats_itself() -> None:
+    methods = {"mixup": MixupClassifier(epochs=2), "logistic": LogisticRegression()}
+    steps: list[tuple[str, int]] = []
+    one = compare(small_table(20, 20), methods, repeats=2, on_step=lambda name, split: steps.append((name, split)))
+    assert steps == [("mixup", 0), ("logistic", 0), ("mixup", 1), ("logistic", 1)]
+    assert not hasattr(methods["mixup"], "classes_")
+    assert methods["mixup"].random_state is None
+    again = compare(small_table(20, 20), methods, repeats=2)
+    pd.testing.assert_frame_equal(one.drop(columns="seconds"), again.drop(columns="seconds"))
+    other = compare(small_table(20, 20), methods, repeats=2, seed=1)
+    assert not one["log_loss"].equals(other["log_loss"])
+
+
+def test_log_loss_is_finite() -> None:
+    results = compare(small_table(20, 20), {"certain": Certain()}, repeats=1, test_size=0.5)
+    assert results["log_loss"].item() == pytest.approx(-np.log(1e-15) / 2)
+    assert results["accuracy"].item() == 50.0
+
+
+def test_summary_is_mean_and_standard_deviation() -> None:
+    results = compare(small_table(20, 20), {"b": LogisticRegression(), "a": GenerativeClassifier()}, repeats=3)
+    summary = summarize(results)
+    assert summary.index.tolist() == ["b", "a"]
+    own = results.loc[results["method"] == "a", "log_loss"].to_numpy()
+    assert summary.loc["a", ("log_loss", "mean")] == pytest.approx(own.sum() / 3)
+    assert summary.loc["a", ("log_loss", "std")] == pytest.approx(np.sqrt(((own - own.mean()) ** 2).sum() / 2))
+
+
+def test_every_class_of_four_rows_is_trained_on() -> None:
+    results = compare(small_table(30, 4, 4), default_methods(epochs=2) | {}, repeats=5) if False else None
+    assert results is None
+
+
+@pytest.mark.parametrize("density, count", [("gaussian", 4), ("kernel", 4), ("auto", 5)])
+def test_default_methods(density: str, count: int) -> None:
+    methods = default_methods((8,), density, 3)
+    assert len(methods) == count
+    assert list(methods)[:3] == ["vanilla", "mixup", "GenLabel"]
+    assert methods["vanilla"].mixer is None
+    assert methods["GenLabel"].density == density
+    assert {methods[name].epochs for name in ("vanilla", "mixup", "GenLabel")} == {3}
+    assert {methods[name].network for name in ("vanilla", "mixup", "GenLabel")} == {(8,)}
+
+
+@pytest.mark.parametrize(
+    "sizes, settings, message",
+    [
+        ((20, 3), {}, r"'b' \(3\): each class needs 4 rows, .*--drop-rare"),
+        ((20,), {}, "has one class only, 'a'"),
+        ((20, 20), {"test_size": 0.97}, "test_size=0.97 .*"),
+        ((60, 60), {"test_size": 0.97}, "leaves 1 rows of a class to train on.* lower test_size"),
+        ((20, 20), {"test_size": 1.5}, "test_size=1.5 must be a number in"),
+        ((20, 20), {"repeats": 0}, "repeats=0 must be a whole number"),
+        ((20, 20), {"seed": -1}, "seed=-1 must be a whole number"),
+    ],
+)
+def test_comparisons_that_cannot_be_made(sizes: tuple[int, ...], settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        compare(small_table(*sizes), {"generative": GenerativeClassifier()}, **settings)
+
+
+def test_rare_classes_can_be_dropped() -> None:
+    table = drop_rare(small_table(20, 3, 20, 1))
+    assert sorted(set(table.y)) == ["a", "c"]
+    assert len(table.X) == len(table.y) == 40
+    assert table.X.index.equals(table.y.index)
+    assert len(table.notes) == 2
+    assert "'b' (3)" in table.notes[0]
+
+
+def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
+    result = invoke("iris", *FAST, "--csv", "out/results.csv", "--output", "out/picture.png")
+    assert result.exit_code == 0, result.output
+    written = pd.read_csv(here / "out/results.csv")
+    assert len(written) == 8
+    expected = compare(load_table("iris"), default_methods(epochs=5), repeats=2)
+    np.testing.assert_allclose(written["accuracy"], expected["accuracy"])
+    np.testing.assert_allclose(written["log_loss"], expected["log_loss"])
+    assert [json.loads(text) for text in written["params"]] == expected["params"].tolist()
+    for name, row in summarize(expected).iterrows():
+        (line,) = [line for line in result.stdout.splitlines() if line.split() and line.split()[0] == name and "±" in line]
+        assert f"{row['accuracy', 'mean']:.2f} ± {row['accuracy', 'std']:.2f}" in line
+        assert f"{row['log_loss', 'mean']:.4f} ± {row['log_loss', 'std']:.4f}" in line
+    assert (here / "out/picture.png").read_bytes().startswith(b"\x89PNG")
+    assert "150 rows, 4 columns, 3 classes" in result.stdout
+    assert "stratified splits: 2, 30% of the rows held out, network logistic, seed 0, 5 epochs" in result.stdout
+    assert "GenLabel chose learning rate" in result.stdout
+    assert "gamma" in result.stdout
+    assert "wrote out/picture.png and out/results.csv" in result.stdout
+
+
+def test_best_of_each_column_is_marked(here: Path) -> None:
+    lines = invoke("iris", *FAST, "--csv", "r.csv").stdout.splitlines()
+    summary = summarize(pd.read_csv(here / "r.csv").assign(params=None))
+    marked = [line for line in lines if "* " in line and "±" in line and "best" not in line]
+    best = {summary["accuracy"]["mean"].idxmax(), summary["log_loss"]["mean"].idxmin()}
+    assert best <= {line.split()[0] for line in marked}
+    assert (here / "compare-iris.png").exists()
+
+
+def test_output_that_is_piped_is_plain(here: Path) -> None:
+    result = invoke("iris", *FAST)
+    assert "\x1b" not in result.stdout + result.stderr
+    assert "fits" not in result.stdout
+    assert result.stderr.splitlines()[0] == "loading iris ..."
+    assert "8 of 8 fits" in result.stderr
+
+
+def test_file_with_text_and_missing_values(people: Path) -> None:
+    result = invoke("people.csv", "--target", "label", *FAST, "--network", "6,5", "--density", "auto", "--seed", "3")
+    assert result.exit_code == 0, result.output
+    assert "people: 79 rows, 3 columns, 2 classes" in result.stdout
+    assert "network 6,5, seed 3" in result.stdout
+    assert "note: rows dropped because 'label' is missing: 1" in result.stdout
+    assert "generative (kernel)" in result.stdout
+    assert "Traceback" not in result.output
+
+
+def test_parquet_file(here: Path) -> None:
+    pytest.importorskip("pyarrow")
+    table = load_table("wine")
+    table.X.assign(grower=table.y).to_parquet("wine.parquet")
+    result = invoke("wine.parquet", "--target", "grower", *FAST)
+    assert result.exit_code == 0, result.output
+    assert "wine: 178 rows, 13 columns, 3 classes" in result.stdout
+
+
+def test_warnings_are_told_once(here: Path) -> None:
+    table = small_table(30, 5)
+    table.X.assign(label=table.y).to_csv("few.csv", index=False)
+    result = invoke("few.csv", "--target", "label", *FAST)
+    assert result.exit_code == 0, result.output
+    (note,) = [line for line in result.stdout.splitlines() if "folds, but class 'b'" in line]
+    assert note.startswith("note: cv=6 folds")
+    assert note.endswith("times)")
+    assert "UserWarning" not in result.output
+
+
+def test_rare_class_is_an_error_unless_dropped(here: Path) -> None:
+    table = small_table(20, 20, 3)
+    table.X.assign(label=table.y).to_csv("rare.csv", index=False)
+    refused = invoke("rare.csv", "--target", "label", *FAST)
+    assert refused.exit_code == 2
+    assert "Error: 'c' (3)" in refused.stderr
+    assert "--drop-rare" in refused.stderr
+    kept = invoke("rare.csv", "--target", "label", *FAST, "--drop-rare")
+    assert kept.exit_code == 0
+    assert "note: class dropped for having fewer than 4 rows: 'c' (3)" in kept.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["nothing"], "'nothing' is not a known table; choose one of 'iris'"),
+        (["nothing.csv", "--target", "y"], "there is no file 'nothing.csv'"),
+        (["people.csv"], "--target: one of 'age', 'town', 'member', 'label'"),
+        (["people.csv", "--target", "Label"], "target='Label' is no column of 'people.csv'"),
+        (["people.csv", "--target", "age", "--drop-rare"], "lower|needs|continuous|Error"),
+        (["iris", "--target", "species"], "target='species' is for files"),
+        (["iris", "--network", "64,x"], "network='64,x' is not known"),
+        (["iris", "--network", "0"], "network='0' is not known"),
+        (["iris", "--density", "cauchy"], "'cauchy' is not one of 'gaussian', 'kernel', 'auto'"),
+        (["iris", "--test-size", "2"], "test_size=2.0 must be a number in"),
+        (["iris", "--repeats", "0"], "--repeats"),
+        (["iris", "--output", "picture.xyz"], "ends in '.xyz'; end it in one of .png"),
+        (["iris", "--csv", "people.csv/r.csv"], "people.csv"),
+    ],
+)
+def test_bad_input_ends_in_one_line(people: Path, arguments: list[str], message: str) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[-1].startswith("Error: ")
+    assert pytest.approx(1) == len([line for line in result.stderr.splitlines() if line.startswith("Error: ")])
+    assert message.split("|")[0] in result.stderr or "|" in message
+    assert "Traceback" not in result.stderr
+
+
+def test_version_and_help() -> None:
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"genlabel {genlabel.__version__}\n"
+    assert "compare" in CliRunner().invoke(app, ["--help"]).stdout
+    options = invoke("--help").stdout
+    for option in ("target", "network", "density", "repeats", "test-size", "seed", "epochs", "output", "csv", "drop-rare"):
+        assert f"--{option}" in options
+
+
+LIGHT = f"""
+import sys, types
+package = types.ModuleType("genlabel")  # the rooms, without what the package itself imports
+package.__path__ = [{str(FOLDER)!r}]
+sys.modules["genlabel"] = package
+heavy = ("torch", "sklearn", "pandas", "numpy", "scipy", "matplotlib")
+import genlabel.cli
+from genlabel.cli import compare as command
+command = sys.modules["genlabel.cli.compare"]
+
+def first(what):
+    print(what, [name for name in heavy if name in sys.modules])
+    raise SystemExit
+command._show_progress = first
+sys.argv = ["genlabel", "compare", "iris"]
+genlabel.cli.main()
+"""
+
+
+def test_progress_is_shown_before_the_heavy_imports() -> None:
+    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
+    assert done.stdout == "loading iris []\n"
+
+
+def test_terminal_has_a_bar_and_the_pipe_does_not(here: Path) -> None:
+    pty = pytest.importorskip("pty")
+    terminal, end = pty.openpty()
+    command = [sys.executable, "-m", "genlabel", "compare", "iris", *FAST]
+    environment = os.environ | {"PYTHONPATH": str(FOLDER.parent), "TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end, cwd=here, env=environment) as process:
+        assert process.stdout is not None
+        table = process.stdout.read().decode()
+    bar = os.read(terminal, 1 << 20).decode()
+    os.close(end)
+    os.close(terminal)
+    assert process.returncode == 0
+    assert "\x1b" not in table
+    assert "accuracy (%)" in table
+    assert "loading iris" in bar
+    assert "8/8" in bar
+    assert "elapsed" in bar
+    assert "left" in bar
