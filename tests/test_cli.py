@@ -1,9 +1,11 @@
 """The comparison and its command line: numbers against scikit-learn, what is printed where, and every way to err."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from typer.testing import CliRunner
 import genlabel
 from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.cli import app
+from genlabel.cli.compare import _choices
 from genlabel.comparison import compare, default_methods, drop_rare, summarize
 from genlabel.datasets import Table, load_table, table_pipeline
 
@@ -93,7 +96,9 @@ def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
             model = table_pipeline(table.X, method).fit(table.X.iloc[train], table.y.iloc[train])
             row = results.query("split == @split and method == @name").iloc[0]
             proba = np.clip(model.predict_proba(table.X.iloc[test]), 1e-15, 1.0)
-            assert row["accuracy"] == pytest.approx(100 * accuracy_score(table.y.iloc[test], model.predict(table.X.iloc[test])))
+            assert row["accuracy"] == pytest.approx(
+                100 * accuracy_score(table.y.iloc[test], model.predict(table.X.iloc[test]))
+            )
             assert row["log_loss"] == pytest.approx(log_loss(table.y.iloc[test], proba, labels=model.classes_))
             assert row["params"] == getattr(model[-1], "best_params_", {})
             assert row["seconds"] > 0
@@ -127,9 +132,17 @@ def test_summary_is_mean_and_standard_deviation() -> None:
     assert summary.loc["a", ("log_loss", "std")] == pytest.approx(np.sqrt(((own - own.mean()) ** 2).sum() / 2))
 
 
-def test_every_class_of_four_rows_is_trained_on() -> None:
-    results = compare(small_table(30, 4, 4), default_methods(epochs=2) | {}, repeats=5) if False else None
-    assert results is None
+def test_two_rows_of_every_class_are_trained_on() -> None:
+    seen: list[int] = []
+
+    class Counting(Certain):
+        def fit(self, X: Any, y: Any) -> "Certain":
+            seen.append(int(np.unique(y, return_counts=True)[1].min()) if len(set(y)) == 3 else 0)
+            return super().fit(X, y)
+
+    compare(small_table(37, 4, 4), {"counting": Counting()}, repeats=30)
+    assert len(seen) == 30
+    assert min(seen) >= 2
 
 
 @pytest.mark.parametrize("density, count", [("gaussian", 4), ("kernel", 4), ("auto", 5)])
@@ -179,7 +192,9 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
     np.testing.assert_allclose(written["log_loss"], expected["log_loss"])
     assert [json.loads(text) for text in written["params"]] == expected["params"].tolist()
     for name, row in summarize(expected).iterrows():
-        (line,) = [line for line in result.stdout.splitlines() if line.split() and line.split()[0] == name and "±" in line]
+        (line,) = [
+            line for line in result.stdout.splitlines() if line.split() and line.split()[0] == name and "±" in line
+        ]
         assert f"{row['accuracy', 'mean']:.2f} ± {row['accuracy', 'std']:.2f}" in line
         assert f"{row['log_loss', 'mean']:.4f} ± {row['log_loss', 'std']:.4f}" in line
     assert (here / "out/picture.png").read_bytes().startswith(b"\x89PNG")
@@ -188,6 +203,17 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
     assert "GenLabel chose learning rate" in result.stdout
     assert "gamma" in result.stdout
     assert "wrote out/picture.png and out/results.csv" in result.stdout
+
+
+def test_choices_are_counted() -> None:
+    params = [
+        {"learning_rate": 0.1, "gamma": 0.0, "density": "gaussian"},
+        {"learning_rate": 0.1, "gamma": 0.8, "density": "kernel"},
+        {"learning_rate": 0.01, "gamma": 0.8, "density": "kernel"},
+    ]
+    frame = pd.DataFrame({"method": ["GenLabel"] * 3 + ["generative"], "params": [*params, {}]})
+    line = "GenLabel chose learning rate 0.1 (2x), 0.01 (1x); gamma 0.8 (2x), 0.0 (1x); density kernel (2x)"
+    assert _choices(frame) == [line]
 
 
 def test_best_of_each_column_is_marked(here: Path) -> None:
@@ -256,7 +282,6 @@ def test_rare_class_is_an_error_unless_dropped(here: Path) -> None:
         (["nothing.csv", "--target", "y"], "there is no file 'nothing.csv'"),
         (["people.csv"], "--target: one of 'age', 'town', 'member', 'label'"),
         (["people.csv", "--target", "Label"], "target='Label' is no column of 'people.csv'"),
-        (["people.csv", "--target", "age", "--drop-rare"], "lower|needs|continuous|Error"),
         (["iris", "--target", "species"], "target='species' is for files"),
         (["iris", "--network", "64,x"], "network='64,x' is not known"),
         (["iris", "--network", "0"], "network='0' is not known"),
@@ -272,8 +297,7 @@ def test_bad_input_ends_in_one_line(people: Path, arguments: list[str], message:
     assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr.splitlines()[-1].startswith("Error: ")
-    assert pytest.approx(1) == len([line for line in result.stderr.splitlines() if line.startswith("Error: ")])
-    assert message.split("|")[0] in result.stderr or "|" in message
+    assert message in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
 
 
@@ -281,7 +305,18 @@ def test_version_and_help() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout == f"genlabel {genlabel.__version__}\n"
     assert "compare" in CliRunner().invoke(app, ["--help"]).stdout
     options = invoke("--help").stdout
-    for option in ("target", "network", "density", "repeats", "test-size", "seed", "epochs", "output", "csv", "drop-rare"):
+    for option in (
+        "target",
+        "network",
+        "density",
+        "repeats",
+        "test-size",
+        "seed",
+        "epochs",
+        "output",
+        "csv",
+        "drop-rare",
+    ):
         assert f"--{option}" in options
 
 
@@ -309,21 +344,28 @@ def test_progress_is_shown_before_the_heavy_imports() -> None:
     assert done.stdout == "loading iris []\n"
 
 
+def read_terminal(terminal: int, into: list[bytes]) -> None:
+    """Read until the other end closes, which on Linux is an error."""
+    with contextlib.suppress(OSError):
+        while part := os.read(terminal, 4096):
+            into.append(part)
+
+
 def test_terminal_has_a_bar_and_the_pipe_does_not(here: Path) -> None:
     pty = pytest.importorskip("pty")
     terminal, end = pty.openpty()
     command = [sys.executable, "-m", "genlabel", "compare", "iris", *FAST]
     environment = os.environ | {"PYTHONPATH": str(FOLDER.parent), "TERM": "xterm", "COLUMNS": "120"}
+    parts: list[bytes] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end, cwd=here, env=environment) as process:
-        assert process.stdout is not None
-        table = process.stdout.read().decode()
-    bar = os.read(terminal, 1 << 20).decode()
-    os.close(end)
+        os.close(end)
+        reader = threading.Thread(target=read_terminal, args=(terminal, parts))
+        reader.start()
+        table = process.communicate()[0].decode()
+        reader.join(timeout=10)
     os.close(terminal)
+    bar = b"".join(parts).decode()
     assert process.returncode == 0
     assert "\x1b" not in table
     assert "accuracy (%)" in table
-    assert "loading iris" in bar
-    assert "8/8" in bar
-    assert "elapsed" in bar
-    assert "left" in bar
+    assert all(text in bar for text in ("loading iris", "8/8", "elapsed", "left"))

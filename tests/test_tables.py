@@ -130,7 +130,6 @@ IDENTIFIER = "a,y\n" + "\n".join(f"{i},id{i}" for i in range(60))
         ("t.csv", CONTINUOUS, "y", "60 distinct values in 60 rows: it looks continuous"),
         ("t.csv", IDENTIFIER, "y", "looks continuous, or like an identifier; name a column of classes"),
         ("t.csv", "a,y\n1,p\n2,p\n", "y", "has one class only; name a column with two or more"),
-        ("t.csv", "a,b,c,y\n1,,,p\n2,,,q\n", "y", "has no values in 'b', 'c'; remove such columns"),
         ("t.csv", "a,b,a,y\n1,2,3,p\n", "y", "several columns named 'a'; rename them"),
         ("t.csv", "y\np\nq\n", "y", "has no column of features"),
         ("t.parquet", "junk", "y", "could not be read"),
@@ -233,3 +232,11 @@ def test_pipeline_survives_a_column_without_training_values() -> None:
     out = table_pipeline(X, "passthrough").fit(X[:2]).transform(X)
     assert np.isfinite(out).all()
     assert out.shape == (4, 2)
+
+
+def test_columns_without_values_are_left_out_with_a_note(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,y\n1,,p\n2,,q\n")
+    table = load_table(path, "y")
+    assert table.X.columns.tolist() == ["a"]
+    assert table.notes == ["left out column 'b': it has no values"]

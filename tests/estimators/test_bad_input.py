@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_blobs
 
@@ -195,6 +196,12 @@ def test_bad_parameters_are_named(classifier: Any, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         classifier.fit(IRIS_X, IRIS_Y)
     assert state(classifier) == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_gpu_that_is_not_there_is_named() -> None:
+    with pytest.raises(ValueError, match="device='cuda', but PyTorch finds no GPU here"):
+        MixupClassifier(device="cuda").fit(IRIS_X, IRIS_Y)
 
 
 @pytest.mark.parametrize(

@@ -223,12 +223,12 @@ def _read_labels(y: pd.Series[Any], path: Path) -> pd.Series[Any]:
 
 def _read_features(X: pd.DataFrame, path: Path, notes: list[str]) -> pd.DataFrame:
     """Return the usable columns; add a note for those that are left out."""
-    empty = [name for name in X.columns if X[name].isna().all()]
-    if empty:
-        raise ValueError(f"{str(path)!r} has no values in {_names(empty)}; remove such columns")
     left_out = {
+        "it has no values": [name for name in X.columns if X[name].isna().all()],
         "it numbers the rows": [name for name in X.columns if _is_index(X[name])],
-        "dates and times are not used": [name for name in X.columns if _kind(X[name]) == "time"],
+        "dates and times are not used": [
+            name for name in X.columns if X[name].notna().any() and _kind(X[name]) == "time"
+        ],
     }
     for reason, names in left_out.items():
         notes += [f"left out column {name!r}: {reason}" for name in names]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol, final
 
 from sklearn.base import clone
@@ -13,7 +14,11 @@ __all__ = ["Encoder", "LatentDensity"]
 
 
 class Encoder(Protocol):
-    """A staged network, seen from its features."""
+    """A staged network, seen from its features; it encodes in its own dtype and on its own device."""
+
+    def parameters(self) -> Iterator[Tensor]:
+        """Its weights."""
+        ...
 
     def encode(self, x: Tensor, depth: int) -> Tensor:
         """Representation of `x` after `depth` stages."""
@@ -62,4 +67,5 @@ class LatentDensity(ClassDensity):
         return self.density_.log_prob(self._features(X))
 
     def _features(self, X: Tensor) -> Tensor:
-        return self.encoder.encode(X.double(), self.depth).detach().to(X)
+        weight = next(iter(self.encoder.parameters()))
+        return self.encoder.encode(X.to(weight), self.depth).detach().to(X)

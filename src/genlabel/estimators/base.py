@@ -102,12 +102,13 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         return choice, study.train(recipe, choice.best)
 
     def _settings(self) -> Settings:
+        hidden = _hidden(self.network)
         return Settings(
-            hidden=_hidden(self.network),
+            hidden=hidden,
             optimizer=resolve_optimizer(self.optimizer),
             epochs=check_count("epochs", self.epochs),
             batch_size=check_count("batch_size", self.batch_size),
-            device=_device(self.device),
+            device=_device(self.device, hidden),
         )
 
     def _rates(self) -> tuple[float, ...]:
@@ -201,10 +202,14 @@ def _hidden(network: Any) -> tuple[int, ...]:
     return tuple(check_count("network", size) for size in network)
 
 
-def _device(device: Any) -> torch.device:
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+def _device(device: Any, hidden: tuple[int, ...]) -> torch.device:
+    """The device of a name; "auto" is the GPU, but for softmax regression, whose small steps a CPU does faster."""
+    if isinstance(device, str) and device == "auto":
+        return torch.device("cuda" if hidden and torch.cuda.is_available() else "cpu")
     try:
-        return torch.device(device)
+        found = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"device={device!r} is not known; use 'auto', 'cpu' or 'cuda'") from error
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r}, but PyTorch finds no GPU here; use 'auto' or 'cpu'")
+    return found

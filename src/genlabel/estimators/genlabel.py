@@ -58,6 +58,7 @@ class GenLabelClassifier(NetworkClassifier):
     standardize : bool
         Standardise the features inside; constant ones are left out.
     device : "auto", "cpu", "cuda" or torch.device
+        "auto" is the GPU, where there is one and the network has hidden layers.
     random_state : None, int or RandomState
     verbose : int
         Above 0, show progress.
@@ -162,14 +163,8 @@ class GenLabelClassifier(NetworkClassifier):
     def _train(self, study: Study, recipe: Recipe) -> tuple[Choice, Fleet]:
         if self.space == "input":
             return super()._train(study, recipe)
-        # arXiv Alg. 2, line 2: vanilla-trained twins, one for each fold, at the learning rate that suits vanilla.
-        vanilla = self._vanilla()
-        found = study.choose(vanilla, stage=1)
-        twin = study.train(vanilla, found.best, stage=1).network()
-        if len(recipe.candidates) == 1:
-            choice = study.choose(recipe)
-        else:
-            choice = study.choose(recipe, study.fold_networks(vanilla, found))
+        twins, twin = study.twins(self._vanilla(), of_folds=len(recipe.candidates) > 1)
+        choice = study.choose(recipe, twins)
         return choice, study.train(recipe, choice.best, twin)
 
 

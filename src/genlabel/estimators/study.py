@@ -101,12 +101,18 @@ class Study:
         task = _task(self.scaler.sample(self.sample), recipe, twin, [self.seed, stage, 0])
         return self._train([task], [recipe.candidates[index]])
 
-    def fold_networks(self, recipe: Recipe, choice: Choice) -> list[MLP]:
-        """The chosen candidate's network of each fold; trained for the purpose if there was nothing to choose."""
-        if choice.fleet is not None:
-            return [choice.fleet.network(fold, choice.best) for fold in range(len(self.folds))]
-        fleet = self._train(self._tasks(recipe, None, 0), recipe.candidates)
-        return [fleet.network(fold) for fold in range(len(self.folds))]
+    def twins(self, vanilla: Recipe, of_folds: bool) -> tuple[list[MLP], MLP]:
+        """Networks trained without mixing, one for each fold if asked for, and one on the whole sample.
+
+        arXiv Alg. 2, line 2; at the learning rate that suits vanilla training.
+        """
+        device = self.settings.device
+        found = self.choose(vanilla, stage=1)
+        whole = self.train(vanilla, found.best, stage=1).network().to(device)
+        if not of_folds:
+            return [], whole
+        fleet = found.fleet or self._train(self._tasks(vanilla, None, stage=1), vanilla.candidates)
+        return [fleet.network(fold, found.best).to(device) for fold in range(len(self.folds))], whole
 
     def _tasks(self, recipe: Recipe, twins: Sequence[Encoder] | None, stage: int) -> list[Task]:
         encoders: Sequence[Encoder | None] = twins or [None] * len(self.folds)
