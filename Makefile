@@ -29,6 +29,7 @@ gallery: $(VENV)/.run        ## the pictures of the examples, in build/gallery
 
 # One environment; each stamp adds the extras that its command needs.
 $(BIN)/python:
+	@echo "setting up $(VENV) and installing what is needed; this takes a minute or two, once"
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python

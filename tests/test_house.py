@@ -29,7 +29,7 @@ def imported_rooms(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if not room(p).startswith("__")], ids=str)
+@pytest.mark.parametrize("path", [p for p in MODULES if not room(p).startswith("__")], ids=lambda p: str(p.relative_to(ROOT)))
 def test_imports_follow_the_arrow(path: Path) -> None:
     here = room(path)
     if here in OPEN:
@@ -39,7 +39,7 @@ def test_imports_follow_the_arrow(path: Path) -> None:
     assert imported_rooms(path) <= allowed
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_module_opens_with_a_sentence_and_says_what_it_offers(path: Path) -> None:
     text = path.read_text()
     tree = ast.parse(text)

@@ -260,7 +260,8 @@ def _kind(column: pd.Series[Any]) -> str:
         return "numbers"
     if kind.startswith(("date", "time", "period")):
         return "time"
-    dates = kind == "string" and column.dropna().astype(str).str.match(r"\d{4}-\d\d-\d\d").all()
+    known = column.dropna().astype(str)
+    dates = kind == "string" and len(known) > 0 and known.str.match(r"\d{4}-\d\d-\d\d").all()
     return "time" if dates else "text"
 
 

@@ -1,4 +1,4 @@
-"""Manifold intrusion: does a mixed point land among the points of a third class?"""
+"""Manifold intrusion: whether a mixed point lands among the points of a third class."""
 
 from __future__ import annotations
 
