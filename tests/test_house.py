@@ -16,6 +16,10 @@ OPEN = {"arrays", "checks"}
 MODULES = sorted(ROOT.rglob("*.py"))
 
 
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
 def room(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
@@ -29,7 +33,7 @@ def imported_rooms(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if not room(p).startswith("__")], ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [p for p in MODULES if not room(p).startswith("__")], ids=name_of)
 def test_imports_follow_the_arrow(path: Path) -> None:
     here = room(path)
     if here in OPEN:
@@ -39,7 +43,7 @@ def test_imports_follow_the_arrow(path: Path) -> None:
     assert imported_rooms(path) <= allowed
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_a_module_opens_with_a_sentence_and_says_what_it_offers(path: Path) -> None:
     text = path.read_text()
     tree = ast.parse(text)

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from torch.distributions import MultivariateNormal
 
-from genlabel.densities import GaussianDensity, KernelDensity, KnownDensity, known_gaussians
+from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, KnownDensity, known_gaussians
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel, posterior
 from genlabel.mixing import Mix, Mixup
 
@@ -140,18 +140,42 @@ def test_priors_against_bayes_rule_with_a_known_answer() -> None:
 
 def test_top_two_shares_the_label_among_the_most_likely() -> None:
     scores = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], dtype=torch.float64))
-    top = posterior(scores, np.zeros(3), top=2).numpy()
-    np.testing.assert_allclose(top, [[5 / 8, 3 / 8, 0], [0, 2 / 9, 7 / 9]])
-    np.testing.assert_allclose(posterior(scores, np.zeros(3), top=1).numpy(), [[1, 0, 0], [0, 0, 1]])
-    np.testing.assert_allclose(posterior(scores, np.zeros(3), top=9).numpy(), scores.exp().numpy())
+    for top, expected in ((2, [[5 / 8, 3 / 8, 0], [0, 2 / 9, 7 / 9]]), (1, [[1, 0, 0], [0, 0, 1]]), (9, scores.exp())):
+        shares, lost = posterior(scores, np.zeros(3), top)
+        np.testing.assert_allclose(shares.numpy(), expected)
+        assert not lost.any()
 
 
-def test_where_every_density_vanishes_mixups_label_stands_in() -> None:
-    lost = torch.full((2, 3), -torch.inf, dtype=torch.float64)
-    mixed = torch.tensor([[0.3, 0.7, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)
-    np.testing.assert_array_equal(posterior(lost, np.zeros(3), otherwise=mixed).numpy(), mixed.numpy())
-    np.testing.assert_allclose(posterior(lost, np.log([0.5, 0.3, 0.2])).numpy(), [[0.5, 0.3, 0.2]] * 2)
-    np.testing.assert_allclose(posterior(lost * torch.nan, np.zeros(3), otherwise=mixed).numpy(), mixed.numpy())
+def test_where_every_density_vanishes_the_prior_stands_in() -> None:
+    priors = np.log([0.5, 0.3, 0.2])
+    scores = torch.zeros(4, 3, dtype=torch.float64)
+    scores[1], scores[2, 1] = -torch.inf, torch.nan
+    shares, lost = posterior(scores, priors)
+    assert lost[:, 0].tolist() == [False, True, True, False]
+    np.testing.assert_allclose(shares.numpy(), [[0.5, 0.3, 0.2]] * 4)
+
+
+class Nothing(ClassDensity):
+    """A density that vanishes on the left."""
+
+    def _fit(self, X: torch.Tensor, index: torch.Tensor, weight: torch.Tensor) -> None:
+        pass
+
+    def _log_prob(self, X: torch.Tensor) -> torch.Tensor:
+        return torch.where(X[:, :1] < 0, -torch.inf, 0.0).expand(-1, len(self.classes_))
+
+
+@pytest.mark.parametrize("gamma", [0.3, 1.0])
+def test_where_every_density_vanishes_mixups_label_stands_in(gamma: float) -> None:
+    X, y = sample()
+    draw = Mixup().draw(60, 1)
+    X_mix = Mixup().mix(X, draw)
+    left = X_mix[:, 0] < 0
+    assert left.any()
+    labels = GenLabel(Nothing(), gamma=gamma).fit(X, y).label(X_mix, y, draw)
+    mixed = LinearLabel().label(X_mix, y, draw)
+    np.testing.assert_allclose(labels[left], mixed[left])
+    np.testing.assert_allclose(labels[~left], gamma / 3 + (1 - gamma) * mixed[~left])
 
 
 def test_pairs_of_one_class_are_relabelled_or_kept() -> None:

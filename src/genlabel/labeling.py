@@ -159,21 +159,21 @@ class GenLabel(Labeler):
     def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix) -> Tensor:
         gamma = check_interval("gamma", self.gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
         check_choice("same_class", self.same_class, ["relabel", "keep"])
-        y_mix = blend(targets, draw)
         if gamma == 0.0:
-            return y_mix
-        y_gen = self._generative(x_mix, y_mix)
-        if self.same_class == "keep":
-            same = (targets == targets[torch.as_tensor(draw.partner, device=targets.device)]).all(1, keepdim=True)
-            y_gen = torch.where(same, y_mix, y_gen)
-        return y_gen if gamma == 1.0 else gamma * y_gen + (1.0 - gamma) * y_mix
+            return blend(targets, draw)
+        y_gen = self._generative(x_mix, targets, draw)
+        return y_gen if gamma == 1.0 else gamma * y_gen + (1.0 - gamma) * blend(targets, draw)
 
-    def _generative(self, x_mix: Tensor, y_mix: Tensor) -> Tensor:
+    def _generative(self, x_mix: Tensor, targets: Tensor, draw: Mix) -> Tensor:
         density = self._fitted_density()
         check_is_fitted(density, "classes_")
-        if y_mix.shape[1] != len(density.classes_):
-            raise ValueError(f"y has {y_mix.shape[1]} classes, the density {len(density.classes_)}; fit it again")
-        return posterior(density.log_prob(x_mix), log_priors(self.priors, density), top=self.top, otherwise=y_mix)
+        if targets.shape[1] != len(density.classes_):
+            raise ValueError(f"y has {targets.shape[1]} classes, the density {len(density.classes_)}; fit it again")
+        y_gen, lost = posterior(density.log_prob(x_mix), log_priors(self.priors, density), self.top)
+        if self.same_class == "keep":
+            partner = torch.as_tensor(draw.partner, device=targets.device)
+            lost = lost | (targets == targets[partner]).all(1, keepdim=True)
+        return torch.where(lost, blend(targets, draw), y_gen) if bool(lost.any()) else y_gen
 
     def _fitted_density(self) -> ClassDensity:
         return self.density_ if hasattr(self, "density_") else self.density
@@ -196,19 +196,20 @@ def log_priors(priors: Any, density: ClassDensity) -> NDArray[np.float64]:
         return np.log(share / share.sum())
 
 
-def posterior(log_prob: Tensor, log_prior: Any, *, top: int | None = None, otherwise: Tensor | None = None) -> Tensor:
-    """Return softmax(log p_c + log pi_c), shape (m, k), rows on the simplex whatever the densities are.
+def posterior(log_prob: Tensor, log_prior: Any, top: int | None = None) -> tuple[Tensor, Tensor]:
+    """Return softmax(log p_c + log pi_c), shape (m, k), and where it is lost, shape (m, 1).
 
     arXiv Eq. (1) with uniform priors. `top` keeps the most likely classes (arXiv Alg. 3; NOTE[PAPER]: it prints
-    argmin, the text above it says the most likely). Rows in which every density vanishes, or is not a number,
-    become the row of `otherwise`, or the priors.
+    argmin, the text above it says the most likely). A row is lost, and is the prior, if every density vanishes there
+    or one is not a number.
     """
     prior = torch.as_tensor(log_prior, dtype=log_prob.dtype, device=log_prob.device)
     scores = log_prob + prior
     if top is not None and check_count("top", top) < scores.shape[1]:
         worst = scores.nan_to_num(nan=-torch.inf).topk(scores.shape[1] - top, dim=1, largest=False).indices
         scores = scores.scatter(1, worst, -torch.inf)
-    shares = torch.exp(scores - scores.amax(1, keepdim=True))
+    highest = scores.amax(1, keepdim=True)
+    lost = ~torch.isfinite(highest)
+    shares = scores.sub_(highest).exp_()
     shares /= shares.sum(1, keepdim=True)
-    lost = ~torch.isfinite(shares.sum(1, keepdim=True))
-    return torch.where(lost, prior.exp().expand_as(shares) if otherwise is None else otherwise, shares)
+    return (torch.where(lost, prior.exp(), shares) if bool(lost.any()) else shares), lost

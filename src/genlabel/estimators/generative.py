@@ -82,7 +82,8 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "density_")
         points = self.scaler_(validate_data(self, X, dtype=np.float64, reset=False))
         log_prob = self.density_.log_prob(torch.from_numpy(points))
-        return np.ascontiguousarray(posterior(log_prob, self.log_priors_).numpy())
+        shares, _ = posterior(log_prob, self.log_priors_)
+        return np.ascontiguousarray(shares.numpy())
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row, (m,)."""
