@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 from sklearn.metrics import pairwise_distances_argmin
 
 from genlabel.arrays import as_numpy
 from genlabel.mixing.base import Mix
 
 __all__ = ["intrudes"]
+
+TREE_DIMENSIONS = 6
 
 
 def intrudes(X_mix: Any, draw: Mix, X: Any, y: Any, *, pool: tuple[Any, Any] | None = None) -> NDArray[np.bool_]:
@@ -46,5 +49,12 @@ def intrudes(X_mix: Any, draw: Mix, X: Any, y: Any, *, pool: tuple[Any, Any] | N
             f"the draw pairs {len(draw.partner)} rows, but X_mix has {len(mixed)} and y has {len(labels)}; "
             "pass the rows that were mixed, and the whole training set as pool=(X, y)"
         )
-    nearest = names[pairwise_distances_argmin(mixed, points)]
+    nearest = names[_nearest(mixed, points)]
     return (nearest != labels) & (nearest != labels[draw.partner])
+
+
+def _nearest(queries: NDArray[Any], points: NDArray[Any]) -> NDArray[Any]:
+    """Row of the nearest point: by a tree in few dimensions, else by matrices."""
+    if points.shape[1] <= TREE_DIMENSIONS:
+        return np.asarray(KDTree(points).query(queries)[1])
+    return np.asarray(pairwise_distances_argmin(queries, points))

@@ -68,7 +68,7 @@ def relu_gradient(layers: list[Layer], batch: Batch, mix: Tensor, grads: list[La
         grad.b.copy_(delta.sum(1).view_as(grad.b))
         if depth:
             delta = torch.bmm(delta, layer.W.flatten(0, 1).transpose(1, 2))
-            delta = _unmix(delta, batch, depth, C).mul_(outputs[depth - 1] > 0)
+            delta = _unmix(delta, batch, depth, C).mul_(outputs[depth - 1].sign())
     return loss.sum(1).view(G, C)
 
 

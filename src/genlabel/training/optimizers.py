@@ -66,17 +66,18 @@ class Adam(Optimizer):
         return torch.optim.Adam(params, lr=lr, betas=self.betas, eps=self.eps, weight_decay=weight_decay)
 
     def start(self, theta: Tensor) -> tuple[Tensor, ...]:
-        """First and second moments."""
-        return torch.zeros_like(theta), torch.zeros_like(theta)
+        """First and second moments, and room to work in."""
+        return torch.zeros_like(theta), torch.zeros_like(theta), torch.empty_like(theta)
 
     def step(self, theta: Tensor, grad: Tensor, state: tuple[Tensor, ...], lr: Tensor, t: int) -> None:
-        """theta -= lr m_hat / (sqrt(v_hat) + eps)."""
-        first, second = state
+        """theta -= lr m_hat / (sqrt(v_hat) + eps), in few passes over memory."""
+        first, second, room = state
         b1, b2 = self.betas
         first.lerp_(grad, 1.0 - b1)
         second.mul_(b2).addcmul_(grad, grad, value=1.0 - b2)
-        scale = (second.sqrt() / (1.0 - b2**t) ** 0.5).add_(self.eps)
-        theta.sub_((first / scale).mul_(lr / (1.0 - b1**t)))
+        rate = lr / (1.0 - b1**t)
+        torch.sqrt(second, out=room).mul_(-1.0 / ((1.0 - b2**t) ** 0.5 * rate)).add_(-self.eps / rate)
+        theta.addcdiv_(first, room)
 
 
 @final
