@@ -10,7 +10,14 @@ from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from torch.distributions import MultivariateNormal
 
-from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, KnownDensity, known_gaussians
+from genlabel.densities import (
+    ClassDensity,
+    DensityWarning,
+    GaussianDensity,
+    KernelDensity,
+    KnownDensity,
+    known_gaussians,
+)
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel, posterior
 from genlabel.mixing import Mix, Mixup
 
@@ -34,6 +41,7 @@ def sample(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 @every
+@pytest.mark.filterwarnings("ignore:.*vanishes at all:genlabel.DensityWarning")
 @given(seed=st.integers(0, 10**6), far=st.sampled_from([0.0, 1.0, 1e3, 1e30, 1e200]))
 def test_rows_are_on_the_simplex(labeler: Labeler, seed: int, far: float) -> None:
     """Also at points so far away that every density, and its logarithm, is lost."""
@@ -211,6 +219,20 @@ def test_bad_parameters_are_named(labeler: Labeler, match: str) -> None:
         labeler.fit(X, y).label(X, y, Mixup().draw(60, 0))
 
 
+def test_batches_that_do_not_match_and_densities_that_are_none_are_named() -> None:
+    X, y = sample()
+    draw = Mixup().draw(60, 0)
+    with pytest.raises(ValueError, match="x_mix has 30 rows, y has 60 and the draw pairs 60"):
+        LinearLabel().label(X[:30], y, draw)
+    with pytest.raises(ValueError, match="density='kernel' must be a ClassDensity, such as"):
+        GenLabel("kernel").fit(X, y)
+    with pytest.raises(ValueError, match=r"priors=\{0: 1\} must be 3 non-negative numbers"):
+        GenLabel(GaussianDensity(), priors={0: 1}).fit(X, y).label(X, y, draw)
+    with pytest.warns(DensityWarning, match=r"vanishes at all of 60 mixed points; they keep mixup's labels"):
+        labels = GenLabel(Nothing()).fit(X, y).label(-np.abs(X), y, draw)
+    np.testing.assert_allclose(labels, LinearLabel().label(X, y, draw))
+
+
 def test_unknown_labels_and_unfitted_densities_are_named() -> None:
     X, y = sample()
     draw = Mixup().draw(60, 0)
@@ -218,5 +240,5 @@ def test_unknown_labels_and_unfitted_densities_are_named() -> None:
         LinearLabel().fit(X, y).label(X, np.where(y == "a", "z", y), draw)
     with pytest.raises(Exception, match="GaussianDensity instance is not fitted"):
         GenLabel(GaussianDensity()).label(X, y, draw)
-    with pytest.raises(ValueError, match="y has 2 classes, the density 3"):
+    with pytest.raises(ValueError, match="y has 2 columns, but 3 classes are known"):
         GenLabel(GaussianDensity()).fit(X, y).label(X, np.eye(2)[np.arange(60) % 2], draw)

@@ -50,4 +50,6 @@ def as_rng(rng: Any) -> np.random.Generator:
     """Return a numpy generator from a generator, a seed, a `RandomState` or None."""
     if isinstance(rng, np.random.RandomState):
         return np.random.default_rng(rng.randint(0, 2**31 - 1, size=4))
+    if isinstance(rng, torch.Generator):
+        raise TypeError("rng is a torch.Generator; pass a numpy one, np.random.default_rng(seed), or a seed")
     return np.random.default_rng(rng)

@@ -1,14 +1,28 @@
-"""Checks on parameters: each error names the value it got and the way out."""
+"""Checks on parameters, warnings heard once, and fits that fail without a trace."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-__all__ = ["check_choice", "check_count", "check_interval", "check_positive"]
+__all__ = [
+    "check_choice",
+    "check_count",
+    "check_interval",
+    "check_positive",
+    "each_warning_once",
+    "keep_if_it_fails",
+    "warn",
+]
+
+_Heard = dict[Hashable, tuple[str, type[Warning]]]
+_heard: ContextVar[_Heard | None] = ContextVar("heard", default=None)
 
 
 def check_choice(name: str, value: Any, known: Iterable[str], also: str = "") -> None:
@@ -43,3 +57,44 @@ def check_count(name: str, value: Any, low: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
         raise ValueError(f"{name}={value!r} must be a whole number of at least {low}")
     return int(value)
+
+
+def warn(about: Hashable, message: str, category: type[Warning]) -> None:
+    """Warn of something; within :func:`each_warning_once`, only the first warning about it is kept."""
+    heard = _heard.get()
+    if heard is None:
+        warnings.warn(message, category, stacklevel=3)
+    else:
+        heard.setdefault(about, (message, category))
+
+
+@contextmanager
+def each_warning_once() -> Iterator[None]:
+    """Gather the warnings of a fit and give each once, at its end; a fit within a fit hands its own on.
+
+    The latest word counts: of what recurs in every fold, what is said of the whole sample. Safe in threads.
+    """
+    own: _Heard = {}
+    token = _heard.set(own)
+    try:
+        yield
+    finally:
+        _heard.reset(token)
+        outer = _heard.get()
+        if outer is not None:
+            outer.update(own)
+        else:
+            for message, category in own.values():
+                warnings.warn(message, category, stacklevel=4)
+
+
+@contextmanager
+def keep_if_it_fails(estimator: Any) -> Iterator[None]:
+    """Undo what a failing fit has set: the estimator is fitted as before, or not at all."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise

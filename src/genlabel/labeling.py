@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from genlabel.arrays import as_numpy, as_tensor, like, one_hot
-from genlabel.checks import check_choice, check_count, check_interval, check_positive
-from genlabel.densities import ClassDensity
+from genlabel.checks import check_choice, check_count, check_interval, check_positive, warn
+from genlabel.densities import ClassDensity, DensityWarning
 from genlabel.mixing import Mix, blend
 
-__all__ = ["GenLabel", "Labeler", "LinearLabel", "LogisticLabel", "log_priors", "posterior"]
+__all__ = ["GenLabel", "Labeler", "LinearLabel", "LogisticLabel", "log_posterior", "log_priors", "posterior"]
 
 
 class Labeler(BaseEstimator, ABC):
@@ -36,6 +36,10 @@ class Labeler(BaseEstimator, ABC):
     def label(self, x_mix: Any, y: Any, draw: Mix) -> Any:
         """Return the soft labels of the mixed points, shape (n, k); torch out if `x_mix` is torch."""
         x = as_tensor(x_mix)
+        if not len(x) == len(y) == len(draw.partner):
+            raise ValueError(
+                f"x_mix has {len(x)} rows, y has {len(y)} and the draw pairs {len(draw.partner)}; pass one batch"
+            )
         with torch.no_grad():
             return like(self._label(x, self._targets(y, x), draw), x_mix)
 
@@ -47,9 +51,12 @@ class Labeler(BaseEstimator, ABC):
         return getattr(self, "classes_", None)
 
     def _targets(self, y: Any, x: Tensor) -> Tensor:
+        classes = self._known_classes()
         if np.ndim(y) == 2:
+            if classes is not None and y.shape[1] != len(classes):
+                raise ValueError(f"y has {y.shape[1]} columns, but {len(classes)} classes are known; fit again")
             return torch.as_tensor(y, dtype=x.dtype, device=x.device)
-        labels, classes = as_numpy(y), self._known_classes()
+        labels = as_numpy(y)
         if classes is None:
             classes = np.unique(labels)
         index = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
@@ -152,6 +159,9 @@ class GenLabel(Labeler):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit a copy of the density, `density_`, to the training set."""
+        check_interval("gamma", self.gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
+        if not isinstance(self.density, ClassDensity):
+            raise ValueError(f"density={self.density!r} must be a ClassDensity, such as KernelDensity()")
         self.density_ = clone(self.density).fit(X, y, sample_weight)
         self.classes_ = self.density_.classes_
         return self
@@ -167,9 +177,10 @@ class GenLabel(Labeler):
     def _generative(self, x_mix: Tensor, targets: Tensor, draw: Mix) -> Tensor:
         density = self._fitted_density()
         check_is_fitted(density, "classes_")
-        if targets.shape[1] != len(density.classes_):
-            raise ValueError(f"y has {targets.shape[1]} classes, the density {len(density.classes_)}; fit it again")
         y_gen, lost = posterior(density.log_prob(x_mix), log_priors(self.priors, density), self.top)
+        if len(lost) and bool(lost.all()):
+            message = f"{density!r} vanishes at all of {len(lost)} mixed points; they keep mixup's labels"
+            warn(("lost", repr(density)), message, DensityWarning)
         if self.same_class == "keep":
             partner = torch.as_tensor(draw.partner, device=targets.device)
             lost = lost | (targets == targets[partner]).all(1, keepdim=True)
@@ -189,7 +200,7 @@ def log_priors(priors: Any, density: ClassDensity) -> NDArray[np.float64]:
         check_choice("priors", priors, ["uniform", "empirical"], also=f"an array of {k} numbers")
         share = np.full(k, 1.0 / k) if priors == "uniform" else density.class_prior_
     else:
-        share = np.asarray(priors, dtype=np.float64)
+        share = np.asarray(priors, dtype=np.float64) if np.ndim(priors) == 1 else np.empty(0)
         if share.shape != (k,) or not (share >= 0).all() or not np.isfinite(share).all() or share.sum() <= 0:
             raise ValueError(f"priors={priors!r} must be {k} non-negative numbers, one a class, not all zero")
     with np.errstate(divide="ignore"):
@@ -200,16 +211,20 @@ def posterior(log_prob: Tensor, log_prior: Any, top: int | None = None) -> tuple
     """Return softmax(log p_c + log pi_c), shape (m, k), and where it is lost, shape (m, 1).
 
     arXiv Eq. (1) with uniform priors. `top` keeps the most likely classes (arXiv Alg. 3; NOTE[PAPER]: it prints
-    argmin, the text above it says the most likely). A row is lost, and is the prior, if every density vanishes there
-    or one is not a number.
+    argmin, the text above it says the most likely). A row is lost, and is the prior, if every density vanishes there.
     """
+    logs, lost = log_posterior(log_prob, log_prior, top)
+    return logs.exp_(), lost
+
+
+def log_posterior(log_prob: Tensor, log_prior: Any, top: int | None = None) -> tuple[Tensor, Tensor]:
+    """Return the logarithm of :func:`posterior`, and where it is lost."""
     prior = torch.as_tensor(log_prior, dtype=log_prob.dtype, device=log_prob.device)
     scores = log_prob + prior
     if top is not None and check_count("top", top) < scores.shape[1]:
-        worst = scores.nan_to_num(nan=-torch.inf).topk(scores.shape[1] - top, dim=1, largest=False).indices
+        worst = scores.topk(scores.shape[1] - top, dim=1, largest=False).indices
         scores = scores.scatter(1, worst, -torch.inf)
-    highest = scores.amax(1, keepdim=True)
-    lost = ~torch.isfinite(highest)
-    shares = scores.sub_(highest).exp_()
-    shares /= shares.sum(1, keepdim=True)
-    return (torch.where(lost, prior.exp(), shares) if bool(lost.any()) else shares), lost
+    total = scores.logsumexp(1, keepdim=True)
+    lost = ~torch.isfinite(total)
+    logs = scores.sub_(total)
+    return (torch.where(lost, prior, logs) if bool(lost.any()) else logs), lost

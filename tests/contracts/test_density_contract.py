@@ -100,6 +100,45 @@ def test_rows_do_not_depend_on_their_company(density: ClassDensity, monkeypatch:
 
 
 @every
+def test_a_point_beyond_all_numbers_has_no_density(density: ClassDensity) -> None:
+    X, y = sample()
+    fitted = clone(density).fit(X, y)
+    for far in (torch.full((1, 3), 1e308, dtype=torch.float64), torch.full((1, 3), 1e38)):
+        assert not fitted.log_prob(far).isnan().any()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@every
+def test_a_query_on_the_gpu_is_answered_there(density: ClassDensity) -> None:
+    X, y = sample()
+    fitted = clone(density).fit(X, y)
+    answer = fitted.log_prob(torch.from_numpy(X).cuda())
+    assert answer.is_cuda
+    np.testing.assert_allclose(answer.cpu().numpy(), fitted.log_prob(X), rtol=1e-8, atol=1e-8)
+
+
+@learned
+def test_normalised_weights_give_the_same_density(density: ClassDensity) -> None:
+    X, y = sample()
+    plain = clone(density).fit(X, y).log_prob(X)
+    np.testing.assert_allclose(clone(density).fit(X, y, np.full(90, 1 / 90)).log_prob(X), plain, rtol=1e-9)
+
+
+@pytest.mark.parametrize("result, error, match", [
+    (None, TypeError, "_fit_class returned None; it needs a method log_prob"),
+    (Laplace(torch.zeros(3), 1.0), ValueError, r"gave log_prob of shape \(90, 3\) for 90 rows; it must be \(90,\)"),
+])  # fmt: skip
+def test_a_new_density_that_is_wrong_is_told_so(result: object, error: type[Exception], match: str) -> None:
+    class Wrong(PerClassDensity):
+        def _fit_class(self, sample: Any) -> Any:
+            return result
+
+    X, y = sample()
+    with pytest.raises(error, match=match):
+        Wrong().fit(X, y).log_prob(X)
+
+
+@every
 def test_clone_pickle_and_refit_give_the_same(density: ClassDensity) -> None:
     X, y = sample()
     fitted = clone(density).fit(X, y)
@@ -192,8 +231,11 @@ def test_bad_input_is_named(density: ClassDensity) -> None:
         clone(density).fit(X, y[:5])
     with pytest.raises(ValueError, match="0 samples"):
         clone(density).fit(X[:0], y[:0])
-    with pytest.raises(ValueError, match="sample_weight"):
-        clone(density).fit(X, y, -np.ones(len(X)))
+    for weight, match in ((-np.ones(90), "non-negative"), (np.full(90, np.nan), "finite"), (np.ones(5), r"\(5,\)")):
+        with pytest.raises(ValueError, match=match):
+            clone(density).fit(X, y, weight)
+    with pytest.raises(ValueError, match="y contains NaN"):
+        clone(density).fit(X, np.where(y == 0, np.nan, y))
     with pytest.raises(ValueError, match="3 features"):
         clone(density).fit(X, y).log_prob(X[:, :2])
     with pytest.raises(Exception, match="not fitted"):

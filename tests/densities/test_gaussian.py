@@ -27,6 +27,16 @@ def test_equals_scipy(seed: int, d: int, reg: float) -> None:
         np.testing.assert_allclose(fitted.log_prob(queries)[:, c], oracle, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("offset", [1e4, 1e6])
+def test_equals_scipy_far_from_the_origin(offset: float) -> None:
+    X, y = data(0, 60, 3)
+    X = X + offset
+    fitted = GaussianDensity().fit(X, y)
+    covariance = np.cov((X[y == 1] - offset).T, bias=True) + 1e-4 * np.eye(3)
+    oracle = multivariate_normal(X[y == 1].mean(0) - offset, covariance).logpdf(X - offset)
+    np.testing.assert_allclose(fitted.log_prob(X)[:, 1], oracle, rtol=1e-8)
+
+
 @given(seed=st.integers(0, 10**6), d=st.integers(2, 30))
 def test_ledoit_wolf_equals_scikit_learn(seed: int, d: int) -> None:
     X, y = data(seed, 40, d)

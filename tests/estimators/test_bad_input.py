@@ -1,6 +1,7 @@
 """Bad input: an error that names the value and the way out, or a sound answer; never half a fit."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_blobs
+from sklearn.model_selection import GroupKFold
 
 from genlabel import (
     DensityWarning,
@@ -15,6 +17,7 @@ from genlabel import (
     GenerativeClassifier,
     GenLabel,
     GenLabelClassifier,
+    KernelDensity,
     ManifoldMixup,
     Mixup,
     MixupClassifier,
@@ -180,7 +183,17 @@ PARAMETERS = [
     (MixupClassifier(mixer="manifold"), "mixer='manifold' needs hidden layers"),
     (MixupClassifier((8,), mixer=ManifoldMixup(depths=(0, 2))), "mixes at depth 2, but network="),
     (MixupClassifier(labeler="liner"), "labeler='liner' is not known; choose one of 'linear', 'logistic'"),
-    (MixupClassifier(mixer=None, exclude_intrusion=True), "exclude_intrusion=True needs a mixer"),
+    (MixupClassifier(mixer=None, exclude_intrusion=True), "exclude_intrusion=True has no effect: mixer=None"),
+    (MixupClassifier(mixer=None, labeler="logistic"), "labeler='logistic' has no effect: mixer=None mixes nothing"),
+    (MixupClassifier(mixer=None, labeler=GenLabel(GaussianDensity())), "labeler=GenLabel.* has no effect"),
+    (MixupClassifier(mixer=None, alpha=1.0), "alpha=1.0 has no effect"),
+    (MixupClassifier(mixer=Mixup(), alpha=0.5), r"alpha=0.5 has no effect: mixer=Mixup\(\) has its own; set it there"),
+    (MixupClassifier(mixer=Mixup(), per="batch"), "per='batch' has no effect"),
+    (MixupClassifier(standardize="yes"), "standardize='yes' must be True or False"),
+    (MixupClassifier(device="mps"), "device='mps' is not supported"),
+    (MixupClassifier(cv=[(np.arange(10, 150), np.array([0, 999]))]), "cv names row 999, but X has rows 0 to 149"),
+    (MixupClassifier(cv=[(np.arange(150), np.array([], dtype=int))]), "holds out no point"),
+    (MixupClassifier(cv=GroupKFold(3)), "could not split the rows: .*groups"),
     (MixupClassifier("mlp", mixer="manifold", exclude_intrusion=True), "mixes hidden layers"),
     (MixupClassifier("mlp", mixer="manifold", labeler=GenLabel(GaussianDensity())), "mixes hidden layers"),
     (MixupClassifier(alpha=0.0), "alpha=0.0"),
@@ -219,12 +232,52 @@ def test_bad_sample_weights_are_named(classifier: Any, weight: Any, match: str) 
         clone(classifier).fit(IRIS_X, IRIS_Y, weight)
 
 
-def test_a_warning_that_recurs_in_every_fold_is_heard_once() -> None:
-    X, y = make_blobs(24, 60, centers=2, random_state=0)
+@pytest.mark.parametrize("density", [GaussianDensity(), KernelDensity()], ids=repr)
+def test_a_warning_that_recurs_in_every_fold_is_heard_once_for_each_class(density: Any) -> None:
+    X, y = make_blobs(45, 30, centers=3, random_state=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        GenLabelClassifier(GaussianDensity(), learning_rate=0.1).get_params()
-        GenLabelClassifier(density=GaussianDensity(), learning_rate=0.1, epochs=2, cv=2, random_state=0).fit(X, y)
-    messages = [str(w.message) for w in caught]
-    assert len(messages) == len(set(messages))
-    assert any("class 0" in m for m in messages)
+        GenLabelClassifier(density=density, learning_rate=0.1, epochs=2, random_state=0).fit(X, y)
+    messages = sorted(str(w.message) for w in caught)
+    assert len(messages) == 3
+    for c, message in enumerate(messages):
+        assert f"class {c} has 15 samples for 30 features" in message  # of the whole sample, not of a fold
+    assert all(w.filename == __file__ for w in caught)
+
+
+def test_one_class_of_a_density_is_warned_of_once() -> None:
+    with pytest.warns(DensityWarning) as caught:
+        KernelDensity().fit(np.ones((5, 2)), [0, 0, 1, 1, 1])
+    assert len(caught) == 2
+
+
+def test_warnings_survive_fits_in_threads_and_fits_that_fail() -> None:
+    X, y = make_blobs(24, 30, centers=2, random_state=0)
+
+    def fit(seed: int) -> None:
+        MixupClassifier(labeler=GenLabel(GaussianDensity()), learning_rate=0.1, epochs=2, random_state=seed).fit(X, y)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        before = list(warnings.filters)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(fit, range(12)))
+        assert list(warnings.filters) == before
+        warnings.warn("still heard", UserWarning, stacklevel=1)
+    assert len(caught) == 12 * 2 + 1
+    rows = np.r_[0:40, 50:90, 100:103]
+    wild = GenLabelClassifier((8,), GaussianDensity(), 0.5, 100.0, optimizer="sgd", standardize=False, epochs=30)
+    with pytest.warns(DensityWarning, match="class 2 has 3 samples"), pytest.raises(ValueError, match="diverged"):
+        wild.set_params(random_state=0).fit(IRIS_X[rows] * 1e30, IRIS_Y[rows])
+
+
+def test_a_failing_fit_of_a_density_leaves_nothing_or_the_old_fit() -> None:
+    density = GaussianDensity(reg=-1.0)
+    with pytest.raises(ValueError, match="reg=-1"):
+        density.fit(IRIS_X, IRIS_Y)
+    assert state(density) == []
+    density.set_params(reg=0.1).fit(IRIS_X, IRIS_Y)
+    before = density.log_prob(IRIS_X)
+    with pytest.raises(ValueError, match="reg=-2"):
+        density.set_params(reg=-2.0).fit(IRIS_X[:100, :2], IRIS_Y[:100])
+    np.testing.assert_array_equal(density.log_prob(IRIS_X), before)

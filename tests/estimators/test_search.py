@@ -1,17 +1,31 @@
 """The search inside the estimators: what it tries, how it chooses, what it reports."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_classification
 from sklearn.metrics import accuracy_score, log_loss
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
-from genlabel import GaussianDensity, GenLabel, GenLabelClassifier, LinearLabel, Mixup, MixupClassifier
+from genlabel import (
+    GaussianDensity,
+    GenLabel,
+    GenLabelClassifier,
+    KernelDensity,
+    LinearLabel,
+    LogisticLabel,
+    ManifoldMixup,
+    Mixup,
+    MixupClassifier,
+)
 from genlabel.densities import LatentDensity
 from genlabel.networks import MLP
-from genlabel.training import Candidate, Task, train_network
+from genlabel.training import Candidate, Task, resolve_optimizer, train_network
 from genlabel.training.fleet import weight_rng
 
 
@@ -47,38 +61,30 @@ def test_the_choice_is_the_best_accuracy_ties_by_log_loss() -> None:
     assert model.history_["loss"][-1] < model.history_["loss"][0]
 
 
-def test_scores_of_the_search_are_those_of_single_networks_on_the_same_folds() -> None:
-    """Every fold and candidate redone: scaler and scores by scikit-learn, the loop with autograd."""
-    X, y = load_wine(return_X_y=True)
-    model = GenLabelClassifier(
-        density=GaussianDensity(), gamma=(0.4, 0.8), learning_rate=(0.1, 0.01), epochs=15, random_state=3
-    )
-    model.fit(X, y)
-    seed = int(np.random.RandomState(3).randint(2**31 - 1))
-    hits, losses = np.zeros((6, 4)), np.zeros((6, 4))
-    for fold, (train, valid) in enumerate(StratifiedKFold(6, shuffle=True, random_state=seed).split(X, y)):
-        scaler = StandardScaler().fit(X[train])
-        inside, outside = scaler.transform(X[train]), scaler.transform(X[valid])
-        labelers = (LinearLabel().fit(inside, y[train]), GenLabel(GaussianDensity()).fit(inside, y[train]))
-        task = Task(inside, y[train], 3, labelers, Mixup(), seed=[seed, 0, fold + 1])
-        for c, params in enumerate(model.cv_results_["params"]):
-            network = MLP(13, 3, rng=weight_rng(task.seed), dtype=torch.float64)
-            gamma = params["gamma"]
-            candidate = Candidate(params["learning_rate"], 1e-4, (1 - gamma, gamma))
-            train_network(network, task, candidate, epochs=15)
-            proba = torch.softmax(network(torch.from_numpy(outside)), 1).detach().numpy()
-            hits[fold, c] = accuracy_score(y[valid], proba.argmax(1))
-            losses[fold, c] = log_loss(y[valid], proba)
-    np.testing.assert_allclose(model.cv_results_["mean_test_score"], hits.mean(0), atol=1e-12)
-    np.testing.assert_allclose(model.cv_results_["mean_test_log_loss"], losses.mean(0), rtol=1e-3)
-
-
 def test_nothing_to_choose_means_no_search() -> None:
     X, y = load_iris(return_X_y=True)
     model = GenLabelClassifier(gamma=0.5, learning_rate=0.1, epochs=3, cv="never read", random_state=0).fit(X, y)
-    assert model.best_params_ == {"learning_rate": 0.1, "gamma": 0.5, "density": "gaussian"}
+    assert model.best_params_ == {"learning_rate": 0.1, "gamma": 0.5}
     assert list(model.cv_results_) == ["params"]
     assert not hasattr(model, "best_score_")
+    model.set_params(gamma="cv", cv=2).fit(X, y)
+    assert hasattr(model, "best_score_")
+    model.set_params(gamma=0.5).fit(X, y)
+    assert not hasattr(model, "best_score_")
+
+
+def test_what_was_chosen_can_be_set() -> None:
+    X, y = load_iris(return_X_y=True)
+    for density in ("auto", "kernel", GaussianDensity()):
+        model = GenLabelClassifier(density=density, gamma=(0.5, 1.0), epochs=3, random_state=0).fit(X, y)
+        again = GenLabelClassifier(density=density, epochs=3, random_state=0).set_params(**model.best_params_).fit(X, y)
+        np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), rtol=1e-5)
+
+
+def test_gamma_zero_alone_never_asks_for_a_density() -> None:
+    X, y = load_iris(return_X_y=True)
+    mixed = GenLabelClassifier((8,), "kernel", gamma=0.0, space="latent", learning_rate=0.1, epochs=3, random_state=0)
+    assert mixed.fit(X, y).best_params_ == {"learning_rate": 0.1, "gamma": 0.0}
 
 
 def test_gamma_zero_is_the_mixup_classifier() -> None:
@@ -112,18 +118,124 @@ def test_latent_space_is_algorithm_2() -> None:
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-3)
 
 
-def test_latent_search_labels_each_fold_with_its_own_twin() -> None:
-    X, y = load_iris(return_X_y=True)
-    model = GenLabelClassifier(
-        (8,), space="latent", gamma=(0.0, 1.0), learning_rate=(0.1, 0.01), epochs=10, random_state=0
-    )
-    model.fit(X, y)
-    assert len(model.cv_results_["params"]) == 4
-    assert model.best_score_ > 0.85
-    fixed = GenLabelClassifier(
-        (8,), space="latent", gamma=(0.0, 1.0), learning_rate=0.1, epochs=10, random_state=0
-    ).fit(X, y)
-    assert len(fixed.cv_results_["params"]) == 2
+def redo(
+    model: Any,
+    X: Any,
+    y: Any,
+    weight: Any,
+    hidden: tuple[int, ...],
+    mixer: Any,
+    densities: Sequence[Any] = (),
+    **more: Any,
+) -> tuple[Any, Any]:
+    """Held-out accuracy and log-loss (folds, candidates) of a search, redone with scikit-learn and the loop.
+
+    The scaler, the folds and the scores are scikit-learn's; every network is trained by itself, with autograd.
+    """
+    seed = int(np.random.RandomState(model.random_state).randint(2**31 - 1))
+    hits, losses = [], []
+    for fold, (train, valid) in enumerate(StratifiedKFold(model.cv, shuffle=True, random_state=seed).split(X, y)):
+        scaler = StandardScaler().fit(X[train], sample_weight=None if weight is None else weight[train])
+        inside, outside = scaler.transform(X[train]), scaler.transform(X[valid])
+        own = None if weight is None else weight[train]
+        settings = {
+            "optimizer": resolve_optimizer(model.optimizer),
+            "epochs": model.epochs,
+            "batch_size": model.batch_size,
+        }
+
+        def network(task: Task, candidate: Candidate, settings: Any = settings) -> MLP:
+            net = MLP(X.shape[1], 3, hidden, rng=weight_rng(task.seed), dtype=torch.float64)
+            train_network(net, task, candidate, **settings)
+            return net
+
+        linear = LinearLabel().fit(inside, y[train])
+        common = {"weight": own, "class_weight": more.get("class_weight")}
+        models = [clone(density) for density in densities]
+        if more.get("latent"):
+            vanilla = Task(inside, y[train], 3, (linear,), None, seed=[seed, 1, fold + 1], **common)
+            twin = network(vanilla, Candidate(model.learning_rate, model.weight_decay))
+            models = [LatentDensity(twin, len(hidden), density) for density in models]
+        labelers = [GenLabel(d, priors=model.priors).fit(inside, y[train], own) for d in models]
+        basis = more.get("labelers") or (linear, *labelers)
+        task = Task(inside, y[train], 3, basis, mixer, seed=[seed, 0, fold + 1],
+                    exclude_intrusion=more.get("exclude_intrusion", False), **common)  # fmt: skip
+        judged = None if weight is None else weight[valid]
+        if common["class_weight"] is not None:
+            judged = common["class_weight"][y[valid]] * (1.0 if judged is None else judged)
+        row_hits, row_losses = [], []
+        for params in model.cv_results_["params"]:
+            gamma = params.get("gamma", 0.0)
+            label = (1.0 - gamma, gamma)[: len(basis)]
+            net = network(task, Candidate(params["learning_rate"], model.weight_decay, label))
+            proba = torch.softmax(net(torch.from_numpy(outside)), 1).detach().numpy()
+            row_hits.append(accuracy_score(y[valid], proba.argmax(1), sample_weight=judged))
+            row_losses.append(log_loss(y[valid], proba, sample_weight=judged))
+        hits.append(row_hits), losses.append(row_losses)
+    return np.array(hits), np.array(losses)
+
+
+WEIGHT = np.random.default_rng(0).uniform(0.2, 3.0, 130)
+CLASS_WEIGHT = np.array([0.2, 1.0, 3.0])
+RATES = (0.1, 0.02)
+EVERY_OPTION: dict[str, Any] = {
+    "genlabel": (
+        GenLabelClassifier(
+            (6,),
+            KernelDensity(0.7),
+            (0.3, 1.0),
+            RATES,
+            alpha=0.4,
+            per="batch",
+            priors="empirical",
+            weight_decay=0.05,
+            batch_size=30,
+            optimizer="sgd",
+            cv=3,
+        ),
+        {"hidden": (6,), "mixer": Mixup(0.4, "batch"), "densities": [KernelDensity(0.7)]},
+    ),
+    "latent": (
+        GenLabelClassifier((6, 5), GaussianDensity(0.1), (0.3, 1.0), 0.05, "latent", weight_decay=0.01, cv=3),
+        {"hidden": (6, 5), "mixer": Mixup(), "densities": [GaussianDensity(0.1)], "latent": True},
+    ),
+    "logistic labels": (
+        MixupClassifier(labeler="logistic", exclude_intrusion=True, learning_rate=RATES, alpha=3.0, per="batch", cv=3),
+        {"hidden": (), "mixer": Mixup(3.0, "batch"), "labelers": (LogisticLabel(),), "exclude_intrusion": True},
+    ),
+    "manifold": (
+        MixupClassifier((6, 5), mixer="manifold", learning_rate=RATES, alpha=0.7, per="sample", cv=3),
+        {"hidden": (6, 5), "mixer": ManifoldMixup(0.7, (0, 1, 2), "sample"), "labelers": (LinearLabel(),)},
+    ),
+    "vanilla": (
+        MixupClassifier(mixer=None, learning_rate=RATES, batch_size=25, weight_decay=0.1, cv=3),
+        {"hidden": (), "mixer": None, "labelers": (LinearLabel(),)},
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("case", EVERY_OPTION)
+def test_every_option_reaches_the_training(case: str, weighted: bool) -> None:
+    """Searches with options off their defaults, on unbalanced data, redone with the public parts."""
+    X, y = load_wine(return_X_y=True)
+    rows = np.random.default_rng(1).permutation(178)[:130]
+    X, y = X[rows, :5], y[rows]
+    model, parts = EVERY_OPTION[case]
+    model = clone(model).set_params(epochs=6, random_state=2)
+    weight = WEIGHT if weighted else None
+    if weighted:
+        mean = np.average(CLASS_WEIGHT[y], weights=weight)
+        model.set_params(class_weight=dict(enumerate(CLASS_WEIGHT)))
+        parts = parts | {"class_weight": CLASS_WEIGHT / mean}
+    model.fit(X, y, weight)
+    hits, losses = redo(model, X, y, weight, **parts)
+    folds = range(3)
+    ours = np.stack([model.cv_results_[f"split{f}_test_log_loss"] for f in folds])
+    np.testing.assert_allclose(ours, losses, rtol=2e-3)
+    scores = np.stack([model.cv_results_[f"split{f}_test_score"] for f in folds])
+    np.testing.assert_allclose(scores, hits, atol=1e-9)
 
 
 def test_folds_can_be_given() -> None:

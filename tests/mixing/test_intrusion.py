@@ -37,22 +37,25 @@ def test_example_1_intrudes_in_the_middle() -> None:
     np.testing.assert_array_equal(hit, np.abs(X_mix[:, 0]) < 0.5)
 
 
-def test_two_classes_never_intrude_between_classes_but_may_within_one() -> None:
+def test_with_two_classes_a_pair_of_both_never_intrudes_but_a_pair_of_one_may() -> None:
     X, y = np.array([[-1.0], [0.0], [1.0]]), np.array(["a", "b", "a"])
     across = Mix(np.array([1, 0, 1]), np.full(3, 0.5))
-    assert not intrudes([[-0.5], [-0.5], [0.5]], across, X, y).any()
+    assert not intrudes([[-0.1], [-0.9], [0.1]], across, X, y).any()
+    within = Mix(np.array([2, 1, 0]), np.full(3, 0.45))
+    assert intrudes([[0.1], [0.0], [-0.1]], within, X, y).tolist() == [True, False, True]
 
 
 def test_the_middle_gaussians_are_intruded() -> None:
-    X, y = make_nine_gaussians(50, random_state=0)
-    draw = Mixup().draw(len(X), 0)
-    X_mix = Mixup().mix(X, draw)
-    hit = intrudes(X_mix, draw, X, y)
-    assert 0.2 < hit.mean() < 0.8
-    part = np.arange(100)
-    small = Mixup().draw(100, 0)
-    in_batch = intrudes(Mixup().mix(X[part], small), small, X[part], y[part], pool=(X, y))
-    assert in_batch.shape == (100,)
+    """At lam = 1/2, a pair of opposite corners lands in the middle class; a pair of neighbours between the two."""
+    X, y = make_nine_gaussians(20, random_state=0)
+    first = [int(np.flatnonzero(y == c)[0]) for c in range(9)]
+    corners, centres = X[first], y[first]
+    opposite = Mix(np.arange(9)[::-1].copy(), np.full(9, 0.5))
+    hit = intrudes((corners + corners[::-1]) / 2, opposite, corners, centres, pool=(X, y))
+    assert hit.tolist() == [True] * 4 + [False] + [True] * 4
+    beside = Mix(np.array([1, 0, 1, 4, 3, 4, 7, 6, 7]), np.full(9, 0.6))
+    mixed = 0.6 * corners + 0.4 * corners[beside.partner]
+    assert not intrudes(mixed, beside, corners, centres, pool=(X, y)).any()
 
 
 def test_a_draw_of_other_rows_is_refused() -> None:

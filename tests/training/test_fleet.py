@@ -26,6 +26,8 @@ def task(n: int = 100, seed: int = 0, mixer: Mixer | None = None, **more: object
 class Neighbour(Mixer):
     """A mixer whose partners are no permutation: every row meets the first."""
 
+    max_depth = 1
+
     def draw(self, n: int, rng: object = None) -> Mix:
         return Mix(np.zeros(n, dtype=np.int64), np.linspace(0.2, 0.9, n), 1)
 
@@ -133,6 +135,52 @@ def test_intruding_points_have_no_weight() -> None:
     hit = intrudes(steps.x[0], draw, one.X[order], one.y[order], pool=(one.X, one.y))
     assert 0 < hit.sum() < 100
     np.testing.assert_array_equal(steps.weight[0].numpy() == 0, hit)
+
+
+class Halfway(Mixer):
+    """A mixer with a mix of its own: the midpoint, whatever lam is."""
+
+    def draw(self, n: int, rng: object = None) -> Mix:
+        return Mixup().draw(n, rng)
+
+    def mix(self, X: torch.Tensor, draw: Mix) -> torch.Tensor:
+        return (X + X[torch.from_numpy(draw.partner)]) / 2
+
+
+def test_a_mixers_own_mix_is_used() -> None:
+    one = task(20, mixer=Halfway())
+    steps = next(plan(one, 1, 1, 1, DOUBLE))
+    rng = np.random.default_rng(one.seed)
+    order = rng.permutation(20)
+    draw = Mixup().draw(20, rng)
+    np.testing.assert_allclose(steps.x[0].numpy(), (one.X[order] + one.X[order][draw.partner]) / 2)
+
+
+def test_tasks_that_do_not_suit_the_network_are_refused() -> None:
+    deep = Halfway()
+    deep.__class__ = type("DeepHalfway", (Halfway,), {"max_depth": 1})
+    for mixer, hidden, match in (
+        (ManifoldMixup(depths=(0, 2)), (6,), "mixes at depth 2, but the network has 1 hidden layers"),
+        (deep, (6,), "a way of its own"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            train_fleet([task(mixer=mixer)], [Candidate(0.1, label=(1.0, 0.0))], hidden=hidden)
+        with pytest.raises(ValueError, match=match):
+            train_network(MLP(4, 3, hidden), task(mixer=mixer), Candidate(0.1, label=(1.0, 0.0)))
+    with pytest.raises(ValueError, match="shares its label among 1 of 2 labelers"):
+        train_fleet([task(mixer=Mixup())], [Candidate(0.1)])
+    lying = Neighbour()
+    lying.__class__ = type("Lying", (Neighbour,), {"max_depth": 0})
+    with pytest.raises(ValueError, match="drew depth 1 above its max_depth 0"):
+        train_fleet([task(mixer=lying)], [Candidate(0.1, label=(1.0, 0.0))])
+
+
+def test_scoring_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = task(mixer=Mixup())
+    fleet = train_fleet([one], [Candidate(0.1, label=(1.0, 0.0))] * 3, hidden=(5,), epochs=2)
+    whole = fleet.log_proba(0, one.X)
+    monkeypatch.setattr("genlabel.training.fleet.NUMBERS_AT_ONCE", 100)
+    np.testing.assert_allclose(fleet.log_proba(0, one.X), whole, rtol=1e-12)
 
 
 def test_tasks_too_small_for_the_common_number_of_batches_are_refused() -> None:

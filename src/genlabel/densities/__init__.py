@@ -5,6 +5,7 @@ from genlabel.densities.gaussian import GaussianDensity
 from genlabel.densities.kernel import KernelDensity
 from genlabel.densities.known import KnownDensity, known_gaussians
 from genlabel.densities.latent import LatentDensity
+from genlabel.densities.named import named_densities
 
 __all__ = [
     "ClassDensity",
@@ -17,4 +18,5 @@ __all__ = [
     "LogDensity",
     "PerClassDensity",
     "known_gaussians",
+    "named_densities",
 ]

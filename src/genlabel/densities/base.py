@@ -8,13 +8,15 @@ from typing import Any, ClassVar, Protocol, Self, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from genlabel.arrays import as_numpy, as_tensor, chunks, like
+from genlabel.checks import each_warning_once, keep_if_it_fails
 
-__all__ = ["ClassDensity", "ClassSample", "DensityWarning", "LogDensity", "PerClassDensity"]
+__all__ = ["ClassDensity", "ClassSample", "DensityWarning", "LogDensity", "PerClassDensity", "class_samples"]
 
 
 class DensityWarning(UserWarning):
@@ -71,11 +73,12 @@ class ClassDensity(BaseEstimator, ABC):
         """Learn p_c from the rows of `X` (n, d) with labels `y` (n,); weights count as repetitions."""
         data, labels, weight = _check_sample(X, y, sample_weight)
         classes, index = np.unique(labels, return_inverse=True)
-        self.classes_ = classes
-        self.n_features_in_ = int(data.shape[1])
         mass = np.bincount(index, weights=weight.numpy(), minlength=len(classes))
-        self.class_prior_ = mass / mass.sum()
-        self._fit(data, torch.from_numpy(index), weight)
+        with keep_if_it_fails(self), each_warning_once():
+            self.classes_ = classes
+            self.n_features_in_ = int(data.shape[1])
+            self.class_prior_ = mass / mass.sum()
+            self._fit(data, torch.from_numpy(index), weight)
         return self
 
     @final
@@ -95,7 +98,9 @@ class ClassDensity(BaseEstimator, ABC):
             return like(x.new_empty(0, len(self.classes_)), X)
         with torch.no_grad():
             parts = [self._log_prob(x[rows]) for rows in chunks(len(x), self.chunk_rows)]
-        return like(parts[0] if len(parts) == 1 else torch.cat(parts), X)
+        values = parts[0] if len(parts) == 1 else torch.cat(parts)
+        # Only a point so far away that its distance overflows has no number: its density is nil.
+        return like(values.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf), X)
 
     @abstractmethod
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
@@ -113,28 +118,34 @@ class PerClassDensity(ClassDensity):
     >>> class LaplaceDensity(PerClassDensity):
     ...     def _fit_class(self, sample):
     ...         centre = sample.X.mean(0)
-    ...         return Independent(Laplace(centre, (sample.X - centre).abs().mean(0)), 1)
+    ...         spread = (sample.X - centre).abs().mean(0).clamp_min(1e-3)  # a feature may be constant in a class
+    ...         return Independent(Laplace(centre, spread), 1)
     >>> density = LaplaceDensity().fit([[0.0], [1.0], [4.0], [6.0]], ["a", "a", "b", "b"])
     >>> density.log_prob([[0.5]]).round(2)
     array([[ 0.  , -5.19]])
     """
 
-    keeps_dtype: ClassVar[bool] = False
-    """True if float32 queries are evaluated in float32; else they are widened to float64."""
+    native: ClassVar[bool] = False
+    """True if the models take queries of any dtype on any device; else they get float64 on the CPU."""
 
     @final
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
-        pooled = _pooled_covariance(X, index, weight)
-        samples = (
-            ClassSample(name, X[index == c], weight[index == c], pooled)
-            for c, name in enumerate(self.classes_.tolist())
-        )
-        self.models_ = [self._fit_class(sample) for sample in samples]
+        self.models_ = [self._fit_class(sample) for sample in class_samples(self.classes_, X, index, weight)]
+        for model in self.models_:
+            if not callable(getattr(model, "log_prob", None)):
+                raise TypeError(f"{type(self).__name__}._fit_class returned {model!r}; it needs a method log_prob(x)")
 
     @final
     def _log_prob(self, X: Tensor) -> Tensor:
-        x = X if self.keeps_dtype else X.double()
-        return torch.stack([model.log_prob(x) for model in self.models_]).to(X).T
+        x = X if self.native else X.cpu().double()
+        values = [model.log_prob(x) for model in self.models_]
+        for value in values:
+            if value.shape != x.shape[:1]:
+                raise ValueError(
+                    f"a model of {type(self).__name__} gave log_prob of shape {tuple(value.shape)} for {len(x)} rows; "
+                    f"it must be ({len(x)},): torch.distributions.Independent sums over the features"
+                )
+        return torch.stack(values).to(X).T
 
     @abstractmethod
     def _fit_class(self, sample: ClassSample) -> LogDensity:
@@ -150,15 +161,24 @@ def _check_sample(X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, Any, Tens
         raise ValueError("X has 0 samples; a density needs at least one point of each class")
     if not bool(torch.isfinite(data).all()):
         raise ValueError("X contains NaN or infinity; impute or drop those rows before fitting a density")
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError("y contains NaN, which is no class; drop those rows")
     if sample_weight is None:
         return data, labels, torch.ones(len(data), dtype=torch.float64)
     weight = as_tensor(sample_weight).detach().cpu().double()
-    if weight.shape != (len(data),) or not bool((weight >= 0).all()) or not bool(weight.sum() > 0):
-        raise ValueError(
-            f"sample_weight must be {len(data)} non-negative numbers, not all zero; got shape {tuple(weight.shape)}"
-        )
+    if weight.shape != (len(data),):
+        raise ValueError(f"sample_weight has shape {tuple(weight.shape)}; expected ({len(data)},)")
+    if not bool(torch.isfinite(weight).all()) or bool((weight < 0).any()) or not bool(weight.sum() > 0):
+        raise ValueError("sample_weight must be finite, non-negative and not all zero")
     keep = weight > 0
     return data[keep], labels[keep.numpy()], weight[keep]
+
+
+def class_samples(classes: NDArray[Any], X: Tensor, index: Tensor, weight: Tensor) -> list[ClassSample]:
+    """Cut the training points into the samples of the classes."""
+    pooled = _pooled_covariance(X, index, weight)
+    rows = [index == c for c in range(len(classes))]
+    return [ClassSample(name, X[own], weight[own], pooled) for name, own in zip(classes.tolist(), rows, strict=True)]
 
 
 def _pooled_covariance(X: Tensor, index: Tensor, weight: Tensor) -> Tensor:

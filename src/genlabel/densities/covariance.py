@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from genlabel.checks import warn
 from genlabel.densities.base import ClassSample, DensityWarning
 
 __all__ = ["Whitening", "ledoit_wolf", "moments", "shrink", "usable_covariance", "whitening"]
@@ -43,14 +43,15 @@ def ledoit_wolf(X: Tensor, weight: Tensor, mean: Tensor, covariance: Tensor) -> 
     """Ledoit-Wolf's shrinkage intensity in [0, 1] towards the scaled identity (Ledoit and Wolf, 2004).
 
     With mu = tr(S) / d, delta^2 = |S - mu I|^2 and beta^2 = sum_i w_i (|x_i|^4 - |S|^2) / (n sum_i w_i), the
-    intensity is min(beta^2, delta^2) / delta^2 on centred points.
+    intensity is min(beta^2, delta^2) / delta^2 on centred points. Weights count as repetitions; where they are small
+    (normalised, say), n is their effective number, (sum w)^2 / sum w^2.
     """
     d = X.shape[1]
     norms = ((X - mean) ** 2).sum(1)
     total = float((covariance**2).sum())
     delta = total - float(covariance.trace()) ** 2 / d
-    n = float(weight.sum())
-    beta = (float((weight / n) @ norms**2) - total) / n
+    n = max(float(weight.sum()), float(weight.sum() ** 2 / (weight**2).sum()))
+    beta = (float((weight / weight.sum()) @ norms**2) - total) / n
     return min(max(beta, 0.0), delta) / delta if delta > 0 else 1.0
 
 
@@ -106,4 +107,4 @@ def _scales(centre: Tensor, covariance: Tensor, pooled: Tensor) -> Tensor:
 
 
 def _warn(owner: str, sample: ClassSample, what: str, remedy: str) -> None:
-    warnings.warn(f"{owner}: class {sample.name!r} {what}; using {remedy}", DensityWarning, stacklevel=2)
+    warn((owner, sample.name), f"{owner}: class {sample.name!r} {what}; using {remedy}", DensityWarning)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from genlabel.checks import check_choice, check_interval
-from genlabel.densities.base import ClassSample, PerClassDensity
+from genlabel.densities.base import ClassDensity, ClassSample, class_samples
 from genlabel.densities.covariance import (
     Whitening,
     ledoit_wolf,
@@ -19,26 +19,13 @@ from genlabel.densities.covariance import (
     whitening,
 )
 
-__all__ = ["GaussianDensity", "GaussianModel"]
+__all__ = ["GaussianDensity"]
+
+LOG_2_PI = math.log(2.0 * math.pi)
 
 
 @final
-class GaussianModel:
-    """N(mean, covariance) of one class, evaluated through its whitening."""
-
-    def __init__(self, whiten: Whitening) -> None:
-        self.whiten = whiten
-
-    def log_prob(self, x: Tensor) -> Tensor:
-        """-1/2 (|a|^2 + log det S + d log 2 pi), with a = (x - mean) whitened, one column a point."""
-        matrix = self.whiten.matrix.to(x)
-        shift = -(self.whiten.centre @ self.whiten.matrix).to(x)
-        a = torch.addmm(shift[:, None], matrix.T, x.T)
-        return -0.5 * (a.square_().sum(0) + self.whiten.log_det + len(matrix) * math.log(2.0 * math.pi))
-
-
-@final
-class GaussianDensity(PerClassDensity):
+class GaussianDensity(ClassDensity):
     r"""A Gaussian with full covariance for each class, p_c = N(mu_c, Sigma_c).
 
     .. math:: \Sigma_c = (1 - s) S_c + s \frac{\operatorname{tr} S_c}{d} I + \mathrm{reg}\, I,
@@ -66,15 +53,30 @@ class GaussianDensity(PerClassDensity):
         self.shrinkage = shrinkage
         self.reg = reg
 
-    def _fit_class(self, sample: ClassSample) -> GaussianModel:
+    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         check_interval("reg", self.reg, 0.0, math.inf, "1e-4 is the usual choice")
+        self.whitenings_ = [self._whitening(sample) for sample in class_samples(self.classes_, X, index, weight)]
+
+    def _log_prob(self, X: Tensor) -> Tensor:
+        """-1/2 (|a_c|^2 + log det Sigma_c + d log 2 pi), a_c = (x - mu_c) whitened; one product for all classes."""
+        k, d = len(self.whitenings_), X.shape[1]
+        middle = torch.stack([white.centre for white in self.whitenings_]).mean(0)
+        matrix = torch.cat([white.matrix.T for white in self.whitenings_])
+        shift = torch.cat([(middle - white.centre) @ white.matrix for white in self.whitenings_])
+        const = torch.tensor([white.log_det for white in self.whitenings_], dtype=matrix.dtype) + d * LOG_2_PI
+        centred = (X - middle.to(X.device)).to(X.dtype)  # the difference in float64, whatever X is
+        a = torch.addmm(shift[:, None].to(X), matrix.to(X), centred.T)
+        squares = a.square_().view(k, d, -1).sum(1)
+        return squares.add_(const[:, None].to(X)).mul_(-0.5).T
+
+    def _whitening(self, sample: ClassSample) -> Whitening:
         mean, covariance = moments(sample.X, sample.weight, unbiased=False)
         if self.shrinkage is None or not sample.has_spread:
             covariance = usable_covariance(sample, covariance, "GaussianDensity")
         else:
             covariance = shrink(covariance, self._intensity(sample, mean, covariance))
         covariance = covariance + self.reg * torch.eye(len(mean), dtype=mean.dtype)
-        return GaussianModel(whitening(sample, mean, covariance, "GaussianDensity"))
+        return whitening(sample, mean, covariance, "GaussianDensity")
 
     def _intensity(self, sample: ClassSample, mean: Tensor, covariance: Tensor) -> float:
         if isinstance(self.shrinkage, str):

@@ -18,6 +18,7 @@ __all__ = ["KernelDensity", "KernelModel"]
 
 BLOCK = 1 << 19
 LOG2_E = math.log2(math.e)
+SINGLE_ERROR = 1e-3
 
 
 class _Kernels(NamedTuple):
@@ -43,10 +44,14 @@ class KernelModel:
         lift = self.weight.log2() - 0.5 * (b * b).sum(1)
         points = torch.cat([b, lift[:, None], torch.ones(n, 1, dtype=b.dtype)], 1)
         self.kernels = _Kernels(white.centre, matrix, points)
+        # In float32 the exponent of a kernel is off by about |b|^2 times the rounding: with narrow kernels, too much.
+        self.single = float((b * b).sum(1).max()) * torch.finfo(torch.float32).eps < SINGLE_ERROR
         self.log_norm = -0.5 * (white.log_det + d * math.log(2.0 * math.pi)) - d * math.log(h)
 
     def log_prob(self, x: Tensor) -> Tensor:
         """Log-sum of the kernels: one matrix product a block, base 2 inside (exp2 is the faster instruction)."""
+        if not self.single and x.dtype != torch.float64:
+            return self.log_prob(x.double()).to(x)
         centre, matrix, points = (part.to(x.device) for part in self.kernels)
         points, a = points.to(x), ((x.double() - centre) @ matrix).to(x)
         queries = torch.cat([a, torch.ones_like(a[:, :1]), -0.5 * (a * a).sum(1, keepdim=True)], dim=1)
@@ -99,7 +104,8 @@ class KernelDensity(PerClassDensity):
         A query that *is* a training point does not count its own kernel; other queries are unchanged.
 
     A class with at most d points, or with a singular covariance, is regularised, with a
-    :class:`DensityWarning` that names it.
+    :class:`DensityWarning` that names it. Evaluation takes time in proportion to queries times training points:
+    labelling the mixed points of 100 epochs on 20,000 rows means 10^11 kernels.
 
     Examples
     --------
@@ -108,7 +114,7 @@ class KernelDensity(PerClassDensity):
     array([[-1.457, -7.097]])
     """
 
-    keeps_dtype = True
+    native = True
 
     def __init__(self, bandwidth: Any = "scott", leave_one_out: bool = False) -> None:
         self.bandwidth = bandwidth

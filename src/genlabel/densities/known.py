@@ -6,23 +6,22 @@ from collections.abc import Sequence
 from typing import final
 
 import torch
-from torch import Tensor
 from torch.distributions import MultivariateNormal
 
 from genlabel.arrays import Array, as_tensor
-from genlabel.densities.base import ClassDensity, LogDensity
+from genlabel.densities.base import ClassSample, LogDensity, PerClassDensity
 
 __all__ = ["KnownDensity", "known_gaussians"]
 
 
 @final
-class KnownDensity(ClassDensity):
+class KnownDensity(PerClassDensity):
     """The true densities of a synthetic set, in the order of the sorted classes.
 
     Parameters
     ----------
     models : sequence of objects with `log_prob(x)`, (m, d) -> (m,)
-        For example `torch.distributions` objects with a float64 parameter.
+        For example `torch.distributions` objects with float64 parameters.
 
     Examples
     --------
@@ -34,13 +33,11 @@ class KnownDensity(ClassDensity):
     def __init__(self, models: Sequence[LogDensity]) -> None:
         self.models = models
 
-    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+    def _fit_class(self, sample: ClassSample) -> LogDensity:
         k = len(self.classes_)
         if len(self.models) != k:
             raise ValueError(f"{len(self.models)} known densities for {k} classes; give one for each class")
-
-    def _log_prob(self, X: Tensor) -> Tensor:
-        return torch.stack([model.log_prob(X.double()) for model in self.models]).to(X).T
+        return self.models[self.classes_.tolist().index(sample.name)]
 
 
 def known_gaussians(means: Array | Sequence[Sequence[float]], variance: float = 1.0) -> KnownDensity:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,14 +16,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genlabel.arrays import chunks
-from genlabel.checks import check_choice, check_count, check_interval
+from genlabel.checks import check_choice, check_count, check_interval, each_warning_once, keep_if_it_fails
 from genlabel.estimators.sample import read_sample
 from genlabel.estimators.study import Choice, Recipe, Settings, Study
 from genlabel.labeling import LinearLabel
 from genlabel.networks import MLP
 from genlabel.training import Candidate, Fleet, resolve_optimizer
 
-__all__ = ["LEARNING_RATES", "NETWORKS", "NetworkClassifier", "grid", "keep_if_fit_fails"]
+__all__ = ["LEARNING_RATES", "NETWORKS", "NetworkClassifier", "grid"]
 
 NETWORKS: dict[str, tuple[int, ...]] = {"logistic": (), "mlp": (128, 128)}
 LEARNING_RATES = (0.1, 0.01, 0.001, 0.0001)
@@ -60,7 +59,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
 
         A call that fails leaves the classifier as it was.
         """
-        with keep_if_fit_fails(self), _each_warning_once():
+        with keep_if_it_fails(self), each_warning_once():
             settings = self._settings()
             recipe = self._recipe(settings)
             sample = read_sample(self, X, y, sample_weight, self.class_weight)
@@ -72,25 +71,24 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         return self
 
     @final
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each class, (m, k), columns in the order of `classes_`."""
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Log-probability of each class, (m, k), columns in the order of `classes_`."""
         check_is_fitted(self, "network_")
         points = self.scaler_(validate_data(self, X, dtype=np.float64, reset=False))
         with torch.no_grad():
             parts = [self.network_(torch.from_numpy(points[rows])) for rows in chunks(len(points), 65536)]
-        return torch.softmax(torch.cat(parts), dim=1).numpy()
+        return torch.log_softmax(torch.cat(parts), dim=1).numpy()
 
     @final
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Log-probability of each class, (m, k)."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probability of each class, (m, k)."""
+        return np.exp(self.predict_log_proba(X))
 
     @final
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row, (m,)."""
-        proba = self.predict_proba(X)
-        return self.classes_[proba.argmax(axis=1)]
+        scores = self.predict_log_proba(X)
+        return self.classes_[scores.argmax(axis=1)]
 
     @abstractmethod
     def _recipe(self, settings: Settings) -> Recipe:
@@ -103,6 +101,8 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _settings(self) -> Settings:
         hidden = _hidden(self.network)
+        if not isinstance(self.standardize, bool | np.bool_):
+            raise ValueError(f"standardize={self.standardize!r} must be True or False")
         return Settings(
             hidden=hidden,
             optimizer=resolve_optimizer(self.optimizer),
@@ -134,8 +134,10 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.cv_results_ = choice.results
         if choice.fleet is not None:
             self.best_score_ = float(choice.results["mean_test_score"][choice.best])
+        elif hasattr(self, "best_score_"):
+            del self.best_score_
         self.history_ = {"loss": fleet.losses[:, 0, 0].tolist()}
-        self.n_iter_ = study.settings.epochs
+        self.n_iter_ = study.settings.epochs  # NOTE[PAPER]: the last epoch's network, not the best on validation data
 
 
 def grid(name: str, value: Any, default: Sequence[float], low: float, high: float) -> tuple[float, ...]:
@@ -153,31 +155,9 @@ def grid(name: str, value: Any, default: Sequence[float], low: float, high: floa
 
 
 @contextmanager
-def keep_if_fit_fails(estimator: BaseEstimator) -> Iterator[None]:
-    """Undo what a failing fit has set: the estimator is fitted as before, or not at all."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
-
-
-@contextmanager
-def _each_warning_once() -> Iterator[None]:
-    """Let a warning that recurs in every fold be heard once."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for message, category in {(str(w.message), w.category): None for w in caught}:
-        warnings.warn(message, category, stacklevel=4)
-
-
-@contextmanager
 def _progress(verbose: int, name: str) -> Iterator[Callable[[int], None] | None]:
     """A count of epochs on the terminal, if asked for."""
-    if not verbose:
+    if verbose <= 0:
         yield None
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -210,6 +190,8 @@ def _device(device: Any, hidden: tuple[int, ...]) -> torch.device:
         found = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"device={device!r} is not known; use 'auto', 'cpu' or 'cuda'") from error
+    if found.type not in ("cpu", "cuda"):
+        raise ValueError(f"device={device!r} is not supported; use 'auto', 'cpu' or 'cuda'")
     if found.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r}, but PyTorch finds no GPU here; use 'auto' or 'cpu'")
     return found

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from genlabel.estimators.base import keep_if_fit_fails
-from genlabel.estimators.genlabel import resolve_densities
+from genlabel.checks import each_warning_once, keep_if_it_fails
+from genlabel.densities import named_densities
 from genlabel.estimators.sample import Sample, Scaler, read_sample
-from genlabel.labeling import log_priors, posterior
+from genlabel.labeling import log_posterior, log_priors
 
 __all__ = ["GenerativeClassifier"]
 
@@ -61,8 +61,8 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the density to the rows of `X` (n, d) with labels `y` (n,). A failing call changes nothing."""
-        with keep_if_fit_fails(self):
-            densities = list(resolve_densities(self.density).values())
+        with keep_if_it_fails(self), each_warning_once():
+            densities = list(named_densities(self.density).values())
             if len(densities) > 1:
                 raise ValueError(f"density={self.density!r} names several; use 'gaussian' or 'kernel'")
             sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1)
@@ -73,22 +73,20 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Log-probability of each class, (m, k)."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each class, (m, k), columns in the order of `classes_`."""
+        """Log-probability of each class, (m, k), columns in the order of `classes_`."""
         check_is_fitted(self, "density_")
         points = self.scaler_(validate_data(self, X, dtype=np.float64, reset=False))
-        log_prob = self.density_.log_prob(torch.from_numpy(points))
-        shares, _ = posterior(log_prob, self.log_priors_)
-        return np.ascontiguousarray(shares.numpy())
+        logs, _ = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self.log_priors_)
+        return np.ascontiguousarray(logs.numpy())
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probability of each class, (m, k)."""
+        return np.exp(self.predict_log_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row, (m,)."""
-        proba = self.predict_proba(X)
-        return self.classes_[proba.argmax(axis=1)]
+        scores = self.predict_log_proba(X)
+        return self.classes_[scores.argmax(axis=1)]
 
     def _log_priors(self, sample: Sample) -> NDArray[np.float64]:
         prior = np.exp(log_priors(self.priors, self.density_))

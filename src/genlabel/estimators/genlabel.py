@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, final
 
 from genlabel.checks import check_choice, check_positive
-from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, LatentDensity
+from genlabel.densities import LatentDensity, named_densities
 from genlabel.densities.latent import Encoder
 from genlabel.estimators.base import NetworkClassifier, grid
 from genlabel.estimators.study import Choice, Recipe, Settings, Study
@@ -14,7 +15,7 @@ from genlabel.labeling import GenLabel, Labeler, LinearLabel
 from genlabel.mixing import Mixup
 from genlabel.training import Candidate, Fleet
 
-__all__ = ["GAMMAS", "GenLabelClassifier", "resolve_densities"]
+__all__ = ["GAMMAS", "GenLabelClassifier"]
 
 GAMMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Among which `gamma="cv"` chooses (arXiv, "Detailed experiments setup")."""
@@ -67,7 +68,7 @@ class GenLabelClassifier(NetworkClassifier):
     ----------
     classes_, n_features_in_, feature_names_in_
     best_params_ : dict
-        The learning rate, gamma and density that were chosen.
+        The learning rate and gamma that were chosen, and the density where there was a choice.
     best_score_ : float
         Their mean held-out accuracy (absent if there was nothing to choose).
     cv_results_ : dict
@@ -137,8 +138,9 @@ class GenLabelClassifier(NetworkClassifier):
             raise ValueError(
                 f"space='latent' needs hidden layers, but network={self.network!r} has none; use network='mlp'"
             )
-        densities = resolve_densities(self.density)
-        params, candidates = self._candidates(list(densities))
+        gammas = grid("gamma", self.gamma, GAMMAS, 0.0, 1.0)
+        densities = named_densities(self.density) if any(gammas) else {}
+        params, candidates = self._candidates(gammas, list(densities))
 
         def labelers(encoder: Encoder | None) -> Sequence[Labeler]:
             models = list(densities.values())
@@ -148,33 +150,22 @@ class GenLabelClassifier(NetworkClassifier):
 
         return Recipe(Mixup(self.alpha, self.per), labelers, params, candidates)
 
-    def _candidates(self, names: list[str]) -> tuple[list[dict[str, Any]], list[Candidate]]:
-        """Every learning rate with every gamma and density; at gamma = 0 the densities do not differ."""
-        gammas = grid("gamma", self.gamma, GAMMAS, 0.0, 1.0)
+    def _candidates(
+        self, gammas: Sequence[float], names: Sequence[str]
+    ) -> tuple[list[dict[str, Any]], list[Candidate]]:
+        """Every learning rate with every gamma and density; at gamma = 0 there is no density to choose."""
         params, candidates = [], []
-        for rate in self._rates():
-            for gamma in gammas:
-                for j, name in enumerate(names if gamma else names[:1]):
-                    shares = [gamma * (j == i) for i in range(len(names))]
-                    params.append({"learning_rate": rate, "gamma": gamma, "density": name})
-                    candidates.append(Candidate(rate, float(self.weight_decay), (1.0 - gamma, *shares)))
+        for rate, gamma in product(self._rates(), gammas):
+            for name in names if gamma else [None]:
+                chosen = {"density": name} if len(names) > 1 else {}
+                params.append({"learning_rate": rate, "gamma": gamma, **chosen})
+                shares = (gamma if name == own else 0.0 for own in names)
+                candidates.append(Candidate(rate, float(self.weight_decay), (1.0 - gamma, *shares)))
         return params, candidates
 
     def _train(self, study: Study, recipe: Recipe) -> tuple[Choice, Fleet]:
-        if self.space == "input":
+        if self.space == "input" or not any(candidate.label[1:] for candidate in recipe.candidates):
             return super()._train(study, recipe)
         twins, twin = study.twins(self._vanilla(), of_folds=len(recipe.candidates) > 1)
         choice = study.choose(recipe, twins)
         return choice, study.train(recipe, choice.best, twin)
-
-
-def resolve_densities(density: Any) -> dict[str, ClassDensity]:
-    """Return the densities that a parameter names: "gaussian", "kernel", both for "auto", or the given one."""
-    if isinstance(density, ClassDensity):
-        return {type(density).__name__: density}
-    known: dict[str, ClassDensity] = {
-        "gaussian": GaussianDensity(shrinkage="ledoit-wolf"),
-        "kernel": KernelDensity(),
-    }
-    check_choice("density", density, [*known, "auto"], also="a ClassDensity such as GaussianDensity()")
-    return known if density == "auto" else {density: known[density]}

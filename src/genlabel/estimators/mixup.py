@@ -33,6 +33,8 @@ class MixupClassifier(NetworkClassifier):
         "cv" chooses among 0.1, 0.01, 0.001, 0.0001.
     alpha : float or None
         Of lam ~ Beta(alpha, alpha); None is 1 for mixup and 2 for manifold mixup.
+    per : "sample", "batch" or None
+        One lam for each point, or for each batch; None is "sample" for mixup and "batch" for manifold mixup.
     class_weight, cv, epochs, batch_size, weight_decay, optimizer, standardize, device, random_state, verbose
         As in :class:`GenLabelClassifier`.
 
@@ -59,6 +61,7 @@ class MixupClassifier(NetworkClassifier):
         learning_rate: Any = "cv",
         alpha: float | None = None,
         *,
+        per: str | None = None,
         class_weight: Any = None,
         cv: Any = 6,
         epochs: int = 100,
@@ -76,6 +79,7 @@ class MixupClassifier(NetworkClassifier):
         self.exclude_intrusion = exclude_intrusion
         self.learning_rate = learning_rate
         self.alpha = alpha
+        self.per = per
         self.class_weight = class_weight
         self.cv = cv
         self.epochs = epochs
@@ -90,10 +94,8 @@ class MixupClassifier(NetworkClassifier):
     def _recipe(self, settings: Settings) -> Recipe:
         mixer, labeler = self._mixer(len(settings.hidden)), self._labeler()
         if mixer is None:
-            if self.exclude_intrusion:
-                raise ValueError("exclude_intrusion=True needs a mixer, but mixer=None; use mixer='mixup'")
             return self._vanilla()
-        if isinstance(mixer, ManifoldMixup) and (self.exclude_intrusion or isinstance(labeler, GenLabel)):
+        if mixer.max_depth and (self.exclude_intrusion or isinstance(labeler, GenLabel)):
             what = "exclude_intrusion=True" if self.exclude_intrusion else f"labeler={labeler!r}"
             raise ValueError(f"{what} looks at mixed inputs, but mixer={self.mixer!r} mixes hidden layers")
         rates = self._rates()
@@ -106,23 +108,35 @@ class MixupClassifier(NetworkClassifier):
         )
 
     def _mixer(self, depth: int) -> Mixer | None:
-        if self.alpha is not None:
-            check_positive("alpha", self.alpha, "mixup needs Beta(alpha, alpha); mixer=None is no mixing")
-        if isinstance(self.mixer, ManifoldMixup) and max(self.mixer.depths, default=0) > depth:
-            raise ValueError(
-                f"mixer={self.mixer!r} mixes at depth {max(self.mixer.depths)}, but "
-                f"network={self.network!r} has {depth} hidden layers; name depths within them"
-            )
-        if self.mixer is None or isinstance(self.mixer, Mixer):
+        if self.mixer is None:
+            self._check_unused("mixes nothing; use mixer='mixup'", "alpha", "per", "exclude_intrusion", "labeler")
+            return None
+        if isinstance(self.mixer, Mixer):
+            self._check_unused("has its own; set it there", "alpha", "per")
+            if self.mixer.max_depth > depth:
+                raise ValueError(
+                    f"mixer={self.mixer!r} mixes at depth {self.mixer.max_depth}, but network={self.network!r} has "
+                    f"{depth} hidden layers; name depths within them"
+                )
             return self.mixer
-        check_choice("mixer", self.mixer, ["mixup", "manifold"], also="None, or a Mixer such as Mixup(alpha=0.5)")
-        if self.mixer == "mixup":
-            return Mixup(1.0 if self.alpha is None else self.alpha)
-        if depth == 0:
+        known = {"mixup": Mixup(), "manifold": ManifoldMixup(depths=tuple(range(min(depth, 2) + 1)))}
+        check_choice("mixer", self.mixer, known, also="None, or a Mixer such as Mixup(alpha=0.5)")
+        if self.mixer == "manifold" and depth == 0:
             raise ValueError(
                 f"mixer='manifold' needs hidden layers, but network={self.network!r} has none; use network='mlp'"
             )
-        return ManifoldMixup(2.0 if self.alpha is None else self.alpha, tuple(range(min(depth, 2) + 1)))
+        if self.alpha is not None:
+            check_positive("alpha", self.alpha, "mixup needs Beta(alpha, alpha); mixer=None is no mixing")
+        given = {name: getattr(self, name) for name in ("alpha", "per") if getattr(self, name) is not None}
+        return known[self.mixer].set_params(**given)
+
+    def _check_unused(self, why: str, *names: str) -> None:
+        """Raise if a parameter that has no effect here is not at its default."""
+        defaults = {"alpha": None, "per": None, "exclude_intrusion": False, "labeler": "linear"}
+        for name in names:
+            value = getattr(self, name)
+            if not (isinstance(value, type(defaults[name])) and value == defaults[name]):
+                raise ValueError(f"{name}={value!r} has no effect: mixer={self.mixer!r} {why}")
 
     def _labeler(self) -> Labeler:
         if isinstance(self.labeler, Labeler):

@@ -29,6 +29,8 @@ class Sample:
     """Sample weights (n,), all positive, counted as repetitions; None if all are 1."""
     rows: NDArray[np.int64]
     """The row of the user's table that each point was (those of weight zero are gone)."""
+    n_rows: int
+    """Number of rows of the user's table."""
     class_weight: NDArray[np.float64] | None
     """(k,), of mean 1 over the points; None if all are equal."""
 
@@ -94,7 +96,8 @@ def read_sample(
     points, target = validate_data(estimator, X, y, dtype=np.float64, ensure_min_samples=2)
     check_classification_targets(target)
     weight = _read_weight(sample_weight, len(points))
-    rows = np.arange(len(points))
+    n_rows = len(points)
+    rows = np.arange(n_rows)
     if weight is not None:
         rows = np.flatnonzero(weight)
         points, target, weight = points[rows], target[rows], weight[rows]
@@ -102,7 +105,9 @@ def read_sample(
     _check_classes(estimator, classes, np.bincount(index), smallest_class)
     if (np.ptp(points, axis=0) == 0).all():
         raise ValueError(f"all {points.shape[1]} features are constant: there is nothing to tell the classes by")
-    return Sample(points, index, classes, weight, rows, _read_class_weight(class_weight, classes, target, weight))
+    return Sample(
+        points, index, classes, weight, rows, n_rows, _read_class_weight(class_weight, classes, target, weight)
+    )
 
 
 def _check_classes(estimator: BaseEstimator, classes: NDArray[Any], counts: NDArray[np.int64], smallest: int) -> None:
@@ -136,8 +141,12 @@ def _read_class_weight(
 ) -> NDArray[np.float64] | None:
     if class_weight is None:
         return None
-    per_class = np.asarray(compute_class_weight(class_weight, classes=classes, y=target), dtype=np.float64)
     index = np.searchsorted(classes, target)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        mass = np.bincount(index, weights=weight)
+        per_class = mass.sum() / (len(classes) * mass)
+    else:
+        per_class = np.asarray(compute_class_weight(class_weight, classes=classes, y=target), dtype=np.float64)
     mean = np.average(per_class[index], weights=weight)
     if not np.isfinite(per_class).all() or (per_class < 0).any() or mean <= 0:
         raise ValueError(f"class_weight={class_weight!r} must give finite, non-negative numbers, not all zero")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from genlabel.checks import check_count
+from genlabel.checks import check_count, warn
 from genlabel.densities.latent import Encoder
 from genlabel.estimators.sample import Sample, Scaler
 from genlabel.labeling import Labeler
@@ -130,34 +129,41 @@ class Study:
 
 def split(sample: Sample, cv: Any, seed: int) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     """Rows of the training and the held-out part of each fold; stratified, with fewer folds for a small class."""
-    if not isinstance(cv, Integral):
-        pairs = [(np.asarray(a), np.asarray(b)) for a, b in _given_folds(sample, cv)]
-    else:
+    if isinstance(cv, Integral):
         folds = _possible_folds(sample, check_count("cv", cv, low=2))
-        cutter = StratifiedKFold(folds, shuffle=True, random_state=seed)
-        pairs = list(cutter.split(sample.X, sample.y))
-    for train, _ in pairs:
+        pairs = list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(sample.X, sample.y))
+    else:
+        pairs = _given_folds(sample, cv)
+    for train, valid in pairs:
         missing = np.setdiff1d(np.arange(len(sample.classes)), sample.y[train])
         if len(missing):
             name = sample.classes[missing].tolist()[0]
             raise ValueError(f"a fold of cv={cv!r} has no training point of class {name!r}; use stratified folds")
+        weight = sample.take(valid).score_weight
+        if len(valid) == 0 or (weight is not None and weight.sum() <= 0):
+            raise ValueError(f"a fold of cv={cv!r} holds out no point of positive weight; use fewer folds")
     return pairs
 
 
-def _given_folds(sample: Sample, cv: Any) -> Any:
+def _given_folds(sample: Sample, cv: Any) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     if isinstance(cv, str) or not (hasattr(cv, "split") or hasattr(cv, "__iter__")):
         raise ValueError(f"cv={cv!r} must be a number of folds, a splitter, or pairs of row indices")
     if hasattr(cv, "split"):
-        return cv.split(sample.X, sample.labels)
-    place = np.full(int(sample.rows.max()) + 1, -1)
-    place[sample.rows] = np.arange(len(sample.rows))
-    return [tuple(_places(place, rows) for rows in pair) for pair in cv]
+        try:
+            return [(np.asarray(train), np.asarray(valid)) for train, valid in cv.split(sample.X, sample.labels)]
+        except ValueError as error:
+            raise ValueError(f"cv={cv!r} could not split the rows: {error}; or give pairs of row indices") from error
+    return [(_places(sample, train), _places(sample, valid)) for train, valid in cv]
 
 
-def _places(place: NDArray[np.int64], rows: Any) -> NDArray[np.int64]:
-    """Where rows of the user's table stand in the sample; those that are gone (weight zero) are left out."""
+def _places(sample: Sample, rows: Any) -> NDArray[np.int64]:
+    """Where rows of the user's table stand in the sample; those of weight zero are gone, and are left out."""
     rows = np.asarray(rows)
-    found = place[rows[rows < len(place)]]
+    if len(rows) and not (rows.min() >= 0 and rows.max() < sample.n_rows):
+        raise ValueError(f"cv names row {rows.max()}, but X has rows 0 to {sample.n_rows - 1}")
+    place = np.full(sample.n_rows, -1)
+    place[sample.rows] = np.arange(len(sample.rows))
+    found = place[rows]
     return found[found >= 0]
 
 
@@ -166,11 +172,8 @@ def _possible_folds(sample: Sample, cv: int) -> int:
     smallest = int(counts.min())
     if smallest < cv:
         name = sample.classes.tolist()[int(counts.argmin())]
-        warnings.warn(
-            f"cv={cv} folds, but class {name!r} has only {smallest} samples; using {smallest} folds",
-            UserWarning,
-            stacklevel=2,
-        )
+        message = f"cv={cv} folds, but class {name!r} has only {smallest} samples; using {smallest} folds"
+        warn("cv", message, UserWarning)
     return min(cv, smallest)
 
 
@@ -201,8 +204,9 @@ def _results(params: list[dict[str, Any]], fleet: Fleet, folds: list[_Part]) -> 
     ranks[order] = np.arange(1, len(params) + 1)
     return {
         "params": params,
-        **{f"param_{name}": np.array([p[name] for p in params], dtype=object) for name in params[0]},
+        **{f"param_{name}": np.array([p.get(name) for p in params], dtype=object) for name in params[0]},
         **{f"split{fold}_test_score": row for fold, row in enumerate(hits)},
+        **{f"split{fold}_test_log_loss": row for fold, row in enumerate(losses)},
         "mean_test_score": hits.mean(0),
         "std_test_score": hits.std(0),
         "mean_test_log_loss": losses.mean(0),

@@ -33,8 +33,17 @@ class Mixer(BaseEstimator, ABC):
         """Draw partners, weights and depth for a batch of `n` points; `rng` is a numpy generator or a seed."""
 
     def mix(self, X: Any, draw: Mix) -> Any:
-        """Return lam x_i + (1 - lam) x_j for the drawn pairs (arXiv Alg. 1, line 4); numpy or torch."""
+        """Return lam x_i + (1 - lam) x_j for the drawn pairs (arXiv Alg. 1, line 4); numpy or torch.
+
+        Row by row: a stretch of many batches may be mixed in one call. One that is not this blend is for the input
+        (depth 0) only.
+        """
         return blend(X, draw)
+
+    @property
+    def max_depth(self) -> int:
+        """The largest depth that `draw` may name."""
+        return 0
 
 
 def blend(values: Any, draw: Mix) -> Any:

@@ -25,6 +25,7 @@ class Mixup(Mixer):
         Above 0; 1 draws lam uniformly, a small alpha stays close to one of the two points.
     per : "sample" or "batch"
         One lam for each row, or one for the batch (the paper's setting).
+        NOTE[PAPER]: one for each row is the default here; it varies the points of a small table more.
 
     Examples
     --------
@@ -65,6 +66,11 @@ class ManifoldMixup(Mixer):
         self.alpha = alpha
         self.depths = depths
         self.per = per
+
+    @property
+    def max_depth(self) -> int:
+        """The deepest of `depths`."""
+        return max(self.depths, default=0)
 
     def draw(self, n: int, rng: Any = None) -> Mix:
         """Draw a permutation of the batch, its weights and the depth."""

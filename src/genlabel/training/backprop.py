@@ -35,31 +35,31 @@ class Batch(NamedTuple):
     """For each depth, weights (G, B) of the mixing there, or None for no mixing."""
 
 
-def linear_gradient(layer: Layer, batch: Batch, mix: Tensor, grad: Layer, tilted: bool) -> Tensor:
+def linear_gradient(layer: Layer, batch: Batch, shares: Tensor, grad: Layer, tilted: bool) -> Tensor:
     """Softmax regression: one product of each group's points with all of its candidates' weights.
 
-    `mix` (J, C) states each candidate's target in the basis of label matrices. Writes the gradient into `grad`
+    `shares` (J, C) states each candidate's target in the basis of label matrices. Writes the gradient into `grad`
     and returns the loss (G, C).
     """
     G, C, d, k = layer.W.shape
     W = layer.W.permute(0, 2, 3, 1).reshape(G, d, k * C)
     b = layer.b.transpose(1, 2).reshape(G, 1, k * C)
     scores = torch.baddbmm(b, batch.x, W).view(G, -1, k, C)
-    target = (batch.target.flatten(1, 2) @ mix).view_as(scores)
+    target = (batch.target.flatten(1, 2) @ shares).view_as(scores)
     delta, loss = _cross_entropy(scores, target, batch.weight[:, :, None, None], 2, tilted)
     grad.W.copy_((batch.x.transpose(1, 2) @ delta.view(G, -1, k * C)).view(G, d, k, C).permute(0, 3, 1, 2))
     grad.b.copy_(delta.sum(1).transpose(1, 2))
     return loss.sum(1)
 
 
-def relu_gradient(layers: list[Layer], batch: Batch, mix: Tensor, grads: list[Layer], tilted: bool) -> Tensor:
+def relu_gradient(layers: list[Layer], batch: Batch, shares: Tensor, grads: list[Layer], tilted: bool) -> Tensor:
     """A fully connected ReLU network for each candidate: batched products over all models, layer by layer.
 
     Mixing at a depth is linear, so that its gradient goes back to a row and to its partner.
     """
     G, C = layers[0].W.shape[:2]
     inputs, outputs = _forward(layers, batch, C)
-    target = (batch.target.flatten(1, 2) @ mix).transpose(1, 2).reshape(G * C, *batch.target.shape[1:3])
+    target = (batch.target.flatten(1, 2) @ shares).transpose(1, 2).reshape(G * C, *batch.target.shape[1:3])
     weight = _models(batch.weight, C)[:, :, None]
     delta, loss = _cross_entropy(outputs[-1], target, weight, 2, tilted)
     for depth in reversed(range(len(layers))):
@@ -121,8 +121,8 @@ def _cross_entropy(scores: Tensor, target: Tensor, weight: Tensor, dim: int, til
     """
     scores -= scores.amax(dim, keepdim=True)
     picked = (target * scores).sum(dim)
-    shares = scores.exp_()
-    total = shares.sum(dim, keepdim=True)
+    parts = scores.exp_()
+    total = parts.sum(dim, keepdim=True)
     mass = target.sum(dim, keepdim=True) if tilted else torch.ones_like(weight)
     loss = weight.squeeze(dim) * (mass.squeeze(dim) * total.log().squeeze(dim) - picked)
-    return shares.mul_(mass / total).sub_(target).mul_(weight), loss
+    return parts.mul_(mass / total).sub_(target).mul_(weight), loss

@@ -12,12 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from genlabel.arrays import chunks
+from genlabel.mixing import Mixer
 from genlabel.networks import MLP, draw_weights
 from genlabel.training.backprop import Batch, Layer, linear_gradient, relu_gradient, relu_scores
 from genlabel.training.optimizers import Adam, Optimizer
-from genlabel.training.plan import Steps, Task, batches_per_epoch, epochs_at_once, plan
+from genlabel.training.plan import NUMBERS_AT_ONCE, Steps, Task, batches_per_epoch, epochs_at_once, plan
 
-__all__ = ["Candidate", "Fleet", "train_fleet"]
+__all__ = ["Candidate", "Fleet", "check_task", "train_fleet", "weight_rng"]
 
 Progress = Callable[[int], None]
 """Called with the number of epochs done since the last call."""
@@ -82,8 +84,9 @@ class Fleet:
     def log_proba(self, group: int, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-probabilities (C, m, k) of points under every candidate of a group."""
         own = self.theta[group : group + 1].double()
-        x = torch.from_numpy(X).to(own)[None]
-        scores = relu_scores(self.layers(own), x)[0]
+        layers, x = self.layers(own), torch.from_numpy(X).to(own)[None]
+        rows = max(1, NUMBERS_AT_ONCE // (own.shape[1] * max(self.sizes)))
+        scores = torch.cat([relu_scores(layers, x[:, part])[0] for part in chunks(len(X), rows)], dim=1)
         return torch.log_softmax(scores, -1).cpu().numpy()
 
 
@@ -115,6 +118,8 @@ def train_fleet(
     >>> fleet.log_proba(0, X).shape
     (2, 4, 2)
     """
+    for task in tasks:
+        check_task(task, len(hidden), candidates)
     rule = Adam() if optimizer is None else optimizer
     sizes = (tasks[0].X.shape[1], *hidden, tasks[0].n_classes)
     fleet = Fleet(sizes, [task.seed for task in tasks], len(candidates), dtype, torch.device(device))
@@ -125,6 +130,24 @@ def train_fleet(
         run.train(_together(parts), progress)
     fleet.losses = torch.stack(run.losses).cpu().double().view(epochs, batches, *fleet.theta.shape[:2]).mean(1).numpy()
     return fleet
+
+
+def check_task(task: Task, depth: int, candidates: Sequence[Candidate]) -> None:
+    """Raise where a task does not suit a network of `depth` hidden layers, or the candidates' targets."""
+    if task.mixer is not None and task.mixer.max_depth > depth:
+        raise ValueError(
+            f"{task.mixer!r} mixes at depth {task.mixer.max_depth}, but the network has {depth} hidden layers; "
+            "name depths within them"
+        )
+    if task.mixer is not None and task.mixer.max_depth and type(task.mixer).mix is not Mixer.mix:
+        raise ValueError(
+            f"{task.mixer!r} mixes hidden layers in a way of its own; only the linear blend can be trained"
+        )
+    for candidate in candidates:
+        if len(candidate.label) != len(task.labelers):
+            raise ValueError(
+                f"{candidate} shares its label among {len(candidate.label)} of {len(task.labelers)} labelers"
+            )
 
 
 def weight_rng(seed: Any) -> np.random.Generator:
@@ -150,7 +173,7 @@ class _Run:
         self.rule, self.state = rule, rule.start(theta)
         self.lr = theta.new_tensor([c.learning_rate for c in candidates])[:, None]
         self.decay = theta.new_tensor([c.weight_decay for c in candidates])[:, None]
-        self.mix = theta.new_tensor([c.label for c in candidates]).T.contiguous()
+        self.shares = theta.new_tensor([c.label for c in candidates]).T.contiguous()
         self.epochs, self.batches, self.tilted = epochs, batches, tilted
         self.t = 0
         self.losses: list[Tensor] = []
@@ -167,8 +190,8 @@ class _Run:
 
     def _gradient(self, batch: Batch) -> Tensor:
         if len(self.layers) == 1:
-            return linear_gradient(self.layers[0], batch, self.mix, self.grads[0], self.tilted)
-        return relu_gradient(self.layers, batch, self.mix, self.grads, self.tilted)
+            return linear_gradient(self.layers[0], batch, self.shares, self.grads[0], self.tilted)
+        return relu_gradient(self.layers, batch, self.shares, self.grads, self.tilted)
 
 
 def _together(parts: Sequence[Steps]) -> Steps:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from genlabel.mixing import Mix, blend
 from genlabel.networks import StagedNetwork
-from genlabel.training.fleet import Candidate, Progress
+from genlabel.training.fleet import Candidate, Progress, check_task
 from genlabel.training.optimizers import Adam, Optimizer
 from genlabel.training.plan import Steps, Task, batches_per_epoch, epochs_at_once, plan
 
@@ -41,6 +41,7 @@ def train_network(
     >>> train_network(MLP(1, 2, rng=0), task, Candidate(0.1), epochs=5).shape
     (5,)
     """
+    check_task(task, network.depth, [candidate])
     rule = Adam() if optimizer is None else optimizer
     first = next(network.parameters())
     steps_per_epoch = batches_per_epoch(len(task.X), batch_size)

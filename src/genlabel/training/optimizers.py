@@ -10,7 +10,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from genlabel.checks import check_choice
+from genlabel.checks import check_choice, check_interval, check_positive
 
 __all__ = ["SGD", "Adam", "Optimizer", "resolve_optimizer"]
 
@@ -45,10 +45,16 @@ class Optimizer(ABC):
     def step(self, theta: Tensor, grad: Tensor, state: tuple[Tensor, ...], lr: Tensor, t: int) -> None:
         """Update `theta` in place at step `t` (from 1), with one rate for each candidate, lr (candidates, 1)."""
 
+    def __post_init__(self) -> None:
+        """Check the schedule."""
+        check_positive("decay", self.decay, "1 is no decay")
+        for share in self.milestones:
+            check_interval("milestones", share, 0.0, 1.0, "they are fractions of the epochs")
+
     @final
     def factor(self, epoch: int, epochs: int) -> float:
         """Factor on the learning rate in `epoch` (from 0) of `epochs`."""
-        return self.decay ** sum(epoch >= int(share * epochs) for share in self.milestones)
+        return self.decay ** sum(epoch >= max(1, int(share * epochs)) for share in self.milestones)
 
 
 @final

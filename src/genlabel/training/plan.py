@@ -122,6 +122,8 @@ def _draw(task: Task, epochs: int, edges: NDArray[Any], rng: np.random.Generator
             rows[t, :n], real[t, :n] = order[start:stop], True
             if task.mixer is not None:
                 partner[t, :n], lam[t, :n], depth[t] = task.mixer.draw(n, rng)
+                if depth[t] > task.mixer.max_depth:
+                    raise ValueError(f"{task.mixer!r} drew depth {depth[t]} above its max_depth {task.mixer.max_depth}")
             t += 1
     return _Draws(rows, partner, lam, depth, real)
 
@@ -132,7 +134,7 @@ def _steps(task: Task, points: Tensor, draws: _Draws) -> Steps:
     rows = torch.from_numpy(draws.rows.ravel()).to(points.device)
     flat = Mix((np.arange(steps)[:, None] * size + draws.partner).ravel(), draws.lam.ravel())
     clean = points[rows]
-    mixed = clean if task.mixer is None else blend(clean, flat)
+    mixed = clean if task.mixer is None else task.mixer.mix(clean, flat)
     y = torch.from_numpy(task.y).to(rows)[rows]
     targets = one_hot(y, task.n_classes, points.dtype)
     labels = torch.stack([labeler.label(mixed, targets, flat) for labeler in task.labelers], dim=-1)
