@@ -369,3 +369,32 @@ def test_terminal_has_a_bar_and_the_pipe_does_not(here: Path) -> None:
     assert "\x1b" not in table
     assert "accuracy (%)" in table
     assert all(text in bar for text in ("loading iris", "8/8", "elapsed", "left"))
+
+
+def test_outputs_that_cannot_be_written_are_told_before_the_work(here: Path) -> None:
+    (here / "folder.png").mkdir()
+    (here / "file").write_text("")
+    for option, path in (("--output", "folder.png"), ("--csv", "folder.png"), ("--output", "file/x.png")):
+        result = CliRunner().invoke(app, ["compare", "iris", option, path])
+        assert result.exit_code == 2
+        assert f"{option[2:]}='{path}' cannot be written" in result.stderr
+        assert "fits" not in result.stderr
+    assert not (here / "compare-iris.png").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_the_table_is_printed_even_if_writing_fails_later(here: Path) -> None:
+    result = CliRunner().invoke(app, ["compare", "iris", "--repeats", "1", "--epochs", "2", "--csv", "/dev/full"])
+    assert result.exit_code == 2
+    assert "generative" in result.stdout
+    assert "No space left" in result.stderr
+
+
+def test_an_interrupt_ends_with_a_line(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("genlabel.comparison.compare", interrupt)
+    result = CliRunner().invoke(app, ["compare", "iris"])
+    assert result.exit_code == 130
+    assert "interrupted; nothing was written" in result.stderr

@@ -98,7 +98,7 @@ def test_comparison_explains_itself() -> None:
     assert [label.get_text() for label in left.get_yticklabels()] == METHODS
     assert figure.get_suptitle() == "the title"
     key = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert key == ["one split", "mean over the splits", "95 % interval of the mean"]
+    assert key == ["one split", "mean over the splits", "95 % interval of the mean, widened for overlapping splits"]
 
 
 def test_axis_is_logarithmic_only_where_losses_are_far_apart() -> None:

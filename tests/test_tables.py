@@ -64,7 +64,35 @@ def test_text_file_round_trip(tmp_path: Path, suffix: str) -> None:
     table = load_table(path, "label")
     pd.testing.assert_frame_equal(table.X, frame[["a", "b"]])
     assert table.y.tolist() == ["p", "q", "p"]
-    assert (table.name, table.notes) == ("my", [])
+    assert (table.name, table.notes) == ("my", ["text columns, one-hot encoded: 'b' (2 values)"])
+
+
+def test_semicolons_may_come_with_decimal_commas(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1.5, -2.25, 3e-7], "b": [1, 2, 3], "y": list("pqp")})
+    frame.to_csv(tmp_path / "t.csv", sep=";", decimal=",", index=False)
+    pd.testing.assert_frame_equal(load_table(tmp_path / "t.csv", "y").X, frame[["a", "b"]])
+    tabs = write(tmp_path / "tabs.csv", "a\tb\ty\n1.5\t2\tp\n2.5\t3\tq\n")
+    assert load_table(tabs, "y").X.to_numpy().tolist() == [[1.5, 2.0], [2.5, 3.0]]
+
+
+def test_texts_among_numbers_count_as_missing_and_identifiers_are_left_out(tmp_path: Path) -> None:
+    n = 60
+    numbers = ["?" if i == 7 else f"{i / 4}" for i in range(n)]
+    frame = pd.DataFrame({"a": numbers, "uuid": [f"u{i:04}x" for i in range(n)], "y": ["p", "q"] * 30})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    table = load_table(tmp_path / "t.csv", "y")
+    assert table.X.columns.tolist() == ["a"]
+    assert np.isnan(table.X["a"][7])
+    assert table.X["a"][8] == 2.0
+    assert table.notes == [
+        "left out column 'uuid': 60 distinct texts in 60 rows, it looks like an identifier",
+        "values of 'a' that are no numbers and count as missing: 1 ('?')",
+    ]
+
+
+def test_names_may_be_written_with_either_dash() -> None:
+    assert load_table("two_circle").name == "two-circle"
+    assert load_table("Breast-Cancer").name == "breast_cancer"
 
 
 def test_semicolons_are_recognised(tmp_path: Path) -> None:
@@ -80,7 +108,7 @@ def test_parquet_round_trip(tmp_path: Path, suffix: str) -> None:
     table = load_table(str(tmp_path / f"t{suffix}"), "label")
     assert table.X.columns.tolist() == ["number", "whole", "flag", "nullable", "price", "colour", "kind"]
     assert table.y.tolist() == ["yes", "no", "no"] * 5
-    assert len(table.notes) == 3
+    assert len(table.notes) == 4
 
 
 def test_notes_tell_what_was_left_out(tmp_path: Path) -> None:
@@ -92,6 +120,7 @@ def test_notes_tell_what_was_left_out(tmp_path: Path) -> None:
         "left out column 'day': dates and times are not used",
         "left out column 'moment': dates and times are not used",
         "infinite values of 'wild' that count as missing: 10",
+        "text columns, one-hot encoded: 'colour' (3 values), 'kind' (2 values)",
     ]
     assert len(table.X) == len(table.y) == 15
     assert table.X.index.equals(pd.RangeIndex(15))
@@ -129,7 +158,12 @@ IDENTIFIER = "a,y\n" + "\n".join(f"{i},id{i}" for i in range(60))
         ("t.csv", "a,b\n1,2\n", None, "name the label column of .*--target: one of 'a', 'b'"),
         ("t.csv", CONTINUOUS, "y", "60 distinct values in 60 rows: it looks continuous"),
         ("t.csv", IDENTIFIER, "y", "looks continuous, or like an identifier; name a column of classes"),
-        ("t.csv", "a,y\n1,p\n2,p\n", "y", "has one class only; name a column with two or more"),
+        (
+            "t.csv",
+            "a,y\n1,p\n2,p\n",
+            "y",
+            r"has one class only \(empty cells, NA, None and the like count as missing\); name a column",
+        ),
         ("t.csv", "a,b,a,y\n1,2,3,p\n", "y", "several columns named 'a'; rename them"),
         ("t.csv", "y\np\nq\n", "y", "has no column of features"),
         ("t.parquet", "junk", "y", "could not be read"),

@@ -230,5 +230,7 @@ def _key() -> list[Line2D]:
     return [
         Line2D([], [], marker="o", markersize=4, alpha=0.6, linewidth=0, color="#555555", label="one split"),
         Line2D([], [], marker="D", markersize=6, linewidth=0, color="#555555", label="mean over the splits"),
-        Line2D([], [], linewidth=2.5, color="#555555", label="95 % interval of the mean"),
+        Line2D(
+            [], [], linewidth=2.5, color="#555555", label="95 % interval of the mean, widened for overlapping splits"
+        ),
     ]

@@ -37,7 +37,12 @@ class Density(StrEnum):
 
 def compare(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="A .csv, .tsv or .parquet file, or a built-in table such as iris.")
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A .csv, .tsv or .parquet file, or a built-in table: iris, wine, breast_cancer, digits, circle, moon, "
+            "two-circle, cube-2d, cube-3d, nine-gaussians.",
+        ),
     ],
     target: Annotated[str | None, typer.Option(metavar="COLUMN", help="The label column of the file.")] = None,
     network: Annotated[
@@ -75,14 +80,14 @@ def compare(
         n, d = table.X.shape
         data = f"{table.name}: {n} rows, {d} columns, {table.y.nunique()} classes"
         settings = f"stratified splits: {repeats}, {test_size:.0%} of the rows held out, network {network}, seed {seed}"
+    notes = [f"note: {line}" for line in [*table.notes, *_once(caught)]]
+    _print(comparison.summarize(results), [f"{data}; {settings}, {epochs} epochs", *_choices(results), *notes])
+    with _one_line_errors():
         picture = output or Path(f"compare-{table.name}.png")
         plots.plot_comparison(results, f"{data}\n{settings}", test_size=test_size).savefig(picture)
         if csv is not None:
             results.assign(params=results["params"].map(json.dumps)).to_csv(csv, index=False)
-    notes = [f"note: {line}" for line in [*table.notes, *_once(caught)]]
-    _print(comparison.summarize(results), [f"{data}; {settings}, {epochs} epochs", *_choices(results), *notes])
-    written = f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}"
-    _print_line(written)
+    _print_line(f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}")
 
 
 def _read_network(network: str) -> str | tuple[int, ...]:
@@ -99,9 +104,17 @@ def _prepare_outputs(output: Path | None, csv: Path | None) -> None:
     """Find out before the work whether its results can be written."""
     if output is not None and output.suffix.lower() not in PICTURES:
         raise ValueError(f"output={str(output)!r} ends in {output.suffix!r}; end it in one of {', '.join(PICTURES)}")
-    for path in (output, csv):
-        if path is not None:
+    for name, path in (("output", output), ("csv", csv)):
+        if path is None:
+            continue
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            new = not path.exists()
+            path.open("ab").close()
+            if new:
+                path.unlink()
+        except OSError as error:
+            raise ValueError(f"{name}={str(path)!r} cannot be written ({error.strerror}); name another file") from error
 
 
 @contextmanager
@@ -113,6 +126,9 @@ def _one_line_errors() -> Iterator[None]:
         message = Text(" ".join(f"Error: {error}".split()), style="red")
         Console(stderr=True, highlight=False).print(message, soft_wrap=True)
         raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted; nothing was written")
+        raise typer.Exit(130) from None
 
 
 @contextmanager
