@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
+# In the environment, the constraints also hold for the tools that build the package.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 .PHONY: run test check format bench gallery clean
 

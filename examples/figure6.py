@@ -59,7 +59,7 @@ def nine_class(seed: int) -> Row:
     """
     X, y = make_nine_gaussians(1000, random_state=seed)
     test = make_nine_gaussians(1000, random_state=seed + 1000)
-    partner = np.random.default_rng(seed).permutation(len(X))
+    partner = np.random.default_rng([seed, 1]).permutation(len(X))
     settings = {"network": (64, 128), "learning_rate": 0.01, "epochs": 20}
     draw = Mix(partner, np.full(len(X), 0.6))
     return Row("9-class Gaussian", (X, y), test, draw, known_gaussians(NINE_CENTRES), settings, (15.0, 15.0))
@@ -74,7 +74,7 @@ def two_circle(seed: int) -> Row:
     """
     X, y = make_two_circle(random_state=seed)
     test = make_two_circle(random_state=seed + 1000)
-    draw = Mixup(alpha=1.0).draw(len(X), seed)
+    draw = Mixup(alpha=1.0).draw(len(X), np.random.default_rng([seed, 1]))
     settings = {"network": (64, 128, 128), "learning_rate": 0.1, "epochs": 100}
     return Row("Two-circle", (X, y), test, draw, KernelDensity("likelihood"), settings, (2.5, 1.3))
 
