@@ -10,19 +10,29 @@ from timing import alternate
 from genlabel import KernelDensity
 
 MEMORY = """
-import pathlib, numpy as np, torch
+import pathlib, threading, time, numpy as np, torch
 from genlabel import KernelDensity
-def memory(name):  # kB, of this process
+
+def resident():  # kB, of this process
     lines = pathlib.Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith(name)).split()[1])
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+
+def watch():
+    while not done.is_set():
+        seen.append(resident())
+        time.sleep(0.002)
+
 torch.set_num_threads(1)
 X = np.random.default_rng(0).normal(size=(50000, 10))
 density = KernelDensity().fit(X, np.zeros(50000))
 density.log_prob(X[:100])
-pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew here
-before = memory("VmRSS")
+done, seen = threading.Event(), [resident()]
+watcher = threading.Thread(target=watch)
+watcher.start()
 density.log_prob(X)
-print((memory("VmHWM") - before) / 2**20)
+done.set()
+watcher.join()
+print((max(seen) - seen[0]) / 2**20)
 """
 
 
@@ -37,7 +47,7 @@ def main() -> None:
         f"{slow / fast:.1f} times faster (goal: 5); largest difference {apart:.1e}"
     )
     extra = float(subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True).stdout)
-    print(f"50,000 x 50,000 points, d = 10: {extra:.3f} GiB of extra memory (goal: under 1; one matrix is 18.6)")
+    print(f"50,000 x 50,000 points, d = 10: {extra:.3f} GiB of extra memory at the peak (goal: under 1; one matrix is 18.6)")
 
 
 if __name__ == "__main__":
