@@ -26,6 +26,10 @@ from genlabel.training import Candidate, Fleet, Optimizer, Task, train_fleet
 __all__ = ["Choice", "Recipe", "Settings", "Study"]
 
 
+NETWORK, TWIN = 0, 1
+"""Stages of a study, each with random streams of its own."""
+
+
 class Settings(NamedTuple):
     """How networks are built and trained, the same for every candidate."""
 
@@ -87,7 +91,7 @@ class Study:
         """The folds, cut when they are first needed."""
         return [self._part(train, valid) for train, valid in split(self.sample, self.cv, self.seed)]
 
-    def choose(self, recipe: Recipe, twins: Sequence[Encoder] | None = None, stage: int = 0) -> Choice:
+    def choose(self, recipe: Recipe, twins: Sequence[Encoder] | None = None, stage: int = NETWORK) -> Choice:
         """Train every candidate on every fold and choose by held-out accuracy, ties by log-loss."""
         if len(recipe.candidates) == 1:
             return Choice(0, {"params": recipe.params}, None)
@@ -95,7 +99,7 @@ class Study:
         results = _results(recipe.params, fleet, self.folds)
         return Choice(int(results["rank_test_score"].argmin()), results, fleet)
 
-    def train(self, recipe: Recipe, index: int, twin: Encoder | None = None, stage: int = 0) -> Fleet:
+    def train(self, recipe: Recipe, index: int, twin: Encoder | None = None, stage: int = NETWORK) -> Fleet:
         """Train one candidate on the whole sample."""
         task = _task(self.scaler.sample(self.sample), recipe, twin, [self.seed, stage, 0])
         return self._train([task], [recipe.candidates[index]])
@@ -106,11 +110,11 @@ class Study:
         arXiv Alg. 2, line 2; at the learning rate that suits vanilla training.
         """
         device = self.settings.device
-        found = self.choose(vanilla, stage=1)
-        whole = self.train(vanilla, found.best, stage=1).network().to(device)
+        found = self.choose(vanilla, stage=TWIN)
+        whole = self.train(vanilla, found.best, stage=TWIN).network().to(device)
         if not of_folds:
             return [], whole
-        fleet = found.fleet or self._train(self._tasks(vanilla, None, stage=1), vanilla.candidates)
+        fleet = found.fleet or self._train(self._tasks(vanilla, None, stage=TWIN), vanilla.candidates)
         return [fleet.network(fold, found.best).to(device) for fold in range(len(self.folds))], whole
 
     def _tasks(self, recipe: Recipe, twins: Sequence[Encoder] | None, stage: int) -> list[Task]:

@@ -1,0 +1,75 @@
+"""What the documents show must run: README's blocks, the gallery script, the benchmarks' front door."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+from sklearn.datasets import load_wine
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="needs the source tree")
+
+
+def readme_blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+
+
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+def test_the_scikit_learn_block_runs() -> None:
+    space: dict[str, Any] = {}
+    exec(readme_blocks()[0], space)
+    assert set(space["model"].best_params_) == {"learning_rate", "gamma", "density"}
+    assert space["model"].score(space["X"], space["y"]) > 0.97
+
+
+def test_the_pytorch_block_runs_and_its_loss_reaches_the_network() -> None:
+    X, y = load_wine(return_X_y=True)
+    X = ((X - X.mean(0)) / X.std(0)).astype(np.float32)
+    net = torch.nn.Linear(13, 3)
+    batch = torch.from_numpy(X), torch.from_numpy(y)
+    space: dict[str, Any] = {"X_train": X, "y_train": y, "loader": [batch], "net": net}
+    exec(readme_blocks()[1], space)
+    space["loss"].backward()
+    assert net.weight.grad is not None
+    assert bool(net.weight.grad.abs().sum() > 0)
+    torch.testing.assert_close(space["target"].sum(1), torch.ones(178))
+
+
+def test_every_file_that_the_paper_map_names_exists_and_holds_the_name() -> None:
+    rows = re.findall(r"`([\w/]+\.py)` `([\w.]+)`", (ROOT / "docs" / "paper-map.md").read_text())
+    assert len(rows) > 10
+    for path, name in rows:
+        text = (ROOT / "src" / "genlabel" / path).read_text()
+        assert re.search(rf"\b(class|def) {name.split('.')[-1]}\b", text), (path, name)
+
+
+def test_the_gallery_script_draws_all_panels() -> None:
+    """With few points and epochs; the picture itself is drawn by `make gallery`."""
+    spec = importlib.util.spec_from_file_location("figure6", ROOT / "examples" / "figure6.py")
+    assert spec is not None
+    assert spec.loader is not None
+    figure6 = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(figure6)
+    rows = [figure6.nine_class(0), figure6.two_circle(0)]
+    rows = [row._replace(settings=row.settings | {"epochs": 1}) for row in rows]
+    models = [figure6.fit_methods(row, 0) for row in rows]
+    figure = figure6.draw_figure(rows, models)
+    assert isinstance(figure, Figure)
+    assert len(figure.axes) == 12
+    assert [list(fitted) for fitted in models] == [["vanilla", "mixup", "GenLabel"]] * 2
+
+
+def test_the_benchmarks_say_what_there_is() -> None:
+    run = [sys.executable, str(ROOT / "benchmarks" / "run.py")]
+    known = subprocess.run([*run, "--help"], capture_output=True, text=True, check=True)
+    assert all(name in known.stdout for name in ("search", "kernel", "labels", "two_circle"))
+    unknown = subprocess.run([*run, "speed"], capture_output=True, text=True, check=False)
+    assert unknown.returncode == 2
+    assert "unknown benchmark 'speed'; choose among search" in unknown.stderr
