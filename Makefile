@@ -20,8 +20,8 @@ check: $(VENV)/.dev          ## style and types
 	$(BIN)/mypy
 
 format: $(VENV)/.dev
-	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.run          ## ratios against a peer, measured side by side
 	$(BIN)/python benchmarks/run.py
