@@ -53,9 +53,10 @@ class Labeler(BaseEstimator, ABC):
     def _targets(self, y: Any, x: Tensor) -> Tensor:
         classes = self._known_classes()
         if np.ndim(y) == 2:
-            if classes is not None and y.shape[1] != len(classes):
-                raise ValueError(f"y has {y.shape[1]} columns, but {len(classes)} classes are known; fit again")
-            return torch.as_tensor(y, dtype=x.dtype, device=x.device)
+            matrix = torch.as_tensor(y, dtype=x.dtype, device=x.device)
+            if classes is not None and matrix.shape[1] != len(classes):
+                raise ValueError(f"y has {matrix.shape[1]} columns, but {len(classes)} classes are known; fit again")
+            return matrix
         labels = as_numpy(y)
         if classes is None:
             classes = np.unique(labels)

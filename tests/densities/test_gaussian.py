@@ -23,6 +23,8 @@ def test_equals_scipy(seed: int, d: int, reg: float) -> None:
     queries = 2 * X[:20]
     for c in (0, 1):
         covariance = np.cov(X[y == c].T, bias=True).reshape(d, d) + reg * np.eye(d)
+        np.testing.assert_allclose(fitted.means_[c], X[y == c].mean(0), atol=1e-12)
+        np.testing.assert_allclose(fitted.covariances_[c], covariance, rtol=1e-7, atol=1e-9)
         oracle = multivariate_normal(X[y == c].mean(0), covariance).logpdf(queries)
         np.testing.assert_allclose(fitted.log_prob(queries)[:, c], oracle, rtol=1e-9, atol=1e-9)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel.checks import check_choice, check_interval
@@ -42,6 +44,11 @@ class GaussianDensity(ClassDensity):
     A class with at most d points, or with a singular covariance, is regularised, with a
     :class:`DensityWarning` that names it.
 
+    Attributes
+    ----------
+    means_, covariances_ : ndarray (k, d), (k, d, d)
+        The Gaussians that are used.
+
     Examples
     --------
     >>> density = GaussianDensity(reg=0.0).fit([[0.0], [2.0], [5.0], [7.0]], [0, 0, 1, 1])
@@ -56,6 +63,17 @@ class GaussianDensity(ClassDensity):
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         check_interval("reg", self.reg, 0.0, math.inf, "1e-4 is the usual choice")
         self.whitenings_ = [self._whitening(sample) for sample in class_samples(self.classes_, X, index, weight)]
+
+    @property
+    def means_(self) -> NDArray[np.float64]:
+        """The means mu_c, (k, d)."""
+        return torch.stack([white.centre for white in self.whitenings_]).numpy()
+
+    @property
+    def covariances_(self) -> NDArray[np.float64]:
+        """The covariances Sigma_c as they are used, shrunk and regularised, (k, d, d)."""
+        matrices = torch.stack([white.matrix for white in self.whitenings_])
+        return torch.linalg.inv(matrices @ matrices.mT).numpy()
 
     def _log_prob(self, X: Tensor) -> Tensor:
         """-1/2 (|a_c|^2 + log det Sigma_c + d log 2 pi), a_c = (x - mu_c) whitened; one product for all classes."""

@@ -19,7 +19,8 @@ from genlabel.arrays import chunks
 from genlabel.checks import check_choice, check_count, check_interval, each_warning_once, keep_if_it_fails
 from genlabel.estimators.sample import read_sample
 from genlabel.estimators.study import Choice, Recipe, Settings, Study
-from genlabel.labeling import LinearLabel
+from genlabel.labeling import Labeler
+from genlabel.mixing import Mixer
 from genlabel.networks import MLP
 from genlabel.training import Candidate, Fleet, resolve_optimizer
 
@@ -115,11 +116,16 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_interval("weight_decay", self.weight_decay, 0.0, np.inf, "1e-4 is the paper's")
         return grid("learning_rate", self.learning_rate, LEARNING_RATES, 1e-12, 1e3)
 
-    def _vanilla(self) -> Recipe:
-        """Training on the points themselves, at each of the learning rates."""
+    def _plain(self, mixer: Mixer | None, labeler: Labeler, exclude_intrusion: bool = False) -> Recipe:
+        """One mixer and one labeler, at each of the learning rates; no mixer is vanilla training."""
         rates = self._rates()
-        candidates = [Candidate(rate, float(self.weight_decay)) for rate in rates]
-        return Recipe(None, lambda _: [LinearLabel()], [{"learning_rate": rate} for rate in rates], candidates)
+        return Recipe(
+            mixer,
+            lambda _: [labeler],
+            [{"learning_rate": rate} for rate in rates],
+            [Candidate(rate, float(self.weight_decay)) for rate in rates],
+            exclude_intrusion,
+        )
 
     def _keep(self, study: Study, recipe: Recipe, choice: Choice, fleet: Fleet) -> None:
         if not bool(torch.isfinite(fleet.theta).all()):

@@ -166,6 +166,6 @@ class GenLabelClassifier(NetworkClassifier):
     def _train(self, study: Study, recipe: Recipe) -> tuple[Choice, Fleet]:
         if self.space == "input" or not any(candidate.label[1:] for candidate in recipe.candidates):
             return super()._train(study, recipe)
-        twins, twin = study.twins(self._vanilla(), of_folds=len(recipe.candidates) > 1)
+        twins, twin = study.twins(self._plain(None, LinearLabel()), of_folds=len(recipe.candidates) > 1)
         choice = study.choose(recipe, twins)
         return choice, study.train(recipe, choice.best, twin)

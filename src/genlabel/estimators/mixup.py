@@ -9,7 +9,6 @@ from genlabel.estimators.base import NetworkClassifier
 from genlabel.estimators.study import Recipe, Settings
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import ManifoldMixup, Mixer, Mixup
-from genlabel.training import Candidate
 
 __all__ = ["MixupClassifier"]
 
@@ -93,19 +92,10 @@ class MixupClassifier(NetworkClassifier):
 
     def _recipe(self, settings: Settings) -> Recipe:
         mixer, labeler = self._mixer(len(settings.hidden)), self._labeler()
-        if mixer is None:
-            return self._vanilla()
-        if mixer.max_depth and (self.exclude_intrusion or isinstance(labeler, GenLabel)):
+        if mixer is not None and mixer.max_depth and (self.exclude_intrusion or isinstance(labeler, GenLabel)):
             what = "exclude_intrusion=True" if self.exclude_intrusion else f"labeler={labeler!r}"
             raise ValueError(f"{what} looks at mixed inputs, but mixer={self.mixer!r} mixes hidden layers")
-        rates = self._rates()
-        return Recipe(
-            mixer,
-            lambda _: [labeler],
-            [{"learning_rate": rate} for rate in rates],
-            [Candidate(rate, float(self.weight_decay)) for rate in rates],
-            self.exclude_intrusion,
-        )
+        return self._plain(mixer, labeler, self.exclude_intrusion)
 
     def _mixer(self, depth: int) -> Mixer | None:
         if self.mixer is None:
