@@ -398,3 +398,15 @@ def test_an_interrupt_ends_with_a_line(here: Path, monkeypatch: pytest.MonkeyPat
     result = CliRunner().invoke(app, ["compare", "iris"])
     assert result.exit_code == 130
     assert "interrupted; nothing was written" in result.stderr
+
+
+def test_the_epochs_of_every_fit_are_heard() -> None:
+    heard: dict[tuple[str, int], int] = {}
+
+    def hear(method: str, split: int, epochs: int) -> None:
+        heard[method, split] = heard.get((method, split), 0) + epochs
+
+    methods = {"searched": MixupClassifier(epochs=3), "fixed": MixupClassifier(learning_rate=0.1, epochs=4)}
+    compare(load_table("iris"), methods, repeats=2, on_epoch=hear)
+    # A search trains its folds together, and then the chosen candidate.
+    assert heard == {("searched", 0): 6, ("fixed", 0): 4, ("searched", 1): 6, ("fixed", 1): 4}

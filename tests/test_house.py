@@ -12,7 +12,7 @@ ROOMS = [
     "datasets", "densities", "mixing", "labeling", "networks", "training", "metrics", "estimators", "comparison",
     "plots", "cli",
 ]  # fmt: skip
-OPEN = {"arrays", "checks"}
+OPEN = {"arrays", "checks", "progress"}
 MODULES = sorted(ROOT.rglob("*.py"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +18,7 @@ from genlabel.checks import check_count, check_interval
 from genlabel.datasets import Table, table_pipeline
 from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.metrics import accuracy, log_loss
+from genlabel.progress import listen
 
 __all__ = ["FEWEST_ROWS", "compare", "default_methods", "drop_rare", "summarize"]
 
@@ -35,6 +37,7 @@ def compare(
     test_size: float = 0.3,
     seed: int = 0,
     on_step: Callable[[str, int], None] | None = None,
+    on_epoch: Callable[[str, int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Fit every method on the same repeated stratified splits of a table, and measure it on the rows held out.
 
@@ -54,6 +57,8 @@ def compare(
         Of the splits and of the methods.
     on_step : callable (method, split), optional
         Called after each fit.
+    on_epoch : callable (method, split, epochs), optional
+        Called within each fit of a network, with the epochs done since the last call.
 
     Returns
     -------
@@ -74,7 +79,8 @@ def compare(
     rows = []
     for split, parts in enumerate(splits):
         for name, estimator in chosen.items():
-            measured = _measure(table, _seeded(estimator, seed + split), parts)
+            with listen(partial(on_epoch, name, split) if on_epoch is not None else _ignore):
+                measured = _measure(table, _seeded(estimator, seed + split), parts)
             rows.append({"method": name, "split": split, **measured})
             if on_step is not None:
                 on_step(name, split)
@@ -163,6 +169,10 @@ def _splits(table: Table, repeats: int, test_size: float, seed: int) -> list[Spl
             f"class, {counts.index[-1]!r}, has {counts.iloc[-1]} rows: lower test_size"
         )
     return splits
+
+
+def _ignore(epochs: int) -> None:
+    """Nobody listens."""
 
 
 def _seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:

@@ -76,7 +76,7 @@ def compare(
             table = comparison.drop_rare(table)
         methods = comparison.default_methods(hidden, density.value, epochs)
         bar.start(repeats * len(methods))
-        results = comparison.compare(table, methods, repeats, test_size, seed, lambda *_: bar.advance())
+        results = comparison.compare(table, methods, repeats, test_size, seed, bar.fitted, bar.epochs)
         n, d = table.X.shape
         data = f"{table.name}: {n} rows, {d} columns, {table.y.nunique()} classes"
         settings = f"stratified splits: {repeats}, {test_size:.0%} of the rows held out, network {network}, seed {seed}"
@@ -158,7 +158,10 @@ class _Lines:
     def start(self, total: int) -> None:
         self.total, self.begin = total, monotonic()
 
-    def advance(self) -> None:
+    def epochs(self, method: str, split: int, epochs: int) -> None:
+        """Lines are for fits only."""
+
+    def fitted(self, method: str, split: int) -> None:
         self.done += 1
         if self.done * 10 // self.total > (self.done - 1) * 10 // self.total:
             spent = monotonic() - self.begin
@@ -172,10 +175,17 @@ class _Bar:
     def __init__(self, bar: progress.Progress, what: str) -> None:
         self.bar, self.task = bar, bar.add_task(what, total=None)
 
+        self.within = 0
+
     def start(self, total: int) -> None:
         self.bar.update(self.task, total=total, description="fitting")
 
-    def advance(self) -> None:
+    def epochs(self, method: str, split: int, epochs: int) -> None:
+        self.within += epochs
+        self.bar.update(self.task, description=f"split {split + 1}, {method}: {self.within} epochs")
+
+    def fitted(self, method: str, split: int) -> None:
+        self.within = 0
         self.bar.advance(self.task)
 
 

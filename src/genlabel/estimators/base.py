@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, Self, final
 
@@ -22,6 +21,7 @@ from genlabel.estimators.study import Choice, Recipe, Settings, Study
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mixer
 from genlabel.networks import MLP
+from genlabel.progress import epoch_listener
 from genlabel.training import Candidate, Fleet, resolve_optimizer
 
 __all__ = ["LEARNING_RATES", "NETWORKS", "NetworkClassifier", "grid"]
@@ -65,7 +65,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
             recipe = self._recipe(settings)
             sample = read_sample(self, X, y, sample_weight, self.class_weight)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            with _progress(self.verbose, type(self).__name__) as progress:
+            with epoch_listener(self.verbose, type(self).__name__) as progress:
                 study = Study(sample, settings, cv=self.cv, standardize=self.standardize, seed=seed, progress=progress)
                 choice, fleet = self._train(study, recipe)
             self._keep(study, recipe, choice, fleet)
@@ -158,25 +158,6 @@ def grid(name: str, value: Any, default: Sequence[float], low: float, high: floa
     if not values:
         raise ValueError(f"{name}={value!r} must be a number or a non-empty sequence of numbers, {way_out}")
     return tuple(check_interval(name, v, low, high, way_out) for v in values)
-
-
-@contextmanager
-def _progress(verbose: int, name: str) -> Iterator[Callable[[int], None] | None]:
-    """A count of epochs on the terminal, if asked for."""
-    if verbose <= 0:
-        yield None
-        return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn(name),
-        TextColumn("{task.completed:.0f} epochs"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda epochs: bar.advance(task, epochs)
 
 
 def _hidden(network: Any) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from genlabel.labeling import Labeler
 from genlabel.metrics import accuracy, log_loss
 from genlabel.mixing import Mixer
 from genlabel.networks import MLP
+from genlabel.progress import Listener
 from genlabel.training import Candidate, Fleet, Optimizer, Task, train_fleet
 
 __all__ = ["Choice", "Recipe", "Settings", "Study"]
@@ -80,7 +81,7 @@ class Study:
         cv: Any,
         standardize: bool,
         seed: int,
-        progress: Callable[[int], None] | None = None,
+        progress: Listener | None = None,
     ) -> None:
         self.sample, self.settings, self.standardize = sample, settings, standardize
         self.cv, self.seed, self.progress = cv, seed, progress

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, final
@@ -15,14 +15,12 @@ from torch import Tensor
 from genlabel.arrays import chunks
 from genlabel.mixing import Mixer
 from genlabel.networks import MLP, draw_weights
+from genlabel.progress import Listener
 from genlabel.training.backprop import Batch, Layer, linear_gradient, relu_gradient, relu_scores
 from genlabel.training.optimizers import Adam, Optimizer
 from genlabel.training.plan import NUMBERS_AT_ONCE, Steps, Task, batches_per_epoch, epochs_at_once, plan
 
 __all__ = ["Candidate", "Fleet", "check_task", "train_fleet", "weight_rng"]
-
-Progress = Callable[[int], None]
-"""Called with the number of epochs done since the last call."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def train_fleet(
     batch_size: int = 128,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
-    progress: Progress | None = None,
+    progress: Listener | None = None,
 ) -> Fleet:
     """Train every candidate on every task (arXiv Alg. 1) and return the trained fleet.
 
@@ -178,7 +176,7 @@ class _Run:
         self.t = 0
         self.losses: list[Tensor] = []
 
-    def train(self, steps: Steps, progress: Progress | None) -> None:
+    def train(self, steps: Steps, progress: Listener | None) -> None:
         for t in range(len(steps.x)):
             self.losses.append(self._gradient(_batch(steps, t, len(self.layers))))
             self.grad.addcmul_(self.theta, self.decay)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from genlabel.mixing import Mix, blend
 from genlabel.networks import StagedNetwork
-from genlabel.training.fleet import Candidate, Progress, check_task
+from genlabel.progress import Listener
+from genlabel.training.fleet import Candidate, check_task
 from genlabel.training.optimizers import Adam, Optimizer
 from genlabel.training.plan import Steps, Task, batches_per_epoch, epochs_at_once, plan
 
@@ -24,7 +25,7 @@ def train_network(
     optimizer: Optimizer | None = None,
     epochs: int = 100,
     batch_size: int = 128,
-    progress: Progress | None = None,
+    progress: Listener | None = None,
 ) -> NDArray[np.float64]:
     """Train a network in place (arXiv Alg. 1) and return the mean training loss of each epoch.
 
