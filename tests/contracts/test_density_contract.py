@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.integrate import trapezoid
 from sklearn.base import clone
 from torch.distributions import Independent, Laplace
 
@@ -155,7 +156,7 @@ def test_integrates_to_one(density: ClassDensity) -> None:
     X, y = np.concatenate([rng.normal(size=30), rng.normal(4, 2, size=30)])[:, None], np.repeat([0, 1], 30)
     grid = np.linspace(-30, 40, 70001)[:, None]
     p = np.exp(clone(density).fit(X, y).log_prob(grid))
-    np.testing.assert_allclose(np.trapezoid(p, grid[:, 0], axis=0), 1.0, atol=1e-6)
+    np.testing.assert_allclose(trapezoid(p, grid[:, 0], axis=0), 1.0, atol=1e-6)
 
 
 @learned
