@@ -10,12 +10,14 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
     "check_choice",
     "check_count",
     "check_interval",
     "check_positive",
+    "check_weights",
     "each_warning_once",
     "keep_if_it_fails",
     "warn",
@@ -57,6 +59,18 @@ def check_count(name: str, value: Any, low: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
         raise ValueError(f"{name}={value!r} must be a whole number of at least {low}")
     return int(value)
+
+
+def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
+    """Return the weights of `n` rows, one number counting for all; raise unless they can weigh anything."""
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.ndim == 0:
+        weight = np.full(n, weight)
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weight.shape}; expected ({n},), one weight a row of X")
+    if not np.isfinite(weight).all() or (weight < 0).any() or weight.sum() <= 0:
+        raise ValueError("sample_weight must be finite, non-negative and not all zero")
+    return weight
 
 
 def warn(about: Hashable, message: str, category: type[Warning]) -> None:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from genlabel.arrays import as_numpy, as_tensor, chunks, like
-from genlabel.checks import each_warning_once, keep_if_it_fails
+from genlabel.checks import check_weights, each_warning_once, keep_if_it_fails
 
 __all__ = ["ClassDensity", "ClassSample", "DensityWarning", "LogDensity", "PerClassDensity", "class_samples"]
 
@@ -165,11 +165,7 @@ def _check_sample(X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, Any, Tens
         raise ValueError("y contains NaN, which is no class; drop those rows")
     if sample_weight is None:
         return data, labels, torch.ones(len(data), dtype=torch.float64)
-    weight = as_tensor(sample_weight).detach().cpu().double()
-    if weight.shape != (len(data),):
-        raise ValueError(f"sample_weight has shape {tuple(weight.shape)}; expected ({len(data)},)")
-    if not bool(torch.isfinite(weight).all()) or bool((weight < 0).any()) or not bool(weight.sum() > 0):
-        raise ValueError("sample_weight must be finite, non-negative and not all zero")
+    weight = torch.from_numpy(check_weights(as_numpy(sample_weight), len(data)))
     keep = weight > 0
     return data[keep], labels[keep.numpy()], weight[keep]
 

@@ -10,11 +10,14 @@ from torch import Tensor
 from genlabel.checks import warn
 from genlabel.densities.base import ClassSample, DensityWarning
 
-__all__ = ["Whitening", "ledoit_wolf", "moments", "shrink", "usable_covariance", "whitening"]
+__all__ = ["Whitening", "effective_size", "ledoit_wolf", "moments", "shrink", "usable_covariance", "whitening"]
 
 SINGULAR = 1e-10
+"""A correlation matrix with a smaller eigenvalue counts as singular."""
 FLOOR = 1e-4
+"""What the eigenvalues of a singular one are raised to: the paper's 1e-4 on standardised features."""
 ROUNDING = 1e-13
+"""A standard deviation below this share of the mean is no spread, but rounding."""
 
 
 class Whitening(NamedTuple):
@@ -39,18 +42,23 @@ def moments(X: Tensor, weight: Tensor, *, unbiased: bool) -> tuple[Tensor, Tenso
     return mean, covariance
 
 
+def effective_size(weight: Tensor) -> float:
+    """Number of equal weights that say as much, (sum w)^2 / sum w^2 (Kish)."""
+    return float(weight.sum() ** 2 / (weight**2).sum())
+
+
 def ledoit_wolf(X: Tensor, weight: Tensor, mean: Tensor, covariance: Tensor) -> float:
     """Ledoit-Wolf's shrinkage intensity in [0, 1] towards the scaled identity (Ledoit and Wolf, 2004).
 
     With mu = tr(S) / d, delta^2 = |S - mu I|^2 and beta^2 = sum_i w_i (|x_i|^4 - |S|^2) / (n sum_i w_i), the
     intensity is min(beta^2, delta^2) / delta^2 on centred points. Weights count as repetitions; where they are small
-    (normalised, say), n is their effective number, (sum w)^2 / sum w^2.
+    (normalised, say), n is their effective number.
     """
     d = X.shape[1]
     norms = ((X - mean) ** 2).sum(1)
     total = float((covariance**2).sum())
     delta = total - float(covariance.trace()) ** 2 / d
-    n = max(float(weight.sum()), float(weight.sum() ** 2 / (weight**2).sum()))
+    n = max(float(weight.sum()), effective_size(weight))
     beta = (float((weight / weight.sum()) @ norms**2) - total) / n
     return min(max(beta, 0.0), delta) / delta if delta > 0 else 1.0
 

@@ -12,13 +12,15 @@ from torch import Tensor
 from genlabel.arrays import chunks
 from genlabel.checks import check_choice, check_positive
 from genlabel.densities.base import ClassSample, PerClassDensity
-from genlabel.densities.covariance import Whitening, moments, usable_covariance, whitening
+from genlabel.densities.covariance import Whitening, effective_size, moments, usable_covariance, whitening
 
 __all__ = ["KernelDensity", "KernelModel"]
 
 BLOCK = 1 << 19
+"""Kernels evaluated at once, so that they stay in the cache."""
 LOG2_E = math.log2(math.e)
 SINGLE_ERROR = 1e-3
+"""Error of an exponent above which a class is evaluated in float64, whatever the query is."""
 
 
 class _Kernels(NamedTuple):
@@ -132,7 +134,7 @@ class KernelDensity(PerClassDensity):
         known = ["scott", "silverman", "likelihood"]
         check_choice("bandwidth", self.bandwidth, known, also="a number above 0")
         d = sample.X.shape[1]
-        n = float(sample.weight.sum() ** 2 / (sample.weight**2).sum())
+        n = effective_size(sample.weight)
         scott = (n * (d + 2) / 4.0 if self.bandwidth == "silverman" else n) ** (-1.0 / (d + 4))
         return _likeliest(sample, white, scott) if self.bandwidth == "likelihood" and len(sample.X) > 1 else scott
 

@@ -12,6 +12,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from genlabel.checks import check_weights
+
 __all__ = ["Sample", "Scaler", "read_sample"]
 
 
@@ -32,7 +34,7 @@ class Sample:
     n_rows: int
     """Number of rows of the user's table."""
     class_weight: NDArray[np.float64] | None
-    """(k,), of mean 1 over the points; None if all are equal."""
+    """(k,), of mean 1 over the points; None if none were given."""
 
     def take(self, rows: NDArray[Any]) -> Sample:
         """The same sample, with some of its rows."""
@@ -95,8 +97,8 @@ def read_sample(
     """Check the input of `fit` and return it as a sample; rows of weight zero count as absent."""
     points, target = validate_data(estimator, X, y, dtype=np.float64, ensure_min_samples=2)
     check_classification_targets(target)
-    weight = _read_weight(sample_weight, len(points))
     n_rows = len(points)
+    weight = _read_weight(sample_weight, n_rows)
     rows = np.arange(n_rows)
     if weight is not None:
         rows = np.flatnonzero(weight)
@@ -124,15 +126,7 @@ def _check_classes(estimator: BaseEstimator, classes: NDArray[Any], counts: NDAr
 
 
 def _read_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
-    if sample_weight is None:
-        return None
-    weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.ndim == 0:
-        weight = np.full(n, weight)
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weight.shape}; expected ({n},), one weight a row of X")
-    if not np.isfinite(weight).all() or (weight < 0).any() or weight.sum() <= 0:
-        raise ValueError("sample_weight must be finite, non-negative and not all zero")
+    weight = np.ones(n) if sample_weight is None else check_weights(sample_weight, n)
     return None if (weight == 1).all() else weight
 
 

@@ -1,9 +1,9 @@
 """Training: the plan of points and labels, the loop for one network, the fleet for many small ones at once."""
 
-from genlabel.training.fleet import Candidate, Fleet, train_fleet
+from genlabel.training.fleet import Fleet, train_fleet
 from genlabel.training.loop import soft_cross_entropy, train_network
 from genlabel.training.optimizers import SGD, Adam, Optimizer, resolve_optimizer
-from genlabel.training.plan import Steps, Task, batches_per_epoch, plan
+from genlabel.training.plan import Candidate, Steps, Task, batches_per_epoch, plan
 
 __all__ = [
     "SGD",

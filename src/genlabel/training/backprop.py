@@ -46,7 +46,7 @@ def linear_gradient(layer: Layer, batch: Batch, shares: Tensor, grad: Layer, til
     b = layer.b.transpose(1, 2).reshape(G, 1, k * C)
     scores = torch.baddbmm(b, batch.x, W).view(G, -1, k, C)
     target = (batch.target.flatten(1, 2) @ shares).view_as(scores)
-    delta, loss = _cross_entropy(scores, target, batch.weight[:, :, None, None], 2, tilted)
+    delta, loss = _cross_entropy(scores, target, batch.weight[:, :, None, None], tilted)
     grad.W.copy_((batch.x.transpose(1, 2) @ delta.view(G, -1, k * C)).view(G, d, k, C).permute(0, 3, 1, 2))
     grad.b.copy_(delta.sum(1).transpose(1, 2))
     return loss.sum(1)
@@ -61,7 +61,7 @@ def relu_gradient(layers: list[Layer], batch: Batch, shares: Tensor, grads: list
     inputs, outputs = _forward(layers, batch, C)
     target = (batch.target.flatten(1, 2) @ shares).transpose(1, 2).reshape(G * C, *batch.target.shape[1:3])
     weight = _models(batch.weight, C)[:, :, None]
-    delta, loss = _cross_entropy(outputs[-1], target, weight, 2, tilted)
+    delta, loss = _cross_entropy(outputs[-1], target, weight, tilted)
     for depth in reversed(range(len(layers))):
         layer, grad = layers[depth], grads[depth]
         grad.W.copy_(torch.bmm(inputs[depth].transpose(1, 2), delta).view_as(grad.W))
@@ -114,15 +114,16 @@ def _unmix(delta: Tensor, batch: Batch, depth: int, C: int) -> Tensor:
     return (lam * delta).scatter_add_(1, partner.expand_as(delta), (1.0 - lam) * delta)
 
 
-def _cross_entropy(scores: Tensor, target: Tensor, weight: Tensor, dim: int, tilted: bool) -> tuple[Tensor, Tensor]:
+def _cross_entropy(scores: Tensor, target: Tensor, weight: Tensor, tilted: bool) -> tuple[Tensor, Tensor]:
     """Weighted cross-entropy of each row, and its gradient in the scores: w (sum(y) softmax(s) - y).
 
-    Plain reductions instead of `log_softmax`, which is slow where the classes are few. Overwrites `scores`.
+    The classes are the third axis. Plain reductions instead of `log_softmax`, which is slow where the classes are
+    few. Overwrites `scores`.
     """
-    scores -= scores.amax(dim, keepdim=True)
-    picked = (target * scores).sum(dim)
+    scores -= scores.amax(2, keepdim=True)
+    picked = (target * scores).sum(2)
     parts = scores.exp_()
-    total = parts.sum(dim, keepdim=True)
-    mass = target.sum(dim, keepdim=True) if tilted else torch.ones_like(weight)
-    loss = weight.squeeze(dim) * (mass.squeeze(dim) * total.log().squeeze(dim) - picked)
+    total = parts.sum(2, keepdim=True)
+    mass = target.sum(2, keepdim=True) if tilted else torch.ones_like(weight)
+    loss = weight.squeeze(2) * (mass.squeeze(2) * total.log().squeeze(2) - picked)
     return parts.mul_(mass / total).sub_(target).mul_(weight), loss

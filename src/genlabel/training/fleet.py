@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, final
 
@@ -13,24 +12,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel.arrays import chunks
-from genlabel.mixing import Mixer
 from genlabel.networks import MLP, draw_weights
 from genlabel.progress import Listener
 from genlabel.training.backprop import Batch, Layer, linear_gradient, relu_gradient, relu_scores
 from genlabel.training.optimizers import Adam, Optimizer
-from genlabel.training.plan import NUMBERS_AT_ONCE, Steps, Task, batches_per_epoch, epochs_at_once, plan
+from genlabel.training.plan import (
+    NUMBERS_AT_ONCE,
+    Candidate,
+    Steps,
+    Task,
+    batches_per_epoch,
+    check_task,
+    epochs_at_once,
+    plan,
+)
 
-__all__ = ["Candidate", "Fleet", "check_task", "train_fleet", "weight_rng"]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """What tells one model of a group from another."""
-
-    learning_rate: float
-    weight_decay: float = 1e-4
-    label: tuple[float, ...] = (1.0,)
-    """Share of each labeler of the task in the target; for GenLabel with ratio gamma: (1 - gamma, gamma)."""
+__all__ = ["Fleet", "train_fleet", "weight_rng"]
 
 
 @final
@@ -128,24 +125,6 @@ def train_fleet(
         run.train(_together(parts), progress)
     fleet.losses = torch.stack(run.losses).cpu().double().view(epochs, batches, *fleet.theta.shape[:2]).mean(1).numpy()
     return fleet
-
-
-def check_task(task: Task, depth: int, candidates: Sequence[Candidate]) -> None:
-    """Raise where a task does not suit a network of `depth` hidden layers, or the candidates' targets."""
-    if task.mixer is not None and task.mixer.max_depth > depth:
-        raise ValueError(
-            f"{task.mixer!r} mixes at depth {task.mixer.max_depth}, but the network has {depth} hidden layers; "
-            "name depths within them"
-        )
-    if task.mixer is not None and task.mixer.max_depth and type(task.mixer).mix is not Mixer.mix:
-        raise ValueError(
-            f"{task.mixer!r} mixes hidden layers in a way of its own; only the linear blend can be trained"
-        )
-    for candidate in candidates:
-        if len(candidate.label) != len(task.labelers):
-            raise ValueError(
-                f"{candidate} shares its label among {len(candidate.label)} of {len(task.labelers)} labelers"
-            )
 
 
 def weight_rng(seed: Any) -> np.random.Generator:

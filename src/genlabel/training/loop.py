@@ -10,9 +10,8 @@ from torch import Tensor
 from genlabel.mixing import Mix, blend
 from genlabel.networks import StagedNetwork
 from genlabel.progress import Listener
-from genlabel.training.fleet import Candidate, check_task
 from genlabel.training.optimizers import Adam, Optimizer
-from genlabel.training.plan import Steps, Task, batches_per_epoch, epochs_at_once, plan
+from genlabel.training.plan import Candidate, Steps, Task, batches_per_epoch, check_task, epochs_at_once, plan
 
 __all__ = ["soft_cross_entropy", "train_network"]
 

@@ -7,7 +7,7 @@ models that share a task share its points and labels.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,9 +20,10 @@ from genlabel.arrays import chunks, one_hot
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mix, Mixer, blend, intrudes
 
-__all__ = ["Steps", "Task", "batches_per_epoch", "epochs_at_once", "plan"]
+__all__ = ["Candidate", "Steps", "Task", "batches_per_epoch", "check_task", "epochs_at_once", "plan"]
 
 NUMBERS_AT_ONCE = 1 << 22
+"""Points and labels that are planned, or scores that are computed, in one go."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,18 @@ class Task:
     """Weight of each class (k,) in the cross-entropy, -sum_c w_c y_c log p_c."""
     exclude_intrusion: bool = False
     """Give mixed points that intrude another class's manifold no weight (arXiv section 3.1)."""
-    seed: Any = field(default=0)
+    seed: Any = 0
     """Seed of the order, the draws and, in a fleet, the initial weights."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What tells one model of a group from another."""
+
+    learning_rate: float
+    weight_decay: float = 1e-4
+    label: tuple[float, ...] = (1.0,)
+    """Share of each labeler of the task in the target; for GenLabel with ratio gamma: (1 - gamma, gamma)."""
 
 
 class Steps(NamedTuple):
@@ -65,6 +76,24 @@ class Steps(NamedTuple):
     """(T, B): mixing weights."""
     depth: NDArray[np.int64]
     """(T,)"""
+
+
+def check_task(task: Task, depth: int, candidates: Sequence[Candidate]) -> None:
+    """Raise where a task does not suit a network of `depth` hidden layers, or the candidates' targets."""
+    if task.mixer is not None and task.mixer.max_depth > depth:
+        raise ValueError(
+            f"{task.mixer!r} mixes at depth {task.mixer.max_depth}, but the network has {depth} hidden layers; "
+            "name depths within them"
+        )
+    if task.mixer is not None and task.mixer.max_depth and type(task.mixer).mix is not Mixer.mix:
+        raise ValueError(
+            f"{task.mixer!r} mixes hidden layers in a way of its own; only the linear blend can be trained"
+        )
+    for candidate in candidates:
+        if len(candidate.label) != len(task.labelers):
+            raise ValueError(
+                f"{candidate} shares its label among {len(candidate.label)} of {len(task.labelers)} labelers"
+            )
 
 
 def batches_per_epoch(n: int, batch_size: int) -> int:
