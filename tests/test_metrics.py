@@ -1,11 +1,40 @@
-"""Accuracy and log-loss against scikit-learn."""
+"""Accuracy, log-loss, Brier score and calibration against scikit-learn and plain loops."""
+
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from sklearn import metrics as sk
+from sklearn.calibration import calibration_curve
 
-from genlabel.metrics import accuracy, log_loss
+from genlabel.metrics import accuracy, brier_score, calibration_error, log_loss
+
+NOTHING = np.full((4, 2), np.nan)
+
+
+def draw(seed: int, k: int, n: int, weighted: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+    rng = np.random.default_rng(seed)
+    proba, y = rng.dirichlet(np.ones(k), size=(3, n)), rng.integers(0, k, n)
+    return proba, y, rng.uniform(0.1, 1, n) if weighted else None
+
+
+def loop_calibration_error(proba: Any, y: Any, weight: Any, bins: int) -> float:
+    """Point by point, bin by bin."""
+    points = sorted(zip(proba.max(1), proba.argmax(1) == y, np.ones(len(y)) if weight is None else weight, strict=True))
+    short, longer = divmod(len(points), min(bins, len(points)))
+    total, start = 0.0, 0
+    for part in range(min(bins, len(points))):
+        stop = start + short + (part < longer)
+        inside = points[start:stop]
+        mass = sum(w for _, _, w in inside)
+        confidence = sum(w * c for c, _, w in inside) / mass
+        right = sum(w for _, hit, w in inside if hit) / mass
+        total += mass * abs(right - confidence)
+        start = stop
+    return total / sum(w for _, _, w in points)
 
 
 @given(seed=st.integers(0, 10**6), k=st.integers(2, 5), weighted=st.booleans())
@@ -24,6 +53,86 @@ def test_equal_scikit_learn_for_one_model_and_for_many(seed: int, k: int, weight
 
 
 def test_a_model_without_numbers_is_the_worst() -> None:
-    broken = np.full((4, 2), np.nan)
-    assert accuracy(broken, [0, 0, 0, 0]) == 0
-    assert log_loss(broken, [0, 0, 0, 0]) == np.inf
+    assert accuracy(NOTHING, [0, 0, 0, 0]) == 0
+    assert log_loss(NOTHING, [0, 0, 0, 0]) == np.inf
+    assert brier_score(NOTHING, [0, 0, 0, 0]) == 2
+    assert calibration_error(NOTHING, [0, 0, 0, 0]) == 1
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(2, 5), n=st.integers(1, 40), weighted=st.booleans())
+def test_brier_score_is_the_sum_over_the_classes(seed: int, k: int, n: int, weighted: bool) -> None:
+    proba, y, weight = draw(seed, k, n, weighted)
+    scores = brier_score(np.log(proba), y, weight)
+    assert scores.shape == (3,)
+    for model in range(3):
+        one = [sk.brier_score_loss(y == c, proba[model][:, c], sample_weight=weight, pos_label=True) for c in range(k)]
+        np.testing.assert_allclose(scores[model], sum(one))
+        if k == 2:
+            np.testing.assert_allclose(scores[model], 2 * one[0])
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    k=st.integers(2, 5),
+    n=st.integers(1, 40),
+    bins=st.integers(1, 20),
+    weighted=st.booleans(),
+)
+def test_calibration_error_is_that_of_a_loop(seed: int, k: int, n: int, bins: int, weighted: bool) -> None:
+    proba, y, weight = draw(seed, k, n, weighted)
+    errors = calibration_error(np.log(proba), y, weight, bins)
+    assert errors.shape == (3,)
+    for model in range(3):
+        np.testing.assert_allclose(errors[model], loop_calibration_error(proba[model], y, weight, bins))
+        np.testing.assert_allclose(calibration_error(np.log(proba[model]), y, weight, bins), errors[model])
+
+
+@given(seed=st.integers(0, 10**6), bins=st.integers(1, 6), a_bin=st.integers(2, 8))
+def test_calibration_error_is_that_of_scikit_learns_curve(seed: int, bins: int, a_bin: int) -> None:
+    """Quantile bins, where every bin has the same count and a cut that falls between two points."""
+    proba, y, _ = draw(seed, 3, bins * a_bin, weighted=False)
+    confidence, hit = proba[0].max(1), proba[0].argmax(1) == y
+    edges = np.percentile(confidence, np.linspace(0, 100, bins + 1))
+    counts = np.bincount(np.searchsorted(edges[1:-1], confidence), minlength=bins)
+    right, mean = calibration_curve(hit, confidence, n_bins=bins, strategy="quantile")
+    if (counts == a_bin).all():
+        np.testing.assert_allclose(calibration_error(np.log(proba[0]), y, bins=bins), np.abs(right - mean).mean())
+
+
+@given(seed=st.integers(0, 10**6), weighted=st.booleans())
+def test_the_order_of_the_points_does_not_matter(seed: int, weighted: bool) -> None:
+    proba, y, weight = draw(seed, 3, 25, weighted)
+    order = np.random.default_rng(seed).permutation(25)
+    moved = None if weight is None else weight[order]
+    for score in (brier_score, calibration_error):
+        np.testing.assert_allclose(score(np.log(proba), y, weight), score(np.log(proba[:, order]), y[order], moved))
+
+
+def test_a_perfect_model_scores_nothing_and_a_sure_and_wrong_one_the_most() -> None:
+    y = np.arange(20) % 4
+    with np.errstate(divide="ignore"):
+        right, wrong = np.log(np.eye(4)[y]), np.log(np.eye(4)[(y + 1) % 4])
+    assert brier_score(right, y) == calibration_error(right, y) == 0
+    assert brier_score(wrong, y) == 2
+    assert calibration_error(wrong, y) == 1
+
+
+def test_a_calibrated_model_tends_to_no_error() -> None:
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), size=100_000)
+    y = (proba.cumsum(1) < rng.uniform(size=(100_000, 1))).sum(1)
+    assert calibration_error(np.log(proba), y) < 0.01
+    sharper = proba**2 / (proba**2).sum(1, keepdims=True)
+    assert calibration_error(np.log(sharper), y) > 0.05
+
+
+def test_weights_are_counts() -> None:
+    proba, y, _ = draw(3, 3, 12, weighted=False)
+    twice = np.log(np.repeat(proba, 2, axis=1))
+    for score in (brier_score, lambda p, y, w=None: calibration_error(p, y, w, bins=4)):
+        np.testing.assert_allclose(score(np.log(proba), y, np.full(12, 2.0)), score(twice, y.repeat(2)))
+
+
+def test_bins_are_counted() -> None:
+    with pytest.raises(ValueError, match="bins=0 must be a whole number of at least 1"):
+        calibration_error(np.log([[0.5, 0.5]]), [0], bins=0)

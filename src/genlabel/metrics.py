@@ -1,4 +1,4 @@
-"""What is reported of a classifier: accuracy and log-loss, from log-probabilities, for one model or many."""
+"""What is reported of a classifier: accuracy, log-loss, Brier score and calibration, for one model or many."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["accuracy", "log_loss"]
+from genlabel.checks import check_count
+
+__all__ = ["accuracy", "brier_score", "calibration_error", "log_loss"]
 
 
 def accuracy(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.float64]:
@@ -45,3 +47,51 @@ def log_loss(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.fl
     picked = np.take_along_axis(scores, np.broadcast_to(index[:, None], (*scores.shape[:-1], 1)), -1)[..., 0]
     loss = np.asarray(np.average(-picked, axis=-1, weights=sample_weight))
     return np.where(np.isnan(loss), np.inf, loss)
+
+
+def brier_score(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.float64]:
+    """Mean squared distance of the probabilities from the true class, summed over the classes: 0 to 2.
+
+    For two classes it is twice the Brier score of one of them. A point without numbers counts 2.
+
+    >>> float(brier_score(np.log([[0.5, 0.5], [0.25, 0.75]]), [0, 1]).round(4))
+    0.3125
+    """
+    proba, index = np.exp(np.asarray(log_proba, dtype=np.float64)), np.asarray(y)
+    distance = ((proba - np.eye(proba.shape[-1])[index]) ** 2).sum(-1)
+    return np.asarray(np.average(np.where(np.isnan(distance), 2.0, distance), axis=-1, weights=sample_weight))
+
+
+def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: int = 15) -> NDArray[np.float64]:
+    """Expected calibration error of the largest probability: how far confidence is from accuracy, 0 to 1.
+
+    The points are sorted by their confidence, cut into bins of nearly equal count, and the distance of accuracy from
+    mean confidence is averaged over the bins, each with its weight. A point without numbers counts as sure and wrong.
+    Few points make it larger: it is 0 on average only for many points a bin.
+
+    Parameters
+    ----------
+    log_proba : array (..., m, k)
+        Log-probabilities of one model, or of many along the leading axes.
+    y : array (m,)
+        Class indices.
+    sample_weight : array (m,), optional
+    bins : int
+        At most as many as there are points.
+
+    Examples
+    --------
+    >>> float(calibration_error(np.log([[0.9, 0.1], [0.6, 0.4]]), [0, 1], bins=2).round(3))
+    0.35
+    """
+    scores = np.asarray(log_proba, dtype=np.float64)
+    broken = np.isnan(scores).any(-1)
+    confidence = np.where(broken, 1.0, np.exp(scores.max(-1)))
+    hit = (scores.argmax(-1) == np.asarray(y)) & ~broken
+    m = hit.shape[-1]
+    weight = np.ones(m) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    order = np.argsort(confidence, axis=-1, kind="stable")
+    gap = np.take_along_axis(weight * (hit - confidence), order, -1)
+    sizes = [len(part) for part in np.array_split(np.arange(m), min(check_count("bins", bins), m))]
+    starts = np.cumsum([0, *sizes[:-1]])
+    return np.asarray(np.abs(np.add.reduceat(gap, starts, axis=-1)).sum(-1) / weight.sum())
