@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from genlabel.densities import ClassDensity, DensityWarning, GaussianDensity, KernelDensity
+    from genlabel.densities import ClassDensity, DensityWarning, GaussianDensity, KernelDensity, LabelModel
     from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
     from genlabel.labeling import GenLabel, LinearLabel, LogisticLabel
     from genlabel.mixing import ManifoldMixup, Mixup, intrudes
@@ -24,6 +24,7 @@ __all__ = [
     "GenLabelClassifier",
     "GenerativeClassifier",
     "KernelDensity",
+    "LabelModel",
     "LinearLabel",
     "LogisticLabel",
     "ManifoldMixup",
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "densities": ("ClassDensity", "DensityWarning", "GaussianDensity", "KernelDensity"),
+    "densities": ("ClassDensity", "DensityWarning", "GaussianDensity", "KernelDensity", "LabelModel"),
     "estimators": ("GenLabelClassifier", "GenerativeClassifier", "MixupClassifier"),
     "labeling": ("GenLabel", "LinearLabel", "LogisticLabel"),
     "mixing": ("ManifoldMixup", "Mixup", "intrudes"),

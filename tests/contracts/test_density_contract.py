@@ -16,10 +16,15 @@ from torch.distributions import Independent, Laplace
 from genlabel.densities import (
     ClassDensity,
     DensityWarning,
+    DiscriminantDensity,
     GaussianDensity,
     KernelDensity,
+    LabelModel,
     LatentDensity,
+    MixtureDensity,
     PerClassDensity,
+    StackDensity,
+    WarpedDensity,
     known_gaussians,
 )
 from genlabel.networks import MLP
@@ -42,11 +47,21 @@ DENSITIES: list[ClassDensity] = [
     KernelDensity("silverman", leave_one_out=True),
     KernelDensity(0.4),
     KernelDensity("likelihood"),
+    KernelDensity(covariance="shrunk"),
+    KernelDensity(0.5, covariance="shared"),
+    DiscriminantDensity(),
+    DiscriminantDensity(0.5, 0.3, "diagonal"),
+    MixtureDensity(),
+    MixtureDensity(2, "diagonal"),
+    WarpedDensity(MixtureDensity(2)),
+    StackDensity([DiscriminantDensity(), KernelDensity(0.5)], [0.3, 0.7], [1.0, 2.0], standardize=True),
+    LabelModel([DiscriminantDensity(), WarpedDensity(KernelDensity(0.5)), MixtureDensity(2)], cross_fit=True),
     LaplaceDensity(),
     known_gaussians([[0.0] * 3, [1.0] * 3, [2.0] * 3]),
     LatentDensity(TWIN, 1, GaussianDensity(shrinkage=0.2)),
 ]
-LEARNED = [d for d in DENSITIES if isinstance(d, GaussianDensity | KernelDensity)]
+LEARNED = [d for d in DENSITIES if isinstance(d, GaussianDensity | KernelDensity | DiscriminantDensity)]
+SMOOTH = [d for d in DENSITIES if isinstance(d, MixtureDensity | WarpedDensity | StackDensity | LabelModel)]
 every = pytest.mark.parametrize("density", DENSITIES, ids=repr)
 learned = pytest.mark.parametrize("density", LEARNED, ids=repr)
 
@@ -118,7 +133,7 @@ def test_a_query_on_the_gpu_is_answered_there(density: ClassDensity) -> None:
     np.testing.assert_allclose(answer.cpu().numpy(), fitted.log_prob(X), rtol=1e-8, atol=1e-8)
 
 
-@learned
+@pytest.mark.parametrize("density", LEARNED + SMOOTH, ids=repr)
 def test_normalised_weights_give_the_same_density(density: ClassDensity) -> None:
     X, y = sample()
     plain = clone(density).fit(X, y).log_prob(X)
@@ -165,7 +180,7 @@ def test_integer_weights_equal_repetitions_of_the_mean_and_zero_weights_equal_ab
     weight = np.random.default_rng(2).integers(0, 2, size=len(X)).astype(float)
     absent = clone(density).fit(X[weight > 0], y[weight > 0]).log_prob(X)
     np.testing.assert_allclose(clone(density).fit(X, y, weight).log_prob(X), absent, rtol=1e-10)
-    if isinstance(density, GaussianDensity):
+    if isinstance(density, GaussianDensity | DiscriminantDensity):
         weight += np.arange(len(X)) % 3
         repeated = np.repeat(np.arange(len(X)), weight.astype(int))
         expected = clone(density).fit(X[repeated], y[repeated]).log_prob(X)
@@ -185,6 +200,18 @@ AWKWARD = {
 }
 
 
+@pytest.mark.parametrize("density", SMOOTH, ids=repr)
+@pytest.mark.parametrize("case", AWKWARD)
+@pytest.mark.filterwarnings("ignore::genlabel.densities.DensityWarning")
+def test_awkward_classes_give_numbers(density: ClassDensity, case: str) -> None:
+    X = AWKWARD[case](np.random.default_rng(0))
+    fitted = clone(density).fit(X, np.where(np.arange(len(X)) < 20, "fine", "odd"))
+    values = fitted.log_prob(np.vstack([X, X.mean(0) + 3 * X.std(0), 1e6 * np.ones(3)]))
+    assert not np.isnan(values).any()
+    assert np.isfinite(values[: len(X)]).all()
+    assert values[: len(X)].max() < 100
+
+
 @learned
 @pytest.mark.parametrize("case", AWKWARD)
 def test_awkward_classes_give_numbers_and_are_named(density: ClassDensity, case: str) -> None:
@@ -201,8 +228,16 @@ def test_awkward_classes_give_numbers_and_are_named(density: ClassDensity, case:
     messages = [str(w.message) for w in caught]
     assert all(issubclass(w.category, DensityWarning) for w in caught)
     assert len(messages) == len(set(messages))
-    reg = isinstance(density, GaussianDensity) and (density.reg > 0 or density.shrinkage is not None)
-    if case in ("one point", "equal points") or (case == "two points" and not getattr(density, "shrinkage", None)):
+    if getattr(density, "covariance", None) == "shared":
+        return  # what the classes share is never too small
+    reg = isinstance(density, GaussianDensity | DiscriminantDensity) and (
+        density.reg > 0 or density.shrinkage is not None
+    )
+    shrunk = isinstance(density, DiscriminantDensity) or getattr(density, "covariance", None) == "shrunk"
+    reg = reg or shrunk
+    if case in ("one point", "equal points") or (
+        case == "two points" and not getattr(density, "shrinkage", None) and not shrunk
+    ):
         assert any("'odd'" in m and type(density).__name__ in m for m in messages)
     elif case in ("copied column", "constant in one class") and not reg:
         assert any("'odd'" in m and "singular" in m for m in messages)
@@ -213,7 +248,7 @@ def test_awkward_classes_give_numbers_and_are_named(density: ClassDensity, case:
 def test_an_affine_map_moves_the_density_by_its_jacobian(density: ClassDensity, shift: float, scale: float) -> None:
     """log p of a x + b is log p of x minus d log a, where nothing is added to the covariance."""
     free = clone(density)
-    if isinstance(free, GaussianDensity):
+    if isinstance(free, GaussianDensity | DiscriminantDensity):
         free.set_params(reg=0.0)
     X, y = sample()
     before = free.fit(X, y).log_prob(X)

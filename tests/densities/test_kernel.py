@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import gaussian_kde, multivariate_normal
+from sklearn.covariance import ledoit_wolf_shrinkage
 
 from genlabel.densities import KernelDensity
 
@@ -142,3 +143,20 @@ def test_memory_stays_bounded() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     unit = 1 if sys.platform == "darwin" else 1024
     assert int(done.stdout) * unit < 300e6
+
+
+@pytest.mark.parametrize("covariance", ["shrunk", "shared"])
+def test_other_covariances_follow_their_definition(covariance: str) -> None:
+    X, y = data(5, 60, 3)
+    fitted = KernelDensity(0.4, covariance=covariance).fit(X, y)
+    within = sum(np.cov(X[y == c].T, bias=True) for c in (0, 1)) / 2
+    for c in (0, 1):
+        own = X[y == c]
+        s = ledoit_wolf_shrinkage(own)
+        S = np.cov(own.T)
+        shrunk = (1 - s) * S + s * np.trace(S) / 3 * np.eye(3)
+        kernel = 0.4**2 * (shrunk if covariance == "shrunk" else np.diag(np.diag(within)))
+        terms = np.stack([multivariate_normal(x, kernel).logpdf(X) for x in own])
+        np.testing.assert_allclose(fitted.log_prob(X)[:, c], logsumexp(terms, axis=0) - np.log(30), rtol=1e-9)
+    with pytest.raises(ValueError, match="covariance='full'"):
+        KernelDensity(covariance="full").fit(X, y)

@@ -1,22 +1,34 @@
 """Class-conditional densities log p_c(x), learned from labelled points."""
 
 from genlabel.densities.base import ClassDensity, ClassSample, DensityWarning, LogDensity, PerClassDensity
+from genlabel.densities.candidates import default_candidates
+from genlabel.densities.discriminant import DiscriminantDensity
 from genlabel.densities.gaussian import GaussianDensity
 from genlabel.densities.kernel import KernelDensity
 from genlabel.densities.known import KnownDensity, known_gaussians
+from genlabel.densities.label_model import LabelModel
 from genlabel.densities.latent import LatentDensity
+from genlabel.densities.mixture import MixtureDensity
 from genlabel.densities.named import named_densities
+from genlabel.densities.stack import StackDensity
+from genlabel.densities.warped import WarpedDensity
 
 __all__ = [
     "ClassDensity",
     "ClassSample",
     "DensityWarning",
+    "DiscriminantDensity",
     "GaussianDensity",
     "KernelDensity",
     "KnownDensity",
+    "LabelModel",
     "LatentDensity",
     "LogDensity",
+    "MixtureDensity",
     "PerClassDensity",
+    "StackDensity",
+    "WarpedDensity",
+    "default_candidates",
     "known_gaussians",
     "named_densities",
 ]

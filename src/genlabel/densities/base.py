@@ -67,6 +67,8 @@ class ClassDensity(BaseEstimator, ABC):
     """
 
     chunk_rows: int = 65536
+    default_priors: ClassVar[str] = "uniform"
+    """The priors that suit it in a label: uniform, as in the paper; "empirical" where it was calibrated with them."""
 
     @final
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -101,6 +103,13 @@ class ClassDensity(BaseEstimator, ABC):
         values = parts[0] if len(parts) == 1 else torch.cat(parts)
         # Only a point so far away that its distance overflows has no number: its density is nil.
         return like(values.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf), X)
+
+    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any) -> Any:
+        """Return log p_c of mixed points whose parents are the given training rows.
+
+        A density that is fitted by cross-fitting answers with models that saw neither parent; here, `log_prob(X)`.
+        """
+        return self.log_prob(X)
 
     @abstractmethod
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -12,12 +13,20 @@ from torch import Tensor
 from genlabel.arrays import chunks
 from genlabel.checks import check_choice, check_positive
 from genlabel.densities.base import ClassSample, PerClassDensity
-from genlabel.densities.covariance import Whitening, effective_size, moments, usable_covariance, whitening
+from genlabel.densities.covariance import (
+    Whitening,
+    effective_size,
+    ledoit_wolf,
+    moments,
+    shrink,
+    usable_covariance,
+    whitening,
+)
 
-__all__ = ["KernelDensity", "KernelModel"]
+__all__ = ["KernelDensity", "KernelModel", "kernel_log_sums"]
 
-BLOCK = 1 << 19
-"""Kernels evaluated at once, so that they stay in the cache."""
+BLOCK, GPU_BLOCK = 1 << 19, 1 << 26
+"""Kernels evaluated at once: on a CPU so that they stay in the cache, on a GPU so that it is kept busy."""
 LOG2_E = math.log2(math.e)
 SINGLE_ERROR = 1e-3
 """Error of an exponent above which a class is evaluated in float64, whatever the query is."""
@@ -58,7 +67,7 @@ class KernelModel:
         points, a = points.to(x), ((x.double() - centre) @ matrix).to(x)
         queries = torch.cat([a, torch.ones_like(a[:, :1]), -0.5 * (a * a).sum(1, keepdim=True)], dim=1)
         own = self._own_kernel(x) if self.own is not None else None
-        size = max(1, BLOCK // len(points))
+        size = max(1, (BLOCK if x.device.type == "cpu" else GPU_BLOCK) // len(points))
         room = x.new_empty(min(size, len(x)), len(points))
         total = x.new_empty(len(x))
         for rows in chunks(len(x), size):
@@ -104,6 +113,9 @@ class KernelDensity(PerClassDensity):
         mislead the likelihood towards a small h.
     leave_one_out : bool
         A query that *is* a training point does not count its own kernel; other queries are unchanged.
+    covariance : "class", "shrunk" or "shared"
+        What stands for Sigma_c: the covariance of the class, the same after Ledoit and Wolf's shrinkage, or the
+        diagonal of the covariance within all classes.
 
     A class with at most d points, or with a singular covariance, is regularised, with a
     :class:`DensityWarning` that names it. Evaluation takes time in proportion to queries times training points:
@@ -118,25 +130,58 @@ class KernelDensity(PerClassDensity):
 
     native = True
 
-    def __init__(self, bandwidth: Any = "scott", leave_one_out: bool = False) -> None:
+    def __init__(self, bandwidth: Any = "scott", leave_one_out: bool = False, covariance: str = "class") -> None:
         self.bandwidth = bandwidth
         self.leave_one_out = leave_one_out
+        self.covariance = covariance
 
     def _fit_class(self, sample: ClassSample) -> KernelModel:
-        mean, covariance = moments(sample.X, sample.weight, unbiased=len(sample.X) > 1)
-        covariance = usable_covariance(sample, covariance, "KernelDensity")
-        white = whitening(sample, mean, covariance, "KernelDensity")
+        white = self.whitening_of(sample)
         return KernelModel(sample, white, self._factor(sample, white), self.leave_one_out)
+
+    def whitening_of(self, sample: ClassSample) -> Whitening:
+        """Return the whitening of the kernels of a class, at bandwidth 1."""
+        check_choice("covariance", self.covariance, ["class", "shrunk", "shared"])
+        mean, covariance = moments(sample.X, sample.weight, unbiased=len(sample.X) > 1)
+        if self.covariance == "shared":
+            covariance = sample.pooled.diagonal().diag()
+        elif self.covariance == "shrunk" and sample.has_spread:
+            biased = moments(sample.X, sample.weight, unbiased=False)[1]
+            covariance = shrink(covariance, ledoit_wolf(sample.X, sample.weight, mean, biased))
+        else:
+            covariance = usable_covariance(sample, covariance, "KernelDensity")
+        return whitening(sample, mean, covariance, "KernelDensity")
+
+    def check_bandwidth(self) -> float:
+        """Return the bandwidth that was given as a number."""
+        return check_positive("bandwidth", self.bandwidth, "or choose 'scott', 'silverman' or 'likelihood'")
 
     def _factor(self, sample: ClassSample, white: Whitening) -> float:
         if not isinstance(self.bandwidth, str):
-            return check_positive("bandwidth", self.bandwidth, "or choose 'scott', 'silverman' or 'likelihood'")
+            return self.check_bandwidth()
         known = ["scott", "silverman", "likelihood"]
         check_choice("bandwidth", self.bandwidth, known, also="a number above 0")
         d = sample.X.shape[1]
         n = effective_size(sample.weight)
         scott = (n * (d + 2) / 4.0 if self.bandwidth == "silverman" else n) ** (-1.0 / (d + 4))
         return _likeliest(sample, white, scott) if self.bandwidth == "likelihood" and len(sample.X) > 1 else scott
+
+
+def kernel_log_sums(X: Tensor, sample: ClassSample, white: Whitening, bandwidths: Sequence[float]) -> Tensor:
+    """Log-densities (number of bandwidths, m) of points (m, d) in float64, from one matrix of distances a block."""
+    share = sample.weight / sample.weight.sum()
+    d = X.shape[1]
+    a, b = (X - white.centre) @ white.matrix, (sample.X - white.centre) @ white.matrix
+    found = X.new_empty(len(bandwidths), len(X))
+    for rows in chunks(len(X), max(1, BLOCK // len(b))):
+        distance = torch.addmm((b * b).sum(1), a[rows], b.T, alpha=-2.0)
+        nearest = distance.amin(1, keepdim=True)
+        distance -= nearest
+        nearest = (nearest[:, 0] + (a[rows] ** 2).sum(1)).clamp_min(0)
+        for found_row, h in zip(found, bandwidths, strict=True):
+            sums = (distance * (-0.5 * LOG2_E / h**2)).exp2_() @ share
+            found_row[rows] = sums.log() - 0.5 * nearest / h**2 - d * math.log(h)
+    return found - 0.5 * (white.log_det + d * math.log(2.0 * math.pi))
 
 
 def _likeliest(sample: ClassSample, white: Whitening, scott: float) -> float:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 from sklearn.base import clone
 from torch import Tensor
 
+from genlabel.arrays import as_tensor, like
 from genlabel.densities.base import ClassDensity
 
 __all__ = ["Encoder", "LatentDensity"]
@@ -59,6 +60,14 @@ class LatentDensity(ClassDensity):
     def __sklearn_clone__(self) -> LatentDensity:
         """A copy with the same twin (its weights are shared, not reset) and an unfitted density."""
         return LatentDensity(self.encoder, self.depth, clone(self.density))
+
+    def features(self, X: Any) -> Any:
+        """The twin's features of points (m, d), as the density sees them; numpy in, numpy out."""
+        return like(self._features(as_tensor(X)), X)
+
+    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any) -> Any:
+        """As `log_prob`, by models of the density that saw neither parent, where it has them."""
+        return self.density_.log_prob_of_pairs(self.features(X), rows, partner_rows)
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self.density_ = clone(self.density).fit(self._features(X), self.classes_[index.numpy()], weight)

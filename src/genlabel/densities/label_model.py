@@ -1,0 +1,210 @@
+"""Class densities that were chosen, tempered and weighed by what they say of points they have not seen."""
+
+from __future__ import annotations
+
+import warnings
+from contextvars import Context
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from torch import Tensor
+
+from genlabel.arrays import as_numpy, as_tensor, like
+from genlabel.checks import check_choice
+from genlabel.densities.base import ClassDensity
+from genlabel.densities.candidates import named_candidates
+from genlabel.densities.folds import fold_numbers, make_folds, training_rows
+from genlabel.densities.held_out import Folds, held_out_log_prob
+from genlabel.densities.stack import StackDensity, share_warp, standardisation
+from genlabel.densities.stacking import (
+    calibration_error,
+    log_posterior,
+    log_posterior_of_truth,
+    stacked,
+    weigh,
+    weighted_log_loss,
+)
+
+__all__ = ["LabelModel"]
+
+
+@final
+class LabelModel(ClassDensity):
+    """A stack of densities, chosen among many by cross-validation.
+
+    Every candidate is fitted without each fold in turn; its held-out log-densities choose its temperature (by
+    log-loss) and then the weights of all candidates (by the likelihood of the mixed posterior). Those that keep a
+    weight are fitted to all points, as a :class:`StackDensity` of standardised features.
+
+    Standardisation and the Yeo-Johnson map of the warped candidates see no labels; in the search they are fitted once,
+    to all rows. The time for the kernel candidates grows with the square of the number of rows.
+
+    Parameters
+    ----------
+    candidates : "default", sequence or dict of ClassDensity
+        "default" is the 66 of :func:`default_candidates`: discriminant analyses, kernels and mixtures, on the features
+        as they are and warped.
+    cv : int or iterable of (train, valid)
+        Stratified folds, or rows. A class with fewer points means fewer folds, with a warning; a class that a fold
+        would take away from training stays there.
+    method : "stack" or "select"
+        Weights for several candidates, or the single one of the least held-out log-loss.
+    cross_fit : bool
+        Also fit the stack without each pair of folds, for :meth:`log_prob_of_pairs`.
+    random_state : int, Generator or None
+        For the folds.
+
+    Attributes
+    ----------
+    stack_ : StackDensity
+        What answers.
+    names_, members_, weights_, temperatures_
+        Of the chosen members.
+    held_out_ : ndarray (n, k)
+        Log posterior of the stack for every row, from fits without its fold, tempered and weighed by the other folds
+        alone, so that the choice itself is held out too; NaN for a row in no fold.
+    report_ : dict
+        "method", "folds", "chosen" and "candidates" (lists of dicts), and the "log_loss", "accuracy" and
+        "calibration_error" of `held_out_`. (Those of a candidate are at the temperature that suits it best.)
+
+    Rows of weight 0 count as absent here, in numbering too.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 40)
+    >>> X = rng.normal(size=(80, 2)) + 2 * y[:, None]
+    >>> model = LabelModel().fit(X, y)
+    >>> len(model.report_["candidates"]), model.held_out_.shape
+    (66, (80, 2))
+    >>> model.report_["accuracy"] > 0.8
+    True
+    """
+
+    default_priors: ClassVar[str] = "empirical"
+
+    def __init__(
+        self,
+        candidates: Any = "default",
+        cv: Any = 6,
+        method: str = "stack",
+        cross_fit: bool = False,
+        random_state: Any = 0,
+    ) -> None:
+        self.candidates = candidates
+        self.cv = cv
+        self.method = method
+        self.cross_fit = cross_fit
+        self.random_state = random_state
+
+    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+        check_choice("method", self.method, ["stack", "select"])
+        candidates = named_candidates(self.candidates)
+        centre, scale = standardisation(X, weight)
+        train, valid = make_folds(self.cv, index, self.random_state)
+        folds = Folds((X - centre) / scale, index, weight, train, valid)
+        _quietly(self._choose, candidates, folds)
+        self.stack_ = _quietly(self.frozen().fit, X, self.classes_[index.numpy()], weight)
+        self.members_ = self.stack_.members_
+        if self.cross_fit:
+            self.fold_ = fold_numbers(valid, len(X))
+            self.pairs_ = _quietly(self._fit_pairs, X, index, weight)
+
+    def _log_prob(self, X: Tensor) -> Tensor:
+        return self.stack_.log_prob(X)
+
+    def frozen(self, fold: int | None = None) -> StackDensity:
+        """Return the chosen stack, not fitted: the same members, weights and temperatures for other rows.
+
+        With `fold`, what the rows outside of that fold alone would have chosen.
+        """
+        choice = self.choice_ if fold is None else self.fold_choices_[fold]
+        kept = choice.weight.nonzero()[:, 0].tolist()
+        members = [clone(list(self.candidates_.values())[m]) for m in kept]
+        weights, heats = choice.weight[kept].tolist(), choice.temperature[kept].tolist()
+        return StackDensity(members, weights, heats, standardize=True)
+
+    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any) -> Any:
+        """Return log p_c of mixed points, each by a stack that saw neither the fold of its row nor of its partner's.
+
+        Without `cross_fit`, the same as :meth:`log_prob`. Weights and temperatures are those chosen on all rows.
+        """
+        if not self.cross_fit:
+            return self.log_prob(X)
+        x = as_tensor(X)
+        first, second = self.fold_[as_numpy(rows)], self.fold_[as_numpy(partner_rows)]
+        found = x.new_empty(len(x), len(self.classes_))
+        for (low, high), stack in self.pairs_.items():
+            own = (np.minimum(first, second) == low) & (np.maximum(first, second) == high)
+            if own.any():
+                shift = torch.from_numpy(np.log(stack.class_prior_) - np.log(self.class_prior_)).to(x)
+                place = torch.from_numpy(np.flatnonzero(own)).to(x.device)
+                found[place] = stack.log_prob(x[place]) + shift
+        return like(found, X)
+
+    def _choose(self, candidates: dict[str, ClassDensity], folds: Folds) -> None:
+        """Weigh the candidates by their held-out log-densities: on all rows, and on those outside of each fold."""
+        members = [clone(density) for density in candidates.values()]
+        log_prob = held_out_log_prob(members, folds, share_warp(members, folds.X, folds.weight))
+        log_prior = torch.from_numpy(np.log(self.class_prior_))
+        seen = ~log_prob[0, :, 0].isnan()
+        truth = log_posterior_of_truth(log_prob, log_prior, folds.classes)
+        self.choice_ = weigh(truth[..., seen], folds.weight[seen], self.method)
+        self.fold_choices_, held_out = [], torch.full_like(log_prob[0], torch.nan)
+        for rows in folds.valid:
+            others = seen.clone()
+            others[rows] = False
+            usable = bool(others.any())  # a single fold has no others
+            own = weigh(truth[..., others], folds.weight[others], self.method) if usable else self.choice_
+            self.fold_choices_.append(own)
+            held_out[rows] = stacked(log_prob[:, rows], log_prior, own)
+        self.held_out_ = held_out.numpy()
+        self.candidates_ = candidates
+        kept = self.choice_.weight.nonzero()[:, 0].tolist()
+        self.names_ = [list(candidates)[m] for m in kept]
+        self.weights_, self.temperatures_ = (part[kept].numpy() for part in self.choice_[::-1])
+        self.report_ = self._report(log_prob[:, seen], held_out[seen], folds.classes[seen], folds.weight[seen])
+
+    def _report(self, log_prob: Tensor, held_out: Tensor, index: Tensor, weight: Tensor) -> dict[str, Any]:
+        rows = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
+        chosen = [{"name": name, "weight": share, "temperature": heat} for name, share, heat in rows]
+        log_prior = torch.from_numpy(np.log(self.class_prior_))
+        heats = self.choice_.temperature
+        everyone = [
+            {"name": name, "temperature": float(heat), **_measures(log_posterior(own, log_prior, heat), index, weight)}
+            for name, heat, own in zip(self.candidates_, heats, log_prob, strict=True)
+        ]
+        return {
+            "method": self.method,
+            "chosen": sorted(chosen, key=lambda row: -row["weight"]),
+            **_measures(held_out, index, weight),
+            "calibration_error": calibration_error(held_out, index, weight),
+            "candidates": everyone,
+            "folds": len(self.fold_choices_),
+        }
+
+    def _fit_pairs(self, X: Tensor, index: Tensor, weight: Tensor) -> dict[tuple[int, int], StackDensity]:
+        """The stack without each fold, and without each two."""
+        count = int(self.fold_.max()) + 1
+        labels, found = self.classes_[index.numpy()], {}
+        for low in range(count):
+            for high in range(low, count):
+                held = torch.from_numpy((self.fold_ == low) | (self.fold_ == high))
+                rows = training_rows(held, index)
+                found[low, high] = self.frozen().fit(X[rows], labels[rows.numpy()], weight[rows])
+        return found
+
+
+def _measures(log_posterior: Tensor, index: Tensor, weight: Tensor) -> dict[str, float]:
+    right = (log_posterior.argmax(1) == index).to(weight.dtype)
+    loss = float(weighted_log_loss(log_posterior, index, weight))
+    return {"log_loss": loss, "accuracy": float(right @ weight / weight.sum())}
+
+
+def _quietly(task: Any, *arguments: Any) -> Any:
+    """Run a task whose warnings are of no interest: a search tries what does not suit a small class, too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Context().run(task, *arguments)

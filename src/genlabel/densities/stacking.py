@@ -1,0 +1,129 @@
+"""How candidates are weighed by what they say of points they have not seen: temperatures, weights, measures."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "TEMPERATURES",
+    "Choice",
+    "calibration_error",
+    "log_posterior",
+    "log_posterior_of_truth",
+    "mixed_log_posterior",
+    "stacked",
+    "stacking_weights",
+    "weigh",
+    "weighted_log_loss",
+]
+
+TEMPERATURES = tuple(2.0 ** (step / 2) for step in range(13))
+"""The temperatures that are tried: 1 to 64 in steps of sqrt 2."""
+WORST = math.log(1e-15)
+"""A log-loss counts no probability below this one, so that a single point does not decide."""
+STEPS = 100
+SMALLEST = 0.02
+"""A member of less weight is left out, unless all weights are small."""
+MOST = 12
+"""So many members are kept: more cost time, and gain nothing on held-out rows."""
+
+
+class Choice(NamedTuple):
+    """What was chosen for each of M candidates."""
+
+    temperature: Tensor
+    """(M,)"""
+    weight: Tensor
+    """(M,), of sum 1; 0 for those that are left out."""
+
+
+def log_posterior(log_prob: Tensor, log_prior: Tensor, temperature: float | Tensor = 1.0) -> Tensor:
+    """Return log softmax_c(log p_c / T + log prior_c) over the last dimension; the prior where no class has density.
+
+    >>> log_posterior(torch.tensor([[0.0, -torch.inf], [-torch.inf, -torch.inf]]), torch.tensor([0.5, 0.5]).log())
+    tensor([[ 0.0000,    -inf], [-0.6931, -0.6931]])
+    """
+    lost = log_prob.amax(-1, keepdim=True).isneginf()
+    scores = torch.where(lost, torch.zeros_like(log_prob), log_prob) / temperature + log_prior
+    return torch.log_softmax(scores, -1)
+
+
+def mixed_log_posterior(log_posteriors: Tensor, weights: Tensor) -> Tensor:
+    """Return log sum_m w_m posterior_m of posteriors (M, ..., k) in log space."""
+    shape = (-1,) + (1,) * (log_posteriors.dim() - 1)
+    return (log_posteriors + weights.log().view(shape)).logsumexp(0)
+
+
+def log_posterior_of_truth(log_prob: Tensor, log_prior: Tensor, index: Tensor) -> Tensor:
+    """Log posterior of each point's own class at each temperature, (temperatures, M, n), from log p_c (M, n, k)."""
+    rows = torch.arange(len(index))
+    return torch.stack([log_posterior(log_prob, log_prior, t)[:, rows, index] for t in TEMPERATURES]).clamp_min(WORST)
+
+
+def weigh(truth: Tensor, weight: Tensor, method: str) -> Choice:
+    """Choose each candidate's temperature by its log-loss, and then the candidates' weights, on n points.
+
+    `truth` (temperatures, M, n) is that of :func:`log_posterior_of_truth`; `method` is "stack" or "select".
+    """
+    losses = -(truth @ weight) / weight.sum()
+    least, places = losses.min(0)
+    own = truth[places, torch.arange(truth.shape[1])]
+    shares = stacking_weights(own, weight) if method == "stack" else torch.eye(len(least)).to(own)[least.argmin()]
+    return Choice(torch.tensor(TEMPERATURES, dtype=own.dtype)[places], shares)
+
+
+def stacked(log_prob: Tensor, log_prior: Tensor, choice: Choice) -> Tensor:
+    """Log posterior (n, k) of the stack of a choice, from log p_c (M, n, k)."""
+    kept = choice.weight.nonzero()[:, 0]
+    each = log_posterior(log_prob[kept], log_prior, choice.temperature[kept, None, None])
+    return mixed_log_posterior(each, choice.weight[kept])
+
+
+def weighted_log_loss(log_posteriors: Tensor, index: Tensor, weight: Tensor) -> Tensor:
+    """Mean of -log posterior of the true class, over the last two dimensions but the class's, (...)."""
+    own = log_posteriors[..., torch.arange(len(index)), index].clamp_min(WORST)
+    return -(own @ weight) / weight.sum()
+
+
+def stacking_weights(truth: Tensor, weight: Tensor) -> Tensor:
+    """Return the weights (M,) under which the mixed posterior is most likely, by EM; all but the `MOST` largest are 0.
+
+    `truth` (M, n) is the log posterior of each point's own class under each candidate.
+
+    >>> stacking_weights(torch.tensor([[0.9, 0.8], [0.5, 0.5]]).log(), torch.ones(2))
+    tensor([1., 0.])
+    """
+    own = truth.exp()
+    share = weight / weight.sum()
+    found = torch.full((len(own),), 1.0 / len(own), dtype=own.dtype)
+    for _ in range(STEPS):
+        found = found * (own @ (share / (found @ own)))
+    found = _largest(found)
+    for _ in range(STEPS // 3):  # those that are left share what was taken from the others
+        found = found * (own @ (share / (found @ own)))
+    return _largest(found)
+
+
+def _largest(weights: Tensor) -> Tensor:
+    """The weights with small ones, and all but the `MOST` largest, set to 0; they sum to 1."""
+    least = max(min(SMALLEST, 0.2 * float(weights.max())), float(weights.sort(descending=True).values[:MOST][-1]))
+    kept = torch.where(weights < least, torch.zeros_like(weights), weights)
+    return kept / kept.sum()
+
+
+def calibration_error(log_posterior: Tensor, index: Tensor, weight: Tensor, bins: int = 15) -> float:
+    """Mean gap between confidence and accuracy in bins of equal mass, over the confidence in the predicted class.
+
+    >>> calibration_error(torch.tensor([[0.8, 0.2]] * 4).log(), torch.tensor([0, 0, 0, 1]), torch.ones(4), bins=1)
+    0.05...
+    """
+    confidence, predicted = log_posterior.exp().max(1)
+    order = confidence.argsort()
+    share = (weight / weight.sum())[order]
+    place = ((share.cumsum(0) - 0.5 * share) * bins).long().clamp(0, bins - 1)
+    gap = share * ((predicted == index)[order].to(share.dtype) - confidence[order])
+    return float(torch.zeros(bins, dtype=share.dtype).index_add_(0, place, gap).abs().sum())

@@ -1,0 +1,146 @@
+"""A density in a space where every feature is made as normal as a power can make it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, final
+
+import torch
+from sklearn.base import clone
+from torch import Tensor
+
+from genlabel.densities.base import ClassDensity
+
+__all__ = ["Warp", "WarpedDensity", "fit_warp"]
+
+LIMIT = 8.0
+"""Warped values are clipped to this many standard deviations."""
+WIDEST = 6.0
+"""Powers are sought in [-6, 6]."""
+NEAR = 1e-8
+"""A power nearer to 0 (or 2) than this is the logarithm."""
+
+
+class Warp(NamedTuple):
+    """A Yeo-Johnson map of each feature, followed by standardisation."""
+
+    power: Tensor
+    """(d,)"""
+    centre: Tensor
+    """(d,)"""
+    scale: Tensor
+    """(d,)"""
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the warped points (m, d), clipped to +-8, and the log-Jacobian of each, (m,), in float64.
+
+        Where a value is clipped, the log-Jacobian falls by what is cut off, so that the tails still hold next to
+        nothing.
+        """
+        power, centre, scale = (part.to(X.device) for part in self)
+        x = X.double()
+        warped = (_yeo_johnson(x, power) - centre) / scale
+        clipped = warped.clamp(-LIMIT, LIMIT)
+        slope = (power - 1.0) * x.sign() * x.abs().log1p() - scale.log()
+        return clipped, (slope - (warped - clipped).abs()).sum(1)
+
+
+@final
+class WarpedDensity(ClassDensity):
+    """`density`, fitted to features that went through a Yeo-Johnson map each (Yeo and Johnson, 2000).
+
+    The powers are those of the largest likelihood over all points, whatever their class, as in
+    `sklearn.preprocessing.PowerTransformer`; a feature may be skewed, or have a long tail. The log-density is that of
+    the point itself: it counts the Jacobian of the map. (A negative power maps the line to an interval; the little that
+    a density of the warped features has beyond it is lost.)
+
+    Parameters
+    ----------
+    density : ClassDensity
+    warp : Warp or None
+        A map from :func:`fit_warp` that several densities share; None fits one.
+
+    Attributes
+    ----------
+    warp_ : Warp
+    density_ : ClassDensity
+        The fitted density of the warped points.
+
+    Examples
+    --------
+    >>> from genlabel.densities import GaussianDensity
+    >>> X = [[0.1], [0.3], [1.0], [9.0], [0.2], [2.0], [4.0], [40.0]]
+    >>> density = WarpedDensity(GaussianDensity()).fit(X, [0, 0, 0, 0, 1, 1, 1, 1])
+    >>> density.log_prob([[1.0]]).round(2)
+    array([[-1.25, -1.57]])
+    """
+
+    def __init__(self, density: ClassDensity, warp: Warp | None = None) -> None:
+        self.density = density
+        self.warp = warp
+
+    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+        self.warp_ = fit_warp(X, weight) if self.warp is None else self.warp
+        self.density_ = clone(self.density).fit(self.warp_(X)[0], self.classes_[index.numpy()], weight)
+
+    def _log_prob(self, X: Tensor) -> Tensor:
+        return self.log_prob_of_warped(*self.warp_(X)).to(X)
+
+    def log_prob_of_warped(self, warped: Tensor, log_jacobian: Tensor) -> Tensor:
+        """Return the log-density of points of which the map's answer is known, (m, k)."""
+        return self.density_.log_prob(warped) + log_jacobian[:, None]
+
+
+def fit_warp(X: Tensor, weight: Tensor) -> Warp:
+    """Return the map of the largest (weighted) likelihood: a grid of powers, then golden sections, for all features.
+
+    A feature whose likelihood is no number anywhere, a constant one for example, keeps power 1.
+
+    >>> X = torch.linspace(0, 3, 50, dtype=torch.float64)[:, None] ** 3
+    >>> round(float(fit_warp(X, torch.ones(50, dtype=torch.float64)).power), 2)
+    -0.06
+    """
+    share = weight / weight.sum()
+    slope = share @ (X.sign() * X.abs().log1p())
+    grid = torch.arange(-WIDEST, WIDEST + 0.5, dtype=X.dtype)
+    found = torch.stack([_likelihood(X, share, slope, power.expand(X.shape[1])) for power in grid])
+    best = grid[found.argmax(0)]
+    power = _golden_section(X, share, slope, (best - 1.0).clamp_min(-WIDEST), (best + 1.0).clamp_max(WIDEST))
+    power = torch.where(found.amax(0).isfinite(), power, torch.ones_like(power))
+    warped = _yeo_johnson(X, power)
+    centre = share @ warped
+    scale = (share @ (warped - centre) ** 2).sqrt()
+    usable = scale.isfinite() & (scale > 1e-12 * (1.0 + centre.abs()))
+    return Warp(power, centre, torch.where(usable, scale, torch.ones_like(scale)))
+
+
+def _golden_section(X: Tensor, share: Tensor, slope: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Return the likeliest powers within [low, high] (d,), to 1e-4."""
+    ratio = (5.0**0.5 - 1.0) / 2.0
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = (_likelihood(X, share, slope, power) for power in (left, right))
+    for _ in range(20):
+        go_left = at_left > at_right
+        low, high = torch.where(go_left, low, left), torch.where(go_left, right, high)
+        new = torch.where(go_left, high - ratio * (high - low), low + ratio * (high - low))
+        at_new = _likelihood(X, share, slope, new)
+        left, right = torch.where(go_left, new, right), torch.where(go_left, left, new)
+        at_left, at_right = torch.where(go_left, at_new, at_right), torch.where(go_left, at_left, at_new)
+    return 0.5 * (low + high)
+
+
+def _likelihood(X: Tensor, share: Tensor, slope: Tensor, power: Tensor) -> Tensor:
+    """Mean log-likelihood of the warped features as normal ones, up to a constant, (d,); -inf where it is no number."""
+    warped = _yeo_johnson(X, power)
+    variance = share @ (warped - share @ warped) ** 2
+    usable = variance > torch.finfo(X.dtype).tiny
+    value = -0.5 * variance.log() + (power - 1.0) * slope
+    return torch.where(usable & value.isfinite(), value, torch.full_like(value, -torch.inf))
+
+
+def _yeo_johnson(X: Tensor, power: Tensor) -> Tensor:
+    """((1 + x)^p - 1) / p for x >= 0, and -((1 - x)^(2 - p) - 1) / (2 - p) below; the logarithm where a power is 0."""
+    power = torch.where(X >= 0, power, 2.0 - power)
+    log = X.abs().log1p()
+    logarithm = power.abs() < NEAR
+    safe = torch.where(logarithm, torch.ones_like(power), power)
+    return X.sign() * torch.where(logarithm, log, torch.expm1(safe * log) / safe)

@@ -1,0 +1,374 @@
+"""The label model: batched work against a slow loop, and what the choice promises."""
+
+import itertools
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import log_softmax, logsumexp, softmax
+from sklearn.base import clone
+from sklearn.metrics import log_loss
+
+from genlabel.densities import (
+    ClassDensity,
+    DensityWarning,
+    DiscriminantDensity,
+    GaussianDensity,
+    KernelDensity,
+    LabelModel,
+    MixtureDensity,
+    StackDensity,
+    WarpedDensity,
+    default_candidates,
+    named_densities,
+)
+from genlabel.densities.folds import make_folds
+from genlabel.densities.stacking import (
+    TEMPERATURES,
+    calibration_error,
+    log_posterior,
+    log_posterior_of_truth,
+    stacking_weights,
+    weigh,
+)
+from genlabel.densities.warped import fit_warp
+
+FEW: list[ClassDensity] = [
+    DiscriminantDensity(),
+    DiscriminantDensity(0.5, 0.5, "diagonal"),
+    KernelDensity(0.4, covariance="shared"),
+    KernelDensity(0.6, covariance="shrunk"),
+    MixtureDensity(3, "diagonal"),
+    GaussianDensity(shrinkage="ledoit-wolf"),
+    WarpedDensity(MixtureDensity(2)),
+]
+
+
+def data(seed: int = 0, n: int = 120, d: int = 3, k: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % k)
+    X = rng.normal(size=(n, d)) * (1 + 0.5 * y[:, None]) + 1.5 * y[:, None] * rng.normal(size=d)
+    X[:, 0] = np.exp(0.5 * X[:, 0])
+    return X * 10.0 ** np.arange(d) + 5, y
+
+
+def posterior(density: ClassDensity, X: np.ndarray) -> np.ndarray:
+    return log_softmax(density.log_prob(X) + np.log(density.class_prior_), axis=1)
+
+
+def standardised(X: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    centre = np.average(X, axis=0, weights=weight)
+    return (X - centre) / np.sqrt(np.average((X - centre) ** 2, axis=0, weights=weight))
+
+
+def slow(candidates: Any, X: np.ndarray, y: np.ndarray, weight: np.ndarray, pairs: Any) -> np.ndarray:
+    """Held-out log-densities by clone, fit and ask, one at a time."""
+    Z = standardised(X, weight)
+    warp = fit_warp(torch.from_numpy(Z), torch.from_numpy(weight))
+    found = np.full((len(candidates), len(X), len(np.unique(y))), np.nan)
+    for (m, candidate), (train, valid) in itertools.product(enumerate(candidates), pairs):
+        density = clone(candidate)
+        if isinstance(density, WarpedDensity):
+            density.set_params(warp=warp)
+        found[m, valid] = density.fit(Z[train], y[train], weight[train]).log_prob(Z[valid])
+    return found
+
+
+# The stack.
+
+
+@given(seed=st.integers(0, 10**6), standardize=st.booleans())
+@settings(max_examples=10)
+def test_the_stack_mixes_the_posteriors_of_its_members(seed: int, standardize: bool) -> None:
+    X, y = data(seed, k=3)
+    rng = np.random.default_rng(seed)
+    weights, heat = rng.dirichlet(np.ones(3)), rng.uniform(0.5, 4, 3)
+    members = [DiscriminantDensity(), KernelDensity(0.5), WarpedDensity(DiscriminantDensity(0.5))]
+    stack = StackDensity(members, weights, heat, standardize=standardize).fit(X, y)
+    Z = standardised(X, np.ones(len(X))) if standardize else X
+    each = np.stack([clone(member).fit(Z, y).log_prob(Z) for member in members])
+    prior = np.bincount(y) / len(y)
+    expected = np.tensordot(weights, softmax(each / heat[:, None, None] + np.log(prior), axis=2), 1)
+    np.testing.assert_allclose(posterior(stack, X), np.log(expected), rtol=1e-7, atol=1e-9)
+    shift = np.log(X.std(0)).sum() if standardize else 0.0
+    total = logsumexp(each + np.log(prior), axis=2, b=1.0)
+    evidence = logsumexp(total, axis=0, b=weights[:, None]) - shift
+    np.testing.assert_allclose(logsumexp(stack.log_prob(X) + np.log(prior), axis=1), evidence, rtol=1e-7, atol=1e-9)
+
+
+class Untouchable(ClassDensity):
+    """A member that must not be asked."""
+
+    def _fit(self, X: torch.Tensor, index: torch.Tensor, weight: torch.Tensor) -> None:
+        raise AssertionError
+
+    def _log_prob(self, X: torch.Tensor) -> torch.Tensor:
+        raise AssertionError
+
+
+def test_a_member_of_weight_zero_is_left_alone_and_far_points_have_the_prior() -> None:
+    X, y = data()
+    stack = StackDensity([GaussianDensity(), Untouchable()], [2.0, 0.0], [1.0, 1.0]).fit(X, y)
+    np.testing.assert_allclose(posterior(stack, X), posterior(GaussianDensity().fit(X, y), X), rtol=1e-9)
+    far = stack.log_prob(np.array([[1e200, 0.0, 0.0], [1e6, -1e6, 1e7]]))
+    assert not np.isnan(far).any()
+    assert np.isfinite(far[1]).all()
+
+
+@pytest.mark.parametrize(
+    "weights, heat, match",
+    [([1.0], [1.0, 1.0], "expected"), ([1.0, 1.0], [1.0], "one for each member"), ([1, 1], [1, 0], "temperature=0")],
+)
+def test_a_stack_that_makes_no_sense_is_told_so(weights: Any, heat: Any, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        StackDensity([GaussianDensity(), KernelDensity()], weights, heat).fit(*data())
+
+
+# Temperatures and weights.
+
+
+def test_the_temperature_is_the_best_of_the_grid_and_softens_what_is_too_sure() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(1, 400, 3)) * 2
+    labels = np.array([rng.choice(3, p=p) for p in softmax(scores[0], axis=1)])
+    given = torch.from_numpy(np.concatenate([scores, 8 * scores]))
+    prior = torch.zeros(3, dtype=torch.float64)
+    truth = log_posterior_of_truth(given, prior, torch.from_numpy(labels))
+    heat, weights = weigh(truth, torch.ones(400, dtype=torch.float64), "select")
+    assert heat[1] > 4 * heat[0] or heat[0] == 1.0
+    assert 4 <= float(heat[1]) <= 16
+    losses = [log_loss(labels, softmax(8 * scores[0] / T, axis=1)) for T in TEMPERATURES]
+    assert float(heat[1]) == TEMPERATURES[int(np.argmin(losses))]
+    assert sorted(weights.tolist()) == [0.0, 1.0]
+
+
+@given(seed=st.integers(0, 10**6))
+def test_stacking_is_not_worse_than_the_best_candidate(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = torch.from_numpy(rng.integers(0, 3, 60))
+    weight = torch.from_numpy(rng.uniform(0.2, 2, 60))
+    each = torch.log_softmax(torch.from_numpy(rng.normal(size=(8, 60, 3)) * rng.uniform(0, 3, (8, 1, 1))), -1)
+    weights = stacking_weights(each[:, torch.arange(60), labels], weight)
+    assert float(weights.sum()) == pytest.approx(1.0)
+    assert (weights[weights > 0] > 0.01).all()
+    mixed = (weights[:, None, None] * each.exp()).sum(0).log()
+    losses = [float(-(lp[torch.arange(60), labels] @ weight) / weight.sum()) for lp in (*each, mixed)]
+    assert losses[-1] <= min(losses[:-1]) + 5e-3  # small weights are dropped
+
+
+def test_calibration_error_by_hand() -> None:
+    proba = torch.tensor([[0.9, 0.1]] * 10 + [[0.4, 0.6]] * 10, dtype=torch.float64)
+    labels = torch.tensor([0] * 7 + [1] * 3 + [1] * 6 + [0] * 4)
+    weight = torch.ones(20, dtype=torch.float64)
+    assert calibration_error(proba.log(), labels, weight, bins=2) == pytest.approx(0.1)
+
+
+def test_a_point_without_density_has_the_prior() -> None:
+    prior = torch.tensor([0.3, 0.7], dtype=torch.float64).log()
+    nowhere = torch.full((1, 2), -torch.inf, dtype=torch.float64)
+    np.testing.assert_allclose(log_posterior(nowhere, prior, 2.0)[0], prior)
+
+
+# The model.
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k", [2, 3])
+def test_held_out_equals_a_slow_loop(k: int, weighted: bool) -> None:
+    X, y = data(1, k=k)
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else np.ones(len(X))
+    model = LabelModel(FEW).fit(X, y, weight)
+    _, valid = make_folds(6, torch.from_numpy(y), 0)
+    pairs = [(np.setdiff1d(np.arange(len(X)), rows), rows.numpy()) for rows in valid]
+    each = slow(FEW, X, y, weight, pairs)
+    prior = np.bincount(y, weights=weight) / weight.sum()
+    posteriors = []
+    for row, values in zip(model.report_["candidates"], each, strict=True):
+        tried = [log_softmax(values / T + np.log(prior), axis=1) for T in TEMPERATURES]
+        losses = [log_loss(y, np.exp(lp), sample_weight=weight) for lp in tried]
+        best = int(np.argmin(losses))
+        assert row["temperature"] == TEMPERATURES[best]
+        assert row["log_loss"] == pytest.approx(losses[best], rel=1e-5)
+        posteriors.append(tried)
+    for fold, rows in enumerate(valid):
+        heat, shares = model.fold_choices_[fold]
+        parts = [tried[TEMPERATURES.index(float(T))][rows] for tried, T in zip(posteriors, heat, strict=True)]
+        expected = np.log(np.tensordot(shares.numpy(), np.exp(parts), 1))
+        np.testing.assert_allclose(model.held_out_[rows], expected, rtol=1e-6, atol=1e-8)
+
+
+def test_the_choice_is_held_out_too() -> None:
+    """The labels of a fold have no say in the temperatures and weights by which it is judged."""
+    X, y = data(10)
+    rows = np.arange(len(X))
+    pairs = [(rows[rows % 4 != f], rows[rows % 4 == f]) for f in range(4)]
+    one = LabelModel(FEW, cv=pairs).fit(X, y)
+    assert len(one.fold_choices_) == 4
+    for fold in range(4):
+        again = LabelModel(FEW, cv=[pair for pair in pairs if pair is not pairs[fold]]).fit(X, y)
+        np.testing.assert_allclose(again.choice_.weight, one.fold_choices_[fold].weight, atol=1e-9)
+        np.testing.assert_array_equal(again.choice_.temperature, one.fold_choices_[fold].temperature)
+        assert [type(m) for m in one.frozen(fold).members] == [type(m) for m in again.frozen().members]
+
+
+def test_the_default_batch_equals_the_slow_loop() -> None:
+    X, y = data(2, n=150)
+    named = default_candidates()
+    model = LabelModel(cv=3).fit(X, y)
+    _, valid = make_folds(3, torch.from_numpy(y), 0)
+    pairs = [(np.setdiff1d(np.arange(len(X)), rows), rows.numpy()) for rows in valid]
+    each = slow(list(named.values()), X, y, np.ones(len(X)), pairs)
+    for row, values in zip(model.report_["candidates"], each, strict=True):
+        lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)
+        assert row["log_loss"] == pytest.approx(-lp[np.arange(150), y].mean(), rel=1e-6)
+        assert row["accuracy"] == pytest.approx((lp.argmax(1) == y).mean())
+
+
+def test_the_report_says_what_was_chosen() -> None:
+    X, y = data(3)
+    model = LabelModel(FEW).fit(X, y)
+    report = model.report_
+    assert report["method"] == "stack"
+    assert report["folds"] == 6
+    assert len(report["candidates"]) == len(FEW)
+    weights = [row["weight"] for row in report["chosen"]]
+    assert weights == sorted(weights, reverse=True)
+    assert sum(weights) == pytest.approx(1.0)
+    assert {row["name"] for row in report["chosen"]} == set(model.names_)
+    assert report["log_loss"] == pytest.approx(-model.held_out_[np.arange(len(y)), y].mean())
+    assert report["accuracy"] == pytest.approx((model.held_out_.argmax(1) == y).mean())
+    assert 0 <= report["calibration_error"] <= 1
+    assert report["log_loss"] <= min(row["log_loss"] for row in report["candidates"]) + 0.05
+    assert len(model.members_) == len(model.weights_) == len(model.temperatures_) == len(model.names_)
+
+
+def test_select_keeps_the_single_best() -> None:
+    X, y = data(4)
+    model = LabelModel(FEW, method="select").fit(X, y)
+    best = min(model.report_["candidates"], key=lambda row: row["log_loss"])
+    assert model.names_ == [best["name"]]
+    assert model.weights_.tolist() == [1.0]
+    assert model.report_["log_loss"] >= best["log_loss"] - 1e-9
+
+
+def test_frozen_is_the_same_stack_for_other_rows() -> None:
+    X, y = data(5)
+    model = LabelModel(FEW).fit(X, y)
+    frozen = model.frozen()
+    assert not hasattr(frozen, "classes_")
+    np.testing.assert_allclose(frozen.fit(X, y).log_prob(X), model.log_prob(X), rtol=1e-10)
+    half = model.frozen().fit(X[:60], y[:60])
+    assert half.log_prob(X).shape == (120, 2)
+    assert [type(m) for m in half.members_] == [type(m) for m in model.members_]
+
+
+def test_folds_may_be_given_and_need_not_cover_all_rows() -> None:
+    X, y = data(6)
+    rows = np.arange(len(X))
+    pairs = [(rows[rows % 4 != f], rows[rows % 4 == f]) for f in range(3)]
+    model = LabelModel(FEW, cv=pairs).fit(X, y)
+    assert model.report_["folds"] == 3
+    assert np.isnan(model.held_out_[rows % 4 == 3]).all()
+    assert np.isfinite(model.held_out_[rows % 4 != 3]).all()
+    with pytest.raises(ValueError, match="every row"):
+        LabelModel(FEW, cv=pairs, cross_fit=True).fit(X, y)
+
+
+def test_integer_weights_equal_repetitions_of_the_gaussians() -> None:
+    X, y = data(7, n=60)
+    weight = 1 + np.arange(60) % 3
+    repeated = np.repeat(np.arange(60), weight)
+    rows = np.arange(60)
+    pairs = [(rows[rows % 3 != f], rows[rows % 3 == f]) for f in range(3)]
+    again = [(np.flatnonzero(repeated % 3 != f), np.flatnonzero(repeated % 3 == f)) for f in range(3)]
+    gaussians = FEW[:2]
+    one = LabelModel(gaussians, cv=pairs).fit(X, y, weight)
+    other = LabelModel(gaussians, cv=again).fit(X[repeated], y[repeated])
+    np.testing.assert_allclose(one.held_out_[repeated], other.held_out_, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(one.log_prob(X), other.log_prob(X), rtol=1e-7)
+
+
+@pytest.mark.parametrize("counts", [(30, 1), (30, 2), (20, 20, 1), (1, 1, 1), (40, 3), (1,), (30,)])
+def test_tiny_classes_work_and_the_search_is_silent(counts: tuple[int, ...]) -> None:
+    y = np.repeat(np.arange(len(counts)), counts)
+    X = np.random.default_rng(0).normal(size=(len(y), 3)) + y[:, None]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = LabelModel(cross_fit=True).fit(X, y)
+    assert all("folds, not 6" in str(w.message) and w.category is DensityWarning for w in caught)
+    assert len(caught) <= 1
+    assert np.isfinite(model.log_prob(X)).all()
+    assert np.isfinite(model.log_prob_of_pairs(X, np.arange(len(X)), np.arange(len(X))[::-1])).all()
+
+
+def test_one_labelled_row_does_not_speak_for_its_own_mixed_points() -> None:
+    """Cross-fitting: a row of a parent's fold may be moved without any effect on the label; others may not."""
+    X, y = data(8)
+    one = [DiscriminantDensity(0.3, 0.3)]
+    model = LabelModel(one, cross_fit=True).fit(X, y)
+    moved = X.copy()
+    moved[0] += 0.5 * X.std(0)
+    other = LabelModel(one, cross_fit=True).fit(moved, y)
+    assert model.temperatures_ == other.temperatures_
+    fold = model.fold_
+    rng = np.random.default_rng(0)
+    rows, partners = rng.integers(0, len(X), (2, 300))
+    points = 0.5 * (X[rows] + X[partners])
+    gap = np.abs(model.log_prob_of_pairs(points, rows, partners) - other.log_prob_of_pairs(points, rows, partners)).max(
+        1
+    )
+    blind = (fold[rows] == fold[0]) | (fold[partners] == fold[0])
+    assert blind.any()
+    assert (gap[blind] == 0).all()
+    assert (gap[~blind] > 0).all()
+
+
+def test_pairs_are_answered_by_the_stack_without_their_folds_whatever_the_array() -> None:
+    X, y = data(9)
+    model = LabelModel(FEW, cross_fit=True).fit(X, y)
+    rows, partners = np.array([0, 5, 7]), np.array([3, 5, 1])
+    points = 0.5 * (X[rows] + X[partners])
+    found = model.log_prob_of_pairs(points, rows, partners)
+    for i in range(3):
+        kept = ~np.isin(model.fold_, model.fold_[[rows[i], partners[i]]])
+        expected = posterior(model.frozen().fit(X[kept], y[kept]), points[i : i + 1])
+        got = log_softmax(found[i : i + 1] + np.log(model.class_prior_), axis=1)
+        np.testing.assert_allclose(got, expected, rtol=1e-8)
+    torched = model.log_prob_of_pairs(torch.from_numpy(points), torch.from_numpy(rows), torch.from_numpy(partners))
+    assert isinstance(torched, torch.Tensor)
+    np.testing.assert_array_equal(torched.numpy(), found)
+    plain = LabelModel(FEW).fit(X, y)
+    np.testing.assert_array_equal(plain.log_prob_of_pairs(points, rows, partners), plain.log_prob(points))
+
+
+def test_names_and_mistakes() -> None:
+    X, y = data()
+    assert list(named_densities("label-model")) == ["label-model"]
+    assert isinstance(named_densities("label-model")["label-model"], LabelModel)
+    given = {"wide": KernelDensity(0.9)}
+    assert named_densities(given) == given
+    assert (
+        LabelModel({"wide": KernelDensity(0.9), "g": GaussianDensity()}).fit(X, y).report_["candidates"][0]["name"]
+        == "wide"
+    )
+    assert (LabelModel.default_priors, StackDensity.default_priors) == ("empirical", "empirical")
+    assert GaussianDensity.default_priors == "uniform"
+    for bad, match in (("all", "'all'"), ([], "empty")):
+        with pytest.raises(ValueError, match=match):
+            LabelModel(bad).fit(X, y)
+    with pytest.raises(TypeError, match="ClassDensity"):
+        LabelModel([3]).fit(X, y)
+    with pytest.raises(TypeError, match="ClassDensity"):
+        named_densities({"a": 3})
+    with pytest.raises(ValueError, match="method='best'"):
+        LabelModel(method="best").fit(X, y)
+    with pytest.raises(ValueError, match="cv=1"):
+        LabelModel(cv=1).fit(X, y)
+    with pytest.raises(ValueError, match="no folds"):
+        LabelModel(cv=[]).fit(X, y)
+    with pytest.raises(ValueError, match="pooling=3"):
+        LabelModel([DiscriminantDensity(3.0)]).fit(X, y)
