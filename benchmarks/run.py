@@ -2,6 +2,7 @@
 
 import argparse
 
+import default
 import kernel
 import labels
 import search
@@ -9,7 +10,13 @@ import torch
 import two_circle
 from threadpoolctl import threadpool_limits
 
-BENCHMARKS = {"search": search.main, "kernel": kernel.main, "labels": labels.main, "two_circle": two_circle.main}
+BENCHMARKS = {
+    "search": search.main,
+    "kernel": kernel.main,
+    "labels": labels.main,
+    "default": default.main,
+    "two_circle": two_circle.main,
+}
 
 
 def main() -> None:

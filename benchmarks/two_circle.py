@@ -7,8 +7,14 @@ from genlabel.datasets import make_two_circle
 
 SEEDS = 5
 # arXiv Table 10: four-layer network, SGD, momentum 0.9, weight decay 1e-4, batch 128, 100 epochs, rate 0.1.
-PAPER = {"network": (64, 128, 128), "optimizer": "sgd", "learning_rate": 0.1, "epochs": 100, "standardize": False}
-
+PAPER = {
+    "network": (64, 128, 128),
+    "optimizer": "sgd",
+    "learning_rate": 0.1,
+    "weight_decay": 1e-4,
+    "epochs": 100,
+    "standardize": False,
+}
 
 PRINTED = {"vanilla": "91.25 +- 8.14", "mixup": "57.70 +- 2.94"}  # arXiv Table 1
 
@@ -18,9 +24,9 @@ def methods(seed: int) -> dict[str, MixupClassifier | GenLabelClassifier]:
     return {
         "vanilla": MixupClassifier(mixer=None, **common),
         "mixup": MixupClassifier(mixer=Mixup(per="batch"), **common),
-        "GenLabel, KDE (Scott)": GenLabelClassifier(density=KernelDensity(), gamma=1.0, per="batch", **common),
-        "GenLabel, KDE (likelihood)": GenLabelClassifier(
-            density=KernelDensity("likelihood"), gamma=1.0, per="batch", **common
+        "GenLabel, KDE (Scott)": GenLabelClassifier.from_paper(density=KernelDensity(), gamma=1.0, **common),
+        "GenLabel, KDE (likelihood)": GenLabelClassifier.from_paper(
+            density=KernelDensity("likelihood"), gamma=1.0, **common
         ),
     }
 

@@ -85,7 +85,7 @@ def fit_methods(row: Row, seed: int) -> dict[str, Any]:
     models = {
         "vanilla": MixupClassifier(mixer=None, **given),
         "mixup": MixupClassifier(mixer=Mixup(per="batch"), **given),
-        "GenLabel": GenLabelClassifier(density=row.density, gamma=1.0, per="batch", **given),
+        "GenLabel": GenLabelClassifier.from_paper(density=row.density, gamma=1.0, **given),
     }
     return {name: model.fit(*row.train) for name, model in models.items()}
 

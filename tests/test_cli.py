@@ -145,7 +145,7 @@ def test_two_rows_of_every_class_are_trained_on() -> None:
     assert min(seen) >= 2
 
 
-@pytest.mark.parametrize("density, count", [("gaussian", 4), ("kernel", 4), ("auto", 5)])
+@pytest.mark.parametrize("density, count", [("label-model", 4), ("gaussian", 4), ("kernel", 4), ("auto", 5)])
 def test_default_methods(density: str, count: int) -> None:
     methods = default_methods((8,), density, 3)
     assert len(methods) == count
@@ -190,7 +190,7 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
     expected = compare(load_table("iris"), default_methods(epochs=5), repeats=2)
     np.testing.assert_allclose(written["accuracy"], expected["accuracy"])
     np.testing.assert_allclose(written["log_loss"], expected["log_loss"])
-    assert [json.loads(text) for text in written["params"]] == expected["params"].tolist()
+    assert written["params"].tolist() == [json.dumps(params) for params in expected["params"]]
     for name, row in summarize(expected).iterrows():
         (line,) = [
             line for line in result.stdout.splitlines() if line.split() and line.split()[0] == name and "±" in line
@@ -214,6 +214,8 @@ def test_choices_are_counted() -> None:
     frame = pd.DataFrame({"method": ["GenLabel"] * 3 + ["generative"], "params": [*params, {}]})
     line = "GenLabel chose learning rate 0.1 (2x), 0.01 (1x); gamma 0.8 (2x), 0.0 (1x); density kernel (2x)"
     assert _choices(frame) == [line]
+    frame = pd.DataFrame({"method": ["GenLabel"] * 2, "params": [{"average": (0.5, 0.2)}, {"average": (0.7, 0.6)}]})
+    assert _choices(frame) == ["GenLabel chose average 0.60 network, 0.40 label model (mean weights)"]
 
 
 def test_best_of_each_column_is_marked(here: Path) -> None:
@@ -285,7 +287,7 @@ def test_rare_class_is_an_error_unless_dropped(here: Path) -> None:
         (["iris", "--target", "species"], "target='species' is for files"),
         (["iris", "--network", "64,x"], "network='64,x' is not known"),
         (["iris", "--network", "0"], "network='0' is not known"),
-        (["iris", "--density", "cauchy"], "'cauchy' is not one of 'gaussian', 'kernel', 'auto'"),
+        (["iris", "--density", "cauchy"], "'cauchy' is not one of 'label-model', 'gaussian', 'kernel', 'auto'"),
         (["iris", "--test-size", "2"], "test_size=2.0 must be a number in"),
         (["iris", "--repeats", "0"], "--repeats"),
         (["iris", "--output", "picture.xyz"], "ends in '.xyz'; end it in one of .png"),
@@ -333,7 +335,7 @@ command = sys.modules["genlabel.cli.compare"]
 def first(what):
     print(what, [name for name in heavy if name in sys.modules])
     raise SystemExit
-command._show_progress = first
+command.show_progress = first
 sys.argv = ["genlabel", "compare", "iris"]
 genlabel.cli.main()
 """
@@ -406,7 +408,10 @@ def test_the_epochs_of_every_fit_are_heard() -> None:
     def hear(method: str, split: int, epochs: int) -> None:
         heard[method, split] = heard.get((method, split), 0) + epochs
 
-    methods = {"searched": MixupClassifier(epochs=3), "fixed": MixupClassifier(learning_rate=0.1, epochs=4)}
+    methods = {
+        "searched": MixupClassifier(epochs=3),
+        "fixed": MixupClassifier(learning_rate=0.1, weight_decay=0.01, epochs=4),
+    }
     compare(load_table("iris"), methods, repeats=2, on_epoch=hear)
     # A search trains its folds together, and then the chosen candidate.
     assert heard == {("searched", 0): 6, ("fixed", 0): 4, ("searched", 1): 6, ("fixed", 1): 4}

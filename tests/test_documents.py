@@ -17,15 +17,27 @@ ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="needs the source tree")
 
 
+def blocks(*path: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", ROOT.joinpath(*path).read_text(), flags=re.S)
+
+
 def readme_blocks() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+    return blocks("README.md")
+
+
+def test_the_block_on_label_models_runs() -> None:
+    space: dict[str, Any] = {}
+    exec(blocks("docs", "label-models.md")[0], space)
+    assert space["model"].report_["log_loss"] < 0.5
+    assert space["labeler"].density_.report_["chosen"]
 
 
 @pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 def test_the_scikit_learn_block_runs() -> None:
     space: dict[str, Any] = {}
     exec(readme_blocks()[0], space)
-    assert set(space["model"].best_params_) == {"learning_rate", "gamma", "density"}
+    assert {"learning_rate", "weight_decay", "clean_weight", "average"} <= set(space["model"].best_params_)
+    assert 0.9 < space["model"].label_model_.report_["accuracy"] <= 1.0
     assert space["model"].score(space["X"], space["y"]) > 0.97
 
 
@@ -69,7 +81,7 @@ def test_the_gallery_script_draws_all_panels() -> None:
 def test_the_benchmarks_say_what_there_is() -> None:
     run = [sys.executable, str(ROOT / "benchmarks" / "run.py")]
     known = subprocess.run([*run, "--help"], capture_output=True, text=True, check=True)
-    assert all(name in known.stdout for name in ("search", "kernel", "labels", "two_circle"))
+    assert all(name in known.stdout for name in ("search", "kernel", "labels", "default", "two_circle"))
     unknown = subprocess.run([*run, "speed"], capture_output=True, text=True, check=False)
     assert unknown.returncode == 2
     assert "unknown benchmark 'speed'; choose among search" in unknown.stderr

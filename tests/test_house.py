@@ -10,7 +10,7 @@ import genlabel
 ROOT = Path(genlabel.__file__).parent
 ROOMS = [
     "datasets", "densities", "mixing", "labeling", "networks", "training", "metrics", "estimators", "comparison",
-    "plots", "cli",
+    "suite", "plots", "cli",
 ]  # fmt: skip
 OPEN = {"arrays", "checks", "progress"}
 MODULES = sorted(ROOT.rglob("*.py"))

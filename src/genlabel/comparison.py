@@ -17,15 +17,16 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from genlabel.checks import check_count, check_interval
 from genlabel.datasets import Table, table_pipeline
 from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
-from genlabel.metrics import accuracy, log_loss
+from genlabel.metrics import accuracy, brier_score, calibration_error, log_loss
 from genlabel.progress import listen
 
-__all__ = ["FEWEST_ROWS", "compare", "default_methods", "drop_rare", "summarize"]
+__all__ = ["FEWEST_ROWS", "compare", "cut_splits", "default_methods", "drop_rare", "measure", "seeded", "summarize"]
 
 FEWEST_ROWS = 4
 """Rows that a class needs: two to train on, and two more so that a cut of about a third leaves them there."""
 SMALLEST = 1e-15
 """Probabilities are clipped here, so that a log-loss is finite."""
+REPORTED = ("accuracy", "log_loss", "seconds", "params")
 
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -75,25 +76,25 @@ def compare(
     1  generative      1
     """
     chosen = default_methods() if methods is None else methods
-    splits = _splits(table, check_count("repeats", repeats), test_size, check_count("seed", seed, low=0))
+    splits = cut_splits(table, repeats, test_size, seed)
     rows = []
     for split, parts in enumerate(splits):
         for name, estimator in chosen.items():
             with listen(partial(on_epoch, name, split) if on_epoch is not None else _ignore):
-                measured = _measure(table, _seeded(estimator, seed + split), parts)
-            rows.append({"method": name, "split": split, **measured})
+                measured = measure(table, seeded(estimator, seed + split), parts)
+            rows.append({"method": name, "split": split} | {column: measured[column] for column in REPORTED})
             if on_step is not None:
                 on_step(name, split)
     return pd.DataFrame(rows)
 
 
-def default_methods(network: Any = "logistic", density: str = "gaussian", epochs: int = 100) -> dict[str, Any]:
+def default_methods(network: Any = "logistic", density: str = "label-model", epochs: int = 100) -> dict[str, Any]:
     """Return the four methods of a comparison, all with the same network.
 
     Parameters
     ----------
     network : "logistic", "mlp" or sequence of int
-    density : "gaussian", "kernel" or "auto"
+    density : "label-model", "gaussian", "kernel" or "auto"
         "auto" lets GenLabel choose by cross-validation, and lists a generative classifier for each of the two.
     epochs : int
 
@@ -144,8 +145,17 @@ def summarize(results: pd.DataFrame) -> pd.DataFrame:
     return groups[["accuracy", "log_loss", "seconds"]].agg(["mean", "std"])
 
 
-def _splits(table: Table, repeats: int, test_size: float, seed: int) -> list[Split]:
-    """Cut all splits before the first fit, so that a class that is too small is told at once."""
+def cut_splits(table: Table, repeats: int, test_size: float, seed: int) -> list[Split]:
+    """Cut all splits before the first fit, so that a class that is too small is told at once.
+
+    The first splits of many are those of few.
+
+    >>> table = Table("t", pd.DataFrame({"x": range(20)}), pd.Series(list("ab" * 10)))
+    >>> [len(test) for train, test in cut_splits(table, repeats=2, test_size=0.3, seed=0)]
+    [6, 6]
+    """
+    check_count("repeats", repeats)
+    check_count("seed", seed, low=0)
     share = check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
     counts = table.y.value_counts()
     if len(counts) < 2:
@@ -171,19 +181,33 @@ def _splits(table: Table, repeats: int, test_size: float, seed: int) -> list[Spl
     return splits
 
 
-def _ignore(epochs: int) -> None:
-    """Nobody listens."""
+def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
+    """Return a copy of the estimator, with its random state set unless it has one.
 
-
-def _seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
-    """Return a copy of the estimator, with its random state set unless it has one."""
+    >>> seeded(MixupClassifier(), 3).random_state
+    3
+    """
     own = clone(estimator)
     if "random_state" in own.get_params() and own.get_params()["random_state"] is None:
         own.set_params(random_state=seed)
     return own
 
 
-def _measure(table: Table, estimator: BaseEstimator, parts: Split) -> dict[str, Any]:
+def measure(table: Table, estimator: BaseEstimator, parts: Split) -> dict[str, Any]:
+    """Fit an estimator on the training rows of a split, and return what it scores on the others.
+
+    Returns
+    -------
+    dict
+        accuracy (in percent), log_loss (in nats), brier, calibration_error, seconds (of the fit), params.
+
+    Examples
+    --------
+    >>> from genlabel.datasets import load_table
+    >>> iris = load_table("iris")
+    >>> measure(iris, GenerativeClassifier("gaussian"), cut_splits(iris, 1, 0.3, 0)[0])["accuracy"]
+    100.0
+    """
     train, test = parts
     model = table_pipeline(table.X, estimator)
     start = perf_counter()
@@ -194,6 +218,12 @@ def _measure(table: Table, estimator: BaseEstimator, parts: Split) -> dict[str, 
     return {
         "accuracy": 100.0 * float(accuracy(log_proba, y)),
         "log_loss": float(log_loss(log_proba, y)),
+        "brier": float(brier_score(log_proba, y)),
+        "calibration_error": float(calibration_error(log_proba, y)),
         "seconds": seconds,
         "params": dict(getattr(model[-1], "best_params_", {})),
     }
+
+
+def _ignore(epochs: int) -> None:
+    """Nobody listens."""

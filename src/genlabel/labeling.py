@@ -25,6 +25,7 @@ class Labeler(BaseEstimator, ABC):
 
     `y` are the labels of the batch *before* mixing: class names (n,), or a matrix (n, k) with rows on the
     simplex, which is taken as it is. The columns are the sorted classes that `fit` saw, or else those in `y`.
+    Rows that the draw leaves `clean` keep their own labels.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -41,7 +42,11 @@ class Labeler(BaseEstimator, ABC):
                 f"x_mix has {len(x)} rows, y has {len(y)} and the draw pairs {len(draw.partner)}; pass one batch"
             )
         with torch.no_grad():
-            return like(self._label(x, self._targets(y, x), draw), x_mix)
+            targets = self._targets(y, x)
+            labels = self._label(x, targets, draw)
+            if draw.clean is not None:
+                labels = torch.where(torch.as_tensor(draw.clean, device=x.device)[:, None], targets, labels)
+            return like(labels, x_mix)
 
     @abstractmethod
     def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix) -> Tensor:
@@ -128,8 +133,9 @@ class GenLabel(Labeler):
         0 is exactly mixup.
     top : int or None
         Share the label among the `top` most likely classes only (arXiv Alg. 3 has 2); None is all.
-    priors : "uniform", "empirical" or array (k,)
-        Class priors pi; uniform is the paper's y_gen.
+    priors : "auto", "uniform", "empirical" or array (k,)
+        Class priors pi; uniform is the paper's y_gen. "auto" is what suits the density: the frequencies of the classes
+        for a :class:`genlabel.densities.LabelModel`, uniform for any other.
     same_class : "relabel" or "keep"
         "keep" leaves the label of a pair of one class alone (the setting of arXiv section 5.3).
 
@@ -149,7 +155,7 @@ class GenLabel(Labeler):
         density: ClassDensity,
         gamma: float = 1.0,
         top: int | None = None,
-        priors: Any = "uniform",
+        priors: Any = "auto",
         same_class: str = "relabel",
     ) -> None:
         self.density = density
@@ -178,7 +184,7 @@ class GenLabel(Labeler):
     def _generative(self, x_mix: Tensor, targets: Tensor, draw: Mix) -> Tensor:
         density = self._fitted_density()
         check_is_fitted(density, "classes_")
-        y_gen, lost = posterior(density.log_prob(x_mix), log_priors(self.priors, density), self.top)
+        y_gen, lost = posterior(_log_prob(density, x_mix, draw), log_priors(self.priors, density), self.top)
         if len(lost) and bool(lost.all()):
             message = f"{density!r} vanishes at all of {len(lost)} mixed points; they keep mixup's labels"
             warn(("lost", repr(density)), message, DensityWarning)
@@ -194,12 +200,31 @@ class GenLabel(Labeler):
         return getattr(self._fitted_density(), "classes_", None)
 
 
+def _log_prob(density: ClassDensity, x: Tensor, draw: Mix) -> Tensor:
+    """log p_c of the mixed points, by models that saw neither parent where the density has them; clean rows get 0."""
+    if draw.clean is None:
+        return _log_prob_of(density, x, draw, slice(None))
+    mixed = torch.as_tensor(~draw.clean, device=x.device)
+    values = x.new_zeros(len(x), len(density.classes_))
+    values[mixed] = _log_prob_of(density, x[mixed], draw, ~draw.clean)
+    return values
+
+
+def _log_prob_of(density: ClassDensity, x: Tensor, draw: Mix, where: Any) -> Tensor:
+    if draw.rows is None:
+        values: Tensor = density.log_prob(x)
+        return values
+    pairs: Tensor = density.log_prob_of_pairs(x, draw.rows[where], draw.rows[draw.partner][where])
+    return pairs
+
+
 def log_priors(priors: Any, density: ClassDensity) -> NDArray[np.float64]:
-    """Return log pi_c, shape (k,), of "uniform", "empirical" (the density's `class_prior_`) or given numbers."""
+    """Return log pi_c, shape (k,): "uniform", "empirical" (`class_prior_`), "auto" (the density's own) or numbers."""
     k = len(density.classes_)
     if isinstance(priors, str):
-        check_choice("priors", priors, ["uniform", "empirical"], also=f"an array of {k} numbers")
-        share = np.full(k, 1.0 / k) if priors == "uniform" else density.class_prior_
+        check_choice("priors", priors, ["auto", "uniform", "empirical"], also=f"an array of {k} numbers")
+        named = density.default_priors if priors == "auto" else priors
+        share = np.full(k, 1.0 / k) if named == "uniform" else density.class_prior_
     else:
         share = np.asarray(priors, dtype=np.float64) if np.ndim(priors) == 1 else np.empty(0)
         if share.shape != (k,) or not (share >= 0).all() or not np.isfinite(share).all() or share.sum() <= 0:

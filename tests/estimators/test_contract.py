@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")  # sm
 
 CLASSIFIERS = [
     GenLabelClassifier(random_state=0),
-    GenLabelClassifier(density="auto", random_state=0),
+    GenLabelClassifier.from_paper(random_state=0),
     GenLabelClassifier((8,), density="kernel", gamma=0.6, learning_rate=0.02, space="latent", random_state=0),
     MixupClassifier(random_state=0),
     MixupClassifier(mixer=None, random_state=0),

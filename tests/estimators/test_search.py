@@ -28,25 +28,41 @@ from genlabel.networks import MLP
 from genlabel.training import Candidate, Task, resolve_optimizer, train_network
 from genlabel.training.fleet import weight_rng
 
+SIMPLE = {
+    "density": "gaussian",
+    "gamma": "cv",
+    "alpha": 1.0,
+    "clean_weight": 0.0,
+    "weight_decay": 1e-4,
+    "average": None,
+    "select": "accuracy",
+}
+
+
+def plain(*args: Any, **more: Any) -> GenLabelClassifier:
+    """GenLabel as in the paper's Algorithm 1, with one lam for each point."""
+    given = dict(zip(("network", "density", "gamma", "learning_rate", "space"), args, strict=False))
+    return GenLabelClassifier(**(SIMPLE | given | more))
+
 
 def test_the_grid_is_the_papers() -> None:
     X, y = load_iris(return_X_y=True)
-    model = GenLabelClassifier(epochs=3, random_state=0).fit(X, y)
+    model = plain(epochs=3, random_state=0).fit(X, y)
     params = model.cv_results_["params"]
     assert len(params) == 24
     assert {p["gamma"] for p in params} == {0.0, 0.2, 0.4, 0.6, 0.8, 1.0}
     assert {p["learning_rate"] for p in params} == {0.1, 0.01, 0.001, 0.0001}
     assert "split5_test_score" in model.cv_results_
     assert "split6_test_score" not in model.cv_results_
-    auto = GenLabelClassifier(density="auto", epochs=3, random_state=0).fit(X, y)
+    auto = plain(density="auto", epochs=3, random_state=0).fit(X, y)
     assert len(auto.cv_results_["params"]) == 4 * (1 + 5 * 2)
-    own = GenLabelClassifier(gamma=(0.5, 1.0), learning_rate=0.1, epochs=3, random_state=0).fit(X, y)
+    own = plain(gamma=(0.5, 1.0), learning_rate=0.1, epochs=3, random_state=0).fit(X, y)
     assert [p["gamma"] for p in own.cv_results_["params"]] == [0.5, 1.0]
 
 
 def test_the_choice_is_the_best_accuracy_ties_by_log_loss() -> None:
     X, y = load_wine(return_X_y=True)
-    model = GenLabelClassifier(epochs=20, random_state=0).fit(X, y)
+    model = plain(epochs=20, random_state=0).fit(X, y)
     results = model.cv_results_
     order = sorted(
         range(24), key=lambda i: (-round(results["mean_test_score"][i], 12), results["mean_test_log_loss"][i])
@@ -63,8 +79,8 @@ def test_the_choice_is_the_best_accuracy_ties_by_log_loss() -> None:
 
 def test_nothing_to_choose_means_no_search() -> None:
     X, y = load_iris(return_X_y=True)
-    model = GenLabelClassifier(gamma=0.5, learning_rate=0.1, epochs=3, cv="never read", random_state=0).fit(X, y)
-    assert model.best_params_ == {"learning_rate": 0.1, "gamma": 0.5}
+    model = plain(gamma=0.5, learning_rate=0.1, epochs=3, cv="never read", random_state=0).fit(X, y)
+    assert model.best_params_ == {"learning_rate": 0.1, "weight_decay": 1e-4, "gamma": 0.5}
     assert list(model.cv_results_) == ["params"]
     assert not hasattr(model, "best_score_")
     model.set_params(gamma="cv", cv=2).fit(X, y)
@@ -76,26 +92,30 @@ def test_nothing_to_choose_means_no_search() -> None:
 def test_what_was_chosen_can_be_set() -> None:
     X, y = load_iris(return_X_y=True)
     for density in ("auto", "kernel", GaussianDensity()):
-        model = GenLabelClassifier(density=density, gamma=(0.5, 1.0), epochs=3, random_state=0).fit(X, y)
-        again = GenLabelClassifier(density=density, epochs=3, random_state=0).set_params(**model.best_params_).fit(X, y)
+        model = plain(density=density, gamma=(0.5, 1.0), epochs=3, random_state=0).fit(X, y)
+        again = plain(density=density, epochs=3, random_state=0).set_params(**model.best_params_).fit(X, y)
         np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), rtol=1e-5)
 
 
 def test_gamma_zero_alone_never_asks_for_a_density() -> None:
     X, y = load_iris(return_X_y=True)
-    mixed = GenLabelClassifier((8,), "kernel", gamma=0.0, space="latent", learning_rate=0.1, epochs=3, random_state=0)
-    assert mixed.fit(X, y).best_params_ == {"learning_rate": 0.1, "gamma": 0.0}
+    mixed = plain((8,), "kernel", gamma=0.0, space="latent", learning_rate=0.1, epochs=3, random_state=0)
+    assert mixed.fit(X, y).best_params_ == {"learning_rate": 0.1, "weight_decay": 1e-4, "gamma": 0.0}
 
 
 def test_gamma_zero_is_the_mixup_classifier() -> None:
     X, y = load_iris(return_X_y=True)
-    mixed = MixupClassifier(mixer=Mixup(), learning_rate=0.1, epochs=10, random_state=0).fit(X, y)
-    zero = GenLabelClassifier(gamma=0.0, learning_rate=0.1, epochs=10, random_state=0).fit(X, y)
+    mixed = MixupClassifier(mixer=Mixup(), learning_rate=0.1, weight_decay=1e-4, epochs=10, random_state=0).fit(X, y)
+    zero = plain(gamma=0.0, learning_rate=0.1, epochs=10, random_state=0).fit(X, y)
     np.testing.assert_allclose(zero.predict_proba(X), mixed.predict_proba(X), atol=1e-5)
     whole = MixupClassifier(
-        labeler=GenLabel(GaussianDensity("ledoit-wolf"), gamma=0.7), learning_rate=0.1, epochs=10, random_state=0
+        labeler=GenLabel(GaussianDensity("ledoit-wolf"), gamma=0.7),
+        learning_rate=0.1,
+        weight_decay=1e-4,
+        epochs=10,
+        random_state=0,
     )
-    ours = GenLabelClassifier(gamma=0.7, learning_rate=0.1, epochs=10, random_state=0).fit(X, y)
+    ours = plain(gamma=0.7, learning_rate=0.1, epochs=10, random_state=0).fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(X), whole.fit(X, y).predict_proba(X), atol=1e-5)
 
 
@@ -103,7 +123,7 @@ def test_latent_space_is_algorithm_2() -> None:
     """The network starts fresh, its labels come from a vanilla-trained twin: redone with the public parts."""
     X, y = make_classification(120, 5, n_informative=4, n_redundant=0, random_state=0)
     settings = {"learning_rate": 0.05, "epochs": 8, "random_state": 5}
-    model = GenLabelClassifier((6, 4), GaussianDensity("ledoit-wolf"), gamma=1.0, space="latent", **settings).fit(X, y)
+    model = plain((6, 4), GaussianDensity("ledoit-wolf"), gamma=1.0, space="latent", **settings).fit(X, y)
     seed = int(np.random.RandomState(5).randint(2**31 - 1))
     Z = StandardScaler().fit_transform(X)
     vanilla = Task(Z, y, 2, (LinearLabel().fit(Z, y),), None, seed=[seed, 1, 0])
@@ -167,7 +187,7 @@ def redo(
         for params in model.cv_results_["params"]:
             gamma = params.get("gamma", 0.0)
             label = (1.0 - gamma, gamma)[: len(basis)]
-            net = network(task, Candidate(params["learning_rate"], model.weight_decay, label))
+            net = network(task, Candidate(params["learning_rate"], params["weight_decay"], label))
             proba = torch.softmax(net(torch.from_numpy(outside)), 1).detach().numpy()
             row_hits.append(accuracy_score(y[valid], proba.argmax(1), sample_weight=judged))
             row_losses.append(log_loss(y[valid], proba, sample_weight=judged))
@@ -180,7 +200,7 @@ CLASS_WEIGHT = np.array([0.2, 1.0, 3.0])
 RATES = (0.1, 0.02)
 EVERY_OPTION: dict[str, Any] = {
     "genlabel": (
-        GenLabelClassifier(
+        plain(
             (6,),
             KernelDensity(0.7),
             (0.3, 1.0),
@@ -196,15 +216,25 @@ EVERY_OPTION: dict[str, Any] = {
         {"hidden": (6,), "mixer": Mixup(0.4, "batch"), "densities": [KernelDensity(0.7)]},
     ),
     "latent": (
-        GenLabelClassifier((6, 5), GaussianDensity(0.1), (0.3, 1.0), 0.05, "latent", weight_decay=0.01, cv=3),
+        plain((6, 5), GaussianDensity(0.1), (0.3, 1.0), 0.05, "latent", weight_decay=0.01, cv=3),
         {"hidden": (6, 5), "mixer": Mixup(), "densities": [GaussianDensity(0.1)], "latent": True},
     ),
     "logistic labels": (
-        MixupClassifier(labeler="logistic", exclude_intrusion=True, learning_rate=RATES, alpha=3.0, per="batch", cv=3),
+        MixupClassifier(
+            labeler="logistic",
+            exclude_intrusion=True,
+            learning_rate=RATES,
+            weight_decay=1e-4,
+            alpha=3.0,
+            per="batch",
+            cv=3,
+        ),
         {"hidden": (), "mixer": Mixup(3.0, "batch"), "labelers": (LogisticLabel(),), "exclude_intrusion": True},
     ),
     "manifold": (
-        MixupClassifier((6, 5), mixer="manifold", learning_rate=RATES, alpha=0.7, per="sample", cv=3),
+        MixupClassifier(
+            (6, 5), mixer="manifold", learning_rate=RATES, weight_decay=(0.0, 0.1), alpha=0.7, per="sample", cv=3
+        ),
         {"hidden": (6, 5), "mixer": ManifoldMixup(0.7, (0, 1, 2), "sample"), "labelers": (LinearLabel(),)},
     ),
     "vanilla": (

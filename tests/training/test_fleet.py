@@ -44,6 +44,15 @@ CASES = {
     "class weights network": ((7,), Mixup(), SGD(), {"class_weight": np.array([0.2, 1.0, 3.0])}),
     "sample weights": ((), Mixup(), Adam(), {"weight": np.random.default_rng(0).uniform(0, 2, 100)}),
     "without intrusion": ((5,), Mixup(), Adam(), {"exclude_intrusion": True}),
+    "part clean logistic": ((), Mixup(), Adam(), {"clean_weight": 0.7}),
+    "part clean network": ((8, 6), Mixup(0.3), Adam(), {"clean_weight": 0.3}),
+    "part clean manifold": ((8, 6), ManifoldMixup(), SGD(), {"clean_weight": 0.5}),
+    "part clean weights": (
+        (),
+        Mixup(),
+        Adam(),
+        {"clean_weight": 0.5, "weight": np.random.default_rng(0).uniform(0, 2, 100)},
+    ),
 }
 
 
@@ -212,3 +221,53 @@ def test_the_gpu_sees_the_same_pairs_and_ends_in_the_same_place(hidden: tuple[in
     settings = {"hidden": hidden, "epochs": 5, "dtype": torch.float64}
     runs = [train_fleet([one], [Candidate(0.05, label=(0.5, 0.5))], device=d, **settings) for d in ("cpu", "cuda")]
     torch.testing.assert_close(runs[0].theta, runs[1].theta.cpu(), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("mixer", [Mixup(), Mixup(0.3, "batch"), ManifoldMixup(depths=(1,))], ids=repr)
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
+def test_the_clean_share_of_a_batch_is_left_alone(mixer: Mixer, share: float) -> None:
+    """Clean rows are training points with their own labels under every labeler; the others are labelled as ever."""
+    one = task(96, mixer=mixer, clean_weight=share)
+    (steps,) = plan(one, 2, 3, 2, DOUBLE)
+    count = round(share * 32)
+    own = {tuple(row): c for row, c in zip(one.X.tolist(), one.y.tolist(), strict=True)}
+    for x, target, partner, lam in zip(steps.x, steps.target, steps.partner, steps.lam, strict=True):
+        classes = [own[tuple(row)] for row in x[:count].tolist()]
+        expected = np.eye(3)[classes][:, :, None].repeat(2, 2)
+        np.testing.assert_array_equal(target[:count], expected)
+        assert (lam[:count] == 1).all()
+        assert (partner[:count] == torch.arange(count)).all()
+        if mixer.max_depth == 0:
+            apart = (partner != torch.arange(32)) & (lam != 1)
+            assert apart[count:].float().mean() > 0.8 or share == 1.0
+            assert not any(tuple(row) in own for row in x[apart].tolist())
+    with pytest.raises(ValueError, match=r"clean_weight=1\.5"):
+        train_fleet([task(mixer=mixer, clean_weight=1.5)], [Candidate(0.1, label=(1.0, 0.0))], hidden=(4,))
+
+
+def test_the_clean_share_is_a_weight_in_the_loss() -> None:
+    """Over many epochs the mean loss of a fixed network is the blend of the clean and the mixed loss."""
+    network = MLP(4, 3, (), rng=0, dtype=torch.float64)
+
+    def loss(share: float) -> float:
+        (steps,) = plan(task(mixer=Mixup(), clean_weight=share), 400, 2, 400, DOUBLE)
+        logs = torch.log_softmax(network(steps.x), -1).detach()
+        return float(-(steps.weight[..., None] * steps.target[..., 0] * logs).sum() / len(steps.x))
+
+    assert loss(0.3) == pytest.approx(0.3 * loss(1.0) + 0.7 * loss(0.0), abs=0.01)
+
+
+@pytest.mark.parametrize("mixer", [Mixup(), ManifoldMixup(depths=(1,))], ids=repr)
+def test_tasks_that_train_in_blocks_end_where_they_end_together(mixer: Mixer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU, as many networks train together as its cache holds; progress counts whole epochs all the same."""
+    tasks = [task(n, seed, mixer) for seed, n in enumerate((90, 89, 91, 90, 88))]
+    candidates = [Candidate(0.05, 1e-3, (0.4, 0.6)), Candidate(0.01, 0.0, (1.0, 0.0))]
+    settings = {"hidden": (6,), "epochs": 7, "batch_size": 31, "dtype": torch.float64}
+    whole = train_fleet(tasks, candidates, **settings)
+    for at_once in (1, 200):  # one task, or two, at a time
+        heard: list[int] = []
+        monkeypatch.setattr("genlabel.training.fleet.PARAMETERS_AT_ONCE", at_once)
+        cut = train_fleet(tasks, candidates, progress=heard.append, **settings)
+        torch.testing.assert_close(cut.theta, whole.theta, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(cut.losses, whole.losses, rtol=1e-9)
+        assert sum(heard) == 7

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from genlabel.cli.compare import compare
+from genlabel.cli.suite import suite
 
 __all__ = ["app", "main"]
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(compare)
+app.command()(suite)
 
 
 def main() -> None:

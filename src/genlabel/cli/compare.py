@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box, progress
+from rich import box
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
+
+from genlabel.cli.terminal import check_outputs, one_line_errors, print_line, read_network, show_progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +31,7 @@ MOST_WARNINGS = 5
 class Density(StrEnum):
     """The densities that `--density` names."""
 
+    label_model = "label-model"
     gaussian = "gaussian"
     kernel = "kernel"
     auto = "auto"
@@ -49,8 +51,12 @@ def compare(
         str, typer.Option(help='"logistic", "mlp" (two hidden layers of 128), or hidden sizes such as "64,128".')
     ] = "logistic",
     density: Annotated[
-        Density, typer.Option(help="Class densities of GenLabel; auto chooses by cross-validation.")
-    ] = Density.gaussian,
+        Density,
+        typer.Option(
+            help="Class densities of GenLabel: a label model selected and calibrated on held-out rows, or a single "
+            "family; auto chooses between gaussian and kernel."
+        ),
+    ] = Density.label_model,
     repeats: Annotated[int, typer.Option(min=1, help="Number of random splits.")] = 10,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out in each split.")] = 0.3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits, the training and the synthetic tables.")] = 0,
@@ -65,10 +71,10 @@ def compare(
 
     Prints test accuracy and log-loss, mean and standard deviation over the splits, and draws a picture.
     """
-    with _one_line_errors():
-        hidden = _read_network(network)
+    with one_line_errors():
+        hidden = read_network(network)
         _prepare_outputs(output, csv)
-    with _one_line_errors(), _collect_warnings() as caught, _show_progress(f"loading {source}") as bar:
+    with one_line_errors(), _collect_warnings() as caught, show_progress(f"loading {source}") as bar:
         from genlabel import comparison, datasets, plots
 
         table = datasets.load_table(source, target, random_state=seed)
@@ -82,53 +88,19 @@ def compare(
         settings = f"stratified splits: {repeats}, {test_size:.0%} of the rows held out, network {network}, seed {seed}"
     notes = [f"note: {line}" for line in [*table.notes, *_once(caught)]]
     _print(comparison.summarize(results), [f"{data}; {settings}, {epochs} epochs", *_choices(results), *notes])
-    with _one_line_errors():
+    with one_line_errors():
         picture = output or Path(f"compare-{table.name}.png")
         plots.plot_comparison(results, f"{data}\n{settings}", test_size=test_size).savefig(picture)
         if csv is not None:
             results.assign(params=results["params"].map(json.dumps)).to_csv(csv, index=False)
-    _print_line(f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}")
-
-
-def _read_network(network: str) -> str | tuple[int, ...]:
-    """Return a named network, or the sizes of "64,128"."""
-    if network in ("logistic", "mlp"):
-        return network
-    parts = network.split(",")
-    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise ValueError(f'network={network!r} is not known; use "logistic", "mlp" or hidden sizes such as "64,128"')
-    return tuple(int(part) for part in parts)
+    print_line(f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}")
 
 
 def _prepare_outputs(output: Path | None, csv: Path | None) -> None:
     """Find out before the work whether its results can be written."""
     if output is not None and output.suffix.lower() not in PICTURES:
         raise ValueError(f"output={str(output)!r} ends in {output.suffix!r}; end it in one of {', '.join(PICTURES)}")
-    for name, path in (("output", output), ("csv", csv)):
-        if path is None:
-            continue
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            new = not path.exists()
-            path.open("ab").close()
-            if new:
-                path.unlink()
-        except OSError as error:
-            raise ValueError(f"{name}={str(path)!r} cannot be written ({error.strerror}); name another file") from error
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """Turn an error about the input into one red line and exit code 2."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        message = Text(" ".join(f"Error: {error}".split()), style="red")
-        Console(stderr=True, highlight=False).print(message, soft_wrap=True)
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; nothing was written")
-        raise typer.Exit(130) from None
+    check_outputs(output=output, csv=csv)
 
 
 @contextmanager
@@ -148,78 +120,20 @@ def _once(caught: list[warnings.WarningMessage]) -> list[str]:
     return [*shown, f"other warnings of this kind: {more}"] if more > 0 else shown
 
 
-class _Lines:
-    """Progress where there is no terminal: about ten plain lines."""
-
-    def __init__(self, what: str) -> None:
-        self.done, self.total, self.begin = 0, 0, monotonic()
-        typer.echo(f"{what} ...", err=True)
-
-    def start(self, total: int) -> None:
-        self.total, self.begin = total, monotonic()
-
-    def epochs(self, method: str, split: int, epochs: int) -> None:
-        """Lines are for fits only."""
-
-    def fitted(self, method: str, split: int) -> None:
-        self.done += 1
-        if self.done * 10 // self.total > (self.done - 1) * 10 // self.total:
-            spent = monotonic() - self.begin
-            left = spent / self.done * (self.total - self.done)
-            typer.echo(f"{self.done} of {self.total} fits, {spent:.0f} s elapsed, {left:.0f} s left", err=True)
-
-
-class _Bar:
-    """Progress on a terminal."""
-
-    def __init__(self, bar: progress.Progress, what: str) -> None:
-        self.bar, self.task = bar, bar.add_task(what, total=None)
-
-        self.within = 0
-
-    def start(self, total: int) -> None:
-        self.bar.update(self.task, total=total, description="fitting")
-
-    def epochs(self, method: str, split: int, epochs: int) -> None:
-        self.within += epochs
-        self.bar.update(self.task, description=f"split {split + 1}, {method}: {self.within} epochs")
-
-    def fitted(self, method: str, split: int) -> None:
-        self.within = 0
-        self.bar.advance(self.task)
-
-
-@contextmanager
-def _show_progress(what: str) -> Iterator[_Lines | _Bar]:
-    """Show progress on the error stream, at once."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _Lines(what)
-        return
-    columns = (
-        progress.SpinnerColumn(),
-        progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TextColumn("elapsed"),
-        progress.TimeElapsedColumn(),
-        progress.TextColumn("left"),
-        progress.TimeRemainingColumn(),
-    )
-    with progress.Progress(*columns, console=console, speed_estimate_period=600.0) as bar:
-        yield _Bar(bar, what)
-
-
 def _choices(results: pd.DataFrame) -> list[str]:
-    """How often each method chose what, a line for each; at gamma = 0 there is no density to choose."""
+    """How often each method chose what, a line for each, and how it averaged; at gamma = 0 there is no density."""
     lines = []
     for name, group in results.groupby("method", sort=False):
         chosen: dict[str, Counter[Any]] = {}
         for params in group["params"]:
             for key, value in params.items():
-                if key != "density" or params.get("gamma"):
+                if key != "average" and (key != "density" or params.get("gamma")):
                     chosen.setdefault(key, Counter())[value] += 1
         parts = [f"{key.replace('_', ' ')} {_tally(counts)}" for key, counts in chosen.items()]
+        averages = [params["average"] for params in group["params"] if "average" in params]
+        if averages:
+            network, model = (sum(column) / len(averages) for column in zip(*averages, strict=True))
+            parts.append(f"average {network:.2f} network, {model:.2f} label model (mean weights)")
         if parts:
             lines.append(f"{name} chose {'; '.join(parts)}")
     return lines
@@ -243,7 +157,7 @@ def _print(summary: pd.DataFrame, lines: list[str]) -> None:
         grid.add_row(Text(str(name)), *cells)
     Console(highlight=False).print(grid)
     for line in lines:
-        _print_line(line)
+        print_line(line)
 
 
 def _cells(scores: Any, digits: int, sign: int) -> list[Text]:
@@ -254,7 +168,3 @@ def _cells(scores: Any, digits: int, sign: int) -> list[Text]:
         Text(f"{'* ' if mean == best else ''}{mean}{spread}", style="bold" if mean == best else "")
         for mean, spread in zip(means, spreads, strict=True)
     ]
-
-
-def _print_line(line: str) -> None:
-    Console(highlight=False).print(Text(line), soft_wrap=True)

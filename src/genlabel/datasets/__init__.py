@@ -1,5 +1,6 @@
-"""Datasets as arrays: the paper's synthetic sets, and tables from files or from scikit-learn."""
+"""Datasets: the paper's synthetic sets, and tables from files, from scikit-learn or from OpenML."""
 
+from genlabel.datasets.openml import load_openml, openml_manifest
 from genlabel.datasets.synthetic import (
     CUBE_2D_CENTRES,
     CUBE_3D_CENTRES,
@@ -24,6 +25,7 @@ __all__ = [
     "NINE_CENTRES",
     "SYNTHETIC",
     "Table",
+    "load_openml",
     "load_table",
     "make_circle",
     "make_cube_2d",
@@ -34,5 +36,6 @@ __all__ = [
     "make_moon",
     "make_nine_gaussians",
     "make_two_circle",
+    "openml_manifest",
     "table_pipeline",
 ]

@@ -4,31 +4,57 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from itertools import product
 from numbers import Integral, Real
-from typing import Any, Self, final
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genlabel.arrays import chunks
 from genlabel.checks import check_choice, check_count, check_interval, each_warning_once, keep_if_it_fails
 from genlabel.estimators.sample import read_sample
-from genlabel.estimators.study import Choice, Recipe, Settings, Study
+from genlabel.estimators.selection import SELECTIONS, pool
+from genlabel.estimators.study import Choice, Method, Recipe, Settings, Study, log_posteriors
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mixer
 from genlabel.networks import MLP
 from genlabel.progress import epoch_listener
-from genlabel.training import Candidate, Fleet, resolve_optimizer
+from genlabel.training import Candidate, Fleet, Task, resolve_optimizer
 
-__all__ = ["LEARNING_RATES", "NETWORKS", "NetworkClassifier", "grid"]
+__all__ = [
+    "ALPHAS",
+    "CLEAN_WEIGHTS",
+    "LEARNING_RATES",
+    "NETWORKS",
+    "WEIGHT_DECAYS",
+    "NetworkClassifier",
+    "Trained",
+    "grid",
+    "recipes",
+]
 
 NETWORKS: dict[str, tuple[int, ...]] = {"logistic": (), "mlp": (128, 128)}
 LEARNING_RATES = (0.1, 0.01, 0.001, 0.0001)
 """Among which `learning_rate="cv"` chooses (arXiv Table 11)."""
+WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2)
+"""Among which `weight_decay="cv"` chooses; 1e-4 is the paper's."""
+ALPHAS = (0.3, 1.0)
+"""Among which `alpha="cv"` chooses."""
+CLEAN_WEIGHTS = (0.75, 1.0)
+"""Among which `clean_weight="cv"` chooses: a quarter of the points mixed, or none (vanilla training)."""
+
+
+class Trained(NamedTuple):
+    """What a fit leaves: the choice, the final model, and the task that it was trained on."""
+
+    choice: Choice
+    fleet: Fleet
+    task: Task
 
 
 class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
@@ -40,8 +66,9 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
     cv: Any
     epochs: int
     batch_size: int
-    weight_decay: float
+    weight_decay: Any
     optimizer: Any
+    select: str
     standardize: bool
     device: Any
     random_state: Any
@@ -62,13 +89,14 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         with keep_if_it_fails(self), each_warning_once():
             settings = self._settings()
-            recipe = self._recipe(settings)
+            check_choice("select", self.select, SELECTIONS)
+            method = self._method(settings)
             sample = read_sample(self, X, y, sample_weight, self.class_weight)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             with epoch_listener(self.verbose, type(self).__name__) as progress:
                 study = Study(sample, settings, cv=self.cv, standardize=self.standardize, seed=seed, progress=progress)
-                choice, fleet = self._train(study, recipe)
-            self._keep(study, recipe, choice, fleet)
+                trained = self._train(study, method)
+            self._keep(study, trained)
         return self
 
     @final
@@ -78,7 +106,10 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         points = self.scaler_(validate_data(self, X, dtype=np.float64, reset=False))
         with torch.no_grad():
             parts = [self.network_(torch.from_numpy(points[rows])) for rows in chunks(len(points), 65536)]
-        return torch.log_softmax(torch.cat(parts), dim=1).numpy()
+        logs = torch.log_softmax(torch.cat(parts), dim=1).numpy()
+        if self.average_ is None:
+            return logs
+        return pool(logs, log_posteriors(self.labeler_, points, self.class_weight_), self.log_prior_, self.average_)
 
     @final
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -92,13 +123,13 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         return self.classes_[scores.argmax(axis=1)]
 
     @abstractmethod
-    def _recipe(self, settings: Settings) -> Recipe:
+    def _method(self, settings: Settings) -> Method:
         """Check the parameters of the method and return it with its candidates."""
 
-    def _train(self, study: Study, recipe: Recipe) -> tuple[Choice, Fleet]:
-        """Choose a candidate and train it on the whole sample."""
-        choice = study.choose(recipe)
-        return choice, study.train(recipe, choice.best)
+    def _train(self, study: Study, method: Method) -> Trained:
+        """Choose an entry and train it on the whole sample."""
+        choice = study.choose(method, self.select)
+        return Trained(choice, *study.train(method, choice.entry))
 
     def _settings(self) -> Settings:
         hidden = _hidden(self.network)
@@ -112,38 +143,56 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
             device=_device(self.device, hidden),
         )
 
-    def _rates(self) -> tuple[float, ...]:
-        check_interval("weight_decay", self.weight_decay, 0.0, np.inf, "1e-4 is the paper's")
-        return grid("learning_rate", self.learning_rate, LEARNING_RATES, 1e-12, 1e3)
+    def _optimisation(self) -> list[dict[str, Any]]:
+        """Every learning rate with every weight decay."""
+        rates = grid("learning_rate", self.learning_rate, LEARNING_RATES, 1e-12, 1e3)
+        decays = grid("weight_decay", self.weight_decay, WEIGHT_DECAYS, 0.0, 1e6)
+        return [{"learning_rate": rate, "weight_decay": decay} for rate, decay in product(rates, decays)]
 
-    def _plain(self, mixer: Mixer | None, labeler: Labeler, exclude_intrusion: bool = False) -> Recipe:
-        """One mixer and one labeler, at each of the learning rates; no mixer is vanilla training."""
-        rates = self._rates()
-        return Recipe(
-            mixer,
-            lambda _: [labeler],
-            [{"learning_rate": rate} for rate in rates],
-            [Candidate(rate, float(self.weight_decay)) for rate in rates],
-            exclude_intrusion,
-        )
+    def _plain(self, ways: Sequence[Recipe], labeler: Labeler, exclude_intrusion: bool = False) -> Method:
+        """Recipes with one labeler, at each of the learning rates and weight decays."""
+        pairs = self._optimisation()
+        candidates = [Candidate(**pair) for pair in pairs]
+        return Method(ways, lambda *_: [labeler], candidates, pairs, exclude_intrusion=exclude_intrusion)
 
-    def _keep(self, study: Study, recipe: Recipe, choice: Choice, fleet: Fleet) -> None:
+    def _keep(self, study: Study, trained: Trained) -> None:
+        choice, fleet, task = trained
         if not bool(torch.isfinite(fleet.theta).all()):
             raise ValueError(
-                f"training diverged at learning rate {recipe.candidates[choice.best].learning_rate:g}; "
+                f"training diverged at learning rate {choice.entry.params['learning_rate']:g}; "
                 "lower learning_rate, or leave standardize=True"
             )
         self.classes_ = study.sample.classes
         self.scaler_ = study.scaler
         self.network_: MLP = fleet.network()
-        self.best_params_ = dict(recipe.params[choice.best])
+        self.best_params_ = dict(choice.entry.params)
+        self.best_index_ = choice.place
         self.cv_results_ = choice.results
         if choice.fleet is not None:
-            self.best_score_ = float(choice.results["mean_test_score"][choice.best])
+            self.best_score_ = float(choice.results["mean_test_score"][choice.place])
         elif hasattr(self, "best_score_"):
             del self.best_score_
+        self.average_ = choice.average
+        self.labeler_ = task.labelers[-1]
+        self.log_prior_ = study.log_prior
+        self.class_weight_ = study.sample.class_weight
+        if choice.average is not None:
+            self.best_params_["average"] = tuple(round(weight, 4) for weight in choice.average)
         self.history_ = {"loss": fleet.losses[:, 0, 0].tolist()}
         self.n_iter_ = study.settings.epochs  # NOTE[PAPER]: the last epoch's network, not the best on validation data
+
+
+def recipes(mixer: Mixer, alphas: Sequence[float | None], shares: Sequence[float]) -> list[Recipe]:
+    """Every alpha (None is the mixer's own) with every clean_weight; where all is clean there is no alpha to choose."""
+    found = []
+    for share in shares:
+        for alpha in alphas if share < 1.0 else alphas[:1]:
+            own = mixer if alpha is None else clone(mixer).set_params(alpha=alpha)
+            said: dict[str, Any] = {"clean_weight": share} if len(shares) > 1 else {}
+            if len(alphas) > 1 and share < 1.0:
+                said["alpha"] = alpha
+            found.append(Recipe(own, share, said))
+    return found
 
 
 def grid(name: str, value: Any, default: Sequence[float], low: float, high: float) -> tuple[float, ...]:

@@ -1,19 +1,24 @@
-"""The classifier of the paper: mixup whose labels come from class densities."""
+"""The classifier: mixup whose labels come from class densities, in the paper's setting or in our default."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import product
-from typing import Any, final
+from typing import Any, Self, final
 
-from genlabel.checks import check_choice, check_positive
-from genlabel.densities import LatentDensity, named_densities
+import numpy as np
+from sklearn.base import clone
+
+from genlabel.checks import check_choice, check_interval
+from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, LabelModel, LatentDensity, named_densities
 from genlabel.densities.latent import Encoder
-from genlabel.estimators.base import NetworkClassifier, grid
-from genlabel.estimators.study import Choice, Recipe, Settings, Study
+from genlabel.estimators.base import ALPHAS, CLEAN_WEIGHTS, NetworkClassifier, Trained, grid, recipes
+from genlabel.estimators.study import Method, Recipe, Settings, Study
 from genlabel.labeling import GenLabel, Labeler, LinearLabel
 from genlabel.mixing import Mixup
-from genlabel.training import Candidate, Fleet
+from genlabel.training import Candidate
 
 __all__ = ["GAMMAS", "GenLabelClassifier"]
 
@@ -23,37 +28,55 @@ GAMMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 @final
 class GenLabelClassifier(NetworkClassifier):
-    """Mixup with generative labels (arXiv Alg. 1; in latent space Alg. 2), fitted with its own cross-validation.
+    """A network trained on real points and on blends that a label model labels, fitted with its own cross-validation.
 
-    A blend of two points is labelled with gamma times its posterior under the class densities plus
-    (1 - gamma) times mixup's label. All candidates of the search, (gamma x learning rate x fold), train
-    together as one batched tensor program.
+    A blend of two points is labelled with gamma times its posterior under the class densities plus (1 - gamma) times
+    mixup's label (arXiv Alg. 1; in latent space Alg. 2). By default the densities are a :class:`LabelModel`, selected
+    and calibrated on held-out rows; a quarter of the points of a batch is mixed, or none, whichever did better on
+    held-out rows; and what is predicted is the network pooled with its label model, with weights from held-out rows.
+    :meth:`from_paper` is the paper's own setting. All models of the search train together as one batched program.
+
+    It hurts where the classes overlap little and the label model is poor: many irrelevant features, or classes of a
+    handful of rows. See `label_model_.report_` and `average_`, and docs/label-models.md for the sets where it loses.
 
     Parameters
     ----------
     network : "logistic", "mlp" or sequence of int
         Softmax regression, two hidden ReLU layers of 128, or the given hidden layers.
-    density : "gaussian", "kernel", "auto" or ClassDensity
-        "auto" also chooses between the two by cross-validation: the paper's mixup+GenLabel (CV).
+    density : "label-model", "gaussian", "kernel", "auto", ClassDensity or dict of name -> ClassDensity
+        "auto", or a dict, also chooses between several by cross-validation: the paper's mixup+GenLabel (CV).
         By name, "gaussian" is shrunk by Ledoit and Wolf's rule; the paper's own is `GaussianDensity()`.
-    gamma : "cv", float in [0, 1] or sequence of them
+        A label model is chosen over the folds of the search, and for each fold by the others alone.
+    gamma : float in [0, 1], "cv" or sequence of them
         Share of the generative label; "cv" chooses among 0, 0.2, ..., 1.
     learning_rate : "cv", float or sequence of float
         "cv" chooses among 0.1, 0.01, 0.001, 0.0001.
     space : "input" or "latent"
         Where the densities live: the (standardised) features, or the penultimate layer of a twin network
         trained without mixing.
-    alpha : float
-        Of lam ~ Beta(alpha, alpha).
+    alpha : float, "cv" or sequence of float
+        Of lam ~ Beta(alpha, alpha); "cv" chooses among 0.3 and 1.
+    clean_weight : "cv", float in [0, 1] or sequence of them
+        Share of the points of a batch that stay as they are: 0 is the paper's Alg. 1, 1 is vanilla training. "cv"
+        chooses among 0.75 and 1, so that `best_params_["clean_weight"] == 1` says that mixing did not help.
+    weight_decay : "cv", float or sequence of float
+        "cv" chooses among 1e-4, 1e-3, 1e-2.
+    average : "auto", "cv", None or pair of float
+        Weights (a, b) of the network and of its label model in what is predicted, log pi + a (log p - log pi)
+        + b (log q - log pi), normalised, pi being the frequencies of the classes. "cv" takes those of the lowest
+        held-out log-loss, None the network alone; "auto" is "cv" for a label model and None for any other density.
+    select : "log-loss" or "accuracy"
+        How the best candidate is chosen: by held-out log-loss and the one-standard-error rule (of the candidates that
+        are not worse than the best by more than the noise, the one of the largest weight decay), or by held-out
+        accuracy, ties by log-loss (the paper's).
     per : "sample" or "batch"
         One lam for each point, or for each batch (the paper's).
-    priors : "uniform", "empirical" or array (k,)
-        Class priors in the generative label.
+    priors : "auto", "uniform", "empirical" or array (k,)
+        Class priors in the generative label; "auto" is empirical for a label model and uniform for any other density.
     class_weight : None, "balanced" or dict
     cv : int, splitter or iterable of (train, test) rows
         Stratified and shuffled if a number; fewer folds, with a warning, where a class is smaller.
     epochs, batch_size : int
-    weight_decay : float
     optimizer : "adam", "sgd" or Optimizer
         "sgd" has momentum 0.9 and multi-step decay.
     standardize : bool
@@ -68,17 +91,27 @@ class GenLabelClassifier(NetworkClassifier):
     ----------
     classes_, n_features_in_, feature_names_in_
     best_params_ : dict
-        The learning rate and gamma that were chosen, and the density where there was a choice.
+        What was chosen: learning rate, weight decay, gamma; clean_weight, alpha and density where there was a choice;
+        and the weights of the average.
+    best_index_ : int
+        Its row in `cv_results_`; with the one-standard-error rule not always the row of rank 1.
     best_score_ : float
-        Their mean held-out accuracy (absent if there was nothing to choose).
+        Its mean held-out accuracy (absent if there was nothing to choose).
     cv_results_ : dict
         Held-out accuracy and log-loss of every candidate, in the form of `GridSearchCV`.
+    label_model_ : LabelModel
+        What it chose, and how well it does on held-out rows, is in `label_model_.report_`; fitted to `scaler_(X)`, or
+        to the twin's features (absent for other densities).
+    average_ : pair of float or None
+        The weights of the network and the label model in what is predicted.
     history_ : dict
         Training loss of each epoch of the final fit.
     n_iter_ : int
         Epochs of the final fit.
     network_ : MLP
         The trained network (float64), which takes `scaler_(X)`.
+    labeler_ : GenLabel
+        The fitted labeler; `labeler_.density_` takes `scaler_(X)`.
 
     Examples
     --------
@@ -92,19 +125,22 @@ class GenLabelClassifier(NetworkClassifier):
     def __init__(
         self,
         network: Any = "logistic",
-        density: Any = "gaussian",
-        gamma: Any = "cv",
+        density: Any = "label-model",
+        gamma: Any = 1.0,
         learning_rate: Any = "cv",
         space: str = "input",
-        alpha: float = 1.0,
+        alpha: Any = 0.3,
         *,
+        clean_weight: Any = "cv",
+        weight_decay: Any = "cv",
+        average: Any = "auto",
+        select: str = "log-loss",
         per: str = "sample",
-        priors: Any = "uniform",
+        priors: Any = "auto",
         class_weight: Any = None,
         cv: Any = 6,
         epochs: int = 100,
         batch_size: int = 128,
-        weight_decay: float = 1e-4,
         optimizer: Any = "adam",
         standardize: bool = True,
         device: Any = "auto",
@@ -117,22 +153,62 @@ class GenLabelClassifier(NetworkClassifier):
         self.learning_rate = learning_rate
         self.space = space
         self.alpha = alpha
+        self.clean_weight = clean_weight
+        self.weight_decay = weight_decay
+        self.average = average
+        self.select = select
         self.per = per
         self.priors = priors
         self.class_weight = class_weight
         self.cv = cv
         self.epochs = epochs
         self.batch_size = batch_size
-        self.weight_decay = weight_decay
         self.optimizer = optimizer
         self.standardize = standardize
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
-    def _recipe(self, settings: Settings) -> Recipe:
-        check_positive("alpha", self.alpha, "mixup needs Beta(alpha, alpha)")
-        check_choice("per", self.per, ["sample", "batch"])
+    label_model_: LabelModel
+
+    @classmethod
+    def from_paper(cls, network: Any = "logistic", density: Any = "auto", **params: Any) -> Self:
+        """Return the classifier in the paper's own setting (arXiv Table 11 and "Detailed experiments setup").
+
+        Every point is mixed, lam ~ Beta(1, 1) once a batch; gamma and the learning rate (and with "auto" the density,
+        the paper's mixup+GenLabel (CV)) are chosen by held-out accuracy over 6 folds; weight decay is 1e-4; uniform
+        priors; the network alone predicts.
+
+        Parameters
+        ----------
+        network : "logistic", "mlp" or sequence of int
+        density : "auto", "gaussian", "kernel" or ClassDensity
+            Here "gaussian" is the paper's unshrunk GM, "kernel" its KDE, "auto" the choice between the two.
+        **params
+            Any other parameter of the class, instead of the paper's value.
+
+        Examples
+        --------
+        >>> GenLabelClassifier.from_paper("mlp", "gaussian", epochs=50).density
+        GaussianDensity()
+        """
+        known: dict[str, ClassDensity] = {"gaussian": GaussianDensity(), "kernel": KernelDensity()}
+        if isinstance(density, str):
+            check_choice("density", density, [*known, "auto"], also="a ClassDensity such as GaussianDensity()")
+            density = known if density == "auto" else known[density]
+        setting = {
+            "gamma": "cv",
+            "alpha": 1.0,
+            "clean_weight": 0.0,
+            "weight_decay": 1e-4,
+            "average": None,
+            "select": "accuracy",
+            "per": "batch",
+            "priors": "uniform",
+        }
+        return cls(network, density, **{**setting, **params})
+
+    def _method(self, settings: Settings) -> Method:
         check_choice("space", self.space, ["input", "latent"])
         if self.space == "latent" and not settings.hidden:
             raise ValueError(
@@ -140,32 +216,95 @@ class GenLabelClassifier(NetworkClassifier):
             )
         gammas = grid("gamma", self.gamma, GAMMAS, 0.0, 1.0)
         densities = named_densities(self.density) if any(gammas) else {}
+        self._average(densities)
         params, candidates = self._candidates(gammas, list(densities))
+        return Method(
+            self._recipes(),
+            partial(self._labelers, settings, densities),
+            candidates,
+            params,
+            about_labels=frozenset({"gamma", "density"}),
+        )
 
-        def labelers(encoder: Encoder | None) -> Sequence[Labeler]:
-            models = list(densities.values())
-            if encoder is not None:
-                models = [LatentDensity(encoder, len(settings.hidden), density) for density in models]
-            return [LinearLabel(), *(GenLabel(density, priors=self.priors) for density in models)]
-
-        return Recipe(Mixup(self.alpha, self.per), labelers, params, candidates)
+    def _recipes(self) -> list[Recipe]:
+        check_choice("per", self.per, ["sample", "batch"])
+        alphas = grid("alpha", self.alpha, ALPHAS, 1e-6, 1e6)
+        return recipes(Mixup(per=self.per), alphas, grid("clean_weight", self.clean_weight, CLEAN_WEIGHTS, 0.0, 1.0))
 
     def _candidates(
         self, gammas: Sequence[float], names: Sequence[str]
     ) -> tuple[list[dict[str, Any]], list[Candidate]]:
-        """Every learning rate with every gamma and density; at gamma = 0 there is no density to choose."""
+        """Every learning rate and weight decay with every gamma and density; at gamma = 0 there is no density."""
         params, candidates = [], []
-        for rate, gamma in product(self._rates(), gammas):
+        for pair, gamma in product(self._optimisation(), gammas):
             for name in names if gamma else [None]:
-                chosen = {"density": name} if len(names) > 1 else {}
-                params.append({"learning_rate": rate, "gamma": gamma, **chosen})
+                chosen = {"density": name} if len(names) > 1 and gamma else {}
+                params.append({**pair, "gamma": gamma, **chosen})
                 shares = (gamma if name == own else 0.0 for own in names)
-                candidates.append(Candidate(rate, float(self.weight_decay), (1.0 - gamma, *shares)))
+                candidates.append(Candidate(**pair, label=(1.0 - gamma, *shares)))
         return params, candidates
 
-    def _train(self, study: Study, recipe: Recipe) -> tuple[Choice, Fleet]:
-        if self.space == "input" or not any(candidate.label[1:] for candidate in recipe.candidates):
-            return super()._train(study, recipe)
-        twins, twin = study.twins(self._plain(None, LinearLabel()), of_folds=len(recipe.candidates) > 1)
-        choice = study.choose(recipe, twins)
-        return choice, study.train(recipe, choice.best, twin)
+    def _labelers(
+        self, settings: Settings, densities: Mapping[str, ClassDensity], encoder: Encoder | None, fold: int | None
+    ) -> Sequence[Labeler]:
+        """Mixup's labels, and those of each density; a label model that has chosen answers with its choice."""
+        models = [
+            density.frozen(fold) if density is getattr(self, "label_model_", None) else density
+            for density in densities.values()
+        ]
+        if encoder is not None:
+            models = [LatentDensity(encoder, len(settings.hidden), density) for density in models]
+        return [LinearLabel(), *(GenLabel(density, priors=self.priors) for density in models)]
+
+    def _average(self, densities: Mapping[str, ClassDensity]) -> Any:
+        """The weights of the average: None, "cv", or a pair."""
+        if isinstance(self.average, str):
+            check_choice("average", self.average, ["auto", "cv"], also="None, or a pair of weights such as (0.5, 0.5)")
+            if self.average == "auto":
+                return "cv" if any(isinstance(density, LabelModel) for density in densities.values()) else None
+        if self.average is None:
+            return None
+        if len(densities) != 1:
+            raise ValueError(
+                f"average={self.average!r} needs one density to average with, but there are {len(densities)}: "
+                f"density={self.density!r}, gamma={self.gamma!r}; use average=None, or one density and a gamma above 0"
+            )
+        if isinstance(self.average, str):
+            return "cv"
+        if np.shape(self.average) != (2,):
+            raise ValueError(f"average={self.average!r} must be 'auto', 'cv', None or two numbers, say (0.5, 0.5)")
+        a, b = (check_interval("average", weight, 0.0, 10.0, "the weights are not negative") for weight in self.average)
+        return a, b
+
+    def _train(self, study: Study, method: Method) -> Trained:
+        if hasattr(self, "label_model_"):
+            del self.label_model_
+        densities = named_densities(self.density) if any(own.label[1:] for own in method.candidates) else {}
+        average = self._average(densities)
+        twins, twin = self._twins(study, method, average) if densities and self.space == "latent" else (None, None)
+        model = next((own for own in densities.values() if isinstance(own, LabelModel) and not own.cross_fit), None)
+        if model is not None and len(densities) == 1:
+            searched = len(method.entries) > 1 or average == "cv"
+            self.label_model_ = self._choose_label_model(model, study, twin, searched)
+            chosen = dict.fromkeys(densities, self.label_model_)
+            method = replace(method, labelers=partial(self._labelers, study.settings, chosen))
+        choice = study.choose(method, self.select, twins, average=average)
+        return Trained(choice, *study.train(method, choice.entry, twin))
+
+    def _twins(self, study: Study, method: Method, average: Any) -> tuple[Any, Encoder]:
+        """Vanilla twins (arXiv Alg. 2): one for each fold, where there is something to choose, and one for all rows."""
+        vanilla = self._plain([Recipe(None)], LinearLabel())
+        searched = len(method.entries) > 1 or average == "cv"
+        twins, twin = study.twins(vanilla, self.select, of_folds=searched)
+        return twins or None, twin
+
+    def _choose_label_model(self, model: LabelModel, study: Study, twin: Encoder | None, searched: bool) -> LabelModel:
+        """Select and calibrate the label model once, over the folds of the search if there is one.
+
+        Each fold then fits what the other folds chose to its own rows.
+        """
+        sample = study.scaler.sample(study.sample)
+        X = sample.X if twin is None else LatentDensity(twin, len(study.settings.hidden), model).features(sample.X)
+        few = max(2, min(6, int(np.bincount(sample.y).min())))
+        folds = study.rows if searched else few if isinstance(self.density, str) else model.cv
+        return clone(model).set_params(random_state=study.seed, cv=folds).fit(X, sample.labels, sample.weight)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from genlabel.checks import check_choice, check_positive
-from genlabel.estimators.base import NetworkClassifier
-from genlabel.estimators.study import Recipe, Settings
+from genlabel.checks import check_choice
+from genlabel.estimators.base import ALPHAS, CLEAN_WEIGHTS, NetworkClassifier, grid, recipes
+from genlabel.estimators.study import Method, Recipe, Settings
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import ManifoldMixup, Mixer, Mixup
 
@@ -30,16 +30,20 @@ class MixupClassifier(NetworkClassifier):
         Leave out mixed points whose nearest training point is of a third class (arXiv section 3.1).
     learning_rate : "cv", float or sequence of float
         "cv" chooses among 0.1, 0.01, 0.001, 0.0001.
-    alpha : float or None
-        Of lam ~ Beta(alpha, alpha); None is 1 for mixup and 2 for manifold mixup.
+    alpha : None, float, "cv" or sequence of float
+        Of lam ~ Beta(alpha, alpha); None is 1 for mixup and 2 for manifold mixup, "cv" chooses among 0.3 and 1.
+    clean_weight : float in [0, 1], "cv" or sequence of them
+        Share of the points of a batch that stay as they are; 0 mixes all, "cv" chooses among 0.75 and 1.
+    weight_decay : "cv", float or sequence of float
+        "cv" chooses among 1e-4, 1e-3, 1e-2.
     per : "sample", "batch" or None
         One lam for each point, or for each batch; None is "sample" for mixup and "batch" for manifold mixup.
-    class_weight, cv, epochs, batch_size, weight_decay, optimizer, standardize, device, random_state, verbose
-        As in :class:`GenLabelClassifier`.
+    select, class_weight, cv, epochs, batch_size, optimizer, standardize, device, random_state, verbose
+        As in :class:`GenLabelClassifier`: every method has the same search, by default.
 
     Attributes
     ----------
-    classes_, best_params_, best_score_, cv_results_, history_, n_iter_, network_
+    classes_, best_params_, best_index_, best_score_, cv_results_, history_, n_iter_, network_
         As in :class:`GenLabelClassifier`.
 
     Examples
@@ -48,7 +52,7 @@ class MixupClassifier(NetworkClassifier):
     >>> X, y = load_iris(return_X_y=True)
     >>> vanilla = MixupClassifier(mixer=None, random_state=0).fit(X, y)
     >>> sorted(vanilla.best_params_)
-    ['learning_rate']
+    ['learning_rate', 'weight_decay']
     """
 
     def __init__(
@@ -58,14 +62,16 @@ class MixupClassifier(NetworkClassifier):
         labeler: Any = "linear",
         exclude_intrusion: bool = False,
         learning_rate: Any = "cv",
-        alpha: float | None = None,
+        alpha: Any = None,
         *,
+        clean_weight: Any = 0.0,
+        weight_decay: Any = "cv",
+        select: str = "log-loss",
         per: str | None = None,
         class_weight: Any = None,
         cv: Any = 6,
         epochs: int = 100,
         batch_size: int = 128,
-        weight_decay: float = 1e-4,
         optimizer: Any = "adam",
         standardize: bool = True,
         device: Any = "auto",
@@ -78,28 +84,34 @@ class MixupClassifier(NetworkClassifier):
         self.exclude_intrusion = exclude_intrusion
         self.learning_rate = learning_rate
         self.alpha = alpha
+        self.clean_weight = clean_weight
+        self.weight_decay = weight_decay
+        self.select = select
         self.per = per
         self.class_weight = class_weight
         self.cv = cv
         self.epochs = epochs
         self.batch_size = batch_size
-        self.weight_decay = weight_decay
         self.optimizer = optimizer
         self.standardize = standardize
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
-    def _recipe(self, settings: Settings) -> Recipe:
+    def _method(self, settings: Settings) -> Method:
         mixer, labeler = self._mixer(len(settings.hidden)), self._labeler()
         if mixer is not None and mixer.max_depth and (self.exclude_intrusion or isinstance(labeler, GenLabel)):
             what = "exclude_intrusion=True" if self.exclude_intrusion else f"labeler={labeler!r}"
             raise ValueError(f"{what} looks at mixed inputs, but mixer={self.mixer!r} mixes hidden layers")
-        return self._plain(mixer, labeler, self.exclude_intrusion)
+        shares = grid("clean_weight", self.clean_weight, CLEAN_WEIGHTS, 0.0, 1.0)
+        alphas = [None] if self.alpha is None else grid("alpha", self.alpha, ALPHAS, 1e-6, 1e6)
+        ways = [Recipe(None)] if mixer is None else recipes(mixer, alphas, shares)
+        return self._plain(ways, labeler, self.exclude_intrusion)
 
     def _mixer(self, depth: int) -> Mixer | None:
         if self.mixer is None:
-            self._check_unused("mixes nothing; use mixer='mixup'", "alpha", "per", "exclude_intrusion", "labeler")
+            unused = ("alpha", "per", "exclude_intrusion", "labeler", "clean_weight")
+            self._check_unused("mixes nothing; use mixer='mixup'", *unused)
             return None
         if isinstance(self.mixer, Mixer):
             self._check_unused("has its own; set it there", "alpha", "per")
@@ -115,14 +127,17 @@ class MixupClassifier(NetworkClassifier):
             raise ValueError(
                 f"mixer='manifold' needs hidden layers, but network={self.network!r} has none; use network='mlp'"
             )
-        if self.alpha is not None:
-            check_positive("alpha", self.alpha, "mixup needs Beta(alpha, alpha); mixer=None is no mixing")
-        given = {name: getattr(self, name) for name in ("alpha", "per") if getattr(self, name) is not None}
-        return known[self.mixer].set_params(**given)
+        return known[self.mixer] if self.per is None else known[self.mixer].set_params(per=self.per)
 
     def _check_unused(self, why: str, *names: str) -> None:
         """Raise if a parameter that has no effect here is not at its default."""
-        defaults = {"alpha": None, "per": None, "exclude_intrusion": False, "labeler": "linear"}
+        defaults = {
+            "alpha": None,
+            "per": None,
+            "exclude_intrusion": False,
+            "labeler": "linear",
+            "clean_weight": 0.0,
+        }
         for name in names:
             value = getattr(self, name)
             if not (isinstance(value, type(defaults[name])) and value == defaults[name]):

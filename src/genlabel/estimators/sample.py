@@ -103,6 +103,7 @@ def read_sample(
     if weight is not None:
         rows = np.flatnonzero(weight)
         points, target, weight = points[rows], target[rows], weight[rows]
+        weight = None if (weight == 1).all() else weight
     classes, index = np.unique(target, return_inverse=True)
     _check_classes(estimator, classes, np.bincount(index), smallest_class)
     if (np.ptp(points, axis=0) == 0).all():

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
 
-from genlabel.checks import check_count, warn
 from genlabel.densities.latent import Encoder
+from genlabel.estimators.folds import split
 from genlabel.estimators.sample import Sample, Scaler
-from genlabel.labeling import Labeler
-from genlabel.metrics import accuracy, log_loss
+from genlabel.estimators.selection import SMALLEST, HeldOut, choose_best, pool, pooling_weights, results_table
+from genlabel.labeling import GenLabel, Labeler, log_posterior, log_priors
+from genlabel.metrics import log_loss
 from genlabel.mixing import Mixer
 from genlabel.networks import MLP
 from genlabel.progress import Listener
 from genlabel.training import Candidate, Fleet, Optimizer, Task, train_fleet
 
-__all__ = ["Choice", "Recipe", "Settings", "Study"]
+__all__ = ["Choice", "Entry", "Method", "Recipe", "Settings", "Study", "log_posteriors"]
 
 
 NETWORK, TWIN = 0, 1
@@ -43,24 +42,64 @@ class Settings(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """A method: how points are mixed and labelled, and the candidates to choose among."""
+    """One way of mixing: the mixer, and the share of the points that stay clean."""
 
     mixer: Mixer | None
-    labelers: Callable[[Encoder | None], Sequence[Labeler]]
-    """The labelers, not yet fitted; those in latent space look through the given twin network."""
-    params: list[dict[str, Any]]
+    clean_weight: float = 0.0
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """What tells the recipes apart, in the words of the estimator's parameters."""
+
+    @property
+    def mixes(self) -> bool:
+        """Whether any point is mixed; if not, this is vanilla training."""
+        return self.mixer is not None and self.clean_weight < 1.0
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method: recipes for mixing, labels for what was mixed, and the candidates to train under each recipe."""
+
+    recipes: Sequence[Recipe]
+    labelers: Callable[[Encoder | None, int | None], Sequence[Labeler]]
+    """The labelers, not yet fitted, for a fold (None is all rows); in latent space they look through a twin network."""
+    candidates: Sequence[Candidate]
+    params: Sequence[Mapping[str, Any]]
     """What tells the candidates apart, in the words of the estimator's parameters."""
-    candidates: list[Candidate]
+    about_labels: frozenset[str] = frozenset()
+    """Those of the candidates' parameters that say nothing where no point is mixed."""
     exclude_intrusion: bool = False
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        """Every recipe with every candidate; without mixing, candidates that differ in their labels alone are one."""
+        found: dict[str, Entry] = {}
+        for r, recipe in enumerate(self.recipes):
+            for c, own in enumerate(self.params):
+                said = own if recipe.mixes else {k: v for k, v in own.items() if k not in self.about_labels}
+                params = {**said, **recipe.params}
+                found.setdefault(repr((r, params)), Entry(r, c, params))
+        return list(found.values())
+
+
+class Entry(NamedTuple):
+    """One model of a search: a recipe, a candidate, and what to call the two."""
+
+    recipe: int
+    candidate: int
+    params: dict[str, Any]
 
 
 class Choice(NamedTuple):
-    """The best candidate, and how all of them did on the folds."""
+    """The entry that was chosen, and how all of them did on the folds."""
 
-    best: int
+    entry: Entry
+    place: int
+    """Its row in the results."""
     results: dict[str, Any]
-    fleet: Fleet | None
-    """The models of the folds; None if there was nothing to choose."""
+    fleet: Fleet | None = None
+    """The models of the folds, recipe by recipe; None if there was nothing to choose."""
+    average: tuple[float, float] | None = None
+    """Weights of the network and the label model in what is predicted; None is the network alone."""
 
 
 class _Part(NamedTuple):
@@ -88,133 +127,155 @@ class Study:
         self.scaler = Scaler.fit(sample, standardize)
 
     @cached_property
+    def rows(self) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """Rows of the sample to train on and to hold out, for each fold; drawn when they are first needed."""
+        return split(self.sample, self.cv, self.seed)
+
+    @cached_property
     def folds(self) -> list[_Part]:
-        """The folds, cut when they are first needed."""
-        return [self._part(train, valid) for train, valid in split(self.sample, self.cv, self.seed)]
+        """The folds."""
+        return [self._part(train, valid) for train, valid in self.rows]
 
-    def choose(self, recipe: Recipe, twins: Sequence[Encoder] | None = None, stage: int = NETWORK) -> Choice:
-        """Train every candidate on every fold and choose by held-out accuracy, ties by log-loss."""
-        if len(recipe.candidates) == 1:
-            return Choice(0, {"params": recipe.params}, None)
-        fleet = self._train(self._tasks(recipe, twins, stage), recipe.candidates)
-        results = _results(recipe.params, fleet, self.folds)
-        return Choice(int(results["rank_test_score"].argmin()), results, fleet)
+    def choose(
+        self,
+        method: Method,
+        rule: str,
+        twins: Sequence[Encoder] | None = None,
+        stage: int = NETWORK,
+        average: Any = None,
+    ) -> Choice:
+        """Train every entry on every fold, and choose one by what it did on the rows held out.
 
-    def train(self, recipe: Recipe, index: int, twin: Encoder | None = None, stage: int = NETWORK) -> Fleet:
-        """Train one candidate on the whole sample."""
-        task = _task(self.scaler.sample(self.sample), recipe, twin, [self.seed, stage, 0])
-        return self._train([task], [recipe.candidates[index]])
+        With `average`, a pair of weights or "cv", an entry is judged by its pool with the label model, half and half.
+        """
+        entries = method.entries
+        if len(entries) == 1 and average != "cv":
+            return Choice(entries[0], 0, {"params": [entries[0].params]}, average=average)
+        tasks = self._tasks(method, twins, stage)
+        fleet = self._train(tasks, method.candidates)
+        held_out = self._held_out(fleet, entries)
+        results = results_table([entry.params for entry in entries], held_out, rule)
+        judged, partner = held_out, None
+        if average is not None:
+            partner = self._label_model(tasks[: len(self.folds)])
+            log_pool = pool(held_out.log_proba, partner, self.log_prior, (0.5, 0.5))
+            judged = held_out._replace(log_proba=log_pool)
+            results["mean_test_pooled_log_loss"] = log_loss(log_pool, held_out.y, held_out.weight)
+        strength = [method.candidates[entry.candidate].weight_decay for entry in entries]
+        best = choose_best(judged, rule, strength, results["rank_test_score"])
+        if average == "cv" and partner is not None:
+            own = held_out._replace(log_proba=held_out.log_proba[best])
+            average = pooling_weights(own, partner, self.log_prior)
+        return Choice(entries[best], best, results, fleet, average)
 
-    def twins(self, vanilla: Recipe, of_folds: bool) -> tuple[list[MLP], MLP]:
+    def train(
+        self, method: Method, entry: Entry, twin: Encoder | None = None, stage: int = NETWORK
+    ) -> tuple[Fleet, Task]:
+        """Train one entry on the whole sample; also return the task, with its fitted labelers."""
+        recipe = method.recipes[entry.recipe]
+        task = _task(self.scaler.sample(self.sample), method, recipe, twin, (self.seed, stage, 0))
+        return self._train([task], [method.candidates[entry.candidate]]), task
+
+    def twins(self, vanilla: Method, rule: str, of_folds: bool) -> tuple[list[MLP], MLP]:
         """Networks trained without mixing, one for each fold if asked for, and one on the whole sample.
 
-        arXiv Alg. 2, line 2; at the learning rate that suits vanilla training.
+        arXiv Alg. 2, line 2; at the learning rate and weight decay that suit vanilla training.
         """
         device = self.settings.device
-        found = self.choose(vanilla, stage=TWIN)
-        whole = self.train(vanilla, found.best, stage=TWIN).network().to(device)
+        found = self.choose(vanilla, rule, stage=TWIN)
+        whole = self.train(vanilla, found.entry, stage=TWIN)[0].network().to(device)
         if not of_folds:
             return [], whole
         fleet = found.fleet or self._train(self._tasks(vanilla, None, stage=TWIN), vanilla.candidates)
-        return [fleet.network(fold, found.best).to(device) for fold in range(len(self.folds))], whole
+        best = found.entry.candidate
+        return [fleet.network(fold, best).to(device) for fold in range(len(self.folds))], whole
 
-    def _tasks(self, recipe: Recipe, twins: Sequence[Encoder] | None, stage: int) -> list[Task]:
+    @cached_property
+    def log_prior(self) -> NDArray[np.float64]:
+        """Log-frequencies of the classes, (k,), each row counting as it does when a model is judged."""
+        mass = np.bincount(self.sample.y, weights=self.sample.score_weight, minlength=len(self.sample.classes))
+        with np.errstate(divide="ignore"):
+            return np.maximum(np.log(mass / mass.sum()), SMALLEST)
+
+    def _tasks(self, method: Method, twins: Sequence[Encoder] | None, stage: int) -> list[Task]:
+        """The folds under the first recipe, then under the second, and so on."""
         encoders: Sequence[Encoder | None] = twins or [None] * len(self.folds)
-        pairs = zip(self.folds, encoders, strict=True)
-        return [_task(part.train, recipe, twin, [self.seed, stage, fold]) for fold, (part, twin) in enumerate(pairs, 1)]
+        first = [
+            _task(part.train, method, method.recipes[0], twin, (self.seed, stage, fold))
+            for fold, (part, twin) in enumerate(zip(self.folds, encoders, strict=True), 1)
+        ]
+        more = [_under(task, recipe) for recipe in method.recipes[1:] for task in first]
+        return first + more
+
+    def _held_out(self, fleet: Fleet, entries: Sequence[Entry]) -> HeldOut:
+        """Log-probabilities (entries, n, k) of the rows of all folds, each by the models that did not see them."""
+        n_folds = len(self.folds)
+        parts = []
+        for fold, part in enumerate(self.folds):
+            recipes = range(max(entry.recipe for entry in entries) + 1)
+            scores = [fleet.log_proba(r * n_folds + fold, part.valid.X) for r in recipes]
+            parts.append(np.stack([scores[entry.recipe][entry.candidate] for entry in entries]))
+        rows = [part.valid for part in self.folds]
+        weighted = rows[0].score_weight is not None
+        return HeldOut(
+            np.concatenate(parts, axis=1),
+            np.concatenate([part.y for part in rows]),
+            np.concatenate([cast(NDArray[Any], part.score_weight) for part in rows]) if weighted else None,
+            np.repeat(np.arange(n_folds), [len(part.y) for part in rows]),
+        )
+
+    def _label_model(self, tasks: Sequence[Task]) -> NDArray[np.float64]:
+        """Log-posterior (n, k) of the same rows, each by the density of its fold."""
+        tilt = self.sample.class_weight
+        pairs = zip(tasks, self.folds, strict=True)
+        return np.concatenate([log_posteriors(task.labelers[-1], part.valid.X, tilt) for task, part in pairs])
 
     def _part(self, train: NDArray[Any], valid: NDArray[Any]) -> _Part:
         inside = self.sample.take(train)
         scaler = Scaler.fit(inside, self.standardize, self.scaler)
         return _Part(scaler.sample(inside), scaler.sample(self.sample.take(valid)))
 
-    def _train(self, tasks: list[Task], candidates: list[Candidate]) -> Fleet:
+    def _train(self, tasks: Sequence[Task], candidates: Sequence[Candidate]) -> Fleet:
         return train_fleet(tasks, candidates, progress=self.progress, **self.settings._asdict())
 
 
-def split(sample: Sample, cv: Any, seed: int) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    """Rows of the training and the held-out part of each fold; stratified, with fewer folds for a small class."""
-    if isinstance(cv, Integral):
-        folds = _possible_folds(sample, check_count("cv", cv, low=2))
-        pairs = list(StratifiedKFold(folds, shuffle=True, random_state=seed).split(sample.X, sample.y))
-    else:
-        pairs = _given_folds(sample, cv)
-    for train, valid in pairs:
-        missing = np.setdiff1d(np.arange(len(sample.classes)), sample.y[train])
-        if len(missing):
-            name = sample.classes[missing].tolist()[0]
-            raise ValueError(f"a fold of cv={cv!r} has no training point of class {name!r}; use stratified folds")
-        weight = sample.take(valid).score_weight
-        if len(valid) == 0 or (weight is not None and weight.sum() <= 0):
-            raise ValueError(f"a fold of cv={cv!r} holds out no point of positive weight; use fewer folds")
-    return pairs
+def log_posteriors(
+    labeler: Labeler, X: NDArray[np.float64], class_weight: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Log-posterior (m, k) of points under the density of a fitted :class:`GenLabel`; weights tilt the priors."""
+    assert isinstance(labeler, GenLabel)
+    density = labeler.density_
+    prior = log_priors(labeler.priors, density)
+    if class_weight is not None:
+        with np.errstate(divide="ignore"):
+            prior = prior + np.log(class_weight)
+    logs, _ = log_posterior(density.log_prob(torch.from_numpy(X)), prior)
+    return np.ascontiguousarray(logs.numpy())
 
 
-def _given_folds(sample: Sample, cv: Any) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    if isinstance(cv, str) or not (hasattr(cv, "split") or hasattr(cv, "__iter__")):
-        raise ValueError(f"cv={cv!r} must be a number of folds, a splitter, or pairs of row indices")
-    if hasattr(cv, "split"):
-        try:
-            return [(np.asarray(train), np.asarray(valid)) for train, valid in cv.split(sample.X, sample.labels)]
-        except ValueError as error:
-            raise ValueError(f"cv={cv!r} could not split the rows: {error}; or give pairs of row indices") from error
-    return [(_places(sample, train), _places(sample, valid)) for train, valid in cv]
+def _task(
+    sample: Sample, method: Method, recipe: Recipe, encoder: Encoder | None, stream: tuple[int, int, int]
+) -> Task:
+    """The sample with the method's labelers fitted to it, under one of its recipes.
 
-
-def _places(sample: Sample, rows: Any) -> NDArray[np.int64]:
-    """Where rows of the user's table stand in the sample; those of weight zero are gone, and are left out."""
-    rows = np.asarray(rows)
-    if len(rows) and not (rows.min() >= 0 and rows.max() < sample.n_rows):
-        raise ValueError(f"cv names row {rows.max()}, but X has rows 0 to {sample.n_rows - 1}")
-    place = np.full(sample.n_rows, -1)
-    place[sample.rows] = np.arange(len(sample.rows))
-    found = place[rows]
-    return found[found >= 0]
-
-
-def _possible_folds(sample: Sample, cv: int) -> int:
-    counts = np.bincount(sample.y)
-    smallest = int(counts.min())
-    if smallest < cv:
-        name = sample.classes.tolist()[int(counts.argmin())]
-        message = f"cv={cv} folds, but class {name!r} has only {smallest} samples; using {smallest} folds"
-        warn("cv", message, UserWarning)
-    return min(cv, smallest)
-
-
-def _task(sample: Sample, recipe: Recipe, encoder: Encoder | None, seed: list[int]) -> Task:
-    """The sample with the recipe's labelers fitted to it."""
-    return Task(
+    `stream` is seed, stage and fold (from 1; 0 is all rows): the source of all that is random.
+    """
+    labelers = method.labelers(encoder, stream[2] - 1 if stream[2] else None)
+    fitted = (clone(own).fit(sample.X, sample.labels, sample.weight) for own in labelers)
+    task = Task(
         X=sample.X,
         y=sample.y,
         n_classes=len(sample.classes),
-        labelers=tuple(
-            clone(labeler).fit(sample.X, sample.labels, sample.weight) for labeler in recipe.labelers(encoder)
-        ),
-        mixer=recipe.mixer,
+        labelers=tuple(fitted),
         weight=sample.weight,
         class_weight=sample.class_weight,
-        exclude_intrusion=recipe.exclude_intrusion,
-        seed=seed,
+        exclude_intrusion=method.exclude_intrusion,
+        seed=list(stream),
     )
+    return _under(task, recipe)
 
 
-def _results(params: list[dict[str, Any]], fleet: Fleet, folds: list[_Part]) -> dict[str, Any]:
-    """Held-out accuracy and log-loss of every candidate, in the form of `GridSearchCV.cv_results_`."""
-    scores = [fleet.log_proba(fold, part.valid.X) for fold, part in enumerate(folds)]
-    pairs = [(s, part.valid.y, part.valid.score_weight) for s, part in zip(scores, folds, strict=True)]
-    hits, losses = np.stack([accuracy(*p) for p in pairs]), np.stack([log_loss(*p) for p in pairs])
-    order = np.lexsort((losses.mean(0), -hits.mean(0).round(12)))
-    ranks = np.empty(len(params), dtype=np.int64)
-    ranks[order] = np.arange(1, len(params) + 1)
-    return {
-        "params": params,
-        **{f"param_{name}": np.array([p.get(name) for p in params], dtype=object) for name in params[0]},
-        **{f"split{fold}_test_score": row for fold, row in enumerate(hits)},
-        **{f"split{fold}_test_log_loss": row for fold, row in enumerate(losses)},
-        "mean_test_score": hits.mean(0),
-        "std_test_score": hits.std(0),
-        "mean_test_log_loss": losses.mean(0),
-        "std_test_log_loss": losses.std(0),
-        "rank_test_score": ranks,
-    }
+def _under(task: Task, recipe: Recipe) -> Task:
+    """The same task under another recipe: the same rows in the same order, from the same weights."""
+    mixer = recipe.mixer if recipe.mixes else None
+    return replace(task, mixer=mixer, clean_weight=recipe.clean_weight if mixer is not None else 1.0)

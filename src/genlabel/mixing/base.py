@@ -23,6 +23,16 @@ class Mix(NamedTuple):
     """Weight of the row itself, (n,); its partner has 1 - lam."""
     depth: int = 0
     """Number of network stages before the mixing; 0 mixes the input."""
+    clean: NDArray[np.bool_] | None = None
+    """Rows that are left as they are and keep their own labels, (n,); None is none of them."""
+    rows: NDArray[np.int64] | None = None
+    """Row of the training set that each row of the batch is, (n,), where it is known: for labels by cross-fitting."""
+
+    def keep(self, count: int) -> Mix:
+        """The same draw, but the first `count` rows are left as they are: the order of a batch is random."""
+        clean = np.arange(len(self.partner)) < count
+        partner = np.where(clean, np.arange(len(self.partner)), self.partner)
+        return self._replace(partner=partner, lam=np.where(clean, 1.0, self.lam), clean=clean)
 
 
 class Mixer(BaseEstimator, ABC):

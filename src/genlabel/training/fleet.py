@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, final
 
@@ -28,6 +28,9 @@ from genlabel.training.plan import (
 )
 
 __all__ = ["Fleet", "train_fleet", "weight_rng"]
+
+PARAMETERS_AT_ONCE = 700_000
+"""Parameters of hidden networks that train together on a CPU: with their gradients and moments, what a cache holds."""
 
 
 @final
@@ -119,12 +122,38 @@ def train_fleet(
     sizes = (tasks[0].X.shape[1], *hidden, tasks[0].n_classes)
     fleet = Fleet(sizes, [task.seed for task in tasks], len(candidates), dtype, torch.device(device))
     batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size)
-    run = _Run(fleet, candidates, rule, epochs, batches, any(task.class_weight is not None for task in tasks))
-    stretch = epochs_at_once(tasks, epochs)
-    for parts in zip(*(plan(task, epochs, batches, stretch, fleet.theta) for task in tasks), strict=True):
-        run.train(_together(parts), progress)
-    fleet.losses = torch.stack(run.losses).cpu().double().view(epochs, batches, *fleet.theta.shape[:2]).mean(1).numpy()
+    blocks = chunks(len(tasks), _tasks_at_once(fleet, len(candidates)))
+    losses = []
+    for place, rows in enumerate(blocks):
+        run = _Run(fleet, rows, candidates, rule, epochs, batches, tasks[rows])
+        for parts in zip(*run.plans(fleet.theta), strict=True):
+            run.train(_together(parts), _share(progress, place, len(blocks)))
+        losses.append(torch.stack(run.losses).cpu().double().view(epochs, batches, *run.theta.shape[:2]).mean(1))
+    fleet.losses = torch.cat(losses, 1).numpy()
     return fleet
+
+
+def _tasks_at_once(fleet: Fleet, candidates: int) -> int:
+    """How many tasks train together: all, but for networks on a CPU as many as stay in its cache."""
+    if len(fleet.sizes) == 2 or fleet.theta.device.type != "cpu":
+        return len(fleet.theta)
+    return max(1, PARAMETERS_AT_ONCE // (candidates * fleet.theta.shape[-1]))
+
+
+def _share(progress: Listener | None, place: int, blocks: int) -> Listener | None:
+    """What a block tells of its epochs: those of all blocks together count as one run."""
+    if progress is None or blocks == 1:
+        return progress
+    done = 0
+
+    def listener(epochs: int) -> None:
+        nonlocal done
+        before, done = done, done + epochs
+        more = (done + place) // blocks - (before + place) // blocks
+        if more:
+            progress(more)
+
+    return listener
 
 
 def weight_rng(seed: Any) -> np.random.Generator:
@@ -133,27 +162,35 @@ def weight_rng(seed: Any) -> np.random.Generator:
 
 
 class _Run:
-    """The state of a training run: views, optimiser state, step count."""
+    """The state of a training run over some tasks of a fleet: views, optimiser state, step count."""
 
     def __init__(
         self,
         fleet: Fleet,
+        rows: slice,
         candidates: Sequence[Candidate],
         rule: Optimizer,
         epochs: int,
         batches: int,
-        tilted: bool,
+        tasks: Sequence[Task],
     ) -> None:
-        theta = fleet.theta
+        theta = fleet.theta[rows]
+        self.tasks = tasks
         self.theta, self.grad = theta, torch.zeros_like(theta)
         self.layers, self.grads = fleet.layers(theta), fleet.layers(self.grad)
         self.rule, self.state = rule, rule.start(theta)
         self.lr = theta.new_tensor([c.learning_rate for c in candidates])[:, None]
         self.decay = theta.new_tensor([c.weight_decay for c in candidates])[:, None]
         self.shares = theta.new_tensor([c.label for c in candidates]).T.contiguous()
-        self.epochs, self.batches, self.tilted = epochs, batches, tilted
+        self.epochs, self.batches = epochs, batches
+        self.tilted = any(task.class_weight is not None for task in tasks)
         self.t = 0
         self.losses: list[Tensor] = []
+
+    def plans(self, like: Tensor) -> list[Iterator[Steps]]:
+        """The steps of every task, stretch by stretch."""
+        stretch = epochs_at_once(self.tasks, self.epochs)
+        return [plan(task, self.epochs, self.batches, stretch, like) for task in self.tasks]
 
     def train(self, steps: Steps, progress: Listener | None) -> None:
         for t in range(len(steps.x)):

@@ -47,6 +47,9 @@ class Task:
     """Weight of each class (k,) in the cross-entropy, -sum_c w_c y_c log p_c."""
     exclude_intrusion: bool = False
     """Give mixed points that intrude another class's manifold no weight (arXiv section 3.1)."""
+    clean_weight: float = 0.0
+    """Share of each batch that is left as it is, with its own labels: in expectation the loss is
+    clean_weight L(clean) + (1 - clean_weight) L(mixed), at the cost of one. 0 is arXiv Alg. 1, 1 vanilla training."""
     seed: Any = 0
     """Seed of the order, the draws and, in a fleet, the initial weights."""
 
@@ -89,6 +92,8 @@ def check_task(task: Task, depth: int, candidates: Sequence[Candidate]) -> None:
         raise ValueError(
             f"{task.mixer!r} mixes hidden layers in a way of its own; only the linear blend can be trained"
         )
+    if not 0.0 <= task.clean_weight <= 1.0:
+        raise ValueError(f"clean_weight={task.clean_weight!r} must lie in [0, 1]; 0 mixes every point, 1 none")
     for candidate in candidates:
         if len(candidate.label) != len(task.labelers):
             raise ValueError(
@@ -128,11 +133,12 @@ def plan(task: Task, epochs: int, batches: int, stretch: int, like: Tensor) -> I
 
 
 class _Draws(NamedTuple):
-    """Rows (T, B), position of the partner (T, B), lam (T, B), depth (T,), and which entries are real (T, B)."""
+    """Rows, position of the partner, lam, which are clean, which are real (all T, B), and depth (T,)."""
 
     rows: NDArray[np.int64]
     partner: NDArray[np.int64]
     lam: NDArray[np.float64]
+    clean: NDArray[np.bool_] | None
     depth: NDArray[np.int64]
     real: NDArray[np.bool_]
 
@@ -143,27 +149,39 @@ def _draw(task: Task, epochs: int, edges: NDArray[Any], rng: np.random.Generator
     rows, depth = np.zeros((steps, size), dtype=np.int64), np.zeros(steps, dtype=np.int64)
     partner = np.tile(np.arange(size), (steps, 1))
     lam, real = np.ones((steps, size)), np.zeros((steps, size), dtype=bool)
+    clean = np.zeros((steps, size), dtype=bool) if task.clean_weight > 0 else None
     t = 0
     for _ in range(epochs):
         order = rng.permutation(len(task.X))
         for start, stop in pairwise(edges):
             n = stop - start
             rows[t, :n], real[t, :n] = order[start:stop], True
+            count = round(task.clean_weight * n)
+            if clean is not None:
+                clean[t, :count] = True
             if task.mixer is not None:
-                partner[t, :n], lam[t, :n], depth[t] = task.mixer.draw(n, rng)
+                drawn = task.mixer.draw(n, rng)
+                partner[t, :n], lam[t, :n], depth[t] = (drawn.keep(count) if count else drawn)[:3]
                 if depth[t] > task.mixer.max_depth:
                     raise ValueError(f"{task.mixer!r} drew depth {depth[t]} above its max_depth {task.mixer.max_depth}")
             t += 1
-    return _Draws(rows, partner, lam, depth, real)
+    return _Draws(rows, partner, lam, clean, depth, real)
 
 
 def _steps(task: Task, points: Tensor, draws: _Draws) -> Steps:
     """Mix and label a whole stretch as if it were one batch."""
     steps, size = draws.rows.shape
     rows = torch.from_numpy(draws.rows.ravel()).to(points.device)
-    flat = Mix((np.arange(steps)[:, None] * size + draws.partner).ravel(), draws.lam.ravel())
-    clean = points[rows]
-    mixed = clean if task.mixer is None else task.mixer.mix(clean, flat)
+    flat = Mix(
+        (np.arange(steps)[:, None] * size + draws.partner).ravel(),
+        draws.lam.ravel(),
+        clean=None if draws.clean is None else draws.clean.ravel(),
+        rows=draws.rows.ravel(),
+    )
+    own = points[rows]
+    mixed = own if task.mixer is None else task.mixer.mix(own, flat)
+    if flat.clean is not None:
+        mixed = torch.where(torch.from_numpy(flat.clean).to(own.device)[:, None], own, mixed)
     y = torch.from_numpy(task.y).to(rows)[rows]
     targets = one_hot(y, task.n_classes, points.dtype)
     labels = torch.stack([labeler.label(mixed, targets, flat) for labeler in task.labelers], dim=-1)
@@ -172,7 +190,7 @@ def _steps(task: Task, points: Tensor, draws: _Draws) -> Steps:
     hidden = torch.from_numpy(draws.depth > 0).to(points.device)[:, None, None]
     x = mixed.view(steps, size, -1)
     return Steps(
-        torch.where(hidden, clean.view_as(x), x) if draws.depth.any() else x,
+        torch.where(hidden, own.view_as(x), x) if draws.depth.any() else x,
         labels.view(steps, size, *labels.shape[1:]),
         _weights(task, draws, flat, mixed, y).to(points),
         torch.from_numpy(draws.partner).to(points.device),
@@ -185,7 +203,7 @@ def _weights(task: Task, draws: _Draws, flat: Mix, mixed: Tensor, y: Tensor) -> 
     weight = draws.real.astype(np.float64)
     if task.weight is not None:
         weight *= blend(task.weight[draws.rows.ravel()], flat).reshape(weight.shape)
-    if task.exclude_intrusion:
+    if task.exclude_intrusion and task.mixer is not None:
         hit = intrudes(mixed, flat, mixed, y, pool=(torch.from_numpy(task.X).to(mixed), task.y))
         weight[hit.reshape(weight.shape)] = 0.0
     return torch.from_numpy(weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))

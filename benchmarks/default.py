@@ -1,0 +1,32 @@
+"""What the default costs: a fit with its label model and its search, against the search of tuned mixup."""
+
+from typing import Any
+
+from sklearn.datasets import load_wine, make_classification
+from timing import alternate
+
+from genlabel import GenLabelClassifier, MixupClassifier
+
+
+def compare(name: str, X: Any, y: Any, network: str, goal: str) -> None:
+    """Whole fits of both with their own default search, in turn."""
+    common = {"network": network, "device": "cpu", "random_state": 0}
+    default, mixup = GenLabelClassifier(**common), MixupClassifier(**common)
+    slow, fast = alternate(lambda: default.fit(X, y), lambda: mixup.fit(X, y), repeats=3)
+    print(
+        f"{name} (n={len(X)}, d={X.shape[1]}), {network}: default {slow:.2f} s, mixup {fast:.2f} s: "
+        f"{slow / fast:.2f} times ({goal})",
+        flush=True,
+    )
+
+
+def main() -> None:
+    for n, d in ((140, 5), (340, 14), (1000, 20)):
+        X, y = make_classification(n, d, n_informative=4, n_redundant=0, random_state=0)
+        compare("synthetic", X, y, "mlp", "goal: at most 3")
+    compare("wine", *load_wine(return_X_y=True), "mlp", "goal: at most 3")
+    compare("wine", *load_wine(return_X_y=True), "logistic", "no goal")
+
+
+if __name__ == "__main__":
+    main()

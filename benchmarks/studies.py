@@ -1,0 +1,141 @@
+"""What each part of the default earns: label models without a family, and the classifier without a part of it.
+
+    python benchmarks/studies.py families    # label models alone, with one family of densities left out
+    python benchmarks/studies.py parts       # the classifier without mixing, without the average, ...
+
+Needs the OpenML sets of a manifest (environment variable GENLABEL_DATA_HOME). A study that was stopped goes on.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from sklearn.decomposition import FactorAnalysis
+
+from genlabel import ClassDensity, GenerativeClassifier, GenLabelClassifier, KernelDensity, LabelModel
+from genlabel.datasets import load_openml, openml_manifest
+from genlabel.densities import ClassSample, PerClassDensity, WarpedDensity, default_candidates
+from genlabel.suite import run_suite, set_means, wilcoxon_holm
+
+FAMILIES: dict[str, Callable[[str], bool]] = {
+    "discriminants toward a sphere": lambda name: "shrinkage=" in name,
+    "discriminants toward a diagonal": lambda name: "discriminant" in name and "diagonal" in name,
+    "kernels, shared covariance": lambda name: "kernel" in name and "shared" in name,
+    "kernels, class covariance": lambda name: "kernel" in name and "shrunk" in name,
+    "all kernels": lambda name: "kernel" in name,
+    "mixtures, tied": lambda name: "mixture" in name and "tied" in name,
+    "mixtures, diagonal": lambda name: "mixture" in name and "diagonal" in name,
+    "all mixtures": lambda name: "mixture" in name,
+    "warped features": lambda name: name.startswith("warped"),
+    "plain features": lambda name: not name.startswith("warped"),
+}
+
+
+class FactorDensity(PerClassDensity):
+    """A Gaussian with a factor-analytic covariance for each class: tried, and not in the package."""
+
+    def __init__(self, factors: int = 2) -> None:
+        self.factors = factors
+
+    def _fit_class(self, sample: ClassSample) -> Any:
+        points = sample.X.numpy()
+        model = FactorAnalysis(min(self.factors, len(points), points.shape[1])).fit(points)
+        return _Scores(model)
+
+
+class _Scores:
+    def __init__(self, model: FactorAnalysis) -> None:
+        self.model = model
+
+    def log_prob(self, x: Any) -> Any:
+        return x.new_tensor(self.model.score_samples(x.cpu().numpy()))
+
+
+def families() -> dict[str, Any]:
+    """The label model by itself, and without each family; with more; and the single best instead of a stack."""
+    every = default_candidates()
+    factors: dict[str, ClassDensity] = {f"factors {q}": FactorDensity(q) for q in (1, 2, 4)}
+    factors |= {f"warped {name}": WarpedDensity(density) for name, density in factors.items()}
+    more = {
+        "all": LabelModel(),
+        "the single best": LabelModel(method="select"),
+        "with factor analysis": LabelModel(every | factors),
+        "kernel, likelihood": KernelDensity("likelihood"),
+    }
+    without = {
+        f"without {family}": LabelModel({name: density for name, density in every.items() if not member(name)})
+        for family, member in FAMILIES.items()
+    }
+    return {name: GenerativeClassifier(density) for name, density in (more | without).items()}
+
+
+def parts(network: str = "mlp") -> dict[str, Any]:
+    """The default, and what is left of it without one of its parts."""
+    common: dict[str, Any] = {"network": network}
+    return {
+        "all": GenLabelClassifier(**common),
+        "never mixed, averaged": GenLabelClassifier(clean_weight=1.0, **common),
+        "a quarter mixed, averaged": GenLabelClassifier(clean_weight=0.75, **common),
+        "all mixed, averaged": GenLabelClassifier(clean_weight=0.0, alpha=1.0, **common),
+        "not averaged": GenLabelClassifier(average=None, **common),
+        "a quarter mixed, not averaged": GenLabelClassifier(average=None, clean_weight=0.75, **common),
+        "Gaussian labels, averaged": GenLabelClassifier(density="gaussian", average="cv", **common),
+    }
+
+
+STUDIES: Mapping[str, Callable[[], dict[str, Any]]] = {"families": families, "parts": parts}
+
+
+def report(records: pd.DataFrame) -> pd.DataFrame:
+    """Mean accuracy and log-loss, sets on which "all" has the lower log-loss (by 0.002) and the higher, and p."""
+    table = set_means(records, "log_loss")
+    tests = wilcoxon_holm(records, "all", "log_loss")
+    rows = []
+    for name in records["method"].unique():
+        gap = table["all"] - table[name]
+        rows.append(
+            {
+                "": name,
+                "accuracy (%)": round(set_means(records, "accuracy")[name].mean(), 2),
+                "log-loss": round(table[name].mean(), 4),
+                "all is better": f"{(gap < -0.002).mean():.0%}",
+                "all is worse": f"{(gap > 0.002).mean():.0%}",
+                "p (Holm)": "" if name == "all" else f"{float(tests.loc[name, 'holm']):.2g}",
+            }
+        )
+    return pd.DataFrame(rows).set_index("")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", choices=list(STUDIES))
+    parser.add_argument("--data-home", type=Path, help="the folder of the manifest; default: GENLABEL_DATA_HOME")
+    parser.add_argument("--max-rows", type=int, default=2000)
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--records", type=Path, help="default: build/<study>.jsonl")
+    asked = parser.parse_args()
+    manifest = openml_manifest(asked.data_home)
+    if manifest is None:
+        parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
+    own = manifest[manifest["n"].between(100, asked.max_rows) & (manifest["d"] <= 20)]
+    ids = own["id"][pd.to_numeric(own["k"], errors="coerce") >= 2]
+    found = run_suite(
+        ids,
+        STUDIES[asked.study](),
+        asked.repeats,
+        seed=asked.seed,
+        records=asked.records or Path("build", f"{asked.study}.jsonl"),
+        n_jobs=asked.jobs,
+        load=partial(load_openml, data_home=asked.data_home),
+    )
+    print(f"{found['id'].nunique()} sets of 100 to {asked.max_rows} rows, splits of each: {asked.repeats}")
+    print(report(found).to_string())
+
+
+if __name__ == "__main__":
+    main()

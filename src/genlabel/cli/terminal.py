@@ -1,0 +1,152 @@
+"""What the commands share: errors in one line, progress with a rate and the time left, a check of the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+
+import typer
+from rich import progress
+from rich.console import Console
+from rich.text import Text
+
+__all__ = ["Bar", "Lines", "check_outputs", "one_line_errors", "print_line", "read_network", "show_progress"]
+
+
+def read_network(network: str) -> str | tuple[int, ...]:
+    """Return a named network, or the sizes of "64,128".
+
+    >>> read_network("64,128")
+    (64, 128)
+    """
+    if network in ("logistic", "mlp"):
+        return network
+    parts = network.split(",")
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise ValueError(f'network={network!r} is not known; use "logistic", "mlp" or hidden sizes such as "64,128"')
+    return tuple(int(part) for part in parts)
+
+
+def check_outputs(**paths: Path | None) -> None:
+    """Find out before the work whether its results can be written; the names are those of the options."""
+    for name, path in paths.items():
+        if path is None:
+            continue
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = not path.exists()
+            path.open("ab").close()
+            if new:
+                path.unlink()
+        except OSError as error:
+            raise ValueError(f"{name}={str(path)!r} cannot be written ({error.strerror}); name another file") from error
+
+
+@contextmanager
+def one_line_errors(interrupted: str = "nothing was written") -> Iterator[None]:
+    """Turn an error about the input into one red line and exit code 2."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        message = Text(" ".join(f"Error: {error}".split()), style="red")
+        Console(stderr=True, highlight=False).print(message, soft_wrap=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        Console(stderr=True, highlight=False).print(Text(f"interrupted; {interrupted}"), soft_wrap=True)
+        raise typer.Exit(130) from None
+
+
+def print_line(line: str) -> None:
+    """Print a line as it is, however long."""
+    Console(highlight=False).print(Text(line), soft_wrap=True)
+
+
+class Lines:
+    """Progress where there is no terminal: about `most` plain lines."""
+
+    def __init__(self, what: str, most: int = 10) -> None:
+        self.done, self.total, self.most, self.begin = 0, 0, most, monotonic()
+        self.say(f"{what} ...")
+
+    def start(self, total: int) -> None:
+        """Begin to count fits."""
+        self.total, self.begin = total, monotonic()
+
+    def epochs(self, method: str, split: int, epochs: int) -> None:
+        """Lines are for fits only."""
+
+    def fitted(self, method: str, split: int) -> None:
+        """Count a fit."""
+        self.done += 1
+        if self.done * self.most // self.total > (self.done - 1) * self.most // self.total:
+            spent = monotonic() - self.begin
+            left = spent / self.done * (self.total - self.done)
+            rate = _rate(self.done / max(spent, 1e-9))
+            self.say(f"{self.done} of {self.total} fits, {spent:.0f} s elapsed, {rate}, {left:.0f} s left")
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        typer.echo(line, err=True)
+
+
+class Bar:
+    """Progress on a terminal."""
+
+    def __init__(self, bar: progress.Progress, what: str) -> None:
+        self.bar, self.task = bar, bar.add_task(what, total=None)
+        self.within = 0
+
+    def start(self, total: int) -> None:
+        """Begin to count fits."""
+        self.bar.update(self.task, total=total, description="fitting")
+
+    def epochs(self, method: str, split: int, epochs: int) -> None:
+        """Show the epochs of the fit that is under way."""
+        self.within += epochs
+        self.bar.update(self.task, description=f"split {split + 1}, {method}: {self.within} epochs")
+
+    def fitted(self, method: str, split: int) -> None:
+        """Count a fit."""
+        self.within = 0
+        self.bar.advance(self.task)
+
+    def say(self, line: str) -> None:
+        """Print a line above the bar."""
+        self.bar.console.print(Text(line), soft_wrap=True, highlight=False)
+
+
+class _Rate(progress.ProgressColumn):
+    """Fits a second, or seconds a fit."""
+
+    def render(self, task: progress.Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text(_rate(speed) if speed else "")
+
+
+def _rate(speed: float) -> str:
+    """Say a speed with a number above one."""
+    return f"{speed:.1f} fits/s" if speed >= 1 else f"{1 / speed:.1f} s a fit"
+
+
+@contextmanager
+def show_progress(what: str, lines: int = 10) -> Iterator[Lines | Bar]:
+    """Show progress on the error stream, at once; where that is no terminal, in about so many lines."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield Lines(what, lines)
+        return
+    columns = (
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        _Rate(),
+        progress.TextColumn("elapsed"),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("left"),
+        progress.TimeRemainingColumn(),
+    )
+    with progress.Progress(*columns, console=console, speed_estimate_period=600.0) as bar:
+        yield Bar(bar, what)
