@@ -81,8 +81,6 @@ def parts(network: str = "mlp") -> dict[str, Any]:
         "a quarter mixed, averaged": GenLabelClassifier(clean_weight=0.75, **common),
         "all mixed, averaged": GenLabelClassifier(clean_weight=0.0, alpha=1.0, **common),
         "not averaged": GenLabelClassifier(average=None, **common),
-        "a quarter mixed, not averaged": GenLabelClassifier(average=None, clean_weight=0.75, **common),
-        "Gaussian labels, averaged": GenLabelClassifier(density="gaussian", average="cv", **common),
     }
 
 

@@ -13,7 +13,15 @@ from matplotlib.image import imread
 from matplotlib.text import Text
 from scipy import stats
 
-from genlabel.plots import class_colors, interval, plot_comparison, plot_points, plot_regions, plot_soft_labels
+from genlabel.plots import (
+    class_colors,
+    interval,
+    plot_comparison,
+    plot_points,
+    plot_regions,
+    plot_soft_labels,
+    plot_suite,
+)
 
 METHODS = ["vanilla", "mixup", "GenLabel", "generative (gaussian)", "generative (kernel)"]
 
@@ -184,3 +192,27 @@ def test_regions_of_a_constant_classifier_have_no_boundary() -> None:
     ax = Figure().subplots()
     plot_regions(ax, lambda Z: np.zeros(len(Z), dtype=int), [[0.0, 0.0], [1.0, 1.0]], [0, 1], steps=5)
     assert len(ax.collections) == 1
+
+
+def test_a_suite_shows_every_set_once_a_panel_and_counts_the_wins() -> None:
+    rng = np.random.default_rng(0)
+    losses = {"default": rng.uniform(0.1, 1, 40), "a": rng.uniform(0.1, 1, 40), "b": rng.uniform(0.1, 1, 40)}
+    records = pd.DataFrame(
+        [
+            {"id": i, "split": s, "method": name, "log_loss": values[i] + 0.01 * s}
+            for name, values in losses.items()
+            for i in range(40)
+            for s in (0, 1)
+        ]
+    )
+    figure = plot_suite(records)
+    assert [ax.get_xlabel() for ax in figure.axes] == ["a", "b"]
+    for ax, name in zip(figure.axes, ("a", "b"), strict=True):
+        gap = losses["default"] - losses[name]
+        lower, same, higher = (part.get_offsets() for part in ax.collections)
+        assert (len(lower), len(higher)) == ((gap < -0.002).sum(), (gap > 0.002).sum())
+        assert len(lower) + len(same) + len(higher) == 40
+        assert (lower[:, 1] < lower[:, 0]).all()
+        assert f"lower on {len(lower)}" in ax.get_title()
+    with pytest.raises(ValueError, match="no set with 'default'"):
+        plot_suite(records[records["method"] != "default"])

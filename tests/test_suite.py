@@ -522,7 +522,8 @@ def test_report_only_never_trains(cheap: Path, monkeypatch: pytest.MonkeyPatch) 
 
     for what in ("genlabel.suite.run_suite", "genlabel.suite.default_suite", "genlabel.datasets.load_openml"):
         monkeypatch.setattr(what, never)
-    result = invoke("--report-only", "--records", "r.jsonl")
+    result = invoke("--report-only", "--records", "r.jsonl", "--picture", "p.png")
+    assert Path("p.png").read_bytes().startswith(b"\x89PNG")
     assert result.exit_code == 0, result.output
     assert "OpenML sets: 3; splits of each: 1" in result.stdout
     fewer = invoke("1", "2", "--report-only", "--records", "r.jsonl", "--methods", "default,mixup")
@@ -574,6 +575,7 @@ def test_ids_come_from_a_file_or_the_manifest(cheap: Path) -> None:
         (["--ids-file", "words.txt"], "has 'iris', which is no OpenML id"),
         (["--report-only"], "there is no file of records 'build/suite.jsonl'"),
         (["--report-only", "--fresh"], "--fresh removes the records that --report-only reads"),
+        (["--picture", "suite.xyz"], "ends in '.xyz'; end it in one of .png"),
         (["1", "-o", "words.txt/x.md"], "words.txt"),
     ],
 )
@@ -617,6 +619,7 @@ def test_help_names_the_options() -> None:
         "records",
         "fresh",
         "report-only",
+        "picture",
         "output",
     ):
         assert f"--{name}" in options

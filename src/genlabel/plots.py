@@ -1,4 +1,4 @@
-"""Pictures that explain themselves: a comparison of methods, and points, soft labels and decision regions in the plane.
+"""Pictures that explain themselves: methods on one table, on many, and points, labels and regions in the plane.
 
 Drawn with matplotlib's `Figure` and without pyplot, so that no display is needed.
 """
@@ -17,9 +17,22 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-__all__ = ["class_colors", "interval", "plot_comparison", "plot_points", "plot_regions", "plot_soft_labels"]
+from genlabel.suite import set_means
+from genlabel.suite.statistics import METRICS
+
+__all__ = [
+    "class_colors",
+    "interval",
+    "plot_comparison",
+    "plot_points",
+    "plot_regions",
+    "plot_soft_labels",
+    "plot_suite",
+]
 
 DPI = 160
+SMALLEST_LOSS = 1e-3
+"""Where the axes of a suite's picture end: below, a set is solved."""
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 """Colours that remain apart under the common kinds of colour blindness (Okabe and Ito, 2008)."""
 TOL_NINE = ("#332288", "#DDCC77", "#CC6677", "#88CCEE", "#222222", "#117733", "#AA4499", "#EE8866", "#44AA99")
@@ -56,6 +69,52 @@ def plot_comparison(results: pd.DataFrame, title: str, *, test_size: float = 0.3
     figure.suptitle(title)
     figure.legend(handles=_key(), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return figure
+
+
+def plot_suite(records: pd.DataFrame, reference: str = "default") -> Figure:
+    """Draw the log-loss of a method against that of each other method of a suite, a point for each set.
+
+    Parameters
+    ----------
+    records : DataFrame
+        Of `genlabel.suite.read_records`.
+    reference : str
+        The method on the vertical axis: it is the better one below the diagonal.
+
+    Examples
+    --------
+    >>> records = pd.DataFrame({"id": [1, 1], "split": 0, "method": ["default", "mixup"], "log_loss": [0.2, 0.3]})
+    >>> plot_suite(records).axes[0].get_title()
+    'mixup 0.300: default 0.200 is\\nlower on 1, the same on 0, higher on 0'
+    """
+    means = set_means(records, "log_loss").clip(lower=SMALLEST_LOSS)
+    others = [name for name in means.columns if name != reference]
+    if not len(means) or not others or reference not in means:
+        raise ValueError(f"there is no set with {reference!r} and another method; run the suite with both")
+    columns = min(3, len(others))
+    rows = -(-len(others) // columns)
+    figure = Figure(figsize=(0.4 + 3.4 * columns, 0.6 + 3.5 * rows), dpi=DPI, layout="constrained")
+    panels = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
+    for ax, name in zip(panels, others, strict=False):
+        _plot_rivals(ax, means[reference], means[name])
+    for ax in panels[len(others) :]:
+        ax.remove()
+    figure.suptitle(f"Test log-loss (nats) on {len(means)} sets; below the line {reference} is better")
+    return figure
+
+
+def _plot_rivals(ax: Axes, own: pd.Series[float], other: pd.Series[float]) -> None:
+    """One panel: the sets, the line of equal losses, and the count."""
+    gap, same = own - other, METRICS["log_loss"].same
+    lower, higher = gap < -same, gap > same
+    for part, color in ((lower, OKABE_ITO[0]), (~lower & ~higher, "#999999"), (higher, OKABE_ITO[1])):
+        ax.scatter(other[part], own[part], s=12, color=color, alpha=0.8, linewidths=0)
+    ends = [min(own.min(), other.min()) / 1.3, max(own.max(), other.max()) * 1.3]
+    ax.plot(ends, ends, color="black", linewidth=0.8, zorder=0)
+    ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect=1.0, xlabel=other.name, ylabel=own.name)
+    counts = f"lower on {lower.sum()}, the same on {(~lower & ~higher).sum()}, higher on {higher.sum()}"
+    ax.set_title(f"{other.name} {other.mean():.3f}: {own.name} {own.mean():.3f} is\n{counts}", fontsize=9)
+    ax.tick_params(labelsize=8)
 
 
 def interval(values: Any, test_size: float = 0.3, level: float = 0.95) -> tuple[float, float]:

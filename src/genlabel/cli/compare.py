@@ -17,14 +17,13 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from genlabel.cli.terminal import check_outputs, one_line_errors, print_line, read_network, show_progress
+from genlabel.cli.terminal import check_outputs, check_picture, one_line_errors, print_line, read_network, show_progress
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["compare"]
 
-PICTURES = (".png", ".pdf", ".svg", ".jpg")
 MOST_WARNINGS = 5
 
 
@@ -73,7 +72,8 @@ def compare(
     """
     with one_line_errors():
         hidden = read_network(network)
-        _prepare_outputs(output, csv)
+        check_picture("output", output)
+        check_outputs(output=output, csv=csv)
     with one_line_errors(), _collect_warnings() as caught, show_progress(f"loading {source}") as bar:
         from genlabel import comparison, datasets, plots
 
@@ -94,13 +94,6 @@ def compare(
         if csv is not None:
             results.assign(params=results["params"].map(json.dumps)).to_csv(csv, index=False)
     print_line(f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}")
-
-
-def _prepare_outputs(output: Path | None, csv: Path | None) -> None:
-    """Find out before the work whether its results can be written."""
-    if output is not None and output.suffix.lower() not in PICTURES:
-        raise ValueError(f"output={str(output)!r} ends in {output.suffix!r}; end it in one of {', '.join(PICTURES)}")
-    check_outputs(output=output, csv=csv)
 
 
 @contextmanager

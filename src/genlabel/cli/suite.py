@@ -12,7 +12,16 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from genlabel.cli.terminal import Bar, Lines, check_outputs, one_line_errors, print_line, read_network, show_progress
+from genlabel.cli.terminal import (
+    Bar,
+    Lines,
+    check_outputs,
+    check_picture,
+    one_line_errors,
+    print_line,
+    read_network,
+    show_progress,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +65,9 @@ def suite(
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin again; the records so far are lost.")] = False,
     report_only: Annotated[bool, typer.Option("--report-only", help="Train nothing, report the records.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the report as Markdown.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Also draw the log-losses, set by set: a .png, .pdf, ...")
+    ] = None,
 ) -> None:
     """Compare GenLabel, mixup, vanilla training and other classifiers on many OpenML sets.
 
@@ -65,11 +77,12 @@ def suite(
     with one_line_errors(kept):
         hidden = read_network(network)
         _check(jobs, fresh, report_only)
-        check_outputs(output=output)
+        check_picture("picture", picture)
+        check_outputs(output=output, picture=picture)
         asked = _read_ids(ids or [], ids_file)
         wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
         if report_only:
-            _report(*_select(records, asked, wanted), records, output)
+            _report(*_select(records, asked, wanted), records, output, picture)
             return
     with one_line_errors(kept), show_progress("loading the suite", lines=100) as bar:
         from genlabel import datasets
@@ -92,7 +105,7 @@ def suite(
             on_record=tell.record,
         )
     with one_line_errors(kept):
-        _report(found, tell.failed, records, output)
+        _report(found, tell.failed, records, output, picture)
 
 
 def _check(jobs: int, fresh: bool, report_only: bool) -> None:
@@ -183,7 +196,7 @@ def _select(path: Path, ids: list[int], methods: list[str] | None) -> tuple[pd.D
     return found, list(dict.fromkeys(lines))
 
 
-def _report(found: pd.DataFrame, failed: list[str], records: Path, output: Path | None) -> None:
+def _report(found: pd.DataFrame, failed: list[str], records: Path, output: Path | None, picture: Path | None) -> None:
     from genlabel.suite import Section, as_markdown, read_header, report
 
     sections = report(found, settings=read_header(records))
@@ -195,6 +208,11 @@ def _report(found: pd.DataFrame, failed: list[str], records: Path, output: Path 
     if output is not None:
         output.write_text(as_markdown(sections), encoding="utf-8")
         print_line(f"wrote {output}")
+    if picture is not None:
+        from genlabel.plots import plot_suite
+
+        plot_suite(found).savefig(picture)
+        print_line(f"wrote {picture}")
 
 
 def _print(section: Section) -> None:

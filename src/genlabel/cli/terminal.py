@@ -12,7 +12,18 @@ from rich import progress
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["Bar", "Lines", "check_outputs", "one_line_errors", "print_line", "read_network", "show_progress"]
+__all__ = [
+    "Bar",
+    "Lines",
+    "check_outputs",
+    "check_picture",
+    "one_line_errors",
+    "print_line",
+    "read_network",
+    "show_progress",
+]
+
+PICTURES = (".png", ".pdf", ".svg", ".jpg")
 
 
 def read_network(network: str) -> str | tuple[int, ...]:
@@ -27,6 +38,12 @@ def read_network(network: str) -> str | tuple[int, ...]:
     if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise ValueError(f'network={network!r} is not known; use "logistic", "mlp" or hidden sizes such as "64,128"')
     return tuple(int(part) for part in parts)
+
+
+def check_picture(name: str, path: Path | None) -> None:
+    """Raise unless the ending of the path, if there is one, is that of a picture we can draw."""
+    if path is not None and path.suffix.lower() not in PICTURES:
+        raise ValueError(f"{name}={str(path)!r} ends in {path.suffix!r}; end it in one of {', '.join(PICTURES)}")
 
 
 def check_outputs(**paths: Path | None) -> None:
