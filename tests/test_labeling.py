@@ -16,6 +16,7 @@ from genlabel.densities import (
     GaussianDensity,
     KernelDensity,
     KnownDensity,
+    LabelModel,
     known_gaussians,
 )
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel, posterior
@@ -242,3 +243,27 @@ def test_unknown_labels_and_unfitted_densities_are_named() -> None:
         GenLabel(GaussianDensity()).label(X, y, draw)
     with pytest.raises(ValueError, match="y has 2 columns, but 3 classes are known"):
         GenLabel(GaussianDensity()).fit(X, y).label(X, np.eye(2)[np.arange(60) % 2], draw)
+
+
+def test_a_cross_fitted_density_asks_for_the_rows() -> None:
+    """With the rows named, a label comes from fits without them; without, from all, and the user is told."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 30)
+    X = rng.normal(size=(60, 2)) + y[:, None]
+    labeler = GenLabel(LabelModel([GaussianDensity()], cross_fit=True)).fit(X, y)
+    draw = Mixup().draw(60, rng)
+    mixed = Mixup().mix(X, draw)
+    with pytest.warns(DensityWarning, match=r"names no rows: draw\._replace"):
+        plain = labeler.label(mixed, y, draw)
+    named = labeler.label(mixed, y, draw._replace(rows=np.arange(60)))
+    assert np.abs(named - plain).max() > 1e-3
+    np.testing.assert_allclose(named.sum(1), 1.0)
+
+
+def test_clean_rows_keep_their_labels_and_do_not_hide_that_a_density_vanishes() -> None:
+    y = np.array([0, 0, 1, 1])
+    labeler = GenLabel(GaussianDensity()).fit([[0.0], [1.0], [4.0], [5.0]], y)
+    draw = Mixup().draw(4, 0).keep(2)
+    with pytest.warns(DensityWarning, match="vanishes at all of 2 mixed points"):
+        labels = labeler.label(np.full((4, 1), 1e200), y, draw)
+    np.testing.assert_array_equal(labels[:2], np.eye(2)[y[:2]])

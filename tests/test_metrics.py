@@ -136,3 +136,18 @@ def test_weights_are_counts() -> None:
 def test_bins_are_counted() -> None:
     with pytest.raises(ValueError, match="bins=0 must be a whole number of at least 1"):
         calibration_error(np.log([[0.5, 0.5]]), [0], bins=0)
+
+
+@pytest.mark.parametrize("measure", [accuracy, log_loss, brier_score, calibration_error])
+def test_what_is_no_prediction_is_told_so(measure: Any) -> None:
+    logs = np.log([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
+    for y in ([0], [0, 1], 0, [[0], [1], [1]]):
+        with pytest.raises(ValueError, match="must be"):
+            measure(logs, y)
+    for y in ([0, 1, 2], [0, 1, -1], ["a", "b", "b"], [0.5, 1, 1]):
+        with pytest.raises(ValueError, match="class indices, 0 to 1"):
+            measure(logs, y)
+    with pytest.raises(ValueError, match="give log-probabilities"):
+        measure(np.exp(logs), [0, 1, 1])
+    with pytest.raises(ValueError, match="no points"):
+        measure(logs[:0], [])

@@ -185,13 +185,21 @@ class GenLabel(Labeler):
         density = self._fitted_density()
         check_is_fitted(density, "classes_")
         y_gen, lost = posterior(_log_prob(density, x_mix, draw), log_priors(self.priors, density), self.top)
-        if len(lost) and bool(lost.all()):
-            message = f"{density!r} vanishes at all of {len(lost)} mixed points; they keep mixup's labels"
+        mixed = lost if draw.clean is None else lost[torch.as_tensor(~draw.clean, device=lost.device)]
+        if len(mixed) and bool(mixed.all()):
+            message = f"{density!r} vanishes at all of {len(mixed)} mixed points; they keep mixup's labels"
             warn(("lost", repr(density)), message, DensityWarning)
         if self.same_class == "keep":
             partner = torch.as_tensor(draw.partner, device=targets.device)
             lost = lost | (targets == targets[partner]).all(1, keepdim=True)
         return torch.where(lost, blend(targets, draw), y_gen) if bool(lost.any()) else y_gen
+
+    def to_cpu(self) -> Self:
+        """The labeler with the twin network of a density in latent space, if it has one, on the CPU."""
+        encoder = getattr(self.density_, "encoder", None)
+        if isinstance(encoder, torch.nn.Module):
+            encoder.cpu()
+        return self
 
     def _fitted_density(self) -> ClassDensity:
         return self.density_ if hasattr(self, "density_") else self.density
@@ -212,6 +220,9 @@ def _log_prob(density: ClassDensity, x: Tensor, draw: Mix) -> Tensor:
 
 def _log_prob_of(density: ClassDensity, x: Tensor, draw: Mix, where: Any) -> Tensor:
     if draw.rows is None:
+        if hasattr(density, "pairs_"):
+            message = f"{type(density).__name__} is cross-fitted, but the draw names no rows: draw._replace(rows=...)"
+            warn(("rows", type(density).__name__), f"{message}; labels come from the fit to all rows", DensityWarning)
         values: Tensor = density.log_prob(x)
         return values
     pairs: Tensor = density.log_prob_of_pairs(x, draw.rows[where], draw.rows[draw.partner][where])

@@ -32,8 +32,8 @@ def accuracy(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.fl
     >>> float(accuracy(np.log([[0.9, 0.1], [0.6, 0.4]]), [0, 1]))
     0.5
     """
-    scores = np.asarray(log_proba)
-    hit = (scores.argmax(-1) == np.asarray(y)) & ~np.isnan(scores).any(-1)
+    scores, index = _read(log_proba, y)
+    hit = (scores.argmax(-1) == index) & ~np.isnan(scores).any(-1)
     return np.asarray(np.average(hit, axis=-1, weights=sample_weight))
 
 
@@ -43,7 +43,7 @@ def log_loss(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.fl
     >>> float(log_loss(np.log([[0.5, 0.5], [0.25, 0.75]]), [0, 0]).round(3))
     1.04
     """
-    scores, index = np.asarray(log_proba, dtype=np.float64), np.asarray(y)
+    scores, index = _read(log_proba, y)
     picked = np.take_along_axis(scores, np.broadcast_to(index[:, None], (*scores.shape[:-1], 1)), -1)[..., 0]
     loss = np.asarray(np.average(-picked, axis=-1, weights=sample_weight))
     return np.where(np.isnan(loss), np.inf, loss)
@@ -57,7 +57,8 @@ def brier_score(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np
     >>> float(brier_score(np.log([[0.5, 0.5], [0.25, 0.75]]), [0, 1]).round(4))
     0.3125
     """
-    proba, index = np.exp(np.asarray(log_proba, dtype=np.float64)), np.asarray(y)
+    scores, index = _read(log_proba, y)
+    proba = np.exp(scores)
     distance = ((proba - np.eye(proba.shape[-1])[index]) ** 2).sum(-1)
     return np.asarray(np.average(np.where(np.isnan(distance), 2.0, distance), axis=-1, weights=sample_weight))
 
@@ -84,10 +85,10 @@ def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: i
     >>> float(calibration_error(np.log([[0.9, 0.1], [0.6, 0.4]]), [0, 1], bins=2).round(3))
     0.35
     """
-    scores = np.asarray(log_proba, dtype=np.float64)
+    scores, index = _read(log_proba, y)
     broken = np.isnan(scores).any(-1)
     confidence = np.where(broken, 1.0, np.exp(scores.max(-1)))
-    hit = (scores.argmax(-1) == np.asarray(y)) & ~broken
+    hit = (scores.argmax(-1) == index) & ~broken
     m = hit.shape[-1]
     weight = np.ones(m) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     order = np.argsort(confidence, axis=-1, kind="stable")
@@ -95,3 +96,23 @@ def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: i
     sizes = [len(part) for part in np.array_split(np.arange(m), min(check_count("bins", bins), m))]
     starts = np.cumsum([0, *sizes[:-1]])
     return np.asarray(np.abs(np.add.reduceat(gap, starts, axis=-1)).sum(-1) / weight.sum())
+
+
+def _read(log_proba: Any, y: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Log-probabilities (..., m, k) and class indices (m,), checked."""
+    scores, index = np.asarray(log_proba, dtype=np.float64), np.asarray(y)
+    if scores.ndim < 2 or index.shape != scores.shape[-2:-1]:
+        raise ValueError(
+            f"log_proba has shape {scores.shape} and y has shape {index.shape}; they must be (..., m, k) and (m,)"
+        )
+    if len(index) == 0:
+        raise ValueError("there are no points to measure")
+    whole = index.dtype.kind in "iub" or (index.dtype.kind == "f" and bool((index == np.floor(index)).all()))
+    if not whole or index.min() < 0 or index.max() >= scores.shape[-1]:
+        raise ValueError(
+            f"y must hold class indices, 0 to {scores.shape[-1] - 1}, the columns of log_proba; turn labels into them "
+            "with np.searchsorted(model.classes_, y)"
+        )
+    if (scores > 1e-6).any():
+        raise ValueError("log_proba has values above 0; give log-probabilities, np.log(proba)")
+    return scores, index.astype(np.int64)

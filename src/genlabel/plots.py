@@ -32,9 +32,11 @@ __all__ = [
 
 DPI = 160
 SMALLEST_LOSS = 1e-3
-"""Where the axes of a suite's picture end: below, a set is solved."""
+"""Where the axes of a suite's picture end: below, a set is solved, and drawn at the end."""
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 """Colours that remain apart under the common kinds of colour blindness (Okabe and Ito, 2008)."""
+RIVALS = (OKABE_ITO[0], "#999999", OKABE_ITO[1])
+"""Better, the same, worse."""
 TOL_NINE = ("#332288", "#DDCC77", "#CC6677", "#88CCEE", "#222222", "#117733", "#AA4499", "#EE8866", "#44AA99")
 """Nine more (after Paul Tol's "muted" and "light" schemes), in an order in which neighbours on a grid differ."""
 
@@ -85,10 +87,10 @@ def plot_suite(records: pd.DataFrame, reference: str = "default") -> Figure:
     --------
     >>> records = pd.DataFrame({"id": [1, 1], "split": 0, "method": ["default", "mixup"], "log_loss": [0.2, 0.3]})
     >>> plot_suite(records).axes[0].get_title()
-    'mixup 0.300: default 0.200 is\\nlower on 1, the same on 0, higher on 0'
+    'mean 0.200 against 0.300 of mixup\\nlower on 1, the same on 0, higher on 0'
     """
     means = set_means(records, "log_loss").clip(lower=SMALLEST_LOSS)
-    others = [name for name in means.columns if name != reference]
+    others = [name for name in means.mean().sort_values().index if name != reference]
     if not len(means) or not others or reference not in means:
         raise ValueError(f"there is no set with {reference!r} and another method; run the suite with both")
     columns = min(3, len(others))
@@ -99,7 +101,10 @@ def plot_suite(records: pd.DataFrame, reference: str = "default") -> Figure:
         _plot_rivals(ax, means[reference], means[name])
     for ax in panels[len(others) :]:
         ax.remove()
-    figure.suptitle(f"Test log-loss (nats) on {len(means)} sets; below the line {reference} is better")
+    figure.suptitle(f"Test log-loss (nats) of {reference} against each other method on {len(means)} sets")
+    names = (f"{reference} is better", "within 0.002", f"{reference} is worse")
+    key = [Line2D([], [], marker="o", linestyle="", color=c, label=n) for c, n in zip(RIVALS, names, strict=True)]
+    figure.legend(handles=key, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return figure
 
 
@@ -107,13 +112,13 @@ def _plot_rivals(ax: Axes, own: pd.Series[float], other: pd.Series[float]) -> No
     """One panel: the sets, the line of equal losses, and the count."""
     gap, same = own - other, METRICS["log_loss"].same
     lower, higher = gap < -same, gap > same
-    for part, color in ((lower, OKABE_ITO[0]), (~lower & ~higher, "#999999"), (higher, OKABE_ITO[1])):
+    for part, color in zip((lower, ~lower & ~higher, higher), RIVALS, strict=True):
         ax.scatter(other[part], own[part], s=12, color=color, alpha=0.8, linewidths=0)
     ends = [min(own.min(), other.min()) / 1.3, max(own.max(), other.max()) * 1.3]
     ax.plot(ends, ends, color="black", linewidth=0.8, zorder=0)
     ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect=1.0, xlabel=other.name, ylabel=own.name)
     counts = f"lower on {lower.sum()}, the same on {(~lower & ~higher).sum()}, higher on {higher.sum()}"
-    ax.set_title(f"{other.name} {other.mean():.3f}: {own.name} {own.mean():.3f} is\n{counts}", fontsize=9)
+    ax.set_title(f"mean {own.mean():.3f} against {other.mean():.3f} of {other.name}\n{counts}", fontsize=9)
     ax.tick_params(labelsize=8)
 
 

@@ -22,9 +22,9 @@ def listen(listener: Listener) -> Iterator[None]:
     >>> from genlabel import MixupClassifier
     >>> epochs = []
     >>> with listen(epochs.append):
-    ...     model = MixupClassifier(learning_rate=0.1, epochs=5).fit(*load_iris(return_X_y=True))
+    ...     model = MixupClassifier(epochs=5).fit(*load_iris(return_X_y=True))  # a search, and the final fit
     >>> sum(epochs)
-    5
+    10
     """
     token = _listener.set(listener)
     try:

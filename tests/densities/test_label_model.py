@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.base import clone
 from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
 
 from genlabel.densities import (
     ClassDensity,
@@ -355,9 +357,10 @@ def test_names_and_mistakes() -> None:
         LabelModel({"wide": KernelDensity(0.9), "g": GaussianDensity()}).fit(X, y).report_["candidates"][0]["name"]
         == "wide"
     )
-    assert (LabelModel.default_priors, StackDensity.default_priors) == ("empirical", "empirical")
-    assert GaussianDensity.default_priors == "uniform"
-    for bad, match in (("all", "'all'"), ([], "empty")):
+    assert LabelModel().default_priors == StackDensity([], [], []).default_priors == "empirical"
+    assert WarpedDensity(LabelModel()).default_priors == "empirical"
+    assert GaussianDensity().default_priors == "uniform"
+    for bad, match in (("all", "'all'"), ([], "is empty")):
         with pytest.raises(ValueError, match=match):
             LabelModel(bad).fit(X, y)
     with pytest.raises(TypeError, match="ClassDensity"):
@@ -370,5 +373,83 @@ def test_names_and_mistakes() -> None:
         LabelModel(cv=1).fit(X, y)
     with pytest.raises(ValueError, match="no folds"):
         LabelModel(cv=[]).fit(X, y)
+    for bad, match in (("5", "cv='5' is not known"), (None, "cv=None"), ([(1, 2, 3)], "no pair")):
+        with pytest.raises(ValueError, match=match):
+            LabelModel(cv=bad).fit(X, y)
+    with pytest.raises(ValueError, match="names row 500"):
+        LabelModel(cv=[([0, 1], [500])]).fit(X, y)
+    for bad in (KernelDensity(), 5):
+        with pytest.raises(ValueError, match="neither a list of densities"):
+            LabelModel(bad).fit(X, y)
+
+
+def test_a_splitter_of_scikit_learn_cuts_the_folds() -> None:
+    X, y = data(11)
+    splitter = StratifiedKFold(3, shuffle=True, random_state=0)
+    one = LabelModel(FEW, cv=splitter).fit(X, y)
+    other = LabelModel(FEW, cv=list(splitter.split(X, y))).fit(X, y)
+    np.testing.assert_array_equal(one.held_out_, other.held_out_)
+
+
+def test_ties_keep_no_more_than_twelve() -> None:
+    weights = stacking_weights(torch.zeros(40, 9, dtype=torch.float64), torch.ones(9, dtype=torch.float64))
+    assert int((weights > 0).sum()) == 12
+    assert float(weights.sum()) == pytest.approx(1.0)
+
+
+def test_a_row_that_stays_in_training_is_not_held_out() -> None:
+    rng = np.random.default_rng(0)
+    y = np.r_[np.repeat([0, 1], 20), np.arange(2, 12)]  # ten classes of one row each
+    model = LabelModel(FEW[:2]).fit(rng.normal(size=(50, 2)), y)
+    assert np.isnan(model.held_out_[40:]).all()
+    assert np.isfinite(model.held_out_[:40]).all()
+    assert model.report_["accuracy"] < 0.8
+
+
+def test_a_candidate_without_numbers_gets_no_weight() -> None:
+    class Broken(ClassDensity):
+        def _fit(self, X: torch.Tensor, index: torch.Tensor, weight: torch.Tensor) -> None:
+            pass
+
+        def _log_prob(self, X: torch.Tensor) -> torch.Tensor:
+            return torch.full((len(X), 2), torch.inf, dtype=torch.float64)
+
+    X, y = data(12)
+    model = LabelModel([Broken(), DiscriminantDensity()]).fit(X, y)
+    assert model.names_ == ["DiscriminantDensity()"]
+
+
+def test_fits_in_threads_leave_the_warnings_of_others_alone() -> None:
+    X, y = data(13)
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: LabelModel(FEW[:3]).fit(X, y), range(6)))
+    assert list(warnings.filters) == before
+
+
+def test_parts_of_the_work_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for few numbers at once, the folds and settings are worked on in parts."""
+    X, y = data(14, k=3)
+    whole = LabelModel(cv=4).fit(X, y)
+    for module in ("groups", "held_out", "stacking"):
+        monkeypatch.setattr(f"genlabel.densities.{module}.AT_ONCE", 500)
+    parts = LabelModel(cv=4).fit(X, y)
+    np.testing.assert_allclose(parts.held_out_, whole.held_out_, rtol=1e-7, atol=1e-9)
+
+
+def test_many_rows_leave_the_kernels_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genlabel.densities.label_model.MOST_ROWS", 100)
+    with pytest.warns(DensityWarning, match="120 rows, more than 100; no kernels"):
+        model = LabelModel(cv=2).fit(*data(15))
+    assert len(model.report_["candidates"]) == 46
+
+
+def test_a_refit_forgets_the_pairs_of_the_old_rows() -> None:
+    X, y = data(16)
+    model = LabelModel(FEW[:2], cross_fit=True).fit(X, y)
+    assert len(model.pairs_) == 21
+    model.set_params(cross_fit=False).fit(X[:60], y[:60])
+    assert not hasattr(model, "pairs_")
+    np.testing.assert_array_equal(model.log_prob_of_pairs(X, [99] * 120, [99] * 120), model.log_prob(X))
     with pytest.raises(ValueError, match="pooling=3"):
         LabelModel([DiscriminantDensity(3.0)]).fit(X, y)

@@ -50,7 +50,7 @@ def test_the_choice_is_the_rule_on_the_pooled_losses(model: GenLabelClassifier) 
     assert best[model.best_index_] < np.median(best)
     lowest = results["params"][int(best.argmin())]
     assert chosen["weight_decay"] >= lowest["weight_decay"]
-    assert model.best_score_ == results["mean_test_score"][model.best_index_]
+    assert model.best_score_ == results["mean_test_pooled_score"][model.best_index_]
 
 
 def test_vanilla_chooses_by_one_standard_error(data: tuple[Any, Any]) -> None:
@@ -73,7 +73,7 @@ def test_what_is_predicted_is_the_pool(model: GenLabelClassifier, data: tuple[An
     prior = np.log(np.bincount(y) / len(y))
     expected = pool(network, posterior, prior, model.average_)
     np.testing.assert_allclose(model.predict_log_proba(X), expected, atol=1e-9)
-    assert model.best_params_["average"] == tuple(round(w, 4) for w in model.average_)
+    assert model.best_params_["average"] == model.average_
     assert isinstance(density, StackDensity)
     np.testing.assert_allclose(density.log_prob(Z), model.label_model_.log_prob(Z), atol=1e-8)
 
@@ -164,11 +164,35 @@ def test_cross_fitted_labels_train(data: tuple[Any, Any]) -> None:
     assert model.fit(*data).score(*data) > 0.6
 
 
-def test_latent_space_has_a_label_model_of_its_own() -> None:
+@pytest.mark.parametrize("density", ["label-model", LabelModel(), {"a": LabelModel(), "b": GaussianDensity()}])
+def test_latent_features_have_seen_the_labels_so_no_label_model_is_chosen_there(density: Any) -> None:
     X, y = load_wine(return_X_y=True)
-    model = GenLabelClassifier((8,), space="latent", learning_rate=0.01, weight_decay=1e-3, **QUICK).fit(X[::2], y[::2])
-    assert model.label_model_.n_features_in_ == 8
-    assert model.score(X[1::2], y[1::2]) > 0.9
+    with pytest.raises(ValueError, match="cannot be chosen in latent space"):
+        GenLabelClassifier((8,), density, space="latent").fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+def test_several_densities_are_not_averaged_and_the_labeler_is_that_of_the_chosen(data: tuple[Any, Any]) -> None:
+    densities = {"kernel": KernelDensity(), "own": LabelModel([GaussianDensity()])}
+    fixed = {"learning_rate": 0.1, "weight_decay": 1e-3, "clean_weight": 0.0}
+    model = GenLabelClassifier(density=densities, **fixed, **QUICK).fit(*data)
+    assert model.average_ is None
+    chosen = model.best_params_["density"]
+    assert isinstance(model.labeler_.density_, StackDensity if isinstance(chosen, LabelModel) else KernelDensity)
+    again = GenLabelClassifier(**QUICK).set_params(**model.best_params_, average=None).fit(*data)
+    np.testing.assert_allclose(again.predict_proba(data[0]), model.predict_proba(data[0]), atol=1e-4)
+
+
+def test_what_was_chosen_can_be_set(model: GenLabelClassifier, data: tuple[Any, Any]) -> None:
+    again = clone(model).set_params(**model.best_params_).fit(*data)
+    np.testing.assert_allclose(again.predict_proba(data[0]), model.predict_proba(data[0]), atol=1e-4)
+
+
+def test_a_given_average_is_what_is_judged(data: tuple[Any, Any]) -> None:
+    model = GenLabelClassifier(average=(0.0, 1.0), **QUICK).fit(*data)
+    pooled = model.cv_results_["mean_test_pooled_log_loss"]
+    np.testing.assert_allclose(pooled, pooled[0], rtol=1e-6)  # the label model alone: all networks are alike
+    assert model.best_score_ == model.cv_results_["mean_test_pooled_score"][model.best_index_]
 
 
 def test_class_weights_reach_the_label_model_in_the_average() -> None:

@@ -80,7 +80,7 @@ def test_the_choice_is_the_best_accuracy_ties_by_log_loss() -> None:
 def test_nothing_to_choose_means_no_search() -> None:
     X, y = load_iris(return_X_y=True)
     model = plain(gamma=0.5, learning_rate=0.1, epochs=3, cv="never read", random_state=0).fit(X, y)
-    assert model.best_params_ == {"learning_rate": 0.1, "weight_decay": 1e-4, "gamma": 0.5}
+    assert model.best_params_ == {"learning_rate": 0.1, "weight_decay": 1e-4, "gamma": 0.5, "clean_weight": 0.0}
     assert list(model.cv_results_) == ["params"]
     assert not hasattr(model, "best_score_")
     model.set_params(gamma="cv", cv=2).fit(X, y)
@@ -100,7 +100,12 @@ def test_what_was_chosen_can_be_set() -> None:
 def test_gamma_zero_alone_never_asks_for_a_density() -> None:
     X, y = load_iris(return_X_y=True)
     mixed = plain((8,), "kernel", gamma=0.0, space="latent", learning_rate=0.1, epochs=3, random_state=0)
-    assert mixed.fit(X, y).best_params_ == {"learning_rate": 0.1, "weight_decay": 1e-4, "gamma": 0.0}
+    assert mixed.fit(X, y).best_params_ == {
+        "learning_rate": 0.1,
+        "weight_decay": 1e-4,
+        "gamma": 0.0,
+        "clean_weight": 0.0,
+    }
 
 
 def test_gamma_zero_is_the_mixup_classifier() -> None:

@@ -1,5 +1,7 @@
 """The fleet against the loop with autograd, and against itself in other company."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -271,3 +273,13 @@ def test_tasks_that_train_in_blocks_end_where_they_end_together(mixer: Mixer, mo
         torch.testing.assert_close(cut.theta, whole.theta, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(cut.losses, whole.losses, rtol=1e-9)
         assert sum(heard) == 7
+
+
+def test_clean_rows_are_no_intruders() -> None:
+    """A training point that lies among another class keeps its weight where it is not mixed."""
+    one = task(96, mixer=Mixup(), clean_weight=0.5, exclude_intrusion=True)
+    y = one.y.copy()
+    y[::7] = (y[::7] + 1) % 3
+    (steps,) = plan(replace(one, y=y), 3, 3, 3, DOUBLE)
+    assert (steps.weight[:, :16] > 0).all()
+    assert (steps.weight[:, 16:] == 0).any()

@@ -32,6 +32,7 @@ __all__ = ["suite"]
 
 RECORDS = Path("build", "suite.jsonl")
 MOST_FAILURES = 10
+REPEATS = 2
 
 
 def suite(
@@ -53,7 +54,10 @@ def suite(
         str | None,
         typer.Option(metavar="NAMES", help='Such as "default,mixup,label model".', show_default="all"),
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Number of random splits of each set.")] = 2,
+    repeats: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of random splits of each set.", show_default="2; all, with --report-only"),
+    ] = None,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out in each split.")] = 0.3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits and the training.")] = 0,
     network: Annotated[
@@ -82,7 +86,7 @@ def suite(
         asked = _read_ids(ids or [], ids_file)
         wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
         if report_only:
-            _report(*_select(records, asked, wanted), records, output, picture)
+            _report(*_select(records, asked, wanted, repeats), records, output, picture)
             return
     with one_line_errors(kept), show_progress("loading the suite", lines=100) as bar:
         from genlabel import datasets
@@ -93,7 +97,7 @@ def suite(
         found = room.run_suite(
             asked,
             _choose(room.default_suite(hidden, epochs), wanted),
-            repeats,
+            repeats or REPEATS,
             test_size,
             seed,
             records=records,
@@ -182,8 +186,10 @@ class _Telling:
         self.bar.fitted(str(record["method"]), int(str(record["split"])))
 
 
-def _select(path: Path, ids: list[int], methods: list[str] | None) -> tuple[pd.DataFrame, list[str]]:
-    """The records of a file, of the ids and methods that are asked for; and its failures, a line each."""
+def _select(
+    path: Path, ids: list[int], methods: list[str] | None, repeats: int | None
+) -> tuple[pd.DataFrame, list[str]]:
+    """The records of a file, of the ids, methods and splits that are asked for; and its failures, a line each."""
     from genlabel.suite import read_records
 
     found, errors = read_records(path), read_records(path, errors=True)
@@ -192,6 +198,10 @@ def _select(path: Path, ids: list[int], methods: list[str] | None) -> tuple[pd.D
         found, errors = (frame[frame["method"].isin(methods)] for frame in (found, errors))
     if ids:
         found, errors = (frame[frame["id"].isin(ids)] for frame in (found, errors))
+        if not len(found):
+            raise ValueError(f"{str(path)!r} has no record of {', '.join(map(str, ids))}; leave the ids out to see all")
+    if repeats is not None:
+        found = found[found["split"] < repeats]
     lines = [f"failed: {row['id']}, {row['method']}: {row['error']}" for _, row in errors.iterrows()]
     return found, list(dict.fromkeys(lines))
 

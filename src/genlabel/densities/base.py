@@ -67,8 +67,6 @@ class ClassDensity(BaseEstimator, ABC):
     """
 
     chunk_rows: int = 65536
-    default_priors: ClassVar[str] = "uniform"
-    """The priors that suit it in a label: uniform, as in the paper; "empirical" where it was calibrated with them."""
 
     @final
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -110,6 +108,11 @@ class ClassDensity(BaseEstimator, ABC):
         A density that is fitted by cross-fitting answers with models that saw neither parent; here, `log_prob(X)`.
         """
         return self.log_prob(X)
+
+    @property
+    def default_priors(self) -> str:
+        """The priors that suit it in a label: uniform, as in the paper; "empirical" if it is calibrated with them."""
+        return "uniform"
 
     @abstractmethod
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:

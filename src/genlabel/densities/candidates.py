@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from genlabel.checks import check_choice
@@ -38,9 +38,11 @@ def named_candidates(candidates: Any) -> dict[str, ClassDensity]:
     if isinstance(candidates, str):
         check_choice("candidates", candidates, ["default"], also="a list of densities, or a dict of names to them")
         return default_candidates()
+    if isinstance(candidates, ClassDensity) or not isinstance(candidates, Iterable):
+        raise ValueError(f"{candidates!r} is neither a list of densities nor a dict of names to them")
     found = dict(candidates) if isinstance(candidates, Mapping) else _numbered(list(candidates))
     if not found:
-        raise ValueError("candidates is empty; give at least one density, or 'default'")
+        raise ValueError("a list or dict of densities is empty; give at least one density")
     for name, density in found.items():
         if not isinstance(density, ClassDensity):
             raise TypeError(f"candidate {name!r} is {density!r}; it must be a ClassDensity such as KernelDensity()")

@@ -29,7 +29,7 @@ def make_folds(cv: Any, index: Tensor, random_state: Any) -> tuple[Tensor, list[
         number = torch.from_numpy(_stratified(index.numpy(), count, as_rng(random_state)))
         pairs = [(number != f, (number == f).nonzero()[:, 0]) for f in range(count)]
     else:
-        pairs = [(_mask(train, len(index)), _rows(valid, len(index))) for train, valid in cv]
+        pairs = [(_mask(train, len(index)), _rows(valid, len(index))) for train, valid in _given(cv, index)]
     pairs = [(train, valid) for train, valid in pairs if len(valid)]
     if not pairs:
         raise ValueError("cv gives no folds; give a number, or pairs (train, valid) of rows")
@@ -73,6 +73,19 @@ def _stratified(index: NDArray[np.intp], count: int, rng: np.random.Generator) -
     return number
 
 
+def _given(cv: Any, index: Tensor) -> list[tuple[Any, Any]]:
+    """The pairs of a splitter of scikit-learn, or those that are given."""
+    way_out = "give a number of folds, a splitter, or pairs (train, valid) of rows"
+    if isinstance(cv, str) or not (hasattr(cv, "split") or hasattr(cv, "__iter__")):
+        raise ValueError(f"cv={cv!r} is not known; {way_out}")
+    if hasattr(cv, "split"):
+        return list(cv.split(np.zeros((len(index), 1)), index.numpy()))
+    pairs = [tuple(pair) for pair in cv]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError(f"cv has a fold that is no pair (train, valid); {way_out}")
+    return pairs
+
+
 def _mask(rows: Any, n: int) -> Tensor:
     mask = torch.zeros(n, dtype=torch.bool)
     mask[_rows(rows, n)] = True
@@ -81,4 +94,9 @@ def _mask(rows: Any, n: int) -> Tensor:
 
 def _rows(rows: Any, n: int) -> Tensor:
     """Numbers of rows, from numbers or a mask."""
-    return torch.arange(n)[torch.from_numpy(as_numpy(rows))]
+    given = as_numpy(rows)
+    if given.size == 0:
+        return torch.empty(0, dtype=torch.long)
+    if given.dtype != bool and not (given.min() >= -n and given.max() < n):
+        raise ValueError(f"cv names row {given.max()}, but there are {n} rows")
+    return torch.arange(n)[torch.from_numpy(given)]

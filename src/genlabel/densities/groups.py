@@ -13,11 +13,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from genlabel.arrays import chunks
 from genlabel.densities.covariance import FLOOR, ROUNDING, SINGULAR
 
 __all__ = ["Gaussians", "Groups", "Moments", "group_by_class", "group_moments", "normal_log_prob", "to_gaussians"]
 
 LOG_2_PI = math.log(2.0 * math.pi)
+AT_ONCE = 1 << 24
+"""Numbers that are worked on at once, so that memory stays bounded."""
 
 
 class Groups(NamedTuple):
@@ -122,7 +125,9 @@ def normal_log_prob(X: Tensor, gaussians: Gaussians) -> Tensor:
     mean, matrix, log_det = (part.to(X.device) for part in gaussians)
     r, d = mean.shape
     middle = mean.mean(0)
-    shift = ((middle - mean)[:, None] @ matrix).view(r * d)
-    white = torch.addmm(shift[:, None], matrix.mT.reshape(r * d, d), (X.double() - middle).T)
-    squares = white.square_().view(r, d, -1).sum(1)
-    return squares.add_(log_det[:, None] + d * LOG_2_PI).mul_(-0.5).T
+    shift, stacked = ((middle - mean)[:, None] @ matrix).view(r * d, 1), matrix.mT.reshape(r * d, d)
+    found = X.new_empty(r, len(X), dtype=torch.float64)
+    for rows in chunks(len(X), AT_ONCE // (r * d)):
+        white = torch.addmm(shift, stacked, (X[rows].double() - middle).T)
+        found[:, rows] = white.square_().view(r, d, -1).sum(1)
+    return found.add_(log_det[:, None] + d * LOG_2_PI).mul_(-0.5).T

@@ -7,7 +7,7 @@ other density is cloned, fitted and asked fold by fold.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +15,19 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from genlabel.arrays import as_rng
+from genlabel.arrays import as_rng, chunks
 from genlabel.densities.base import ClassDensity, class_samples
 from genlabel.densities.discriminant import DiscriminantDensity, discriminant_covariances
 from genlabel.densities.expectation import fit_mixtures, mixture_log_prob
-from genlabel.densities.groups import Gaussians, Groups, group_by_class, group_moments, normal_log_prob, to_gaussians
+from genlabel.densities.groups import (
+    AT_ONCE,
+    Gaussians,
+    Groups,
+    group_by_class,
+    group_moments,
+    normal_log_prob,
+    to_gaussians,
+)
 from genlabel.densities.kernel import KernelDensity, kernel_log_sums
 from genlabel.densities.mixture import MixtureDensity
 from genlabel.densities.warped import Warp, WarpedDensity
@@ -46,6 +54,15 @@ class Folds(NamedTuple):
         """Number of classes."""
         return int(self.classes.max()) + 1
 
+    @property
+    def honest(self) -> Tensor:
+        """Rows (n,) that some fold holds out and does not train on; all that are held out if there are none."""
+        held, asked = torch.zeros_like(self.classes, dtype=torch.bool), torch.zeros_like(self.classes, dtype=torch.bool)
+        for train, rows in zip(self.train, self.valid, strict=True):
+            asked[rows] = True
+            held[rows] = ~train[rows]
+        return held if bool(held.any()) else asked
+
 
 _Evaluate = Callable[[Folds, Sequence[Any]], Tensor]
 
@@ -56,8 +73,9 @@ def held_out_log_prob(candidates: Sequence[ClassDensity], folds: Folds, warp: Wa
     A warped candidate works with the given map. A row that no fold asks of is NaN.
     """
     found: dict[int, Tensor] = {}
-    spaces = {False: folds, True: folds if warp is None else folds._replace(X=warp(folds.X)[0])}
-    jacobian = None if warp is None else warp(folds.X)[1][:, None]
+    points, slopes = (None, None) if warp is None else warp(folds.X)
+    spaces = {False: folds, True: folds if points is None else folds._replace(X=points)}
+    jacobian = None if slopes is None else slopes[:, None]
     for members in _families(candidates, warp):
         warped = members[0].warped
         answer = members[0].evaluate(spaces[warped], [member.density for member in members])
@@ -98,32 +116,38 @@ def _family(density: ClassDensity) -> tuple[Hashable, _Evaluate]:
 
 
 def _discriminants(folds: Folds, densities: Sequence[DiscriminantDensity]) -> Tensor:
-    """All settings and classes of a fold are one batch of covariances."""
+    """All settings, classes and folds are one batch of covariances, or as many as memory allows."""
     for density in densities:
         density.check()
-    moments = group_moments(_groups(folds))
-    covariance = torch.stack([discriminant_covariances(moments, density) for density in densities])
-    mean = moments.mean.expand(len(densities), -1, -1, -1)
-    gaussians, _ = to_gaussians(mean, covariance)
     found = _empty(folds, len(densities))
-    for f, rows in enumerate(folds.valid):
-        parts = Gaussians(*(part[:, :, f].flatten(0, 1) for part in gaussians))
-        found[:, rows] = normal_log_prob(folds.X[rows], parts).view(len(rows), len(densities), -1).transpose(0, 1)
+    numbers = folds.k * folds.X.shape[1] ** 2
+    for part in _parts(folds, numbers):
+        moments = group_moments(_groups(part))
+        at_once = max(1, AT_ONCE // (numbers * len(part.valid)))
+        for own in chunks(len(densities), at_once):
+            covariance = torch.stack([discriminant_covariances(moments, density) for density in densities[own]])
+            gaussians, _ = to_gaussians(moments.mean.expand(len(covariance), -1, -1, -1), covariance)
+            for f, rows in enumerate(part.valid):
+                each = Gaussians(*(values[:, :, f].flatten(0, 1) for values in gaussians))
+                answer = normal_log_prob(folds.X[rows], each).view(len(rows), len(covariance), -1)
+                found[own, rows] = answer.transpose(0, 1)
     return found
 
 
 def _mixtures(folds: Folds, densities: Sequence[MixtureDensity]) -> Tensor:
-    """All sizes, folds and classes go through EM together."""
+    """All sizes, folds and classes go through EM together, or as many folds as memory allows."""
     for density in densities:
         density.check()
     first, sizes = densities[0], [density.components for density in densities]
     draws = as_rng(first.random_state).random(max(sizes))
     reg = torch.full_like(folds.X[0], first.reg)
-    mixtures = fit_mixtures(_groups(folds), sizes, first.covariance == "tied", reg, first.max_iter, draws)
     found = _empty(folds, len(densities))
-    for f, rows in enumerate(folds.valid):
-        for s in range(len(sizes)):
-            found[s, rows] = mixture_log_prob(folds.X[rows], mixtures.pick(slice(None), f, s))
+    longest = int(torch.bincount(folds.classes).max())
+    for part in _parts(folds, folds.k * longest * len(sizes) * max(sizes)):
+        mixtures = fit_mixtures(_groups(part), sizes, first.covariance == "tied", reg, first.max_iter, draws)
+        for f, rows in enumerate(part.valid):
+            for s in range(len(sizes)):
+                found[s, rows] = mixture_log_prob(folds.X[rows], mixtures.pick(slice(None), f, s))
     return found
 
 
@@ -147,6 +171,12 @@ def _one_by_one(folds: Folds, densities: Sequence[ClassDensity]) -> Tensor:
             fitted = clone(density).fit(folds.X[train], folds.classes[train].numpy(), folds.weight[train])
             found[m, rows] = fitted.log_prob(folds.X[rows])
     return found
+
+
+def _parts(folds: Folds, numbers: int) -> Iterator[Folds]:
+    """The folds in parts, each of as many as can be worked on at once, one needing so many numbers."""
+    for own in chunks(len(folds.valid), max(1, AT_ONCE // numbers)):
+        yield folds._replace(train=folds.train[own], valid=folds.valid[own])
 
 
 def _groups(folds: Folds) -> Groups:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from contextvars import Context
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -12,8 +10,8 @@ from sklearn.base import clone
 from torch import Tensor
 
 from genlabel.arrays import as_numpy, as_tensor, like
-from genlabel.checks import check_choice
-from genlabel.densities.base import ClassDensity
+from genlabel.checks import check_choice, no_warnings, warn
+from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.candidates import named_candidates
 from genlabel.densities.folds import fold_numbers, make_folds, training_rows
 from genlabel.densities.held_out import Folds, held_out_log_prob
@@ -29,6 +27,9 @@ from genlabel.densities.stacking import (
 
 __all__ = ["LabelModel"]
 
+MOST_ROWS = 10_000
+"""With more rows, kernels are not among the candidates by default."""
+
 
 @final
 class LabelModel(ClassDensity):
@@ -39,7 +40,7 @@ class LabelModel(ClassDensity):
     weight are fitted to all points, as a :class:`StackDensity` of standardised features.
 
     Standardisation and the Yeo-Johnson map of the warped candidates see no labels; in the search they are fitted once,
-    to all rows. The time for the kernel candidates grows with the square of the number of rows.
+    to all rows. The time for kernels grows with the square of the number of rows: beyond 10,000, the default has none.
 
     Parameters
     ----------
@@ -63,8 +64,8 @@ class LabelModel(ClassDensity):
     names_, members_, weights_, temperatures_
         Of the chosen members.
     held_out_ : ndarray (n, k)
-        Log posterior of the stack for every row, from fits without its fold, tempered and weighed by the other folds
-        alone, so that the choice itself is held out too; NaN for a row in no fold.
+        Log posterior of the stack for every row, from fits without its fold, tempered and weighed by what was held out
+        in the other folds; NaN for a row in no fold, and for one that had to stay in training for its class's sake.
     report_ : dict
         "method", "folds", "chosen" and "candidates" (lists of dicts), and the "log_loss", "accuracy" and
         "calibration_error" of `held_out_`. (Those of a candidate are at the temperature that suits it best.)
@@ -83,8 +84,6 @@ class LabelModel(ClassDensity):
     True
     """
 
-    default_priors: ClassVar[str] = "empirical"
-
     def __init__(
         self,
         candidates: Any = "default",
@@ -99,18 +98,33 @@ class LabelModel(ClassDensity):
         self.cross_fit = cross_fit
         self.random_state = random_state
 
+    @property
+    def default_priors(self) -> str:
+        """Those of the training points, with which it is calibrated."""
+        return "empirical"
+
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         check_choice("method", self.method, ["stack", "select"])
-        candidates = named_candidates(self.candidates)
+        candidates = self._affordable(named_candidates(self.candidates), len(X))
         centre, scale = standardisation(X, weight)
         train, valid = make_folds(self.cv, index, self.random_state)
         folds = Folds((X - centre) / scale, index, weight, train, valid)
-        _quietly(self._choose, candidates, folds)
-        self.stack_ = _quietly(self.frozen().fit, X, self.classes_[index.numpy()], weight)
-        self.members_ = self.stack_.members_
-        if self.cross_fit:
-            self.fold_ = fold_numbers(valid, len(X))
-            self.pairs_ = _quietly(self._fit_pairs, X, index, weight)
+        for name in ("fold_", "pairs_"):
+            self.__dict__.pop(name, None)
+        with no_warnings():
+            self._choose(candidates, folds)
+            self.stack_ = self.frozen().fit(X, self.classes_[index.numpy()], weight)
+            self.members_ = self.stack_.members_
+            if self.cross_fit:
+                self.fold_ = fold_numbers(valid, len(X))
+                self.pairs_ = self._fit_pairs(X, index, weight)
+
+    def _affordable(self, candidates: dict[str, ClassDensity], n: int) -> dict[str, ClassDensity]:
+        """The candidates; those by default have no kernels where the rows are too many for them."""
+        if not isinstance(self.candidates, str) or n <= MOST_ROWS:
+            return candidates
+        warn("kernels", f"LabelModel: {n} rows, more than {MOST_ROWS}; no kernels among the candidates", DensityWarning)
+        return {name: density for name, density in candidates.items() if "kernel" not in name}
 
     def _log_prob(self, X: Tensor) -> Tensor:
         return self.stack_.log_prob(X)
@@ -118,7 +132,7 @@ class LabelModel(ClassDensity):
     def frozen(self, fold: int | None = None) -> StackDensity:
         """Return the chosen stack, not fitted: the same members, weights and temperatures for other rows.
 
-        With `fold`, what the rows outside of that fold alone would have chosen.
+        With `fold`, as the held-out rows of the other folds chose.
         """
         choice = self.choice_ if fold is None else self.fold_choices_[fold]
         kept = choice.weight.nonzero()[:, 0].tolist()
@@ -131,7 +145,7 @@ class LabelModel(ClassDensity):
 
         Without `cross_fit`, the same as :meth:`log_prob`. Weights and temperatures are those chosen on all rows.
         """
-        if not self.cross_fit:
+        if not hasattr(self, "pairs_"):
             return self.log_prob(X)
         x = as_tensor(X)
         first, second = self.fold_[as_numpy(rows)], self.fold_[as_numpy(partner_rows)]
@@ -149,7 +163,7 @@ class LabelModel(ClassDensity):
         members = [clone(density) for density in candidates.values()]
         log_prob = held_out_log_prob(members, folds, share_warp(members, folds.X, folds.weight))
         log_prior = torch.from_numpy(np.log(self.class_prior_))
-        seen = ~log_prob[0, :, 0].isnan()
+        seen = folds.honest
         truth = log_posterior_of_truth(log_prob, log_prior, folds.classes)
         self.choice_ = weigh(truth[..., seen], folds.weight[seen], self.method)
         self.fold_choices_, held_out = [], torch.full_like(log_prob[0], torch.nan)
@@ -160,6 +174,7 @@ class LabelModel(ClassDensity):
             own = weigh(truth[..., others], folds.weight[others], self.method) if usable else self.choice_
             self.fold_choices_.append(own)
             held_out[rows] = stacked(log_prob[:, rows], log_prior, own)
+        held_out[~seen] = torch.nan
         self.held_out_ = held_out.numpy()
         self.candidates_ = candidates
         kept = self.choice_.weight.nonzero()[:, 0].tolist()
@@ -201,10 +216,3 @@ def _measures(log_posterior: Tensor, index: Tensor, weight: Tensor) -> dict[str,
     right = (log_posterior.argmax(1) == index).to(weight.dtype)
     loss = float(weighted_log_loss(log_posterior, index, weight))
     return {"log_loss": loss, "accuracy": float(right @ weight / weight.sum())}
-
-
-def _quietly(task: Any, *arguments: Any) -> Any:
-    """Run a task whose warnings are of no interest: a search tries what does not suit a small class, too."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return Context().run(task, *arguments)

@@ -61,13 +61,14 @@ class LatentDensity(ClassDensity):
         """A copy with the same twin (its weights are shared, not reset) and an unfitted density."""
         return LatentDensity(self.encoder, self.depth, clone(self.density))
 
-    def features(self, X: Any) -> Any:
-        """The twin's features of points (m, d), as the density sees them; numpy in, numpy out."""
-        return like(self._features(as_tensor(X)), X)
+    @property
+    def default_priors(self) -> str:
+        """Those of the density."""
+        return self.density.default_priors
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any) -> Any:
         """As `log_prob`, by models of the density that saw neither parent, where it has them."""
-        return self.density_.log_prob_of_pairs(self.features(X), rows, partner_rows)
+        return like(self.density_.log_prob_of_pairs(self._features(as_tensor(X)), rows, partner_rows), X)
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self.density_ = clone(self.density).fit(self._features(X), self.classes_[index.numpy()], weight)

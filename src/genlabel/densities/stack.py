@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from genlabel.checks import check_positive, check_weights
+from genlabel.checks import check_positive, check_weights, no_warnings
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.stacking import log_posterior, mixed_log_posterior
 from genlabel.densities.warped import Warp, WarpedDensity, fit_warp
@@ -53,8 +53,6 @@ class StackDensity(ClassDensity):
     array([[-1.179, -4.722]])
     """
 
-    default_priors: ClassVar[str] = "empirical"
-
     def __init__(
         self,
         members: Sequence[ClassDensity],
@@ -67,6 +65,11 @@ class StackDensity(ClassDensity):
         self.temperatures = temperatures
         self.standardize = standardize
 
+    @property
+    def default_priors(self) -> str:
+        """Those of the training points, with which it is calibrated."""
+        return "empirical"
+
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self._check()
         kept = [m for m, w in enumerate(self.weights) if w > 0]
@@ -78,7 +81,8 @@ class StackDensity(ClassDensity):
         members = [clone(self.members[m]) for m in kept]
         self.warp_ = share_warp(members, x, weight)
         labels = self.classes_[index.numpy()]
-        self.members_ = [member.fit(x, labels, weight) for member in members]
+        with no_warnings():  # what does not suit a small class has little weight, or it would not be here
+            self.members_ = [member.fit(x, labels, weight) for member in members]
 
     def _check(self) -> None:
         count = len(self.members)

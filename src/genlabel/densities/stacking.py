@@ -8,6 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from genlabel.arrays import chunks
+
 __all__ = [
     "TEMPERATURES",
     "Choice",
@@ -28,6 +30,8 @@ WORST = math.log(1e-15)
 STEPS = 100
 SMALLEST = 0.02
 """A member of less weight is left out, unless all weights are small."""
+AT_ONCE = 1 << 22
+"""Numbers that are worked on at once."""
 MOST = 12
 """So many members are kept: more cost time, and gain nothing on held-out rows."""
 
@@ -59,9 +63,16 @@ def mixed_log_posterior(log_posteriors: Tensor, weights: Tensor) -> Tensor:
 
 
 def log_posterior_of_truth(log_prob: Tensor, log_prior: Tensor, index: Tensor) -> Tensor:
-    """Log posterior of each point's own class at each temperature, (temperatures, M, n), from log p_c (M, n, k)."""
+    """Log posterior of each point's own class at each temperature, (temperatures, M, n), from log p_c (M, n, k).
+
+    Where a candidate gives no number, it is the worst that counts.
+    """
     rows = torch.arange(len(index))
-    return torch.stack([log_posterior(log_prob, log_prior, t)[:, rows, index] for t in TEMPERATURES]).clamp_min(WORST)
+    parts = []
+    for own in chunks(len(log_prob), AT_ONCE // max(1, log_prob[0].numel())):
+        each = [log_posterior(log_prob[own], log_prior, temperature)[:, rows, index] for temperature in TEMPERATURES]
+        parts.append(torch.stack(each))
+    return torch.cat(parts, 1).nan_to_num(nan=WORST).clamp_min(WORST)
 
 
 def weigh(truth: Tensor, weight: Tensor, method: str) -> Choice:
@@ -110,8 +121,9 @@ def stacking_weights(truth: Tensor, weight: Tensor) -> Tensor:
 
 def _largest(weights: Tensor) -> Tensor:
     """The weights with small ones, and all but the `MOST` largest, set to 0; they sum to 1."""
-    least = max(min(SMALLEST, 0.2 * float(weights.max())), float(weights.sort(descending=True).values[:MOST][-1]))
-    kept = torch.where(weights < least, torch.zeros_like(weights), weights)
+    order = weights.sort(descending=True, stable=True).indices
+    kept = torch.where(weights < min(SMALLEST, 0.2 * float(weights.max())), torch.zeros_like(weights), weights)
+    kept[order[MOST:]] = 0.0
     return kept / kept.sum()
 
 

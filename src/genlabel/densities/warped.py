@@ -78,6 +78,11 @@ class WarpedDensity(ClassDensity):
         self.density = density
         self.warp = warp
 
+    @property
+    def default_priors(self) -> str:
+        """Those of the density."""
+        return self.density.default_priors
+
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self.warp_ = fit_warp(X, weight) if self.warp is None else self.warp
         self.density_ = clone(self.density).fit(self.warp_(X)[0], self.classes_[index.numpy()], weight)

@@ -20,7 +20,7 @@ from genlabel.checks import check_choice, check_count, check_interval, each_warn
 from genlabel.estimators.sample import read_sample
 from genlabel.estimators.selection import SELECTIONS, pool
 from genlabel.estimators.study import Choice, Method, Recipe, Settings, Study, log_posteriors
-from genlabel.labeling import Labeler
+from genlabel.labeling import GenLabel, Labeler
 from genlabel.mixing import Mixer
 from genlabel.networks import MLP
 from genlabel.progress import epoch_listener
@@ -55,6 +55,14 @@ class Trained(NamedTuple):
     choice: Choice
     fleet: Fleet
     task: Task
+    label: tuple[float, ...]
+    """Share of each labeler of the task in the target of the model."""
+
+    @property
+    def labeler(self) -> Labeler:
+        """The labeler of the chosen density; of the only one, if it is averaged with."""
+        shares = [place for place, share in enumerate(self.label) if share > 0]
+        return self.task.labelers[-1 if self.choice.average is not None else shares[-1]]
 
 
 class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
@@ -129,7 +137,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
     def _train(self, study: Study, method: Method) -> Trained:
         """Choose an entry and train it on the whole sample."""
         choice = study.choose(method, self.select)
-        return Trained(choice, *study.train(method, choice.entry))
+        return Trained(choice, *study.train(method, choice.entry), method.candidates[choice.entry.candidate].label)
 
     def _settings(self) -> Settings:
         hidden = _hidden(self.network)
@@ -156,7 +164,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         return Method(ways, lambda *_: [labeler], candidates, pairs, exclude_intrusion=exclude_intrusion)
 
     def _keep(self, study: Study, trained: Trained) -> None:
-        choice, fleet, task = trained
+        choice, fleet = trained.choice, trained.fleet
         if not bool(torch.isfinite(fleet.theta).all()):
             raise ValueError(
                 f"training diverged at learning rate {choice.entry.params['learning_rate']:g}; "
@@ -169,15 +177,16 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.best_index_ = choice.place
         self.cv_results_ = choice.results
         if choice.fleet is not None:
-            self.best_score_ = float(choice.results["mean_test_score"][choice.place])
+            score = "mean_test_score" if choice.average is None else "mean_test_pooled_score"
+            self.best_score_ = float(choice.results[score][choice.place])
         elif hasattr(self, "best_score_"):
             del self.best_score_
         self.average_ = choice.average
-        self.labeler_ = task.labelers[-1]
+        self.labeler_ = trained.labeler.to_cpu() if isinstance(trained.labeler, GenLabel) else trained.labeler
         self.log_prior_ = study.log_prior
         self.class_weight_ = study.sample.class_weight
         if choice.average is not None:
-            self.best_params_["average"] = tuple(round(weight, 4) for weight in choice.average)
+            self.best_params_["average"] = choice.average
         self.history_ = {"loss": fleet.losses[:, 0, 0].tolist()}
         self.n_iter_ = study.settings.epochs  # NOTE[PAPER]: the last epoch's network, not the best on validation data
 
@@ -188,7 +197,7 @@ def recipes(mixer: Mixer, alphas: Sequence[float | None], shares: Sequence[float
     for share in shares:
         for alpha in alphas if share < 1.0 else alphas[:1]:
             own = mixer if alpha is None else clone(mixer).set_params(alpha=alpha)
-            said: dict[str, Any] = {"clean_weight": share} if len(shares) > 1 else {}
+            said: dict[str, Any] = {"clean_weight": share}
             if len(alphas) > 1 and share < 1.0:
                 said["alpha"] = alpha
             found.append(Recipe(own, share, said))

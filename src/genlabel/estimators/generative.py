@@ -24,7 +24,7 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    density : "gaussian", "kernel" or ClassDensity
+    density : "gaussian", "kernel", "label-model" or ClassDensity
         By name, "gaussian" is shrunk by Ledoit and Wolf's rule; the paper's GM is `GaussianDensity()`.
     priors : "empirical", "uniform" or array (k,)
     class_weight : None, "balanced" or dict
@@ -64,7 +64,9 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):
         with keep_if_it_fails(self), each_warning_once():
             densities = list(named_densities(self.density).values())
             if len(densities) > 1:
-                raise ValueError(f"density={self.density!r} names several; use 'gaussian' or 'kernel'")
+                raise ValueError(
+                    f"density={self.density!r} names several; use one of 'label-model', 'gaussian', 'kernel'"
+                )
             sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1)
             self.scaler_ = Scaler.fit(sample, self.standardize)
             self.density_ = clone(densities[0]).fit(self.scaler_(sample.X), sample.labels, sample.weight)

@@ -46,7 +46,8 @@ class GenLabelClassifier(NetworkClassifier):
     density : "label-model", "gaussian", "kernel", "auto", ClassDensity or dict of name -> ClassDensity
         "auto", or a dict, also chooses between several by cross-validation: the paper's mixup+GenLabel (CV).
         By name, "gaussian" is shrunk by Ledoit and Wolf's rule; the paper's own is `GaussianDensity()`.
-        A label model is chosen over the folds of the search, and for each fold by the others alone.
+        A label model is chosen over the folds of `cv` (its own `cv` and `random_state` do not count), for each fold by
+        the held-out rows of the others; not in latent space, whose features have seen the labels.
     gamma : float in [0, 1], "cv" or sequence of them
         Share of the generative label; "cv" chooses among 0, 0.2, ..., 1.
     learning_rate : "cv", float or sequence of float
@@ -64,7 +65,7 @@ class GenLabelClassifier(NetworkClassifier):
     average : "auto", "cv", None or pair of float
         Weights (a, b) of the network and of its label model in what is predicted, log pi + a (log p - log pi)
         + b (log q - log pi), normalised, pi being the frequencies of the classes. "cv" takes those of the lowest
-        held-out log-loss, None the network alone; "auto" is "cv" for a label model and None for any other density.
+        held-out log-loss, None the network alone; "auto" is "cv" for a label model alone and None else.
     select : "log-loss" or "accuracy"
         How the best candidate is chosen: by held-out log-loss and the one-standard-error rule (of the candidates that
         are not worse than the best by more than the noise, the one of the largest weight decay), or by held-out
@@ -96,12 +97,14 @@ class GenLabelClassifier(NetworkClassifier):
     best_index_ : int
         Its row in `cv_results_`; with the one-standard-error rule not always the row of rank 1.
     best_score_ : float
-        Its mean held-out accuracy (absent if there was nothing to choose).
+        Its mean held-out accuracy (absent if there was nothing to choose); with an average, that of the average.
     cv_results_ : dict
-        Held-out accuracy and log-loss of every candidate, in the form of `GridSearchCV`.
+        Held-out accuracy and log-loss of every candidate's network, in the form of `GridSearchCV`; where there is an
+        average also those of the pool with the label model, by which it is ranked: `mean_test_pooled_score`,
+        `mean_test_pooled_log_loss`.
     label_model_ : LabelModel
-        What it chose, and how well it does on held-out rows, is in `label_model_.report_`; fitted to `scaler_(X)`, or
-        to the twin's features (absent for other densities).
+        What it chose, and how well it does on held-out rows, is in `label_model_.report_`; fitted to `scaler_(X)`
+        (absent for other densities).
     average_ : pair of float or None
         The weights of the network and the label model in what is predicted.
     history_ : dict
@@ -110,8 +113,8 @@ class GenLabelClassifier(NetworkClassifier):
         Epochs of the final fit.
     network_ : MLP
         The trained network (float64), which takes `scaler_(X)`.
-    labeler_ : GenLabel
-        The fitted labeler; `labeler_.density_` takes `scaler_(X)`.
+    labeler_ : Labeler
+        The fitted labeler of the chosen density; its `density_` takes `scaler_(X)`. At gamma = 0, mixup's.
 
     Examples
     --------
@@ -216,8 +219,13 @@ class GenLabelClassifier(NetworkClassifier):
             )
         gammas = grid("gamma", self.gamma, GAMMAS, 0.0, 1.0)
         densities = named_densities(self.density) if any(gammas) else {}
+        if self.space == "latent" and any(isinstance(own, LabelModel) for own in densities.values()):
+            raise ValueError(
+                f"density={self.density!r} cannot be chosen in latent space: the twin's features have seen the labels, "
+                "so no row is held out there; use density='gaussian' or 'kernel'"
+            )
         self._average(densities)
-        params, candidates = self._candidates(gammas, list(densities))
+        params, candidates = self._candidates(gammas, densities)
         return Method(
             self._recipes(),
             partial(self._labelers, settings, densities),
@@ -232,13 +240,15 @@ class GenLabelClassifier(NetworkClassifier):
         return recipes(Mixup(per=self.per), alphas, grid("clean_weight", self.clean_weight, CLEAN_WEIGHTS, 0.0, 1.0))
 
     def _candidates(
-        self, gammas: Sequence[float], names: Sequence[str]
+        self, gammas: Sequence[float], densities: Mapping[str, ClassDensity]
     ) -> tuple[list[dict[str, Any]], list[Candidate]]:
         """Every learning rate and weight decay with every gamma and density; at gamma = 0 there is no density."""
-        params, candidates = [], []
+        params, candidates, names = [], [], list(densities)
         for pair, gamma in product(self._optimisation(), gammas):
             for name in names if gamma else [None]:
-                chosen = {"density": name} if len(names) > 1 and gamma else {}
+                chosen: dict[str, Any] = {}
+                if len(names) > 1 and name is not None:
+                    chosen["density"] = name if isinstance(self.density, str) else densities[name]
                 params.append({**pair, "gamma": gamma, **chosen})
                 shares = (gamma if name == own else 0.0 for own in names)
                 candidates.append(Candidate(**pair, label=(1.0 - gamma, *shares)))
@@ -249,7 +259,7 @@ class GenLabelClassifier(NetworkClassifier):
     ) -> Sequence[Labeler]:
         """Mixup's labels, and those of each density; a label model that has chosen answers with its choice."""
         models = [
-            density.frozen(fold) if density is getattr(self, "label_model_", None) else density
+            density.frozen(fold) if isinstance(density, LabelModel) and not density.cross_fit else density
             for density in densities.values()
         ]
         if encoder is not None:
@@ -261,7 +271,8 @@ class GenLabelClassifier(NetworkClassifier):
         if isinstance(self.average, str):
             check_choice("average", self.average, ["auto", "cv"], also="None, or a pair of weights such as (0.5, 0.5)")
             if self.average == "auto":
-                return "cv" if any(isinstance(density, LabelModel) for density in densities.values()) else None
+                alone = len(densities) == 1 and isinstance(next(iter(densities.values())), LabelModel)
+                return "cv" if alone else None
         if self.average is None:
             return None
         if len(densities) != 1:
@@ -282,14 +293,13 @@ class GenLabelClassifier(NetworkClassifier):
         densities = named_densities(self.density) if any(own.label[1:] for own in method.candidates) else {}
         average = self._average(densities)
         twins, twin = self._twins(study, method, average) if densities and self.space == "latent" else (None, None)
-        model = next((own for own in densities.values() if isinstance(own, LabelModel) and not own.cross_fit), None)
-        if model is not None and len(densities) == 1:
-            searched = len(method.entries) > 1 or average == "cv"
-            self.label_model_ = self._choose_label_model(model, study, twin, searched)
-            chosen = dict.fromkeys(densities, self.label_model_)
+        if any(isinstance(own, LabelModel) for own in densities.values()):
+            chosen = {name: self._choose(own, study) for name, own in densities.items()}
             method = replace(method, labelers=partial(self._labelers, study.settings, chosen))
         choice = study.choose(method, self.select, twins, average=average)
-        return Trained(choice, *study.train(method, choice.entry, twin))
+        return Trained(
+            choice, *study.train(method, choice.entry, twin), method.candidates[choice.entry.candidate].label
+        )
 
     def _twins(self, study: Study, method: Method, average: Any) -> tuple[Any, Encoder]:
         """Vanilla twins (arXiv Alg. 2): one for each fold, where there is something to choose, and one for all rows."""
@@ -298,13 +308,14 @@ class GenLabelClassifier(NetworkClassifier):
         twins, twin = study.twins(vanilla, self.select, of_folds=searched)
         return twins or None, twin
 
-    def _choose_label_model(self, model: LabelModel, study: Study, twin: Encoder | None, searched: bool) -> LabelModel:
-        """Select and calibrate the label model once, over the folds of the search if there is one.
+    def _choose(self, density: ClassDensity, study: Study) -> ClassDensity:
+        """Select and calibrate a label model over the folds; each fold then fits its own choice to its own rows.
 
-        Each fold then fits what the other folds chose to its own rows.
+        One that is cross-fitted is left to be fitted whole, with folds of its own, to the rows of each fold.
         """
+        if not isinstance(density, LabelModel) or density.cross_fit:
+            return density
         sample = study.scaler.sample(study.sample)
-        X = sample.X if twin is None else LatentDensity(twin, len(study.settings.hidden), model).features(sample.X)
-        few = max(2, min(6, int(np.bincount(sample.y).min())))
-        folds = study.rows if searched else few if isinstance(self.density, str) else model.cv
-        return clone(model).set_params(random_state=study.seed, cv=folds).fit(X, sample.labels, sample.weight)
+        own = clone(density).set_params(random_state=study.seed, cv=study.rows)
+        self.label_model_ = own.fit(sample.X, sample.labels, sample.weight)
+        return self.label_model_

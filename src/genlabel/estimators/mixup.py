@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, final
 
+import numpy as np
+
 from genlabel.checks import check_choice
 from genlabel.estimators.base import ALPHAS, CLEAN_WEIGHTS, NetworkClassifier, grid, recipes
 from genlabel.estimators.study import Method, Recipe, Settings
@@ -140,7 +142,7 @@ class MixupClassifier(NetworkClassifier):
         }
         for name in names:
             value = getattr(self, name)
-            if not (isinstance(value, type(defaults[name])) and value == defaults[name]):
+            if value is not defaults[name] and not (np.ndim(value) == 0 and value == defaults[name]):
                 raise ValueError(f"{name}={value!r} has no effect: mixer={self.mixer!r} {why}")
 
     def _labeler(self) -> Labeler:

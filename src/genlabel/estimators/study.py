@@ -17,7 +17,6 @@ from genlabel.estimators.folds import split
 from genlabel.estimators.sample import Sample, Scaler
 from genlabel.estimators.selection import SMALLEST, HeldOut, choose_best, pool, pooling_weights, results_table
 from genlabel.labeling import GenLabel, Labeler, log_posterior, log_priors
-from genlabel.metrics import log_loss
 from genlabel.mixing import Mixer
 from genlabel.networks import MLP
 from genlabel.progress import Listener
@@ -146,7 +145,8 @@ class Study:
     ) -> Choice:
         """Train every entry on every fold, and choose one by what it did on the rows held out.
 
-        With `average`, a pair of weights or "cv", an entry is judged by its pool with the label model, half and half.
+        With `average`, a pair of weights or "cv", an entry is judged by its pool with the label model: at these
+        weights, or half and half, until those of the one that is chosen are found.
         """
         entries = method.entries
         if len(entries) == 1 and average != "cv":
@@ -154,13 +154,17 @@ class Study:
         tasks = self._tasks(method, twins, stage)
         fleet = self._train(tasks, method.candidates)
         held_out = self._held_out(fleet, entries)
-        results = results_table([entry.params for entry in entries], held_out, rule)
+        params = [entry.params for entry in entries]
+        results = results_table(params, held_out, rule)
         judged, partner = held_out, None
         if average is not None:
             partner = self._label_model(tasks[: len(self.folds)])
-            log_pool = pool(held_out.log_proba, partner, self.log_prior, (0.5, 0.5))
-            judged = held_out._replace(log_proba=log_pool)
-            results["mean_test_pooled_log_loss"] = log_loss(log_pool, held_out.y, held_out.weight)
+            weights = (0.5, 0.5) if average == "cv" else average
+            judged = held_out._replace(log_proba=pool(held_out.log_proba, partner, self.log_prior, weights))
+            pooled = results_table(params, judged, rule)
+            results["mean_test_pooled_score"] = pooled["mean_test_score"]
+            results["mean_test_pooled_log_loss"] = pooled["mean_test_log_loss"]
+            results["rank_test_score"] = pooled["rank_test_score"]
         strength = [method.candidates[entry.candidate].weight_decay for entry in entries]
         best = choose_best(judged, rule, strength, results["rank_test_score"])
         if average == "cv" and partner is not None:

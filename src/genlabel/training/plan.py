@@ -205,5 +205,5 @@ def _weights(task: Task, draws: _Draws, flat: Mix, mixed: Tensor, y: Tensor) -> 
         weight *= blend(task.weight[draws.rows.ravel()], flat).reshape(weight.shape)
     if task.exclude_intrusion and task.mixer is not None:
         hit = intrudes(mixed, flat, mixed, y, pool=(torch.from_numpy(task.X).to(mixed), task.y))
-        weight[hit.reshape(weight.shape)] = 0.0
+        weight[hit.reshape(weight.shape) & (True if draws.clean is None else ~draws.clean)] = 0.0
     return torch.from_numpy(weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))
