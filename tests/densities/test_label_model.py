@@ -442,6 +442,24 @@ def test_many_rows_leave_the_kernels_out(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.warns(DensityWarning, match="120 rows, more than 100; no kernels"):
         model = LabelModel(cv=2).fit(*data(15))
     assert len(model.report_["candidates"]) == 46
+    monkeypatch.setattr("genlabel.densities.label_model.MOST_ROWS", 1000)
+    monkeypatch.setattr("genlabel.densities.label_model.MOST_FEATURES", 2)
+    with pytest.warns(DensityWarning, match="3 features, more than 2; no tied mixtures"):
+        assert len(LabelModel(cv=2).fit(*data(15)).report_["candidates"]) == 58
+
+
+def test_classes_of_unlike_sizes_are_held_out_one_by_one_too() -> None:
+    rng = np.random.default_rng(17)
+    y = np.repeat([0, 1, 2, 3], [60, 12, 30, 25])
+    X = rng.normal(size=(127, 3)) + y[:, None]
+    mixtures: list[ClassDensity] = [MixtureDensity(2), MixtureDensity(3), MixtureDensity(2, "diagonal")]
+    model = LabelModel(mixtures, cv=3).fit(X, y)
+    _, valid = make_folds(3, torch.from_numpy(y), 0)
+    pairs = [(np.setdiff1d(np.arange(127), rows), rows.numpy()) for rows in valid]
+    each = slow(mixtures, X, y, np.ones(127), pairs)
+    for row, values in zip(model.report_["candidates"], each, strict=True):
+        lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)
+        assert row["log_loss"] == pytest.approx(-lp[np.arange(127), y].mean(), rel=1e-6)
 
 
 def test_a_refit_forgets_the_pairs_of_the_old_rows() -> None:

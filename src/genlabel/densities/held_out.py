@@ -135,19 +135,21 @@ def _discriminants(folds: Folds, densities: Sequence[DiscriminantDensity]) -> Te
 
 
 def _mixtures(folds: Folds, densities: Sequence[MixtureDensity]) -> Tensor:
-    """All sizes, folds and classes go through EM together, or as many folds as memory allows."""
+    """All sizes and folds of classes of like size go through EM together, or as many folds as memory allows."""
     for density in densities:
         density.check()
     first, sizes = densities[0], [density.components for density in densities]
     draws = as_rng(first.random_state).random(max(sizes))
     reg = torch.full_like(folds.X[0], first.reg)
     found = _empty(folds, len(densities))
-    longest = int(torch.bincount(folds.classes).max())
-    for part in _parts(folds, folds.k * longest * len(sizes) * max(sizes)):
-        mixtures = fit_mixtures(_groups(part), sizes, first.covariance == "tied", reg, first.max_iter, draws)
-        for f, rows in enumerate(part.valid):
-            for s in range(len(sizes)):
-                found[s, rows] = mixture_log_prob(folds.X[rows], mixtures.pick(slice(None), f, s))
+    for classes in _of_like_size(folds.classes):
+        own = _of_classes(folds, classes)
+        for part in _parts(own, len(own.X) * len(sizes) * max(sizes)):
+            mixtures = fit_mixtures(_groups(part), sizes, first.covariance == "tied", reg, first.max_iter, draws)
+            for f, rows in enumerate(part.valid):
+                for s in range(len(sizes)):
+                    answer = mixture_log_prob(folds.X[rows], mixtures.pick(slice(None), f, s))
+                    found[s, rows[:, None], classes] = answer
     return found
 
 
@@ -171,6 +173,24 @@ def _one_by_one(folds: Folds, densities: Sequence[ClassDensity]) -> Tensor:
             fitted = clone(density).fit(folds.X[train], folds.classes[train].numpy(), folds.weight[train])
             found[m, rows] = fitted.log_prob(folds.X[rows])
     return found
+
+
+def _of_like_size(classes: Tensor) -> list[Tensor]:
+    """The classes in groups, none with more than twice the points of another: groups are padded to the largest."""
+    counts = torch.bincount(classes)
+    found: list[list[int]] = []
+    for c in counts.argsort().tolist():
+        if not found or counts[c] > 2 * counts[found[-1][0]]:
+            found.append([])
+        found[-1].append(c)
+    return [torch.tensor(sorted(own)) for own in found]
+
+
+def _of_classes(folds: Folds, classes: Tensor) -> Folds:
+    """The points of some classes, numbered anew; asked of the same rows of all points."""
+    rows = torch.isin(folds.classes, classes)
+    number = torch.searchsorted(classes, folds.classes[rows])
+    return Folds(folds.X[rows], number, folds.weight[rows], folds.train[:, rows], folds.valid)
 
 
 def _parts(folds: Folds, numbers: int) -> Iterator[Folds]:

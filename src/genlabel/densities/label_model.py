@@ -28,7 +28,9 @@ from genlabel.densities.stacking import (
 __all__ = ["LabelModel"]
 
 MOST_ROWS = 10_000
-"""With more rows, kernels are not among the candidates by default."""
+"""With more rows, kernels are not among the candidates by default: their time grows with the square of the rows."""
+MOST_FEATURES = 100
+"""With more features, tied mixtures are not: every step of EM inverts their covariances."""
 
 
 @final
@@ -40,7 +42,8 @@ class LabelModel(ClassDensity):
     weight are fitted to all points, as a :class:`StackDensity` of standardised features.
 
     Standardisation and the Yeo-Johnson map of the warped candidates see no labels; in the search they are fitted once,
-    to all rows. The time for kernels grows with the square of the number of rows: beyond 10,000, the default has none.
+    to all rows. The time for kernels grows with the square of the number of rows: beyond 10,000, the default has none;
+    nor has it tied mixtures beyond 100 features.
 
     Parameters
     ----------
@@ -105,7 +108,7 @@ class LabelModel(ClassDensity):
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         check_choice("method", self.method, ["stack", "select"])
-        candidates = self._affordable(named_candidates(self.candidates), len(X))
+        candidates = self._affordable(named_candidates(self.candidates), *X.shape)
         centre, scale = standardisation(X, weight)
         train, valid = make_folds(self.cv, index, self.random_state)
         folds = Folds((X - centre) / scale, index, weight, train, valid)
@@ -119,12 +122,18 @@ class LabelModel(ClassDensity):
                 self.fold_ = fold_numbers(valid, len(X))
                 self.pairs_ = self._fit_pairs(X, index, weight)
 
-    def _affordable(self, candidates: dict[str, ClassDensity], n: int) -> dict[str, ClassDensity]:
-        """The candidates; those by default have no kernels where the rows are too many for them."""
-        if not isinstance(self.candidates, str) or n <= MOST_ROWS:
-            return candidates
-        warn("kernels", f"LabelModel: {n} rows, more than {MOST_ROWS}; no kernels among the candidates", DensityWarning)
-        return {name: density for name, density in candidates.items() if "kernel" not in name}
+    def _affordable(self, candidates: dict[str, ClassDensity], n: int, d: int) -> dict[str, ClassDensity]:
+        """The candidates; those by default have none whose time grows too fast with many rows or features."""
+        costly = [
+            ("kernel", n > MOST_ROWS, f"{n} rows, more than {MOST_ROWS}"),
+            ("tied", d > MOST_FEATURES, f"{d} features, more than {MOST_FEATURES}"),
+        ]
+        for kind, too_many, why in costly:
+            if isinstance(self.candidates, str) and too_many:
+                what = "kernels" if kind == "kernel" else "tied mixtures"
+                warn(kind, f"LabelModel: {why}; no {what} among the candidates", DensityWarning)
+                candidates = {name: density for name, density in candidates.items() if kind not in name}
+        return candidates
 
     def _log_prob(self, X: Tensor) -> Tensor:
         return self.stack_.log_prob(X)
