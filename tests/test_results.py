@@ -52,3 +52,15 @@ def test_the_documents_print_the_means_of_the_records() -> None:
             row = next(line for line in text.splitlines() if line.startswith(f"| {method} |"))
             assert f"{means['accuracy'][method]:.2f}" in row, (document.name, method)
             assert f"{means['log_loss'][method]:.4f}" in row, (document.name, method)
+
+
+def test_the_default_costs_at_most_three_mixup_searches() -> None:
+    """Seconds of whole fits on a CPU, search and label model included."""
+    records = read_records(ROOT / "results" / "suite-cpu.jsonl")
+    assert set(records["device"]) == {"cpu"}
+    seconds = set_means(records, "seconds")
+    ratio = seconds["default"] / seconds["mixup"]
+    assert len(ratio) == 156
+    assert ratio.median() <= 3
+    assert seconds["default"].sum() <= 3 * seconds["mixup"].sum()
+    assert f"{ratio.median():.2f} times" in (ROOT / "docs" / "label-models.md").read_text()
