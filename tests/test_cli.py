@@ -388,7 +388,7 @@ def test_outputs_that_cannot_be_written_are_told_before_the_work(here: Path) -> 
 def test_the_table_is_printed_even_if_writing_fails_later(here: Path) -> None:
     result = CliRunner().invoke(app, ["compare", "iris", "--repeats", "1", "--epochs", "2", "--csv", "/dev/full"])
     assert result.exit_code == 2
-    assert "generative" in result.stdout
+    assert "label-model" in result.stdout
     assert "No space left" in result.stderr
 
 

@@ -105,9 +105,9 @@ def default_methods(network: Any = "logistic", density: str = "label-model", epo
     """
     common = {"network": network, "epochs": epochs}
     names = ("gaussian", "kernel") if density == "auto" else (density,)
+    alone = density if density == "label-model" else "generative"
     generative = {
-        "generative" if len(names) == 1 else f"generative ({name})": GenerativeClassifier(density=name)
-        for name in names
+        alone if len(names) == 1 else f"{alone} ({name})": GenerativeClassifier(density=name) for name in names
     }
     return {
         "vanilla": MixupClassifier(mixer=None, **common),
