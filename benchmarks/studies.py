@@ -16,7 +16,7 @@ import pandas as pd
 from sklearn.decomposition import FactorAnalysis
 
 from genlabel import ClassDensity, GenerativeClassifier, GenLabelClassifier, KernelDensity, LabelModel
-from genlabel.datasets import load_openml, openml_manifest
+from genlabel.datasets import load_openml, manifest_ids, openml_manifest
 from genlabel.densities import ClassSample, PerClassDensity, WarpedDensity, default_candidates
 from genlabel.suite import run_suite, set_means, wilcoxon_holm
 
@@ -120,10 +120,8 @@ def main() -> None:
     manifest = openml_manifest(asked.data_home)
     if manifest is None:
         parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
-    own = manifest[manifest["n"].between(100, asked.max_rows) & (manifest["d"] <= 20)]
-    ids = own["id"][pd.to_numeric(own["k"], errors="coerce") >= 2]
     found = run_suite(
-        ids,
+        manifest_ids(manifest, max_features=20, min_rows=100, max_rows=asked.max_rows),
         STUDIES[asked.study](),
         asked.repeats,
         seed=asked.seed,

@@ -135,7 +135,7 @@ def _read_ids(ids: list[int], path: Path | None) -> list[int]:
 
 def _manifest_ids(data_home: Path | None, max_features: int, min_rows: int, max_rows: int) -> list[int]:
     """The sets of classes of the manifest that are within the limits."""
-    from genlabel.datasets import openml_manifest
+    from genlabel.datasets import manifest_ids, openml_manifest
 
     manifest = openml_manifest(data_home)
     if manifest is None:
@@ -144,16 +144,13 @@ def _manifest_ids(data_home: Path | None, max_features: int, min_rows: int, max_
             f"no OpenML ids are given, and there is no manifest.csv {where}; give ids, --ids-file, or the folder of a "
             "manifest with --data-home or the environment variable GENLABEL_DATA_HOME"
         )
-    import pandas as pd
-
-    rows, columns = manifest["n"].between(min_rows, max_rows), manifest["d"] <= max_features
-    ids = manifest["id"][rows & columns & (pd.to_numeric(manifest["k"], errors="coerce") >= 2)]
-    if not len(ids):
+    ids = manifest_ids(manifest, max_features, min_rows, max_rows)
+    if not ids:
         raise ValueError(
             f"none of the {len(manifest)} sets of the manifest has {min_rows} to {max_rows} rows and at most "
             f"{max_features} columns; widen --min-rows, --max-rows or --max-features"
         )
-    return [int(number) for number in ids]
+    return ids
 
 
 def _choose(known: dict[str, object], wanted: list[str] | None) -> dict[str, object]:

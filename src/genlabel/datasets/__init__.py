@@ -1,6 +1,6 @@
 """Datasets: the paper's synthetic sets, and tables from files, from scikit-learn or from OpenML."""
 
-from genlabel.datasets.openml import load_openml, openml_manifest
+from genlabel.datasets.openml import load_openml, manifest_ids, openml_manifest
 from genlabel.datasets.synthetic import (
     CUBE_2D_CENTRES,
     CUBE_3D_CENTRES,
@@ -36,6 +36,7 @@ __all__ = [
     "make_moon",
     "make_nine_gaussians",
     "make_two_circle",
+    "manifest_ids",
     "openml_manifest",
     "table_pipeline",
 ]

@@ -22,7 +22,7 @@ from genlabel.datasets.columns import MANY
 from genlabel.datasets.files import listed
 from genlabel.datasets.tables import Table
 
-__all__ = ["DATA_HOME", "load_openml", "openml_manifest"]
+__all__ = ["DATA_HOME", "load_openml", "manifest_ids", "openml_manifest"]
 
 DATA_HOME = "GENLABEL_DATA_HOME"
 """Environment variable that names the folder of the cache."""
@@ -83,6 +83,17 @@ def openml_manifest(data_home: str | Path | None = None) -> pd.DataFrame | None:
     if missing:
         raise ValueError(f"{str(path)!r} has no column {listed(missing)}; its columns should be {listed(COLUMNS)}")
     return frame
+
+
+def manifest_ids(manifest: pd.DataFrame, max_features: int, min_rows: int, max_rows: int) -> list[int]:
+    """Return the ids of the sets of a manifest that have classes and are within the limits.
+
+    >>> manifest = pd.DataFrame({"id": [1, 2, 3], "n": [150, 150, 9], "d": 4, "k": [3, "regression", 2]})
+    >>> manifest_ids(manifest, max_features=20, min_rows=100, max_rows=2000)
+    [1]
+    """
+    size = manifest["n"].between(min_rows, max_rows) & (manifest["d"] <= max_features)
+    return [int(number) for number in manifest["id"][size & (pd.to_numeric(manifest["k"], errors="coerce") >= 2)]]
 
 
 def _home(data_home: str | Path | None, make: bool = True) -> Path:

@@ -20,10 +20,9 @@ from genlabel.densities.covariance import (
     usable_covariance,
     whitening,
 )
+from genlabel.densities.groups import Gaussians, normal_log_prob
 
 __all__ = ["GaussianDensity"]
-
-LOG_2_PI = math.log(2.0 * math.pi)
 
 
 @final
@@ -76,16 +75,9 @@ class GaussianDensity(ClassDensity):
         return torch.linalg.inv(matrices @ matrices.mT).numpy()
 
     def _log_prob(self, X: Tensor) -> Tensor:
-        """-1/2 (|a_c|^2 + log det Sigma_c + d log 2 pi), a_c = (x - mu_c) whitened; one product for all classes."""
-        k, d = len(self.whitenings_), X.shape[1]
-        middle = torch.stack([white.centre for white in self.whitenings_]).mean(0)
-        matrix = torch.cat([white.matrix.T for white in self.whitenings_])
-        shift = torch.cat([(middle - white.centre) @ white.matrix for white in self.whitenings_])
-        const = torch.tensor([white.log_det for white in self.whitenings_], dtype=matrix.dtype) + d * LOG_2_PI
-        centred = (X - middle.to(X.device)).to(X.dtype)  # the difference in float64, whatever X is
-        a = torch.addmm(shift[:, None].to(X), matrix.to(X), centred.T)
-        squares = a.square_().view(k, d, -1).sum(1)
-        return squares.add_(const[:, None].to(X)).mul_(-0.5).T
+        centres, matrices = (torch.stack(parts) for parts in list(zip(*self.whitenings_, strict=True))[:2])
+        log_dets = torch.tensor([white.log_det for white in self.whitenings_], dtype=centres.dtype)
+        return normal_log_prob(X, Gaussians(centres, matrices, log_dets), X.dtype)
 
     def _whitening(self, sample: ClassSample) -> Whitening:
         mean, covariance = moments(sample.X, sample.weight, unbiased=False)

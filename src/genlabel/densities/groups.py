@@ -16,7 +16,16 @@ from torch import Tensor
 from genlabel.arrays import chunks
 from genlabel.densities.covariance import FLOOR, ROUNDING, SINGULAR
 
-__all__ = ["Gaussians", "Groups", "Moments", "group_by_class", "group_moments", "normal_log_prob", "to_gaussians"]
+__all__ = [
+    "Gaussians",
+    "Groups",
+    "Moments",
+    "group_by_class",
+    "group_moments",
+    "normal_log_prob",
+    "standardisation",
+    "to_gaussians",
+]
 
 LOG_2_PI = math.log(2.0 * math.pi)
 AT_ONCE = 1 << 24
@@ -40,8 +49,6 @@ class Groups(NamedTuple):
 class Moments(NamedTuple):
     """Weighted moments of every group."""
 
-    mass: Tensor
-    """(k, g)"""
     mean: Tensor
     """(k, g, d)"""
     covariance: Tensor
@@ -96,7 +103,7 @@ def group_moments(groups: Groups) -> Moments:
         parts.append((weight[:, g, :, None] * centred).mT @ centred)
     scatter = torch.stack(parts, 1)
     within = scatter.sum(0) / mass.sum(0)[:, None, None]
-    return Moments(mass, mean, scatter / mass[..., None, None], within)
+    return Moments(mean, scatter / mass[..., None, None], within)
 
 
 def to_gaussians(mean: Tensor, covariance: Tensor) -> tuple[Gaussians, Tensor]:
@@ -120,14 +127,26 @@ def to_gaussians(mean: Tensor, covariance: Tensor) -> tuple[Gaussians, Tensor]:
     return Gaussians(mean, matrix, log_det), singular
 
 
-def normal_log_prob(X: Tensor, gaussians: Gaussians) -> Tensor:
-    """Log-density of the rows of `X` (m, d) under r Gaussians, (m, r): one product for all of them."""
+def normal_log_prob(X: Tensor, gaussians: Gaussians, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Log-density of the rows of `X` (m, d) under r Gaussians, (m, r): one product for all of them, in `dtype`.
+
+    -1/2 (|a|^2 + log det Sigma + d log 2 pi), a = x - mu whitened; differences are taken in float64, whatever `X` is.
+    """
     mean, matrix, log_det = (part.to(X.device) for part in gaussians)
     r, d = mean.shape
     middle = mean.mean(0)
-    shift, stacked = ((middle - mean)[:, None] @ matrix).view(r * d, 1), matrix.mT.reshape(r * d, d)
-    found = X.new_empty(r, len(X), dtype=torch.float64)
+    shift = ((middle - mean)[:, None] @ matrix).view(r * d, 1).to(dtype)
+    stacked, constant = matrix.mT.reshape(r * d, d).to(dtype), (log_det + d * LOG_2_PI)[:, None].to(dtype)
+    found = X.new_empty(r, len(X), dtype=dtype)
     for rows in chunks(len(X), AT_ONCE // (r * d)):
-        white = torch.addmm(shift, stacked, (X[rows].double() - middle).T)
+        white = torch.addmm(shift, stacked, (X[rows].double() - middle).to(dtype).T)
         found[:, rows] = white.square_().view(r, d, -1).sum(1)
-    return found.add_(log_det[:, None] + d * LOG_2_PI).mul_(-0.5).T
+    return found.add_(constant).mul_(-0.5).T
+
+
+def standardisation(X: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return centre and scale (d,) of each feature: its weighted mean and deviation, 1 for a constant one."""
+    share = weight / weight.sum()
+    centre = share @ X
+    deviation = (share @ (X - centre) ** 2).sqrt()
+    return centre, torch.where(deviation > ROUNDING * centre.abs(), deviation, torch.ones_like(deviation))

@@ -14,16 +14,17 @@ from genlabel.checks import check_choice, no_warnings, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.candidates import named_candidates
 from genlabel.densities.folds import fold_numbers, make_folds, training_rows
+from genlabel.densities.groups import standardisation
 from genlabel.densities.held_out import Folds, held_out_log_prob
-from genlabel.densities.stack import StackDensity, share_warp, standardisation
+from genlabel.densities.stack import StackDensity, share_warp
 from genlabel.densities.stacking import (
-    calibration_error,
+    WORST,
     log_posterior,
     log_posterior_of_truth,
     stacked,
     weigh,
-    weighted_log_loss,
 )
+from genlabel.metrics import accuracy, calibration_error, log_loss
 
 __all__ = ["LabelModel"]
 
@@ -204,7 +205,7 @@ class LabelModel(ClassDensity):
             "method": self.method,
             "chosen": sorted(chosen, key=lambda row: -row["weight"]),
             **_measures(held_out, index, weight),
-            "calibration_error": calibration_error(held_out, index, weight),
+            "calibration_error": float(calibration_error(held_out.numpy(), index.numpy(), weight.numpy())),
             "candidates": everyone,
             "folds": len(self.fold_choices_),
         }
@@ -222,6 +223,5 @@ class LabelModel(ClassDensity):
 
 
 def _measures(log_posterior: Tensor, index: Tensor, weight: Tensor) -> dict[str, float]:
-    right = (log_posterior.argmax(1) == index).to(weight.dtype)
-    loss = float(weighted_log_loss(log_posterior, index, weight))
-    return {"log_loss": loss, "accuracy": float(right @ weight / weight.sum())}
+    scores = (log_posterior.clamp_min(WORST).numpy(), index.numpy(), weight.numpy())
+    return {"log_loss": float(log_loss(*scores)), "accuracy": float(accuracy(*scores))}

@@ -13,7 +13,7 @@ from genlabel.arrays import as_rng
 from genlabel.checks import check_choice, check_count, check_positive
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.expectation import fit_mixtures, mixture_log_prob
-from genlabel.densities.groups import group_by_class
+from genlabel.densities.groups import group_by_class, standardisation
 
 __all__ = ["MixtureDensity"]
 
@@ -70,9 +70,7 @@ class MixtureDensity(ClassDensity):
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self.check()
-        self.centre_ = weight @ X / weight.sum()
-        spread = (weight @ (X - self.centre_) ** 2 / weight.sum()).clamp_min(0).sqrt()
-        self.scale_ = torch.where(spread > 0, spread, torch.ones_like(spread))
+        self.centre_, self.scale_ = standardisation(X, weight)
         groups = group_by_class((X - self.centre_) / self.scale_, index, weight[None])
         draws = as_rng(self.random_state).random(self.components)
         fitted = fit_mixtures(

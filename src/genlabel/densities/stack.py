@@ -11,10 +11,11 @@ from torch import Tensor
 
 from genlabel.checks import check_positive, check_weights, no_warnings
 from genlabel.densities.base import ClassDensity
+from genlabel.densities.groups import standardisation
 from genlabel.densities.stacking import log_posterior, mixed_log_posterior
 from genlabel.densities.warped import Warp, WarpedDensity, fit_warp
 
-__all__ = ["StackDensity", "share_warp", "standardisation"]
+__all__ = ["StackDensity", "share_warp"]
 
 
 @final
@@ -76,7 +77,9 @@ class StackDensity(ClassDensity):
         shares = torch.tensor([float(self.weights[m]) for m in kept], dtype=torch.float64)
         self.log_weight_ = (shares / shares.sum()).log()
         self.temperature_ = [float(self.temperatures[m]) for m in kept]
-        self.centre_, self.scale_ = standardisation(X, weight, self.standardize)
+        self.centre_, self.scale_ = torch.zeros_like(X[0]), torch.ones_like(X[0])
+        if self.standardize:
+            self.centre_, self.scale_ = standardisation(X, weight)
         x = (X - self.centre_) / self.scale_
         members = [clone(self.members[m]) for m in kept]
         self.warp_ = share_warp(members, x, weight)
@@ -129,14 +132,3 @@ def share_warp(members: Sequence[ClassDensity], X: Tensor, weight: Tensor) -> Wa
     for member in asking:
         member.set_params(warp=warp)
     return warp
-
-
-def standardisation(X: Tensor, weight: Tensor, asked: bool = True) -> tuple[Tensor, Tensor]:
-    """Return centre and scale (d,) of each feature: mean and deviation, 1 for a constant one; 0 and 1 if not asked."""
-    zero, one = torch.zeros_like(X[0]), torch.ones_like(X[0])
-    if not asked:
-        return zero, one
-    share = weight / weight.sum()
-    centre = share @ X
-    deviation = (share @ (X - centre) ** 2).sqrt()
-    return centre, torch.where(deviation > 1e-13 * centre.abs(), deviation, one)

@@ -12,15 +12,14 @@ from genlabel.arrays import chunks
 
 __all__ = [
     "TEMPERATURES",
+    "WORST",
     "Choice",
-    "calibration_error",
     "log_posterior",
     "log_posterior_of_truth",
     "mixed_log_posterior",
     "stacked",
     "stacking_weights",
     "weigh",
-    "weighted_log_loss",
 ]
 
 TEMPERATURES = tuple(2.0 ** (step / 2) for step in range(13))
@@ -94,12 +93,6 @@ def stacked(log_prob: Tensor, log_prior: Tensor, choice: Choice) -> Tensor:
     return mixed_log_posterior(each, choice.weight[kept])
 
 
-def weighted_log_loss(log_posteriors: Tensor, index: Tensor, weight: Tensor) -> Tensor:
-    """Mean of -log posterior of the true class, over the last two dimensions but the class's, (...)."""
-    own = log_posteriors[..., torch.arange(len(index)), index].clamp_min(WORST)
-    return -(own @ weight) / weight.sum()
-
-
 def stacking_weights(truth: Tensor, weight: Tensor) -> Tensor:
     """Return the weights (M,) under which the mixed posterior is most likely, by EM; all but the `MOST` largest are 0.
 
@@ -125,17 +118,3 @@ def _largest(weights: Tensor) -> Tensor:
     kept = torch.where(weights < min(SMALLEST, 0.2 * float(weights.max())), torch.zeros_like(weights), weights)
     kept[order[MOST:]] = 0.0
     return kept / kept.sum()
-
-
-def calibration_error(log_posterior: Tensor, index: Tensor, weight: Tensor, bins: int = 15) -> float:
-    """Mean gap between confidence and accuracy in bins of equal mass, over the confidence in the predicted class.
-
-    >>> calibration_error(torch.tensor([[0.8, 0.2]] * 4).log(), torch.tensor([0, 0, 0, 1]), torch.ones(4), bins=1)
-    0.05...
-    """
-    confidence, predicted = log_posterior.exp().max(1)
-    order = confidence.argsort()
-    share = (weight / weight.sum())[order]
-    place = ((share.cumsum(0) - 0.5 * share) * bins).long().clamp(0, bins - 1)
-    gap = share * ((predicted == index)[order].to(share.dtype) - confidence[order])
-    return float(torch.zeros(bins, dtype=share.dtype).index_add_(0, place, gap).abs().sum())

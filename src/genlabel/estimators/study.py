@@ -71,13 +71,16 @@ class Method:
     @cached_property
     def entries(self) -> list[Entry]:
         """Every recipe with every candidate; without mixing, candidates that differ in their labels alone are one."""
-        found: dict[str, Entry] = {}
+        found: list[Entry] = []
         for r, recipe in enumerate(self.recipes):
+            plain: list[dict[str, Any]] = []
             for c, own in enumerate(self.params):
                 said = own if recipe.mixes else {k: v for k, v in own.items() if k not in self.about_labels}
                 params = {**said, **recipe.params}
-                found.setdefault(repr((r, params)), Entry(r, c, params))
-        return list(found.values())
+                if recipe.mixes or params not in plain:
+                    plain += [] if recipe.mixes else [params]
+                    found.append(Entry(r, c, params))
+        return found
 
 
 class Entry(NamedTuple):
