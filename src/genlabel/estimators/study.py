@@ -25,6 +25,8 @@ from genlabel.training import Candidate, Fleet, Optimizer, Task, train_fleet
 __all__ = ["Choice", "Entry", "Method", "Recipe", "Settings", "Study", "log_posteriors"]
 
 
+Trainer = Callable[..., Fleet]
+"""Called as `train_fleet` is: tasks, candidates, and the settings by name."""
 NETWORK, TWIN = 0, 1
 """Stages of a study, each with random streams of its own."""
 
@@ -67,6 +69,8 @@ class Method:
     about_labels: frozenset[str] = frozenset()
     """Those of the candidates' parameters that say nothing where no point is mixed."""
     exclude_intrusion: bool = False
+    trainer: Trainer = train_fleet
+    """What trains every candidate on every task."""
 
     @cached_property
     def entries(self) -> list[Entry]:
@@ -155,7 +159,7 @@ class Study:
         if len(entries) == 1 and average != "cv":
             return Choice(entries[0], 0, {"params": [entries[0].params]}, average=average)
         tasks = self._tasks(method, twins, stage)
-        fleet = self._train(tasks, method.candidates)
+        fleet = self._train(method, tasks)
         held_out = self._held_out(fleet, entries)
         params = [entry.params for entry in entries]
         results = results_table(params, held_out, rule)
@@ -181,7 +185,7 @@ class Study:
         """Train one entry on the whole sample; also return the task, with its fitted labelers."""
         recipe = method.recipes[entry.recipe]
         task = _task(self.scaler.sample(self.sample), method, recipe, twin, (self.seed, stage, 0))
-        return self._train([task], [method.candidates[entry.candidate]]), task
+        return self._train(method, [task], [method.candidates[entry.candidate]]), task
 
     def twins(self, vanilla: Method, rule: str, of_folds: bool) -> tuple[list[MLP], MLP]:
         """Networks trained without mixing, one for each fold if asked for, and one on the whole sample.
@@ -193,7 +197,7 @@ class Study:
         whole = self.train(vanilla, found.entry, stage=TWIN)[0].network().to(device)
         if not of_folds:
             return [], whole
-        fleet = found.fleet or self._train(self._tasks(vanilla, None, stage=TWIN), vanilla.candidates)
+        fleet = found.fleet or self._train(vanilla, self._tasks(vanilla, None, stage=TWIN))
         best = found.entry.candidate
         return [fleet.network(fold, best).to(device) for fold in range(len(self.folds))], whole
 
@@ -242,8 +246,9 @@ class Study:
         scaler = Scaler.fit(inside, self.standardize, self.scaler)
         return _Part(scaler.sample(inside), scaler.sample(self.sample.take(valid)))
 
-    def _train(self, tasks: Sequence[Task], candidates: Sequence[Candidate]) -> Fleet:
-        return train_fleet(tasks, candidates, progress=self.progress, **self.settings._asdict())
+    def _train(self, method: Method, tasks: Sequence[Task], candidates: Sequence[Candidate] | None = None) -> Fleet:
+        chosen = method.candidates if candidates is None else candidates
+        return method.trainer(tasks, chosen, progress=self.progress, **self.settings._asdict())
 
 
 def log_posteriors(
