@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from genlabel.densities import ClassDensity, DensityWarning, GaussianDensity, KernelDensity, LabelModel
-    from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
+    from genlabel.estimators import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, MixupClassifier
     from genlabel.labeling import GenLabel, LinearLabel, LogisticLabel
     from genlabel.mixing import ManifoldMixup, Mixup, intrudes
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdaMixupClassifier",
     "ClassDensity",
     "DensityWarning",
     "GaussianDensity",
@@ -36,7 +37,7 @@ __all__ = [
 
 _ROOMS = {
     "densities": ("ClassDensity", "DensityWarning", "GaussianDensity", "KernelDensity", "LabelModel"),
-    "estimators": ("GenLabelClassifier", "GenerativeClassifier", "MixupClassifier"),
+    "estimators": ("AdaMixupClassifier", "GenLabelClassifier", "GenerativeClassifier", "MixupClassifier"),
     "labeling": ("GenLabel", "LinearLabel", "LogisticLabel"),
     "mixing": ("ManifoldMixup", "Mixup", "intrudes"),
 }

@@ -225,7 +225,8 @@ def _log_prob_of(density: ClassDensity, x: Tensor, draw: Mix, where: Any) -> Ten
             warn(("rows", type(density).__name__), f"{message}; labels come from the fit to all rows", DensityWarning)
         values: Tensor = density.log_prob(x)
         return values
-    pairs: Tensor = density.log_prob_of_pairs(x, draw.rows[where], draw.rows[draw.partner][where])
+    parents = (draw.lam[where], draw.points) if draw.points is not None else ()
+    pairs: Tensor = density.log_prob_of_pairs(x, draw.rows[where], draw.rows[draw.partner][where], *parents)
     return pairs
 
 

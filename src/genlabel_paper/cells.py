@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any, NamedTuple, TypedDict
 
+from genlabel_paper.manifest import manifest
+
 __all__ = ["BUDGETS", "Budget", "Cell", "Record", "Trial", "make_cells", "trials"]
 
 
@@ -15,7 +17,7 @@ class Budget(NamedTuple):
 
     name: str
     datasets: int | None
-    """At most so many, the first ones of the experiment; None is all."""
+    """At most so many, the smallest ones of the experiment; None is all."""
     splits: int
     seeds: int
 
@@ -93,14 +95,22 @@ def make_cells(
 ) -> list[Cell]:
     """Return every method on every dataset, for the splits and seeds of a budget.
 
-    >>> [cell.id for cell in make_cells("logistic", ["61", "36", "721"], ["mixup"], "smoke")]
-    ['logistic/61/mixup/alpha=1/split=0/seed=0', 'logistic/36/mixup/alpha=1/split=0/seed=0']
+    >>> [cell.id for cell in make_cells("logistic", ["36", "61", "721"], ["mixup"], "smoke")]
+    ['logistic/61/mixup/alpha=1/split=0/seed=0', 'logistic/721/mixup/alpha=1/split=0/seed=0']
     """
     if budget not in BUDGETS:
         raise ValueError(f"budget={budget!r} is not known; choose among {', '.join(map(repr, BUDGETS))}")
     _, most, splits, seeds = BUDGETS[budget]
-    places = product(datasets[:most], range(splits), range(seeds), alphas, methods)
+    chosen = list(datasets) if most is None else _smallest(datasets, most)
+    places = product(chosen, range(splits), range(seeds), alphas, methods)
     return [Cell(setting, dataset, method, split, seed, alpha) for dataset, split, seed, alpha, method in places]
+
+
+def _smallest(datasets: Sequence[str], most: int) -> list[str]:
+    """The sets of fewest rows, in their order; one that is not in the manifest is drawn, and small."""
+    rows = manifest()["n"].dropna().to_dict()
+    few = sorted(datasets, key=lambda name: rows.get(name, 0))[:most]
+    return [name for name in datasets if name in few]
 
 
 def trials(cells: Iterable[Cell]) -> dict[Trial, list[Cell]]:

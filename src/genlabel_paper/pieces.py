@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import hypot
 
 from matplotlib.figure import Figure
 
-__all__ = ["Claim", "Grid", "Measured", "Picture", "Printed", "Shown", "Value", "agreement"]
+__all__ = ["EXACT", "Claim", "Grid", "Measured", "Picture", "Printed", "Shown", "Value", "agreement"]
 
+EXACT = 1e-9
+"""Differences that are no larger are none."""
 FLOOR = 0.5
 """Points of accuracy below which a difference says nothing, however small the spreads."""
 
@@ -56,6 +58,14 @@ class Grid:
     rows: Sequence[tuple[str, Sequence[Value]]]
     unit: str = "%"
     notes: Sequence[str] = ()
+    best: Sequence[str] = ()
+    """The rows among which the largest of each column stands in bold."""
+    corner: str = "OpenML id"
+    """What the columns are."""
+    digits: int = 2
+    """Decimals that are shown."""
+    about: Mapping[str, str] = field(default_factory=dict)
+    """Words on a column, such as the name of a dataset."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,8 @@ class Picture:
 
     caption: str
     figure: Figure
+    alt: str = ""
+    """What the picture says, for readers who do not see it; the caption if empty."""
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,24 @@
 """The Gaussian density against scipy and scikit-learn."""
 
+import pickle
+import warnings
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import softmax
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
 from sklearn.covariance import LedoitWolf
 
-from genlabel.densities import GaussianDensity
+from genlabel.densities import DensityWarning, GaussianDensity
+from genlabel.labeling import GenLabel
+from genlabel.mixing import Mix, Mixer, Mixup
+from genlabel.training import Task
+from genlabel.training.plan import plan
 
 
 def data(seed: int, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -71,3 +82,55 @@ def test_bad_parameters_are_named(params: dict[str, object], match: str) -> None
     X, y = data(0, 20, 2)
     with pytest.raises(ValueError, match=match):
         GaussianDensity(**params).fit(X, y)
+
+
+@pytest.mark.parametrize("shrinkage", [None, "ledoit-wolf"])
+@pytest.mark.parametrize("d", [64, 90])
+def test_blends_are_labelled_from_their_parents(d: int, shrinkage: Any) -> None:
+    """Stewart's theorem against the density itself, for points that it has not seen, few or many for the features."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, d)), rng.integers(0, 3, 300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DensityWarning)
+        density = GaussianDensity(shrinkage).fit(X[150:], y[150:])
+        again = clone(density).fit(X[150:], y[150:])
+    i, j, lam = rng.integers(0, 150, 400), rng.integers(0, 150, 400), rng.random(400)
+    blends, points = lam[:, None] * X[i] + (1 - lam[:, None]) * X[j], X[:150]
+    expected = density.log_prob(blends)
+    found = density.log_prob_of_pairs(blends, i, j, lam, points)
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-6)
+    assert not np.array_equal(found, expected)
+    assert density.log_prob_of_pairs(torch.from_numpy(blends).float(), i, j, lam, points).dtype == torch.float32
+    np.testing.assert_array_equal(density.log_prob_of_pairs(blends, i, j), expected)
+    few = density.log_prob_of_pairs(blends[:9], i[:9], j[:9], lam[:9], points)
+    np.testing.assert_array_equal(few, density.log_prob(blends[:9]))
+    assert len(pickle.dumps(density)) == len(pickle.dumps(again))
+
+
+class Shifted(Mixer):
+    """A blend that is moved: not to be labelled from its parents."""
+
+    def draw(self, n: int, rng: Any = None) -> Mix:
+        return Mixup().draw(n, rng)
+
+    def mix(self, X: Any, draw: Mix) -> Any:
+        return super().mix(X, draw) + 0.5
+
+
+@pytest.mark.parametrize("mixer", [Mixup(), Shifted(), None])
+@pytest.mark.parametrize("clean_weight", [0.0, 0.4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_labels_of_a_plan_are_those_of_its_points(mixer: Any, clean_weight: float, weighted: bool) -> None:
+    """In many dimensions, with clean rows, rows of no weight, and a density of other rows than the task's."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(400, 70)), np.arange(400) % 2
+    density = GaussianDensity().fit(X[120:], y[120:])
+    weight = np.where(np.arange(120) % 5 == 0, 0.0, 1.0) if weighted else None
+    task = Task(X[:120], y[:120], 2, (GenLabel(density),), mixer, weight, clean_weight=clean_weight, seed=0)
+    (steps,) = plan(task, 2, 1, 2, torch.zeros(1, dtype=torch.float64))
+    expected = softmax(density.log_prob(steps.x.flatten(0, 1).numpy()), axis=1)
+    if clean_weight:
+        expected[(steps.lam == 1.0).flatten().numpy()] = 0.0
+    found = steps.target[..., 0].flatten(0, 1).numpy()
+    found = np.where(expected.any(axis=1, keepdims=True), found, 0.0)
+    np.testing.assert_allclose(found, expected, atol=1e-9)

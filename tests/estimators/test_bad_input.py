@@ -12,6 +12,7 @@ from sklearn.datasets import load_iris, make_blobs
 from sklearn.model_selection import GroupKFold
 
 from genlabel import (
+    AdaMixupClassifier,
     DensityWarning,
     GaussianDensity,
     GenerativeClassifier,
@@ -28,6 +29,7 @@ CLASSIFIERS = [
     GenLabelClassifier(density="auto", epochs=20, random_state=0),
     MixupClassifier(epochs=20, random_state=0),
     MixupClassifier(mixer=None, epochs=20, random_state=0),
+    AdaMixupClassifier(epochs=20, random_state=0),
     GenerativeClassifier(),
     GenerativeClassifier("kernel"),
 ]
@@ -83,7 +85,7 @@ def test_a_failing_refit_leaves_the_old_fit(classifier: Any) -> None:
     np.testing.assert_array_equal(fitted.predict_proba(IRIS_X), before)
 
 
-@pytest.mark.parametrize("classifier", CLASSIFIERS[:4], ids=repr)
+@pytest.mark.parametrize("classifier", CLASSIFIERS[:5], ids=repr)
 def test_a_class_with_one_sample_is_named(classifier: Any) -> None:
     y = np.where(np.arange(150) == 7, "rare", np.array(["a", "b", "c"])[IRIS_Y])
     with pytest.raises(ValueError, match="only one sample has class 'rare'; drop those rows or merge"):
@@ -97,7 +99,7 @@ def test_the_generative_classifier_lends_a_lone_sample_the_common_covariance() -
     assert np.isfinite(model.predict_proba(IRIS_X)).all()
 
 
-@pytest.mark.parametrize("classifier", CLASSIFIERS[:4], ids=repr)
+@pytest.mark.parametrize("classifier", CLASSIFIERS[:5], ids=repr)
 def test_too_many_folds_fall_back_and_say_to_what(classifier: Any) -> None:
     rows = np.r_[0:40, 50:90, 100:103]
     with warnings.catch_warnings(record=True) as caught:
@@ -201,6 +203,8 @@ PARAMETERS = [
     (MixupClassifier("mlp", mixer="manifold", labeler=GenLabel(GaussianDensity())), "mixes hidden layers"),
     (MixupClassifier(alpha=0.0), "alpha=0.0"),
     (MixupClassifier(mixer=Mixup(alpha=-2)), "alpha=-2"),
+    (AdaMixupClassifier(policy_hidden=0), "policy_hidden=0 must be a whole number of at least 1"),
+    (AdaMixupClassifier(intrusion_weight=-1), "intrusion_weight=-1 must be a number in"),
     (GenerativeClassifier("auto"), "density='auto' names several"),
     (GenerativeClassifier("gmm"), "density='gmm' is not known"),
     (GenerativeClassifier(priors=[1.0]), "must be 3 non-negative numbers"),

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from genlabel import (
+    AdaMixupClassifier,
     GaussianDensity,
     GenerativeClassifier,
     GenLabel,
@@ -33,6 +34,8 @@ CLASSIFIERS = [
     MixupClassifier(mixer=None, random_state=0),
     MixupClassifier((8,), mixer="manifold", labeler="logistic", learning_rate=0.02, random_state=0),
     MixupClassifier(exclude_intrusion=True, labeler=GenLabel(GaussianDensity()), learning_rate=0.1, random_state=0),
+    AdaMixupClassifier(random_state=0),
+    AdaMixupClassifier((8,), learning_rate=0.02, intrusion_weight=3.0, random_state=0),
     GenerativeClassifier(),
     GenerativeClassifier("kernel", priors="uniform"),
 ]

@@ -7,13 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genlabel.datasets import make_example1, make_nine_gaussians
-from genlabel.mixing import Mix, Mixup, intrudes
+from genlabel.mixing import Mix, Mixup, distance_to_rivals, intrudes
 
 
-@given(seed=st.integers(0, 10**6), n=st.integers(2, 60), d=st.integers(1, 20), k=st.integers(2, 4))
-def test_equals_the_definition(seed: int, n: int, d: int, k: int) -> None:
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 60),
+    d=st.integers(1, 20),
+    k=st.integers(2, 4),
+    far=st.sampled_from([0.0, 300.0, -1e4]),
+)
+def test_equals_the_definition(seed: int, n: int, d: int, k: int, far: float) -> None:
+    """Also far from the origin, and where the points of two classes coincide."""
     rng = np.random.default_rng(seed)
-    X, y = rng.normal(size=(n, d)), rng.integers(0, k, n)
+    X, y = rng.normal(size=(n, d)) + far, rng.integers(0, k, n)
+    if n > 8:
+        X[:3] = X[3:6]
     draw = Mixup().draw(n, rng)
     X_mix = Mixup().mix(X, draw)
     expected = []
@@ -21,6 +30,8 @@ def test_equals_the_definition(seed: int, n: int, d: int, k: int) -> None:
         nearest = y[np.linalg.norm(X - point, axis=1).argmin()]
         expected.append(nearest not in (y[i], y[draw.partner[i]]))
     np.testing.assert_array_equal(intrudes(X_mix, draw, X, y), expected)
+    known = draw._replace(rows=np.arange(n))
+    np.testing.assert_array_equal(intrudes(X_mix, known, X, y, pool=(X, y), reach=distance_to_rivals(X, y)), expected)
     as_torch = intrudes(torch.from_numpy(X_mix), draw, torch.from_numpy(X), torch.from_numpy(y))
     np.testing.assert_array_equal(as_torch, expected)
 
@@ -62,3 +73,12 @@ def test_a_draw_of_other_rows_is_refused() -> None:
     X, y = np.zeros((4, 1)), np.zeros(4)
     with pytest.raises(ValueError, match="the draw pairs 3 rows"):
         intrudes(np.zeros((3, 1)), Mixup().draw(3, 0), X, y)
+
+
+def test_arrays_of_any_layout_are_taken() -> None:
+    X, y = np.array([[-1.0], [0.0], [1.0]]), np.array([0, 1, 0])
+    draw = Mix(np.array([2, 1, 0]), np.full(3, 0.5))
+    for points in (X[::-1][::-1], np.asfortranarray(X), X.astype(np.float32), X.astype(int)):
+        points.flags.writeable = False
+        assert intrudes(np.zeros((3, 1)), draw, points, y).tolist() == [True, False, True]
+        np.testing.assert_array_equal(distance_to_rivals(points, y), [1.0, 1.0, 1.0])

@@ -1,7 +1,12 @@
-"""The command line: parse, call the library, print. Heavy imports wait until a command runs."""
+"""The command line: parse, call the library, print. Heavy imports wait until a command runs.
+
+Other packages add commands through the entry points of the group "genlabel.commands".
+"""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
@@ -9,7 +14,7 @@ import typer
 from genlabel.cli.compare import compare
 from genlabel.cli.suite import suite
 
-__all__ = ["app", "main"]
+__all__ = ["add_commands", "app", "main"]
 
 app = typer.Typer(
     name="genlabel",
@@ -25,8 +30,16 @@ app.command()(suite)
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line, with the commands of other packages."""
+    add_commands()
     app(prog_name="genlabel")
+
+
+@cache
+def add_commands() -> None:
+    """Add the commands that other packages offer, once."""
+    for command in entry_points(group="genlabel.commands"):
+        app.command(command.name)(command.load())
 
 
 def _show_version(wanted: bool) -> None:

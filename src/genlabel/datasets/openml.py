@@ -31,7 +31,7 @@ INSIDE = Path("openml", "openml.org")
 COLUMNS = ("id", "name", "n", "d", "k", "status", "group", "note")
 
 
-def load_openml(data_id: int, data_home: str | Path | None = None) -> Table:
+def load_openml(data_id: int, data_home: str | Path | None = None, *, round_target: bool = False) -> Table:
     """Load the OpenML set of an id, with its default target and the kinds of columns that it declares.
 
     Cached files are copied to a temporary folder and read there, because scikit-learn deletes those that it cannot
@@ -43,6 +43,8 @@ def load_openml(data_id: int, data_home: str | Path | None = None) -> Table:
         The number in https://www.openml.org/d/61.
     data_home : path, optional
         The folder of the cache: the environment variable GENLABEL_DATA_HOME if not given, else scikit-learn's.
+    round_target : bool
+        Make classes of a quantity: the target of a regression set, rounded down to whole numbers.
 
     Returns
     -------
@@ -66,7 +68,7 @@ def load_openml(data_id: int, data_home: str | Path | None = None) -> Table:
         features = _read_json(Path(copy) / INSIDE / f"api/v1/json/data/features/{number}.gz")
         _keep_files(Path(copy) / INSIDE, home / INSIDE)
     targets = [column["name"] for column in features["data_features"]["feature"] if column["is_target"] == "true"]
-    return _table(bunch.frame, targets, str(bunch.details["name"]), number)
+    return _table(bunch.frame, targets, str(bunch.details["name"]), number, round_target)
 
 
 def openml_manifest(data_home: str | Path | None = None) -> pd.DataFrame | None:
@@ -166,7 +168,7 @@ def _keep_files(copy: Path, cache: Path) -> None:
             os.replace(part, kept)
 
 
-def _table(frame: pd.DataFrame, targets: list[str], name: str, number: int) -> Table:
+def _table(frame: pd.DataFrame, targets: list[str], name: str, number: int, round_target: bool) -> Table:
     shown = f"{name} ({number})"
     if len(targets) != 1 or targets[0] not in frame.columns:
         raise ValueError(f"OpenML set {shown} has {len(targets)} usable targets, {listed(targets)}; one is needed")
@@ -174,9 +176,18 @@ def _table(frame: pd.DataFrame, targets: list[str], name: str, number: int) -> T
     missing = frame[target].isna()
     frame = frame[~missing].reset_index(drop=True)
     notes = [f"rows dropped because {target!r} is missing: {missing.sum()}"] if missing.any() else []
+    if round_target:
+        frame[target] = _rounded(frame[target], shown)
+        notes.append(f"{target!r} was rounded down to {frame[target].nunique()} whole numbers")
     if len(frame.columns) < 2:
         raise ValueError(f"OpenML set {shown} has no column of features besides {target!r}; take another")
     return Table(name, frame.drop(columns=target), _labels(frame[target], shown), notes)
+
+
+def _rounded(y: pd.Series[Any], shown: str) -> pd.Series[Any]:
+    if not types.is_numeric_dtype(y):
+        raise ValueError(f"round_target=True is for quantities, but the target {y.name!r} of OpenML set {shown} is not")
+    return (y.astype(float) // 1).astype("int64").astype(str)
 
 
 def _labels(y: pd.Series[Any], shown: str) -> pd.Series[Any]:

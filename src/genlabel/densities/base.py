@@ -102,10 +102,11 @@ class ClassDensity(BaseEstimator, ABC):
         # Only a point so far away that its distance overflows has no number: its density is nil.
         return like(values.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf), X)
 
-    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any) -> Any:
+    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
         """Return log p_c of mixed points whose parents are the given training rows.
 
-        A density that is fitted by cross-fitting answers with models that saw neither parent; here, `log_prob(X)`.
+        A density that is fitted by cross-fitting answers with models that saw neither parent. Where `X` are known to be
+        blends of weight `lam` of rows of `points`, one may work from these, if that is faster; here, `log_prob(X)`.
         """
         return self.log_prob(X)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from genlabel.arrays import as_numpy, as_tensor, like
 from genlabel.checks import check_choice, check_interval
 from genlabel.densities.base import ClassDensity, ClassSample, class_samples
 from genlabel.densities.covariance import (
@@ -20,9 +22,14 @@ from genlabel.densities.covariance import (
     usable_covariance,
     whitening,
 )
-from genlabel.densities.groups import Gaussians, normal_log_prob
+from genlabel.densities.groups import LOG_2_PI, Gaussians, normal_log_prob
 
 __all__ = ["GaussianDensity"]
+
+WIDE = 64
+"""Features from which it pays to label a blend from its parents."""
+LARGEST = 1 << 24
+"""Distances that are kept for it."""
 
 
 @final
@@ -74,6 +81,32 @@ class GaussianDensity(ClassDensity):
         matrices = torch.stack([white.matrix for white in self.whitenings_])
         return torch.linalg.inv(matrices @ matrices.mT).numpy()
 
+    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
+        """As `log_prob(X)`; of many blends in many dimensions, from the distances between their parents.
+
+        Whitening is affine, so that with a the whitened rows and Stewart's theorem
+        |lam a_i + (1 - lam) a_j|^2 = lam |a_i|^2 + (1 - lam) |a_j|^2 - lam (1 - lam) |a_i - a_j|^2.
+        """
+        if lam is None or points is None or not self._pays(len(X), len(points)):
+            return self.log_prob(X)
+        known = self._distances(as_tensor(points).cpu().double())
+        return like(known.log_prob(as_numpy(rows), as_numpy(partner_rows), as_numpy(lam)).to(as_tensor(X)), X)
+
+    def _pays(self, blends: int, points: int) -> bool:
+        wide = self.n_features_in_ >= WIDE and blends >= points
+        return wide and len(self.classes_) * points**2 <= LARGEST
+
+    def _distances(self, points: Tensor) -> _Distances:
+        """Those of the points; the last ones are remembered."""
+        known: _Distances | None = getattr(self, "_last_distances", None)
+        if known is None or known.points is not points:
+            known = self._last_distances = _Distances(points, self.whitenings_)
+        return known
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the distances, which are found again."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_last_distances"}
+
     def _log_prob(self, X: Tensor) -> Tensor:
         centres, matrices = (torch.stack(parts) for parts in list(zip(*self.whitenings_, strict=True))[:2])
         log_dets = torch.tensor([white.log_det for white in self.whitenings_], dtype=centres.dtype)
@@ -93,3 +126,21 @@ class GaussianDensity(ClassDensity):
             check_choice("shrinkage", self.shrinkage, ["ledoit-wolf"], also="None or a number in [0, 1]")
             return ledoit_wolf(sample.X, sample.weight, mean, covariance)
         return check_interval("shrinkage", self.shrinkage, 0.0, 1.0, "0 keeps the sample covariance")
+
+
+class _Distances:
+    """Squared distances of points after whitening: of each to the mean (k, n), of two of them (k, n, n)."""
+
+    def __init__(self, X: Tensor, whitenings: Sequence[Whitening]) -> None:
+        self.points = X
+        white = [(X - own.centre) @ own.matrix for own in whitenings]
+        self.to_mean = torch.stack([(a * a).sum(1) for a in white])
+        pairs = zip(self.to_mean, white, strict=True)
+        self.between = torch.stack([(n[:, None] + n - 2.0 * (a @ a.T)).clamp_min_(0.0) for n, a in pairs])
+        self.constant = torch.tensor([own.log_det + X.shape[1] * LOG_2_PI for own in whitenings], dtype=X.dtype)
+
+    def log_prob(self, rows: NDArray[Any], partner_rows: NDArray[Any], lam: NDArray[Any]) -> Tensor:
+        """Log-density (m, k) of the blends of rows."""
+        i, j, t = torch.from_numpy(rows), torch.from_numpy(partner_rows), torch.from_numpy(lam)
+        square = t * self.to_mean[:, i] + (1.0 - t) * self.to_mean[:, j] - t * (1.0 - t) * self.between[:, i, j]
+        return -0.5 * (square.clamp_min(0.0).T + self.constant)

@@ -150,7 +150,7 @@ class LabelModel(ClassDensity):
         weights, heats = choice.weight[kept].tolist(), choice.temperature[kept].tolist()
         return StackDensity(members, weights, heats, standardize=True)
 
-    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any) -> Any:
+    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
         """Return log p_c of mixed points, each by a stack that saw neither the fold of its row nor of its partner's.
 
         Without `cross_fit`, the same as :meth:`log_prob`. Weights and temperatures are those chosen on all rows.

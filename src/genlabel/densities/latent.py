@@ -66,8 +66,11 @@ class LatentDensity(ClassDensity):
         """Those of the density."""
         return self.density.default_priors
 
-    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any) -> Any:
-        """As `log_prob`, by models of the density that saw neither parent, where it has them."""
+    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
+        """As `log_prob`, by models of the density that saw neither parent, where it has them.
+
+        The features of a blend are no blend of features: `lam` and `points` are of no use.
+        """
         return like(self.density_.log_prob_of_pairs(self._features(as_tensor(X)), rows, partner_rows), X)
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:

@@ -1,7 +1,8 @@
 """The scikit-learn door: classifiers that take any table and check it."""
 
+from genlabel.estimators.adamixup import AdaMixupClassifier
 from genlabel.estimators.generative import GenerativeClassifier
 from genlabel.estimators.genlabel import GenLabelClassifier
 from genlabel.estimators.mixup import MixupClassifier
 
-__all__ = ["GenLabelClassifier", "GenerativeClassifier", "MixupClassifier"]
+__all__ = ["AdaMixupClassifier", "GenLabelClassifier", "GenerativeClassifier", "MixupClassifier"]

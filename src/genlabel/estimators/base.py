@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from itertools import product
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self, final
@@ -16,10 +17,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genlabel.arrays import chunks
+from genlabel.attacks import Attack
 from genlabel.checks import check_choice, check_count, check_interval, each_warning_once, keep_if_it_fails
+from genlabel.densities.latent import Encoder
+from genlabel.estimators.methods import Choice, Method, Recipe, Settings
 from genlabel.estimators.sample import read_sample
 from genlabel.estimators.selection import SELECTIONS, pool
-from genlabel.estimators.study import Choice, Method, Recipe, Settings, Study, log_posteriors
+from genlabel.estimators.study import Study, log_posteriors
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.mixing import Mixer
 from genlabel.networks import MLP
@@ -55,6 +59,8 @@ class Trained(NamedTuple):
     choice: Choice
     fleet: Fleet
     task: Task
+    place: int
+    """Which model of the fleet it is."""
     label: tuple[float, ...]
     """Share of each labeler of the task in the target of the model."""
 
@@ -76,7 +82,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
     batch_size: int
     weight_decay: Any
     optimizer: Any
-    select: str
+    select: Any
     standardize: bool
     device: Any
     random_state: Any
@@ -96,22 +102,82 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         A call that fails leaves the classifier as it was.
         """
         with keep_if_it_fails(self), each_warning_once():
-            settings = self._settings()
-            check_choice("select", self.select, SELECTIONS)
-            method = self._method(settings)
-            sample = read_sample(self, X, y, sample_weight, self.class_weight)
-            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            with epoch_listener(self.verbose, type(self).__name__) as progress:
-                study = Study(sample, settings, cv=self.cv, standardize=self.standardize, seed=seed, progress=progress)
-                trained = self._train(study, method)
-            self._keep(study, trained)
+            method = self._checked_method()
+            study, trained = self._search(X, y, sample_weight, method, [list(range(len(method.entries)))])
+            self._keep(study, trained[0])
         return self
+
+    @final
+    def fit_variants(
+        self, X: Any, y: Any, variants: Mapping[str, Callable[[dict[str, Any]], bool]], sample_weight: Any = None
+    ) -> dict[str, Self]:
+        """Search once for several methods: for each variant, fit the classifier chosen among its candidates alone.
+
+        What each comes to is what a classifier with only these candidates would have come to, but for rounding; the
+        models of the search are trained once, and so are the final ones together.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of `fit`.
+        variants : dict of name -> callable (params) -> bool
+            Tells which candidates, each a dict as in `cv_results_["params"]`, a variant may choose.
+
+        Returns
+        -------
+        dict of name -> fitted classifier
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from genlabel import GenLabelClassifier
+        >>> search = GenLabelClassifier.from_paper(density="gaussian", epochs=5, random_state=0)
+        >>> variants = {"mixup": lambda params: params["gamma"] == 0, "GenLabel": lambda params: True}
+        >>> search.fit_variants(*load_iris(return_X_y=True), variants)["mixup"].best_params_["gamma"]
+        0.0
+        """
+        with each_warning_once():
+            worker = clone(self)
+            method = worker._checked_method()
+            own = {name: [e for e, one in enumerate(method.entries) if of(one.params)] for name, of in variants.items()}
+            for name, places in own.items():
+                if not places:
+                    raise ValueError(
+                        f"variant {name!r} allows none of the {len(method.entries)} candidates; "
+                        f"they are dicts such as {method.entries[0].params}"
+                    )
+            study, trained = worker._search(X, y, sample_weight, method, list(own.values()))
+            fitted = {name: copy(worker) for name in own}
+            for classifier, one in zip(fitted.values(), trained, strict=True):
+                classifier._keep(study, one)
+        return fitted
+
+    def _checked_method(self) -> Method:
+        if not isinstance(self.select, Attack):
+            check_choice("select", self.select, SELECTIONS, also="an Attack such as FGSM(0.2)")
+        return self._method(self._settings())
+
+    def _search(
+        self, X: Any, y: Any, sample_weight: Any, method: Method, variants: Sequence[Sequence[int]]
+    ) -> tuple[Study, list[Trained]]:
+        """Choose among the entries of each variant, and train those that are chosen on all rows."""
+        sample = read_sample(self, X, y, sample_weight, self.class_weight)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with epoch_listener(self.verbose, type(self).__name__) as progress:
+            study = Study(
+                sample, self._settings(), cv=self.cv, standardize=self.standardize, seed=seed, progress=progress
+            )
+            return study, self._train(study, method, variants)
 
     @final
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), columns in the order of `classes_`."""
         check_is_fitted(self, "network_")
-        points = self.scaler_(validate_data(self, X, dtype=np.float64, reset=False))
+        return self.log_proba_of(self.scaler_(validate_data(self, X, dtype=np.float64, reset=False)))
+
+    @final
+    def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
         with torch.no_grad():
             parts = [self.network_(torch.from_numpy(points[rows])) for rows in chunks(len(points), 65536)]
         logs = torch.log_softmax(torch.cat(parts), dim=1).numpy()
@@ -134,10 +200,17 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
     def _method(self, settings: Settings) -> Method:
         """Check the parameters of the method and return it with its candidates."""
 
-    def _train(self, study: Study, method: Method) -> Trained:
-        """Choose an entry and train it on the whole sample."""
-        choice = study.choose(method, self.select)
-        return Trained(choice, *study.train(method, choice.entry), method.candidates[choice.entry.candidate].label)
+    def _train(self, study: Study, method: Method, variants: Sequence[Sequence[int]]) -> list[Trained]:
+        """Choose an entry of each variant and train it on the whole sample."""
+        return self._finish(study, method, study.choose_each(method, self.select, variants))
+
+    def _finish(
+        self, study: Study, method: Method, choices: Sequence[Choice], twin: Encoder | None = None
+    ) -> list[Trained]:
+        """Train the entries that were chosen on the whole sample, together where they can be."""
+        parts = study.train_each(method, [choice.entry for choice in choices], twin)
+        labels = [method.candidates[choice.entry.candidate].label for choice in choices]
+        return [Trained(choice, *part, label) for choice, part, label in zip(choices, parts, labels, strict=True)]
 
     def _settings(self) -> Settings:
         hidden = _hidden(self.network)
@@ -165,14 +238,14 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _keep(self, study: Study, trained: Trained) -> None:
         choice, fleet = trained.choice, trained.fleet
-        if not bool(torch.isfinite(fleet.theta).all()):
+        if not bool(torch.isfinite(fleet.theta[0, trained.place]).all()):
             raise ValueError(
                 f"training diverged at learning rate {choice.entry.params['learning_rate']:g}; "
                 "lower learning_rate, or leave standardize=True"
             )
         self.classes_ = study.sample.classes
         self.scaler_ = study.scaler
-        self.network_: MLP = fleet.network()
+        self.network_: MLP = fleet.network(0, trained.place)
         self.best_params_ = dict(choice.entry.params)
         self.best_index_ = choice.place
         self.cv_results_ = choice.results
@@ -187,7 +260,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.class_weight_ = study.sample.class_weight
         if choice.average is not None:
             self.best_params_["average"] = choice.average
-        self.history_ = {"loss": fleet.losses[:, 0, 0].tolist()}
+        self.history_ = {"loss": fleet.losses[:, 0, trained.place].tolist()}
         self.n_iter_ = study.settings.epochs  # NOTE[PAPER]: the last epoch's network, not the best on validation data
 
 

@@ -77,7 +77,10 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), columns in the order of `classes_`."""
         check_is_fitted(self, "density_")
-        points = self.scaler_(validate_data(self, X, dtype=np.float64, reset=False))
+        return self.log_proba_of(self.scaler_(validate_data(self, X, dtype=np.float64, reset=False)))
+
+    def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
         logs, _ = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self.log_priors_)
         return np.ascontiguousarray(logs.numpy())
 

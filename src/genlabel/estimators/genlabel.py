@@ -11,11 +11,13 @@ from typing import Any, Self, final
 import numpy as np
 from sklearn.base import clone
 
+from genlabel.attacks import Attack
 from genlabel.checks import check_choice, check_interval
 from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, LabelModel, LatentDensity, named_densities
 from genlabel.densities.latent import Encoder
 from genlabel.estimators.base import ALPHAS, CLEAN_WEIGHTS, NetworkClassifier, Trained, grid, recipes
-from genlabel.estimators.study import Method, Recipe, Settings, Study
+from genlabel.estimators.methods import Method, Recipe, Settings
+from genlabel.estimators.study import Study
 from genlabel.labeling import GenLabel, Labeler, LinearLabel
 from genlabel.mixing import Mixup
 from genlabel.training import Candidate
@@ -66,10 +68,11 @@ class GenLabelClassifier(NetworkClassifier):
         Weights (a, b) of the network and of its label model in what is predicted, log pi + a (log p - log pi)
         + b (log q - log pi), normalised, pi being the frequencies of the classes. "cv" takes those of the lowest
         held-out log-loss, None the network alone; "auto" is "cv" for a label model alone and None else.
-    select : "log-loss" or "accuracy"
+    select : "log-loss", "accuracy" or Attack
         How the best candidate is chosen: by held-out log-loss and the one-standard-error rule (of the candidates that
         are not worse than the best by more than the noise, the one of the largest weight decay), or by held-out
-        accuracy, ties by log-loss (the paper's).
+        accuracy, ties by log-loss (the paper's); or by held-out accuracy under an attack, say FGSM(0.2) (the paper's
+        robust runs), of the network alone.
     per : "sample" or "batch"
         One lam for each point, or for each batch (the paper's).
     priors : "auto", "uniform", "empirical" or array (k,)
@@ -137,7 +140,7 @@ class GenLabelClassifier(NetworkClassifier):
         clean_weight: Any = "cv",
         weight_decay: Any = "cv",
         average: Any = "auto",
-        select: str = "log-loss",
+        select: Any = "log-loss",
         per: str = "sample",
         priors: Any = "auto",
         class_weight: Any = None,
@@ -287,19 +290,19 @@ class GenLabelClassifier(NetworkClassifier):
         a, b = (check_interval("average", weight, 0.0, 10.0, "the weights are not negative") for weight in self.average)
         return a, b
 
-    def _train(self, study: Study, method: Method) -> Trained:
+    def _train(self, study: Study, method: Method, variants: Sequence[Sequence[int]]) -> list[Trained]:
         if hasattr(self, "label_model_"):
             del self.label_model_
         densities = named_densities(self.density) if any(own.label[1:] for own in method.candidates) else {}
         average = self._average(densities)
+        if average is not None and isinstance(self.select, Attack):
+            raise ValueError(f"select={self.select!r} attacks the network alone; use average=None")
         twins, twin = self._twins(study, method, average) if densities and self.space == "latent" else (None, None)
         if any(isinstance(own, LabelModel) for own in densities.values()):
             chosen = {name: self._choose(own, study) for name, own in densities.items()}
             method = replace(method, labelers=partial(self._labelers, study.settings, chosen))
-        choice = study.choose(method, self.select, twins, average=average)
-        return Trained(
-            choice, *study.train(method, choice.entry, twin), method.candidates[choice.entry.candidate].label
-        )
+        choices = study.choose_each(method, self.select, variants, twins, average=average)
+        return self._finish(study, method, choices, twin)
 
     def _twins(self, study: Study, method: Method, average: Any) -> tuple[Any, Encoder]:
         """Vanilla twins (arXiv Alg. 2): one for each fold, where there is something to choose, and one for all rows."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
 from typing import Any, final
 
 import numpy as np
 
 from genlabel.checks import check_choice
 from genlabel.estimators.base import ALPHAS, CLEAN_WEIGHTS, NetworkClassifier, grid, recipes
-from genlabel.estimators.study import Method, Recipe, Settings
+from genlabel.estimators.methods import Method, Recipe, Settings
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import ManifoldMixup, Mixer, Mixup
+from genlabel.training import Candidate
 
 __all__ = ["MixupClassifier"]
 
@@ -26,8 +29,9 @@ class MixupClassifier(NetworkClassifier):
     mixer : "mixup", "manifold", None or Mixer
         Mix the input, or a layer drawn anew for each batch among the input and the first two hidden layers
         (Verma et al., 2019), or nothing.
-    labeler : "linear", "logistic" or Labeler
-        Mixup's labels, the logistic ones of arXiv section 3.2, or any other, fitted to the training set.
+    labeler : "linear", "logistic", Labeler or sequence of them
+        Mixup's labels, the logistic ones of arXiv section 3.2, or any other, fitted to the training set; of several,
+        cross-validation chooses.
     exclude_intrusion : bool
         Leave out mixed points whose nearest training point is of a third class (arXiv section 3.1).
     learning_rate : "cv", float or sequence of float
@@ -68,7 +72,7 @@ class MixupClassifier(NetworkClassifier):
         *,
         clean_weight: Any = 0.0,
         weight_decay: Any = "cv",
-        select: str = "log-loss",
+        select: Any = "log-loss",
         per: str | None = None,
         class_weight: Any = None,
         cv: Any = 6,
@@ -101,14 +105,30 @@ class MixupClassifier(NetworkClassifier):
         self.verbose = verbose
 
     def _method(self, settings: Settings) -> Method:
-        mixer, labeler = self._mixer(len(settings.hidden)), self._labeler()
-        if mixer is not None and mixer.max_depth and (self.exclude_intrusion or isinstance(labeler, GenLabel)):
-            what = "exclude_intrusion=True" if self.exclude_intrusion else f"labeler={labeler!r}"
+        mixer, labelers = self._mixer(len(settings.hidden)), self._labelers()
+        generative = any(isinstance(own, GenLabel) for own in labelers)
+        if mixer is not None and mixer.max_depth and (self.exclude_intrusion or generative):
+            what = "exclude_intrusion=True" if self.exclude_intrusion else f"labeler={self.labeler!r}"
             raise ValueError(f"{what} looks at mixed inputs, but mixer={self.mixer!r} mixes hidden layers")
         shares = grid("clean_weight", self.clean_weight, CLEAN_WEIGHTS, 0.0, 1.0)
         alphas = [None] if self.alpha is None else grid("alpha", self.alpha, ALPHAS, 1e-6, 1e6)
         ways = [Recipe(None)] if mixer is None else recipes(mixer, alphas, shares)
-        return self._plain(ways, labeler, self.exclude_intrusion)
+        if len(labelers) == 1:
+            return self._plain(ways, labelers[0], self.exclude_intrusion)
+        return self._choosing(ways, labelers)
+
+    def _choosing(self, ways: Sequence[Recipe], labelers: Sequence[Labeler]) -> Method:
+        """Every learning rate and weight decay with every labeler."""
+        places = list(product(self._optimisation(), range(len(labelers))))
+        basis = np.eye(len(labelers))
+        return Method(
+            ways,
+            lambda *_: labelers,
+            [Candidate(**pair, label=tuple(basis[place])) for pair, place in places],
+            [{**pair, "labeler": self.labeler[place]} for pair, place in places],
+            about_labels=frozenset({"labeler"}),
+            exclude_intrusion=self.exclude_intrusion,
+        )
 
     def _mixer(self, depth: int) -> Mixer | None:
         if self.mixer is None:
@@ -145,9 +165,16 @@ class MixupClassifier(NetworkClassifier):
             if value is not defaults[name] and not (np.ndim(value) == 0 and value == defaults[name]):
                 raise ValueError(f"{name}={value!r} has no effect: mixer={self.mixer!r} {why}")
 
-    def _labeler(self) -> Labeler:
-        if isinstance(self.labeler, Labeler):
-            return self.labeler
-        known: dict[str, Labeler] = {"linear": LinearLabel(), "logistic": LogisticLabel()}
-        check_choice("labeler", self.labeler, known, also="a Labeler such as LogisticLabel(sigma=0.3)")
-        return known[self.labeler]
+    def _labelers(self) -> list[Labeler]:
+        several = isinstance(self.labeler, Sequence) and not isinstance(self.labeler, str)
+        if several and not len(self.labeler):
+            raise ValueError("labeler is an empty sequence; name at least one, for example 'linear'")
+        return [_labeler(own) for own in (self.labeler if several else [self.labeler])]
+
+
+def _labeler(labeler: Any) -> Labeler:
+    if isinstance(labeler, Labeler):
+        return labeler
+    known: dict[str, Labeler] = {"linear": LinearLabel(), "logistic": LogisticLabel()}
+    check_choice("labeler", labeler, known, also="a Labeler such as LogisticLabel(sigma=0.3)")
+    return known[labeler]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -12,100 +12,22 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from genlabel.attacks import FleetTarget
 from genlabel.densities.latent import Encoder
 from genlabel.estimators.folds import split
+from genlabel.estimators.methods import Choice, Entry, Method, Recipe, Rule, Settings
 from genlabel.estimators.sample import Sample, Scaler
 from genlabel.estimators.selection import SMALLEST, HeldOut, choose_best, pool, pooling_weights, results_table
 from genlabel.labeling import GenLabel, Labeler, log_posterior, log_priors
-from genlabel.mixing import Mixer
 from genlabel.networks import MLP
 from genlabel.progress import Listener
-from genlabel.training import Candidate, Fleet, Optimizer, Task, train_fleet
+from genlabel.training import Candidate, Fleet, Task
 
-__all__ = ["Choice", "Entry", "Method", "Recipe", "Settings", "Study", "log_posteriors"]
+__all__ = ["Study", "log_posteriors"]
 
 
-Trainer = Callable[..., Fleet]
-"""Called as `train_fleet` is: tasks, candidates, and the settings by name."""
 NETWORK, TWIN = 0, 1
 """Stages of a study, each with random streams of its own."""
-
-
-class Settings(NamedTuple):
-    """How networks are built and trained, the same for every candidate."""
-
-    hidden: tuple[int, ...]
-    optimizer: Optimizer
-    epochs: int
-    batch_size: int
-    device: torch.device
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """One way of mixing: the mixer, and the share of the points that stay clean."""
-
-    mixer: Mixer | None
-    clean_weight: float = 0.0
-    params: Mapping[str, Any] = field(default_factory=dict)
-    """What tells the recipes apart, in the words of the estimator's parameters."""
-
-    @property
-    def mixes(self) -> bool:
-        """Whether any point is mixed; if not, this is vanilla training."""
-        return self.mixer is not None and self.clean_weight < 1.0
-
-
-@dataclass(frozen=True)
-class Method:
-    """A method: recipes for mixing, labels for what was mixed, and the candidates to train under each recipe."""
-
-    recipes: Sequence[Recipe]
-    labelers: Callable[[Encoder | None, int | None], Sequence[Labeler]]
-    """The labelers, not yet fitted, for a fold (None is all rows); in latent space they look through a twin network."""
-    candidates: Sequence[Candidate]
-    params: Sequence[Mapping[str, Any]]
-    """What tells the candidates apart, in the words of the estimator's parameters."""
-    about_labels: frozenset[str] = frozenset()
-    """Those of the candidates' parameters that say nothing where no point is mixed."""
-    exclude_intrusion: bool = False
-    trainer: Trainer = train_fleet
-    """What trains every candidate on every task."""
-
-    @cached_property
-    def entries(self) -> list[Entry]:
-        """Every recipe with every candidate; without mixing, candidates that differ in their labels alone are one."""
-        found: list[Entry] = []
-        for r, recipe in enumerate(self.recipes):
-            plain: list[dict[str, Any]] = []
-            for c, own in enumerate(self.params):
-                said = own if recipe.mixes else {k: v for k, v in own.items() if k not in self.about_labels}
-                params = {**said, **recipe.params}
-                if recipe.mixes or params not in plain:
-                    plain += [] if recipe.mixes else [params]
-                    found.append(Entry(r, c, params))
-        return found
-
-
-class Entry(NamedTuple):
-    """One model of a search: a recipe, a candidate, and what to call the two."""
-
-    recipe: int
-    candidate: int
-    params: dict[str, Any]
-
-
-class Choice(NamedTuple):
-    """The entry that was chosen, and how all of them did on the folds."""
-
-    entry: Entry
-    place: int
-    """Its row in the results."""
-    results: dict[str, Any]
-    fleet: Fleet | None = None
-    """The models of the folds, recipe by recipe; None if there was nothing to choose."""
-    average: tuple[float, float] | None = None
-    """Weights of the network and the label model in what is predicted; None is the network alone."""
 
 
 class _Part(NamedTuple):
@@ -145,7 +67,7 @@ class Study:
     def choose(
         self,
         method: Method,
-        rule: str,
+        rule: Rule,
         twins: Sequence[Encoder] | None = None,
         stage: int = NETWORK,
         average: Any = None,
@@ -155,39 +77,81 @@ class Study:
         With `average`, a pair of weights or "cv", an entry is judged by its pool with the label model: at these
         weights, or half and half, until those of the one that is chosen are found.
         """
+        return self.choose_each(method, rule, [list(range(len(method.entries)))], twins, stage, average)[0]
+
+    def choose_each(
+        self,
+        method: Method,
+        rule: Rule,
+        variants: Sequence[Sequence[int]],
+        twins: Sequence[Encoder] | None = None,
+        stage: int = NETWORK,
+        average: Any = None,
+    ) -> list[Choice]:
+        """Train every entry once, and choose one among those of each variant, as if there were no others."""
         entries = method.entries
-        if len(entries) == 1 and average != "cv":
-            return Choice(entries[0], 0, {"params": [entries[0].params]}, average=average)
+        if average != "cv" and all(len(own) == 1 for own in variants):
+            return [Choice(entries[e], 0, {"params": [entries[e].params]}, average=average) for (e,) in variants]
         tasks = self._tasks(method, twins, stage)
         fleet = self._train(method, tasks)
-        held_out = self._held_out(fleet, entries)
-        params = [entry.params for entry in entries]
-        results = results_table(params, held_out, rule)
-        judged, partner = held_out, None
-        if average is not None:
-            partner = self._label_model(tasks[: len(self.folds)])
+        held_out = self._held_out(fleet, entries, rule)
+        partner = None if average is None else self._label_model(tasks[: len(self.folds)])
+        strength = [method.candidates[entry.candidate].weight_decay for entry in entries]
+        found = []
+        for own in variants:
+            part = held_out._replace(log_proba=held_out.log_proba[own])
+            params, decay = [entries[e].params for e in own], [strength[e] for e in own]
+            best, results, weights = self._best(part, params, decay, rule, average, partner)
+            found.append(Choice(entries[own[best]], best, results, fleet, weights))
+        return found
+
+    def _best(
+        self,
+        held_out: HeldOut,
+        params: list[dict[str, Any]],
+        strength: Sequence[float],
+        rule: Rule,
+        average: Any,
+        partner: NDArray[np.float64] | None,
+    ) -> tuple[int, dict[str, Any], Any]:
+        """The best of some entries, the table of all of them, and the weights of its average."""
+        by = rule if isinstance(rule, str) else "accuracy"
+        results = results_table(params, held_out, by)
+        judged = held_out
+        if partner is not None:
             weights = (0.5, 0.5) if average == "cv" else average
             judged = held_out._replace(log_proba=pool(held_out.log_proba, partner, self.log_prior, weights))
-            pooled = results_table(params, judged, rule)
+            pooled = results_table(params, judged, by)
             results["mean_test_pooled_score"] = pooled["mean_test_score"]
             results["mean_test_pooled_log_loss"] = pooled["mean_test_log_loss"]
             results["rank_test_score"] = pooled["rank_test_score"]
-        strength = [method.candidates[entry.candidate].weight_decay for entry in entries]
-        best = choose_best(judged, rule, strength, results["rank_test_score"])
+        best = choose_best(judged, by, strength, results["rank_test_score"])
         if average == "cv" and partner is not None:
             own = held_out._replace(log_proba=held_out.log_proba[best])
-            average = pooling_weights(own, partner, self.log_prior)
-        return Choice(entries[best], best, results, fleet, average)
+            return best, results, pooling_weights(own, partner, self.log_prior)
+        return best, results, average
 
     def train(
         self, method: Method, entry: Entry, twin: Encoder | None = None, stage: int = NETWORK
     ) -> tuple[Fleet, Task]:
         """Train one entry on the whole sample; also return the task, with its fitted labelers."""
-        recipe = method.recipes[entry.recipe]
-        task = _task(self.scaler.sample(self.sample), method, recipe, twin, (self.seed, stage, 0))
-        return self._train(method, [task], [method.candidates[entry.candidate]]), task
+        return self.train_each(method, [entry], twin, stage)[0][:2]
 
-    def twins(self, vanilla: Method, rule: str, of_folds: bool) -> tuple[list[MLP], MLP]:
+    def train_each(
+        self, method: Method, entries: Sequence[Entry], twin: Encoder | None = None, stage: int = NETWORK
+    ) -> list[tuple[Fleet, Task, int]]:
+        """Train entries on the whole sample, those of a recipe together: fleet, task and place in the fleet of each."""
+        sample, first = self.scaler.sample(self.sample), None
+        fleets: dict[int, tuple[Fleet, Task, list[int]]] = {}
+        for r in dict.fromkeys(entry.recipe for entry in entries):
+            first = first or _task(sample, method, method.recipes[r], twin, (self.seed, stage, 0))
+            task = _under(first, method.recipes[r])
+            places = list(dict.fromkeys(entry.candidate for entry in entries if entry.recipe == r))
+            fleets[r] = (self._train(method, [task], [method.candidates[c] for c in places]), task, places)
+        own = ((fleets[entry.recipe], entry.candidate) for entry in entries)
+        return [(fleet, task, places.index(candidate)) for (fleet, task, places), candidate in own]
+
+    def twins(self, vanilla: Method, rule: Rule, of_folds: bool) -> tuple[list[MLP], MLP]:
         """Networks trained without mixing, one for each fold if asked for, and one on the whole sample.
 
         arXiv Alg. 2, line 2; at the learning rate and weight decay that suit vanilla training.
@@ -218,13 +182,16 @@ class Study:
         more = [_under(task, recipe) for recipe in method.recipes[1:] for task in first]
         return first + more
 
-    def _held_out(self, fleet: Fleet, entries: Sequence[Entry]) -> HeldOut:
-        """Log-probabilities (entries, n, k) of the rows of all folds, each by the models that did not see them."""
+    def _held_out(self, fleet: Fleet, entries: Sequence[Entry], rule: Rule) -> HeldOut:
+        """Log-probabilities (entries, n, k) of the rows of all folds, each by the models that did not see them.
+
+        If the rule is an attack, of the attacked rows: every model meets its own.
+        """
         n_folds = len(self.folds)
         parts = []
         for fold, part in enumerate(self.folds):
             recipes = range(max(entry.recipe for entry in entries) + 1)
-            scores = [fleet.log_proba(r * n_folds + fold, part.valid.X) for r in recipes]
+            scores = [self._log_proba(fleet, r * n_folds + fold, part.valid, rule) for r in recipes]
             parts.append(np.stack([scores[entry.recipe][entry.candidate] for entry in entries]))
         rows = [part.valid for part in self.folds]
         weighted = rows[0].score_weight is not None
@@ -234,6 +201,13 @@ class Study:
             np.concatenate([cast(NDArray[Any], part.score_weight) for part in rows]) if weighted else None,
             np.repeat(np.arange(n_folds), [len(part.y) for part in rows]),
         )
+
+    def _log_proba(self, fleet: Fleet, group: int, rows: Sample, rule: Rule) -> NDArray[np.float64]:
+        if isinstance(rule, str):
+            return fleet.log_proba(group, rows.X)
+        target = FleetTarget(fleet, group)
+        attacked = rule(target, torch.from_numpy(rows.X), rows.y, rng=[self.seed, group])
+        return np.ascontiguousarray(target.log_proba(attacked).cpu().numpy())
 
     def _label_model(self, tasks: Sequence[Task]) -> NDArray[np.float64]:
         """Log-posterior (n, k) of the same rows, each by the density of its fold."""

@@ -27,6 +27,8 @@ class Mix(NamedTuple):
     """Rows that are left as they are and keep their own labels, (n,); None is none of them."""
     rows: NDArray[np.int64] | None = None
     """Row of the training set that each row of the batch is, (n,), where it is known: for labels by cross-fitting."""
+    points: Any = None
+    """The training set (N, d) of `rows`, where each mixed point is known to be the blend of two of its rows."""
 
     def keep(self, count: int) -> Mix:
         """The same draw, but the first `count` rows are left as they are: the order of a batch is random."""

@@ -10,7 +10,7 @@ from typing import Any, Self, final
 
 import pandas as pd
 
-__all__ = ["CELL", "Writer", "open_records", "read_header", "read_records"]
+__all__ = ["CELL", "Writer", "open_records", "read_header", "read_records", "replace_file"]
 
 CELL = ("id", "split", "method")
 """What names a fit."""
@@ -66,7 +66,7 @@ def open_records(path: str | Path, settings: Mapping[str, Any], fresh: bool = Fa
     wanted = json.loads(json.dumps(dict(settings)))
     path.parent.mkdir(parents=True, exist_ok=True)
     if fresh or not path.exists() or not path.stat().st_size:
-        _replace(path, _line({MARK: 1, **wanted}))
+        replace_file(path, _line({MARK: 1, **wanted}))
         return Writer(path, [])
     header, rows, whole = _read(path)
     differ = [name for name in {**header, **wanted} if header.get(name) != wanted.get(name)]
@@ -77,7 +77,7 @@ def open_records(path: str | Path, settings: Mapping[str, Any], fresh: bool = Fa
             "begin again with fresh=True, on the command line --fresh"
         )
     if not whole:
-        _replace(path, _line({MARK: 1, **header}) + "".join(map(_line, rows)))
+        replace_file(path, _line({MARK: 1, **header}) + "".join(map(_line, rows)))
     return Writer(path, rows)
 
 
@@ -116,8 +116,9 @@ def _line(record: Mapping[str, Any]) -> str:
     return json.dumps(short, allow_nan=False) + "\n"
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
     """Write a whole file at once: a kill leaves the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
     with part.open("w", encoding="utf-8") as file:
         file.write(text)

@@ -1,5 +1,6 @@
 """Training: the plan of points and labels, the loop for one network, the fleet for many small ones at once."""
 
+from genlabel.training.adamixup import Trio, mixing_share, policy_range, train_adamixup
 from genlabel.training.fleet import Fleet, train_fleet
 from genlabel.training.loop import soft_cross_entropy, train_network
 from genlabel.training.optimizers import SGD, Adam, Optimizer, resolve_optimizer
@@ -13,10 +14,14 @@ __all__ = [
     "Optimizer",
     "Steps",
     "Task",
+    "Trio",
     "batches_per_epoch",
+    "mixing_share",
     "plan",
+    "policy_range",
     "resolve_optimizer",
     "soft_cross_entropy",
+    "train_adamixup",
     "train_fleet",
     "train_network",
 ]

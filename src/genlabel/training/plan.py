@@ -18,7 +18,7 @@ from torch import Tensor
 
 from genlabel.arrays import chunks, one_hot
 from genlabel.labeling import Labeler
-from genlabel.mixing import Mix, Mixer, blend, intrudes
+from genlabel.mixing import Mix, Mixer, blend, distance_to_rivals, intrudes
 
 __all__ = ["Candidate", "Steps", "Task", "batches_per_epoch", "check_task", "epochs_at_once", "plan"]
 
@@ -127,9 +127,11 @@ def plan(task: Task, epochs: int, batches: int, stretch: int, like: Tensor) -> I
         )
     rng = np.random.default_rng(task.seed)
     edges = np.linspace(0, len(task.X), batches + 1).round().astype(int)
-    points = torch.from_numpy(task.X).to(like)
+    exact = torch.from_numpy(task.X)
+    points = exact.to(like)
+    reach = distance_to_rivals(task.X, task.y) if task.exclude_intrusion and task.mixer is not None else None
     for part in chunks(epochs, stretch):
-        yield _steps(task, points, _draw(task, part.stop - part.start, edges, rng))
+        yield _steps(task, exact, points, reach, _draw(task, part.stop - part.start, edges, rng))
 
 
 class _Draws(NamedTuple):
@@ -168,7 +170,7 @@ def _draw(task: Task, epochs: int, edges: NDArray[Any], rng: np.random.Generator
     return _Draws(rows, partner, lam, clean, depth, real)
 
 
-def _steps(task: Task, points: Tensor, draws: _Draws) -> Steps:
+def _steps(task: Task, exact: Tensor, points: Tensor, reach: NDArray[np.float64] | None, draws: _Draws) -> Steps:
     """Mix and label a whole stretch as if it were one batch."""
     steps, size = draws.rows.shape
     rows = torch.from_numpy(draws.rows.ravel()).to(points.device)
@@ -177,6 +179,7 @@ def _steps(task: Task, points: Tensor, draws: _Draws) -> Steps:
         draws.lam.ravel(),
         clean=None if draws.clean is None else draws.clean.ravel(),
         rows=draws.rows.ravel(),
+        points=exact if task.mixer is None or type(task.mixer).mix is Mixer.mix else None,
     )
     own = points[rows]
     mixed = own if task.mixer is None else task.mixer.mix(own, flat)
@@ -192,18 +195,21 @@ def _steps(task: Task, points: Tensor, draws: _Draws) -> Steps:
     return Steps(
         torch.where(hidden, own.view_as(x), x) if draws.depth.any() else x,
         labels.view(steps, size, *labels.shape[1:]),
-        _weights(task, draws, flat, mixed, y).to(points),
+        _weights(task, reach, draws, flat, mixed, y).to(points),
         torch.from_numpy(draws.partner).to(points.device),
         torch.from_numpy(draws.lam).to(points),
         draws.depth,
     )
 
 
-def _weights(task: Task, draws: _Draws, flat: Mix, mixed: Tensor, y: Tensor) -> Tensor:
+def _weights(
+    task: Task, reach: NDArray[np.float64] | None, draws: _Draws, flat: Mix, mixed: Tensor, y: Tensor
+) -> Tensor:
     weight = draws.real.astype(np.float64)
     if task.weight is not None:
         weight *= blend(task.weight[draws.rows.ravel()], flat).reshape(weight.shape)
     if task.exclude_intrusion and task.mixer is not None:
-        hit = intrudes(mixed, flat, mixed, y, pool=(torch.from_numpy(task.X).to(mixed), task.y))
+        pool = torch.from_numpy(task.X).to(mixed), task.y
+        hit = intrudes(mixed, flat, mixed, y, pool=pool, reach=reach)
         weight[hit.reshape(weight.shape) & (True if draws.clean is None else ~draws.clean)] = 0.0
     return torch.from_numpy(weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))

@@ -1,0 +1,22 @@
+"""Attacks: points close to the given ones that a model takes for another class, and the accuracy that is left."""
+
+from genlabel.attacks.base import Attack
+from genlabel.attacks.boundary import Boundary
+from genlabel.attacks.functions import DecisionTarget, FunctionTarget
+from genlabel.attacks.gradient import FGSM, PGD
+from genlabel.attacks.robustness import Robustness, robust_accuracy
+from genlabel.attacks.targets import FleetTarget, NetworkTarget, Target
+
+__all__ = [
+    "FGSM",
+    "PGD",
+    "Attack",
+    "Boundary",
+    "DecisionTarget",
+    "FleetTarget",
+    "FunctionTarget",
+    "NetworkTarget",
+    "Robustness",
+    "Target",
+    "robust_accuracy",
+]

@@ -1,0 +1,207 @@
+"""What every attack shares: input that is checked, a ball and bounds that are kept, the most harmful point."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from genlabel.arrays import as_numpy, as_rng, as_tensor, like
+from genlabel.attacks.targets import Target
+from genlabel.checks import check_choice, check_positive
+
+__all__ = ["NORMS", "Attack", "Worst", "direction", "lengths"]
+
+NORMS = ("linf", "l2")
+
+
+@dataclass(frozen=True, repr=False)
+class Attack(ABC):
+    """A search, within a ball around each point, for one that the model takes for another class.
+
+    A point that is wrong already stays wrong: the search returns what it found only where that is more harmful than
+    the point itself.
+    NOTE[PAPER]: a bare step of FGSM can also mend a point, which a plain count takes for robust; here it does not.
+
+    Parameters
+    ----------
+    radius : float
+        Of the ball; 0.2 on standardised features is the paper's (arXiv Table 12).
+    norm : "linf" or "l2"
+    bounds : None or (low, high)
+        Values that a feature may take, numbers or arrays (d,); the points themselves must keep them.
+    """
+
+    radius: float = 0.2
+    norm: str = "linf"
+    bounds: Any = field(default=None, kw_only=True)
+
+    needs_gradient: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Check the ball, and keep bounds as plain numbers."""
+        object.__setattr__(self, "radius", check_positive("radius", self.radius, "0.2 is the paper's"))
+        check_choice("norm", self.norm, NORMS)
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", _read_bounds(self.bounds))
+
+    def __repr__(self) -> str:
+        own = [f for f in fields(self) if f.init and getattr(self, f.name) != f.default]
+        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in own)})"
+
+    @final
+    def __call__(self, target: Target, X: Any, y: Any, *, rng: Any = None) -> Any:
+        """Return the most harmful point that was found for each point: the kind of array that `X` is.
+
+        Parameters
+        ----------
+        target : Target
+        X : array or tensor (m, d) or (..., m, d)
+            With many models, either the same points for all, or each model's own; the result has each model's own.
+        y : array (m,) or (..., m)
+            The true classes, as indices.
+        rng : generator, seed or None
+        """
+        if self.needs_gradient and not target.has_gradient:
+            raise TypeError(f"{self!r} needs gradients, but the model gives no probabilities; use the boundary attack")
+        x = _read_points(X, target)
+        self._check_bounds(x)
+        with torch.no_grad():
+            index = _read_classes(y, x, target)
+            worst = Worst(target, x, index)
+            found = self.run(target, x, index, as_rng(rng))
+            self._check_inside(x, found)
+            return like(worst.take(found).points, X)
+
+    @abstractmethod
+    def run(self, target: Target, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+        """Points like x (..., m, d), in the ball and the bounds; y (..., m) are the true class indices."""
+
+    @final
+    def project(self, points: Tensor, x: Tensor) -> Tensor:
+        """The nearest points in the ball around x, then in the bounds: x keeps them, so that this stays in the ball."""
+        moved = points - x
+        if self.norm == "linf":
+            moved = moved.clamp(-self.radius, self.radius)
+        else:
+            moved = moved * (self.radius / lengths(moved, "l2").clamp(min=self.radius))[..., None]
+        return self.clip(x + moved)
+
+    @final
+    def clip(self, points: Tensor) -> Tensor:
+        """The nearest points in the bounds."""
+        if self.bounds is None:
+            return points
+        low, high = (points.new_tensor(own) for own in self.bounds)
+        return torch.minimum(torch.maximum(points, low), high)
+
+    def _check_bounds(self, x: Tensor) -> None:
+        sizes = [len(own) for own in self.bounds or () if isinstance(own, tuple)]
+        if any(size != x.shape[-1] for size in sizes):
+            raise ValueError(f"bounds are for {sizes[0]} features, but X has {x.shape[-1]}; give numbers or (d,) each")
+        if not bool((self.clip(x) == x).all()):
+            raise ValueError(f"X has values outside bounds={self.bounds}; widen them, or clip X first")
+
+    def _check_inside(self, x: Tensor, found: Tensor) -> None:
+        """Raise unless the points are in the ball and the bounds, up to rounding."""
+        rounding = 8 * torch.finfo(x.dtype).eps * (self.radius + x.abs().amax(-1))
+        within = lengths(found - x, self.norm) <= self.radius + rounding * x.shape[-1] ** 0.5
+        if found.shape != x.shape or not bool(within.all()) or not bool((self.clip(found) == found).all()):
+            raise RuntimeError(f"{self!r} returned points outside its ball or bounds; a `run` must `project` them")
+
+
+@final
+class Worst:
+    """The most harmful points so far: misclassified ones first, then those of the highest loss."""
+
+    def __init__(self, target: Target, x: Tensor, y: Tensor) -> None:
+        self.target, self.y, self.points = target, y, x
+        self.wrong, self.loss = self._harm(x)
+
+    def take(self, points: Tensor) -> Worst:
+        """Keep those of `points` that do more harm."""
+        wrong, loss = self._harm(points)
+        more = (wrong & ~self.wrong) | ((wrong == self.wrong) & (loss > self.loss))
+        self.points = torch.where(more[..., None], points, self.points)
+        self.wrong, self.loss = wrong | self.wrong, torch.where(more, loss, self.loss)
+        return self
+
+    def _harm(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Whether another class is chosen, and log (1 - p_y) - log p_y, which grows with the cross-entropy."""
+        logs = self.target.log_proba(points)
+        own = self.y[..., None]
+        others = logs.scatter(-1, own, -torch.inf).logsumexp(-1)
+        wrong = (logs.argmax(-1) != self.y) | logs.isnan().any(-1)
+        return wrong, (others - logs.gather(-1, own)[..., 0]).nan_to_num(0.0)
+
+
+def lengths(moved: Tensor, norm: str) -> Tensor:
+    """Length of each row, (..., m, d) -> (..., m).
+
+    >>> lengths(torch.tensor([[3.0, -4.0]]), "l2"), lengths(torch.tensor([[3.0, -4.0]]), "linf")
+    (tensor([5.]), tensor([4.]))
+    """
+    return moved.norm(dim=-1) if norm == "l2" else moved.abs().amax(-1)
+
+
+def direction(slope: Tensor, norm: str) -> Tensor:
+    """The step of length 1 along which a linear function with these slopes grows most; none where they are 0.
+
+    >>> direction(torch.tensor([[3.0, -4.0]]), "linf")
+    tensor([[ 1., -1.]])
+    """
+    if norm == "linf":
+        return slope.sign()
+    tiny = torch.finfo(slope.dtype).tiny
+    scaled = slope / slope.abs().amax(-1, keepdim=True).clamp(min=tiny)
+    return scaled / scaled.norm(dim=-1, keepdim=True).clamp(min=tiny)
+
+
+def _read_bounds(bounds: Any) -> tuple[float | tuple[float, ...], float | tuple[float, ...]]:
+    """Numbers or tuples of numbers, low below high."""
+    try:
+        low, high = (np.asarray(own, dtype=np.float64) for own in bounds)
+        fine = low.ndim < 2 and high.ndim < 2 and bool((low < high).all())
+    except (TypeError, ValueError):
+        fine = False
+    if not fine:
+        raise ValueError(f"bounds={bounds!r} must be None or (low, high), low below high, numbers or arrays (d,)")
+    return _plain(low), _plain(high)
+
+
+def _plain(values: NDArray[np.float64]) -> float | tuple[float, ...]:
+    return float(values) if values.ndim == 0 else tuple(values.tolist())
+
+
+def _read_points(X: Any, target: Target) -> Tensor:
+    """Points with each model's own axis."""
+    x = as_tensor(X).detach()
+    if x.ndim < 2 or 0 in x.shape:
+        raise ValueError(f"X has shape {tuple(x.shape)}; an attack needs points (m, d), at least one")
+    if not bool(x.isfinite().all()):
+        raise ValueError("X contains NaN or infinity; an attack needs finite points")
+    models = target.models
+    try:
+        lead = np.broadcast_shapes(x.shape[:-2], models)
+    except ValueError:
+        lead = ()
+    if lead[len(lead) - len(models) :] != models:
+        raise ValueError(f"X has shape {tuple(x.shape)} for {models} models; give (m, d) or {(*models, 'm', 'd')}")
+    return x.expand(*lead, *x.shape[-2:])
+
+
+def _read_classes(y: Any, x: Tensor, target: Target) -> Tensor:
+    """Class indices like the points, checked against what the target knows."""
+    index, k = as_numpy(y), target.log_proba(x[..., :1, :]).shape[-1]
+    if index.shape not in (x.shape[-2:-1], x.shape[:-1]):
+        raise ValueError(f"y has shape {index.shape}, but X has shape {tuple(x.shape)}; give one class a point")
+    if index.dtype.kind not in "iu" or index.min() < 0 or index.max() >= k:
+        raise ValueError(
+            f"y must hold class indices, 0 to {k - 1}; turn labels into them with np.searchsorted(model.classes_, y)"
+        )
+    return torch.from_numpy(index.astype(np.int64)).to(x.device).expand(x.shape[:-1])

@@ -1,0 +1,138 @@
+"""Attacks that follow the gradient: one step (FGSM), or many within the ball (PGD)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from genlabel.attacks.base import Attack, Worst, direction
+from genlabel.attacks.targets import Target
+from genlabel.checks import check_count, check_positive
+
+__all__ = ["FGSM", "PGD"]
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class FGSM(Attack):
+    """The fast gradient sign method: one step of the whole radius (Goodfellow et al., 2015; arXiv Table 12).
+
+    It is exact for linear models of two classes, and for linear models of any number with `targeted=True` (in L2, where
+    no bound is in the way).
+
+    Parameters
+    ----------
+    radius, norm, bounds
+        As in :class:`Attack`; in "l2" the step goes along the gradient, not along its sign.
+    targeted : bool
+        Step towards every other class, along the gradient of its score minus the true one's, and keep the worst;
+        otherwise along the gradient of the cross-entropy (the paper's).
+
+    Examples
+    --------
+    >>> from genlabel.attacks import NetworkTarget
+    >>> FGSM(0.2)(NetworkTarget(torch.nn.Linear(2, 2)), np.zeros((1, 2)), [0]).__abs__()
+    array([[0.2, 0.2]])
+    """
+
+    targeted: bool = field(default=False, kw_only=True)
+
+    def run(self, target: Target, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+        """One step, or one towards each other class."""
+        if not self.targeted:
+            return leap(self, target, x, y)
+        worst = Worst(target, x, y)
+        for other in others(target, x, y):
+            worst.take(leap(self, target, x, y, other))
+        return worst.points
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class PGD(Attack):
+    """Projected gradient ascent on the cross-entropy from a random point of the ball (Madry et al., 2018).
+
+    It starts with the steps of :class:`FGSM` towards every other class, and returns the most harmful point of all that
+    it passes: it is never weaker than either, and exact for linear models where that is.
+
+    Parameters
+    ----------
+    radius, norm, bounds
+        As in :class:`Attack`.
+    steps : int
+    step_size : float or None
+        None is 2.5 radius / steps: enough to cross the ball.
+    restarts : int
+        Number of random starts; every model of a fleet starts from the same points.
+    random_start : bool
+        Start somewhere in the ball; otherwise at the point itself.
+    targeted : bool
+        Climb towards every other class in turn, instead of away from the true one.
+
+    Examples
+    --------
+    >>> from genlabel.attacks import NetworkTarget
+    >>> PGD(0.2, "l2", steps=5)(NetworkTarget(torch.nn.Linear(2, 2)), np.zeros((3, 2)), [0, 1, 0], rng=0).shape
+    (3, 2)
+    """
+
+    steps: int = 20
+    step_size: float | None = None
+    restarts: int = 1
+    random_start: bool = True
+    targeted: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Check the counts and the step."""
+        super().__post_init__()
+        check_count("steps", self.steps)
+        check_count("restarts", self.restarts)
+        if self.step_size is not None:
+            check_positive("step_size", self.step_size, "None is 2.5 radius / steps")
+        if self.restarts > 1 and not self.random_start:
+            raise ValueError(f"restarts={self.restarts} from one and the same point; use random_start=True")
+
+    def run(self, target: Target, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+        """Climb from each start, towards each goal; None is away from the true class."""
+        worst = Worst(target, x, y)
+        for other in others(target, x, y):
+            worst.take(leap(self, target, x, y, other))
+        for _ in range(self.restarts):
+            start = self.project(x + self._noise(x, rng), x) if self.random_start else x
+            for goal in others(target, x, y) if self.targeted else [None]:
+                self._climb(worst, start, x, goal)
+        return worst.points
+
+    def _climb(self, worst: Worst, start: Tensor, x: Tensor, goal: Tensor | None) -> None:
+        size = 2.5 * self.radius / self.steps if self.step_size is None else self.step_size
+        points = start
+        for _ in range(self.steps):
+            if bool(worst.wrong.all()):
+                return
+            slope = worst.target.slope(points, worst.y, goal)
+            points = self.project(points + size * direction(slope, self.norm), x)
+            worst.take(points)
+
+    def _noise(self, x: Tensor, rng: np.random.Generator) -> Tensor:
+        """A draw (m, d) from the uniform distribution on the ball, the same for every model."""
+        m, d = x.shape[-2:]
+        if self.norm == "linf":
+            return torch.from_numpy(rng.uniform(-self.radius, self.radius, (m, d))).to(x)
+        ray = direction(torch.from_numpy(rng.normal(size=(m, d))), "l2")
+        return (self.radius * ray * torch.from_numpy(rng.random((m, 1)) ** (1 / d))).to(x)
+
+
+def leap(attack: Attack, target: Target, x: Tensor, y: Tensor, other: Tensor | None = None) -> Tensor:
+    """x plus one step of the whole radius along the slope."""
+    return attack.project(x + attack.radius * direction(target.slope(x, y, other), attack.norm), x)
+
+
+def others(target: Target, x: Tensor, y: Tensor) -> Iterator[Tensor]:
+    """Every class but each point's own, like y: the next one, the one after it, and so on."""
+    k = target.log_proba(x[..., :1, :]).shape[-1]
+    return ((y + ahead) % k for ahead in range(1, k))

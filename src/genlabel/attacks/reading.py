@@ -1,0 +1,142 @@
+"""What a fitted classifier shows to an attack: the points in the coordinates of the attack, and the target there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor, nn
+
+from genlabel.arrays import as_numpy, as_tensor
+from genlabel.attacks.functions import DecisionTarget, FunctionTarget
+from genlabel.attacks.targets import NetworkTarget, Target
+
+__all__ = ["View", "class_indices", "view"]
+
+Function = Callable[[NDArray[np.float64]], NDArray[Any]]
+
+
+class View(NamedTuple):
+    """Points (m, d) in the coordinates of an attack, and the model as a function of them."""
+
+    points: NDArray[np.float64]
+    target: Target
+
+    def right(self, y: NDArray[np.int64], points: Tensor | None = None) -> NDArray[np.bool_]:
+        """Which points, the own ones if none are given, are taken for the class y (m,)."""
+        logs = self.target.log_proba(as_tensor(self.points) if points is None else points)
+        return as_numpy((logs.argmax(-1) == as_tensor(y)) & ~logs.isnan().any(-1))
+
+
+def view(model: Any, X: Any, space: str) -> View:
+    """The model and the points, "standardised" or as they are in the "input".
+
+    Standardised are the features that a classifier of ours standardises itself, inside a pipeline too; for any other
+    one those that the last step of a pipeline sees, in units of their standard deviations in `X` (of the training set,
+    where a `StandardScaler` comes right before it).
+    """
+    if space == "input":
+        return _in_input(model, X)
+    last, seen, scaled = _last_step(model, X)
+    if hasattr(last, "scaler_"):
+        return _in_own_units(last, seen)
+    points = _numbers(seen, space)
+    mean, spread = (0.0, np.ones(points.shape[1])) if scaled else (points.mean(0), points.std(0))
+    unit = np.where(spread > 0, spread, 1.0)
+    return View((points - mean) / unit, _function_target(last, lambda own: own * unit + mean, 1.0))
+
+
+def class_indices(model: Any, y: Any, n: int) -> NDArray[np.int64]:
+    """The place of each label in the model's `classes_`, (n,)."""
+    if not hasattr(model, "classes_"):
+        raise ValueError(f"{type(model).__name__} has no classes_; robust_accuracy needs a fitted classifier")
+    labels, classes = np.asarray(y), np.asarray(model.classes_)
+    if labels.shape != (n,):
+        raise ValueError(f"y has shape {labels.shape}; expected ({n},), one label a row of X")
+    index = pd.Index(classes).get_indexer(pd.Index(labels))
+    if (index < 0).any():
+        unknown = np.unique(labels[index < 0]).tolist()
+        raise ValueError(f"y has labels {unknown[:5]} that the model was not trained on; it knows {classes.tolist()}")
+    return index.astype(np.int64)
+
+
+def _last_step(model: Any, X: Any) -> tuple[Any, Any, bool]:
+    """The classifier inside searches and pipelines, what it sees of `X`, and whether that was just standardised."""
+    scaled = False
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
+        if not isinstance(model, Pipeline):
+            model = model.best_estimator_
+            continue
+        steps = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
+        for step in steps:
+            X = step.transform(X)
+        scaled = isinstance(steps[-1], StandardScaler) if steps else scaled
+        model = model.steps[-1][1]
+    return model, X, scaled
+
+
+def _in_own_units(model: Any, X: Any) -> View:
+    """A classifier of ours, as a function of `scaler_(X)`: its network, where that alone predicts."""
+    points = model.scaler_(_numbers(X, "standardised"))
+    if getattr(model, "network_", None) is not None and model.average_ is None:
+        return View(points, NetworkTarget(model.network_))
+    return View(points, FunctionTarget(model.log_proba_of))
+
+
+def _in_input(model: Any, X: Any) -> View:
+    """Any classifier as a function of `X`."""
+    points = _numbers(X, "input")
+    if getattr(model, "network_", None) is not None and model.average_ is None:
+        return View(points, NetworkTarget(_Standardised(model.scaler_, model.network_)))
+    spread, reach = points.std(0), np.abs(points).max(0)
+    unit = np.maximum(spread, 1e-6 * reach)
+    return View(points, _function_target(model, lambda own: own, np.where(unit > 0, unit, 1.0)))
+
+
+def _function_target(model: Any, to_input: Function, scale: Any) -> Target:
+    """A model by what it can: log-probabilities, probabilities or classes; rows bear the names that it knows."""
+    names = getattr(model, "feature_names_in_", None)
+
+    def ask(method: str, own: NDArray[np.float64]) -> NDArray[Any]:
+        rows = to_input(own)
+        return np.asarray(getattr(model, method)(rows if names is None else pd.DataFrame(rows, columns=names)))
+
+    if hasattr(model, "predict_log_proba"):
+        return FunctionTarget(lambda own: ask("predict_log_proba", own), scale)
+    if hasattr(model, "predict_proba"):
+        return FunctionTarget(lambda own: np.log(ask("predict_proba", own)), scale)
+    classes = pd.Index(model.classes_)
+    return DecisionTarget(lambda own: classes.get_indexer(pd.Index(ask("predict", own))), len(classes))
+
+
+class _Standardised(nn.Module):
+    """A network that takes raw features: standardised, without the constant ones, as by a `Scaler`."""
+
+    mean: Tensor
+    scale: Tensor
+    keep: Tensor
+
+    def __init__(self, scaler: Any, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        for name in ("mean", "scale", "keep"):
+            self.register_buffer(name, torch.from_numpy(getattr(scaler, name)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.network(((x - self.mean) / self.scale)[:, self.keep])
+
+
+def _numbers(X: Any, space: str) -> NDArray[np.float64]:
+    """`X` as float64, (m, d)."""
+    dense = X.toarray() if hasattr(X, "toarray") else X
+    try:
+        return np.asarray(dense, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        way_out = "use space='standardised'" if space == "input" else "encode them before the classifier"
+        raise ValueError(f"an attack moves numbers, but X has columns that are none ({error}); {way_out}") from error

@@ -1,0 +1,179 @@
+"""What is attacked: a target, batched over models; one network, or all candidates of a fleet.
+
+Shapes: points x (..., m, d), class indices y (..., m); the leading axes are models.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor, nn
+
+from genlabel.arrays import chunks, one_hot
+from genlabel.training.backprop import relu_scores
+from genlabel.training.fleet import Fleet
+
+__all__ = ["LOWEST", "FleetTarget", "NetworkTarget", "Target"]
+
+NUMBERS_AT_ONCE = 1 << 18
+"""Of the widest layer of all models: what a cache holds."""
+LOWEST = -1e6
+"""Stands for the logarithm of 0 where a number is needed."""
+
+
+class Target(ABC):
+    """One model or many, attacked at once; a subclass says its log-probabilities and how they change."""
+
+    has_gradient: ClassVar[bool] = True
+
+    @property
+    def models(self) -> tuple[int, ...]:
+        """The leading axes of the points: () is one model, (C,) are C of them."""
+        return ()
+
+    @abstractmethod
+    def log_proba(self, x: Tensor) -> Tensor:
+        """Log-probability of each class, (..., m, k), at points (..., m, d)."""
+
+    @abstractmethod
+    def pull(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Gradient (..., m, d) in x of the sum of `weight` (..., m, k) times the log-probabilities."""
+
+    @final
+    def slope(self, x: Tensor, y: Tensor, other: Tensor | None = None) -> Tensor:
+        """Gradient of log p_other - log p_y or, where no other class is named, of log (1 - p_y) - log p_y.
+
+        The latter is the gradient of the cross-entropy over 1 - p_y: the same direction, but it is not lost in rounding
+        where the model is sure.
+        """
+        logs = self.log_proba(x)
+        k = logs.shape[-1]
+        own = one_hot(y, k, logs.dtype)
+        towards = _shares(logs, own) if other is None else one_hot(other, k, logs.dtype)
+        return self.pull(x, towards - own).nan_to_num(0.0, 0.0, 0.0)
+
+    @final
+    def gradient(self, x: Tensor, y: Tensor) -> Tensor:
+        """Gradient of each point's cross-entropy, - log p_y, like x."""
+        logs = self.log_proba(x)
+        own = one_hot(y, logs.shape[-1], logs.dtype).bool()
+        wrong = logs.masked_fill(own, -torch.inf).logsumexp(-1, keepdim=True).exp()
+        return wrong * self.slope(x, y)
+
+
+def _shares(logs: Tensor, own: Tensor) -> Tensor:
+    """Probabilities of the classes, given that it is not their own."""
+    return logs.clamp(min=LOWEST).masked_fill(own.bool(), -torch.inf).softmax(-1)
+
+
+class _Scored(Target, ABC):
+    """A target with scores that torch can differentiate."""
+
+    @abstractmethod
+    def scores(self, x: Tensor) -> Tensor:
+        """Scores (..., m, k) at points (..., m, d)."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Numbers that one point takes."""
+
+    @final
+    def log_proba(self, x: Tensor) -> Tensor:
+        """Log-softmax of the scores."""
+        with torch.no_grad():
+            parts = [self.scores(x[..., rows, :]).log_softmax(-1) for rows in self._blocks(x)]
+        return torch.cat(parts, -2).to(x)
+
+    @final
+    def pull(self, x: Tensor, weight: Tensor) -> Tensor:
+        """By automatic differentiation; the parameters' own gradients are not touched."""
+        parts: list[Tensor] = []
+        for rows in self._blocks(x):
+            with torch.enable_grad():
+                point = x[..., rows, :].detach().requires_grad_()
+                logs = self.scores(point).log_softmax(-1)
+                parts += torch.autograd.grad((logs * weight[..., rows, :].to(logs)).sum(), point)
+        return torch.cat(parts, -2)
+
+    def _blocks(self, x: Tensor) -> list[slice]:
+        return chunks(x.shape[-2], NUMBERS_AT_ONCE // self.width)
+
+
+@final
+class NetworkTarget(_Scored):
+    """Any torch module that gives scores (m, k) at points (m, d), in its own precision and on its own device.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Call `module.eval()` first, if it has dropout or batch normalisation.
+
+    Examples
+    --------
+    >>> target = NetworkTarget(nn.Linear(2, 3))
+    >>> target.gradient(torch.zeros(5, 2), torch.zeros(5, dtype=torch.int64)).shape
+    torch.Size([5, 2])
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        fickle = [type(part).__name__ for part in module.modules() if part.training]
+        if any(name.startswith(("Dropout", "BatchNorm")) for name in fickle):
+            raise ValueError(f"the module trains: {', '.join(fickle)} would change under attack; call module.eval()")
+        self.module = module
+
+    @property
+    def width(self) -> int:
+        """A guess: the numbers of its widest parameter's longest side."""
+        return max((side for own in self.module.parameters() for side in own.shape), default=1)
+
+    def scores(self, x: Tensor) -> Tensor:
+        """The module's output, whatever the leading axes."""
+        like = next(self.module.parameters(), x)
+        scores: Tensor = self.module(x.flatten(0, -2).to(like))
+        if scores.ndim != 2 or scores.shape[1] < 2:
+            raise ValueError(f"the module gave {tuple(scores.shape)}; an attack needs scores (m, k), k at least 2")
+        return scores.reshape(*x.shape[:-1], -1)
+
+
+@final
+class FleetTarget(_Scored):
+    """All C candidates of a fleet's group at once, in float64: points (C, m, d), each model attacked with its own.
+
+    Parameters
+    ----------
+    fleet : Fleet
+    group : int
+
+    Examples
+    --------
+    >>> target = FleetTarget(Fleet((2, 3), [0], 4, torch.float32, torch.device("cpu")))
+    >>> target.log_proba(torch.zeros(4, 5, 2)).shape
+    torch.Size([4, 5, 3])
+    """
+
+    def __init__(self, fleet: Fleet, group: int = 0) -> None:
+        groups = len(fleet.theta)
+        if not 0 <= group < groups:
+            raise ValueError(f"group={group} is outside 0..{groups - 1}, the tasks of this fleet")
+        self.sizes = fleet.sizes
+        self.layers = fleet.layers(fleet.theta[group : group + 1].detach().double())
+
+    @property
+    def models(self) -> tuple[int, ...]:
+        """(C,)"""
+        return (self.layers[0].W.shape[1],)
+
+    @property
+    def width(self) -> int:
+        """Numbers of the widest layer, of all candidates."""
+        return self.models[0] * max(self.sizes)
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Batched products over all candidates, layer by layer."""
+        if x.shape[-1] != self.sizes[0]:
+            raise ValueError(f"the points have {x.shape[-1]} features; the networks of the fleet take {self.sizes[0]}")
+        flat = x.to(self.layers[0].W).reshape(-1, *x.shape[-3:])
+        return relu_scores(self.layers, flat)[:, 0].reshape(*x.shape[:-1], -1)

@@ -1,0 +1,121 @@
+"""AdaMixup: mixup whose weights are learned beside the classifier, with the same search and the same engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, final
+
+from genlabel.checks import check_count, check_interval
+from genlabel.estimators.base import NetworkClassifier, Trained
+from genlabel.estimators.methods import Method, Recipe, Settings
+from genlabel.estimators.study import Study
+from genlabel.labeling import LinearLabel
+from genlabel.mixing import Mixup
+from genlabel.training import Trio, mixing_share, policy_range, train_adamixup
+
+__all__ = ["AdaMixupClassifier"]
+
+
+@final
+class AdaMixupClassifier(NetworkClassifier):
+    """A network trained on points that a policy network mixes, off the manifold of the data (Guo et al., 2019).
+
+    The policy says of a pair between which a and a + delta lam is drawn; a critic tells mixed points from real ones.
+    Classifier, policy and critic minimise one loss. Where the classifier's part of it rules, the policy ends up mixing
+    nothing (`mixing_share_` is near 0): raise `intrusion_weight`.
+
+    Parameters
+    ----------
+    network : "logistic", "mlp" or sequence of int
+        Softmax regression, two hidden ReLU layers of 128, or the given hidden layers.
+    learning_rate : "cv", float or sequence of float
+        Of all three networks; "cv" chooses among 0.1, 0.01, 0.001, 0.0001.
+    policy_hidden : int
+        Width of the one hidden layer of policy and critic.
+    intrusion_weight : float
+        Weight of the critic's loss.
+    weight_decay : "cv", float or sequence of float
+        Of all three networks; "cv" chooses among 1e-4, 1e-3, 1e-2.
+    select, class_weight, cv, epochs, batch_size, optimizer, standardize, device, random_state, verbose
+        As in :class:`GenLabelClassifier`: every method has the same search, by default.
+
+    Attributes
+    ----------
+    policy_ : MLP
+        Scores of (a, delta, rest) for a pair of standardised points, (m, 2 d) to (m, 3).
+    policy_range_ : tuple of float
+        Mean a and mean a + delta over random pairs of the training set.
+    mixing_share_ : float
+        Mean of min(lam, 1 - lam) over these pairs: 1/4 for mixup with uniform lam, 0 if nothing is mixed.
+    classes_, best_params_, best_index_, best_score_, cv_results_, history_, n_iter_, network_
+        As in :class:`GenLabelClassifier`; `history_` is the loss of the three networks together.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> model = AdaMixupClassifier(learning_rate=0.1, random_state=0).fit(*load_iris(return_X_y=True))
+    >>> low, high = model.policy_range_
+    >>> 0 < low < high < 1
+    True
+    """
+
+    def __init__(
+        self,
+        network: Any = "logistic",
+        learning_rate: Any = "cv",
+        *,
+        policy_hidden: int = 32,
+        intrusion_weight: float = 1.0,
+        weight_decay: Any = "cv",
+        select: Any = "log-loss",
+        class_weight: Any = None,
+        cv: Any = 6,
+        epochs: int = 100,
+        batch_size: int = 128,
+        optimizer: Any = "adam",
+        standardize: bool = True,
+        device: Any = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.network = network
+        self.learning_rate = learning_rate
+        self.policy_hidden = policy_hidden
+        self.intrusion_weight = intrusion_weight
+        self.weight_decay = weight_decay
+        self.select = select
+        self.class_weight = class_weight
+        self.cv = cv
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.standardize = standardize
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _method(self, settings: Settings) -> Method:
+        way_out = "1 is the paper's, 0 lets the policy do without the critic"
+        trainer = partial(
+            train_adamixup,
+            policy_hidden=check_count("policy_hidden", self.policy_hidden),
+            intrusion_weight=check_interval("intrusion_weight", self.intrusion_weight, 0.0, 1e6, way_out),
+        )
+        return replace(self._plain([Recipe(Mixup())], LinearLabel()), trainer=trainer)
+
+    def _train(self, study: Study, method: Method, variants: Sequence[Sequence[int]]) -> list[Trained]:
+        """Hold on to all that is trained, until `_keep` has found its policy."""
+        self._trios: list[Trio] = []
+        trainer = partial(method.trainer, keep=self._trios.append)
+        return super()._train(study, replace(method, trainer=trainer), variants)
+
+    def _keep(self, study: Study, trained: Trained) -> None:
+        super()._keep(study, trained)
+        policy = next(trio.policy for trio in self._trios if trio.classifier is trained.fleet)
+        del self._trios
+        low, high = policy_range(policy, trained.task.X, rng=study.seed)[trained.place]
+        self.policy_ = policy.network(0, trained.place)
+        self.policy_range_ = float(low), float(high)
+        self.mixing_share_ = float(mixing_share(policy, trained.task.X, rng=study.seed)[trained.place])

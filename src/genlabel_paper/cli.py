@@ -1,0 +1,199 @@
+"""`genlabel reproduce` and `genlabel report`: run the paper's tables and figures, and write them on one page."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from genlabel.cli.terminal import Bar, Lines, check_outputs, one_line_errors, print_line, show_progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from genlabel_paper.experiment import Experiment
+    from genlabel_paper.run import Outcome
+
+__all__ = ["report", "reproduce"]
+
+RECORDS = Path("build", "paper.sqlite")
+PICTURES = Path("build", "paper")
+
+Records = Annotated[Path, typer.Option(help="The file of records; a run goes on where it stopped.")]
+
+
+def reproduce(
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(help="Tables and figures such as table4 or figure9, or all; --list names them."),
+    ] = None,
+    budget: Annotated[
+        str,
+        typer.Option(
+            help='"smoke" (two sets, one fit), "quick" (all sets, 1 split, 2 seeds) or "full" (3 splits, 5 seeds).'
+        ),
+    ] = "quick",
+    jobs: Annotated[int, typer.Option(help="Trials at once, one thread each; -1 is one for each processor.")] = -1,
+    dask: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, tcp://host:8786, whose workers do the trials.")
+    ] = None,
+    records: Records = RECORDS,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin again; the records so far are lost.")] = False,
+    data_home: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the OpenML cache; else GENLABEL_DATA_HOME, else scikit-learn's."),
+    ] = None,
+    pictures: Annotated[Path, typer.Option(help="Folder for the pictures of the figures.")] = PICTURES,
+    show_list: Annotated[bool, typer.Option("--list", help="List the tables and figures, and their cells.")] = False,
+) -> None:
+    """Run tables and figures of the paper, and print our numbers beside the printed ones.
+
+    What was done before is not done again: tables share their cells, and a run that was stopped goes on.
+    """
+    kept = f"what ended is kept in {records}, the same command goes on"
+    with one_line_errors(kept):
+        if show_list:
+            _print_list()
+            return
+        if not ids:
+            raise ValueError("name a table or figure, such as table4, or all; --list shows them")
+        if jobs == 0 or jobs < -1:
+            raise ValueError(f"jobs={jobs} must be at least 1, or -1 for one for each processor")
+        pictures.mkdir(parents=True, exist_ok=True)
+    with one_line_errors(kept), show_progress("loading the study", lines=50) as bar:
+        from genlabel_paper.registry import find
+
+        chosen = find(ids)
+        failed = _run(chosen, budget, jobs, dask, records, fresh, data_home, bar)
+    with one_line_errors(kept):
+        from genlabel_paper.store import read_store
+
+        _show(chosen, read_store(records), pictures)
+    if failed:
+        print_line(f"\nfailed: {failed} of the trials, see above; the same command tries them again")
+        raise typer.Exit(1)
+
+
+def report(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+    records: Annotated[
+        Path, typer.Option(help="Records of `genlabel reproduce`, a JSON export of them, or a folder of exports.")
+    ] = RECORDS,
+    ids: Annotated[
+        list[str] | None, typer.Option("--only", help="Tables and figures to show; all if not given.")
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Also write the records as small JSON files, one a setting, to this folder.")
+    ] = None,
+) -> None:
+    """Write the study on one self-contained page, from its records: nothing is trained."""
+    with one_line_errors():
+        check_outputs(output=output)
+        from genlabel_paper.exports import read_records
+        from genlabel_paper.page import write_report
+        from genlabel_paper.registry import find
+
+        found = read_records(records)
+        command = f"genlabel report -o {output.name} --records {records}"
+        write_report(found, output, find(ids or ["all"]), description=_failures(records), command=command)
+        print_line(f"wrote {output}")
+        if export is not None:
+            _export(found, export)
+
+
+def _failures(records: Path) -> str:
+    """Say which trials of a store failed, and have not been done since."""
+    from genlabel_paper.store import read_failures
+
+    failed = read_failures(records) if records.is_file() and records.suffix != ".json" else {}
+    told = {f"{trial.setting}, {trial.dataset}: {error}" for trial, error in failed.items()}
+    return f"Trials that failed: {len(failed)}. {'; '.join(sorted(told))}." if failed else ""
+
+
+def _run(
+    chosen: list[Experiment],
+    budget: str,
+    jobs: int,
+    dask: str | None,
+    records: Path,
+    fresh: bool,
+    data_home: Path | None,
+    bar: Lines | Bar,
+) -> int:
+    """Run the cells that are not on record; return how many trials failed."""
+    from genlabel.datasets.openml import DATA_HOME
+    from genlabel_paper.run import check_cluster, run_cells
+    from genlabel_paper.store import open_store
+    from genlabel_paper.trials import cost, run_trial
+
+    cells = [cell for experiment in chosen for cell in experiment.cells(budget)]
+    tell = _Telling(bar)
+    named = data_home or os.environ.get(DATA_HOME)
+    home = str(Path(named).expanduser().resolve()) if named else None
+    if dask is not None:
+        check_cluster(dask)
+    with open_store(records, fresh=fresh) as store:
+        work = partial(run_trial, data_home=home)
+        run_cells(cells, work, store=store, n_jobs=jobs, dask=dask, cost=cost, on_start=tell.start, on_trial=tell.trial)
+    return tell.failed
+
+
+class _Telling:
+    """Tells of the trials as they end, and of each failure once."""
+
+    def __init__(self, bar: Lines | Bar) -> None:
+        self.bar, self.failed = bar, 0
+        self.told: set[tuple[str, str]] = set()
+
+    def start(self, todo: int, done: int) -> None:
+        if done:
+            self.bar.say(f"cells on record: {done}; to do: {todo}")
+        self.bar.start(todo)
+
+    def trial(self, outcome: Outcome) -> None:
+        if outcome.error is not None:
+            self.failed += 1
+            self._tell(outcome.trial.dataset, outcome.error, outcome.trial.setting)
+        for cell in outcome.cells:
+            self.bar.fitted(cell.method, cell.split)
+
+    def _tell(self, dataset: str, error: str, setting: str) -> None:
+        if (dataset, error) not in self.told:
+            self.told.add((dataset, error))
+            self.bar.say(f"failed: {setting}, {dataset}: {error}")
+
+
+def _show(chosen: list[Experiment], records: pd.DataFrame, pictures: Path) -> None:
+    from rich.console import Console
+
+    from genlabel_paper.text import print_shown
+
+    for experiment in chosen:
+        shown = experiment.render(records)
+        print_shown(experiment, shown, Console(highlight=False))
+        for place, picture in enumerate(shown.pictures):
+            path = pictures / f"{experiment.id}{f'-{place + 1}' if len(shown.pictures) > 1 else ''}.png"
+            picture.figure.savefig(path)
+            print_line(f"wrote {path}")
+
+
+def _export(records: pd.DataFrame, folder: Path) -> None:
+    from genlabel_paper.exports import export_records
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for setting, own in records.groupby("setting"):
+        path = folder / f"{setting}.json"
+        export_records(own, path)
+        print_line(f"wrote {path}")
+
+
+def _print_list() -> None:
+    from genlabel_paper.cells import BUDGETS
+    from genlabel_paper.registry import EXPERIMENTS
+
+    for experiment in EXPERIMENTS.values():
+        counts = ", ".join(f"{len(set(experiment.cells(budget)))} {budget}" for budget in BUDGETS)
+        print_line(f"{experiment.id:<11}{experiment.title} ({experiment.source}); cells: {counts}")

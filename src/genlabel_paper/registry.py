@@ -1,0 +1,45 @@
+"""The experiments by id: the tables and figures of the paper that are reproduced here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from genlabel_paper import (
+    comparisons,
+    figure3,
+    figure5,
+    figure9,
+    table1,
+    table2,
+    table3,
+    table4,
+    table5,
+    table6,
+    table8,
+    table9,
+)
+from genlabel_paper.experiment import Experiment
+
+__all__ = ["EXPERIMENTS", "find"]
+
+_MODULES = (
+    table1, table2, table3, table4, table5, table6, table8, table9, figure3, figure5, figure9, comparisons,
+)  # fmt: skip
+EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.id: module.EXPERIMENT for module in _MODULES}
+"""All experiments, in the order of the report."""
+
+
+def find(ids: Iterable[str]) -> list[Experiment]:
+    """Return the experiments of these ids, each once; "all" is all of them.
+
+    >>> [experiment.id for experiment in find(["table4", "figure3"])]
+    ['table4', 'figure3']
+    >>> len(find(["all"])) == len(EXPERIMENTS)
+    True
+    """
+    chosen: dict[str, Experiment] = {}
+    for name in ids:
+        if name != "all" and name not in EXPERIMENTS:
+            raise ValueError(f"experiment={name!r} is not known; choose all, or among {', '.join(EXPERIMENTS)}")
+        chosen |= EXPERIMENTS if name == "all" else {name: EXPERIMENTS[name]}
+    return list(chosen.values())

@@ -1,0 +1,125 @@
+"""Experiments in the terminal: tables of ours beside the paper's, the statements, the notes."""
+
+from __future__ import annotations
+
+from io import StringIO
+from textwrap import wrap
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from genlabel_paper.experiment import Experiment
+from genlabel_paper.layout import SYMBOLS, Place, count_agreements, has_printed, lines_of, reasons
+from genlabel_paper.pieces import Claim, Grid, Measured, Printed, Shown, agreement
+
+__all__ = ["as_text", "number", "print_shown", "verdict"]
+
+STYLES = {"agrees": "blue", "near": "yellow", "differs": "red", "missing": "dim"}
+VERDICTS = {True: "holds", False: "does not hold", None: "cannot be said"}
+WIDTH = 100
+
+
+def print_shown(experiment: Experiment, shown: Shown, console: Console) -> None:
+    """Print an experiment: its title, its tables, the statements of the paper and the notes.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    shown : Shown
+        What its `render` returned.
+    console : rich.console.Console
+    """
+    console.print(Text(f"{experiment.id}: {experiment.title} ({experiment.source})", style="bold"))
+    _print_parts(shown, console)
+
+
+def as_text(shown: Shown, width: int = WIDTH) -> str:
+    """Return what an experiment shows as plain text, no line longer than `width`.
+
+    >>> print(as_text(Shown(claims=[Claim("Mixup is worse.", "on all", "on 1 of 2 sets", False)])))
+    <BLANKLINE>
+    ✗ does not hold: Mixup is worse.
+        paper: on all
+        ours:  on 1 of 2 sets
+    """
+    text = StringIO()
+    _print_parts(shown, Console(file=text, width=width, color_system=None, legacy_windows=False))
+    return "\n".join(line.rstrip() for line in text.getvalue().rstrip().split("\n"))
+
+
+def number(value: Measured | Printed | None, digits: int = 2) -> str:
+    """Write a mean with its spread.
+
+    >>> number(Printed(88.0, 1.094)), number(Printed(24.0))
+    ('88.00±1.09', '24.00')
+    """
+    if value is None:
+        return "–"  # noqa: RUF001
+    mean = round(value.mean, digits) + 0.0  # no negative zero
+    return f"{mean:.{digits}f}" + (f"±{value.spread:.{digits}f}" if value.spread is not None else "")
+
+
+def verdict(claim: Claim) -> tuple[str, str]:
+    """Return a sign and words for whether a statement holds here.
+
+    >>> verdict(Claim("", "", "", None))
+    ('?', 'cannot be said')
+    """
+    return {True: "✓", False: "✗", None: "?"}[claim.holds], VERDICTS[claim.holds]
+
+
+def _print_parts(shown: Shown, console: Console) -> None:
+    for grid in shown.grids:
+        console.print()
+        _print_grid(grid, console)
+    for claim in shown.claims:
+        sign, words = verdict(claim)
+        console.print()
+        _print_indented(f"{words}: {claim.text}", f"{sign} ", console)
+        _print_indented(claim.printed, "    paper: ", console)
+        _print_indented(claim.found, "    ours:  ", console)
+    if shown.notes:
+        console.print()
+    for note in shown.notes:
+        _print_indented(note, "- ", console)
+
+
+def _print_indented(words: str, start: str, console: Console) -> None:
+    """Print a paragraph whose further lines stand below its first word."""
+    lines = wrap(words, console.width, initial_indent=start, subsequent_indent=" " * len(start))
+    console.print(Text("\n".join(lines)))
+
+
+def _print_grid(grid: Grid, console: Console) -> None:
+    unit = f" ({grid.unit})" if grid.unit else ""
+    console.print(Text(grid.title + unit))
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
+    table.add_column(grid.corner, no_wrap=len(grid.columns[0]) < 12 if grid.columns else True)
+    for title, _ in grid.rows:
+        table.add_column(title, justify="right", min_width=7)
+    for line in lines_of(grid):
+        table.add_row(Text(line.name), *(_place(place, grid.digits) for place in line.places))
+    console.print(table)
+    for words in [*_legend(grid), *reasons(grid), *grid.notes]:
+        _print_indented(words, "", console)
+
+
+def _place(place: Place, digits: int) -> Text:
+    """Ours above, the paper's below it in brackets."""
+    value = place.value
+    text = Text(number(value.ours, digits), style="bold" if place.best_ours else "")
+    if value.paper is not None:
+        sign = agreement(value)
+        text.append(f" {SYMBOLS[sign]}" if value.ours else "", style=STYLES[sign])
+        text.append(f"\n({number(value.paper, digits)})", style="dim")
+    return text
+
+
+def _legend(grid: Grid) -> list[str]:
+    if not has_printed(grid):
+        return []
+    counts = count_agreements(grid)
+    words = ", ".join(f"{SYMBOLS[name]} {name} {count}" for name, count in counts.items())
+    return [f"ours±spread, below it (the paper's). Of {sum(counts.values())} printed values: {words}."]

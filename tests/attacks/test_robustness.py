@@ -1,0 +1,187 @@
+"""robust_accuracy, for every kind of classifier: against the closed form of linear models and against itself."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+
+from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
+from genlabel.attacks import FGSM, PGD, Boundary, robust_accuracy
+
+QUICK: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-4, "epochs": 30, "random_state": 0}
+LINEAR = MixupClassifier(mixer=None, **QUICK)
+MODELS: list[Any] = [
+    LINEAR,
+    MixupClassifier((16,), **QUICK),
+    GenLabelClassifier(density="gaussian", **QUICK, average=(0.5, 0.5), clean_weight=0.5),
+    GenerativeClassifier("kernel"),
+    GenerativeClassifier(standardize=False),
+    make_pipeline(StandardScaler(), MixupClassifier(**QUICK)),
+    GridSearchCV(GenerativeClassifier(), {"standardize": [True]}, cv=2),
+    LogisticRegression(max_iter=1000),
+    make_pipeline(StandardScaler(), "passthrough", GaussianNB()),
+    RandomForestClassifier(5, random_state=0),
+]
+every = pytest.mark.parametrize("model", MODELS, ids=[f"{i}-{type(m).__name__}" for i, m in enumerate(MODELS)])
+
+
+def iris(binary: bool = False) -> tuple[pd.DataFrame, pd.Series]:
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    X["constant"] = 1.0
+    rows = y > 0 if binary else y >= 0
+    return X[rows], y[rows].map({0: "setosa", 1: "versicolor", 2: "virginica"})
+
+
+@every
+@pytest.mark.parametrize("binary", [False, True], ids=["3 classes", "2 classes"])
+def test_every_classifier_in_both_spaces(model: Any, binary: bool) -> None:
+    X, y = iris(binary)
+    model.fit(X, y)
+    for space in ("standardised", "input"):
+        found = robust_accuracy(model, X, y, ["fgsm", FGSM(targeted=True)], space=space)
+        assert found.clean == pytest.approx(100 * model.score(X, y))
+        assert 0 < found.accuracy == min(found.each.values()) < found.clean
+        assert found.accuracy == pytest.approx(100 * found.withstood.mean())
+        assert found.ran == ["fgsm", "FGSM(targeted=True)"]
+        assert found.skipped == {}
+        assert found == robust_accuracy(model, X, y, ["fgsm", FGSM(targeted=True)], space=space)
+        assert robust_accuracy(model, X, y, radius=1e-9, space=space).accuracy == found.clean
+        arrays = (
+            robust_accuracy(model, X.to_numpy(), y.tolist(), space=space)
+            if not hasattr(model, "feature_names_in_")
+            else None
+        )
+        assert arrays is None or arrays.accuracy == found.each["fgsm"]
+
+
+@pytest.mark.parametrize("space", ["standardised", "input"])
+@pytest.mark.parametrize("binary", [False, True])
+def test_the_closed_form_of_softmax_regression(space: str, binary: bool) -> None:
+    """Robust iff (w_y - w_c) x + b_y - b_c > radius |w_y - w_c|_1 for all c, w in the coordinates of the attack."""
+    X, y = iris(binary)
+    model = LINEAR.fit(X, y)
+    layer = model.network_.layers[0]
+    W, b = (own.detach().numpy() for own in (layer.weight, layer.bias))
+    scores = model.scaler_(X.to_numpy()) @ W.T + b
+    unit = 1.0 if space == "standardised" else model.scaler_.scale[model.scaler_.keep]
+    index = np.searchsorted(model.classes_, y)
+    gap = np.stack([
+        np.where(index == c, np.inf, scores[np.arange(len(X)), index] - scores[:, c]
+                 - 0.2 * np.abs((W[index] - W[c]) / unit).sum(1))
+        for c in range(len(b))
+    ])  # fmt: skip
+    expected = (gap > 0).all(0)
+    for attack in (FGSM(targeted=True), PGD(steps=2)) + ((FGSM(),) if binary else ()):
+        np.testing.assert_array_equal(robust_accuracy(model, X, y, attack, space=space).withstood, expected)
+
+
+def test_differences_and_autograd_agree() -> None:
+    """The same softmax regression by our network and by scikit-learn's, whose gradients are differences."""
+    X, y = iris()
+    Z = pd.DataFrame(StandardScaler().fit_transform(X), columns=X.columns)
+    model = MixupClassifier(mixer=None, **QUICK).fit(X, y)
+    twin = LogisticRegression(max_iter=1000).fit(Z.drop(columns="constant"), y)
+    layer = model.network_.layers[0]
+    twin.coef_, twin.intercept_ = (own.detach().numpy() for own in (layer.weight, layer.bias))
+    ours = robust_accuracy(model, X, y, ["fgsm", "pgd"], radius=0.3)
+    theirs = robust_accuracy(twin, Z.drop(columns="constant"), y, ["fgsm", "pgd"], radius=0.3, space="input")
+    assert ours == theirs
+    np.testing.assert_array_equal(ours.withstood, theirs.withstood)
+    own_units = robust_accuracy(twin, Z.drop(columns="constant"), y, ["fgsm", "pgd"], radius=0.3)
+    assert own_units == ours
+
+
+def test_a_pool_is_attacked_as_a_whole() -> None:
+    X, y = iris()
+    pool = GenLabelClassifier(density="gaussian", average=(0.3, 1.0), clean_weight=0.5, **QUICK).fit(X, y)
+    np.testing.assert_array_equal(pool.log_proba_of(pool.scaler_(X.to_numpy())), pool.predict_log_proba(X))
+    found = robust_accuracy(pool, X, y, radius=0.3)
+    alone = MixupClassifier(**QUICK).fit(X, y)
+    alone.network_, alone.scaler_ = pool.network_, pool.scaler_
+    assert (found.withstood != robust_accuracy(alone, X, y, radius=0.3).withstood).any()
+
+
+@pytest.mark.parametrize("sparse, last", [(0.0, MixupClassifier(**QUICK)), (1.0, LogisticRegression(max_iter=1000))])
+def test_a_pipeline_with_categories_is_attacked_behind_its_encoder(sparse: float, last: Any) -> None:
+    X, y = iris()
+    X = X.assign(colour=np.where(X.iloc[:, 0] > 5.5, "red", "blue")).drop(columns="constant")
+    encode = make_column_transformer((OneHotEncoder(), ["colour"]), remainder="passthrough", sparse_threshold=sparse)
+    model = make_pipeline(encode, last).fit(X, y)
+    found = robust_accuracy(model, X, y)
+    assert found.accuracy < found.clean == pytest.approx(100 * model.score(X, y))
+    with pytest.raises(ValueError, match=r"columns that are none .*; use space='standardised'"):
+        robust_accuracy(model, X, y, space="input")
+
+
+def test_a_model_without_probabilities_is_attacked_by_its_decisions() -> None:
+    pytest.importorskip("foolbox", reason="needs foolbox", exc_type=ImportError)
+    X, y = iris(binary=True)
+    model = make_pipeline(StandardScaler(), LinearSVC()).fit(X, y)
+    found = robust_accuracy(model, X, y, ["fgsm", Boundary(0.3, steps=100)])
+    assert found.skipped == {"fgsm": "it needs gradients, but the model gives no probabilities"}
+    assert found.accuracy < found.clean
+    with pytest.raises(ValueError, match="no attack ran: pgd: it needs gradients"):
+        robust_accuracy(model, X, y, "pgd")
+
+
+def test_true_labels_count_not_predicted_ones() -> None:
+    X, y = iris()
+    model = LINEAR.fit(X, y)
+    shifted = y.map({"setosa": "virginica", "versicolor": "setosa", "virginica": "versicolor"})
+    found = robust_accuracy(model, X, shifted, ["fgsm", "pgd"])
+    assert found.clean < 20
+    assert found.accuracy <= found.clean
+    none = robust_accuracy(model, X[model.predict(X) != shifted], shifted[model.predict(X) != shifted], "pgd")
+    assert (none.clean, none.accuracy) == (0, 0)
+
+
+@pytest.mark.parametrize("change, match", [
+    ({"y": ["daisy"] * 150}, r"y has labels \['daisy'\] that the model was not trained on; it knows \['setosa',"),
+    ({"y": [0] * 150}, r"y has labels \[0\] that"),
+    ({"y": ["setosa"] * 3}, r"y has shape \(3,\); expected \(150,\)"),
+    ({"X": np.ones((150, 2))}, "2 features"),
+    ({"X": np.full((150, 5), np.nan)}, "NaN"),
+    ({"radius": 0}, "radius=0 must be a finite number above 0"),
+    ({"space": "latent"}, "space='latent' is not known; choose one of 'standardised', 'input'"),
+    ({"attack": "fgms"}, "attack='fgms' is not known; choose one of 'fgsm', 'pgd', 'boundary', or an Attack"),
+    ({"attack": 3}, "attack=3 is not known"),
+    ({"attack": []}, r"attack=\[\] names none"),
+    ({"model": LinearRegression().fit(np.eye(3), np.ones(3)), "X": np.eye(3)}, "LinearRegression has no classes_"),
+    ({"model": GenerativeClassifier()}, "not fitted"),
+])  # fmt: skip
+def test_bad_input_is_named(change: dict[str, Any], match: str) -> None:
+    X, y = iris()
+    given = {"model": LINEAR.fit(X.to_numpy(), y), "X": X.to_numpy(), "y": y, "attack": "fgsm"} | change
+    with pytest.raises(Exception, match=match) as raised:
+        robust_accuracy(**given)
+    assert isinstance(raised.value, ValueError)
+
+
+def test_attacks_are_independent_of_their_company() -> None:
+    X, y = iris()
+    model = MixupClassifier((16,), **QUICK).fit(X, y)
+    state = torch.random.get_rng_state()
+    both = robust_accuracy(model, X, y, [PGD(0.3, steps=3), "fgsm"], radius=0.5, rng=3)
+    alone = robust_accuracy(model, X, y, PGD(0.3, steps=3), radius=0.5, rng=3)
+    assert both.each["PGD(radius=0.5, steps=3)"] == alone.accuracy
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert str(alone).splitlines()[0].startswith("clean")
+
+
+def test_an_attack_is_named_as_it_ran() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = GenerativeClassifier("gaussian").fit(X, y)
+    found = robust_accuracy(model, X[::10], y[::10], [FGSM(0.1), "fgsm"], radius=0.5)
+    assert list(found.each) == ["FGSM(radius=0.5)", "fgsm"]
+    assert found.each["FGSM(radius=0.5)"] == found.each["fgsm"]

@@ -1,0 +1,229 @@
+"""What every attack must show, over one list of instances and one of targets."""
+
+import pickle
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from genlabel.attacks import FGSM, PGD, Attack, Boundary, FleetTarget, FunctionTarget, NetworkTarget, Target
+from genlabel.networks import MLP
+from genlabel.training import Fleet
+
+FOOLBOX = pytest.mark.skipif(find_spec("foolbox") is None, reason="needs foolbox")
+ATTACKS: list[Any] = [
+    FGSM(),
+    FGSM(0.5, "l2"),
+    FGSM(targeted=True),
+    FGSM(0.4, "l2", targeted=True, bounds=(-2.0, 2.0)),
+    PGD(steps=5),
+    PGD(0.5, "l2", steps=5, restarts=2),
+    PGD(0.3, steps=4, random_start=False, targeted=True, bounds=([-2.0, -2.0, -1.5], 2.0)),
+    PGD(0.4, "l2", steps=4, step_size=0.3, targeted=True),
+    pytest.param(Boundary(0.5, steps=20, draws=50), marks=FOOLBOX),
+    pytest.param(Boundary(0.4, steps=20, bounds=(-2.0, 2.0)), marks=FOOLBOX),
+]
+every = pytest.mark.parametrize("attack", ATTACKS, ids=repr)
+
+
+def network(k: int = 3, hidden: tuple[int, ...] = (16,), seed: int = 0) -> MLP:
+    """Small, but steep enough to be fooled, and with scores that are equal on average: it knows every class."""
+    net = MLP(3, k, hidden, rng=seed, dtype=torch.float64)
+    with torch.no_grad():
+        for own in net.parameters():
+            own.mul_(2.0)
+        net.layers[-1].bias -= net(torch.from_numpy(np.random.default_rng(9).uniform(-1.5, 2.0, (500, 3)))).mean(0)
+    return net
+
+
+def of_numpy(net: nn.Module) -> Any:
+    def log_proba(X: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return net(torch.from_numpy(X)).log_softmax(-1).numpy()
+
+    return log_proba
+
+
+def fleet(candidates: int = 4, hidden: tuple[int, ...] = (8,), k: int = 3) -> Fleet:
+    own = Fleet((3, *hidden, k), [0, 1], candidates, torch.float64, torch.device("cpu"))
+    own.theta += torch.from_numpy(np.random.default_rng(5).normal(size=own.theta.shape))
+    return own
+
+
+TARGETS: dict[str, Target] = {
+    "linear, 2 classes": NetworkTarget(network(2, ())),
+    "linear, 3 classes": NetworkTarget(network(3, ())),
+    "network, 2 classes": NetworkTarget(network(2)),
+    "network, 4 classes": NetworkTarget(network(4)),
+    "float32": NetworkTarget(network(3).float()),
+    "function": FunctionTarget(of_numpy(network(3))),
+    "fleet": FleetTarget(fleet(), 1),
+    "fleet of linear models": FleetTarget(fleet(3, (), 2)),
+}
+on_all = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+
+
+def points(target: Target, m: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.5, 2.0, size=(m, 3))
+    k = target.log_proba(torch.zeros(*target.models, 1, 3).double()).shape[-1]
+    return X, rng.integers(0, k, m)
+
+
+def hits(target: Target, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    x = torch.from_numpy(np.broadcast_to(X, (*target.models, *X.shape[-2:])).copy())
+    return target.log_proba(x).argmax(-1).numpy() == y
+
+
+def length(moved: np.ndarray, norm: str) -> np.ndarray:
+    return np.linalg.norm(moved, ord=2 if norm == "l2" else np.inf, axis=-1)
+
+
+@every
+@on_all
+def test_stays_in_the_ball_and_never_helps_and_moves_something(attack: Attack, target: Target) -> None:
+    X, y = points(target)
+    found = attack(target, X, y, rng=0)
+    assert found.shape == (*target.models, 30, 3)
+    assert (length(found - X, attack.norm) <= attack.radius + 1e-12).all()
+    if attack.bounds is not None:
+        assert (found >= np.asarray(attack.bounds[0])).all()
+        assert (found <= np.asarray(attack.bounds[1])).all()
+    before, after = hits(target, X, y), hits(target, found, y)
+    assert (after <= before).all()  # a point that is wrong stays wrong
+    assert after.sum() < before.sum()
+
+
+@every
+@settings(max_examples=8)
+@given(seed=st.integers(0, 10**6), radius=st.floats(1e-3, 10.0), size=st.floats(1e-2, 1e4))
+def test_stays_in_balls_of_any_size_anywhere(attack: Attack, seed: int, radius: float, size: float) -> None:
+    rng = np.random.default_rng(seed)
+    net = MLP(3, 3, (4,), rng=seed, dtype=torch.float64)
+    X, y = rng.normal(size=(6, 3)) * size, rng.integers(0, 3, 6)
+    own = replace(attack, radius=radius, bounds=None if attack.bounds is None else (X.min(0) - 1e-3, X.max(0) + 0.1))
+    found = own(NetworkTarget(net), X, y, rng=seed)  # the call itself raises, too
+    assert (length(found - X, attack.norm) <= radius + 1e-13 * size).all()
+    assert own.bounds is None or ((found >= own.bounds[0]).all() and (found <= own.bounds[1]).all())
+
+
+@every
+def test_the_same_seed_finds_the_same_and_global_streams_are_left_alone(attack: Attack) -> None:
+    target = TARGETS["network, 4 classes"]
+    X, y = points(target)
+    torch.manual_seed(3)
+    np.random.seed(3)  # noqa: NPY002
+    expected = torch.rand(1), np.random.rand()  # noqa: NPY002
+    torch.manual_seed(3)
+    np.random.seed(3)  # noqa: NPY002
+    first = attack(target, X, y, rng=7)
+    assert (torch.rand(1), np.random.rand()) == expected  # noqa: NPY002
+    np.testing.assert_array_equal(attack(target, X, y, rng=np.random.default_rng(7)), first)
+    again = pickle.loads(pickle.dumps(attack))
+    assert again == attack
+    assert hash(again) == hash(attack)
+    np.testing.assert_array_equal(again(target, X, y, rng=7), first)
+
+
+@pytest.mark.parametrize("attack", [own for own in ATTACKS if isinstance(own, Attack)], ids=repr)
+@pytest.mark.parametrize("hidden", [(), (8,)], ids=["linear", "hidden"])
+def test_a_fleet_is_attacked_as_its_networks_one_by_one(attack: Attack, hidden: tuple[int, ...]) -> None:
+    own = fleet(hidden=hidden)
+    target = FleetTarget(own, 1)
+    X, y = points(target)
+    found = attack(target, X, y, rng=0)
+    for c in range(4):
+        alone = attack(NetworkTarget(own.network(1, c)), X, y, rng=0)
+        np.testing.assert_allclose(found[c], alone, atol=1e-9)
+    np.testing.assert_array_equal(attack(target, np.stack([X] * 4), np.stack([y] * 4), rng=0), found)
+
+
+@FOOLBOX
+def test_boundary_walks_with_every_model_of_a_fleet() -> None:
+    own = fleet()
+    target = FleetTarget(own, 1)
+    X, y = points(target)
+    found = Boundary(0.5, steps=200)(target, X, y, rng=0)
+    for c in range(4):
+        one = NetworkTarget(own.network(1, c))
+        alone = Boundary(0.5, steps=200)(one, X, y, rng=0)
+        assert abs(hits(one, alone, y).mean() - hits(one, found[c], y).mean()) < 0.1
+
+
+@every
+def test_numpy_in_numpy_out_torch_in_torch_out(attack: Attack) -> None:
+    target = TARGETS["network, 4 classes"]
+    X, y = points(target)
+    x = torch.from_numpy(X)
+    double, single = (attack(target, own, torch.from_numpy(y), rng=0) for own in (x, x.float()))
+    assert (double.dtype, single.dtype) == (torch.float64, torch.float32)
+    np.testing.assert_array_equal(double.numpy(), attack(target, X, y.tolist(), rng=0))
+    assert not double.requires_grad
+
+
+@every
+def test_models_that_diverged_and_points_of_one_class_do_no_harm(attack: Attack) -> None:
+    own = fleet(2)
+    own.theta[1, 0] = torch.nan
+    X, y = points(FleetTarget(own, 1))
+    found = attack(FleetTarget(own, 1), X, y, rng=0)
+    np.testing.assert_array_equal(found[0], X)
+    sure = MLP(3, 2, rng=0, dtype=torch.float64).load([(np.zeros((3, 2)), np.array([0.0, 1.0]))])
+    np.testing.assert_array_equal(attack(NetworkTarget(sure), X, np.ones(30, dtype=int), rng=0), X)
+
+
+@pytest.mark.parametrize("X, y, match", [
+    (np.zeros(3), [0], r"X has shape \(3,\); an attack needs points \(m, d\)"),
+    (np.zeros((0, 3)), [], "at least one"),
+    (np.full((2, 3), np.nan), [0, 1], "NaN or infinity"),
+    (np.zeros((2, 3)), [0], r"y has shape \(1,\), but X has shape \(2, 3\)"),
+    (np.zeros((2, 3)), [0, 4], "class indices, 0 to 3; turn labels into them"),
+    (np.zeros((2, 3)), ["a", "b"], "class indices"),
+    (np.zeros((2, 3)), [-1, 0], "class indices"),
+])  # fmt: skip
+@every
+def test_bad_points_are_named(attack: Attack, X: np.ndarray, y: list[Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        attack(TARGETS["network, 4 classes"], X, y)
+
+
+@every
+def test_points_outside_the_bounds_and_for_other_models_are_named(attack: Attack) -> None:
+    X = np.full((2, 3), 9.0)
+    with pytest.raises(ValueError, match=r"outside bounds=\(0.0, 1.0\); widen them"):
+        replace(attack, bounds=(0, 1))(TARGETS["function"], X, [0, 1])
+    with pytest.raises(ValueError, match="bounds are for 2 features, but X has 3"):
+        replace(attack, bounds=([0, 0], 1))(TARGETS["function"], X, [0, 1])
+    with pytest.raises(ValueError, match=r"for \(4,\) models; give \(m, d\)"):
+        attack(TARGETS["fleet"], np.zeros((3, 2, 3)), [0, 1])
+
+
+@pytest.mark.parametrize("make, match", [
+    (lambda: FGSM(0.0), "radius=0.0 must be a finite number above 0"),
+    (lambda: PGD(-1), "radius=-1 must be"),
+    (lambda: FGSM(norm="l1"), "norm='l1' is not known; choose one of 'linf', 'l2'"),
+    (lambda: FGSM(bounds=(1, 0)), r"bounds=\(1, 0\) must be None or \(low, high\)"),
+    (lambda: FGSM(bounds=3), "bounds=3 must be None"),
+    (lambda: PGD(steps=0), "steps=0 must be a whole number of at least 1"),
+    (lambda: PGD(step_size=0), "step_size=0 must be"),
+    (lambda: PGD(restarts=2, random_start=False), "use random_start=True"),
+    (lambda: Boundary(steps=1.5), "steps=1.5 must be a whole number"),
+])  # fmt: skip
+def test_bad_parameters_are_named(make: Any, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        make()
+
+
+def test_a_new_attack_that_leaves_its_ball_is_told_so() -> None:
+    class Far(Attack):
+        def run(self, target: Target, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+            return x + 2 * self.radius
+
+    with pytest.raises(RuntimeError, match="outside its ball or bounds; a `run` must `project`"):
+        Far()(TARGETS["function"], np.zeros((2, 3)), [0, 1])

@@ -1,0 +1,154 @@
+"""One search for several methods: each variant is what a search of its candidates alone comes to."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine
+
+from genlabel import GenLabelClassifier, Mixup, MixupClassifier
+from genlabel.attacks import FGSM
+from genlabel.densities import GaussianDensity, KernelDensity
+
+SHORT: dict[str, Any] = {"epochs": 8, "cv": 3, "random_state": 0}
+
+
+def is_gm(params: dict[str, Any]) -> bool:
+    return not isinstance(params.get("density"), KernelDensity)
+
+
+def is_kde(params: dict[str, Any]) -> bool:
+    return not isinstance(params.get("density"), GaussianDensity)
+
+
+def every(params: dict[str, Any]) -> bool:
+    return True
+
+
+def is_mixup(params: dict[str, Any]) -> bool:
+    return bool(params["gamma"] == 0.0)
+
+
+PAPER = GenLabelClassifier.from_paper(**SHORT)
+SEARCHES = {
+    "densities": (
+        PAPER,
+        {
+            "gm": (is_gm, GenLabelClassifier.from_paper(density="gaussian", **SHORT)),
+            "kde": (is_kde, GenLabelClassifier.from_paper(density="kernel", **SHORT)),
+            "cv": (every, PAPER),
+            "mixup": (
+                is_mixup,
+                MixupClassifier(mixer=Mixup(per="batch"), weight_decay=1e-4, select="accuracy", **SHORT),
+            ),
+        },
+    ),
+    "alphas": (
+        clone(PAPER).set_params(alpha=(0.5, 2.0), density=GaussianDensity()),
+        {
+            "both": (every, clone(PAPER).set_params(alpha=(0.5, 2.0), density=GaussianDensity())),
+            "two": (
+                lambda params: params["alpha"] == 2.0,
+                clone(PAPER).set_params(alpha=2.0, density=GaussianDensity()),
+            ),
+        },
+    ),
+    "latent": (
+        GenLabelClassifier.from_paper((8,), "gaussian", space="latent", learning_rate=0.01, **SHORT),
+        {
+            "all": (
+                every,
+                GenLabelClassifier.from_paper((8,), "gaussian", space="latent", learning_rate=0.01, **SHORT),
+            ),
+            "half": (
+                lambda params: params["gamma"] >= 0.6,
+                GenLabelClassifier.from_paper(
+                    (8,), "gaussian", space="latent", learning_rate=0.01, gamma=(0.6, 0.8, 1.0), **SHORT
+                ),
+            ),
+        },
+    ),
+    "labels": (
+        MixupClassifier(labeler=["linear", "logistic"], exclude_intrusion=True, **SHORT),
+        {
+            name: (
+                lambda params, name=name: params["labeler"] == name,
+                MixupClassifier(labeler=name, exclude_intrusion=True, **SHORT),
+            )
+            for name in ("linear", "logistic")
+        },
+    ),
+    "average": (
+        GenLabelClassifier(density="gaussian", average="cv", **SHORT),
+        {"all": (every, GenLabelClassifier(density="gaussian", average="cv", **SHORT))},
+    ),
+    "attack": (
+        GenLabelClassifier.from_paper(density="gaussian", learning_rate=0.02, select=FGSM(0.2), **SHORT),
+        {
+            "all": (
+                every,
+                GenLabelClassifier.from_paper(density="gaussian", learning_rate=0.02, select=FGSM(0.2), **SHORT),
+            ),
+            "mixup": (
+                is_mixup,
+                GenLabelClassifier.from_paper(
+                    density="gaussian", learning_rate=0.02, gamma=0.0, select=FGSM(0.2), **SHORT
+                ),
+            ),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_variant_is_what_a_search_of_its_candidates_comes_to(name: str) -> None:
+    search, variants = SEARCHES[name]
+    X, y = load_wine(return_X_y=True)
+    fitted = search.fit_variants(X, y, {key: allowed for key, (allowed, _) in variants.items()})
+    assert not hasattr(search, "network_")
+    for key, (_, alone) in variants.items():
+        other = clone(alone).fit(X, y)
+        own = fitted[key].best_params_
+        for parameter, value in other.best_params_.items():
+            if parameter in own:
+                assert repr(own[parameter]) == repr(value) or own[parameter] == pytest.approx(value, rel=1e-3)
+        np.testing.assert_allclose(fitted[key].predict_proba(X), other.predict_proba(X), atol=2e-3)
+        if hasattr(other, "best_score_"):
+            assert fitted[key].best_score_ == pytest.approx(other.best_score_)
+            assert len(fitted[key].cv_results_["params"]) == len(other.cv_results_["params"])
+
+
+def test_each_variant_is_a_classifier_of_its_own() -> None:
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    fitted = PAPER.fit_variants(X, y, {"gm": is_gm, "mixup": is_mixup})
+    assert fitted["gm"].network_ is not fitted["mixup"].network_
+    assert list(fitted["gm"].feature_names_in_) == list(X.columns)
+    assert fitted["mixup"].predict(X).shape == y.shape
+
+
+def test_a_variant_without_candidates_is_refused() -> None:
+    with pytest.raises(ValueError, match="variant 'none' allows none of the 44 candidates"):
+        PAPER.fit_variants(*load_iris(return_X_y=True), {"none": lambda params: False})
+
+
+def test_an_attack_judges_the_network_alone() -> None:
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="use average=None"):
+        GenLabelClassifier(select=FGSM(0.2), **SHORT).fit(X, y)
+    with pytest.raises(ValueError, match="select='robust' is not known"):
+        GenLabelClassifier(select="robust", **SHORT).fit(X, y)
+
+
+def test_selection_under_attack_scores_the_attacked_rows() -> None:
+    """A radius beyond all reach leaves no row standing; a tiny one leaves the clean score."""
+    X, y = load_iris(return_X_y=True)
+
+    def scores(select: Any) -> Any:
+        model = MixupClassifier(weight_decay=1e-4, select=select, **SHORT).fit(X, y)
+        return model.cv_results_["mean_test_score"]
+
+    clean = scores("accuracy")
+    np.testing.assert_allclose(scores(FGSM(1e-9)), clean)
+    assert (scores(FGSM(0.5)) <= clean).all()
+    assert scores(FGSM(0.5)).max() < clean.max()

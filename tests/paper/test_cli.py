@@ -1,0 +1,121 @@
+"""`genlabel reproduce` and `genlabel report` as a user runs them."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from genlabel.cli import add_commands, app
+from genlabel_paper.exports import read_records
+from genlabel_paper.store import read_store
+
+MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
+needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="the OpenML mirror is not at hand")
+SAME = ["id", "setting", "dataset", "method", "alpha", "split", "seed", "parameters", "accuracy", "log_loss"]
+
+
+def run(*words: str | Path) -> tuple[int, str]:
+    add_commands()
+    found = CliRunner().invoke(app, [str(word) for word in words])
+    return found.exit_code, found.output
+
+
+def test_the_list_names_every_table_and_figure() -> None:
+    code, text = run("reproduce", "--list")
+    assert code == 0
+    for name in (*(f"table{i}" for i in (1, 2, 3, 4, 5, 6, 8, 9)), "figure3", "figure5", "figure9"):
+        assert re.search(rf"^{name} ", text, flags=re.M), name
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "name a table or figure"),
+        (("table7",), "experiment='table7' is not known"),
+        (("table4", "--budget", "huge"), "budget='huge' is not known"),
+        (("table4", "--jobs", "0"), "jobs=0 must be at least 1"),
+        (("table4", "--budget", "smoke", "--dask", "tcp://127.0.0.1:9"), "127.0.0.1:9"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    code, text = run("reproduce", *words, "--records", tmp_path / "records.sqlite")
+    assert code == 2
+    assert message in text
+    assert "Traceback" not in text
+
+
+@needs_mirror
+def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> None:
+    store, page, exports = tmp_path / "records.sqlite", tmp_path / "report.html", tmp_path / "results"
+    words = ("reproduce", "table4", "--budget", "smoke", "--jobs", "1", "--records", store, "--data-home", MIRROR)
+    code, text = run(*words)
+    assert code == 0, text
+    assert "61.33" in text  # printed for 817, one of the two smallest
+    before = read_store(store)
+    assert len(before) == 12
+    code, text = run(*words)
+    assert code == 0
+    assert "cells on record: 12; to do: 0" in text
+    pd.testing.assert_frame_equal(read_store(store), before)
+
+    code, text = run("report", "-o", page, "--records", store, "--export", exports)
+    assert code == 0, text
+    html = page.read_text()
+    assert "table4" in html
+    assert f"{before['accuracy'].iloc[0]:.2f}" in html
+    assert json.loads((exports / "logistic.json").read_text())
+    again = read_records(exports)
+    assert sorted(again["id"]) == sorted(before["id"])
+    assert run("report", "-o", tmp_path / "other.html", "--records", exports)[0] == 0
+
+
+def test_a_report_without_records_says_what_to_do(tmp_path: Path) -> None:
+    code, text = run("report", "-o", tmp_path / "report.html", "--records", tmp_path / "none.sqlite")
+    assert code == 2
+    assert "none.sqlite" in text
+    assert not (tmp_path / "report.html").exists()
+
+
+@needs_mirror
+def test_a_set_that_cannot_be_had_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+    """A cache without the sets, and no network: one line for each set, and exit code 1."""
+    words = ("reproduce", "table1", "--budget", "smoke", "--jobs", "1", "--records", tmp_path / "r.sqlite")
+    code, text = run(*words, "--data-home", tmp_path)
+    assert code == 1
+    assert text.count("is not cached in") == 2
+    assert "failed: 2 of the trials" in text
+    assert set(read_store(tmp_path / "r.sqlite")["setting"]) == {"synthetic"}
+
+
+@needs_mirror
+def test_kill_9_in_the_middle_and_start_again_is_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "genlabel", "reproduce", "table1", "table6", "--budget", "smoke", "--jobs", "1"]
+    command += ["--data-home", str(MIRROR), "--pictures", str(tmp_path)]
+    whole, killed = tmp_path / "whole.sqlite", tmp_path / "killed.sqlite"
+    subprocess.run([*command, "--records", str(whole)], check=True, capture_output=True, timeout=300)
+    child = subprocess.Popen([*command, "--records", str(killed)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not _count(killed):
+        assert child.poll() is None
+        time.sleep(0.02)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    done = _count(killed)
+    assert 0 < done < _count(whole)
+    told = subprocess.run([*command, "--records", str(killed)], check=True, capture_output=True, text=True, timeout=300)
+    assert f"cells on record: {done}" in told.stderr
+    pd.testing.assert_frame_equal(read_store(killed)[SAME], read_store(whole)[SAME])
+
+
+def _count(path: Path) -> int:
+    try:
+        return len(read_store(path))
+    except (OSError, ValueError):
+        return 0

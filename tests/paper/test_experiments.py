@@ -1,0 +1,322 @@
+"""The experiments: cells that nest, values that are the paper's, shares and statements that a count confirms."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from genlabel.datasets.synthetic import SYNTHETIC
+from genlabel_paper import table1, table2, table3, table4, table5, table6, table8, table9
+from genlabel_paper.cells import BUDGETS, Cell
+from genlabel_paper.claims import Check, Trials, above
+from genlabel_paper.comparisons import study_means
+from genlabel_paper.experiment import METHODS, Experiment, of_cells
+from genlabel_paper.manifest import manifest, study_sets
+from genlabel_paper.pieces import Shown
+from genlabel_paper.registry import EXPERIMENTS, find
+from genlabel_paper.selected import extent
+from genlabel_paper.settings import SETTINGS
+from genlabel_paper.shares import SHARES, count_shares, fitted_sets, gains
+
+TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
+ALL = list(EXPERIMENTS.values())
+SELECTED = {
+    "Table:mixup_fail": table1.PAPER,
+    "Table:OpenML": table4.PAPER,
+    "Table:OpenML_ablation": table5.PAPER,
+    "Table:OpenML_rob": table6.PAPER,
+    "Table:OpenML_3nn": table8.PAPER,
+    "Table:OpenML_3nn_rob": table9.PAPER,
+}
+SYNTHETIC_NAMES = {"Circle": "circle", "Moon": "moon", "Two-circle": "two-circle", "2D": "cube-2d", "3D": "cube-3d"}
+each_experiment = pytest.mark.parametrize("experiment", ALL, ids=lambda experiment: experiment.id)
+
+
+def made_up(cells: list[Cell], seed: int = 0) -> pd.DataFrame:
+    """Records of cells with accuracies that depend on dataset and method."""
+    rng = np.random.default_rng(seed)
+    level: dict[tuple[str, ...], float] = {}
+    rows = []
+    for cell in dict.fromkeys(cells):
+        base = level.setdefault((cell.setting, cell.dataset), rng.uniform(50.0, 97.0))
+        gain = level.setdefault((cell.setting, cell.dataset, cell.method, str(cell.alpha)), rng.normal(0.0, 1.5))
+        accuracy = float(np.clip(base + gain + rng.normal(), 0.0, 100.0))
+        metrics = {"accuracy": accuracy, "log_loss": 0.3}
+        metrics |= {"robust_accuracy": 0.6 * accuracy} if cell.setting.endswith("robust") else {}
+        metrics |= {"train_accuracy": base + 10.0} if cell.method.startswith("generative") else {}
+        rows.append(
+            {"id": cell.id, **cell.fields, "seconds": 1.0, "parameters": {}, "versions": {"torch": "2"}} | metrics
+        )
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="module")
+def records() -> pd.DataFrame:
+    return made_up([cell for experiment in ALL for cell in experiment.cells("quick")])
+
+
+def printed_records(paper: dict, setting: str, metric: str = "accuracy") -> pd.DataFrame:
+    """Records that are the printed means."""
+    rows = [{"method": m, "dataset": d, metric: value.mean} for (m, d), value in paper.items() if m in METHODS]
+    return pd.DataFrame(rows).assign(setting=setting, alpha=1.0, split=0, seed=0)
+
+
+def test_the_registry_has_every_table_and_figure_in_order() -> None:
+    assert list(EXPERIMENTS) == [
+        "table1", "table2", "table3", "table4", "table5", "table6", "table8", "table9",
+        "figure3", "figure5", "figure9", "statistics",
+    ]  # fmt: skip
+    assert find(["all"]) == ALL
+    assert find(["table4", "all"])[0].id == "table4"
+    with pytest.raises(ValueError, match=r"'table7' is not known; choose all, or among table1, table2"):
+        find(["table7"])
+
+
+@each_experiment
+def test_budgets_nest(experiment: Experiment) -> None:
+    budgets = [set(experiment.cells(name)) for name in BUDGETS]
+    assert budgets[0]
+    assert all(small < large for small, large in pairwise(budgets))
+
+
+@each_experiment
+def test_every_cell_can_be_trained(experiment: Experiment) -> None:
+    at_hand = set(manifest().index[manifest()["n"].notna()])
+    for cell in experiment.cells("full"):
+        known = {method for search in SETTINGS[cell.setting].searches for method in search.variants}
+        assert (cell.method, cell.alpha) in known
+        assert cell.dataset in (SYNTHETIC if cell.setting == "synthetic" else at_hand)
+
+
+def test_only_figure_9_asks_for_alpha_2_and_the_filter_is_in_every_study() -> None:
+    for experiment in ALL:
+        assert (2.0 in {cell.alpha for cell in experiment.cells("smoke")}) == (experiment.id == "figure9")
+    for name in ("table2", "table3", "figure9", "statistics"):
+        cells = EXPERIMENTS[name].cells("quick")
+        assert {"generative-gm", "generative-kde"} <= {cell.method for cell in cells}
+        assert {cell.dataset for cell in cells} == set(study_sets())
+
+
+@pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is not at {TEX}")
+@pytest.mark.parametrize("label", SELECTED)
+def test_all_printed_values_are_those_of_the_source(label: str) -> None:
+    """Every number of a table in the order of the source: for each block, each method and each dataset."""
+    text, paper = TEX.read_text(), SELECTED[label]
+    table = text[: text.index(rf"\label{{{label}}}")].rsplit(r"\begin{table}", 1)[1]
+    methods = list(dict.fromkeys(method for method, _ in paper))
+    blocks = [re.sub(r"[{}$]|\\textbf|\\grayc", "", block) for block in table.split(r"\begin{tabular}")[1:]]
+    found = [pair for block in blocks for pair in re.findall(r"([\d.]+)\s*\\pm\s*([\d.]+)", block)]
+    order = []
+    for block in blocks:
+        head = block[: block.index(r"\\", block.index("Dataset"))].split("&")[1:]
+        names = [word.strip().split()[0].removeprefix("OpenML-") for word in head]
+        order += [(method, SYNTHETIC_NAMES.get(name, name)) for method in methods for name in names]
+    assert order
+    assert {key: (float(mean), float(spread)) for key, (mean, spread) in zip(order, found, strict=True)} == {
+        key: (value.mean, value.spread) for key, value in paper.items()
+    }
+
+
+@pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is not at {TEX}")
+@pytest.mark.parametrize("label, module", [("Table:OpenML_stat_gm", table2), ("Table:OpenML_stat", table3)])
+def test_all_printed_shares_are_those_of_the_source(label: str, module) -> None:
+    text = TEX.read_text()
+    table = text[: text.index(rf"\label{{{label}}}")].rsplit(r"\begin{tabular}", 1)[1]
+    rivals = list(dict.fromkeys(rival for _, rival in module.PAPER))
+    found = [float(word) for word in re.findall(r"&\s*(?:\\textbf\{)?([\d.]+)\}?\\%", table)]
+    assert found == [module.PAPER[share, rival].mean for share in SHARES for rival in rivals]
+
+
+@pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is not at {TEX}")
+@pytest.mark.parametrize(
+    "name, pattern",
+    [
+        ("figure3", r"for (24) out of 38 datasets.*?remaining (14) datasets"),
+        ("figure5", r"positive for (87) datasets, zero for (23) datasets, and negative for (50) datasets"),
+        ("figure9", r"for (59\.6)\\% of tested datasets, while .*? for (23\.0)\\% of tested datasets"),
+    ],
+)
+def test_the_numbers_of_the_figures_are_those_of_the_text(name: str, pattern: str) -> None:
+    found = re.search(pattern, TEX.read_text(), re.DOTALL)
+    assert found
+    printed = [value.mean for value in EXPERIMENTS[name].paper.values() if value.mean]
+    assert printed == [float(word) for word in found.groups()]
+
+
+def check_shown(shown: Shown, experiment: Experiment) -> None:
+    for grid in shown.grids:
+        assert all(len(row) == len(grid.columns) for _, row in grid.rows)
+        assert set(grid.best) <= {title for title, _ in grid.rows}
+        assert all(value.why for _, row in grid.rows for value in row if value.ours is None)
+    for claim in shown.claims:
+        assert claim.text.endswith(".")
+        assert claim.printed
+        assert claim.found
+    if not experiment.id.startswith("figure"):
+        grid_values = [value.paper for grid in shown.grids for _, row in grid.rows for value in row if value.paper]
+        assert sorted(value.mean for value in grid_values) == sorted(value.mean for value in experiment.paper.values())
+
+
+@each_experiment
+def test_without_records_everything_is_missing_and_nothing_is_said(
+    experiment: Experiment, records: pd.DataFrame
+) -> None:
+    for empty in (pd.DataFrame(), records.iloc[:0]):
+        shown = experiment.render(empty)
+        check_shown(shown, experiment)
+        assert all(claim.holds is None for claim in shown.claims)
+        assert all(value.ours is None for grid in shown.grids for _, row in grid.rows for value in row)
+        assert not shown.pictures
+
+
+@pytest.mark.parametrize("experiment", ALL[:-1], ids=lambda experiment: experiment.id)
+def test_all_records_settle_every_statement(experiment: Experiment, records: pd.DataFrame) -> None:
+    shown = experiment.render(records)
+    check_shown(shown, experiment)
+    assert all(claim.holds is not None for claim in shown.claims)
+    assert len(shown.pictures) == {"figure3": 1, "figure5": 1, "figure9": 2}.get(experiment.id, 0)
+    missing = [value.why for grid in shown.grids for _, row in grid.rows for value in row if value.ours is None]
+    assert len(missing) == (12 if experiment.id == "table9" else 0)
+    assert all("not part of this study" in why for why in missing)
+
+
+@each_experiment
+def test_some_records_are_shown_and_the_others_missing(experiment: Experiment, records: pd.DataFrame) -> None:
+    smoke = {cell.id for cell in experiment.cells("smoke")}
+    some = records[records["id"].isin(smoke)]
+    check_shown(experiment.render(some), experiment)
+    check_shown(experiment.render(some[some["method"] != "mixup"].drop(columns="train_accuracy")), experiment)
+
+
+def count_by_hand(frame: pd.DataFrame, a: str, b: str, width: float, keep: set[str]) -> list[int]:
+    """Higher, on par and lower, with dictionaries only."""
+    values: dict[tuple[str, str], list[float]] = {}
+    for row in frame.itertuples():
+        values.setdefault((str(row.dataset), str(row.method)), []).append(float(row.accuracy))
+    counts = [0, 0, 0]
+    for dataset in keep:
+        gap = sum(values[dataset, a]) / len(values[dataset, a]) - sum(values[dataset, b]) / len(values[dataset, b])
+        counts[0 if gap > width + 1e-9 else 2 if gap < -width - 1e-9 else 1] += 1
+    return counts
+
+
+@pytest.mark.parametrize(
+    "name, a, rivals, width, alpha",
+    [
+        ("table2", "genlabel-gm", ["generative-gm"], 0.0, 1.0),
+        ("table3", "genlabel-cv", table3.RIVALS, 0.5, 1.0),
+        ("figure9", "genlabel-cv", ["mixup"], 0.5, 1.0),
+        ("figure9", "genlabel-cv", ["mixup"], 0.5, 2.0),
+    ],
+)
+def test_shares_sum_to_100_and_agree_with_a_count_by_hand(
+    records: pd.DataFrame, name: str, a: str, rivals: list[str], width: float, alpha: float
+) -> None:
+    shown = EXPERIMENTS[name].render(records)
+    own = of_cells(records, "logistic", alpha)
+    kept = set(fitted_sets(records)) & set(study_sets())
+    assert 0 < len(kept) < len(study_sets())
+    for grid, keep in zip(shown.grids, (kept, set(study_sets())), strict=True):
+        for number, rival in enumerate(rivals):
+            place = number if name != "figure9" else int(alpha) - 1
+            shares = [row[place].ours.mean for _, row in grid.rows]
+            assert sum(shares) == pytest.approx(100.0)
+            counts = count_by_hand(own, a, rival, width, keep)
+            assert [share * len(keep) / 100.0 for share in shares] == pytest.approx(counts)
+
+
+def test_a_dataset_passes_the_filter_where_either_model_fits_in_the_mean_over_splits() -> None:
+    rows = [
+        ("36", "generative-gm", 0, 90.0), ("36", "generative-kde", 0, 96.0),
+        ("54", "generative-gm", 0, 97.0), ("54", "generative-gm", 1, 92.0),
+        ("48", "generative-gm", 0, 95.0), ("18", "mixup", 0, 99.0),
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=["dataset", "method", "split", "train_accuracy"])
+    assert fitted_sets(frame.assign(setting="logistic", alpha=1.0)) == ["36"]
+
+
+def test_gains_are_paired_and_ties_are_ties() -> None:
+    rows = [
+        ("36", "a", 0, 90.0),
+        ("36", "a", 1, 50.0),
+        ("36", "b", 0, 89.0),
+        ("54", "a", 0, 80.1 + 0.2),
+        ("54", "b", 0, 80.3),
+    ]
+    frame = pd.DataFrame(rows, columns=["dataset", "method", "seed", "accuracy"]).assign(split=0)
+    gain = gains(frame, "a", "b", ["54", "36"])
+    assert list(gain.index) == ["54", "36"]
+    assert gain["36"] == 1.0
+    assert tuple(count_shares(gain, 0.0)) == (1, 1, 0)
+    assert tuple(count_shares(pd.Series([0.5, -0.5, 0.51, -0.51]))) == (1, 2, 1)
+
+
+def test_the_printed_values_bear_out_the_papers_statements_but_one() -> None:
+    def holds(module, setting: str, metric: str = "accuracy") -> list[bool | None]:
+        shown = module.render(printed_records(module.PAPER, setting, metric))
+        return [claim.holds for claim in shown.claims]
+
+    # The paper says best on 13 of 16 sets; its table has 12.
+    assert holds(table4, "logistic") == [True, False, True, True, True, True, True]
+    assert holds(table5, "logistic") == [True, True]
+    assert holds(table6, "logistic-robust", "robust_accuracy") == [True, True, True]
+    assert holds(table8, "mlp") == [True, True, True]
+    assert holds(table9, "mlp-robust", "robust_accuracy") == [True, True]
+
+
+def test_the_best_of_table_4_by_hand() -> None:
+    best = 0
+    for name in {dataset for _, dataset in table4.PAPER}:
+        line = {method: value.mean for (method, dataset), value in table4.PAPER.items() if dataset == name}
+        best += max(line, key=lambda method: (line[method], "genlabel" in method)).startswith("genlabel")
+    claim = table4.render(printed_records(table4.PAPER, "logistic")).claims[1]
+    assert best == 12
+    assert claim.found == "on 12 of 16 sets; not on 36, 778, 885, 925"
+
+
+def test_values_that_are_printed_in_two_tables_are_the_same() -> None:
+    assert all(table4.PAPER[key] == value for key, value in table5.PAPER.items() if key in table4.PAPER)
+    assert all(table1.PAPER[method, "61"] == table4.PAPER[method, "61"] for method in ("vanilla", "mixup"))
+
+
+def test_the_difference_of_table_1_is_paired() -> None:
+    rows = [("vanilla", 0, 90.0), ("vanilla", 1, 80.0), ("mixup", 0, 89.0), ("mixup", 1, 79.0), ("vanilla", 2, 10.0)]
+    frame = pd.DataFrame(rows, columns=["method", "seed", "accuracy"])
+    frame = frame.assign(setting="synthetic", alpha=1.0, dataset="circle", split=0)
+    value = table1.render(frame).grids[0].rows[2][1][0]
+    assert value.ours is not None
+    assert (value.ours.mean, value.ours.spread, value.ours.seeds) == (1.0, 0.0, 2)
+
+
+def test_a_statement_is_open_while_the_missing_sets_could_decide_it() -> None:
+    check = Check("A is better.", "on all", above("a", "b"), ["a", "b"], at_least=2)
+    paper = pd.DataFrame({"a": 1.0, "b": 0.0}, index=["1", "2", "3"])
+
+    def holds(*lines: tuple[float, float]) -> bool | None:
+        means = pd.DataFrame(lines, columns=["a", "b"], index=pd.Index(["1", "2", "3"], name="dataset"))
+        records = means.melt(ignore_index=False, var_name="method", value_name="accuracy").reset_index()
+        return check.claim(Trials(records.assign(split=0, seed=0), ["1", "2", "3"]), paper).holds
+
+    nan = float("nan")
+    assert holds((2, 1), (nan, 1), (nan, nan)) is None
+    assert holds((2, 1), (2, 1), (nan, nan)) is True
+    assert holds((1, 2), (1, 2), (nan, nan)) is False
+    assert holds((nan, 2), (1, nan), (nan, nan)) is None
+
+
+def test_methods_are_compared_on_the_splits_and_seeds_that_both_have() -> None:
+    """GenLabel is one point better wherever both ran; mixup also ran where everything is easy."""
+    lines = [("61", split, seed, "mixup", 80.0) for split, seed in ((0, 0), (0, 1))]
+    lines += [("61", split, seed, "genlabel-gm", 81.0) for split, seed in ((0, 0), (0, 1))]
+    lines += [("61", 2, seed, "mixup", 99.0) for seed in range(5)]
+    records = pd.DataFrame(lines, columns=["dataset", "split", "seed", "method", "accuracy"])
+    check = Check("Better.", "on all", above("genlabel-gm", "mixup"), ["mixup", "genlabel-gm"])
+    claim = check.claim(Trials(records, ["61"]), pd.DataFrame({"mixup": [0.0], "genlabel-gm": [1.0]}, index=["61"]))
+    assert claim.holds
+    assert claim.found == "on 1 of 1 sets"
+    assert extent(records, ["61"], ["mixup", "genlabel-gm"]).endswith("splits of each method: 1 to 2; seeds: 2 to 5.")
+    own = records.assign(setting="logistic", alpha=1.0).replace({"genlabel-gm": "genlabel-cv", "61": "36"})
+    assert study_means(own).loc["36"].to_dict() == {"mixup": 80.0, "genlabel-cv": 81.0}

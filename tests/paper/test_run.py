@@ -1,0 +1,395 @@
+"""Runs: a kill loses and repeats nothing, a failure is one trial's, processes and clusters give the same numbers."""
+
+import contextlib
+import importlib.util
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import types
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+import genlabel_paper
+from genlabel_paper import run as run_module
+from genlabel_paper.cells import Cell, Record, Trial, make_cells
+from genlabel_paper.run import Outcome, run_cells
+from genlabel_paper.store import Store, open_store, read_failures, read_store
+
+SOURCES = Path(genlabel_paper.__file__).parents[1]
+CELLS = make_cells("logistic", list("123456"), ["vanilla", "decay"], "quick")
+SEEDS = make_cells("logistic", ["1"], ["vanilla", "decay"], "full")[:12]
+"""Two cells for each of five seeds, and for the first seed of another split."""
+needs_kill = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs distributed")
+
+WORK = '''
+"""Train a linear network with torch; leave a line for each call."""
+import os, sys, time
+import torch
+from genlabel_paper.cells import make_cells
+from genlabel_paper.run import run_cells
+from genlabel_paper.store import open_store
+
+def draw(cell):
+    """Three classes of 60 rows, whose means are as far apart as the name of the set says."""
+    y = torch.arange(3).repeat(60)
+    means = float(cell.dataset) * torch.eye(3, 8)
+    return torch.randn(180, 8, generator=torch.Generator().manual_seed(cell.split)) + means[y], y
+
+def train(cell):
+    X, y = draw(cell)
+    weight = torch.randn(8, 3, generator=torch.Generator().manual_seed(cell.seed), requires_grad=True)
+    for _ in range(20):
+        loss = torch.nn.functional.cross_entropy(X[:90] @ weight, y[:90])
+        loss = loss + 0.01 * (weight**2).sum() * (cell.method == "decay")
+        weight = (weight - 0.5 * torch.autograd.grad(loss, weight)[0]).detach().requires_grad_()
+    scores = X[90:] @ weight
+    hit = (scores.argmax(1) == y[90:]).double().mean().item()
+    return {"accuracy": 100 * hit, "log_loss": torch.nn.functional.cross_entropy(scores, y[90:]).item()}
+
+def work(cells, log=None, pause=0.0):
+    begin = time.perf_counter()
+    time.sleep(pause)
+    metrics = [train(cell) for cell in cells]
+    if log is not None:
+        with open(log, "a") as file:
+            file.write("".join(f"{os.getpid()} {cell.id}\\n" for cell in cells))
+    seconds = (time.perf_counter() - begin) / len(cells)
+    return [
+        {"cell": cell, "parameters": {"threads": torch.get_num_threads()}, "metrics": own, "seconds": seconds,
+         "versions": {"torch": torch.__version__}}
+        for cell, own in zip(cells, metrics)
+    ]
+
+if __name__ == "__main__":
+    cells = make_cells("logistic", list("123456"), ["vanilla", "decay"], "quick")
+    with open_store(sys.argv[1]) as store:
+        run_cells(cells, lambda own: work(own, pause=0.1), store=store, n_jobs=int(sys.argv[2]))
+'''
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("script") / "work.py"
+    path.write_text(WORK)
+    return path
+
+
+@pytest.fixture(scope="module")
+def work(script: Path) -> Callable[..., list[Record]]:
+    """The work of a module that workers do not find: it travels to them by value."""
+    spec = importlib.util.spec_from_file_location("work", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: Callable[..., list[Record]] = module.work
+    return found
+
+
+def comparable(path: Path) -> pd.DataFrame:
+    return read_store(path).drop(columns="seconds")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(work: Callable[..., list[Record]], tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    path = tmp_path_factory.mktemp("undisturbed") / "study.sqlite"
+    with open_store(path) as store:
+        run_cells(CELLS, work, store=store)
+    frame = comparable(path)
+    assert len(frame) == len(CELLS) == 24
+    assert frame["accuracy"].nunique() > 5
+    return frame
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / "study.sqlite") as opened:
+        yield opened
+
+
+def noted(cells: Sequence[Cell], calls: list[list[str]]) -> list[Record]:
+    """Work that notes what it was asked for."""
+    calls.append([cell.id for cell in cells])
+    return [Record(cell=cell, parameters={}, metrics={}, seconds=0.0, versions={}) for cell in cells]
+
+
+# Here
+
+
+def test_one_thread_and_numbers_of_this_process(undisturbed: pd.DataFrame) -> None:
+    assert [parameters["threads"] for parameters in undisturbed["parameters"]] == [1] * 24
+    assert set(undisturbed["id"]) == {cell.id for cell in CELLS}
+
+
+def test_threads_are_given_back(store: Store) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        run_cells(CELLS, partial(noted, calls=[]), store=store)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_two_processes_give_the_numbers_of_one(
+    work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: Store, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    run_cells(CELLS, partial(work, log=str(log), pause=0.05), store=store, n_jobs=2)
+    pd.testing.assert_frame_equal(comparable(store.path), undisturbed)
+    workers = {int(line.split()[0]) for line in log.read_text().splitlines()}
+    assert len(workers) == 2
+    assert os.getpid() not in workers
+
+
+def test_only_what_is_missing_is_done(store: Store) -> None:
+    calls: list[list[str]] = []
+    starts: list[tuple[int, int]] = []
+    outcomes: list[Outcome] = []
+
+    def again(cells: Sequence[Cell], cost: Callable[[Trial], float] | None = None) -> None:
+        note = lambda todo, done: starts.append((todo, done))  # noqa: E731
+        done = partial(noted, calls=calls)
+        run_cells(cells, done, store=store, cost=cost, on_start=note, on_trial=outcomes.append)
+
+    vanilla = [cell for cell in SEEDS if cell.method == "vanilla"]
+    again(vanilla[:3])
+    again(SEEDS + SEEDS[:2], cost=lambda trial: -1.0)
+    again(SEEDS)
+    assert starts == [(3, 0), (9, 3), (0, 12)]
+    assert sorted(name for names in calls for name in names) == sorted(cell.id for cell in SEEDS)
+    assert [len(names) for names in calls] == [1] * 3 + [1, 1, 1, 2, 2, 2]
+    assert [len(outcome.records) for outcome in outcomes] == [len(names) for names in calls]
+
+
+def test_seed_by_seed_the_dearest_trials_come_first(store: Store) -> None:
+    cells = [replace(cell, dataset=name) for name in ("1", "3", "2") for cell in SEEDS[:4]]
+    outcomes: list[Outcome] = []
+    run_cells(
+        cells,
+        partial(noted, calls=[]),
+        store=store,
+        cost=lambda trial: float(trial.dataset),
+        on_trial=outcomes.append,
+    )
+    seeds = sorted({cell.seed for cell in cells})
+    expected = [(seed, name) for seed in seeds for name in ("3", "2", "1")]
+    assert [(outcome.trial.seed, outcome.trial.dataset) for outcome in outcomes] == expected
+
+
+def test_a_failure_is_one_of_a_trial_and_is_tried_again(store: Store) -> None:
+    healthy = False
+
+    def moody(cells: Sequence[Cell]) -> list[Record]:
+        seed = -1 if healthy else cells[0].seed
+        if seed == 0:
+            raise OSError(f"set {cells[0].dataset} is not there\nor is it?")
+        if seed == 1:
+            raise RuntimeError("long " * 100)
+        records = noted(cells, [])
+        if seed == 2:
+            records[0]["metrics"] = {"log_loss": float("nan")}
+        return records[1:] if seed == 3 else records
+
+    outcomes: list[Outcome] = []
+    run_cells(SEEDS[:10], moody, store=store, on_trial=outcomes.append)
+    assert len(outcomes) == 5
+    assert len(store.done) == 2
+    first, second, third, fourth = store.failures().values()
+    assert first == "OSError: set 1 is not there"
+    assert second.startswith("RuntimeError: long long")
+    assert len(second) == 300
+    assert third.startswith("ValueError: log_loss=nan of 'logistic/1/vanilla")
+    assert "returned 1 records, which are not those of the 2 cells" in fourth
+    assert [outcome.error for outcome in outcomes] == [first, second, third, fourth, None]
+    healthy = True
+    run_cells(SEEDS[:10], moody, store=store)
+    assert len(store.done) == 10
+    assert read_failures(store.path) == {}
+
+
+def test_an_error_of_the_caller_ends_the_run_and_keeps_what_ended(
+    work: Callable[..., list[Record]], store: Store
+) -> None:
+    def stop(outcome: Outcome) -> None:
+        raise KeyboardInterrupt
+
+    for jobs in (1, 2):
+        before = len(store.done)
+        with pytest.raises(KeyboardInterrupt):
+            run_cells(CELLS, work, store=store, n_jobs=jobs, on_trial=stop)
+        assert len(read_store(store.path)) == before + 2
+
+
+@pytest.mark.parametrize("n_jobs", [0, -2, 1.5])
+def test_jobs_are_checked(store: Store, n_jobs: Any) -> None:
+    with pytest.raises(ValueError, match=f"n_jobs={n_jobs} must be"):
+        run_cells(CELLS, partial(noted, calls=[]), store=store, n_jobs=n_jobs)
+
+
+@needs_kill
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_kill_loses_nothing_and_repeats_nothing(
+    script: Path, tmp_path: Path, undisturbed: pd.DataFrame, jobs: int
+) -> None:
+    path = tmp_path / "study.sqlite"
+    environment = os.environ | {"PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(script), str(path), str(jobs)]
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    while process.poll() is None and not (path.exists() and path.stat().st_size and len(read_store(path)) >= 6):
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    before = read_store(path)
+    assert 6 <= len(before) < 24
+    assert len(before) % 2 == 0
+    subprocess.run(command, env=environment, check=True)  # while orphaned workers may still be there
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    after = read_store(path)
+    kept = after[after["id"].isin(before["id"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, before)  # the seconds too: nothing was done again
+    pd.testing.assert_frame_equal(comparable(path), undisturbed)
+
+
+@needs_kill
+def test_a_process_that_dies_is_told(store: Store) -> None:
+    def deadly(cells: Sequence[Cell]) -> list[Record]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return []
+
+    with pytest.raises(OSError, match=r"one of 2 processes was killed; what ended is on record"):
+        run_cells(CELLS, deadly, store=store, n_jobs=2)
+
+
+# On a cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A scheduler and two processes that work, which are started again if they die."""
+    distributed = pytest.importorskip("distributed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
+        ) as made:
+            yield made
+
+
+@needs_dask
+def test_a_cluster_gives_the_numbers_of_one_process(
+    cluster: Any, work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: Store, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    run_cells(CELLS, partial(work, log=str(log), pause=0.05), store=store, dask=cluster.scheduler_address)
+    pd.testing.assert_frame_equal(comparable(store.path), undisturbed)
+    assert {int(line.split()[0]) for line in log.read_text().splitlines()} == {
+        worker.pid for worker in cluster.workers.values()
+    }
+
+
+@needs_dask
+@needs_kill
+@pytest.mark.parametrize("allowed", [3, 0])
+def test_a_killed_worker_costs_no_cell(
+    cluster: Any, work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: Store, allowed: int
+) -> None:
+    """Also where the scheduler gives up the tasks of a worker at its first death."""
+    cluster.scheduler.allowed_failures = allowed
+    victim = next(iter(cluster.workers.values())).pid
+    outcomes: list[Outcome] = []
+
+    def kill(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        if len(outcomes) == 3:
+            os.kill(victim, signal.SIGKILL)
+
+    run_cells(CELLS, partial(work, pause=0.1), store=store, dask=cluster.scheduler_address, on_trial=kill)
+    assert [outcome.error for outcome in outcomes] == [None] * 12
+    assert store.failures() == {}
+    pd.testing.assert_frame_equal(comparable(store.path), undisturbed)
+
+
+@needs_dask
+def test_failures_on_a_cluster(cluster: Any, store: Store) -> None:
+    def moody(cells: Sequence[Cell]) -> list[Record]:
+        if cells[0].seed == 0:
+            raise OSError("not there")
+        return [Record(cell=cell, parameters={}, metrics={}, seconds=0.0, versions={}) for cell in cells]
+
+    run_cells(SEEDS[:10], moody, store=store, dask=cluster.scheduler_address)
+    assert store.failures() == {SEEDS[0].trial: "OSError: not there"}
+    assert len(store.done) == 8
+
+
+@needs_dask
+def test_workers_without_a_package_are_told(cluster: Any, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = types.ModuleType("only_here")
+    exec("def work(cells): ...", vars(here))
+    monkeypatch.setitem(sys.modules, "only_here", here)
+    with pytest.raises(
+        ValueError, match=r"cannot do a trial \(ModuleNotFoundError: No module named 'only_here'\); its"
+    ):
+        run_cells(CELLS, vars(here)["work"], store=store, dask=cluster.scheduler_address)
+    assert store.failures() == {}
+
+
+@needs_dask
+@needs_kill
+def test_a_scheduler_that_dies_is_told(
+    work: Callable[..., list[Record]], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "PATIENCE", 5)
+    told = tmp_path / "scheduler.json"
+    options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(told)]
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", *options]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as scheduler:
+        while scheduler.poll() is None and not (told.exists() and told.read_text().endswith("}")):
+            time.sleep(0.05)
+        killer = threading.Timer(1.0, scheduler.kill)
+        killer.start()
+        with pytest.raises(OSError, match=r"the scheduler at 'tcp://.*' was lost; what ended is on record"):
+            run_cells(CELLS, work, store=store, dask=json.loads(told.read_text())["address"])
+        killer.join()
+
+
+@needs_dask
+def test_a_scheduler_without_workers_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "PATIENCE", 1)
+    from distributed import LocalCluster
+
+    with (
+        LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        pytest.raises(ValueError, match="has no workers; start some with: dask worker tcp://"),
+    ):
+        run_cells(CELLS, partial(noted, calls=[]), store=store, dask=cluster.scheduler_address)
+    assert store.done == set()
+
+
+@needs_dask
+def test_a_scheduler_that_is_not_there_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "PATIENCE", 1)
+    with pytest.raises(OSError, match=r"dask='tcp://127.0.0.1:9': no scheduler answers within 1 s; start one with"):
+        run_cells(CELLS, partial(noted, calls=[]), store=store, dask="tcp://127.0.0.1:9")
+    assert store.done == set()
+
+
+def test_distributed_that_is_not_there_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ValueError, match=r'pip install "genlabel\[cluster\]"'):
+        run_cells(CELLS, partial(noted, calls=[]), store=store, dask="tcp://127.0.0.1:9")

@@ -1,0 +1,121 @@
+"""Trials: a record does not depend on its company, splits are clean, and every cell of the study can be run."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from genlabel_paper.cells import Cell, Trial
+from genlabel_paper.data import load_parts
+from genlabel_paper.experiment import METHODS
+from genlabel_paper.manifest import manifest, measure_set
+from genlabel_paper.registry import EXPERIMENTS
+from genlabel_paper.settings import SETTINGS
+from genlabel_paper.trials import cost, run_trial
+
+MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
+needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="the OpenML mirror is not at hand")
+
+KNOWN = {
+    name: {method for search in setting.searches for method in search.variants} for name, setting in SETTINGS.items()
+}
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
+def test_every_cell_has_a_setting_a_method_and_a_dataset(experiment) -> None:
+    cells = experiment.cells("full")
+    assert cells
+    for cell in cells:
+        assert (cell.method, cell.alpha) in KNOWN[cell.setting]
+        assert cell.method in METHODS
+        assert cell.dataset in manifest().index if cell.setting != "synthetic" else cell.dataset.isascii()
+
+
+@needs_mirror
+@pytest.mark.parametrize("setting", ["logistic", "logistic-robust"])
+def test_a_record_does_not_depend_on_its_company(setting: str) -> None:
+    cells = [Cell(setting, "817", method, 1, 2, alpha) for method, alpha in sorted(KNOWN[setting])]
+    together = {record["cell"]: record for record in run_trial(cells, data_home=MIRROR)}
+    assert set(together) == set(cells)
+    for cell in cells[::3]:
+        (alone,) = run_trial([cell], data_home=MIRROR)
+        assert alone["metrics"] == together[cell]["metrics"]
+        assert alone["parameters"] == together[cell]["parameters"]
+
+
+@needs_mirror
+def test_an_attack_does_not_help_and_gamma_is_chosen_under_it() -> None:
+    cells = [Cell("logistic-robust", "346", method, 0, 0) for method in ("vanilla", "mixup", "genlabel-gm")]
+    records = {record["cell"].method: record for record in run_trial(cells, data_home=MIRROR)}
+    for record in records.values():
+        assert record["metrics"]["robust_accuracy"] <= record["metrics"]["accuracy"]
+    assert records["mixup"]["parameters"]["gamma"] == 0.0
+    assert "gamma" not in records["vanilla"]["parameters"]
+
+
+@needs_mirror
+def test_alpha_changes_mixup() -> None:
+    one, two = (run_trial([Cell("logistic", "61", "mixup", 0, 0, alpha)], MIRROR)[0] for alpha in (1.0, 2.0))
+    assert one["metrics"]["log_loss"] != two["metrics"]["log_loss"]
+
+
+@needs_mirror
+@pytest.mark.parametrize("dataset", ["61", "223", "817", "40710"])
+def test_splits_are_three_tenths_and_prepared_by_the_training_rows(dataset: str) -> None:
+    first, again, other = (load_parts(dataset, split, MIRROR) for split in (0, 0, 1))
+    rows = len(first.y) + len(first.y_test)
+    assert len(first.y_test) == pytest.approx(0.3 * rows, abs=1)
+    np.testing.assert_array_equal(first.X, again.X)
+    assert not np.array_equal(first.y_test, other.y_test)
+    assert set(first.y_test) <= set(first.y)
+    assert np.isfinite(first.X).all()
+    assert np.isfinite(first.X_test).all()
+
+
+@needs_mirror
+@pytest.mark.parametrize("number", ["61", "36", "223", "956", "1014"])
+def test_the_manifest_tells_the_size_of_the_sets(number: str) -> None:
+    line, own = manifest().loc[number], measure_set(number, MIRROR)
+    assert {name: line[name] for name in own} == own
+
+
+@pytest.mark.parametrize("name", ["circle", "moon", "two-circle", "cube-2d", "cube-3d"])
+def test_a_split_of_a_synthetic_set_is_a_new_draw(name: str) -> None:
+    first, other = load_parts(name, 0), load_parts(name, 1)
+    assert not np.array_equal(first.X, other.X)
+    assert not np.array_equal(first.X[:10], first.X_test[:10])
+    assert len(first.X_test) == (10_000 * len(set(first.y)) if name.startswith("cube") else len(first.X))
+
+
+def test_a_set_that_cannot_be_had_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def fetch(**how: object) -> None:
+        calls.append(how)
+        raise OSError("no network")
+
+    monkeypatch.setattr("genlabel.datasets.openml.fetch_openml", fetch)
+    for _ in range(2):
+        with pytest.raises(OSError, match="OpenML set 1038 is not cached"):
+            run_trial([Cell("mlp-robust", "1038", "mixup", 0, 0)], data_home=tmp_path)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([Cell("logistic", "61", "mixup", 0, 0), Cell("logistic", "61", "mixup", 0, 1)], "of 2 trials"),
+        ([Cell("forest", "61", "mixup", 0, 0)], "setting='forest' is not known"),
+        ([Cell("mlp", "61", "adamixup", 0, 0)], "has no method 'adamixup' at alpha=1"),
+        ([Cell("logistic", "61", "vanilla", 0, 0, 2.0)], "has no method 'vanilla' at alpha=2"),
+    ],
+)
+def test_cells_that_do_not_go_together_are_refused(cells: list[Cell], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run_trial(cells)
+
+
+def test_a_large_set_costs_more() -> None:
+    costs = [cost(Trial("logistic", name, 0, 0)) for name in ("817", "61", "36")]
+    assert costs == sorted(costs)
+    assert cost(Trial("mlp-robust", "1038", 0, 0)) > 0
