@@ -1,0 +1,95 @@
+"""The records of our own run of the study: whole, and as docs/reproduction.md tells them."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from genlabel_paper.comparisons import study_means
+from genlabel_paper.experiment import METHODS, of_cells
+from genlabel_paper.exports import read_records
+from genlabel_paper.layout import count_agreements
+from genlabel_paper.manifest import manifest, study_sets
+from genlabel_paper.pieces import Shown
+from genlabel_paper.registry import EXPERIMENTS
+from genlabel_paper.selected import MISSING
+from genlabel_paper.shares import count_shares, fitted_sets, gains
+from genlabel_paper.table9 import PAPER as TABLE9
+
+ROOT = Path(__file__).parents[2]
+RECORDS = ROOT / "results" / "paper"
+pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source tree")
+
+
+@pytest.fixture(scope="module")
+def records() -> pd.DataFrame:
+    return read_records(RECORDS)
+
+
+@pytest.fixture(scope="module")
+def shown(records: pd.DataFrame) -> dict[str, Shown]:
+    return {name: experiment.render(records) for name, experiment in EXPERIMENTS.items() if name != "statistics"}
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return " ".join((ROOT / "docs" / "reproduction.md").read_text().split())
+
+
+def test_every_cell_of_the_study_is_there(records: pd.DataFrame) -> None:
+    wanted = {cell.id for experiment in EXPERIMENTS.values() for cell in experiment.cells("full")}
+    assert set(records["id"]) == wanted
+    counts = records.groupby(["setting", "dataset", "method", "alpha"])[["split", "seed"]].nunique()
+    assert (counts == [3, 5]).all(axis=None)
+
+
+@pytest.mark.parametrize("name", ["table1", "table4", "table5", "table6", "table8", "table9"])
+def test_every_printed_value_of_a_set_at_hand_has_ours_beside_it(name: str, shown: dict[str, Shown]) -> None:
+    (grid,) = shown[name].grids
+    for _, row in grid.rows:
+        for dataset, value in zip(grid.columns, row, strict=True):
+            assert value.paper is not None
+            assert (value.ours is None) == (dataset in MISSING)
+            assert value.ours is None or (value.ours.splits, value.ours.seeds) == (3, 5)
+
+
+def test_the_page_tells_how_many_statements_hold(shown: dict[str, Shown], page: str) -> None:
+    found = Counter(claim.holds for part in shown.values() for claim in part.claims)
+    assert found[None] == 0
+    assert f"Of the {sum(found.values())} statements" in page
+    assert f"**{found[True]} hold here, and {found[False]} do not**" in page
+
+
+def test_the_page_tells_how_many_values_agree(shown: dict[str, Shown], page: str) -> None:
+    found: Counter[str] = Counter()
+    for part in shown.values():
+        for grid in part.grids:
+            found.update(count_agreements(grid))
+    measured = sum(found.values()) - found["missing"]
+    said = f"of {measured} printed ones that we could measure, {found['agrees']} agree within one joint spread, "
+    assert f"{said}{found['near']} within two, {found['differs']} differ by more" in page
+
+
+@pytest.mark.parametrize("rival", ["vanilla", "adamixup", "mixup", "mixup-exclude-mi", "generative-gm"])
+def test_the_page_tells_the_shares_of_table_3(rival: str, records: pd.DataFrame, page: str) -> None:
+    sets = [name for name in fitted_sets(records) if name in study_sets()]
+    assert f"passes {len(sets)} of our {len(study_sets())} sets" in page
+    higher, _, lower = count_shares(gains(of_cells(records, "logistic"), "genlabel-cv", rival, sets)).percent
+    assert re.search(rf"\| \W*{higher:.1f} %, {lower:.1f} %", page)
+
+
+def test_the_page_tells_the_mean_ranks(records: pd.DataFrame, page: str) -> None:
+    ranks = study_means(records).rank(axis=1, ascending=False).mean()
+    for name, words in {"vanilla": "vanilla", "adamixup": "AdaMixup", "mixup": "mixup"}.items():
+        assert f"{words} {ranks[name]:.2f}" in page
+    assert f"{METHODS['genlabel-cv'].removeprefix('Mixup + ')} {ranks['genlabel-cv']:.2f}" in page
+
+
+def test_the_largest_class_is_as_robust_as_the_printed_genlabel_of_table_9() -> None:
+    """The page's first remark on the printed numbers."""
+    sets = [name for method, name in TABLE9 if method == "genlabel-gm" and name not in MISSING]
+    assert len(sets) == 12
+    assert all(manifest().loc[name, "largest"] >= TABLE9["genlabel-gm", name].mean for name in sets)
+    assert manifest().loc["312", "largest"] == TABLE9["genlabel-gm", "312"].mean == 82.09
