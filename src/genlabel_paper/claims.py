@@ -60,7 +60,8 @@ class Check:
         need = len(own) if self.at_least is None else self.at_least
         left, count = len(own) - len(known), int(true.sum())
         holds = None if not len(known) else True if count >= need else False if count + left < need else None
-        return Claim(self.text, f"{self.said}; its table: {self._tell(printed)}", self._tell(own), holds)
+        trials = ours.least(self.needs, list(known.index))
+        return Claim(self.text, f"{self.said}; its table: {self._tell(printed)}", self._tell(own), holds, trials)
 
     def _lines(self, means: pd.DataFrame) -> pd.DataFrame:
         lines = means.index if self.sets is None else [name for name in self.sets if name in means.index]
@@ -123,6 +124,11 @@ class Trials:
         self.table = pd.DataFrame(index=pd.MultiIndex.from_arrays([[], [], []], names=["dataset", "split", "seed"]))
         if metric in own and len(own):
             self.table = own.pivot_table(index=["dataset", "split", "seed"], columns="method", values=metric)
+
+    def least(self, methods: Sequence[str], datasets: Sequence[str]) -> int:
+        """Return the fewest splits and seeds that all of the methods have on any of the datasets."""
+        counts = self.table.reindex(columns=list(methods)).dropna().groupby("dataset").size()
+        return int(counts.reindex(list(datasets)).min()) if len(datasets) else 0
 
     def means(self, methods: Sequence[str]) -> pd.DataFrame:
         """Return means over the splits and seeds that all of the methods have: a line for each dataset.

@@ -21,6 +21,10 @@ __all__ = ["report", "reproduce"]
 
 RECORDS = Path("build", "paper.sqlite")
 PICTURES = Path("build", "paper")
+TABLES = frozenset(f"table{number}" for number in range(1, 16))
+"""Without pictures."""
+WIDE = 160
+"""Letters of a line that is not for a terminal."""
 
 Records = Annotated[Path, typer.Option(help="The file of records; a run goes on where it stopped.")]
 
@@ -41,7 +45,7 @@ def reproduce(
         str | None, typer.Option(help="Address of a Dask scheduler, tcp://host:8786, whose workers do the trials.")
     ] = None,
     records: Records = RECORDS,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin again; the records so far are lost.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin again; all records of the file are lost.")] = False,
     data_home: Annotated[
         Path | None,
         typer.Option(help="Folder of the OpenML cache; else GENLABEL_DATA_HOME, else scikit-learn's."),
@@ -62,11 +66,12 @@ def reproduce(
             raise ValueError("name a table or figure, such as table4, or all; --list shows them")
         if jobs == 0 or jobs < -1:
             raise ValueError(f"jobs={jobs} must be at least 1, or -1 for one for each processor")
-        pictures.mkdir(parents=True, exist_ok=True)
     with one_line_errors(kept), show_progress("loading the study", lines=50) as bar:
         from genlabel_paper.registry import find
 
         chosen = find(ids)
+        if any(experiment.id not in TABLES for experiment in chosen):
+            _make_folder("pictures", pictures)
         failed = _run(chosen, budget, jobs, dask, records, fresh, data_home, bar)
     with one_line_errors(kept):
         from genlabel_paper.store import read_store
@@ -91,13 +96,18 @@ def report(
 ) -> None:
     """Write the study on one self-contained page, from its records: nothing is trained."""
     with one_line_errors():
+        if output.suffix.lower() not in (".html", ".htm"):
+            raise ValueError(f"output={str(output)!r} ends in {output.suffix!r}; the page is HTML: end it in .html")
         check_outputs(output=output)
         from genlabel_paper.exports import read_records
         from genlabel_paper.page import write_report
         from genlabel_paper.registry import find
 
         found = read_records(records)
-        command = f"genlabel report -o {output.name} --records {records}"
+        if export is not None:
+            _check_export(found, export)
+        only = "".join(f" --only {name}" for name in ids or [])
+        command = f"genlabel report -o {output.name} --records {records}{only}"
         write_report(found, output, find(ids or ["all"]), description=_failures(records), command=command)
         print_line(f"wrote {output}")
         if export is not None:
@@ -149,8 +159,7 @@ class _Telling:
         self.told: set[tuple[str, str]] = set()
 
     def start(self, todo: int, done: int) -> None:
-        if done:
-            self.bar.say(f"cells on record: {done}; to do: {todo}")
+        self.bar.say(f"cells on record: {done}; to do: {todo}")
         self.bar.start(todo)
 
     def trial(self, outcome: Outcome) -> None:
@@ -171,19 +180,41 @@ def _show(chosen: list[Experiment], records: pd.DataFrame, pictures: Path) -> No
 
     from genlabel_paper.text import print_shown
 
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDE)
     for experiment in chosen:
         shown = experiment.render(records)
-        print_shown(experiment, shown, Console(highlight=False))
+        print_shown(experiment, shown, console)
         for place, picture in enumerate(shown.pictures):
             path = pictures / f"{experiment.id}{f'-{place + 1}' if len(shown.pictures) > 1 else ''}.png"
             picture.figure.savefig(path)
             print_line(f"wrote {path}")
 
 
+def _make_folder(name: str, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"{name}={str(folder)!r} cannot be made a folder ({error.strerror}); name another with --{name}"
+        ) from error
+
+
+def _check_export(records: pd.DataFrame, folder: Path) -> None:
+    """Raise if the folder has exports of cells that these records do not have: they would be lost, or mixed."""
+    from genlabel_paper.exports import read_records
+
+    _make_folder("export", folder)
+    if any(folder.glob("*.json")):
+        more = set(read_records(folder)["id"]) - set(records["id"])
+        if more:
+            raise ValueError(f"{str(folder)!r} has {len(more)} cells that these records do not have; name a new folder")
+
+
 def _export(records: pd.DataFrame, folder: Path) -> None:
     from genlabel_paper.exports import export_records
 
-    folder.mkdir(parents=True, exist_ok=True)
     for setting, own in records.groupby("setting"):
         path = folder / f"{setting}.json"
         export_records(own, path)

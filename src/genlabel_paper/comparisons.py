@@ -211,7 +211,7 @@ def _library(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise ImportError(f"{name} is not installed; pip install genlabel[stats]") from error
+        raise ImportError(f'{name} is not installed; pip install "genlabel[stats]"') from error
 
 
 EXPERIMENT = Experiment(

@@ -8,10 +8,14 @@ from math import hypot
 
 from matplotlib.figure import Figure
 
-__all__ = ["EXACT", "Claim", "Grid", "Measured", "Picture", "Printed", "Shown", "Value", "agreement"]
+from genlabel_paper.cells import BUDGETS
+
+__all__ = ["EXACT", "FULL", "Claim", "Grid", "Measured", "Picture", "Printed", "Shown", "Value", "agreement"]
 
 EXACT = 1e-9
 """Differences that are no larger are none."""
+FULL = BUDGETS["full"].splits * BUDGETS["full"].seeds
+"""Splits times seeds of the full budget; what fewer say is said so far."""
 FLOOR = 0.5
 """Points of accuracy below which a difference says nothing, however small the spreads."""
 
@@ -79,6 +83,8 @@ class Claim:
     """Ours."""
     holds: bool | None
     """None where the records do not suffice to say."""
+    trials: int = FULL
+    """Splits times seeds behind it, at the least."""
 
 
 @dataclass(frozen=True)

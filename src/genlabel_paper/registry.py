@@ -38,8 +38,8 @@ def find(ids: Iterable[str]) -> list[Experiment]:
     True
     """
     chosen: dict[str, Experiment] = {}
-    for name in ids:
+    for name in map(str.lower, ids):
         if name != "all" and name not in EXPERIMENTS:
-            raise ValueError(f"experiment={name!r} is not known; choose all, or among {', '.join(EXPERIMENTS)}")
+            raise ValueError(f"table or figure {name!r} is not known; choose all, or among {', '.join(EXPERIMENTS)}")
         chosen |= EXPERIMENTS if name == "all" else {name: EXPERIMENTS[name]}
     return list(chosen.values())

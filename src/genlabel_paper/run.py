@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -287,6 +288,8 @@ def _import_distributed() -> Any:
 
 
 def _connect(distributed: Any, address: str) -> Any:
+    if not re.fullmatch(r"[a-z]+://[^/\s]+:\d+", address):
+        raise ValueError(f"dask={address!r} is no address of a scheduler; write it as tcp://host:8786")
     try:
         return distributed.Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:

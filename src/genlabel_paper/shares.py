@@ -10,7 +10,7 @@ import pandas as pd
 
 from genlabel_paper.experiment import PrintedValues, of_cells
 from genlabel_paper.manifest import manifest, study_sets
-from genlabel_paper.pieces import EXACT, Claim, Grid, Measured, Value
+from genlabel_paper.pieces import EXACT, FULL, Claim, Grid, Measured, Value
 
 __all__ = [
     "FILTER_METHODS",
@@ -77,8 +77,10 @@ def gains(records: pd.DataFrame, a: str, b: str, datasets: Sequence[str], metric
         return pd.Series(dtype=float)
     pairs = own.pivot_table(index=["dataset", "split", "seed"], columns="method", values=metric)
     pairs = pairs.reindex(columns=[a, b]).dropna()
-    found = (pairs[a] - pairs[b]).groupby("dataset").mean()
-    return found.reindex([name for name in datasets if name in found.index])
+    groups = (pairs[a] - pairs[b]).groupby("dataset")
+    found = groups.mean().reindex([name for name in datasets if name in groups.groups])
+    found.attrs["trials"] = int(groups.size().min()) if len(found) else 0
+    return found
 
 
 def count_shares(gain: pd.Series[float], width: float = 0.5) -> Shares:
@@ -166,7 +168,8 @@ def share_claim(
     True
     """
     shares = count_shares(gain, width)
-    return Claim(text, printed, shares.text, test(shares) if enough and shares.sets else None)
+    holds = test(shares) if enough and shares.sets else None
+    return Claim(text, printed, shares.text, holds, gain.attrs.get("trials", FULL))
 
 
 def are_enough(gain: pd.Series[float], datasets: Sequence[str]) -> bool:
@@ -183,4 +186,5 @@ def _value(found: Shares, line: int, paper: PrintedValues, rival: str) -> Value:
     if not found.sets:
         return Value(None, printed, "not run")
     share = found.percent[line]
-    return Value(Measured(share, (share * (100 - share) / found.sets) ** 0.5, 0, 0), printed)
+    pulled = (found[line] + 1) / (found.sets + 2)  # a share of none, or of all, is not certain
+    return Value(Measured(share, 100 * (pulled * (1 - pulled) / found.sets) ** 0.5, 0, 0), printed)

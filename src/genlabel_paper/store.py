@@ -65,8 +65,13 @@ def open_store(path: str | Path, fresh: bool = False) -> Store:
     {'logistic/61/mixup/alpha=1/split=0/seed=3'}
     """
     path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"{str(path)!r} is a folder; records are written to one file, such as {path / 'paper.sqlite'}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack, _clear_errors(path):
+        if path.is_file() and path.stat().st_size:
+            with closing(_connect(path, "rw")) as connection:
+                _tables(connection, path)
         stack.enter_context(closing(_hold(path)))
         connection = stack.enter_context(closing(_connect(path, "rwc")))
         connection.execute("PRAGMA synchronous = FULL")

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from genlabel_paper.experiment import Experiment
 from genlabel_paper.layout import SYMBOLS, Place, count_agreements, has_printed, lines_of, reasons
-from genlabel_paper.pieces import Claim, Grid, Measured, Printed, Shown, agreement
+from genlabel_paper.pieces import FULL, Claim, Grid, Measured, Printed, Shown, agreement
 
 __all__ = ["as_text", "number", "print_shown", "verdict"]
 
@@ -62,12 +62,13 @@ def number(value: Measured | Printed | None, digits: int = 2) -> str:
 
 
 def verdict(claim: Claim) -> tuple[str, str]:
-    """Return a sign and words for whether a statement holds here.
+    """Return a sign and words for whether a statement holds here; "so far" if the full budget was not spent on it.
 
     >>> verdict(Claim("", "", "", None))
     ('?', 'cannot be said')
     """
-    return {True: "✓", False: "✗", None: "?"}[claim.holds], VERDICTS[claim.holds]
+    early = claim.holds is not None and claim.trials < FULL
+    return {True: "✓", False: "✗", None: "?"}[claim.holds], VERDICTS[claim.holds] + " so far" * early
 
 
 def _print_parts(shown: Shown, console: Console) -> None:
@@ -95,15 +96,33 @@ def _print_indented(words: str, start: str, console: Console) -> None:
 def _print_grid(grid: Grid, console: Console) -> None:
     unit = f" ({grid.unit})" if grid.unit else ""
     console.print(Text(grid.title + unit))
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
-    table.add_column(grid.corner, no_wrap=len(grid.columns[0]) < 12 if grid.columns else True)
-    for title, _ in grid.rows:
-        table.add_column(title, justify="right", min_width=7)
-    for line in lines_of(grid):
-        table.add_row(Text(line.name), *(_place(place, grid.digits) for place in line.places))
-    console.print(table)
+    most = len(grid.rows)
+    while most > 1 and _least_width(grid, range(most)) > console.width:
+        most -= 1
+    for start in range(0, len(grid.rows), max(most, 1)):
+        console.print(_table(grid, range(start, min(start + most, len(grid.rows)))))
     for words in [*_legend(grid), *reasons(grid), *grid.notes]:
         _print_indented(words, "", console)
+
+
+def _least_width(grid: Grid, rows: range) -> int:
+    """Letters of a line that holds the columns: the names, and each number behind a gap of 3."""
+    names = [grid.corner, *grid.columns]
+    first = max(map(len, names)) if grid.columns and len(grid.columns[0]) < 12 else 12
+    return first + sum((column.min_width or 0) + 3 for column in _table(grid, rows).columns[1:])
+
+
+def _table(grid: Grid, rows: range) -> Table:
+    """Some columns of a grid; a number is never cut."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
+    table.add_column(grid.corner, no_wrap=len(grid.columns[0]) < 12 if grid.columns else True)
+    lines = [(line.name, [_place(line.places[row], grid.digits) for row in rows]) for line in lines_of(grid)]
+    for column, row in enumerate(rows):
+        widest = max((len(part) for _, texts in lines for part in texts[column].plain.split("\n")), default=0)
+        table.add_column(grid.rows[row][0], justify="right", min_width=max(widest, 7))
+    for name, texts in lines:
+        table.add_row(Text(name), *texts)
+    return table
 
 
 def _place(place: Place, digits: int) -> Text:

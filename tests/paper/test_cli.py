@@ -39,7 +39,8 @@ def test_the_list_names_every_table_and_figure() -> None:
     ("words", "message"),
     [
         ((), "name a table or figure"),
-        (("table7",), "experiment='table7' is not known"),
+        (("table7",), "table or figure 'table7' is not known"),
+        (("table4", "--budget", "smoke", "--dask", "localhost"), "write it as tcp://host:8786"),
         (("table4", "--budget", "huge"), "budget='huge' is not known"),
         (("table4", "--jobs", "0"), "jobs=0 must be at least 1"),
         (("table4", "--budget", "smoke", "--dask", "tcp://127.0.0.1:9"), "127.0.0.1:9"),
@@ -75,6 +76,41 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     again = read_records(exports)
     assert sorted(again["id"]) == sorted(before["id"])
     assert run("report", "-o", tmp_path / "other.html", "--records", exports)[0] == 0
+    assert "so far" in text_of(run(*words))
+
+    code, text = run("report", "-o", store, "--records", store)
+    assert code == 2
+    assert "the page is HTML" in text
+    pd.testing.assert_frame_equal(read_store(store), before)
+
+
+def text_of(found: tuple[int, str]) -> str:
+    return found[1]
+
+
+@needs_mirror
+def test_exports_of_a_larger_study_are_not_overwritten(tmp_path: Path) -> None:
+    words = ("reproduce", "table1", "--budget", "smoke", "--jobs", "1", "--data-home", MIRROR)
+    assert run(*words, "--records", tmp_path / "a.sqlite")[0] == 0
+    page = ("report", "-o", tmp_path / "page.html")
+    assert run(*page, "--records", tmp_path / "a.sqlite", "--export", tmp_path / "kept")[0] == 0
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "kept").iterdir()}
+    assert sorted(kept) == ["logistic.json", "synthetic.json"]
+    assert run(*page, "--records", tmp_path / "kept" / "logistic.json", "--export", tmp_path / "kept")[0] == 2
+    assert {path.name: path.read_bytes() for path in (tmp_path / "kept").iterdir()} == kept
+    assert run(*page, "--records", tmp_path / "a.sqlite", "--export", tmp_path / "kept")[0] == 0
+
+
+def test_records_go_to_a_file_and_pictures_to_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("a note")
+    code, text = run("reproduce", "table1", "--budget", "smoke", "--records", tmp_path)
+    assert (code, "is a folder; records are written to one file" in text) == (2, True)
+    code, text = run("reproduce", "table1", "--budget", "smoke", "--records", tmp_path / "note.txt")
+    assert (code, "is no store of records" in text) == (2, True)
+    words = ("--records", tmp_path / "r.sqlite", "--pictures", tmp_path / "note.txt")
+    code, text = run("reproduce", "figure3", "--budget", "smoke", *words)
+    assert (code, "cannot be made a folder" in text) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
 
 
 def test_a_report_without_records_says_what_to_do(tmp_path: Path) -> None:

@@ -119,8 +119,8 @@ def test_a_missing_library_leaves_out_its_part_and_says_so(monkeypatch: pytest.M
     assert not shown.pictures
     left_out = [note for note in shown.notes if note.startswith("Left out")]
     assert left_out == [
-        "Left out: scikit_posthocs is not installed; pip install genlabel[stats]",
-        "Left out: baycomp is not installed; pip install genlabel[stats]",
+        'Left out: scikit_posthocs is not installed; pip install "genlabel[stats]"',
+        'Left out: baycomp is not installed; pip install "genlabel[stats]"',
     ]
 
 

@@ -15,11 +15,12 @@ from genlabel_paper.claims import Check, Trials, above
 from genlabel_paper.comparisons import study_means
 from genlabel_paper.experiment import METHODS, Experiment, of_cells
 from genlabel_paper.manifest import manifest, study_sets
-from genlabel_paper.pieces import Shown
+from genlabel_paper.pieces import Claim, Shown
 from genlabel_paper.registry import EXPERIMENTS, find
 from genlabel_paper.selected import extent
 from genlabel_paper.settings import SETTINGS
 from genlabel_paper.shares import SHARES, count_shares, fitted_sets, gains
+from genlabel_paper.text import as_text, verdict
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
 ALL = list(EXPERIMENTS.values())
@@ -320,3 +321,19 @@ def test_methods_are_compared_on_the_splits_and_seeds_that_both_have() -> None:
     assert extent(records, ["61"], ["mixup", "genlabel-gm"]).endswith("splits of each method: 1 to 2; seeds: 2 to 5.")
     own = records.assign(setting="logistic", alpha=1.0).replace({"genlabel-gm": "genlabel-cv", "61": "36"})
     assert study_means(own).loc["36"].to_dict() == {"mixup": 80.0, "genlabel-cv": 81.0}
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_no_number_is_cut_on_a_narrow_terminal(width: int) -> None:
+    """A table that does not fit is printed in parts."""
+    text = as_text(EXPERIMENTS["table4"].render(pd.DataFrame()), width)
+    assert "…" not in text
+    assert all(f"({value.mean:.2f}±{value.spread:.2f})" in text for value in table4.PAPER.values())
+    assert max(map(len, text.split("\n"))) <= width
+
+
+def test_what_few_trials_say_is_said_so_far() -> None:
+    early, late = (Claim("", "", "", True, trials=count) for count in (2, 15))
+    assert verdict(early) == ("✓", "holds so far")
+    assert verdict(late) == ("✓", "holds")
+    assert verdict(Claim("", "", "", None, trials=2)) == ("?", "cannot be said")

@@ -13,6 +13,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ import torch
 import genlabel_paper
 from genlabel_paper import run as run_module
 from genlabel_paper.cells import Cell, Record, Trial, make_cells
-from genlabel_paper.run import Outcome, run_cells
+from genlabel_paper.run import Outcome, check_cluster, run_cells
 from genlabel_paper.store import Store, open_store, read_failures, read_store
 
 SOURCES = Path(genlabel_paper.__file__).parents[1]
@@ -349,35 +350,42 @@ def test_workers_without_a_package_are_told(cluster: Any, store: Store, monkeypa
     assert store.failures() == {}
 
 
+@contextmanager
+def started_scheduler(folder: Path) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+    """A scheduler in a process of its own, without workers, and its address."""
+    told = folder / "scheduler.json"
+    options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(told)]
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", *options]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as scheduler:
+        while scheduler.poll() is None and not (told.exists() and told.read_text().endswith("}")):
+            time.sleep(0.05)
+        try:
+            yield scheduler, json.loads(told.read_text())["address"]
+        finally:
+            scheduler.kill()
+
+
 @needs_dask
 @needs_kill
 def test_a_scheduler_that_dies_is_told(
     work: Callable[..., list[Record]], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_module, "PATIENCE", 5)
-    told = tmp_path / "scheduler.json"
-    options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(told)]
-    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", *options]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as scheduler:
-        while scheduler.poll() is None and not (told.exists() and told.read_text().endswith("}")):
-            time.sleep(0.05)
+    with started_scheduler(tmp_path) as (scheduler, address):
         killer = threading.Timer(1.0, scheduler.kill)
         killer.start()
         with pytest.raises(OSError, match=r"the scheduler at 'tcp://.*' was lost; what ended is on record"):
-            run_cells(CELLS, work, store=store, dask=json.loads(told.read_text())["address"])
+            run_cells(CELLS, work, store=store, dask=address)
         killer.join()
 
 
 @needs_dask
-def test_a_scheduler_without_workers_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "PATIENCE", 1)
-    from distributed import LocalCluster
-
-    with (
-        LocalCluster(n_workers=0, dashboard_address=None) as cluster,
-        pytest.raises(ValueError, match="has no workers; start some with: dask worker tcp://"),
-    ):
-        run_cells(CELLS, partial(noted, calls=[]), store=store, dask=cluster.scheduler_address)
+def test_a_scheduler_without_workers_is_told(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "PATIENCE", 2)
+    with started_scheduler(tmp_path) as (_, address):
+        with pytest.raises(ValueError, match="has no workers; start some with: dask worker tcp://"):
+            run_cells(CELLS, partial(noted, calls=[]), store=store, dask=address)
+        check_cluster(address)
     assert store.done == set()
 
 

@@ -179,8 +179,9 @@ def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
     (tmp_path / "empty.sqlite").touch()
     with pytest.raises(ValueError, match="is empty; run the study first"):
         read_store(tmp_path / "empty.sqlite")
-    with pytest.raises(OSError, match=r"cannot be used .*name another file"):
+    with pytest.raises(ValueError, match=r"is a folder; records are written to one file"):
         open_store(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["empty.sqlite"]
 
 
 HOLD = """
