@@ -79,7 +79,7 @@ def plot_ranks(means: pd.DataFrame) -> Figure:
     """
     posthocs = _library("scikit_posthocs")
     titled = means.rename(columns=METHODS).reset_index(drop=True).rename_axis(columns=None)
-    ranks = titled.rank(axis=1, ascending=False).mean()
+    ranks = _mean_ranks(titled)
     figure = Figure(figsize=(9.6, 1.6 + 0.3 * len(ranks)), dpi=DPI, layout="constrained")
     ax = figure.subplots()
     palette = {name: OKABE_ITO[0] if name == METHODS[REFERENCE] else "#333333" for name in ranks.index}
@@ -169,7 +169,7 @@ def _ranks(means: pd.DataFrame) -> tuple[list[Grid], Picture, str]:
     gap = critical_difference(len(means), means.shape[1])
     caption = "Critical-difference diagram: a bar joins methods that Nemenyi's test does not tell apart at 5 %."
     note = f"Critical difference of the mean ranks at 5 % (Nemenyi): {gap:.2f}."
-    ranks = means.rank(axis=1, ascending=False).mean().sort_values()
+    ranks = _mean_ranks(means)
     alt = "Mean ranks: " + ", ".join(f"{METHODS[str(name)]} {rank:.2f}" for name, rank in ranks.items())
     return [], Picture(caption, plot_ranks(means), alt), note
 
@@ -189,11 +189,16 @@ def _bayes(means: pd.DataFrame) -> tuple[list[Grid], Picture, str]:
 
 def _rank_grid(means: pd.DataFrame) -> Grid:
     """Mean rank and mean accuracy of each method, the best rank first."""
-    ranks = means.rank(axis=1, ascending=False).mean().sort_values(kind="stable")
+    ranks = _mean_ranks(means)
     columns = [METHODS[str(name)] for name in ranks.index]
     accuracy = [_value(float(means[name].mean())) for name in ranks.index]
     rows = [("Mean rank", [_value(float(rank)) for rank in ranks]), ("Mean accuracy (%)", accuracy)]
     return Grid(f"Ranks over {len(means)} sets", columns, rows, "", corner="method")
+
+
+def _mean_ranks(means: pd.DataFrame) -> pd.Series[float]:
+    """The mean rank of each method over the sets, the best first."""
+    return means.rank(axis=1, ascending=False).mean().sort_values(kind="stable")
 
 
 def _friedman(means: pd.DataFrame) -> str:

@@ -19,7 +19,7 @@ from genlabel_paper.manifest import ROUNDED
 __all__ = ["Parts", "load_parts"]
 
 TEST_SIZE = 0.3
-"""NOTE[PAPER]: the share is not printed; the printed accuracies are multiples of one in three tenths of the rows."""
+"""NOTE[PAPER]: not printed; every accuracy of table 5's generative classifier is a whole number of 3 rows in 10."""
 FRESH = 1000
 """Added to the split for the seed of the test points of a synthetic set."""
 AGAIN = 300.0

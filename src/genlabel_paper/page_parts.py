@@ -28,7 +28,7 @@ def grid_table(grid: Grid) -> Markup:
         element("tbody", *body),
     )
     box = element("div", table, class_="scroll", role="region", tabindex="0", aria_label=grid.title)
-    return join(box, *(element("p", words, class_="counts") for words in [*_counts(grid), *reasons(grid), *grid.notes]))
+    return join(box, *(element("p", words, class_="counts") for words in [*_counts(grid), *reasons(grid)]))
 
 
 def claim_list(claims: Sequence[tuple[str, Claim]]) -> Markup:

@@ -61,7 +61,6 @@ class Grid:
     columns: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Value]]]
     unit: str = "%"
-    notes: Sequence[str] = ()
     best: Sequence[str] = ()
     """The rows among which the largest of each column stands in bold."""
     corner: str = "OpenML id"

@@ -10,8 +10,18 @@ from genlabel_paper.manifest import study_sets
 from genlabel_paper.pieces import Claim, Shown
 from genlabel_paper.printed import read_printed
 from genlabel_paper.selected import extent
-from genlabel_paper.shares import FILTER_METHODS, are_enough, count_shares, fitted_sets, gains, share_claim, share_grid
-from genlabel_paper.study import FILTERED, STUDY_NOTES, UNFILTERED
+from genlabel_paper.shares import (
+    FILTER_METHODS,
+    FILTERED,
+    STUDY_NOTES,
+    UNFILTERED,
+    are_enough,
+    count_shares,
+    fitted_sets,
+    gains,
+    share_claim,
+    share_grid,
+)
 
 __all__ = ["EXPERIMENT", "PAPER", "render"]
 

@@ -12,8 +12,18 @@ from genlabel_paper.manifest import study_sets
 from genlabel_paper.pieces import Claim, Shown
 from genlabel_paper.printed import columns_of, read_printed
 from genlabel_paper.selected import extent
-from genlabel_paper.shares import FILTER_METHODS, SHARES, are_enough, fitted_sets, gains, share_claim, share_grid
-from genlabel_paper.study import FILTERED, STUDY_NOTES, UNFILTERED
+from genlabel_paper.shares import (
+    FILTER_METHODS,
+    FILTERED,
+    SHARES,
+    STUDY_NOTES,
+    UNFILTERED,
+    are_enough,
+    fitted_sets,
+    gains,
+    share_claim,
+    share_grid,
+)
 
 __all__ = ["EXPERIMENT", "PAPER", "RIVALS", "render"]
 

@@ -101,7 +101,7 @@ def _print_grid(grid: Grid, console: Console) -> None:
         most -= 1
     for start in range(0, len(grid.rows), max(most, 1)):
         console.print(_table(grid, range(start, min(start + most, len(grid.rows)))))
-    for words in [*_legend(grid), *reasons(grid), *grid.notes]:
+    for words in [*_legend(grid), *reasons(grid)]:
         _print_indented(words, "", console)
 
 
