@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "Layer", "linear_gradient", "relu_gradient", "relu_scores"]
+__all__ = ["Batch", "Layer", "linear_gradient", "relu_gradient", "relu_scores", "repeat_models"]
 
 
 class Layer(NamedTuple):
@@ -60,7 +60,7 @@ def relu_gradient(layers: list[Layer], batch: Batch, shares: Tensor, grads: list
     G, C = layers[0].W.shape[:2]
     inputs, outputs = _forward(layers, batch, C)
     target = (batch.target.flatten(1, 2) @ shares).transpose(1, 2).reshape(G * C, *batch.target.shape[1:3])
-    weight = _models(batch.weight, C)[:, :, None]
+    weight = repeat_models(batch.weight, C)[:, :, None]
     delta, loss = _cross_entropy(outputs[-1], target, weight, tilted)
     for depth in reversed(range(len(layers))):
         layer, grad = layers[depth], grads[depth]
@@ -82,7 +82,7 @@ def relu_scores(layers: list[Layer], x: Tensor) -> Tensor:
 
 def _forward(layers: list[Layer], batch: Batch, C: int) -> tuple[list[Tensor], list[Tensor]]:
     """Input of each layer (mixed where it is mixed), and output of each (before that mixing)."""
-    h = _models(batch.x, C)
+    h = repeat_models(batch.x, C)
     inputs, outputs = [], []
     for depth, layer in enumerate(layers):
         inputs.append(_mix(h, batch, depth, C))
@@ -93,8 +93,8 @@ def _forward(layers: list[Layer], batch: Batch, C: int) -> tuple[list[Tensor], l
     return inputs, outputs
 
 
-def _models(values: Tensor, C: int) -> Tensor:
-    """Repeat (G, B, ...) for each candidate: (G C, B, ...)."""
+def repeat_models(values: Tensor, C: int) -> Tensor:
+    """Repeat (G, ...) for each candidate: (G C, ...)."""
     return values[:, None].expand(-1, C, *values.shape[1:]).flatten(0, 1)
 
 
@@ -102,7 +102,7 @@ def _mix(h: Tensor, batch: Batch, depth: int, C: int) -> Tensor:
     lam = batch.lam[depth]
     if lam is None:
         return h
-    lam, partner = _models(lam, C)[:, :, None], _models(batch.partner, C)[:, :, None]
+    lam, partner = repeat_models(lam, C)[:, :, None], repeat_models(batch.partner, C)[:, :, None]
     return lam * h + (1.0 - lam) * torch.take_along_dim(h, partner, 1)
 
 
@@ -110,7 +110,7 @@ def _unmix(delta: Tensor, batch: Batch, depth: int, C: int) -> Tensor:
     lam = batch.lam[depth]
     if lam is None:
         return delta
-    lam, partner = _models(lam, C)[:, :, None], _models(batch.partner, C)[:, :, None]
+    lam, partner = repeat_models(lam, C)[:, :, None], repeat_models(batch.partner, C)[:, :, None]
     return (lam * delta).scatter_add_(1, partner.expand_as(delta), (1.0 - lam) * delta)
 
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from genlabel.arrays import chunks
 from genlabel.mixing import Mixup
-from genlabel.training.backprop import Layer
-from genlabel.training.plan import Task, epochs_at_once
+from genlabel.training.backprop import Layer, repeat_models
+from genlabel.training.plan import Task, batch_edges, epochs_at_once
 
 __all__ = ["Pairs", "gradient", "plan_pairs"]
 
@@ -41,13 +41,8 @@ def plan_pairs(tasks: Sequence[Task], epochs: int, batches: int, like: Tensor) -
 
     Rows, partners and u are those of `Mixup()`, whose lam is uniform, in the plan of a fleet.
     """
-    for task in tasks:
-        if len(task.X) < batches:
-            raise ValueError(
-                f"{len(task.X)} points cannot fill {batches} batches; give tasks of like sizes, or larger batches"
-            )
     rngs = [np.random.default_rng(task.seed) for task in tasks]
-    edges = [np.linspace(0, len(task.X), batches + 1).round().astype(int) for task in tasks]
+    edges = [batch_edges(len(task.X), batches) for task in tasks]
     size = max(int(np.diff(own).max()) for own in edges)
     for part in chunks(epochs, epochs_at_once(tasks, epochs)):
         settings = zip(tasks, edges, rngs, strict=True)
@@ -66,7 +61,7 @@ def gradient(
     """
     classifier, policy, critic = trio
     G, C, d = classifier[0].W.shape[:3]
-    own, other, ends, weight = (_models(field, C) for field in step)
+    own, other, ends, weight = (repeat_models(field, C) for field in step)
     seen = _forward(policy, torch.cat([own[:, :d], other[:, :d]], 1))
     shares = torch.softmax(seen[-1], 1)
     lam = (shares * ends).sum(1, keepdim=True)
@@ -114,11 +109,6 @@ def _weights(task: Task, rows: NDArray[Any], partner: NDArray[Any], real: NDArra
     own, other = weight[rows] * real, weight[partner] * real
     total = np.maximum(own.sum(1, keepdims=True), 1e-300)
     return np.hstack([own, (own + other) / 2]) / np.hstack([total, total])[:, :1]
-
-
-def _models(values: Tensor, C: int) -> Tensor:
-    """Repeat (G, ...) for each candidate: (G C, ...)."""
-    return values[:, None].expand(-1, C, *values.shape[1:]).flatten(0, 1)
 
 
 def _forward(layers: Sequence[Layer], x: Tensor) -> list[Tensor]:

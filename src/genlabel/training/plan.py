@@ -20,7 +20,7 @@ from genlabel.arrays import chunks, one_hot
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mix, Mixer, blend, distance_to_rivals, intrudes
 
-__all__ = ["Candidate", "Steps", "Task", "batches_per_epoch", "check_task", "epochs_at_once", "plan"]
+__all__ = ["Candidate", "Steps", "Task", "batch_edges", "batches_per_epoch", "check_task", "epochs_at_once", "plan"]
 
 NUMBERS_AT_ONCE = 1 << 22
 """Points and labels that are planned, or scores that are computed, in one go."""
@@ -110,6 +110,13 @@ def batches_per_epoch(n: int, batch_size: int) -> int:
     return -(-n // batch_size)
 
 
+def batch_edges(n: int, batches: int) -> NDArray[np.int64]:
+    """Where the batches of an epoch begin and end, (batches + 1,), all of nearly one size."""
+    if n < batches:
+        raise ValueError(f"{n} points cannot fill {batches} batches; give tasks of like sizes, or larger batches")
+    return np.linspace(0, n, batches + 1).round().astype(np.int64)
+
+
 def epochs_at_once(tasks: Sequence[Task], epochs: int) -> int:
     """How many epochs of all tasks are planned at once, so that memory stays bounded."""
     numbers = sum(task.X.size + len(task.X) * (task.n_classes * len(task.labelers) + 3) for task in tasks)
@@ -121,12 +128,8 @@ def plan(task: Task, epochs: int, batches: int, stretch: int, like: Tensor) -> I
 
     Points are mixed and labelled in the dtype and on the device of `like`; the draws are the same on any.
     """
-    if len(task.X) < batches:
-        raise ValueError(
-            f"{len(task.X)} points cannot fill {batches} batches; give tasks of like sizes, or larger batches"
-        )
     rng = np.random.default_rng(task.seed)
-    edges = np.linspace(0, len(task.X), batches + 1).round().astype(int)
+    edges = batch_edges(len(task.X), batches)
     exact = torch.from_numpy(task.X)
     points = exact.to(like)
     reach = distance_to_rivals(task.X, task.y) if task.exclude_intrusion and task.mixer is not None else None
