@@ -4,6 +4,8 @@
 
 Left to right: the training points; mixed points in the colour of their top-1 label under mixup and under GenLabel;
 the decision regions of vanilla training, mixup and GenLabel. Top: 9-class Gaussian. Bottom: Two-circle.
+Below the regions: the accuracy on test points, and the smallest of the margins of 300 training points, without those
+that are wrong. A margin is the distance to the decision boundary, in the units of the axes; it is found by search.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from genlabel import GenLabel, GenLabelClassifier, KernelDensity, LinearLabel, Mixup, MixupClassifier
+from genlabel.attacks import Margins, linear_margins, margins
 from genlabel.datasets import NINE_CENTRES, make_nine_gaussians, make_two_circle
 from genlabel.densities import ClassDensity, known_gaussians
 from genlabel.mixing import Mix
@@ -40,12 +43,25 @@ class Row(NamedTuple):
     """Of the networks."""
     limits: tuple[float, float]
     """Half the width and half the height of the picture."""
+    sample: NDArray[np.int64]
+    """Training points whose margins are measured."""
+
+
+class Trained(NamedTuple):
+    """A network and what is measured of it."""
+
+    model: Any
+    accuracy: float
+    """On the test points, in percent."""
+    margins: Margins
 
 
 # arXiv Table 10: SGD with momentum 0.9 and multi-step decay, weight decay 1e-4, batches of 128.
 # NOTE[PAPER]: nothing says that the toy sets are standardised, and the given means and covariance of the 9-class
 # set are those of the raw points: nothing is standardised here.
 COMMON: dict[str, Any] = {"optimizer": "sgd", "weight_decay": 1e-4, "batch_size": 128, "standardize": False}
+MEASURED = 300
+"""Training points of a set whose margins are measured."""
 
 
 def nine_class(seed: int) -> Row:
@@ -62,7 +78,8 @@ def nine_class(seed: int) -> Row:
     partner = np.random.default_rng([seed, 1]).permutation(len(X))
     settings = {"network": (64, 128), "learning_rate": 0.01, "epochs": 20}
     draw = Mix(partner, np.full(len(X), 0.6))
-    return Row("9-class Gaussian", (X, y), test, draw, known_gaussians(NINE_CENTRES), settings, (15.0, 15.0))
+    density, sample = known_gaussians(NINE_CENTRES), choose_points(len(X), seed)
+    return Row("9-class Gaussian", (X, y), test, draw, density, settings, (15.0, 15.0), sample)
 
 
 def two_circle(seed: int) -> Row:
@@ -76,21 +93,33 @@ def two_circle(seed: int) -> Row:
     test = make_two_circle(random_state=seed + 1000)
     draw = Mixup(alpha=1.0).draw(len(X), np.random.default_rng([seed, 1]))
     settings = {"network": (64, 128, 128), "learning_rate": 0.1, "epochs": 100}
-    return Row("Two-circle", (X, y), test, draw, KernelDensity("likelihood"), settings, (2.5, 1.3))
+    density, sample = KernelDensity("likelihood"), choose_points(len(X), seed)
+    return Row("Two-circle", (X, y), test, draw, density, settings, (2.5, 1.3), sample)
 
 
-def fit_methods(row: Row, seed: int) -> dict[str, Any]:
-    """Train the three networks; one lam a batch (the paper's), gamma = 1, a given learning rate: no search runs."""
+def choose_points(n: int, seed: int) -> NDArray[np.int64]:
+    """Places of the training points whose margins are measured."""
+    return np.random.default_rng([seed, 2]).choice(n, MEASURED, replace=False)
+
+
+def fit_methods(row: Row, seed: int) -> dict[str, Trained]:
+    """Train and measure three networks; one lam a batch (the paper's), gamma = 1, a given learning rate: no search."""
     given = COMMON | row.settings | {"random_state": seed}
     models = {
         "vanilla": MixupClassifier(mixer=None, **given),
         "mixup": MixupClassifier(mixer=Mixup(per="batch"), **given),
         "GenLabel": GenLabelClassifier.from_paper(density=row.density, gamma=1.0, **given),
     }
-    return {name: model.fit(*row.train) for name, model in models.items()}
+    return {name: measure(row, model.fit(*row.train)) for name, model in models.items()}
 
 
-def draw_row(axes: Any, row: Row, models: dict[str, Any]) -> None:
+def measure(row: Row, model: Any) -> Trained:
+    """Return the network with its accuracy and margins."""
+    X, y = row.train
+    return Trained(model, 100 * model.score(*row.test), margins(model, X[row.sample], y[row.sample]))
+
+
+def draw_row(axes: Any, row: Row, models: dict[str, Trained]) -> None:
     """Draw the six panels of a set."""
     X, y = row.train
     X_mix = Mixup().mix(X, row.draw)
@@ -100,9 +129,10 @@ def draw_row(axes: Any, row: Row, models: dict[str, Any]) -> None:
     plot_points(axes[0], X, y, size=3.0)
     plot_soft_labels(axes[1], X_mix, LinearLabel().fit(X, y).label(X_mix, y, row.draw), size=3.0)
     plot_soft_labels(axes[2], X_mix, GenLabel(row.density).fit(X, y).label(X_mix, y, row.draw), size=3.0)
-    for ax, model in zip(axes[3:], models.values(), strict=True):
-        plot_regions(ax, model.predict, X, y, size=2.0, steps=500)
-        ax.set_xlabel(f"test accuracy {100 * model.score(*row.test):.1f} %", fontsize=10)
+    for ax, own in zip(axes[3:], models.values(), strict=True):
+        plot_regions(ax, own.model.predict, X, y, size=2.0, steps=500)
+        margin = f"smallest of {own.margins.right.sum()} margins {own.margins.smallest:.2g}"
+        ax.set_xlabel(f"test accuracy {own.accuracy:.1f} %\n{margin}", fontsize=10)
     axes[0].set_ylabel(row.name, fontsize=13)
     axes[0].set_xlabel(f"{len(X)} points; colour: class", fontsize=10)
     lam = f"$\\lambda$ = {row.draw.lam[0]:g}" if np.ptp(row.draw.lam) == 0 else "uniform $\\lambda$"
@@ -110,9 +140,9 @@ def draw_row(axes: Any, row: Row, models: dict[str, Any]) -> None:
     axes[2].set_xlabel("the same points; colour: top-1 label", fontsize=10)
 
 
-def draw_figure(rows: list[Row], models: list[dict[str, Any]]) -> Figure:
+def draw_figure(rows: list[Row], models: list[dict[str, Trained]]) -> Figure:
     """Draw both sets, one above the other."""
-    figure = Figure(figsize=(17.0, 5.1), dpi=160, layout="constrained")
+    figure = Figure(figsize=(17.0, 5.4), dpi=160, layout="constrained")
     ratios = [row.limits[1] / row.limits[0] for row in rows]
     grid = figure.subplots(len(rows), 6, gridspec_kw={"height_ratios": ratios})
     for axes, row, fitted in zip(grid, rows, models, strict=True):
@@ -123,6 +153,13 @@ def draw_figure(rows: list[Row], models: list[dict[str, Any]]) -> Figure:
     for ax, letter, title in zip(grid[0], "abcdef", titles, strict=True):
         ax.set_title(f"({letter}) {title}", fontsize=12)
     return figure
+
+
+def describe_true_margins(row: Row) -> str:
+    """Return the smallest and the median margin of the rule by which the 9 classes were drawn, over the same points."""
+    X, y = row.train
+    exact = linear_margins(NINE_CENTRES, X[row.sample], y[row.sample], -0.5 * (NINE_CENTRES**2).sum(1))
+    return f"{exact.min():.3g}, {np.median(exact):.3g}"
 
 
 def main() -> None:
@@ -136,8 +173,10 @@ def main() -> None:
     given.output.parent.mkdir(parents=True, exist_ok=True)
     draw_figure(rows, models).savefig(given.output)
     for row, fitted in zip(rows, models, strict=True):
-        scores = ", ".join(f"{name} {100 * model.score(*row.test):.2f} %" for name, model in fitted.items())
-        print(f"{row.name}: test accuracy {scores}")
+        print(f"{row.name}: test accuracy {', '.join(f'{name} {own.accuracy:.2f} %' for name, own in fitted.items())}")
+        found = [f"{name} {own.margins.smallest:.3g}, {own.margins.median:.3g}" for name, own in fitted.items()]
+        print(f"{row.name}: margins of {MEASURED} points, smallest and median of the right ones: {'; '.join(found)}")
+    print(f"9-class Gaussian: those of the nearest centre, the true boundary: {describe_true_margins(rows[0])}")
     kernels = rows[1].density.fit(*rows[1].train)
     factors = ", ".join(f"{model.h:.3f}" for model in kernels.models_)
     print(f"bandwidth factors of Two-circle's classes, by leave-one-out likelihood of the training points: {factors}")

@@ -4,6 +4,7 @@ from genlabel.attacks.base import Attack
 from genlabel.attacks.boundary import Boundary
 from genlabel.attacks.functions import DecisionTarget, FunctionTarget
 from genlabel.attacks.gradient import FGSM, PGD
+from genlabel.attacks.margin import Margins, linear_margins, margins
 from genlabel.attacks.robustness import Robustness, robust_accuracy
 from genlabel.attacks.targets import FleetTarget, NetworkTarget, Target
 
@@ -15,8 +16,11 @@ __all__ = [
     "DecisionTarget",
     "FleetTarget",
     "FunctionTarget",
+    "Margins",
     "NetworkTarget",
     "Robustness",
     "Target",
+    "linear_margins",
+    "margins",
     "robust_accuracy",
 ]

@@ -55,7 +55,7 @@ def view(model: Any, X: Any, space: str) -> View:
 def class_indices(model: Any, y: Any, n: int) -> NDArray[np.int64]:
     """The place of each label in the model's `classes_`, (n,)."""
     if not hasattr(model, "classes_"):
-        raise ValueError(f"{type(model).__name__} has no classes_; robust_accuracy needs a fitted classifier")
+        raise ValueError(f"{type(model).__name__} has no classes_; give a fitted classifier")
     labels, classes = np.asarray(y), np.asarray(model.classes_)
     if labels.shape != (n,):
         raise ValueError(f"y has shape {labels.shape}; expected ({n},), one label a row of X")

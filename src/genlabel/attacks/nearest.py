@@ -1,0 +1,157 @@
+"""The search for the nearest point of another class: ways to the boundary, bisected and turned."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from genlabel.arrays import as_numpy, as_tensor, chunks
+from genlabel.attacks.base import direction, lengths
+from genlabel.attacks.gradient import others
+from genlabel.attacks.reading import View
+from genlabel.attacks.targets import LOWEST, Target
+
+__all__ = ["nearest_rivals"]
+
+DRAWS = 500
+"""Random points, in and around the range of the given ones, to which ways may lead."""
+PROJECTIONS, OVERSHOOT, REACH = 10, 1.02, 1e6
+"""On the boundary to each class: how many, how far beyond it, and at most how far, in distances of known points."""
+STARTS = 3
+"""Ways to the boundary that are turned, of each point: the shortest ones."""
+TILTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
+"""Turns of a way towards the normal of the boundary; 1 is all of it."""
+SPREADS = (10.0, 1.0, 0.3, 0.1, 0.03, 0.01)
+"""Turns of a way at random; 10 is nearly any direction."""
+PROBES = 30
+"""Points around an end by whose classes a model that only predicts shows its slope."""
+COARSE, HALVINGS = 0.005, 60
+"""Tolerance of the bisections before the last one; of each, the halvings at most."""
+NUMBERS_AT_ONCE = 1 << 22
+"""In the points that one step of the search asks for."""
+
+
+def nearest_rivals(
+    shown: View, y: NDArray[np.int64], right: NDArray[np.bool_], steps: int, tolerance: float, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the distance to the nearest point of another class that is found, (m,), and that point, (m, d).
+
+    A point that is not `right` has the distance 0; one for which none is found has infinity, and NaN.
+
+    From here on, points x (m, d) are right. A way leads from one to its end (..., m, d), which is of another class; an
+    end at the point itself stands for none.
+    """
+    target, everything, own = shown.target, as_tensor(shown.points), torch.from_numpy(right)
+    known = torch.cat([everything, _draw(everything, rng)])
+    logs = target.log_proba(known)
+    numbers = len(known) + known.shape[1] * (2 * logs.shape[1] + STARTS * (PROBES + len(TILTS + SPREADS)))
+    ends, places = everything.clone(), own.nonzero()[:, 0]
+    for block in chunks(len(places), NUMBERS_AT_ONCE // numbers) if len(places) else []:
+        rows = places[block]
+        x, index = everything[rows], torch.from_numpy(y)[rows]
+        ways = _first_ways(target, x, index, known, logs.argmax(-1))
+        for _ in range(steps):
+            ways = _bisect(target, x, index, _turn(target, x, index, ways, rng), COARSE)
+        ends[rows] = _settle(target, x, index, ways, tolerance)
+    far = _length(ends, everything).masked_fill(~own, 0.0)
+    return as_numpy(far), as_numpy(ends.masked_fill(far.isinf()[:, None], torch.nan))
+
+
+def _draw(x: Tensor, rng: np.random.Generator) -> Tensor:
+    """Random points, uniform in the range of the points, tripled."""
+    low, high = x.amin(0), x.amax(0)
+    side = torch.where(high > low, high - low, 1.0)
+    return (low + high) / 2 + 3 * side * torch.from_numpy(rng.random((DRAWS, x.shape[1])) - 0.5)
+
+
+def _first_ways(target: Target, x: Tensor, y: Tensor, known: Tensor, said: Tensor) -> Tensor:
+    """The shortest ways to the nearest known points of every other class, and by projections."""
+    apart, ends = torch.cdist(x, known), []
+    for c in others(target, x, y):
+        far, place = apart.masked_fill(said != c[:, None], torch.inf).min(-1)
+        ends.append(torch.where(far.isfinite()[:, None], known[place], x))
+        if target.has_gradient:
+            ends.append(_project(target, x, y, c, REACH * float(apart.max())))
+    ways = _bisect(target, x, y, torch.stack(ends), COARSE)
+    return torch.take_along_dim(ways, _length(ways, x).argsort(0)[:STARTS, :, None], 0)
+
+
+def _project(target: Target, x: Tensor, y: Tensor, c: Tensor, farthest: float) -> Tensor:
+    """The nearest wrong one of projections on the boundary to class c, each linearised at the one before."""
+    point = ends = x
+    for _ in range(PROJECTIONS):
+        slope = target.slope(point, y, c)
+        logs = target.log_proba(point).clamp(min=LOWEST)
+        gap = (logs.gather(-1, c[:, None]) - logs.gather(-1, y[:, None]))[:, 0]
+        step = -(gap + (slope * (x - point)).sum(-1)) / slope.square().sum(-1)
+        moved = x + OVERSHOOT * step[:, None] * slope
+        point = torch.where((lengths(moved - x, "l2") < farthest)[:, None], moved, point)
+        nearer = _wrong(target, point, y) & (_length(point, x) < _length(ends, x))
+        ends = torch.where(nearer[:, None], point, ends)
+    return ends
+
+
+def _turn(target: Target, x: Tensor, y: Tensor, ends: Tensor, rng: np.random.Generator) -> Tensor:
+    """Ends at the same distances, where the model is more wrong if there are any."""
+    far, way = lengths(ends - x, "l2")[..., None], direction(ends - x, "l2")
+    normal = direction(_slope(target, ends, far, y, rng), "l2")
+    turned = [(1 - a) * way + a * normal for a in TILTS]
+    turned += [way + spread * own for spread, own in zip(SPREADS, _noise(len(SPREADS), ends, rng), strict=True)]
+    tried = torch.stack([*(x + far * direction(own, "l2") for own in turned), ends])
+    return torch.take_along_dim(tried, _harm(target, tried, y).argmax(0)[None, ..., None], 0)[0]
+
+
+def _slope(target: Target, ends: Tensor, far: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+    """The slope towards the class of each end; where a model only predicts, towards more points that are wrong."""
+    if target.has_gradient:
+        return target.slope(ends, y.expand(ends.shape[:-1]), target.log_proba(ends).argmax(-1))
+    noise = _noise(PROBES, ends, rng)
+    wrong = _wrong(target, ends + COARSE * far * noise, y)[..., None].to(noise)
+    return ((wrong - wrong.mean(0)) * noise).mean(0)
+
+
+def _noise(count: int, ends: Tensor, rng: np.random.Generator) -> Tensor:
+    """Normal numbers, (count, *ends.shape), in vectors of length 1 or so."""
+    return torch.from_numpy(rng.normal(size=(count, *ends.shape)) / ends.shape[-1] ** 0.5)
+
+
+def _bisect(target: Target, x: Tensor, y: Tensor, ends: Tensor, tolerance: float) -> Tensor:
+    """Cut each way where a point nearer by `tolerance`, as a share of what is left, is right."""
+    low, high = torch.zeros_like(ends[..., :1]), torch.ones_like(ends[..., :1])
+    for _ in range(HALVINGS):
+        if bool((high - low <= tolerance * high).all()):
+            break
+        middle = (low + high) / 2
+        wrong = _wrong(target, x + middle * (ends - x), y)[..., None]
+        low, high = torch.where(wrong, low, middle), torch.where(wrong, middle, high)
+    return x + high * (ends - x)
+
+
+def _settle(target: Target, x: Tensor, y: Tensor, ends: Tensor, tolerance: float) -> Tensor:
+    """The end of the shortest way, cut finely; a little beyond, so that another rounding does not change its class."""
+    cut = _bisect(target, x, y, ends, tolerance)
+    clear = x + (1 + tolerance) * (cut - x)
+    ways = torch.where(_wrong(target, clear, y)[..., None], clear, cut)
+    return torch.take_along_dim(ways, _length(ways, x).argmin(0)[None, :, None], 0)[0]
+
+
+def _harm(target: Target, points: Tensor, y: Tensor) -> Tensor:
+    """How much more likely another class is, in logarithms; minus infinity where none wins."""
+    logs = target.log_proba(points)
+    own = y.expand(points.shape[:-1])[..., None]
+    wrong = (logs.argmax(-1) != own[..., 0]) & ~logs.isnan().any(-1)
+    gap = logs.amax(-1) - logs.gather(-1, own)[..., 0].clamp(min=LOWEST)
+    return gap.masked_fill(~wrong, -torch.inf)
+
+
+def _wrong(target: Target, points: Tensor, y: Tensor) -> Tensor:
+    """Where another class wins."""
+    return _harm(target, points, y) > -torch.inf
+
+
+def _length(ends: Tensor, x: Tensor) -> Tensor:
+    """Of each way; infinity where there is none."""
+    far = lengths(ends - x, "l2")
+    return far.masked_fill(far == 0, torch.inf)

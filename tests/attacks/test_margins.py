@@ -1,0 +1,423 @@
+"""Margins: against quadratic programs, support vectors, circles, grids, and against the attacks."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import nnls
+from sklearn.datasets import load_iris, make_blobs
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from torch import nn
+
+from genlabel import GenerativeClassifier, MixupClassifier
+from genlabel.attacks import (
+    PGD,
+    DecisionTarget,
+    FleetTarget,
+    FunctionTarget,
+    Margins,
+    NetworkTarget,
+    Target,
+    linear_margins,
+    margins,
+    robust_accuracy,
+)
+from genlabel.networks import MLP
+from genlabel.training import Fleet
+
+QUICK: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-4, "epochs": 30, "random_state": 0}
+LINEAR = MixupClassifier(mixer=None, **QUICK)
+NETWORK = MixupClassifier((16,), mixer=None, **QUICK)
+
+
+def draw(k: int, d: int, seed: int, m: int = 10) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(k, d)), rng.normal(size=k), rng.normal(size=(m, d))
+
+
+def linear_target(W: np.ndarray, b: np.ndarray) -> NetworkTarget:
+    return NetworkTarget(MLP(W.shape[1], len(W), rng=0, dtype=torch.float64).load([(W.T, b)]))
+
+
+def steep(d: int, k: int, hidden: tuple[int, ...], seed: int) -> MLP:
+    """A ReLU network that bends, and knows every class."""
+    net = MLP(d, k, hidden, rng=seed, dtype=torch.float64)
+    with torch.no_grad():
+        for layer in net.layers:
+            layer.weight *= 2.0
+        net.layers[-1].bias -= net(torch.from_numpy(np.random.default_rng(9).normal(size=(500, d)))).mean(0)
+    return net
+
+
+def classes(target: Target, X: np.ndarray) -> np.ndarray:
+    return target.log_proba(torch.from_numpy(X)).argmax(-1).numpy()
+
+
+def iris(binary: bool = False) -> tuple[pd.DataFrame, pd.Series]:
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    X["constant"] = 1.0
+    rows = y > 0 if binary else y >= 0
+    return X[rows], y[rows].map({0: "setosa", 1: "versicolor", 2: "virginica"})
+
+
+def way_out(x: np.ndarray, normals: np.ndarray, offsets: np.ndarray) -> float:
+    """Distance from x to where all of normals @ u + offsets are at least 0: least distance programming, by its dual."""
+    target = np.append(np.zeros(len(x)), 1.0)
+    dual = np.vstack([normals.T, -offsets - normals @ x])
+    rest = dual @ nnls(dual, target)[0] - target
+    assert rest[-1] < 0  # there is such a point
+    return float(np.linalg.norm(rest[:-1] / rest[-1]))
+
+
+# --- the closed form
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6), k=st.integers(2, 5), d=st.integers(1, 5))
+def test_a_linear_margin_is_the_optimum_of_a_quadratic_program(seed: int, k: int, d: int) -> None:
+    W, b, X = draw(k, d, seed, 4)
+    y = (X @ W.T + b).argmax(1)
+    for x, c, margin in zip(X, y, linear_margins(W, X, y, b), strict=True):
+        rivals = [way_out(x, (W[[j]] - W[c]), b[[j]] - b[c]) for j in range(k) if j != c]
+        assert margin == pytest.approx(min(rivals), abs=1e-6)
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6), k=st.integers(2, 4), d=st.integers(1, 4))
+def test_below_zero_it_is_no_more_than_the_way_to_the_own_class(seed: int, k: int, d: int) -> None:
+    W, b, X = draw(k, d, seed, 6)
+    won = (X @ W.T + b).argmax(1)
+    c = won[0]  # a class that wins somewhere
+    wrong = won != c
+    found = linear_margins(W, X, np.full(6, c), b)
+    np.testing.assert_array_equal(found < 0, wrong)
+    for x, margin in zip(X[wrong], found[wrong], strict=True):
+        other = np.arange(k) != c
+        way = way_out(x, W[c] - W[other], b[c] - b[other])
+        assert -margin <= way + 1e-6
+        assert k > 2 or -margin == pytest.approx(way, abs=1e-6)
+
+
+def test_rivals_with_the_same_weights_win_by_their_bias_everywhere_or_nowhere() -> None:
+    W, X = np.ones((3, 2)), np.array([[0.3, 0.1]] * 3)
+    found = linear_margins(W, X, [0, 1, 2], [1.0, 0.1, 1.0])
+    assert found.tolist() == [0.0, -np.inf, 0.0]
+    assert linear_margins(W[:2], X[:1], [0], [1, 0]).tolist() == [np.inf]
+    assert linear_margins([[1, 0], [1, 0], [0, 0]], [[2, 5]], [0], [1, 0, 0]).tolist() == [3.0]
+    certain = margins(linear_target(W, np.array([2.0, 0.0, 1.0])), X[:2], [0, 1])
+    assert certain.exact
+    assert certain.distances.tolist() == [np.inf, 0.0]
+    assert np.isnan(certain.witnesses[0]).all()
+
+
+def test_a_support_vector_machine_of_two_classes_has_the_margin_of_its_support_vectors() -> None:
+    X, y = make_blobs(60, centers=[[-2, 0], [2, 1]], cluster_std=0.5, random_state=0)
+    model = SVC(kernel="linear", C=1e6).fit(X, y)
+    found = margins(model, X, y)
+    assert found.exact
+    assert found.smallest == pytest.approx(1 / np.linalg.norm(model.coef_), rel=1e-3)
+    np.testing.assert_allclose(found.distances[model.support_], found.smallest, rtol=1e-3)
+
+
+def test_a_support_vector_machine_of_three_classes_votes_and_is_not_taken_for_linear() -> None:
+    """It has three rows of coefficients, too, but one for each pair of classes."""
+    X, y = load_iris(return_X_y=True)
+    for shape in ("ovr", "ovo"):
+        assert not margins(SVC(kernel="linear", decision_function_shape=shape).fit(X, y), X, y, steps=1).exact
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["3 classes", "2 classes"])
+@pytest.mark.parametrize("model", [
+    LogisticRegression(max_iter=1000), LogisticRegression(max_iter=1000, fit_intercept=False), LinearSVC(),
+    RidgeClassifier(fit_intercept=False),
+], ids=repr)  # fmt: skip
+def test_linear_classifiers_of_scikit_learn_are_solved(model: Any, binary: bool) -> None:
+    X, y = iris(binary)
+    model.fit(X, y)
+    found = margins(model, X, y)
+    assert found.exact
+    np.testing.assert_array_equal(found.right, model.predict(X) == y)
+    W = np.atleast_2d(model.coef_)
+    b = np.broadcast_to(model.intercept_, len(W))
+    if binary:
+        W, b = np.vstack([-W, W]), np.concatenate([-b, b])
+    expected = linear_margins(W, X, np.searchsorted(model.classes_, y), b)
+    np.testing.assert_allclose(found.distances, np.maximum(expected, 0), atol=1e-9)
+    by_classes = not hasattr(model, "predict_proba")
+    searched = margins(model, X, y, method="search", steps=20 if by_classes else 1)
+    assert not searched.exact
+    ratio = searched.distances[found.right] / found.distances[found.right]
+    assert ratio.min() > 1
+    assert ratio.max() < (1.05 if by_classes else 1.0003)
+
+
+def test_sparse_coefficients_are_read() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = LogisticRegression(max_iter=1000).fit(X, y)
+    dense = margins(model, X, y).distances
+    np.testing.assert_allclose(margins(model.sparsify(), X, y).distances, dense)
+
+
+@pytest.mark.parametrize("space", ["input", "standardised"])
+def test_softmax_regression_of_ours_is_solved_in_both_spaces(space: str) -> None:
+    X, y = iris()
+    model = LINEAR.fit(X, y)
+    layer = model.network_.layers[0]
+    W, b = (own.detach().double().numpy() for own in (layer.weight, layer.bias))
+    unit = 1.0 if space == "standardised" else model.scaler_.scale[model.scaler_.keep]
+    expected = linear_margins(W / unit, model.scaler_(X.to_numpy()) * unit, np.searchsorted(model.classes_, y), b)
+    found = margins(model, X, y, space=space)
+    assert found.exact
+    assert found.witnesses.shape[1] == (5 if space == "input" else 4)
+    np.testing.assert_allclose(found.distances, np.maximum(expected, 0), rtol=1e-5, atol=1e-6)
+
+
+# --- the search
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6), k=st.integers(2, 6), d=st.integers(1, 8))
+def test_the_search_finds_the_margins_of_linear_models(seed: int, k: int, d: int) -> None:
+    W, b, X = draw(k, d, seed)
+    y = (X @ W.T + b).argmax(1)
+    y[0] = (y[0] + 1) % k  # one that is wrong
+    exact = margins(linear_target(W, b), X, y)
+    assert exact.exact
+    np.testing.assert_allclose(exact.distances, np.maximum(linear_margins(W, X, y, b), 0), rtol=1e-9)
+    found = margins(linear_target(W, b), X, y, method="search", steps=3, rng=seed)
+    assert (found.distances >= exact.distances).all()
+    np.testing.assert_allclose(found.distances, exact.distances, rtol=3e-4)
+    assert (classes(linear_target(W, b), exact.witnesses) != y).all()
+
+
+def circle(X: np.ndarray) -> np.ndarray:
+    """Class 1 is outside the unit sphere."""
+    scores = np.stack([np.zeros(len(X)), (X**2).sum(1) - 1], 1)
+    return torch.from_numpy(scores).log_softmax(-1).numpy()
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_the_distance_to_a_sphere(d: int) -> None:
+    X = np.random.default_rng(d).normal(size=(60, d)) * np.linspace(0.05, 3, 60)[:, None]
+    X[0] = 0
+    found = margins(FunctionTarget(circle), X, ((X**2).sum(1) > 1).astype(int))
+    expected = np.abs(1 - np.linalg.norm(X, axis=1))
+    assert found.right.all()
+    assert (found.distances >= expected - 1e-12).all()
+    np.testing.assert_allclose(found.distances, expected, rtol=2e-3)
+
+
+def test_the_distance_to_a_sphere_by_classes_alone() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    inside = DecisionTarget(lambda own: circle(own).argmax(1), 2)
+    found = margins(inside, X, ((X**2).sum(1) > 1).astype(int), steps=60)
+    np.testing.assert_allclose(found.distances, np.abs(1 - np.linalg.norm(X, axis=1)), rtol=0.05)
+
+
+@pytest.mark.parametrize("seed, k", [(0, 2), (1, 3), (2, 4), (3, 2), (4, 6)])
+def test_hardly_any_point_of_a_fine_grid_is_nearer_and_of_another_class(seed: int, k: int) -> None:
+    """The grid is polar: 180 directions around each point, 60 distances within its margin."""
+    target = NetworkTarget(steep(2, k, (12, 12), seed))
+    X = np.random.default_rng(seed).normal(size=(40, 2))
+    y = classes(target, X)
+    assert len(np.unique(y)) == k
+    found = margins(target, X, y)
+    turns, shares = np.linspace(0, 2 * np.pi, 180, endpoint=False), np.linspace(0, 0.995, 60)
+    disc = shares[:, None, None] * np.stack([np.cos(turns), np.sin(turns)], -1)
+    said = classes(target, X[:, None, None] + found.distances[:, None, None, None] * disc)
+    wrong = (said != y[:, None, None]).any(-1)
+    nearest = np.where(wrong.any(1), shares[wrong.argmax(1)], 1.0)
+    assert nearest.min() > 0.9
+    assert (nearest > 0.99).mean() > 0.97
+    assert (classes(target, found.witnesses) != y).all()
+
+
+def test_a_wedge_has_its_corner_as_the_nearest_point() -> None:
+    """Class 1 is where x_1 > 1 + |x_2|: a ReLU network by hand, whose boundary has no normal at the nearest point."""
+    hidden = (np.array([[0.0, 0.0, 1.0, -1.0], [1.0, -1.0, 0.0, 0.0]]), np.zeros(4))
+    last = (np.array([[0.0, -1.0], [0.0, -1.0], [0.0, 1.0], [0.0, -1.0]]), np.array([0.0, -1.0]))
+    target = NetworkTarget(MLP(2, 2, (4,), rng=0, dtype=torch.float64).load([hidden, last]))
+    X = np.array([[0.0, 0.0], [0.5, 0.1], [-1.0, 0.3], [3.0, 0.0], [1.0, 2.0]])
+    found = margins(target, X, [0, 0, 0, 1, 0])
+    expected = [1.0, np.hypot(0.5, 0.1), np.hypot(2.0, 0.3), 2 / 2**0.5, 2 / 2**0.5]
+    np.testing.assert_allclose(found.distances, expected, rtol=5e-3)
+
+
+@settings(max_examples=6)
+@given(scale=st.floats(1e-3, 1e3), seed=st.integers(0, 1000))
+def test_margins_move_and_grow_with_the_space(scale: float, seed: int) -> None:
+    net = steep(3, 3, (8,), seed)
+    shift = np.array([1.0, -2.0, 0.5])
+    (W, b), last = [(own.weight.detach().numpy().T, own.bias.detach().numpy()) for own in net.layers]
+    moved = MLP(3, 3, (8,), rng=0, dtype=torch.float64).load([(W / scale, b - shift @ W), last])
+    X = np.random.default_rng(seed).normal(size=(15, 3))
+    y = classes(NetworkTarget(net), X)
+    own = margins(NetworkTarget(net), X, y).distances
+    np.testing.assert_allclose(margins(NetworkTarget(moved), scale * (X + shift), y).distances, scale * own, rtol=2e-3)
+
+
+def test_blocks_of_points_change_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, X = NetworkTarget(steep(3, 3, (8,), 1)), np.random.default_rng(0).normal(size=(30, 3))
+    y = classes(target, X)
+    whole = margins(target, X, y)
+    monkeypatch.setattr("genlabel.attacks.nearest.NUMBERS_AT_ONCE", 5000)
+    parts = margins(target, X, y)
+    assert (parts.distances != whole.distances).any()
+    np.testing.assert_allclose(parts.distances, whole.distances, rtol=5e-3)
+
+
+def test_more_steps_never_do_harm_and_the_same_seed_finds_the_same() -> None:
+    target, X = NetworkTarget(steep(10, 4, (32, 32), 0)), np.random.default_rng(0).normal(size=(40, 10))
+    y = classes(target, X)
+    state = torch.random.get_rng_state()
+    few, more, again = (margins(target, X, y, steps=steps, rng=3).distances for steps in (0, 10, 10))
+    np.testing.assert_array_equal(more, again)
+    assert (more <= few * 1.0003).all()
+    assert more.mean() < 0.98 * few.mean()
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+# --- for every classifier
+
+MODELS: list[Any] = [
+    LINEAR,
+    NETWORK,
+    GenerativeClassifier("kernel"),
+    LogisticRegression(max_iter=1000),
+    make_pipeline(StandardScaler(), LogisticRegression()),
+    make_pipeline(StandardScaler(), NETWORK),
+    LinearSVC(),
+    GaussianNB(),
+    DecisionTreeClassifier(max_depth=3, random_state=0),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=[f"{i}-{type(m).__name__}" for i, m in enumerate(MODELS)])
+def test_witnesses_are_of_another_class_and_points_before_them_are_not(model: Any) -> None:
+    X, y = iris()
+    X, y = X[::8], y[::8]
+    model.fit(X, y)
+    found = margins(model, X, y, steps=8)
+    values, labels = X.to_numpy(), y.to_numpy()
+
+    def predict(points: np.ndarray) -> np.ndarray:
+        return model.predict(pd.DataFrame(points, columns=X.columns))
+
+    np.testing.assert_array_equal(found.right, predict(values) == labels)
+    assert (predict(found.witnesses) != labels).all()
+    far = np.linalg.norm(found.witnesses - values, axis=1)
+    np.testing.assert_allclose(far, found.distances, rtol=2e-4 if found.exact else 1e-9)
+    before = values + (1 - 1e-3) * (found.witnesses - values)
+    np.testing.assert_array_equal(predict(before), predict(values))
+    np.testing.assert_array_equal(found.witnesses[~found.right], values[~found.right])
+    assert (found.distances[~found.right] == 0).all()
+    assert (found.distances[found.right] > 0).all()
+    assert margins(model, X, y, space="standardised", steps=1).smallest > 0
+
+
+@pytest.mark.parametrize("space", ["input", "standardised"])
+def test_no_attack_within_the_margin_of_a_linear_model_succeeds_and_every_one_beyond_does(space: str) -> None:
+    X, y = iris()
+    model = LINEAR.fit(X, y)
+    found = margins(model, X, y, space=space)
+    for radius in (0.99 * found.smallest, *np.quantile(found.distances, [0.1, 0.5, 0.9]) * 1.001):
+        attacked = robust_accuracy(model, X, y, PGD(radius, "l2", steps=5, restarts=2), space=space)
+        np.testing.assert_array_equal(attacked.withstood, found.distances > radius)
+    within = robust_accuracy(model, X, y, PGD(0.99 * found.smallest, "l2", steps=5), space=space)
+    assert within.accuracy == within.clean
+
+
+def test_attacks_break_a_network_only_near_its_margins() -> None:
+    X, y = iris()
+    model = NETWORK.fit(X, y)
+    found = margins(model, X, y)
+    for radius in (0.98 * found.smallest, 0.98 * found.median):
+        attacked = robust_accuracy(model, X, y, PGD(radius, "l2", steps=30, targeted=True), space="input")
+        assert attacked.withstood[found.distances > radius / 0.98].all()
+    assert attacked.accuracy < 0.6 * attacked.clean
+
+
+# --- what is returned, and what is refused
+
+
+def test_margins_are_summed_up_over_the_points_that_are_right() -> None:
+    labels = np.array(["b", "a", "b", "a", "c"])
+    right = np.array([True, True, True, True, False])
+    found = Margins(np.array([3.0, 1.0, 2.0, np.inf, 0.0]), np.zeros((5, 2)), right, labels, False)
+    assert (found.smallest, found.median, found.mean) == (1.0, 2.5, np.inf)
+    assert (found.by_class["a"], found.by_class["b"]) == (1.0, 2.0)
+    assert np.isnan(found.by_class["c"])
+    assert str(found).splitlines() == [
+        "right     4 of 5", "smallest  1", "median    2.5", "mean      inf", "by search: upper bounds",
+    ]  # fmt: skip
+    none = Margins(np.zeros(5), np.zeros((5, 2)), ~np.ones(5, dtype=bool), labels, True)
+    assert all(np.isnan(value) for value in (none.smallest, none.median, none.mean, *none.by_class.values()))
+    assert str(none).splitlines()[0] == "right     0 of 5"
+
+
+def test_labels_are_those_that_were_given() -> None:
+    X, y = iris()
+    found = margins(LINEAR.fit(X, y), X, y)
+    assert set(found.by_class) == {"setosa", "versicolor", "virginica"}
+    assert min(found.by_class.values()) == found.smallest
+    assert found.by_class["setosa"] == found.distances[found.right & (y == "setosa")].min()
+
+
+def test_models_without_a_boundary_and_points_that_are_all_wrong() -> None:
+    X = np.random.default_rng(0).normal(size=(5, 3))
+    for target in (NetworkTarget(nn.Linear(3, 2)), DecisionTarget(lambda own: np.ones(len(own), dtype=int), 2)):
+        if isinstance(target, NetworkTarget):
+            target.module.load_state_dict({"weight": torch.zeros(2, 3), "bias": torch.tensor([0.0, 1.0])})
+        found = margins(target, X, torch.ones(5, dtype=torch.int64), method="search", steps=2)
+        assert np.isinf(found.distances).all()
+        assert np.isnan(found.witnesses).all()
+        assert found.right.all()
+        wrong = margins(target, torch.from_numpy(X), np.zeros(5, dtype=int), method="search")
+        assert (wrong.distances == 0).all()
+        np.testing.assert_array_equal(wrong.witnesses, X)
+        assert not wrong.right.any()
+
+
+def test_one_point_far_from_a_boundary_is_enough() -> None:
+    target = linear_target(np.array([[1.0, 0.0], [0.0, 0.0]]), np.zeros(2))
+    found = margins(target, [[1000.0, 5.0]], [0], method="search")
+    assert found.distances[0] == pytest.approx(1000.0, rel=3e-4)
+
+
+W, ROWS = np.eye(3), np.zeros((2, 3))
+
+
+@pytest.mark.parametrize("call, match", [
+    (lambda: linear_margins(np.eye(3)[0], ROWS, [0, 1]), r"W has shape \(3,\) and X \(2, 3\); give \(k, d\)"),
+    (lambda: linear_margins(W[:1], ROWS, [0, 0]), "k at least 2"),
+    (lambda: linear_margins(W, np.zeros((2, 4)), [0, 1]), r"W has shape \(3, 3\) and X \(2, 4\)"),
+    (lambda: linear_margins(W, ROWS, [0, 1], [0, 0]), r"b has shape \(2,\); expected \(3,\), one bias a row of W"),
+    (lambda: linear_margins(W, ROWS + np.nan, [0, 1]), "NaN or infinity"),
+    (lambda: linear_margins(W, ROWS, [0]), r"y has shape \(1,\); expected \(2,\)"),
+    (lambda: linear_margins(W, ROWS, [0, 3]), "class indices, 0 to 2"),
+    (lambda: linear_margins(W, ROWS, ["a", "b"]), "class indices"),
+    (lambda: margins(NetworkTarget(nn.Linear(3, 2)), ROWS[0], [0]), r"X has shape \(3,\); margins need points"),
+    (lambda: margins(NetworkTarget(nn.Linear(3, 2)), ROWS + np.inf, [0, 1]), "all finite"),
+    (lambda: margins(NetworkTarget(nn.Linear(3, 2)), ROWS, [0, 2]), "class indices, 0 to 1; turn labels into them"),
+    (lambda: margins(FleetTarget(Fleet((3, 2), [0], 4, torch.float32, torch.device("cpu"))), ROWS, [0, 1]),
+     "the target is 4 models; give one of them"),
+    (lambda: margins(NetworkTarget(nn.Linear(3, 2)), ROWS, [0, 1], method="exact"), "method='exact' is not known"),
+    (lambda: margins(NetworkTarget(nn.Linear(3, 2)), ROWS, [0, 1], space="latent"), "space='latent' is not known"),
+    (lambda: margins(NetworkTarget(nn.Linear(3, 2)), ROWS, [0, 1], steps=-1), "steps=-1 must be a whole number"),
+    (lambda: margins(NetworkTarget(nn.Linear(3, 2)), ROWS, [0, 1], tolerance=0), "tolerance=0 must be a number in"),
+    (lambda: margins(LinearRegression().fit(W, np.ones(3)), W, [0, 1, 1]), "LinearRegression has no classes_"),
+    (lambda: margins(LogisticRegression(), W, [0, 1, 1]), "not fitted"),
+    (lambda: margins(LogisticRegression().fit(W, [0, 1, 1]), W, [0, 1, 2]), r"y has labels \[2\] that"),
+])  # fmt: skip
+def test_bad_input_is_named(call: Any, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        call()
