@@ -1,0 +1,203 @@
+"""The coefficients A and B of the second-order expansions: how much of the other parent is in a mixed point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.stats import chi2, norm
+
+from genlabel.checks import check_positive
+from genlabel.theory.gaussian import GaussianPair, sigma_inverse
+from genlabel.theory.quadrature import nodes_between
+
+__all__ = [
+    "MIXUP",
+    "Moments",
+    "class_coefficients",
+    "limit_coefficients",
+    "pair_coefficients",
+    "taylor_coefficients",
+]
+
+MIXUP = (1.0 / 3.0, 1.0 / 6.0)
+"""(A, B) of mixup with lam ~ Unif[0, 1]: E[1 - lam] and E[(1 - lam)^2] under Beta(2, 1) (arXiv Lemma "mixup loss")."""
+POINTS = 64
+"""Of a Gauss-Hermite rule."""
+HALVINGS = 60
+
+Array = NDArray[np.float64]
+
+
+class Moments(NamedTuple):
+    """Of the density on [0, 1] that a pair's label puts on lam: its mass, E[1 - lam] and E[(1 - lam)^2]."""
+
+    mass: Any
+    A: Any
+    B: Any
+
+
+def limit_coefficients(c: float) -> tuple[float, float]:
+    """Return the limits of A and B as sigma_1 grows: (c^2 + 1) / (2 (c + 1)^2), (c^2 - c + 1) / (3 (c + 1)^2).
+
+    arXiv Lemma "GenLabel loss for 2 class", proof, step 4. Both are below mixup's 1/3 and 1/6 exactly where
+    c^2 - 4 c + 1 < 0.
+
+    >>> limit_coefficients(1.0)
+    (0.25, 0.08333333333333333)
+    """
+    check_positive("c", c, "1 gives both classes one covariance")
+    return (c**2 + 1.0) / (2.0 * (c + 1.0) ** 2), (c**2 - c + 1.0) / (3.0 * (c + 1.0) ** 2)
+
+
+def taylor_coefficients(c: float, tau: float, d: int, sigma_1: float, *, noise: bool = True) -> tuple[float, float]:
+    """Return A and B of the GenLabel loss's expansion, E_F[1 - lam] and E_F[(1 - lam)^2], by integration.
+
+    With lam_1 the weight that y_gen gives to the label of x_i, the density of arXiv Eq. "Fi" is
+    F(lam) = lam_1(lam) + 1 - lam_1(1 - lam), and so A = E[(1 - lam) lam_1 + lam (1 - lam_1)] with uniform lam: the mean
+    weight of the parent that does *not* give the label.
+
+    Parameters
+    ----------
+    c, tau, d, sigma_1
+        Of :class:`genlabel.theory.GaussianPair`; an infinite sigma_1 gives the limits.
+    noise : bool
+        Whether x_i and x_j are random draws of their classes, over which to average, or the means of the classes.
+
+    Examples
+    --------
+    >>> A, B = taylor_coefficients(1.0, 0.0, 2, 10.0)
+    >>> round(A, 4), round(B, 4)
+    (0.2513, 0.0846)
+    """
+    if np.isposinf(sigma_1):
+        return limit_coefficients(c)
+    zero, one = class_coefficients(c, tau, d, sigma_1, noise=noise)
+    return (zero.A + one.A) / 2.0, (zero.B + one.B) / 2.0
+
+
+def class_coefficients(c: float, tau: float, d: int, sigma_1: float, *, noise: bool = True) -> tuple[Moments, Moments]:
+    """Return mass, A and B of pairs whose x_i is of class 0, and of class 1.
+
+    The loss of a mixed pair is that of x_i's own label under the density 2 lam_1(lam).
+    NOTE[PAPER]: its mass is 1 for both classes only if c = 1. The lemma swaps the names of i and j in one half of the
+    sum, but keeps lam_1 of the old names, and so gets the means over both classes, which :func:`taylor_coefficients`
+    returns.
+
+    Parameters
+    ----------
+    c, tau, d, sigma_1, noise
+        As :func:`taylor_coefficients`.
+
+    Examples
+    --------
+    >>> zero, one = class_coefficients(3.0, 0.0, 2, np.inf)
+    >>> zero
+    Moments(mass=1.5, A=0.5625, B=0.28125)
+    """
+    if np.isposinf(sigma_1):
+        check_positive("c", c, "1 gives both classes one covariance")
+        return _half_moments(c / (1.0 + c)), _half_moments(1.0 / (1.0 + c))
+    return _class_moments(GaussianPair(sigma_1, c, tau, d), noise)
+
+
+def pair_coefficients(X: Any, y: Any, pair: GaussianPair) -> Moments:
+    """Return mass, A and B of every pair of a sample, (n, n) each: row i, mixed with column j.
+
+    Pairs of one class keep their label; any density with F(lam) + F(1 - lam) = 2 describes them, and the uniform one
+    has the moments 1, 1/2 and 1/3.
+
+    Parameters
+    ----------
+    X : array (n, d)
+    y : array (n,)
+        0 or 1.
+    pair : GaussianPair
+        The densities that give the labels.
+    """
+    points, own = np.asarray(X, dtype=np.float64), np.asarray(y)
+    n = len(points)
+    mixed = Moments(np.ones((n, n)), np.full((n, n), 0.5), np.full((n, n), 1.0 / 3.0))
+    i, j = np.nonzero(own[:, None] < own)
+    if not len(i):
+        return mixed
+
+    def log_odds(lam: Array) -> Array:
+        return pair.log_odds(lam[..., None] * points[i, None] + (1.0 - lam)[..., None] * points[j, None])
+
+    for (rows, columns), part in zip(((i, j), (j, i)), _moments(log_odds, (len(i),)), strict=True):
+        for whole, found in zip(mixed, part, strict=True):
+            whole[rows, columns] = found
+    return mixed
+
+
+@lru_cache(maxsize=256)
+def _class_moments(pair: GaussianPair, noise: bool) -> tuple[Moments, Moments]:
+    g, weight = _normal_nodes() if noise else (np.zeros(1), np.ones(1))
+    chi, chi_weight = (
+        _chi_square_nodes(pair.d - 1) if noise and pair.d > 1 and pair.c != 1.0 else (np.zeros(1), np.ones(1))
+    )
+    means = _moments(_log_odds(pair, g[:, None, None], chi[:, None]), (len(g), len(chi)))
+    return tuple(Moments(*(float(weight @ own @ chi_weight) for own in part)) for part in means)  # type: ignore[return-value]
+
+
+def _moments(log_odds: Callable[[Array], Array], shape: tuple[int, ...]) -> tuple[Moments, Moments]:
+    """Moments of both classes, `shape` each; log q - log p takes lam (..., q), where x_i is of class 0."""
+    lam, weight = nodes_between(_jump(log_odds, shape)[..., None])
+    odds = log_odds(lam)
+    own, other = 2.0 * weight * expit(-odds), 2.0 * weight * expit(odds)
+    zero = (own.sum(-1), (own * (1.0 - lam)).sum(-1), (own * (1.0 - lam) ** 2).sum(-1))
+    one = (other.sum(-1), (other * lam).sum(-1), (other * lam**2).sum(-1))
+    return Moments(*zero), Moments(*one)
+
+
+def _jump(log_odds: Callable[[Array], Array], shape: tuple[int, ...]) -> Array:
+    """Where the label changes sides, by bisection; an end of [0, 1] if it does not."""
+    low, high = np.zeros(shape), np.ones(shape)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        positive = log_odds(middle[..., None])[..., 0] > 0.0
+        low, high = np.where(positive, middle, low), np.where(positive, high, middle)
+    return (low + high) / 2.0
+
+
+def _log_odds(pair: GaussianPair, g: Array, chi: Array) -> Callable[[Array], Array]:
+    """log q - log p at mixed points, whose noise is g along e_1 and has the rest chi of its squared length.
+
+    Z' = s sqrt(c_d) g and z_bar = s^2 (g^2 + chi) with s^2 = lam^2 / sigma_1^2 + (1 - lam)^2 / sigma_2^2: arXiv
+    Lemmas "e_Sigma_Z" and "Z sigma Z". g and chi are independent, and one draw serves for all lam: a mean over the
+    noise at each lam is all that A and B need.
+    """
+    c, k = pair.c, pair.sigma_1 * np.sqrt(sigma_inverse(pair.tau, pair.d)[0, 0])
+
+    def log_odds(lam: Array) -> Array:
+        v = lam**2 + ((1.0 - lam) / c) ** 2 if np.any(g) else np.zeros_like(lam)
+        step = k * np.sqrt(v) * g
+        odds = pair.d * np.log(c) + k**2 * (2.0 - 4.0 * lam) + 2.0 * step
+        return np.asarray(odds + (1.0 - c**2) * (2.0 * lam**2 * k**2 - 2.0 * lam * step + v * (g**2 + chi) / 2.0))
+
+    return log_odds
+
+
+def _half_moments(share: float) -> Moments:
+    """Of the density 2 on [1 - share, 1]."""
+    return Moments(2.0 * share, share**2, 2.0 * share**3 / 3.0)
+
+
+@cache
+def _normal_nodes() -> tuple[Array, Array]:
+    """Points and weights for a standard normal variable."""
+    point, weight = np.polynomial.hermite_e.hermegauss(POINTS)
+    return point, weight / weight.sum()
+
+
+@cache
+def _chi_square_nodes(freedom: int) -> tuple[Array, Array]:
+    """Points and weights for a chi-square variable, as a monotone function of a normal one."""
+    point, weight = _normal_nodes()
+    upper = chi2.isf(norm.sf(point), freedom)
+    return np.where(point > 0, upper, chi2.ppf(norm.cdf(point), freedom)), weight

@@ -1,0 +1,98 @@
+"""The second-order expansions of the losses around the data, with what they hold of each labelling in two numbers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from genlabel.checks import check_choice
+from genlabel.theory.coefficients import class_coefficients, pair_coefficients, taylor_coefficients
+from genlabel.theory.gaussian import GaussianPair
+from genlabel.theory.reading import Scorer, read_model, read_sample
+
+__all__ = ["COEFFICIENTS", "Expansion", "expand", "expand_adversarial", "genlabel_moments", "point_loss"]
+
+COEFFICIENTS = ("lemma", "class", "pair")
+"""How fine the coefficients of GenLabel's expansion are: as in the lemma, one set a class, or one a pair."""
+
+
+class Expansion(NamedTuple):
+    """The terms of a second-order expansion (arXiv Lemmas "mixup loss" and "GenLabel loss for 2 class")."""
+
+    std: float
+    """The loss at the points themselves."""
+    R1: float
+    R2: float
+    R3: float
+
+    @property
+    def total(self) -> float:
+        """Their sum, L~."""
+        return self.std + self.R1 + self.R2 + self.R3
+
+
+def point_loss(f: Tensor, y: Tensor) -> Tensor:
+    """Return h(f) - y f with h(w) = log(1 + exp(w)), without cancellation.
+
+    >>> point_loss(torch.tensor([0.0, 800.0]), torch.tensor([1.0, 1.0]))
+    tensor([0.6931, 0.0000])
+    """
+    return y * softplus(-f) + (1 - y) * softplus(f)
+
+
+def expand(model: Any, X: Any, y: Any, A: Any, B: Any, mass: Any = 1.0) -> Expansion:
+    """Return the second-order expansion of a loss over all pairs around x_i, (1 - lam) (x_j - x_i) being small.
+
+    (1 / n^2) sum_ij  mass l_i + A (h'_i - y_i) g_i v + (B / 2) (h''_i (g_i v)^2 + (h'_i - y_i) v H_i v), v = x_j - x_i,
+    with f's gradient g_i and second derivatives H_i at x_i: arXiv Lemmas "mixup loss" (A = 1/3, B = 1/6) and "GenLabel
+    loss for 2 class".
+
+    Parameters
+    ----------
+    model, X, y
+        As :func:`genlabel.theory.mixup_loss`.
+    A, B, mass : floats or arrays (n, n)
+
+    Examples
+    --------
+    >>> terms = expand([1.0], [[-1.0], [1.0]], [0, 1], 1 / 3, 1 / 6)
+    >>> [round(value, 4) for value in (*terms, terms.total)]
+    [0.3133, 0.0896, 0.0328, 0.0, 0.4357]
+    """
+    x, labels = read_sample(X, y)
+    scorer = read_model(model, x.shape[1])
+    f, g = scorer.values(x), scorer.gradients(x)
+    slope, curve = (f.sigmoid() - labels)[:, None], (f.sigmoid() * (-f).sigmoid())[:, None]
+    v = x - x[:, None]
+    along = (v * g[:, None]).sum(-1)
+    bend = torch.einsum("ija,iab,ijb->ij", v, scorer.hessians(x), v)
+    weights = [torch.as_tensor(own, dtype=x.dtype) for own in (mass, A, B)]
+    terms = (point_loss(f, labels)[:, None].expand_as(along), slope * along, curve * along**2 / 2, slope * bend / 2)
+    return Expansion(*(float((weights[min(k, 2)] * term).mean()) for k, term in enumerate(terms)))
+
+
+def genlabel_moments(x: Tensor, y: Tensor, kind: str, sigma_1: float, c: float, tau: float) -> tuple[Any, Any, Any]:
+    """Return A, B and mass of the GenLabel loss, numbers or (n, n); see :func:`genlabel.theory.genlabel_loss`."""
+    check_choice("coefficients", kind, COEFFICIENTS)
+    d = x.shape[1]
+    if kind == "pair":
+        mass, A, B = pair_coefficients(x.numpy(), y.numpy(), GaussianPair(sigma_1, c, tau, d))
+        return A, B, mass
+    A, B = taylor_coefficients(c, tau, d, sigma_1)
+    if kind == "lemma":
+        return A, B, 1.0
+    zero, one = (y.new_tensor(own) for own in class_coefficients(c, tau, d, sigma_1))
+    own = torch.where(y[:, None, None] == 0, zero, one)
+    mass, A, B = torch.where((y[:, None] == y)[..., None], y.new_tensor([1.0, A, B]), own).unbind(-1)
+    return A, B, mass
+
+
+def expand_adversarial(scorer: Scorer, x: Tensor, y: Tensor, radius: float, factor: float) -> float:
+    """Return the mean of l~_adv: arXiv Lemma "adv_loss_approx" for theta, Theorem 2 (factor d) for networks."""
+    f, length = scorer.values(x), scorer.gradients(x).norm(dim=1)
+    first = radius * (f.sigmoid() - y).abs() * length
+    second = factor * radius**2 / 2 * f.sigmoid() * (-f).sigmoid() * length**2
+    return float((point_loss(f, y) + first + second).mean())

@@ -1,0 +1,201 @@
+"""The mixup, GenLabel and adversarial losses of a binary model, exact or by their second-order expansions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from genlabel.arrays import chunks
+from genlabel.attacks import PGD, NetworkTarget
+from genlabel.checks import check_count
+from genlabel.theory.coefficients import MIXUP
+from genlabel.theory.expansions import expand, expand_adversarial, genlabel_moments, point_loss
+from genlabel.theory.gaussian import GaussianPair
+from genlabel.theory.quadrature import nodes_between
+from genlabel.theory.reading import Scorer, read_model, read_sample
+
+__all__ = ["adversarial_loss", "genlabel_loss", "mixup_loss", "standard_loss"]
+
+PAIRS_AT_ONCE = 1 << 12
+"""Pairs whose mixed points are in memory at once."""
+
+
+def standard_loss(model: Any, X: Any, y: Any) -> float:
+    """Return the mean of h(f(x)) - y f(x) over the points, h(w) = log(1 + exp(w)).
+
+    >>> round(standard_loss([0.0], [[1.0], [2.0]], [0, 1]), 6)  # log 2
+    0.693147
+    """
+    x, labels = read_sample(X, y)
+    return float(point_loss(read_model(model, x.shape[1]).values(x), labels).mean())
+
+
+def mixup_loss(model: Any, X: Any, y: Any, *, taylor: bool = False) -> float:
+    """Return the mixup loss, the mean over all pairs and lam ~ Unif[0, 1], or its second-order expansion.
+
+    arXiv Section 5.3, L_n^mix, and Lemma "mixup loss".
+
+    Parameters
+    ----------
+    model : array (d,), torch module or function
+        theta for f(x) = theta x, or f itself in float64: one number a point, or two scores.
+    X : array (n, d)
+    y : array (n,)
+        0 or 1.
+    taylor : bool
+
+    Examples
+    --------
+    >>> X, y = [[-1.0], [1.0]], [0, 1]
+    >>> round(mixup_loss([0.1], X, y), 6), round(mixup_loss([0.1], X, y, taylor=True), 6)
+    (0.660647, 0.660646)
+    """
+    if taylor:
+        return expand(model, X, y, *MIXUP).total
+    x, labels = read_sample(X, y)
+    scorer = read_model(model, x.shape[1])
+    lam, weight = map(torch.from_numpy, nodes_between(np.array([0.5])))
+
+    def of_pairs(i: Tensor, j: Tensor) -> Tensor:
+        target = lam * labels[i, None] + (1 - lam) * labels[j, None]
+        return (weight * point_loss(scorer.values(_mix(x[i], x[j], lam)), target)).sum(-1)
+
+    return _mean_over_pairs(of_pairs, point_loss(scorer.values(x), labels))
+
+
+def genlabel_loss(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    sigma_1: float,
+    c: float = 1.0,
+    tau: float = 0.0,
+    taylor: bool = False,
+    coefficients: str = "lemma",
+) -> float:
+    """Return the GenLabel loss, labels by the true densities, or its second-order expansion.
+
+    arXiv Section 5.3, L_n^gen: pairs of one class keep their label. Lemma "GenLabel loss for 2 class".
+
+    Parameters
+    ----------
+    model, X, y, taylor
+        As :func:`mixup_loss`.
+    sigma_1, c, tau
+        Of the densities, :class:`genlabel.theory.GaussianPair`; with an infinite sigma_1 only the expansion.
+    coefficients : "lemma", "class" or "pair"
+        Of the expansion. "lemma": A and B of arXiv, one number each. "class": mass, A and B for x_i of each class, see
+        :func:`genlabel.theory.class_coefficients`, with the lemma's for pairs of one class. "pair": those of each pair
+        of the sample; with them the expansion differs from the loss by third powers of the distances only.
+
+    Examples
+    --------
+    >>> X, y = [[-1.0], [1.0]], [0, 1]
+    >>> [round(genlabel_loss([0.1], X, y, sigma_1=5.0, taylor=taylor), 6) for taylor in (False, True)]
+    [0.656497, 0.656764]
+    """
+    x, labels = read_sample(X, y)
+    if taylor:
+        return expand(model, X, y, *genlabel_moments(x, labels, coefficients, sigma_1, c, tau)).total
+    scorer = read_model(model, x.shape[1])
+    pair = GaussianPair(sigma_1, c, tau, x.shape[1])
+
+    def of_pairs(i: Tensor, j: Tensor) -> Tensor:
+        lam, weight = map(torch.from_numpy, nodes_between(_label_jumps(x[i], x[j], pair)))
+        mixed = _mix(x[i], x[j], lam)
+        target = torch.from_numpy(pair.log_odds(mixed.numpy())).sigmoid()
+        target = torch.where((labels[i] == labels[j])[:, None], labels[i, None], target)
+        return (weight * point_loss(scorer.values(mixed), target)).sum(-1)
+
+    return _mean_over_pairs(of_pairs, point_loss(scorer.values(x), labels))
+
+
+def adversarial_loss(
+    model: Any,
+    X: Any,
+    y: Any,
+    radius: float,
+    *,
+    taylor: bool = False,
+    as_printed: bool = False,
+    steps: int = 50,
+) -> float:
+    """Return the mean loss at the worst point of an L2 ball around each point, or its second-order expansion.
+
+    arXiv Section 5.3, L_n^adv, and Lemma "adv_loss_approx". Exact for theta: the worst point is straight across the
+    boundary. For a network the worst point is searched by projected gradients, which gives a lower bound.
+
+    Parameters
+    ----------
+    model, X, y, taylor
+        As :func:`mixup_loss`.
+    radius : float
+        Of the ball; the paper's eps sqrt(d).
+    as_printed : bool
+        Whether the second-order term carries the factor d of arXiv Theorem 2.
+        NOTE[PAPER]: the lemma for theta has no such factor, nor has the expansion of the loss.
+    steps : int
+        Of the search.
+
+    Examples
+    --------
+    >>> X, y = [[-1.0], [1.0]], [0, 1]
+    >>> round(adversarial_loss([1.0], X, y, 0.1), 6), round(adversarial_loss([1.0], X, y, 0.1, taylor=True), 6)
+    (0.341154, 0.341139)
+    """
+    x, labels = read_sample(X, y)
+    scorer = read_model(model, x.shape[1])
+    if not 0.0 <= radius < np.inf:
+        raise ValueError(f"radius={radius!r} must be a finite number of at least 0")
+    if taylor:
+        return expand_adversarial(scorer, x, labels, radius, float(x.shape[1]) if as_printed else 1.0)
+    if scorer.theta is not None:
+        return float(softplus((1 - 2 * labels) * scorer.values(x) + radius * scorer.theta.norm()).mean())
+    worst = _find_worst(scorer, x, labels, radius, check_count("steps", steps)) if radius else x
+    return float(point_loss(scorer.values(worst), labels).mean())
+
+
+def _mix(first: Tensor, second: Tensor, lam: Tensor) -> Tensor:
+    """lam x_i + (1 - lam) x_j for points (p, d) and lam (p, q) or (q,): (p, q, d)."""
+    weight = lam[..., None]
+    return weight * first[:, None] + (1 - weight) * second[:, None]
+
+
+def _mean_over_pairs(of_pairs: Callable[[Tensor, Tensor], Tensor], own: Tensor) -> float:
+    """Mean over all n^2 pairs: those of a point with itself have `own` (n,), (i, j) and (j, i) the same."""
+    n = len(own)
+    i, j = torch.triu_indices(n, n, 1)
+    parts = [of_pairs(i[some], j[some]).sum() for some in chunks(len(i), PAIRS_AT_ONCE)]
+    return float(own.sum() + 2 * torch.stack(parts).sum()) / n**2
+
+
+def _label_jumps(first: Tensor, second: Tensor, pair: GaussianPair) -> NDArray[np.float64]:
+    """Where the posterior of each pair changes sides, (p, 2): along a segment its log-odds are a parabola."""
+    ends = _mix(first, second, torch.tensor([1.0, 0.5, 0.0], dtype=first.dtype)).numpy()
+    one, middle, zero = np.moveaxis(pair.log_odds(ends), -1, 0)
+    a, b = 2.0 * (one + zero - 2.0 * middle), 4.0 * middle - one - 3.0 * zero
+    root = np.sqrt(np.maximum(b**2 - 4.0 * a * zero, 0.0))
+    q = -(b + np.where(b >= 0, root, -root)) / 2.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        roots = np.stack([q / a, zero / q], -1)
+    inside = np.where((roots > 0) & (roots < 1), roots, 0.5)
+    return np.sort(inside, -1)
+
+
+def _find_worst(scorer: Scorer, x: Tensor, y: Tensor, radius: float, steps: int) -> Tensor:
+    """The points of the highest loss that projected gradients find in the balls."""
+
+    class TwoScores(nn.Module):
+        def forward(self, points: Tensor) -> Tensor:
+            f = scorer.scores(points)
+            return torch.stack([torch.zeros_like(f), f], 1)
+
+    found: Tensor = PGD(radius, "l2", steps=steps)(NetworkTarget(TwoScores()), x, y.long(), rng=0)
+    return found

@@ -1,0 +1,155 @@
+"""A and B against Monte-Carlo, adaptive quadrature and their limits."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.special import expit
+from scipy.stats import multivariate_normal
+
+from genlabel.theory import (
+    GaussianPair,
+    class_coefficients,
+    limit_coefficients,
+    pair_coefficients,
+    sigma_matrix,
+    taylor_coefficients,
+)
+from genlabel.theory.coefficients import MIXUP
+from genlabel.theory.theorem import C_RANGE
+
+RATIOS = [0.3, 0.5, 1.0, 2.0, 3.5]
+PLACES = [(0.0, 1), (0.0, 2), (0.5, 5), (-0.03, 20)]
+
+
+def draw_weights(c: float, tau: float, d: int, sigma_1: float, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """lam, and the posterior of x_i's class at the mixed point of random pairs, by scipy alone."""
+    rng = np.random.default_rng(seed)
+    mean, Sigma = np.eye(d)[0], sigma_matrix(tau, d)
+    p, q = multivariate_normal(-mean, Sigma / sigma_1**2), multivariate_normal(mean, Sigma / (c * sigma_1) ** 2)
+    first, second = (own.rvs(n, random_state=rng).reshape(n, d) for own in (p, q))
+    lam = rng.uniform(size=n)
+    x = lam[:, None] * first + (1 - lam[:, None]) * second
+    return lam, expit(p.logpdf(x) - q.logpdf(x))
+
+
+@settings(max_examples=15)
+@given(
+    c=st.floats(0.25, 4.0), d=st.integers(1, 5), share=st.floats(0.1, 0.9), sigma_1=st.floats(0.3, 20.0),
+    seed=st.integers(0, 10**6),
+)  # fmt: skip
+def test_monte_carlo(c: float, d: int, share: float, sigma_1: float, seed: int) -> None:
+    tau = -1 / max(d - 1, 1) * (1 - share) + share
+    lam, own = draw_weights(c, tau, d, sigma_1, 20_000, seed)
+    found = taylor_coefficients(c, tau, d, sigma_1)
+    for power, value in zip((1, 2), found, strict=True):
+        draws = (1 - lam) ** power * own + lam**power * (1 - own)
+        assert abs(draws.mean() - value) < 5 * draws.std() / np.sqrt(len(draws))
+
+
+@settings(max_examples=10)
+@given(c=st.floats(0.25, 4.0), d=st.integers(1, 5), sigma_1=st.floats(0.3, 20.0), seed=st.integers(0, 10**6))
+def test_monte_carlo_of_each_class(c: float, d: int, sigma_1: float, seed: int) -> None:
+    lam, own = draw_weights(c, 0.2, d, sigma_1, 20_000, seed)
+    for moments, weight, other in zip(
+        class_coefficients(c, 0.2, d, sigma_1), (own, 1 - own), (1 - lam, lam), strict=True
+    ):
+        for power, value in enumerate(moments):
+            draws = 2 * weight * other**power
+            assert abs(draws.mean() - value) < 5 * draws.std() / np.sqrt(len(draws)) + 1e-12
+
+
+@given(c=st.floats(0.2, 5.0), tau=st.floats(-0.4, 0.9), d=st.integers(1, 3), sigma_1=st.floats(0.3, 8.0))
+def test_without_noise_by_adaptive_quadrature_of_the_papers_density(
+    c: float, tau: float, d: int, sigma_1: float
+) -> None:
+    """F as arXiv prints it below the definition of A and B, with Z' = z_bar = 0."""
+    c_d = float(np.linalg.inv(sigma_matrix(tau, d))[0, 0])
+    s1, s2 = sigma_1**2, (c * sigma_1) ** 2
+
+    def density(lam: float) -> float:
+        first = d * np.log(c) + s1 * (2 - 4 * lam) * c_d + (s1 - s2) * 2 * lam**2 * c_d
+        second = -d * np.log(c) - s1 * (4 * lam - 2) * c_d + (s2 - s1) * 2 * (1 - lam) ** 2 * c_d
+        return float(expit(-first) + expit(-second))
+
+    at = [1 / (1 + c), c / (1 + c)]
+    assert quad(density, 0, 1, points=at, limit=400)[0] == pytest.approx(1.0, abs=1e-7)
+    for power, value in zip((1, 2), taylor_coefficients(c, tau, d, sigma_1, noise=False), strict=True):
+        exact = quad(lambda lam, k=power: (1 - lam) ** k * density(lam), 0, 1, points=at, limit=400)[0]
+        assert value == pytest.approx(exact, abs=1e-7)
+
+
+@pytest.mark.parametrize(("tau", "d"), PLACES)
+@pytest.mark.parametrize("c", RATIOS)
+def test_limits(c: float, tau: float, d: int) -> None:
+    limit = ((c**2 + 1) / (2 * (c + 1) ** 2), (c**2 - c + 1) / (3 * (c + 1) ** 2))
+    assert limit_coefficients(c) == pytest.approx(limit)
+    for sigma_1, distance in ((200.0, 1e-3), (2e3, 1e-5), (1e6, 1e-9)):
+        for noise in (True, False):
+            found = taylor_coefficients(c, tau, d, sigma_1, noise=noise)
+            np.testing.assert_allclose(found, limit, atol=distance)
+    assert taylor_coefficients(c, tau, d, np.inf) == limit_coefficients(c)
+
+
+@given(c=st.floats(0.05, 20.0))
+def test_the_limits_of_the_classes_by_integrals_of_a_step(c: float) -> None:
+    at = 1 / (1 + c)
+    for moments, low in zip(class_coefficients(c, 0.0, 2, np.inf), (at, 1 - at), strict=True):
+        exact = [quad(lambda lam, k=power: 2 * (1 - lam) ** k, low, 1)[0] for power in range(3)]
+        np.testing.assert_allclose(moments, exact, rtol=1e-9)
+    zero, one = class_coefficients(c, 0.0, 2, np.inf)
+    assert limit_coefficients(c) == pytest.approx(((zero.A + one.A) / 2, (zero.B + one.B) / 2))
+
+
+@given(c=st.floats(0.01, 100.0))
+def test_below_mixups_exactly_in_the_range_of_the_theorem(c: float) -> None:
+    A, B = limit_coefficients(c)
+    assert (MIXUP[0] > A) == (MIXUP[1] > B) == (c**2 - 4 * c + 1 < 0) == (C_RANGE[0] < c < C_RANGE[1])
+
+
+@given(c=st.floats(0.2, 5.0), d=st.integers(1, 6), sigma_1=st.floats(0.2, 50.0))
+def test_a_minus_b_is_one_sixth(c: float, d: int, sigma_1: float) -> None:
+    """E[(1 - lam) lam (lam_1 + 1 - lam_1)] = E[lam (1 - lam)], whatever the labels: the bounds on A and B are one."""
+    A, B = taylor_coefficients(c, 0.1, d, sigma_1, noise=False)
+    assert pytest.approx(1 / 6, abs=1e-9) == A - B
+    assert MIXUP[0] - MIXUP[1] == pytest.approx(1 / 6)
+
+
+def test_classes_that_overlap_have_coefficients_above_mixups() -> None:
+    """As sigma_1 vanishes the label is 1/2 everywhere: A = 1/2, B = 1/3. A is 1/3 near sigma_1 sqrt(c_d) = 1.59."""
+    np.testing.assert_allclose(taylor_coefficients(1.0, 0.0, 2, 1e-4), (1 / 2, 1 / 3), atol=1e-6)
+    assert taylor_coefficients(1.0, 0.0, 2, 1.58)[0] > 1 / 3 > taylor_coefficients(1.0, 0.0, 2, 1.60)[0]
+    np.testing.assert_allclose(
+        taylor_coefficients(1.0, 0.5, 4, 3.0 / np.sqrt(np.linalg.inv(sigma_matrix(0.5, 4))[0, 0])),
+        taylor_coefficients(1.0, 0.0, 2, 3.0),
+    )
+
+
+def test_pairs_of_a_sample_against_adaptive_quadrature() -> None:
+    pair = GaussianPair(2.0, 1.5, 0.3, 2)
+    X, y = pair.sample(3, rng=1)
+    found = pair_coefficients(X, y, pair)
+    for i, j in np.ndindex(len(X), len(X)):
+
+        def own(lam: float, i: int = i, j: int = j) -> float:
+            if y[i] == y[j]:
+                return 0.5
+            odds = float(pair.log_odds(lam * X[i] + (1 - lam) * X[j]))
+            return float(expit(odds if y[i] else -odds))
+
+        exact = [quad(lambda lam, k=power: 2 * own(lam) * (1 - lam) ** k, 0, 1, limit=200)[0] for power in range(3)]
+        np.testing.assert_allclose([values[i, j] for values in found], exact, atol=1e-7)
+
+
+def test_a_sample_of_one_class_has_only_uniform_pairs() -> None:
+    mass, A, B = pair_coefficients(np.ones((2, 1)), [1, 1], GaussianPair(1.0, d=1))
+    assert (mass == 1).all()
+    assert (A == 0.5).all()
+    assert (B == 1 / 3).all()
+
+
+@pytest.mark.parametrize("bad", [(0.0, 0.0, 2, 1.0), (1.0, 1.0, 2, 1.0), (1.0, 0.0, 0, 1.0), (1.0, 0.0, 2, -1.0)])
+def test_bad_settings(bad: tuple[float, float, int, float]) -> None:
+    with pytest.raises(ValueError, match=r"must be|gives no covariance"):
+        taylor_coefficients(*bad)

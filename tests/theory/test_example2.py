@@ -1,0 +1,267 @@
+"""Example 2: weights against scikit-learn, torch and the library's labelers; what section 3.2 says of them."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq, minimize
+from scipy.special import expit, softmax
+from sklearn.linear_model import LogisticRegression
+
+from genlabel.attacks.margin import linear_margins
+from genlabel.datasets import make_example2
+from genlabel.densities import known_gaussians
+from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel
+from genlabel.mixing import Mix, Mixup
+from genlabel.theory.example2 import (
+    Example2,
+    example2_descent,
+    example2_loss,
+    example2_printed_weights,
+    example2_solution,
+    example2_steps_to_match,
+    example2_weights,
+)
+
+D = st.floats(0.1, 50)
+SCHEMES = ["vanilla", "mixup", "logistic", "genlabel", "svm"]
+
+
+def mixed_points(labeler: Labeler, d: float, cells: int) -> tuple[np.ndarray, np.ndarray]:
+    """All 9 ordered pairs at the midpoints of `cells` cells of lam, mixed and labelled by the library."""
+    X, y = make_example2(d)
+    lam = np.repeat((np.arange(cells) + 0.5) / cells, 9)
+    first, second = np.tile(np.repeat([0, 1, 2], 3), cells), np.tile([0, 1, 2] * 3, cells)
+    rows = np.concatenate([first, second])
+    draw = Mix(np.roll(np.arange(len(rows)), len(lam)), np.concatenate([lam, 1 - lam]))
+    x = Mixup().mix(X[rows], draw)
+    return x[: len(lam)], labeler.label(x, np.eye(3)[y[rows]], draw)[: len(lam)]
+
+
+def labeler_of(scheme: str, d: float, sigma: float) -> Labeler:
+    X, y = make_example2(d)
+    known = known_gaussians(X, variance=sigma**2).fit(X, y)
+    return {"mixup": LinearLabel(), "logistic": LogisticLabel(sigma), "genlabel": GenLabel(known)}[scheme]
+
+
+def cross_entropy(W: np.ndarray, x: np.ndarray, labels: np.ndarray) -> float:
+    scores = x @ W.T
+    return float((np.logaddexp.reduce(scores, axis=1) - (labels * scores).sum(1)).mean())
+
+
+@pytest.mark.parametrize("scheme, sigma", [("mixup", 1.0), ("logistic", 0.3), ("logistic", 1.0), ("genlabel", 4.0)])
+def test_the_weights_are_those_of_scikit_learn_on_many_mixed_points(scheme: str, sigma: float) -> None:
+    """Soft labels as weighted rows, one a class."""
+    x, labels = mixed_points(labeler_of(scheme, 5.0, sigma), 5.0, 400)
+    regression = LogisticRegression(C=1e12, fit_intercept=False, tol=1e-10, max_iter=1000)
+    regression.fit(np.tile(x, (3, 1)), np.repeat([0, 1, 2], len(x)), labels.T.ravel())
+    W = regression.coef_ - regression.coef_.mean(0)
+    np.testing.assert_allclose(example2_weights(scheme, sigma=sigma), W, atol=2e-4)
+
+
+@settings(max_examples=15)
+@given(
+    scheme=st.sampled_from(["mixup", "logistic", "genlabel"]), d=D, sigma=st.floats(0.15, 3), seed=st.integers(0, 99)
+)
+def test_no_other_weights_have_a_lower_loss(scheme: str, d: float, sigma: float, seed: int) -> None:
+    """And the loss is that of the library's labels."""
+    width = sigma * d if scheme == "genlabel" else sigma
+    W = example2_weights(scheme, d, width)
+    x, labels = mixed_points(labeler_of(scheme, d, width), d, 1000)
+    assert example2_loss(W, scheme, d, width) == pytest.approx(cross_entropy(W, x, labels), abs=1e-4)
+    np.testing.assert_allclose(W.sum(0), 0, atol=1e-12 * np.abs(W).max())
+    slope = ((softmax(x @ W.T, axis=1) - labels).T @ x) / len(x) / d
+    np.testing.assert_allclose(slope, 0, atol=1e-4)
+    other = W + np.random.default_rng(seed).normal(size=(3, 2)) * np.abs(W).max() * 0.05
+    assert example2_loss(other, scheme, d, width) > example2_loss(W, scheme, d, width)
+
+
+@pytest.mark.parametrize(
+    "scheme, margins",
+    [
+        ("mixup", [5.2835, 4.6994, 4.6994]),
+        ("logistic", [5.0041, 4.9959, 4.9959]),
+        ("vanilla", [5.3297, 4.6470, 4.6470]),
+    ],
+)
+def test_measured_margins(scheme: str, margins: list[float]) -> None:
+    np.testing.assert_allclose(example2_solution(scheme).margins, margins, atol=1e-4)
+
+
+@given(d=D, sigma=st.floats(0.02, 20), lam=st.floats(0, 1))
+def test_genlabel_has_the_margins_of_the_svm_for_every_width(d: float, sigma: float, lam: float) -> None:
+    """Its scores are its labels: the posterior of Gaussians of one width is a softmax of linear scores."""
+    found = example2_solution("genlabel", d, sigma * d)
+    np.testing.assert_allclose(found.margins, d, rtol=1e-9)
+    np.testing.assert_allclose(found.scores(lam), found.labels(lam), atol=1e-9)
+    X, y = make_example2(d)
+    draw = Mix(np.array([0, 2, 1]), np.array([1.0, lam, 1 - lam]))
+    library = labeler_of("genlabel", d, sigma * d).label(Mixup().mix(X, draw), y, draw)
+    np.testing.assert_allclose(found.labels(lam), library[1], atol=1e-7)
+
+
+@settings(max_examples=10)
+@given(d=D)
+def test_the_svm_and_its_printed_weights(d: float) -> None:
+    """The printed ones differ by a vector common to all classes."""
+    svm = example2_solution("svm", d)
+    np.testing.assert_allclose(svm.margins, d, rtol=1e-6)
+    np.testing.assert_allclose(svm.W * 3 * d, [[-1, 1], [2, 1], [-1, -2]], rtol=1e-6)
+    printed = example2_printed_weights("svm")
+    np.testing.assert_allclose(svm.W * 2 * d, printed - printed.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(example2_weights("genlabel", d), printed - printed.mean(0), atol=1e-12)
+
+
+@given(numbers=st.lists(st.floats(-3, 3), min_size=6, max_size=6))
+def test_no_weights_have_a_larger_smallest_margin(numbers: list[float]) -> None:
+    X, y = make_example2()
+    assert linear_margins(np.reshape(numbers, (3, 2)), X, y).min() <= 5 + 1e-9
+
+
+def test_a_search_over_all_directions_ends_at_the_svm() -> None:
+    X, y = make_example2()
+    starts = np.random.default_rng(0).normal(size=(5, 6))
+    found = [
+        minimize(lambda w: -linear_margins(w.reshape(3, 2), X, y).min(), start, method="Nelder-Mead").fun
+        for start in starts
+    ]
+    assert -min(found) == pytest.approx(5, abs=1e-2)
+
+
+def test_vanilla_is_torchs_gradient_descent() -> None:
+    X, y = (torch.from_numpy(own) for own in make_example2())
+    W = torch.zeros(3, 2, dtype=torch.float64, requires_grad=True)
+    descent = torch.optim.SGD([W], lr=0.1)
+    for _ in range(200):
+        descent.zero_grad()
+        torch.nn.functional.cross_entropy(X @ W.T, y).backward()
+        descent.step()
+    np.testing.assert_allclose(example2_weights("vanilla", steps=200), W.detach().numpy(), atol=1e-12)
+
+
+def test_vanilla_begins_with_the_largest_margin_and_regains_it_slowly() -> None:
+    X, y = make_example2()
+    path = example2_descent(steps=10_000)
+    smallest = [linear_margins(path[step], X, y).min() for step in (1, 10, 100, 1000, 10_000)]
+    np.testing.assert_allclose(smallest, [5, 4.3975, 4.5218, 4.6470, 4.7261], atol=1e-4)
+
+
+def test_vanilla_beats_mixup_after_thousands_of_steps_only() -> None:
+    """NOTE[PAPER]: margin(vanilla) > margin(mixup) depends on how long vanilla is trained."""
+    X, y = make_example2()
+    step = example2_steps_to_match()
+    target = example2_solution("mixup").margins.min()
+    path = example2_descent(steps=step)
+    assert step == 4056
+    assert linear_margins(path[step - 1], X, y).min() <= target < linear_margins(path[step], X, y).min()
+    assert example2_solution("vanilla").margins.min() < target < example2_solution("logistic").margins.min()
+    assert example2_steps_to_match(learning_rate=0.2) * 0.2 == pytest.approx(step * 0.1, rel=0.02)
+    with pytest.raises(ValueError, match="most=100 steps leave"):
+        example2_steps_to_match(most=100)
+
+
+def test_logistic_labels_beat_linear_ones_if_they_are_steep_enough() -> None:
+    linear = example2_solution("mixup").margins.min()
+    width = brentq(lambda sigma: example2_solution("logistic", sigma=sigma).margins.min() - linear, 0.3, 1.0)
+    assert width == pytest.approx(0.6202, abs=1e-4)
+    assert example2_solution("logistic", sigma=2.0).margins.min() < linear
+
+
+@settings(max_examples=10)
+@given(d=D)
+def test_linear_labels_have_no_scale(d: float) -> None:
+    """So nothing gets better "when d is large": W(d) = W(1) / d, and the losses are the same."""
+    np.testing.assert_allclose(example2_weights("mixup", d) * d, example2_weights("mixup", 1.0), rtol=1e-7)
+    losses = [
+        example2_loss(example2_printed_weights("mixup", d), "mixup", d),
+        example2_loss(example2_weights("mixup", d), "mixup", d),
+    ]
+    np.testing.assert_allclose(losses, [0.601242, 0.444212], atol=1e-6)
+
+
+def test_the_printed_linear_weights_are_no_minimiser() -> None:
+    """Even with the best w_1, found here by another search; and their margin is half of what linear labels leave."""
+    x, labels = mixed_points(LinearLabel(), 5.0, 2000)
+    printed = example2_printed_weights("mixup")
+    np.testing.assert_allclose(printed[1:], [[-0.9, 1.1], [-1.1, 0.9]])
+    best = minimize(lambda w: cross_entropy(np.vstack([w, printed[1:]]), x, labels), [-1.0, 1.0], method="BFGS")
+    np.testing.assert_allclose(printed[0], best.x, atol=1e-3)
+    assert best.fun == pytest.approx(0.60124, abs=1e-4)
+    X, y = make_example2()
+    assert linear_margins(printed, X, y).min() == pytest.approx(2.4131, abs=1e-3)
+
+
+@given(d=st.floats(0.1, 1e4))
+def test_the_printed_linear_scores_miss_their_labels_whatever_d(d: float) -> None:
+    """Even with p_1 = 0: on the diagonal w_2 x = 2 lam - 1, and |p_2 - lam| is up to 1 - expit(2) = 0.119."""
+    half = 1 / (2 * d)
+    w_2, w_3 = np.array([-1 + half, 1 + half]), np.array([-1 - half, 1 - half])
+    lam = np.linspace(0, 1, 101)
+    x = np.outer((2 * lam - 1) * d, [1, 1])
+    np.testing.assert_allclose(x @ w_2, 2 * lam - 1, atol=1e-9)
+    share = expit(x @ w_2 - x @ w_3)
+    assert np.abs(share - lam).max() == pytest.approx(1 - expit(2), abs=1e-9)
+
+
+@given(numbers=st.lists(st.floats(-5, 5), min_size=6, max_size=6))
+def test_without_a_bias_the_scores_at_the_origin_are_equal(numbers: list[float]) -> None:
+    X, _ = make_example2()
+    some = Example2("svm", np.reshape(numbers, (3, 2)), X, np.zeros(3))
+    np.testing.assert_allclose(some.scores(0.5), 1 / 3)
+
+
+def test_the_svm_scores_are_not_the_logistic_labels() -> None:
+    """NOTE[PAPER]: section 3.2 sets exp(w_1 x) = 0 on the diagonal, where it is 1: p_2 = y_2 fails by 1/6 and more."""
+    X, _ = make_example2()
+    svm = Example2("svm", example2_printed_weights("svm"), X, np.zeros(3))
+    lam = np.linspace(0, 1, 501)
+    printed = example2_solution("logistic").labels(lam)
+    np.testing.assert_allclose(printed[:, 1], expit(8 * 5 * (lam - 0.5)), atol=1e-12)
+    gap = np.abs(svm.scores(lam) - printed)
+    assert gap[250, 1] == pytest.approx(1 / 6)
+    assert gap[:, 1].max() == pytest.approx(0.2287, abs=1e-3)
+    assert gap[:, 0].max() == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_boundaries_are_where_two_classes_tie(scheme: str) -> None:
+    found = example2_solution(scheme)
+    assert len(found.boundaries()) == 3
+    for (a, b), normal in found.boundaries().items():
+        assert np.linalg.norm(normal) == pytest.approx(1)
+        along = found.W @ [-normal[1], normal[0]]
+        assert along[a] == pytest.approx(along[b], abs=1e-6 * np.abs(found.W).max())
+        assert normal @ found.X[a] > 0 > normal @ found.X[b]
+    np.testing.assert_allclose(found.margins, linear_margins(found.W, found.X, [0, 1, 2]))
+
+
+def test_scores_and_labels_along_the_diagonal() -> None:
+    lam = np.linspace(0, 1, 5)
+    found = example2_solution("mixup")
+    np.testing.assert_allclose(found.labels(lam), np.stack([0 * lam, lam, 1 - lam], 1))
+    x = np.outer((2 * lam - 1) * 5, [1, 1])
+    np.testing.assert_allclose(found.scores(lam), softmax(x @ found.W.T, axis=1), atol=1e-12)
+    assert example2_solution("logistic").labels(0.5).tolist() == [0, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: example2_solution("mixup-without-mi"), "means nothing in Example 2: .* none intrudes: it is 'mixup'"),
+        (lambda: example2_solution("gen"), "scheme='gen' is not known; choose one of 'vanilla', 'mixup', 'logistic'"),
+        (lambda: example2_solution("mixup", d=-1.0), "d=-1.0 must be a finite number above 0"),
+        (lambda: example2_solution("genlabel", sigma=0.0), "sigma=0.0 must be a finite number above 0"),
+        (lambda: example2_solution("logistic", sigma=1e-3), "sigma=0.001 makes the labels a step"),
+        (lambda: example2_solution("vanilla", steps=0), "steps=0 must be a whole number of at least 1"),
+        (lambda: example2_solution("vanilla", learning_rate=0.0), "learning_rate=0.0 must be"),
+        (lambda: example2_solution("svm").labels(0.5), "means nothing in the labels of Example 2: it mixes no points"),
+        (lambda: example2_solution("mixup").scores(1.1), "lam holds 1.1"),
+        (lambda: example2_loss(np.zeros((2, 2)), "mixup"), r"W has shape \(2, 2\)"),
+        (lambda: example2_loss(np.zeros((3, 2)), "vanilla"), "means nothing in the loss of Example 2"),
+        (lambda: example2_printed_weights("genlabel"), "means nothing in Section 3.2: it prints no weights"),
+    ],
+)
+def test_errors_name_the_value(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
