@@ -1,5 +1,6 @@
 """What the documents show must run: README's blocks, the gallery script, the benchmarks' front door."""
 
+import doctest
 import importlib.util
 import re
 import subprocess
@@ -32,10 +33,24 @@ def test_the_block_on_label_models_runs() -> None:
     assert space["labeler"].density_.report_["chosen"]
 
 
+def test_every_number_on_the_theory_page_is_what_its_code_prints() -> None:
+    text = "\n".join(blocks("docs", "theory.md"))
+    assert text.count(">>>") > 60
+    page = doctest.DocTestParser().get_doctest(text, {}, "docs/theory.md", None, None)
+    said: list[str] = []
+    doctest.DocTestRunner().run(page, out=said.append)
+    assert not said, "\n".join(said)
+
+
+def test_the_theory_block_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(readme_blocks()[0], {})
+    assert "mix > gen >= adv holds" in capsys.readouterr().out
+
+
 @pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 def test_the_scikit_learn_block_runs() -> None:
     space: dict[str, Any] = {}
-    exec(readme_blocks()[0], space)
+    exec(readme_blocks()[1], space)
     assert {"learning_rate", "weight_decay", "clean_weight", "average"} <= set(space["model"].best_params_)
     assert 0.9 < space["model"].label_model_.report_["accuracy"] <= 1.0
     assert space["model"].score(space["X"], space["y"]) > 0.97
@@ -47,7 +62,7 @@ def test_the_pytorch_block_runs_and_its_loss_reaches_the_network() -> None:
     net = torch.nn.Linear(13, 3)
     batch = torch.from_numpy(X), torch.from_numpy(y)
     space: dict[str, Any] = {"X_train": X, "y_train": y, "loader": [batch], "net": net}
-    exec(readme_blocks()[1], space)
+    exec(readme_blocks()[2], space)
     space["loss"].backward()
     assert net.weight.grad is not None
     assert bool(net.weight.grad.abs().sum() > 0)

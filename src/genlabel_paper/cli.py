@@ -70,11 +70,10 @@ def reproduce(
         chosen = find(ids)
         if any(not experiment.id.startswith("table") for experiment in chosen):
             _make_folder("pictures", pictures)
-        failed = _run(chosen, budget, jobs, dask, records, fresh, data_home, bar)
+        trains = any(experiment.trains for experiment in chosen)
+        failed = _run(chosen, budget, jobs, dask, records, fresh, data_home, bar) if trains else 0
     with one_line_errors(kept):
-        from genlabel_paper.store import read_store
-
-        _show(chosen, read_store(records), pictures)
+        _show(chosen, _read(records) if trains else None, pictures)
     if failed:
         print_line(f"\nfailed: {failed} of the trials, see above; the same command tries them again")
         raise typer.Exit(1)
@@ -173,7 +172,15 @@ class _Telling:
             self.bar.say(f"failed: {setting}, {dataset}: {error}")
 
 
-def _show(chosen: list[Experiment], records: pd.DataFrame, pictures: Path) -> None:
+def _read(records: Path) -> pd.DataFrame:
+    from genlabel_paper.store import read_store
+
+    return read_store(records)
+
+
+def _show(chosen: list[Experiment], records: pd.DataFrame | None, pictures: Path) -> None:
+    """Print what the records say, or what needs none."""
+    import pandas as pd
     from rich.console import Console
 
     from genlabel_paper.text import print_shown
@@ -182,7 +189,7 @@ def _show(chosen: list[Experiment], records: pd.DataFrame, pictures: Path) -> No
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDE)
     for experiment in chosen:
-        shown = experiment.render(records)
+        shown = experiment.render(pd.DataFrame() if records is None else records)
         print_shown(experiment, shown, console)
         for place, picture in enumerate(shown.pictures):
             path = pictures / f"{experiment.id}{f'-{place + 1}' if len(shown.pictures) > 1 else ''}.png"
@@ -225,4 +232,5 @@ def _print_list() -> None:
 
     for experiment in EXPERIMENTS.values():
         counts = ", ".join(f"{len(set(experiment.cells(budget)))} {budget}" for budget in BUDGETS)
-        print_line(f"{experiment.id:<11}{experiment.title} ({experiment.source}); cells: {counts}")
+        work = f"cells: {counts}" if experiment.trains else "computed, nothing is trained"
+        print_line(f"{experiment.id:<11}{experiment.title} ({experiment.source}); {work}")

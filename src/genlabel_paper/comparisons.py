@@ -13,7 +13,7 @@ from scipy.stats import friedmanchisquare, studentized_range
 from genlabel.plots import DPI, OKABE_ITO, RIVALS
 from genlabel_paper.experiment import METHODS, Experiment, of_cells
 from genlabel_paper.manifest import study_sets
-from genlabel_paper.pieces import Grid, Measured, Picture, Shown, Value
+from genlabel_paper.pieces import Grid, Picture, Shown, computed
 from genlabel_paper.table3 import EXPERIMENT as TABLE3
 
 __all__ = [
@@ -178,7 +178,7 @@ def _bayes(means: pd.DataFrame) -> tuple[list[Grid], Picture, str]:
     shares = signed_ranks(means)
     titles = {"higher": "GenLabel (CV) higher", "same": f"Within {ROPE:g} points", "lower": "Rival higher"}
     columns = [METHODS[str(name)] for name in shares.index]
-    rows = [(title, [_value(share) for share in shares[name]]) for name, title in titles.items()]
+    rows = [(title, [computed(share) for share in shares[name]]) for name, title in titles.items()]
     grid = Grid("Bayesian signed-rank test of GenLabel (CV)", columns, rows, corner="against", digits=1)
     caption = (
         f"Probability that each outcome is the likeliest on a dataset; differences within {ROPE:g} points are none."
@@ -191,8 +191,8 @@ def _rank_grid(means: pd.DataFrame) -> Grid:
     """Mean rank and mean accuracy of each method, the best rank first."""
     ranks = _mean_ranks(means)
     columns = [METHODS[str(name)] for name in ranks.index]
-    accuracy = [_value(float(means[name].mean())) for name in ranks.index]
-    rows = [("Mean rank", [_value(float(rank)) for rank in ranks]), ("Mean accuracy (%)", accuracy)]
+    accuracy = [computed(float(means[name].mean())) for name in ranks.index]
+    rows = [("Mean rank", [computed(float(rank)) for rank in ranks]), ("Mean accuracy (%)", accuracy)]
     return Grid(f"Ranks over {len(means)} sets", columns, rows, "", corner="method")
 
 
@@ -205,10 +205,6 @@ def _friedman(means: pd.DataFrame) -> str:
     p = float(friedmanchisquare(*(means[name].to_numpy() for name in means)).pvalue)
     sets, methods = means.shape
     return f"{sets} sets have each of the {methods} methods. Friedman's test that all are equal: p = {p:.2g}."
-
-
-def _value(number: float) -> Value:
-    return Value(Measured(float(number), None, 0, 0), None)
 
 
 def _library(name: str) -> Any:

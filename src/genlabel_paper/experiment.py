@@ -13,7 +13,7 @@ import pandas as pd
 from genlabel_paper.cells import Cell, Record
 from genlabel_paper.pieces import Grid, Measured, Printed, Shown, Value
 
-__all__ = ["METHODS", "Experiment", "PrintedValues", "compare_grid", "measured", "of_cells"]
+__all__ = ["METHODS", "Experiment", "PrintedValues", "compare_grid", "measured", "no_cells", "of_cells"]
 
 METHODS = {
     "vanilla": "Vanilla",
@@ -49,11 +49,25 @@ class Experiment:
     """Show what the records, a frame of `genlabel_paper.exports.read_records`, say of it."""
     paper: PrintedValues = field(default_factory=dict)
 
+    @property
+    def trains(self) -> bool:
+        """Whether there is anything to train; what follows from the mathematics alone is computed when it is shown."""
+        return bool(self.cells("smoke"))
+
     def run(self, cell: Cell, data_home: str | Path | None = None) -> Record:
         """Train and measure one cell."""
         from genlabel_paper.trials import run_trial
 
         return run_trial([cell], data_home=data_home)[0]
+
+
+def no_cells(budget: str) -> list[Cell]:
+    """Return the cells of what is computed, not trained: none.
+
+    >>> no_cells("full")
+    []
+    """
+    return []
 
 
 def of_cells(records: pd.DataFrame, setting: str, alpha: float = 1.0) -> pd.DataFrame:

@@ -13,7 +13,8 @@ __all__ = ["AGREEMENTS", "SYMBOLS", "Line", "Place", "count_agreements", "has_pr
 SYMBOLS = {"agrees": "=", "near": "≈", "differs": "≠", "missing": "–"}  # noqa: RUF001
 """How far ours is from the paper's, in one sign."""
 AGREEMENTS = {
-    "agrees": "within one joint spread of the paper's value (at least half a point)",
+    "agrees": "within one joint spread of the paper's value: at least half a point, or half a unit of the last printed "
+    "digit of a number that is computed",
     "near": "within two",
     "differs": "further away",
     "missing": "ours is missing",

@@ -10,7 +10,19 @@ from matplotlib.figure import Figure
 
 from genlabel_paper.cells import BUDGETS
 
-__all__ = ["EXACT", "FULL", "Claim", "Grid", "Measured", "Picture", "Printed", "Shown", "Value", "agreement"]
+__all__ = [
+    "EXACT",
+    "FULL",
+    "Claim",
+    "Grid",
+    "Measured",
+    "Picture",
+    "Printed",
+    "Shown",
+    "Value",
+    "agreement",
+    "computed",
+]
 
 EXACT = 1e-9
 """Differences that are no larger are none."""
@@ -26,6 +38,8 @@ class Printed:
 
     mean: float
     spread: float | None = None
+    least: float = field(default=FLOOR, repr=False)
+    """A smaller difference says nothing: half a point of accuracy, or half a unit of the last digit of a number."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,15 @@ class Value:
     def difference(self) -> float | None:
         """Ours minus the paper's."""
         return None if self.ours is None or self.paper is None else self.ours.mean - self.paper.mean
+
+
+def computed(number: float, paper: Printed | None = None) -> Value:
+    """Return a value that follows from others, without splits and seeds of its own.
+
+    >>> computed(0.375, Printed(7 / 16, least=1e-3)).difference
+    -0.0625
+    """
+    return Value(Measured(float(number), None, 0, 0), paper)
 
 
 @dataclass(frozen=True)
@@ -109,7 +132,7 @@ class Shown:
 def agreement(value: Value) -> str:
     """Say how far ours is from the paper's: "agrees" within one joint spread, "near" within two, else "differs".
 
-    The joint spread is the root of the sum of both squares, and no less than half a point. "missing" if either is.
+    The joint spread is the root of the sum of both squares, and no less than `least`. "missing" if either is.
 
     >>> agreement(Value(Measured(90.0, 2.0, 3, 5), Printed(92.0, 1.0)))
     'agrees'
@@ -117,5 +140,5 @@ def agreement(value: Value) -> str:
     gap = value.difference
     if gap is None or value.ours is None or value.paper is None:
         return "missing"
-    joint = max(hypot(value.ours.spread or 0.0, value.paper.spread or 0.0), FLOOR)
+    joint = max(hypot(value.ours.spread or 0.0, value.paper.spread or 0.0), value.paper.least)
     return "agrees" if abs(gap) <= joint else "near" if abs(gap) <= 2 * joint else "differs"

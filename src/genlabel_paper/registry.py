@@ -6,8 +6,12 @@ from collections.abc import Iterable
 
 from genlabel_paper import (
     comparisons,
+    figure2,
     figure3,
+    figure4,
     figure5,
+    figure7,
+    figure8,
     figure9,
     table1,
     table2,
@@ -23,7 +27,8 @@ from genlabel_paper.experiment import Experiment
 __all__ = ["EXPERIMENTS", "find"]
 
 _MODULES = (
-    table1, table2, table3, table4, table5, table6, table8, table9, figure3, figure5, figure9, comparisons,
+    table1, table2, table3, table4, table5, table6, table8, table9,
+    figure2, figure3, figure4, figure5, figure7, figure8, figure9, comparisons,
 )  # fmt: skip
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.id: module.EXPERIMENT for module in _MODULES}
 """All experiments, in the order of the report."""

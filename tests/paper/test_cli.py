@@ -31,8 +31,21 @@ def run(*words: str | Path) -> tuple[int, str]:
 def test_the_list_names_every_table_and_figure() -> None:
     code, text = run("reproduce", "--list")
     assert code == 0
-    for name in (*(f"table{i}" for i in (1, 2, 3, 4, 5, 6, 8, 9)), "figure3", "figure5", "figure9"):
+    for name in (*(f"table{i}" for i in (1, 2, 3, 4, 5, 6, 8, 9)), *(f"figure{i}" for i in (2, 3, 4, 5, 7, 8, 9))):
         assert re.search(rf"^{name} ", text, flags=re.M), name
+    assert text.count("computed, nothing is trained") == 4
+
+
+@pytest.mark.parametrize("name", ["figure2", "figure4", "figure7", "figure8"])
+def test_a_computed_figure_is_drawn_without_records_and_leaves_those_there_are(tmp_path: Path, name: str) -> None:
+    records = tmp_path / "records.sqlite"
+    records.write_text("not to be touched")
+    code, text = run("reproduce", name, "--fresh", "--records", records, "--pictures", tmp_path / "pictures")
+    assert code == 0, text
+    assert records.read_text() == "not to be touched"
+    drawn = sorted(path.name for path in (tmp_path / "pictures").iterdir())
+    assert drawn
+    assert all(own.startswith(name) and f"{own}" in text.replace("\n", "") for own in drawn)
 
 
 @pytest.mark.parametrize(
