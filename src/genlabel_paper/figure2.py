@@ -10,24 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from genlabel.datasets import make_example1
-from genlabel.plots import DPI, OKABE_ITO
+from genlabel.plots import DPI
 from genlabel.theory import example1_loss, example1_margin, example1_prediction, example1_theta
 from genlabel_paper.experiment import Experiment, no_cells
 from genlabel_paper.pieces import EXACT, Claim, Grid, Picture, Printed, Shown, computed
+from genlabel_paper.theory_pictures import CLASSES, COLORS, finish
 
-__all__ = ["CLASSES", "COLORS", "EXPERIMENT", "PAPER", "finish", "render"]
+__all__ = ["EXPERIMENT", "PAPER", "render"]
 
 PAPER = {("mixup", "margin"): Printed(7 / 16, least=1e-6), ("mixup-without-mi", "margin"): Printed(1 / 2, least=1e-6)}
-COLORS = {
-    "vanilla": OKABE_ITO[6],
-    "mixup": OKABE_ITO[1],
-    "mixup-without-mi": OKABE_ITO[2],
-    "genlabel": OKABE_ITO[0],
-    "svm": "#888888",
-}
-"""Of the schemes, in figures 2, 4 and 7."""
-CLASSES = ((OKABE_ITO[3], "o"), (OKABE_ITO[4], "^"), (OKABE_ITO[5], "s"))
-"""Colour and marker of each class there."""
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "mixup": ("mixup", {}),
     "mixup, L_3 as printed": ("mixup", {"as_printed": True}),
@@ -187,13 +178,6 @@ def _plot_losses(ax: Axes) -> None:
     ax.set_title("(d) loss; at its minimum, $\\theta$* is the margin")
     names = [name.replace("L_3", "$L_3$") for name in DRAWN]
     ax.legend(ax.get_lines()[::2], names, loc="upper center", fontsize=9, ncols=2, frameon=False)
-
-
-def finish(ax: Axes) -> None:
-    """Take away the frame, and draw a pale grid below everything."""
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(color="#dddddd", linewidth=0.8)
-    ax.set_axisbelow(True)
 
 
 EXPERIMENT = Experiment(

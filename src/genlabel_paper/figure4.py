@@ -19,8 +19,8 @@ from genlabel.attacks import linear_margins
 from genlabel.datasets import make_example2
 from genlabel.plots import DPI, plot_regions
 from genlabel_paper.experiment import Experiment, no_cells
-from genlabel_paper.figure2 import CLASSES, COLORS, finish
 from genlabel_paper.pieces import EXACT, Claim, Grid, Picture, Shown, computed
+from genlabel_paper.theory_pictures import CLASSES, COLORS, finish
 
 __all__ = ["EXPERIMENT", "render"]
 

@@ -18,8 +18,8 @@ from genlabel.datasets import make_example3
 from genlabel.plots import DPI
 from genlabel.theory import example3_angle, example3_limit, example3_order, example3_parameters
 from genlabel_paper.experiment import Experiment, no_cells
-from genlabel_paper.figure2 import CLASSES, COLORS, finish
 from genlabel_paper.pieces import EXACT, Claim, Grid, Picture, Printed, Shown, agreement, computed
+from genlabel_paper.theory_pictures import CLASSES, COLORS, finish
 
 __all__ = ["EXPERIMENT", "PAPER", "render"]
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from genlabel.plots import DPI, OKABE_ITO
+from genlabel.plots import DPI
 from genlabel.theory import (
     GaussianPair,
     TheoremCheck,
@@ -23,6 +23,7 @@ from genlabel.theory.coefficients import MIXUP
 from genlabel.theory.theorem import C_RANGE
 from genlabel_paper.experiment import Experiment, no_cells
 from genlabel_paper.pieces import Claim, Grid, Picture, Shown, computed
+from genlabel_paper.theory_pictures import CLASSES, COLORS, finish
 
 __all__ = ["EXPERIMENT", "render"]
 
@@ -32,7 +33,7 @@ ANGLES = np.linspace(-np.pi / 4, np.pi / 4, 91)
 EXACT_ANGLES = ANGLES[::5]
 NEAR = float(np.degrees(3.0 * np.sqrt(2.0 / POINTS) / SIGMA_1 / 2.0))
 """Degrees, 2.7: three standard deviations of the direction from one class mean to the other in such a sample."""
-COLORS = {"mix": OKABE_ITO[1], "gen": OKABE_ITO[0], "adv": OKABE_ITO[2]}
+LOSSES = {"mix": COLORS["mixup"], "gen": COLORS["genlabel"], "adv": COLORS["adversarial"]}
 NAMES = {"mix": "mixup", "gen": "GenLabel", "adv": "adversarial, radius $\\delta_{gen}$"}
 SAID = "for every angle in [-pi/4, pi/4]"
 
@@ -73,8 +74,8 @@ def _values(curves: Sequence[TheoremCheck], name: str) -> NDArray[np.float64]:
 
 
 def _claims(expanded: Sequence[TheoremCheck]) -> list[Claim]:
-    mix, gen, adv = (_values(expanded, name) for name in COLORS)
-    least = {name: float(np.degrees(ANGLES[_values(expanded, name).argmin()])) for name in COLORS}
+    mix, gen, adv = (_values(expanded, name) for name in LOSSES)
+    least = {name: float(np.degrees(ANGLES[_values(expanded, name).argmin()])) for name in LOSSES}
     places = ", ".join(f"{value:+.1f}" for value in least.values())
     return [
         Claim(
@@ -150,14 +151,14 @@ def _curve_picture(expanded: Sequence[TheoremCheck], exact: Sequence[TheoremChec
     axes = figure.subplots(1, 3, width_ratios=[0.8, 1.0, 1.0])
     _plot_data(axes[0])
     for ax, curves, angles in ((axes[1], expanded, ANGLES), (axes[2], exact, EXACT_ANGLES)):
-        for name, color in COLORS.items():
+        for name, color in LOSSES.items():
             ax.plot(np.degrees(angles), _values(curves, name), color=color, linewidth=2.0, label=NAMES[name])
         ax.set(
             yscale="log",
             xlabel="angle $\\phi$ of $\\theta$ = 10 (cos $\\phi$, sin $\\phi$), degrees",
             ylabel="loss (nats)",
         )
-        _finish(ax)
+        finish(ax)
     axes[1].set_title("second-order expansions, as in the paper")
     axes[2].set_title("the same losses, exact")
     figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
@@ -170,7 +171,7 @@ def _curve_picture(expanded: Sequence[TheoremCheck], exact: Sequence[TheoremChec
 
 def _plot_data(ax: Axes) -> None:
     X, y = GaussianPair(SIGMA_1).sample(POINTS, rng=SEED)
-    for label, marker, color in ((0, "^", OKABE_ITO[4]), (1, "o", OKABE_ITO[3])):
+    for label, (color, marker) in ((0, CLASSES[1]), (1, CLASSES[0])):
         x, height = X[y == label].T
         ax.scatter(x, height, s=22, marker=marker, color=color, label=f"class {2 * label - 1:+d}")
     for phi, style in ((0.0, "-"), (np.pi / 4, "--"), (-np.pi / 4, "--")):
@@ -178,7 +179,7 @@ def _plot_data(ax: Axes) -> None:
         ax.plot(*np.outer(normal, [-0.9, 0.9]), color="#555555", linestyle=style, linewidth=1.0)
     ax.set(xlim=(-1.5, 1.5), ylim=(-1.1, 1.1), aspect=1.0, title="the data; boundaries at 0, ±45 degrees")
     ax.legend(loc="lower right", fontsize=8, frameon=False)
-    _finish(ax)
+    finish(ax)
 
 
 def _condition_picture() -> Picture:
@@ -199,7 +200,7 @@ def _plot_width(ax: Axes) -> None:
     ax.plot(
         c,
         [limit_coefficients(own)[0] for own in c],
-        color=COLORS["gen"],
+        color=LOSSES["gen"],
         linewidth=2.0,
         label="A, limit of large $\\sigma_1$",
     )
@@ -214,11 +215,11 @@ def _plot_overlap(ax: Axes) -> None:
     ax.plot(
         sigma,
         [taylor_coefficients(1.0, 0.0, 2, own)[0] for own in sigma],
-        color=COLORS["gen"],
+        color=LOSSES["gen"],
         linewidth=2.0,
         label="A, c = 1",
     )
-    ax.axhline(0.25, color=COLORS["gen"], linestyle=":", label="its limit, 1/4")
+    ax.axhline(0.25, color=LOSSES["gen"], linestyle=":", label="its limit, 1/4")
     ax.set(
         xscale="log",
         xlabel="$\\sigma_1 \\sqrt{c_d}$: how far apart the classes are",
@@ -230,10 +231,10 @@ def _plot_overlap(ax: Axes) -> None:
 
 
 def _finish_mixup(ax: Axes) -> None:
-    ax.axhline(MIXUP[0], color=COLORS["mix"], linestyle="--", label="mixup's 1/3")
+    ax.axhline(MIXUP[0], color=LOSSES["mix"], linestyle="--", label="mixup's 1/3")
     ax.set_ylim(0.2, 0.52)
     ax.legend(fontsize=8, facecolor="white", framealpha=1.0, edgecolor="none", loc="upper center")
-    _finish(ax)
+    finish(ax)
 
 
 @cache
@@ -249,7 +250,7 @@ def _balance() -> dict[int, TheoremCheck]:
 def _plot_balance(ax: Axes) -> None:
     found = _balance()
     share = [few / 40 for few in found]
-    for name, color in COLORS.items():
+    for name, color in LOSSES.items():
         ax.plot(share, _values(list(found.values()), name), color=color, linewidth=2.0, label=NAMES[name])
     ax.set(
         yscale="log",
@@ -258,13 +259,7 @@ def _plot_balance(ax: Axes) -> None:
         title="classes of different size",
     )
     ax.legend(fontsize=8, frameon=False, loc="lower right")
-    _finish(ax)
-
-
-def _finish(ax: Axes) -> None:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(color="#dddddd", linewidth=0.8)
-    ax.set_axisbelow(True)
+    finish(ax)
 
 
 EXPERIMENT = Experiment(

@@ -17,6 +17,7 @@ from genlabel_paper import figure2, figure4, figure7, figure8
 from genlabel_paper.pieces import Grid, Shown, agreement
 from genlabel_paper.registry import EXPERIMENTS
 from genlabel_paper.text import as_text
+from genlabel_paper.theory_pictures import COLORS
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
 TIGHT = {"xatol": 1e-7}
@@ -287,14 +288,14 @@ def test_a_scheme_has_one_colour_in_all_figures() -> None:
         return {line.get_label().split(",")[0]: to_hex(line.get_color()) for line in ax.get_lines()}
 
     assert colors("figure7", 0) == {
-        name: to_hex(figure2.COLORS[scheme])
+        name: to_hex(COLORS[scheme])
         for name, scheme in (("vanilla", "vanilla"), ("mixup", "mixup"), ("GenLabel", "genlabel"), ("SVM", "svm"))
     }
     two = colors("figure2", 3)
-    assert (two["mixup"], two["GenLabel"]) == (figure2.COLORS["mixup"].lower(), figure2.COLORS["genlabel"].lower())
-    assert (figure8.COLORS["mix"], figure8.COLORS["gen"]) == (figure2.COLORS["mixup"], figure2.COLORS["genlabel"])
+    assert (two["mixup"], two["GenLabel"]) == (COLORS["mixup"].lower(), COLORS["genlabel"].lower())
+    assert (figure8.LOSSES["mix"], figure8.LOSSES["gen"]) == (COLORS["mixup"], COLORS["genlabel"])
     steps = {to_hex(line.get_color()) for line in show("figure4").pictures[0].figure.axes[6].get_lines()}
-    assert steps == {to_hex(figure2.COLORS[scheme]) for scheme in ("vanilla", "mixup", "genlabel", "svm")}
+    assert steps == {to_hex(COLORS[scheme]) for scheme in ("vanilla", "mixup", "genlabel", "svm")}
 
 
 @each
