@@ -96,16 +96,20 @@ def report(
         if output.suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"output={str(output)!r} ends in {output.suffix!r}; the page is HTML: end it in .html")
         check_outputs(output=output)
+        import pandas as pd
+
         from genlabel_paper.exports import read_records
         from genlabel_paper.page import write_report
         from genlabel_paper.registry import find
 
-        found = read_records(records)
+        chosen = find(ids or ["all"])
+        computed = not any(experiment.trains for experiment in chosen) and export is None
+        found = pd.DataFrame() if computed else read_records(records)
         if export is not None:
             _check_export(found, export)
         only = "".join(f" --only {name}" for name in ids or [])
         command = f"genlabel report -o {output.name} --records {records}{only}"
-        write_report(found, output, find(ids or ["all"]), description=_failures(records), command=command)
+        write_report(found, output, chosen, description="" if computed else _failures(records), command=command)
         print_line(f"wrote {output}")
         if export is not None:
             _export(found, export)

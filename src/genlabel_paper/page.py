@@ -19,8 +19,8 @@ __all__ = ["report_html", "write_report"]
 PAPER = "https://arxiv.org/abs/2201.02354"
 TITLE = "GenLabel: what of the paper reproduces"
 ABOUT = (
-    "The tables and figures of the paper on low-dimensional data, trained again from its text with this repository. "
-    "Every value stands beside the printed one."
+    "The tables and figures of the paper on low-dimensional data and of its theory, trained or computed again from its "
+    "text with this repository. Every value stands beside the printed one."
 )
 
 

@@ -66,6 +66,16 @@ def test_bad_input_is_one_line(tmp_path: Path, words: tuple[str, ...], message: 
     assert "Traceback" not in text
 
 
+def test_a_page_of_computed_figures_needs_no_records(tmp_path: Path) -> None:
+    page, none = tmp_path / "report.html", tmp_path / "none.sqlite"
+    code, text = run("report", "-o", page, "--only", "figure2", "--records", none)
+    assert code == 0, text
+    assert "7/16" in page.read_text()
+    code, text = run("report", "-o", page, "--only", "figure2", "--only", "table4", "--records", none)
+    assert code == 2
+    assert "none.sqlite" in text.replace("\n", "")
+
+
 @needs_mirror
 def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> None:
     store, page, exports = tmp_path / "records.sqlite", tmp_path / "report.html", tmp_path / "results"
