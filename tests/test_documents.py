@@ -33,7 +33,7 @@ def test_the_block_on_label_models_runs() -> None:
     assert space["labeler"].density_.report_["chosen"]
 
 
-def test_every_number_on_the_theory_page_is_what_its_code_prints() -> None:
+def test_the_blocks_of_the_theory_page_print_what_they_show() -> None:
     text = "\n".join(blocks("docs", "theory.md"))
     assert text.count(">>>") > 60
     page = doctest.DocTestParser().get_doctest(text, {}, "docs/theory.md", None, None)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any, NamedTuple, TypedDict
 
+from genlabel.checks import check_choice
 from genlabel_paper.manifest import manifest
 
 __all__ = ["BUDGETS", "Budget", "Cell", "Record", "Trial", "make_cells", "trials"]
@@ -98,8 +99,7 @@ def make_cells(
     >>> [cell.id for cell in make_cells("logistic", ["36", "61", "721"], ["mixup"], "smoke")]
     ['logistic/61/mixup/alpha=1/split=0/seed=0', 'logistic/721/mixup/alpha=1/split=0/seed=0']
     """
-    if budget not in BUDGETS:
-        raise ValueError(f"budget={budget!r} is not known; choose among {', '.join(map(repr, BUDGETS))}")
+    check_choice("budget", budget, BUDGETS)
     _, most, splits, seeds = BUDGETS[budget]
     chosen = list(datasets) if most is None else _smallest(datasets, most)
     places = product(chosen, range(splits), range(seeds), alphas, methods)

@@ -70,7 +70,7 @@ def reproduce(
         chosen = find(ids)
         if any(not experiment.id.startswith("table") for experiment in chosen):
             _make_folder("pictures", pictures)
-        trains = any(experiment.trains for experiment in chosen)
+        trains = max(len(experiment.cells(budget)) for experiment in chosen) > 0
         failed = _run(chosen, budget, jobs, dask, records, fresh, data_home, bar) if trains else 0
     with one_line_errors(kept):
         _show(chosen, _read(records) if trains else None, pictures)
@@ -108,7 +108,8 @@ def report(
         if export is not None:
             _check_export(found, export)
         only = "".join(f" --only {name}" for name in ids or [])
-        command = f"genlabel report -o {output.name} --records {records}{only}"
+        source = "" if computed else f" --records {records}"
+        command = f"genlabel report -o {output.name}{source}{only}"
         write_report(found, output, chosen, description="" if computed else _failures(records), command=command)
         print_line(f"wrote {output}")
         if export is not None:

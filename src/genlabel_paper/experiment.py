@@ -10,7 +10,8 @@ from typing import final
 import numpy as np
 import pandas as pd
 
-from genlabel_paper.cells import Cell, Record
+from genlabel.checks import check_choice
+from genlabel_paper.cells import BUDGETS, Cell, Record
 from genlabel_paper.pieces import Grid, Measured, Printed, Shown, Value
 
 __all__ = ["METHODS", "Experiment", "PrintedValues", "compare_grid", "measured", "no_cells", "of_cells"]
@@ -67,6 +68,7 @@ def no_cells(budget: str) -> list[Cell]:
     >>> no_cells("full")
     []
     """
+    check_choice("budget", budget, BUDGETS)
     return []
 
 

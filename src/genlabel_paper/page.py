@@ -66,7 +66,7 @@ def report_html(
     shown = [(experiment, experiment.render(records)) for experiment in chosen]
     body = element(
         "body",
-        element("header", element("h1", TITLE), *_head(records, description, command)),
+        element("header", element("h1", TITLE), *_head(records, description, command, chosen)),
         element("main", _summary(shown), _contents(chosen), *(_section(*pair) for pair in shown), _settings()),
     )
     head = element(
@@ -84,10 +84,12 @@ def _all() -> list[Experiment]:
     return list(EXPERIMENTS.values())
 
 
-def _head(records: pd.DataFrame, description: str, command: str) -> list[Markup]:
+def _head(records: pd.DataFrame, description: str, command: str, chosen: Sequence[Experiment]) -> list[Markup]:
     """What this is, and what it is made of."""
+    needed = not chosen or any(experiment.trains for experiment in chosen)
+    facts = _facts(records) if needed else {"records": "none needed"}
     source = element("a", "arXiv", href=PAPER)
-    pairs = [join(element("dt", name), element("dd", words)) for name, words in _facts(records).items() if words]
+    pairs = [join(element("dt", name), element("dd", words)) for name, words in facts.items() if words]
     if command:
         pairs.append(join(element("dt", "made by"), element("dd", element("code", command))))
     return [element("p", ABOUT, " The paper: ", source, "."), *_paragraph(description), element("dl", *pairs)]

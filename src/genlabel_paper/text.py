@@ -141,4 +141,6 @@ def _legend(grid: Grid) -> list[str]:
         return []
     counts = count_agreements(grid)
     words = ", ".join(f"{SYMBOLS[name]} {name} {count}" for name, count in counts.items())
-    return [f"ours±spread, below it (the paper's). Of {sum(counts.values())} printed values: {words}."]
+    spread = any(value.ours and value.ours.spread is not None for _, row in grid.rows for value in row)
+    ours = "ours±spread" if spread else "ours"
+    return [f"{ours}, below it (the paper's). Of {sum(counts.values())} printed values: {words}."]

@@ -12,6 +12,7 @@ from scipy.optimize import nnls
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -357,11 +358,32 @@ def test_margins_are_summed_up_over_the_points_that_are_right() -> None:
     assert (found.by_class["a"], found.by_class["b"]) == (1.0, 2.0)
     assert np.isnan(found.by_class["c"])
     assert str(found).splitlines() == [
-        "right     4 of 5", "smallest  1", "median    2.5", "mean      inf", "by search: upper bounds",
+        "right     4 of 5", "smallest  1", "median    2.5", "mean      inf",
+        "no other class was found near 1 of them: try more points, or more steps", "by search: upper bounds",
     ]  # fmt: skip
     none = Margins(np.zeros(5), np.zeros((5, 2)), ~np.ones(5, dtype=bool), labels, True)
     assert all(np.isnan(value) for value in (none.smallest, none.median, none.mean, *none.by_class.values()))
     assert str(none).splitlines()[0] == "right     0 of 5"
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+@pytest.mark.parametrize("model", [SVC(), KNeighborsClassifier(3)], ids=repr)
+def test_one_row_alone_has_a_margin(model: Any, scale: float) -> None:
+    """Other classes are far from a single point; random ones at all distances find them."""
+    X, y = make_blobs(80, centers=3, random_state=0)
+    model.fit(scale * X, y)
+    rows = np.flatnonzero(model.predict(scale * X) == y)[:5]
+    together = margins(model, scale * X, y).distances[rows]
+    for row, distance in zip(rows, together, strict=True):
+        alone = margins(model, scale * X[[row]], y[[row]]).smallest
+        assert alone < 1.5 * distance
+
+
+def test_a_module_is_taken_as_it_is() -> None:
+    network = steep(3, 3, (8,), 1)
+    X = np.random.default_rng(0).normal(size=(5, 3))
+    y = classes(NetworkTarget(network), X)
+    np.testing.assert_array_equal(margins(network, X, y).distances, margins(NetworkTarget(network), X, y).distances)
 
 
 def test_labels_are_those_that_were_given() -> None:
@@ -398,7 +420,7 @@ W, ROWS = np.eye(3), np.zeros((2, 3))
 
 @pytest.mark.parametrize("call, match", [
     (lambda: linear_margins(np.eye(3)[0], ROWS, [0, 1]), r"W has shape \(3,\) and X \(2, 3\); give \(k, d\)"),
-    (lambda: linear_margins(W[:1], ROWS, [0, 0]), "k at least 2"),
+    (lambda: linear_margins(W[:1], ROWS, [0, 0]), r"binary scikit-learn model is np.vstack"),
     (lambda: linear_margins(W, np.zeros((2, 4)), [0, 1]), r"W has shape \(3, 3\) and X \(2, 4\)"),
     (lambda: linear_margins(W, ROWS, [0, 1], [0, 0]), r"b has shape \(2,\); expected \(3,\), one bias a row of W"),
     (lambda: linear_margins(W, ROWS + np.nan, [0, 1]), "NaN or infinity"),

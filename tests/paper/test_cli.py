@@ -55,6 +55,8 @@ def test_a_computed_figure_is_drawn_without_records_and_leaves_those_there_are(t
         (("table7",), "table or figure 'table7' is not known"),
         (("table4", "--budget", "smoke", "--dask", "localhost"), "write it as tcp://host:8786"),
         (("table4", "--budget", "huge"), "budget='huge' is not known"),
+        (("figure2", "--budget", "huge"), "budget='huge' is not known"),
+        (("figure6",), "figure6 is drawn by `make gallery`"),
         (("table4", "--jobs", "0"), "jobs=0 must be at least 1"),
         (("table4", "--budget", "smoke", "--dask", "tcp://127.0.0.1:9"), "127.0.0.1:9"),
     ],
@@ -71,6 +73,7 @@ def test_a_page_of_computed_figures_needs_no_records(tmp_path: Path) -> None:
     code, text = run("report", "-o", page, "--only", "figure2", "--records", none)
     assert code == 0, text
     assert "7/16" in page.read_text()
+    assert "none needed" in page.read_text()
     code, text = run("report", "-o", page, "--only", "figure2", "--only", "table4", "--records", none)
     assert code == 2
     assert "none.sqlite" in text.replace("\n", "")

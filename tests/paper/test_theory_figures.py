@@ -26,6 +26,17 @@ needs_tex = pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is 
 each = pytest.mark.parametrize("name", NAMES)
 
 
+def test_figure_8_shows_where_the_order_fails() -> None:
+    holds = [one.holds for one in figure8._broken().values()]
+    assert holds == [True, False, False, False, False]
+    assert all(list(figure8._broken()[figure8.UNEVEN].conditions.values())[:4])
+    orders = [one.gen >= one.adv for one in figure8._balance().values()]  # by points of the smaller class, 1 to 20
+    assert orders == sorted(orders)
+    assert orders[0] is False
+    assert orders[-1] is True
+    assert [claim.holds for claim in EXPERIMENTS["figure8"].render(pd.DataFrame()).claims] == [True, True, True, False]
+
+
 @cache
 def show(name: str) -> Shown:
     return EXPERIMENTS[name].render(pd.DataFrame())
@@ -119,8 +130,8 @@ def test_figure_4_holds_where_the_margins_say_so() -> None:
     assert list(verdicts("figure4").values()) == [
         least["GenLabel"] == pytest.approx(largest, abs=1e-9),
         least["GenLabel"] > vanilla,
-        vanilla > mixup,
-        mixup < vanilla,
+        None,  # vanilla and mixup: it depends on settings that are not printed
+        mixup < 0.9 * largest,
         least["mixup, logistic labels"] > 0.99 * largest,
         False,  # p_2 of the SVM and the logistic label
     ]
@@ -201,7 +212,7 @@ def test_figure_7_ends_at_the_svm_for_vanilla_training_only() -> None:
 
 
 def test_figure_7_says_which_statements_hold() -> None:
-    assert list(verdicts("figure7").values()) == [True, True, True, True, False, False, True, True]
+    assert list(verdicts("figure7").values()) == [True] * 8
     margins = column(show("figure7").grids[0], "margin")
     order = ["SVM", "GenLabel, sigma = 0.1", "vanilla, n = 30", "mixup, alpha = 2", "mixup, alpha = 1.7"]
     assert [margins[name] for name in order] == sorted((margins[name] for name in order), reverse=True)
@@ -309,7 +320,7 @@ def test_no_letter_is_smaller_than_8_points(name: str) -> None:
 @each
 def test_every_verdict_is_a_plain_yes_or_no(name: str) -> None:
     """The page counts with `is`, which a numpy truth value would escape."""
-    assert {type(claim.holds) for claim in show(name).claims} == {bool}
+    assert {type(claim.holds) for claim in show(name).claims} <= {bool, type(None)}
 
 
 @each

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.integrate import quad
+from scipy.integrate import quad, trapezoid
 from scipy.special import expit
 from scipy.stats import multivariate_normal
 
@@ -80,6 +80,22 @@ def test_without_noise_by_adaptive_quadrature_of_the_papers_density(
         assert value == pytest.approx(exact, abs=1e-7)
 
 
+@pytest.mark.parametrize(("c", "sigma_1", "exact"), [(10.0, 0.3, 0.38143), (0.1, 0.1, 0.38220), (3.7, 1.0, 0.34733)])
+def test_classes_of_very_different_width_that_overlap(c: float, sigma_1: float, exact: float) -> None:
+    """On a line, by a double integral over the mixed point and lam."""
+    lam = np.linspace(0, 1, 501)
+    x = np.linspace(-100, 100, 40_001) if c > 1 else np.linspace(-1000, 1000, 400_001)
+    pair, total = GaussianPair(sigma_1, c, d=1), np.zeros(len(lam))
+    own = expit(-pair.log_odds(x[:, None]))
+    for k, t in enumerate(lam):
+        width = np.hypot(t / sigma_1, (1 - t) / (c * sigma_1))
+        density = np.exp(-0.5 * ((x - (1 - 2 * t)) / width) ** 2)
+        total[k] = (density * ((1 - t) * own + t * (1 - own))).sum() / density.sum()
+    by_hand = float(trapezoid(total, lam))
+    assert by_hand == pytest.approx(exact, abs=1e-4)
+    assert taylor_coefficients(c, 0.0, 1, sigma_1)[0] == pytest.approx(by_hand, abs=1e-4)
+
+
 @pytest.mark.parametrize(("tau", "d"), PLACES)
 @pytest.mark.parametrize("c", RATIOS)
 def test_limits(c: float, tau: float, d: int) -> None:
@@ -140,6 +156,38 @@ def test_pairs_of_a_sample_against_adaptive_quadrature() -> None:
 
         exact = [quad(lambda lam, k=power: 2 * own(lam) * (1 - lam) ** k, 0, 1, limit=200)[0] for power in range(3)]
         np.testing.assert_allclose([values[i, j] for values in found], exact, atol=1e-7)
+
+
+def test_a_label_that_changes_sides_twice() -> None:
+    """Class 1 is narrower and x_j lies beyond it: near x_j the wider class 0 wins again."""
+    pair = GaussianPair(300.0, 3.0)
+    X = np.array([[-1.0, 0.0], [3.0, 0.0]])
+    lam = (np.arange(400_000) + 0.5) / 400_000
+    own = expit(-pair.log_odds(lam[:, None] * X[0] + (1 - lam[:, None]) * X[1]))
+    found = pair_coefficients(X, [0, 1], pair)
+    for power, values in enumerate(found):
+        assert values[0, 1] == pytest.approx((2 * own * (1 - lam) ** power).mean(), abs=1e-5)
+        assert values[1, 0] == pytest.approx((2 * (1 - own) * lam**power).mean(), abs=1e-5)
+
+
+def test_step_2_of_the_lemma_agrees_with_the_loss_in_the_limit_only() -> None:
+    """F_ij and the partner taken apart, as in its last line: 2 lam_1 of each pair is the loss's own density."""
+    gaps = []
+    for sigma_1 in (1.5, 100.0):
+        pair = GaussianPair(sigma_1, d=1)
+        X, y = pair.sample(3, rng=0)
+        mass = pair_coefficients(X, y, pair).mass
+        gaps.append(np.abs(mass - 1).max())
+    assert gaps[0] > 0.1
+    assert gaps[1] < 0.01
+
+
+def test_the_noise_in_the_exponent_grows_but_slower_than_the_rest() -> None:
+    """sigma_1^2 Z' has the standard deviation sigma_1 sqrt(c_d v), v = lam^2 + (1 - lam)^2: it does not vanish."""
+    for sigma_1 in (10.0, 1000.0):
+        X, _ = GaussianPair(sigma_1).sample(4000, rng=0)
+        noise = sigma_1**2 * (0.5 * (X[:4000, 0] + 1) + 0.5 * (X[4000:, 0] - 1))
+        assert noise.std() == pytest.approx(sigma_1 * 0.5**0.5, rel=0.05)
 
 
 def test_a_sample_of_one_class_has_only_uniform_pairs() -> None:

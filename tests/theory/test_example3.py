@@ -244,7 +244,7 @@ def test_the_papers_order_of_margins_holds_between_two_norms() -> None:
     assert not any(in_order(r) for r in (0.5, 1.0, 2.0, 3.5, 6.0, 10.0, 1e5))
     np.testing.assert_allclose(example3_order(r=2.9), [2.6873, 2.9896], atol=1e-4)
     assert example3_order(sigma=1e-3)[1] == math.inf
-    with pytest.raises(ValueError, match=r"r=10.0 has another order"):
+    with pytest.raises(ValueError, match=r"the margins have another order at r=10.0 with n=30"):
         example3_order(r=10.0)
 
 
@@ -263,7 +263,7 @@ def test_the_margin_is_the_smallest_distance_to_the_boundary(scheme: str, r: flo
         (lambda: example3_angle("logistic", 25.0, 30), r"it is 'genlabel' with sigma / sqrt\(2\)"),
         (lambda: example3_limit("mixup-without-mi"), "means nothing in Example 3: .* none intrudes: it is 'mixup'"),
         (lambda: example3_angle("Mixup", 25.0, 30), "scheme='Mixup' is not known"),
-        (lambda: example3_angle("mixup", 0.0, 30), "r=0.0 must be a finite number above 0"),
+        (lambda: example3_angle("mixup", 0.0, 30), "r=0.0 must be a number in"),
         (lambda: example3_angle("mixup", 25.0, 0), "n=0 must be a whole number of at least 1"),
         (lambda: example3_angle("mixup", 25.0, 30, alpha=-1.0), "alpha=-1.0 must be a finite number above 0"),
         (lambda: example3_angle("genlabel", 25.0, 30, sigma=0.0), "sigma=0.0 must be a finite number above 0"),

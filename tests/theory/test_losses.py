@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.integrate import quad
+from scipy.integrate import quad, trapezoid
 from scipy.optimize import minimize
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
@@ -241,24 +241,78 @@ def test_a_network_of_two_scores_is_their_difference() -> None:
     assert standard_loss(network, X, y) == pytest.approx(entropy.item())
 
 
+@pytest.mark.parametrize("model", [object(), lambda x: x.numpy(), lambda x: 1.0], ids=str)
+def test_what_is_no_model(model: Any) -> None:
+    with pytest.raises(TypeError, match=r"give theta \(d,\), such as coef_\[0\]"):
+        mixup_loss(model, [[1.0]], [1])
+
+
+@pytest.mark.parametrize("size", [1.0, 36.0, 40.0, 300.0])
+def test_confident_models_are_treated_alike_in_both_classes(size: float) -> None:
+    """Swapping labels and signs changes nothing: 1 - sigmoid(f) is not lost in rounding."""
+    for radius in (0.0, 0.1):
+        zero, one = (adversarial_loss([size], [[x]], [y], radius, taylor=True) for x, y in ((-1.0, 0), (1.0, 1)))
+        assert zero == pytest.approx(one, rel=1e-12)
+    terms = expand([size], [[-1.0], [1.0]], [0, 1], 1 / 3, 1 / 6)
+    exact = np.exp(-np.logaddexp(0, size))  # sigmoid(-size)
+    assert pytest.approx(size / 3 * exact, rel=1e-9) == terms.R1
+
+
+@pytest.mark.parametrize("theta", [1.0, 100.0, 1e4, 1e6])
+def test_steep_models_against_a_closed_form(theta: float) -> None:
+    """Two points: the mixed loss is E[softplus(f)] - E[label f], an integral of softplus in f by dilogarithms."""
+    a, b = -1.0, 0.37
+    lam = np.linspace(0, 1, 2_000_001)
+    f = theta * (lam * a + (1 - lam) * b)
+    values = np.logaddexp(0, f) - (1 - lam) * f
+    own = np.logaddexp(0, theta * a) + np.logaddexp(0, -theta * b)
+    pair = float(trapezoid(values, lam))
+    assert mixup_loss([theta], [[a], [b]], [0, 1]) == pytest.approx((2 * pair + own) / 4, rel=1e-7)
+
+
+def test_one_point_and_one_row_of_weights() -> None:
+    own = standard_loss([[1.0, 2.0]], [[0.5, -1.0]], [1])
+    assert own == standard_loss([1.0, 2.0], [[0.5, -1.0]], [1]) == pytest.approx(np.log1p(np.exp(1.5)))
+    assert mixup_loss([1.0, 2.0], [[0.5, -1.0]], [1]) == pytest.approx(own)
+    assert genlabel_loss([1.0, 2.0], [[0.5, -1.0]], [1], sigma_1=3.0) == pytest.approx(own)
+
+
+def test_a_vector_and_a_function_of_many_features_agree() -> None:
+    """theta never forms the mixed points; a function does, some pairs at a time."""
+    X, y = GaussianPair(3.0, d=40).sample(8, rng=0)
+    theta = torch.linspace(-1, 1, 40, dtype=torch.float64)
+    assert mixup_loss(theta, X, y) == pytest.approx(mixup_loss(lambda x: x @ theta, X, y), rel=1e-12)
+    gen = genlabel_loss(theta, X, y, sigma_1=3.0)
+    assert gen == pytest.approx(genlabel_loss(lambda x: x @ theta, X, y, sigma_1=3.0), rel=1e-12)
+
+
 def test_a_large_sample_is_worked_through_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = GaussianPair(3.0).sample(5, rng=0)
     whole = [mixup_loss([1.0, 2.0], X, y), genlabel_loss([1.0, 2.0], X, y, sigma_1=3.0)]
-    monkeypatch.setattr("genlabel.theory.losses.PAIRS_AT_ONCE", 20)
+    monkeypatch.setattr("genlabel.theory.losses.NUMBERS_AT_ONCE", 40_000)
     assert [mixup_loss([1.0, 2.0], X, y), genlabel_loss([1.0, 2.0], X, y, sigma_1=3.0)] == pytest.approx(whole)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: mixup_loss([1.0], [[1.0], [2.0]], [1, -1]), r"y has the labels \[-1, 1\]; give 0 and 1"),
+        (lambda: mixup_loss([1.0], [[1.0], [2.0]], [1, -1]), r"y has the labels \[1, -1\]; give 0 and 1"),
         (lambda: mixup_loss([1.0], [[1.0]], [1, 0]), r"X has shape \(1, 1\) and y has shape \(2,\)"),
         (lambda: mixup_loss([1.0], [[np.nan]], [1]), "X contains NaN"),
         (lambda: mixup_loss([1.0, 2.0], [[1.0]], [1]), r"theta has shape \(2,\), but the points have 1 features"),
         (lambda: mixup_loss(nn.Linear(1, 1), [[1.0]], [1]), r"call module.double\(\) first"),
-        (lambda: mixup_loss(nn.Linear(1, 3).double(), [[1.0]], [1]), r"gave .* points; f must give one"),
-        (lambda: adversarial_loss([1.0], [[1.0]], [1], -1.0), r"radius=-1.0 must be a finite number of at least 0"),
-        (lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1=np.inf), "sigma_1=inf must be a finite number"),
+        (lambda: mixup_loss(nn.Linear(1, 3).double(), [[1.0]], [1]), r"gave \(2, 3\) at 2 points; f must give one"),
+        (lambda: mixup_loss([np.nan], [[1.0]], [1]), "theta contains NaN or infinity"),
+        (lambda: mixup_loss(lambda x: x[:, 0] / 0, [[1.0]], [1]), "the model gives NaN or infinity at 0"),
+        (lambda: mixup_loss(nn.Linear(5, 1).double(), [[1.0]], [1]), r"the model fails at points \(2, 1\) of float64"),
+        (lambda: mixup_loss(nn.Sequential(nn.Linear(1, 1), nn.Dropout()).double(), [[1.0]], [1]), r"call module.eval"),
+        (lambda: mixup_loss([1.0], [["a"]], [1]), r"X must hold numbers, \(n, d\)"),
+        (lambda: mixup_loss([1.0], [[1.0]], [None]), r"y has the labels \[None\]; give 0 and 1"),
+        (lambda: adversarial_loss([1.0], [[1.0]], [1], -1.0), r"radius=-1.0 must be a number in \[0, 1e\+100\]"),
+        (lambda: adversarial_loss([1.0], [[1.0]], [1], 0.1, as_printed=True), "as_printed=True is about the expansion"),
+        (lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1=np.inf), "sigma_1=inf has an expansion only: pass taylor"),
+        (lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1=1e200), r"sigma_1=1e\+200 .* must be at most 1e\+100"),
+        (lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1="10"), "sigma_1='10' must be a finite number above 0"),
         (
             lambda: genlabel_loss([1.0], [[1.0]], [1], sigma_1=1.0, taylor=True, coefficients="pairs"),
             "coefficients='pairs' is not known; choose one of 'lemma', 'class', 'pair'",

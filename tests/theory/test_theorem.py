@@ -109,8 +109,8 @@ def test_unbalanced_classes_break_theorem_1() -> None:
     """5 points against 35: the mean of the sample is not 0, and the adversarial loss is above GenLabel's."""
     X, y = GaussianPair(100.0).sample((5, 35), rng=0)
     found = check_theorem([10.0, 0.0], X, y, sigma_1=100.0)
-    *printed, centred = found.conditions.values()
-    assert all(printed)
+    *others, centred = found.conditions.values()
+    assert all(others)
     assert not centred
     assert found.adv > found.gen
 
@@ -120,6 +120,25 @@ def test_theta_0_is_in_theta_and_has_three_equal_losses() -> None:
     found = check_theorem([0.0, 0.0], X, y, sigma_1=np.inf)
     assert found.mix == found.gen == pytest.approx(np.log(2))
     assert not found.holds
+    assert not found.conditions["f is not the same at all points"]
+
+
+def test_a_theta_that_is_orthogonal_to_all_points_is_in_theta_and_has_three_equal_losses() -> None:
+    found = check_theorem([0.0, 0.0, 5.0], [[-1.0, 0.1, 0.0], [1.0, -0.1, 0.0]], [0, 1], sigma_1=np.inf)
+    assert found.conditions["no training error (theta in Theta)"]
+    assert not found.conditions["f is not the same at all points"]
+    assert not found.holds
+
+
+@pytest.mark.parametrize(("n", "size"), [((19, 21), 1e-3), ((15, 25), 0.1), ((5, 35), 10.0)])
+def test_any_imbalance_breaks_theorem_1_for_a_small_theta(n: tuple[int, int], size: float) -> None:
+    """To first order gen is A |theta| 4 p_0 p_1 / 2 and adv is A |theta| / 2."""
+    X, y = GaussianPair(1e6).sample(n, rng=0)
+    found = check_theorem([size, 0.0], X, y, sigma_1=np.inf)
+    assert list(found.conditions.values())[:4] == [True] * 4
+    assert found.adv > found.gen
+    balanced = check_theorem([size, 0.0], *GaussianPair(1e6).sample(20, rng=0), sigma_1=np.inf)
+    assert balanced.holds
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5, 10])
@@ -151,5 +170,5 @@ def test_the_exact_losses_of_a_network_in_the_other_order_for_c_of_3() -> None:
 def test_a_check_prints_as_a_table() -> None:
     text = str(at_angle(0.0, 0))
     assert "mix > gen >= adv holds" in text
-    assert text.count("yes") == 4
+    assert text.count("yes") == 5
     assert "does not hold" in str(check_theorem([0.0], [[1.0]], [1], sigma_1=1.0))

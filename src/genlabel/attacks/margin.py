@@ -68,6 +68,8 @@ class Margins:
         rows = {"smallest": self.smallest, "median": self.median, "mean": self.mean}
         lines = [f"right     {self.right.sum()} of {len(self.right)}"]
         lines += [f"{name:<8}  {value:.3g}" for name, value in rows.items()]
+        lost = 0 if self.exact else int(np.isinf(self.distances).sum())
+        lines += [f"no other class was found near {lost} of them: try more points, or more steps"] if lost else []
         return "\n".join([*lines, "exact" if self.exact else "by search: upper bounds"])
 
 
@@ -96,7 +98,10 @@ def linear_margins(W: Any, X: Any, y: Any, b: Any = None) -> Floats:
     """
     weight, points = (np.asarray(as_numpy(own), dtype=np.float64) for own in (W, X))
     if weight.ndim != 2 or len(weight) < 2 or points.ndim != 2 or weight.shape[1] != points.shape[1]:
-        raise ValueError(f"W has shape {weight.shape} and X {points.shape}; give (k, d), k at least 2, and (m, d)")
+        raise ValueError(
+            f"W has shape {weight.shape} and X {points.shape}; give (k, d) and (m, d); the one row w of a "
+            "binary scikit-learn model is np.vstack([0 * w, w])"
+        )
     bias = np.zeros(len(weight)) if b is None else np.asarray(as_numpy(b), dtype=np.float64)
     if bias.shape != weight.shape[:1]:
         raise ValueError(f"b has shape {bias.shape}; expected ({len(weight)},), one bias a row of W")
@@ -133,13 +138,14 @@ def margins(
 
     Parameters
     ----------
-    model : classifier or Target
-        Any fitted classifier, as in :func:`robust_accuracy`, or one model as a target. Closed forms are known for
-        networks without hidden layers and, in the space "input", for scikit-learn's classifiers with `coef_`. A model
-        that only predicts has no gradient: the search guesses it, and gets closer with more `steps`.
+    model : classifier, torch module or Target
+        Any fitted classifier, as in :func:`robust_accuracy`, a network with scores (m, k), or one model as a target.
+        Closed forms are known for networks without hidden layers and, in the space "input", for scikit-learn's
+        classifiers with `coef_`. A model that only predicts has no gradient: the search guesses it, and gets closer
+        with more `steps`.
     X : array or DataFrame (m, d)
     y : array (m,)
-        True labels, as the model was trained with; for a target, class indices.
+        True labels, as the model was trained with; for a network or target, class indices.
     space : "input" or "standardised"
         Coordinates of distances and witnesses: those of `X`, or those of :func:`robust_accuracy`. A target has its own.
     method : "auto" or "search"
@@ -206,6 +212,7 @@ def _solve(
 
 def _read(model: Any, X: Any, y: Any, space: str) -> tuple[View, Classes]:
     """Points and target in the coordinates of the margins, and class indices (m,)."""
+    model = NetworkTarget(model) if isinstance(model, nn.Module) else model
     if not isinstance(model, Target):
         check_is_fitted(model)
         index = class_indices(model, y, len(model.predict(X)))

@@ -238,7 +238,7 @@ def make_example3(n: int = 30) -> Arrays:
     >>> X.astype(int).tolist(), y.tolist()
     ([[1, 0], [0, 1], [-1, 0], [-1, 0]], [1, 1, -1, -1])
     """
-    # NOTE[PAPER]: n is not given; the paper's vanilla angle of 0.22 pi at r = 25 needs n of about 20 to 45.
+    # NOTE[PAPER]: n is not given; the paper's vanilla angle of 0.22 pi at r = 25 needs n from 18 to 59.
     check_count("n", n)
     X = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
     return X.repeat([1, 1, n], axis=0), np.array([1, 1, -1], dtype=np.int64).repeat([1, 1, n])

@@ -46,7 +46,7 @@ OWN, RIVAL = np.nonzero(~np.eye(3, dtype=bool))
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Example2:
     """A scheme's solution of Example 2: `W` (3, 2), the points `X` (3, 2) of classes 0 to 2, and their margins (3,).
 
@@ -171,6 +171,8 @@ def example2_descent(d: float = 5.0, *, steps: int = 1000, learning_rate: float 
 
 def example2_steps_to_match(d: float = 5.0, *, learning_rate: float = 0.1, most: int = 10_000) -> int:
     """Return the step of gradient descent from which vanilla's smallest margin is above mixup's, up to step `most`.
+
+    What comes after step `most` is not looked at; 1 if the margin is above from the first step to that one.
 
     NOTE[PAPER]: arXiv Eq. (2) has margin(vanilla) > margin(mixup) for these points; it holds for long training only.
 

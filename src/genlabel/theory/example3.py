@@ -40,6 +40,8 @@ GRID = 17
 """Angles among which the lowest loss is looked for."""
 STRIDE = 1.25
 """Ratio of the norms at which an order of margins is looked at."""
+NORMS = (1e-6, 1e12)
+"""Within which the angle is not lost in rounding."""
 FARTHEST = 1e9
 """Norm up to which an order of margins is followed."""
 
@@ -170,14 +172,16 @@ def example3_parameters(r: float = 25.0, n: int = 30) -> Example3Ranges:
     ((18, 59), [1.49, 1.996, 0.0, 0.237])
     """
     low, high = ({scheme: (angle + side) * math.pi for scheme, angle in PRINTED.items()} for side in (-0.005, 0.005))
+    _check("vanilla", r, n, 1.0, 0.1, "unit")
     copies = [_copies(bound["vanilla"], r) for bound in (high, low)]
     alpha = [_solve(lambda a: example3_angle("mixup", r, n, alpha=a), b["mixup"], 0.2, 20.0) for b in (high, low)]
     sigma = [
         _solve(lambda s: example3_angle("genlabel", r, n, sigma=s), b["genlabel"], 1e-3, 10.0) for b in (low, high)
     ]
-    return Example3Ranges(
-        (math.floor(copies[0]) + 1, math.floor(copies[1])), (alpha[0], alpha[1]), (sigma[0], sigma[1])
-    )
+    whole = max(math.floor(copies[0]) + 1, 1), math.floor(copies[1])
+    if whole[0] > whole[1] or alpha[0] == alpha[1] or sigma[0] == sigma[1]:
+        raise ValueError(f"at r={r!r} no n, alpha and sigma give all three printed angles; they are printed for r = 25")
+    return Example3Ranges(whole, (alpha[0], alpha[1]), (sigma[0], sigma[1]))
 
 
 def example3_order(
@@ -203,13 +207,15 @@ def example3_order(
         return min(first - second, second - third)
 
     if lead(r) <= 0.0:
-        raise ValueError(f"r={r!r} has another order of the margins; give a norm that has the paper's, such as 25")
+        raise ValueError(
+            f"the margins have another order at r={r!r} with n={n!r}, alpha={alpha!r}, sigma={sigma!r}; change them"
+        )
     low = high = r
-    while lead(low) > 0.0:
+    while lead(low) > 0.0 and low / STRIDE > NORMS[0]:
         low /= STRIDE
     while lead(high) > 0.0 and high <= FARTHEST:
         high *= STRIDE
-    start = float(brentq(lead, low, STRIDE * low, xtol=1e-9))
+    start = float(brentq(lead, low, STRIDE * low, xtol=1e-9)) if lead(low) <= 0.0 else low
     return start, float(brentq(lead, high / STRIDE, high, xtol=1e-9)) if high <= FARTHEST else math.inf
 
 
@@ -279,7 +285,7 @@ def _solve(f: Callable[[float], float], target: float, low: float, high: float) 
 
 def _check(scheme: str, r: float, n: int, alpha: float, sigma: float, labels: str) -> None:
     check_scheme(scheme, KNOWN, "Example 3", WHY_NOT)
-    check_positive("r", r, "it is the norm of theta, 25 in Figure 7")
+    check_interval("r", r, *NORMS, "it is the norm of theta, 25 in Figure 7")
     check_count("n", n)
     check_positive("alpha", alpha, "1 draws lam uniformly")
     check_positive("sigma", sigma, "it is the width of GenLabel's Gaussians, such as 0.1")

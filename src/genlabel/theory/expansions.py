@@ -65,10 +65,10 @@ def expand(model: Any, X: Any, y: Any, A: Any, B: Any, mass: Any = 1.0) -> Expan
     x, labels = read_sample(X, y)
     scorer = read_model(model, x.shape[1])
     f, g = scorer.values(x), scorer.gradients(x)
-    slope, curve = (f.sigmoid() - labels)[:, None], (f.sigmoid() * (-f).sigmoid())[:, None]
+    slope, curve = _slope(f, labels)[:, None], (f.sigmoid() * (-f).sigmoid())[:, None]
     v = x - x[:, None]
     along = (v * g[:, None]).sum(-1)
-    bend = torch.einsum("ija,iab,ijb->ij", v, scorer.hessians(x), v)
+    bend = torch.zeros_like(along) if scorer.theta is not None else _bend(scorer, x, v)
     weights = [torch.as_tensor(own, dtype=x.dtype) for own in (mass, A, B)]
     terms = (point_loss(f, labels)[:, None].expand_as(along), slope * along, curve * along**2 / 2, slope * bend / 2)
     return Expansion(*(float((weights[min(k, 2)] * term).mean()) for k, term in enumerate(terms)))
@@ -90,9 +90,19 @@ def genlabel_moments(x: Tensor, y: Tensor, kind: str, sigma_1: float, c: float, 
     return A, B, mass
 
 
+def _slope(f: Tensor, y: Tensor) -> Tensor:
+    """h'(f) - y, without cancellation."""
+    return (1 - y) * f.sigmoid() - y * (-f).sigmoid()
+
+
+def _bend(scorer: Scorer, x: Tensor, v: Tensor) -> Tensor:
+    """v H_i v, (n, n), for steps v (n, n, d)."""
+    return torch.einsum("ija,iab,ijb->ij", v, scorer.hessians(x), v)
+
+
 def expand_adversarial(scorer: Scorer, x: Tensor, y: Tensor, radius: float, factor: float) -> float:
     """Return the mean of l~_adv: arXiv Lemma "adv_loss_approx" for theta, Theorem 2 (factor d) for networks."""
     f, length = scorer.values(x), scorer.gradients(x).norm(dim=1)
-    first = radius * (f.sigmoid() - y).abs() * length
+    first = radius * _slope(f, y).abs() * length
     second = factor * radius**2 / 2 * f.sigmoid() * (-f).sigmoid() * length**2
     return float((point_loss(f, y) + first + second).mean())

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from genlabel.arrays import as_rng
-from genlabel.checks import check_count, check_positive
+from genlabel.checks import check_count, check_interval, check_positive
+from genlabel.theory.labels import check_lam
 
 __all__ = [
     "GaussianPair",
+    "Parabola",
     "SquareCoefficients",
     "inverse_coefficients",
     "proof_label",
@@ -21,6 +23,9 @@ __all__ = [
     "sigma_matrix",
     "square_coefficients",
 ]
+
+WIDEST = 1e100
+"""Of the sigmas; the square of a larger one may be no number."""
 
 Arrays = tuple[NDArray[np.float64], NDArray[np.int64]]
 
@@ -107,12 +112,35 @@ def proof_label(
     >>> proof_label([0.25, 0.5], 0.0, 0.0, sigma_1=2.0).round(4).tolist()
     [0.982, 0.5]
     """
-    lam, z_prime, z_bar = (np.asarray(own, dtype=np.float64) for own in (lam, z_prime, z_bar))
+    sigma_2 = GaussianPair(sigma_1, c, tau, d).sigma_2
+    lam = check_lam(lam)
+    z_prime, z_bar = (np.asarray(own, dtype=np.float64) for own in (z_prime, z_bar))
     c_d = float(sigma_inverse(tau, d)[0, 0])
-    sigma_2 = c * sigma_1
     odds = d * np.log(c) + sigma_1**2 * ((2.0 - 4.0 * lam) * c_d + 2.0 * z_prime)
     odds = odds - (sigma_2**2 - sigma_1**2) * (2.0 * lam**2 * c_d - 2.0 * lam * z_prime + z_bar / 2.0)
     return np.asarray(expit(odds))
+
+
+@final
+class Parabola(NamedTuple):
+    """a lam^2 + b lam + c, (p, 1) each: the log-odds of two Gaussians along p segments."""
+
+    a: NDArray[np.float64]
+    b: NDArray[np.float64]
+    c: NDArray[np.float64]
+
+    def at(self, lam: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values (p, q) at lam (p, q)."""
+        return np.asarray((self.a * lam + self.b) * lam + self.c)
+
+    @property
+    def jumps(self) -> NDArray[np.float64]:
+        """Where it changes sides within (0, 1), sorted, (p, 2); 1/2 stands for none."""
+        root = np.sqrt(np.maximum(self.b**2 - 4.0 * self.a * self.c, 0.0))
+        q = -(self.b + np.where(self.b >= 0, root, -root)) / 2.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            roots = np.concatenate([q / self.a, self.c / q], -1)
+        return np.sort(np.where((roots > 0) & (roots < 1), roots, 0.5), -1)
 
 
 @final
@@ -148,6 +176,8 @@ class GaussianPair:
         """Check the numbers."""
         check_positive("sigma_1", self.sigma_1, "the theorems are for a large one")
         check_positive("c", self.c, "1 gives both classes one covariance")
+        if max(self.sigma_1, self.sigma_2) > WIDEST:
+            raise ValueError(f"sigma_1={self.sigma_1!r} and c sigma_1={self.sigma_2!r} must be at most {WIDEST:g}")
         _check_covariance(self.tau, check_count("d", self.d))
 
     @property
@@ -157,13 +187,19 @@ class GaussianPair:
 
     def sample(self, n: int | tuple[int, int], rng: Any = None) -> Arrays:
         """Draw `n` points of each class, or (n_0, n_1); class 0 comes first."""
-        n_0, n_1 = (n, n) if isinstance(n, int) else n
+        n_0, n_1 = (check_count("n", own) for own in (n if isinstance(n, tuple | list) else (n, n)))
         root = np.linalg.cholesky(sigma_matrix(self.tau, self.d)).T
         Z = as_rng(rng).standard_normal((n_0 + n_1, self.d)) @ root
         y = np.repeat([0, 1], [n_0, n_1]).astype(np.int64)
         X = Z / np.where(y == 0, self.sigma_1, self.sigma_2)[:, None]
         X[:, 0] += 2.0 * y - 1.0
         return X, y
+
+    def along(self, first: Any, second: Any) -> Parabola:
+        """Return log q - log p at lam x_i + (1 - lam) x_j, points (p, d), as a function of lam."""
+        x_i, x_j = (np.asarray(own, dtype=np.float64) for own in (first, second))
+        one, zero, middle = (self.log_odds(own)[:, None] for own in (x_i, x_j, (x_i + x_j) / 2))
+        return Parabola(2.0 * (one + zero - 2.0 * middle), 4.0 * middle - one - 3.0 * zero, zero)
 
     def log_odds(self, X: Any) -> NDArray[np.float64]:
         """Return log q(x) - log p(x) at points (..., d): the posterior of class 1, y_gen, is its logistic function."""
@@ -174,11 +210,13 @@ class GaussianPair:
 
 
 def _check_invertible(tau: float, d: int) -> None:
+    check_interval("tau", tau, -1.0, 1.0, "it is a correlation")
     if not -1.0 < tau < 1.0 or (d - 1) * tau + 1.0 == 0.0:
         raise ValueError(f"tau={tau!r} must be above -1, below 1 and not -1/(d-1) = {-1 / max(d - 1, 1):g}")
 
 
 def _check_covariance(tau: float, d: int) -> None:
+    check_interval("tau", tau, -1.0, 1.0, "it is a correlation")
     low = -1.0 / (d - 1) if d > 1 else -1.0
     if not low < tau < 1.0:
         raise ValueError(f"tau={tau!r} gives no covariance of {d} features; choose one above {low:g} and below 1")

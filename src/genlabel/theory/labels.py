@@ -30,8 +30,8 @@ def gaussian_label(lam: Any, sigma: float, distance: float = 1.0) -> Any:
     x = lam Delta and log p_1 - log p_0 = (x^2 - (x - Delta)^2) / (2 sigma^2) = (lam - 1/2) Delta^2 / sigma^2; in more
     dimensions the same holds, as only the coordinate along the line tells the two apart.
 
-    NOTE[PAPER]: the proposition asks for a small sigma. That is for x = lam alone, as the points then are at their
-    means; at x = lam itself the label is exact for every sigma.
+    NOTE[PAPER]: the proposition asks for a small sigma, so that both points are close to their means and the mixed
+    point is close to lam. At the point lam itself the label is exact for every sigma.
 
     Parameters
     ----------

@@ -7,14 +7,17 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from genlabel.arrays import as_numpy, as_tensor, chunks
+from genlabel.attacks import NetworkTarget
 
 __all__ = ["Sample", "Scorer", "read_model", "read_sample"]
 
 AT_ONCE = 1 << 20
 """Points that a model sees at once."""
+WAYS = "give theta (d,), such as coef_[0] of a scikit-learn model, a torch module, or a function of torch tensors"
 
 
 @final
@@ -39,6 +42,22 @@ class Scorer:
         with torch.no_grad():
             return torch.cat([self.scores(flat[rows]) for rows in chunks(len(flat), AT_ONCE)]).reshape(x.shape[:-1])
 
+    def along(self, first: Tensor, second: Tensor, lam: Tensor) -> Tensor:
+        """f at lam x_i + (1 - lam) x_j for points (p, d) and lam (p, q) or (q,), (p, q)."""
+        if self.theta is not None:
+            f_i, f_j = (own @ self.theta for own in (first, second))
+            return lam * f_i[:, None] + (1 - lam) * f_j[:, None]
+        weight = lam[..., None]
+        return self.values(weight * first[:, None] + (1 - weight) * second[:, None])
+
+    def crossings(self, first: Tensor, second: Tensor) -> NDArray[np.float64]:
+        """The lam at which theta x changes sides between points (p, d), (p, 1); 1/2 if it does not, or of a network."""
+        middle = np.full((len(first), 1), 0.5)
+        if self.theta is None:
+            return middle
+        f_i, f_j = ((own @ self.theta).numpy()[:, None] for own in (first, second))
+        return np.where(f_i * f_j < 0, np.divide(f_j, f_j - f_i, out=middle.copy(), where=f_i != f_j), middle)
+
     def gradients(self, x: Tensor) -> Tensor:
         """Gradients of f at points (n, d), (n, d)."""
         if self.theta is not None:
@@ -49,8 +68,6 @@ class Scorer:
 
     def hessians(self, x: Tensor) -> Tensor:
         """Second derivatives of f at points (n, d), (n, d, d): the gradient of each component of the gradient."""
-        if self.theta is not None:
-            return x.new_zeros(*x.shape, x.shape[-1])
         with torch.enable_grad():
             points = x.detach().requires_grad_()
             slope = self._slope(self.scores(points).sum(), points)
@@ -70,28 +87,51 @@ class Scorer:
         found = self.function(x)
         if found.shape == (len(x), 2):
             found = found[:, 1] - found[:, 0]
-        if found.numel() != len(x):
-            raise ValueError(f"the model gave {tuple(found.shape)} at {len(x)} points; f must give one number a point")
         return found.reshape(len(x)).to(x)
 
 
 def read_model(model: Any, d: int) -> Scorer:
     """Return the scorer of a vector theta (d,), f(x) = theta x, or of a torch module or function that gives f.
 
-    A module must compute in float64 (`module.double()`), so that nothing is lost in rounding.
+    A module must compute in float64 (`module.double()`), so that nothing is lost in rounding. theta may be one row,
+    (1, d), such as the `coef_` of a scikit-learn model.
 
     >>> read_model([1.0, 2.0], 2).values(torch.ones(3, 2, dtype=torch.float64)).tolist()
     [3.0, 3.0, 3.0]
     """
     if callable(model):
-        kinds = {own.dtype for own in model.parameters()} if isinstance(model, nn.Module) else set()
-        if kinds - {torch.float64}:
-            raise ValueError(f"the module has parameters of {kinds}; call module.double() first")
-        return Scorer(model)
-    theta = as_tensor(model).detach().double()
+        return _read_function(model, d)
+    try:
+        theta = as_tensor(model).detach().double()
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{type(model).__name__} is no model here; {WAYS}") from error
+    theta = theta[0] if theta.shape == (1, d) else theta
     if theta.shape != (d,):
         raise ValueError(f"theta has shape {tuple(theta.shape)}, but the points have {d} features; give ({d},)")
+    if not bool(theta.isfinite().all()):
+        raise ValueError("theta contains NaN or infinity")
     return Scorer(lambda x: x @ theta, theta)
+
+
+def _read_function(model: Any, d: int) -> Scorer:
+    """A module or function, tried at two points."""
+    if isinstance(model, nn.Module):
+        kinds = {own.dtype for own in model.parameters()}
+        if kinds - {torch.float64}:
+            raise ValueError(f"the module has parameters of {kinds}; call module.double() first")
+        NetworkTarget(model)  # refuses one that is in training and would change from call to call
+    try:
+        with torch.no_grad():
+            found = model(torch.zeros(2, d, dtype=torch.float64))
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"the model fails at points (2, {d}) of float64: {error}") from error
+    if not isinstance(found, Tensor):
+        raise TypeError(f"the model gave {type(found).__name__}, not a torch tensor; {WAYS}")
+    if found.shape not in ((2,), (2, 1), (2, 2)):
+        raise ValueError(f"the model gave {tuple(found.shape)} at 2 points; f must give one number a point, or two")
+    if not bool(found.isfinite().all()):
+        raise ValueError("the model gives NaN or infinity at 0")
+    return Scorer(model)
 
 
 class Sample(NamedTuple):
@@ -109,11 +149,15 @@ def read_sample(X: Any, y: Any) -> Sample:
     >>> read_sample([[1.0], [2.0]], [0, 1]).y
     tensor([0., 1.], dtype=torch.float64)
     """
-    x, labels = as_tensor(X).detach().double(), as_numpy(y)
+    try:
+        x, labels = as_tensor(X).detach().double(), as_numpy(y)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X must hold numbers, (n, d): {error}") from error
     if x.ndim != 2 or not len(x) or labels.shape != (len(x),):
         raise ValueError(f"X has shape {tuple(x.shape)} and y has shape {labels.shape}; give (n, d) and (n,)")
     if not bool(x.isfinite().all()):
         raise ValueError("X contains NaN or infinity")
-    if not np.isin(labels, (0, 1)).all():
-        raise ValueError(f"y has the labels {np.unique(labels)[:5].tolist()}; give 0 and 1 (the paper's -1 is 0)")
+    if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():
+        found = list(dict.fromkeys(labels.tolist()))[:5]
+        raise ValueError(f"y has the labels {found}; give 0 and 1 (the paper's -1 is 0)")
     return Sample(x, torch.from_numpy(labels.astype(np.float64)))
