@@ -109,7 +109,7 @@ def _angle_claim(scheme: str) -> Claim:
     middle = _angle(scheme, **{free: type(high)((low + high) / 2)})
     said, ours = f"{printed.mean:.2f} pi", f"{_angle(scheme):.4f} pi for {free} = {OURS[free]:g}"
     text = f"At |theta| = {NORM:g} the angle of {TITLES[scheme]} is {said} (for some {free}: it is not printed)."
-    found = f"{said} for {free} from {low:.4g} to {high:.4g}; {ours}"
+    found = f"{said} for {free} from {_short(low)} to {_short(high)}; {ours}"
     return Claim(text, said, found, agreement(computed(middle, printed)) == "agrees")
 
 
@@ -233,8 +233,13 @@ def _plot_free(ax: Axes, letter: str, scheme: str) -> None:
     ax.axhspan(angle - HALF, angle + HALF, color=color, alpha=0.15, linewidth=0)
     ax.axvspan(max(low, values[0]), high, color=color, alpha=0.15, linewidth=0)
     ax.set(xlabel=f"{symbol}, {ABOUT[free]}", ylabel=ANGLE, xlim=(values[0], values[-1]))
-    ax.set_title(f"({letter}) {TITLES[scheme]}: {angle:.2f} for {symbol} from {low:.3g} to {high:.3g}")
+    ax.set_title(f"({letter}) {TITLES[scheme]}: {angle:.2f} for {symbol} from {_short(low)} to {_short(high)}")
     _set_log(ax, [tick for tick in (0.02, 0.05, 0.1, 0.2, 0.4, 0.5, 1, 2, 5, 10, 30, 100) if tick in values])
+
+
+def _short(value: float) -> str:
+    """Three decimals, but none that are 0."""
+    return f"{value:.3f}".rstrip("0").rstrip(".") if value % 1 else f"{value:g}"
 
 
 def _set_log(ax: Axes, ticks: Sequence[float]) -> None:
