@@ -11,6 +11,7 @@ from scipy.stats import multivariate_normal
 from genlabel.theory import (
     GaussianPair,
     class_coefficients,
+    coefficients,
     limit_coefficients,
     pair_coefficients,
     sigma_matrix,
@@ -156,6 +157,20 @@ def test_pairs_of_a_sample_against_adaptive_quadrature() -> None:
 
         exact = [quad(lambda lam, k=power: 2 * own(lam) * (1 - lam) ** k, 0, 1, limit=200)[0] for power in range(3)]
         np.testing.assert_allclose([values[i, j] for values in found], exact, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("c", "d", "sigma_1", "accuracy"),
+    [(0.27, 5, 3.0, 1e-5), (3.7, 2, 1.0, 1e-5), (10.0, 2, 0.3, 3e-4), (0.1, 1, 0.3, 3e-4)],
+)
+def test_twice_as_many_nodes_change_no_more_than_the_docstring_says(
+    c: float, d: int, sigma_1: float, accuracy: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = taylor_coefficients(c, 0.0, d, sigma_1)
+    monkeypatch.setattr("genlabel.theory.coefficients.FEW", 32)
+    monkeypatch.setattr("genlabel.theory.coefficients.MANY", 120)
+    zero, one = coefficients._class_moments.__wrapped__(GaussianPair(sigma_1, c, 0.0, d), True)
+    np.testing.assert_allclose(found, ((zero.A + one.A) / 2, (zero.B + one.B) / 2), atol=accuracy)
 
 
 def test_a_label_that_changes_sides_twice() -> None:

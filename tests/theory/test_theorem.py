@@ -67,7 +67,7 @@ def test_theorem_2_for_any_centred_sample_without_training_error(c: float, d: in
     assert found.holds
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(c=st.floats(0.5, 2.0), tau=st.floats(-0.3, 0.6), d=st.integers(2, 4), seed=st.integers(0, 10**6))
 def test_balanced_samples_of_narrow_classes(c: float, tau: float, d: int, seed: int) -> None:
     X, y = GaussianPair(40.0, c, tau, d).sample(10, rng=seed)

@@ -75,7 +75,7 @@ def taylor_coefficients(c: float, tau: float, d: int, sigma_1: float, *, noise: 
 
     With lam_1 the weight that y_gen gives to the label of x_i, the density of arXiv Eq. "Fi" is
     F(lam) = lam_1(lam) + 1 - lam_1(1 - lam), and so A = E[(1 - lam) lam_1 + lam (1 - lam_1)] with uniform lam: the mean
-    weight of the parent that does *not* give the label. Accurate to 1e-6 for c in the theorem's range, and to 3e-4 for
+    weight of the parent that does *not* give the label. Accurate to 1e-5 for c in the theorem's range, and to 3e-4 for
     c from 0.1 to 10 however much the classes overlap.
     NOTE[PAPER]: the paper's A^i is that of the sample's own draws; this is its mean over them.
 
@@ -158,8 +158,8 @@ def _class_moments(pair: GaussianPair, noise: bool) -> tuple[Moments, Moments]:
     """Mean over the noise g along e_1 and, where the classes differ in width, over the rest chi of its square."""
     nothing = np.zeros(1), np.ones(1)
     both = noise and pair.d > 1 and pair.c != 1.0
-    g, weight = (_normal_nodes(FEW if both else MANY)) if noise else nothing
-    chi, chi_weight = _chi_square_nodes(pair.d - 1) if both else nothing
+    g, weight = _normal_nodes(FEW if both else MANY) if noise else nothing
+    chi, chi_weight = _chi_square_nodes(pair.d - 1, FEW // 2) if both else nothing
     zero, one = np.zeros(3), np.zeros(3)
     for some in chunks(len(g), AT_ONCE // len(chi)):
         odds = _log_odds(pair, g[some, None, None], chi[:, None])
@@ -230,8 +230,8 @@ def _normal_nodes(panels: int) -> tuple[Array, Array]:
 
 
 @cache
-def _chi_square_nodes(freedom: int) -> tuple[Array, Array]:
+def _chi_square_nodes(freedom: int, panels: int) -> tuple[Array, Array]:
     """Points and weights for a chi-square variable, as a monotone function of a normal one."""
-    point, weight = _normal_nodes(FEW // 2)
+    point, weight = _normal_nodes(panels)
     upper = chi2.isf(norm.sf(point), freedom)
     return np.where(point > 0, upper, chi2.ppf(norm.cdf(point), freedom)), weight
