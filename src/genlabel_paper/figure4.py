@@ -15,7 +15,6 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from genlabel import theory
-from genlabel.attacks import linear_margins
 from genlabel.datasets import make_example2
 from genlabel.plots import DPI, plot_regions
 from genlabel_paper.experiment import Experiment, no_cells
@@ -72,9 +71,7 @@ def _printed_svm() -> theory.Example2:
 @cache
 def _descent() -> Floats:
     """Margins of the classes (MOST, 3) after each step of vanilla training."""
-    X, y = make_example2()
-    path = theory.example2_descent(steps=MOST, learning_rate=RATE)
-    return np.array([linear_margins(W, X, y) for W in path[1:]])
+    return theory.example2_margins(theory.example2_descent(steps=MOST, learning_rate=RATE)[1:])
 
 
 _steps_to_match = cache(partial(theory.example2_steps_to_match, learning_rate=RATE, most=MOST))

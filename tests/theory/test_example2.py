@@ -18,6 +18,7 @@ from genlabel.theory.example2 import (
     Example2,
     example2_descent,
     example2_loss,
+    example2_margins,
     example2_printed_weights,
     example2_solution,
     example2_steps_to_match,
@@ -265,3 +266,10 @@ def test_scores_and_labels_along_the_diagonal() -> None:
 def test_errors_name_the_value(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_margins_of_many_weights_are_those_of_each() -> None:
+    W = np.random.default_rng(0).normal(size=(4, 5, 3, 2))
+    X, y = make_example2(2.0)
+    each = [[linear_margins(own, X, y) for own in row] for row in W]
+    np.testing.assert_allclose(example2_margins(W, 2.0), each)

@@ -14,7 +14,7 @@ from scipy.stats import chi2, norm
 
 from genlabel.arrays import chunks
 from genlabel.checks import check_positive
-from genlabel.theory.gaussian import GaussianPair, sigma_inverse
+from genlabel.theory.gaussian import GaussianPair, proof_log_odds, sigma_inverse
 from genlabel.theory.quadrature import nodes_between
 from genlabel.theory.reading import read_sample
 
@@ -203,13 +203,11 @@ def _log_odds(pair: GaussianPair, g: Array, chi: Array) -> Callable[[Array], Arr
     Lemmas "e_Sigma_Z" and "Z sigma Z". g and chi are independent, and one draw serves for all lam: a mean over the
     noise at each lam is all that A and B need.
     """
-    c, k = pair.c, pair.sigma_1 * np.sqrt(sigma_inverse(pair.tau, pair.d)[0, 0])
+    root = np.sqrt(sigma_inverse(pair.tau, pair.d)[0, 0])
 
     def log_odds(lam: Array) -> Array:
-        v = lam**2 + ((1.0 - lam) / c) ** 2 if np.any(g) else np.zeros_like(lam)
-        step = k * np.sqrt(v) * g
-        odds = pair.d * np.log(c) + k**2 * (2.0 - 4.0 * lam) + 2.0 * step
-        return np.asarray(odds + (1.0 - c**2) * (2.0 * lam**2 * k**2 - 2.0 * lam * step + v * (g**2 + chi) / 2.0))
+        s = np.hypot(lam / pair.sigma_1, (1.0 - lam) / pair.sigma_2)
+        return proof_log_odds(lam, s * root * g, s**2 * (g**2 + chi), pair)
 
     return log_odds
 

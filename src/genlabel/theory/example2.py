@@ -23,6 +23,7 @@ __all__ = [
     "Example2",
     "example2_descent",
     "example2_loss",
+    "example2_margins",
     "example2_printed_weights",
     "example2_solution",
     "example2_steps_to_match",
@@ -169,24 +170,39 @@ def example2_descent(d: float = 5.0, *, steps: int = 1000, learning_rate: float 
     return path
 
 
+def example2_margins(W: Any, d: float = 5.0) -> Floats:
+    """Return the margins (..., 3) of the three points under weights (..., 3, 2), such as all of a descent.
+
+    What :func:`genlabel.attacks.linear_margins` gives for one W, for many at once.
+
+    Examples
+    --------
+    >>> example2_margins([[-1, 1], [1, 1], [-1, -1]]).round(9)  # the weights of arXiv Section 3.2
+    array([5., 5., 5.])
+    """
+    weight, (X, _) = np.asarray(W, dtype=np.float64), make_example2(d)
+    normals = weight[..., OWN, :] - weight[..., RIVAL, :]
+    gaps = (normals * X[OWN]).sum(-1) / np.linalg.norm(normals, axis=-1)
+    margins: Floats = gaps.reshape(*weight.shape[:-2], 3, 2).min(-1)
+    return margins
+
+
 def example2_steps_to_match(d: float = 5.0, *, learning_rate: float = 0.1, most: int = 10_000) -> int:
     """Return the step of gradient descent from which vanilla's smallest margin is above mixup's, up to step `most`.
 
     What comes after step `most` is not looked at; 1 if the margin is above from the first step to that one.
 
-    NOTE[PAPER]: arXiv Eq. (2) has margin(vanilla) > margin(mixup) for these points; it holds for long training only.
+    NOTE[PAPER]: arXiv Eq. (2) has margin(vanilla) > margin(mixup) for these points; it depends on rate and steps, which
+    are not printed.
 
     Examples
     --------
     >>> example2_steps_to_match()
     4056
     """
-    X, y = make_example2(d)
-    target = linear_margins(example2_weights("mixup", d), X, y).min()
+    target = example2_margins(example2_weights("mixup", d), d).min()
     path = example2_descent(d, steps=check_count("most", most), learning_rate=learning_rate)
-    normals = path[1:, :, None] - path[1:, None]  # (step, own class, rival, coordinate)
-    gaps = np.einsum("tyci,yi->tyc", normals, X)[:, OWN, RIVAL] / np.linalg.norm(normals, axis=-1)[:, OWN, RIVAL]
-    below = np.flatnonzero(gaps.min(1) <= target) + 1
+    below = np.flatnonzero(example2_margins(path[1:], d).min(1) <= target) + 1
     if below.size and below[-1] == most:
         raise ValueError(f"most={most!r} steps leave vanilla's margin below mixup's; ask for more")
     return int(below[-1]) + 1 if below.size else 1

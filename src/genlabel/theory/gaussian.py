@@ -19,6 +19,7 @@ __all__ = [
     "SquareCoefficients",
     "inverse_coefficients",
     "proof_label",
+    "proof_log_odds",
     "sigma_inverse",
     "sigma_matrix",
     "square_coefficients",
@@ -112,13 +113,19 @@ def proof_label(
     >>> proof_label([0.25, 0.5], 0.0, 0.0, sigma_1=2.0).round(4).tolist()
     [0.982, 0.5]
     """
-    sigma_2 = GaussianPair(sigma_1, c, tau, d).sigma_2
-    lam = check_lam(lam)
     z_prime, z_bar = (np.asarray(own, dtype=np.float64) for own in (z_prime, z_bar))
-    c_d = float(sigma_inverse(tau, d)[0, 0])
-    odds = d * np.log(c) + sigma_1**2 * ((2.0 - 4.0 * lam) * c_d + 2.0 * z_prime)
-    odds = odds - (sigma_2**2 - sigma_1**2) * (2.0 * lam**2 * c_d - 2.0 * lam * z_prime + z_bar / 2.0)
+    odds = proof_log_odds(check_lam(lam), z_prime, z_bar, GaussianPair(sigma_1, c, tau, d))
     return np.asarray(expit(odds))
+
+
+def proof_log_odds(
+    lam: NDArray[np.float64], z_prime: NDArray[np.float64], z_bar: NDArray[np.float64], pair: GaussianPair
+) -> NDArray[np.float64]:
+    """Return log q - log p in the form of the proof; y_gen, :func:`proof_label`, is its logistic function."""
+    c_d = float(sigma_inverse(pair.tau, pair.d)[0, 0])
+    odds = pair.d * np.log(pair.c) + pair.sigma_1**2 * ((2.0 - 4.0 * lam) * c_d + 2.0 * z_prime)
+    wider = 2.0 * lam**2 * c_d - 2.0 * lam * z_prime + z_bar / 2.0
+    return np.asarray(odds + (pair.sigma_1**2 - pair.sigma_2**2) * wider)
 
 
 @final
