@@ -18,7 +18,7 @@ __all__ = ["nearest_rivals"]
 DRAWS = 500
 """Random points in the range of the given ones, and as many at all distances, to which ways may lead."""
 SCALES = (-2.0, 2.0)
-"""Powers of ten, from the shortest to the longest of these distances, in sizes of the points and of their range."""
+"""Powers of ten, from the shortest to the longest of these distances, in sizes of the range, or of a single point."""
 PROJECTIONS, OVERSHOOT, REACH = 10, 1.02, 1e6
 """On the boundary to each class: how many, how far beyond it, and at most how far, in distances of known points."""
 STARTS = 3
@@ -63,10 +63,10 @@ def nearest_rivals(
 
 def _draw(x: Tensor, rng: np.random.Generator) -> Tensor:
     """Random points: uniform in the range of the points, tripled; and around single ones, from near to far."""
-    low, high = x.amin(0), x.amax(0)
-    side = torch.where(high > low, high - low, 1.0)
+    low, high, size = x.amin(0), x.amax(0), x.abs().amax(0)
+    side = torch.where(high > low, high - low, torch.where(size > 0, size, 1.0))
     inside = (low + high) / 2 + 3 * side * torch.from_numpy(rng.random((DRAWS, x.shape[1])) - 0.5)
-    far = torch.from_numpy(10.0 ** rng.uniform(*SCALES, (DRAWS, 1))) * torch.maximum(side, x.abs().amax(0))
+    far = torch.from_numpy(10.0 ** rng.uniform(*SCALES, (DRAWS, 1))) * side
     return torch.cat([inside, x[torch.from_numpy(rng.integers(len(x), size=DRAWS))] + far * _noise(DRAWS, x[0], rng)])
 
 
