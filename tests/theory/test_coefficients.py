@@ -35,7 +35,7 @@ def draw_weights(c: float, tau: float, d: int, sigma_1: float, n: int, seed: int
     return lam, expit(p.logpdf(x) - q.logpdf(x))
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     c=st.floats(0.25, 4.0), d=st.integers(1, 5), share=st.floats(0.1, 0.9), sigma_1=st.floats(0.3, 20.0),
     seed=st.integers(0, 10**6),
@@ -49,7 +49,7 @@ def test_monte_carlo(c: float, d: int, share: float, sigma_1: float, seed: int) 
         assert abs(draws.mean() - value) < 5 * draws.std() / np.sqrt(len(draws))
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(c=st.floats(0.25, 4.0), d=st.integers(1, 5), sigma_1=st.floats(0.3, 20.0), seed=st.integers(0, 10**6))
 def test_monte_carlo_of_each_class(c: float, d: int, sigma_1: float, seed: int) -> None:
     lam, own = draw_weights(c, 0.2, d, sigma_1, 20_000, seed)
@@ -161,13 +161,13 @@ def test_pairs_of_a_sample_against_adaptive_quadrature() -> None:
 
 @pytest.mark.parametrize(
     ("c", "d", "sigma_1", "accuracy"),
-    [(0.27, 5, 3.0, 1e-5), (3.7, 2, 1.0, 1e-5), (10.0, 2, 0.3, 3e-4), (0.1, 1, 0.3, 3e-4)],
+    [(0.27, 5, 3.0, 2e-5), (3.7, 2, 1.0, 2e-5), (10.0, 2, 0.3, 5e-4), (0.1, 1, 0.3, 5e-4)],
 )
 def test_twice_as_many_nodes_change_no_more_than_the_docstring_says(
     c: float, d: int, sigma_1: float, accuracy: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = taylor_coefficients(c, 0.0, d, sigma_1)
-    monkeypatch.setattr("genlabel.theory.coefficients.FEW", 32)
+    monkeypatch.setattr("genlabel.theory.coefficients.FEW", 24)
     monkeypatch.setattr("genlabel.theory.coefficients.MANY", 120)
     zero, one = coefficients._class_moments.__wrapped__(GaussianPair(sigma_1, c, 0.0, d), True)
     np.testing.assert_allclose(found, ((zero.A + one.A) / 2, (zero.B + one.B) / 2), atol=accuracy)
