@@ -73,7 +73,7 @@ def reproduce(
         trains = max(len(experiment.cells(budget)) for experiment in chosen) > 0
         failed = _run(chosen, budget, jobs, dask, records, fresh, data_home, bar) if trains else 0
     with one_line_errors(kept):
-        _show(chosen, _read(records) if trains else None, pictures)
+        _show(chosen, _read(records, trains), pictures)
     if failed:
         print_line(f"\nfailed: {failed} of the trials, see above; the same command tries them again")
         raise typer.Exit(1)
@@ -177,15 +177,16 @@ class _Telling:
             self.bar.say(f"failed: {setting}, {dataset}: {error}")
 
 
-def _read(records: Path) -> pd.DataFrame:
+def _read(records: Path, needed: bool) -> pd.DataFrame:
+    """The records of a store, or none where nothing needs them."""
+    import pandas as pd
+
     from genlabel_paper.store import read_store
 
-    return read_store(records)
+    return read_store(records) if needed else pd.DataFrame()
 
 
-def _show(chosen: list[Experiment], records: pd.DataFrame | None, pictures: Path) -> None:
-    """Print what the records say, or what needs none."""
-    import pandas as pd
+def _show(chosen: list[Experiment], records: pd.DataFrame, pictures: Path) -> None:
     from rich.console import Console
 
     from genlabel_paper.text import print_shown
@@ -194,7 +195,7 @@ def _show(chosen: list[Experiment], records: pd.DataFrame | None, pictures: Path
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDE)
     for experiment in chosen:
-        shown = experiment.render(pd.DataFrame() if records is None else records)
+        shown = experiment.render(records)
         print_shown(experiment, shown, console)
         for place, picture in enumerate(shown.pictures):
             path = pictures / f"{experiment.id}{f'-{place + 1}' if len(shown.pictures) > 1 else ''}.png"

@@ -30,6 +30,9 @@ def test_figure_8_shows_where_the_order_fails() -> None:
     holds = [one.holds for one in figure8._broken().values()]
     assert holds == [True, False, False, False, False]
     assert all(list(figure8._broken()[figure8.UNEVEN].conditions.values())[:4])
+    exact = figure8._curves(False)
+    assert len(exact) == 19  # as docs/theory.md has it
+    assert all(one.holds for one in exact)
     orders = [one.gen >= one.adv for one in figure8._balance().values()]  # by points of the smaller class, 1 to 20
     assert orders == sorted(orders)
     assert orders[0] is False

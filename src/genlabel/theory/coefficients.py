@@ -145,7 +145,6 @@ def pair_coefficients(X: Any, y: Any, pair: GaussianPair) -> Moments:
     i, j = np.nonzero(own[:, None] < own)
     if not len(i):
         return mixed
-
     odds = pair.along(points[i], points[j])
     for (rows, columns), part in zip(((i, j), (j, i)), _moments(odds.at, odds.jumps), strict=True):
         for whole, found in zip(mixed, part, strict=True):

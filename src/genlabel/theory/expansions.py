@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from genlabel.checks import check_choice
 from genlabel.theory.coefficients import class_coefficients, pair_coefficients, taylor_coefficients
 from genlabel.theory.gaussian import GaussianPair
 from genlabel.theory.reading import Scorer, read_model, read_sample
@@ -76,7 +75,6 @@ def expand(model: Any, X: Any, y: Any, A: Any, B: Any, mass: Any = 1.0) -> Expan
 
 def genlabel_moments(x: Tensor, y: Tensor, kind: str, sigma_1: float, c: float, tau: float) -> tuple[Any, Any, Any]:
     """Return A, B and mass of the GenLabel loss, numbers or (n, n); see :func:`genlabel.theory.genlabel_loss`."""
-    check_choice("coefficients", kind, COEFFICIENTS)
     d = x.shape[1]
     if kind == "pair":
         mass, A, B = pair_coefficients(x.numpy(), y.numpy(), GaussianPair(sigma_1, c, tau, d))
