@@ -20,7 +20,7 @@ from genlabel.densities import (
     known_gaussians,
 )
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel, posterior
-from genlabel.mixing import Mix, Mixup
+from genlabel.mixing import Mix, Mixup, Origin
 
 LABELERS: list[Labeler] = [
     LinearLabel(),
@@ -253,9 +253,9 @@ def test_a_cross_fitted_density_asks_for_the_rows() -> None:
     labeler = GenLabel(LabelModel([GaussianDensity()], cross_fit=True)).fit(X, y)
     draw = Mixup().draw(60, rng)
     mixed = Mixup().mix(X, draw)
-    with pytest.warns(DensityWarning, match=r"names no rows: draw\._replace"):
+    with pytest.warns(DensityWarning, match=r"the rows of the batch are not known: Origin\(rows"):
         plain = labeler.label(mixed, y, draw)
-    named = labeler.label(mixed, y, draw._replace(rows=np.arange(60)))
+    named = labeler.label(mixed, y, draw, Origin(rows=np.arange(60)))
     assert np.abs(named - plain).max() > 1e-3
     np.testing.assert_allclose(named.sum(1), 1.0)
 
@@ -265,5 +265,5 @@ def test_clean_rows_keep_their_labels_and_do_not_hide_that_a_density_vanishes() 
     labeler = GenLabel(GaussianDensity()).fit([[0.0], [1.0], [4.0], [5.0]], y)
     draw = Mixup().draw(4, 0).keep(2)
     with pytest.warns(DensityWarning, match="vanishes at all of 2 mixed points"):
-        labels = labeler.label(np.full((4, 1), 1e200), y, draw)
+        labels = labeler.label(np.full((4, 1), 1e200), y, draw, Origin(clean=np.arange(4) < 2))
     np.testing.assert_array_equal(labels[:2], np.eye(2)[y[:2]])

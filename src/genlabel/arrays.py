@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Array", "as_numpy", "as_rng", "as_tensor", "chunks", "like", "one_hot"]
+__all__ = ["Array", "as_numpy", "as_rng", "as_tensor", "chunks", "like", "one_hot", "to_device"]
 
 Array = NDArray[Any] | Tensor
 """A numpy array or a torch tensor."""
@@ -34,6 +34,14 @@ def as_numpy(values: Any) -> NDArray[Any]:
 def like(result: Tensor, X: Any) -> Any:
     """Return `result` as the kind of array that `X` is."""
     return result if isinstance(X, Tensor) else result.cpu().numpy()
+
+
+def to_device(values: Any, like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Return `values` on the device of a tensor, as they are or in `dtype`; nobody waits for the copy to a GPU."""
+    tensor = torch.as_tensor(values)
+    if like.is_cuda and not tensor.is_cuda:
+        tensor = tensor.pin_memory()
+    return tensor.to(device=like.device, dtype=dtype or tensor.dtype, non_blocking=True)
 
 
 def one_hot(index: Tensor, k: int, dtype: torch.dtype) -> Tensor:
