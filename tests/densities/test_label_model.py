@@ -31,7 +31,7 @@ from genlabel.densities import (
 from genlabel.densities.folds import make_folds
 from genlabel.densities.stacking import (
     TEMPERATURES,
-    log_posterior,
+    WORST,
     log_posterior_of_truth,
     stacking_weights,
     weigh,
@@ -162,10 +162,14 @@ def test_stacking_is_not_worse_than_the_best_candidate(seed: int) -> None:
     assert losses[-1] <= min(losses[:-1]) + 5e-3  # small weights are dropped
 
 
-def test_a_point_without_density_has_the_prior() -> None:
+@pytest.mark.parametrize("row", [[torch.nan, 0.0], [torch.inf, 0.0], [torch.inf, torch.inf]])
+def test_where_a_candidate_gives_no_number_it_is_the_worst_that_counts_not_the_prior(row: list[float]) -> None:
+    given = torch.tensor([[[0.0, 0.0], row, [-torch.inf, -torch.inf]]], dtype=torch.float64)
     prior = torch.tensor([0.3, 0.7], dtype=torch.float64).log()
-    nowhere = torch.full((1, 2), -torch.inf, dtype=torch.float64)
-    np.testing.assert_allclose(log_posterior(nowhere, prior, 2.0)[0], prior)
+    for c in (0, 1):
+        truth = log_posterior_of_truth(given, prior, torch.full((3,), c))
+        expected = torch.tensor([prior[c], WORST, prior[c]], dtype=torch.float64).expand(len(TEMPERATURES), 1, 3)
+        np.testing.assert_allclose(truth, expected, rtol=1e-15)
 
 
 # The model.

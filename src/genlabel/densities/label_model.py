@@ -19,8 +19,8 @@ from genlabel.densities.held_out import Folds, held_out_log_prob
 from genlabel.densities.stack import StackDensity, share_warp
 from genlabel.densities.stacking import (
     WORST,
-    log_posterior,
     log_posterior_of_truth,
+    log_posterior_where_known,
     stacked,
     weigh,
 )
@@ -197,10 +197,10 @@ class LabelModel(ClassDensity):
         chosen = [{"name": name, "weight": share, "temperature": heat} for name, share, heat in rows]
         log_prior = torch.from_numpy(np.log(self.class_prior_))
         heats = self.choice_.temperature
-        everyone = [
-            {"name": name, "temperature": float(heat), **_measures(log_posterior(own, log_prior, heat), index, weight)}
-            for name, heat, own in zip(self.candidates_, heats, log_prob, strict=True)
-        ]
+        everyone = []
+        for name, heat, values in zip(self.candidates_, heats.tolist(), log_prob, strict=True):
+            logs = log_posterior_where_known(values, log_prior, heat)
+            everyone.append({"name": name, "temperature": heat, **_measures(logs, index, weight)})
         return {
             "method": self.method,
             "chosen": sorted(chosen, key=lambda row: -row["weight"]),

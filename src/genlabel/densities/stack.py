@@ -12,8 +12,9 @@ from torch import Tensor
 from genlabel.checks import check_positive, check_weights, no_warnings
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.groups import standardisation
-from genlabel.densities.stacking import log_posterior, mixed_log_posterior
+from genlabel.densities.stacking import mixed_log_posterior
 from genlabel.densities.warped import Warp, WarpedDensity, fit_warp
+from genlabel.posterior import log_posterior
 
 __all__ = ["StackDensity", "share_warp"]
 
@@ -99,7 +100,7 @@ class StackDensity(ClassDensity):
         log_prior = torch.from_numpy(self.class_prior_).log().to(X.device)
         log_weight = self.log_weight_.to(X.device)
         values = self._member_log_prob(X)
-        posteriors = [log_posterior(v, log_prior, t) for v, t in zip(values, self.temperature_, strict=True)]
+        posteriors = [log_posterior(v, log_prior, t).log_proba for v, t in zip(values, self.temperature_, strict=True)]
         posterior = mixed_log_posterior(torch.stack(posteriors), log_weight.exp())
         evidence = torch.stack([(value + log_prior).logsumexp(1) for value in values])
         total = (evidence + log_weight[:, None]).logsumexp(0) - float(self.scale_.log().sum())
