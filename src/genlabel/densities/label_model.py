@@ -14,7 +14,6 @@ from genlabel.checks import check_choice, no_warnings, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.candidates import named_candidates
 from genlabel.densities.folds import fold_numbers, make_folds, training_rows
-from genlabel.densities.groups import standardisation
 from genlabel.densities.held_out import Folds, held_out_log_prob
 from genlabel.densities.stack import StackDensity, share_warp
 from genlabel.densities.stacking import (
@@ -25,6 +24,7 @@ from genlabel.densities.stacking import (
     weigh,
 )
 from genlabel.metrics import accuracy, calibration_error, log_loss
+from genlabel.standardisation import Standardisation
 
 __all__ = ["LabelModel"]
 
@@ -110,9 +110,9 @@ class LabelModel(ClassDensity):
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         check_choice("method", self.method, ["stack", "select"])
         candidates = self._affordable(named_candidates(self.candidates), *X.shape)
-        centre, scale = standardisation(X, weight)
+        standardised = Standardisation.fit(X, weight, keep_constant=True)(X)
         train, valid = make_folds(self.cv, index, self.random_state)
-        folds = Folds((X - centre) / scale, index, weight, train, valid)
+        folds = Folds(standardised, index, weight, train, valid)
         for name in ("fold_", "pairs_"):
             self.__dict__.pop(name, None)
         with no_warnings():
