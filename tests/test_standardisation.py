@@ -17,7 +17,7 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 
 def points(seed: int = 0, n: int = 40, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    return rng.normal(size=(n, d)) * 10.0 ** rng.integers(-9, 9, d) + rng.normal(size=d), rng.uniform(0.1, 3, n)
+    return rng.normal(size=(n, d)) * 10.0 ** rng.integers(-4, 9, d) + rng.normal(size=d), rng.uniform(0.1, 3, n)
 
 
 @kinds

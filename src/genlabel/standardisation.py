@@ -53,7 +53,7 @@ class Standardisation(NamedTuple):
         reach = xp.amax(xp.abs(centred), 0)
         unit = xp.where(reach > 0, reach, 1.0)  # the squares of what it divides neither overflow nor vanish
         deviation = unit * xp.sqrt(_average((centred / unit) ** 2, weight))
-        varies = (X[:1] != X).any(0) & (deviation > ROUNDING * xp.abs(mean))
+        varies = xp.not_equal(X[:1], X).any(0) & (deviation > ROUNDING * xp.abs(mean))
         keep = xp.ones_like(varies) if keep_constant else varies
         scale = xp.where(varies, deviation, 1.0 if whole is None else whole.scale)
         # A tensor's `keep` stays on the CPU, so that a call need not wait for a GPU to know whether all are kept.

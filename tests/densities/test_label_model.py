@@ -1,6 +1,7 @@
 """The label model: batched work against a slow loop, and what the choice promises."""
 
 import itertools
+import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -28,7 +29,6 @@ from genlabel.densities import (
     default_candidates,
     named_densities,
 )
-from genlabel.densities.folds import make_folds
 from genlabel.densities.stacking import (
     TEMPERATURES,
     WORST,
@@ -37,6 +37,7 @@ from genlabel.densities.stacking import (
     weigh,
 )
 from genlabel.densities.warped import fit_warp
+from genlabel.folds import deal_in_turn, make_folds
 from genlabel.metrics import calibration_error
 
 FEW: list[ClassDensity] = [
@@ -181,8 +182,7 @@ def test_held_out_equals_a_slow_loop(k: int, weighted: bool) -> None:
     X, y = data(1, k=k)
     weight = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else np.ones(len(X))
     model = LabelModel(FEW).fit(X, y, weight)
-    _, valid = make_folds(6, torch.from_numpy(y), 0)
-    pairs = [(np.setdiff1d(np.arange(len(X)), rows), rows.numpy()) for rows in valid]
+    pairs = make_folds(6, y, 0, deal_in_turn)
     each = slow(FEW, X, y, weight, pairs)
     prior = np.bincount(y, weights=weight) / weight.sum()
     posteriors = []
@@ -193,7 +193,7 @@ def test_held_out_equals_a_slow_loop(k: int, weighted: bool) -> None:
         assert row["temperature"] == TEMPERATURES[best]
         assert row["log_loss"] == pytest.approx(losses[best], rel=1e-5)
         posteriors.append(tried)
-    for fold, rows in enumerate(valid):
+    for fold, (_, rows) in enumerate(pairs):
         heat, shares = model.fold_choices_[fold]
         parts = [tried[TEMPERATURES.index(float(T))][rows] for tried, T in zip(posteriors, heat, strict=True)]
         expected = np.log(np.tensordot(shares.numpy(), np.exp(parts), 1))
@@ -218,8 +218,7 @@ def test_the_default_batch_equals_the_slow_loop() -> None:
     X, y = data(2, n=150)
     named = default_candidates()
     model = LabelModel(cv=3).fit(X, y)
-    _, valid = make_folds(3, torch.from_numpy(y), 0)
-    pairs = [(np.setdiff1d(np.arange(len(X)), rows), rows.numpy()) for rows in valid]
+    pairs = make_folds(3, y, 0, deal_in_turn)
     each = slow(list(named.values()), X, y, np.ones(len(X)), pairs)
     for row, values in zip(model.report_["candidates"], each, strict=True):
         lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)
@@ -298,7 +297,7 @@ def test_tiny_classes_work_and_the_search_is_silent(counts: tuple[int, ...]) -> 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = LabelModel(cross_fit=True).fit(X, y)
-    assert all("folds, not 6" in str(w.message) and w.category is DensityWarning for w in caught)
+    assert all(re.match(r"cv=6 folds, but .*; using \d folds", str(w.message)) for w in caught)
     assert len(caught) <= 1
     assert np.isfinite(model.log_prob(X)).all()
     assert np.isfinite(model.log_prob_of_pairs(X, np.arange(len(X)), np.arange(len(X))[::-1])).all()
@@ -451,8 +450,7 @@ def test_classes_of_unlike_sizes_are_held_out_one_by_one_too() -> None:
     X = rng.normal(size=(127, 3)) + y[:, None]
     mixtures: list[ClassDensity] = [MixtureDensity(2), MixtureDensity(3), MixtureDensity(2, "diagonal")]
     model = LabelModel(mixtures, cv=3).fit(X, y)
-    _, valid = make_folds(3, torch.from_numpy(y), 0)
-    pairs = [(np.setdiff1d(np.arange(127), rows), rows.numpy()) for rows in valid]
+    pairs = make_folds(3, y, 0, deal_in_turn)
     each = slow(mixtures, X, y, np.ones(127), pairs)
     for row, values in zip(model.report_["candidates"], each, strict=True):
         lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)
