@@ -14,7 +14,7 @@ ROOMS = [
     "datasets", "densities", "mixing", "labeling", "networks", "training", "attacks", "theory", "estimators",
     "comparison", "suite", "plots", "cli",
 ]  # fmt: skip
-OPEN = {"arrays", "checks", "metrics", "progress"}
+OPEN = {"arrays", "checks", "folds", "metrics", "posterior", "progress", "standardisation"}
 MODULES = sorted(ROOT.rglob("*.py"))
 ALL_MODULES = [*MODULES, *sorted(PAPER.rglob("*.py"))]
 

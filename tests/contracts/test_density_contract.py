@@ -202,7 +202,7 @@ AWKWARD = {
 
 @pytest.mark.parametrize("density", SMOOTH, ids=repr)
 @pytest.mark.parametrize("case", AWKWARD)
-@pytest.mark.filterwarnings("ignore::genlabel.densities.DensityWarning")
+@pytest.mark.filterwarnings("ignore::genlabel.densities.DensityWarning", "ignore:cv=6 folds")
 def test_awkward_classes_give_numbers(density: ClassDensity, case: str) -> None:
     X = AWKWARD[case](np.random.default_rng(0))
     fitted = clone(density).fit(X, np.where(np.arange(len(X)) < 20, "fine", "odd"))

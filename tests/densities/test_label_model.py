@@ -1,6 +1,7 @@
 """The label model: batched work against a slow loop, and what the choice promises."""
 
 import itertools
+import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -28,15 +29,15 @@ from genlabel.densities import (
     default_candidates,
     named_densities,
 )
-from genlabel.densities.folds import make_folds
 from genlabel.densities.stacking import (
     TEMPERATURES,
-    log_posterior,
+    WORST,
     log_posterior_of_truth,
     stacking_weights,
     weigh,
 )
 from genlabel.densities.warped import fit_warp
+from genlabel.folds import deal_in_turn, make_folds
 from genlabel.metrics import calibration_error
 
 FEW: list[ClassDensity] = [
@@ -162,10 +163,14 @@ def test_stacking_is_not_worse_than_the_best_candidate(seed: int) -> None:
     assert losses[-1] <= min(losses[:-1]) + 5e-3  # small weights are dropped
 
 
-def test_a_point_without_density_has_the_prior() -> None:
+@pytest.mark.parametrize("row", [[torch.nan, 0.0], [torch.inf, 0.0], [torch.inf, torch.inf]])
+def test_where_a_candidate_gives_no_number_it_is_the_worst_that_counts_not_the_prior(row: list[float]) -> None:
+    given = torch.tensor([[[0.0, 0.0], row, [-torch.inf, -torch.inf]]], dtype=torch.float64)
     prior = torch.tensor([0.3, 0.7], dtype=torch.float64).log()
-    nowhere = torch.full((1, 2), -torch.inf, dtype=torch.float64)
-    np.testing.assert_allclose(log_posterior(nowhere, prior, 2.0)[0], prior)
+    for c in (0, 1):
+        truth = log_posterior_of_truth(given, prior, torch.full((3,), c))
+        expected = torch.tensor([prior[c], WORST, prior[c]], dtype=torch.float64).expand(len(TEMPERATURES), 1, 3)
+        np.testing.assert_allclose(truth, expected, rtol=1e-15)
 
 
 # The model.
@@ -177,8 +182,7 @@ def test_held_out_equals_a_slow_loop(k: int, weighted: bool) -> None:
     X, y = data(1, k=k)
     weight = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else np.ones(len(X))
     model = LabelModel(FEW).fit(X, y, weight)
-    _, valid = make_folds(6, torch.from_numpy(y), 0)
-    pairs = [(np.setdiff1d(np.arange(len(X)), rows), rows.numpy()) for rows in valid]
+    pairs = make_folds(6, y, 0, deal_in_turn)
     each = slow(FEW, X, y, weight, pairs)
     prior = np.bincount(y, weights=weight) / weight.sum()
     posteriors = []
@@ -189,7 +193,7 @@ def test_held_out_equals_a_slow_loop(k: int, weighted: bool) -> None:
         assert row["temperature"] == TEMPERATURES[best]
         assert row["log_loss"] == pytest.approx(losses[best], rel=1e-5)
         posteriors.append(tried)
-    for fold, rows in enumerate(valid):
+    for fold, (_, rows) in enumerate(pairs):
         heat, shares = model.fold_choices_[fold]
         parts = [tried[TEMPERATURES.index(float(T))][rows] for tried, T in zip(posteriors, heat, strict=True)]
         expected = np.log(np.tensordot(shares.numpy(), np.exp(parts), 1))
@@ -214,8 +218,7 @@ def test_the_default_batch_equals_the_slow_loop() -> None:
     X, y = data(2, n=150)
     named = default_candidates()
     model = LabelModel(cv=3).fit(X, y)
-    _, valid = make_folds(3, torch.from_numpy(y), 0)
-    pairs = [(np.setdiff1d(np.arange(len(X)), rows), rows.numpy()) for rows in valid]
+    pairs = make_folds(3, y, 0, deal_in_turn)
     each = slow(list(named.values()), X, y, np.ones(len(X)), pairs)
     for row, values in zip(model.report_["candidates"], each, strict=True):
         lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)
@@ -294,7 +297,7 @@ def test_tiny_classes_work_and_the_search_is_silent(counts: tuple[int, ...]) -> 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = LabelModel(cross_fit=True).fit(X, y)
-    assert all("folds, not 6" in str(w.message) and w.category is DensityWarning for w in caught)
+    assert all(re.match(r"cv=6 folds, but .*; using \d folds", str(w.message)) for w in caught)
     assert len(caught) <= 1
     assert np.isfinite(model.log_prob(X)).all()
     assert np.isfinite(model.log_prob_of_pairs(X, np.arange(len(X)), np.arange(len(X))[::-1])).all()
@@ -447,8 +450,7 @@ def test_classes_of_unlike_sizes_are_held_out_one_by_one_too() -> None:
     X = rng.normal(size=(127, 3)) + y[:, None]
     mixtures: list[ClassDensity] = [MixtureDensity(2), MixtureDensity(3), MixtureDensity(2, "diagonal")]
     model = LabelModel(mixtures, cv=3).fit(X, y)
-    _, valid = make_folds(3, torch.from_numpy(y), 0)
-    pairs = [(np.setdiff1d(np.arange(127), rows), rows.numpy()) for rows in valid]
+    pairs = make_folds(3, y, 0, deal_in_turn)
     each = slow(mixtures, X, y, np.ones(127), pairs)
     for row, values in zip(model.report_["candidates"], each, strict=True):
         lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)

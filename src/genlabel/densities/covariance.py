@@ -9,6 +9,7 @@ from torch import Tensor
 
 from genlabel.checks import warn
 from genlabel.densities.base import ClassSample, DensityWarning
+from genlabel.standardisation import ROUNDING
 
 __all__ = ["Whitening", "effective_size", "ledoit_wolf", "moments", "shrink", "usable_covariance", "whitening"]
 
@@ -16,8 +17,6 @@ SINGULAR = 1e-10
 """A correlation matrix with a smaller eigenvalue counts as singular."""
 FLOOR = 1e-4
 """What the eigenvalues of a singular one are raised to: the paper's 1e-4 on standardised features."""
-ROUNDING = 1e-13
-"""A standard deviation below this share of the mean is no spread, but rounding."""
 
 
 class Whitening(NamedTuple):

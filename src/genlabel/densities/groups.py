@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from genlabel.arrays import chunks
-from genlabel.densities.covariance import FLOOR, ROUNDING, SINGULAR
+from genlabel.densities.covariance import FLOOR, SINGULAR
+from genlabel.standardisation import ROUNDING
 
 __all__ = [
     "Gaussians",
@@ -23,7 +24,6 @@ __all__ = [
     "group_by_class",
     "group_moments",
     "normal_log_prob",
-    "standardisation",
     "to_gaussians",
 ]
 
@@ -142,11 +142,3 @@ def normal_log_prob(X: Tensor, gaussians: Gaussians, dtype: torch.dtype = torch.
         white = torch.addmm(shift, stacked, (X[rows].double() - middle).to(dtype).T)
         found[:, rows] = white.square_().view(r, d, -1).sum(1)
     return found.add_(constant).mul_(-0.5).T
-
-
-def standardisation(X: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Return centre and scale (d,) of each feature: its weighted mean and deviation, 1 for a constant one."""
-    share = weight / weight.sum()
-    centre = share @ X
-    deviation = (share @ (X - centre) ** 2).sqrt()
-    return centre, torch.where(deviation > ROUNDING * centre.abs(), deviation, torch.ones_like(deviation))

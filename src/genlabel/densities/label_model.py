@@ -13,18 +13,18 @@ from genlabel.arrays import as_numpy, as_tensor, like
 from genlabel.checks import check_choice, no_warnings, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.candidates import named_candidates
-from genlabel.densities.folds import fold_numbers, make_folds, training_rows
-from genlabel.densities.groups import standardisation
 from genlabel.densities.held_out import Folds, held_out_log_prob
 from genlabel.densities.stack import StackDensity, share_warp
 from genlabel.densities.stacking import (
     WORST,
-    log_posterior,
     log_posterior_of_truth,
+    log_posterior_where_known,
     stacked,
     weigh,
 )
+from genlabel.folds import deal_in_turn, fold_numbers, make_folds, training_rows
 from genlabel.metrics import accuracy, calibration_error, log_loss
+from genlabel.standardisation import Standardisation
 
 __all__ = ["LabelModel"]
 
@@ -51,9 +51,9 @@ class LabelModel(ClassDensity):
     candidates : "default", sequence or dict of ClassDensity
         "default" is the 66 of :func:`default_candidates`: discriminant analyses, kernels and mixtures, on the features
         as they are and warped.
-    cv : int or iterable of (train, valid)
-        Stratified folds, or rows. A class with fewer points means fewer folds, with a warning; a class that a fold
-        would take away from training stays there.
+    cv : int, splitter or iterable of (train, valid)
+        Stratified folds, or row numbers or masks. A class with fewer points means fewer folds, with a warning; a class
+        that a fold would take away from training stays there.
     method : "stack" or "select"
         Weights for several candidates, or the single one of the least held-out log-loss.
     cross_fit : bool
@@ -110,9 +110,10 @@ class LabelModel(ClassDensity):
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         check_choice("method", self.method, ["stack", "select"])
         candidates = self._affordable(named_candidates(self.candidates), *X.shape)
-        centre, scale = standardisation(X, weight)
-        train, valid = make_folds(self.cv, index, self.random_state)
-        folds = Folds((X - centre) / scale, index, weight, train, valid)
+        standardised = Standardisation.fit(X, weight, keep_constant=True)(X)
+        rows = make_folds(self.cv, index.numpy(), self.random_state, deal_in_turn, classes=self.classes_, X=X.numpy())
+        train = torch.from_numpy(np.stack([training_rows(fold.train, index.numpy()) for fold in rows]))
+        folds = Folds(standardised, index, weight, train, [torch.from_numpy(fold.valid) for fold in rows])
         for name in ("fold_", "pairs_"):
             self.__dict__.pop(name, None)
         with no_warnings():
@@ -120,7 +121,7 @@ class LabelModel(ClassDensity):
             self.stack_ = self.frozen().fit(X, self.classes_[index.numpy()], weight)
             self.members_ = self.stack_.members_
             if self.cross_fit:
-                self.fold_ = fold_numbers(valid, len(X))
+                self.fold_ = fold_numbers(rows, len(X))
                 self.pairs_ = self._fit_pairs(X, index, weight)
 
     def _affordable(self, candidates: dict[str, ClassDensity], n: int, d: int) -> dict[str, ClassDensity]:
@@ -197,10 +198,10 @@ class LabelModel(ClassDensity):
         chosen = [{"name": name, "weight": share, "temperature": heat} for name, share, heat in rows]
         log_prior = torch.from_numpy(np.log(self.class_prior_))
         heats = self.choice_.temperature
-        everyone = [
-            {"name": name, "temperature": float(heat), **_measures(log_posterior(own, log_prior, heat), index, weight)}
-            for name, heat, own in zip(self.candidates_, heats, log_prob, strict=True)
-        ]
+        everyone = []
+        for name, heat, values in zip(self.candidates_, heats.tolist(), log_prob, strict=True):
+            logs = log_posterior_where_known(values, log_prior, heat)
+            everyone.append({"name": name, "temperature": heat, **_measures(logs, index, weight)})
         return {
             "method": self.method,
             "chosen": sorted(chosen, key=lambda row: -row["weight"]),
@@ -216,9 +217,9 @@ class LabelModel(ClassDensity):
         labels, found = self.classes_[index.numpy()], {}
         for low in range(count):
             for high in range(low, count):
-                held = torch.from_numpy((self.fold_ == low) | (self.fold_ == high))
-                rows = training_rows(held, index)
-                found[low, high] = self.frozen().fit(X[rows], labels[rows.numpy()], weight[rows])
+                others = np.flatnonzero((self.fold_ != low) & (self.fold_ != high))
+                rows = training_rows(others, index.numpy())
+                found[low, high] = self.frozen().fit(X[rows], labels[rows], weight[rows])
         return found
 
 

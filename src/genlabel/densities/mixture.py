@@ -13,7 +13,8 @@ from genlabel.arrays import as_rng
 from genlabel.checks import check_choice, check_count, check_positive
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.expectation import fit_mixtures, mixture_log_prob
-from genlabel.densities.groups import group_by_class, standardisation
+from genlabel.densities.groups import group_by_class
+from genlabel.standardisation import Standardisation
 
 __all__ = ["MixtureDensity"]
 
@@ -70,12 +71,11 @@ class MixtureDensity(ClassDensity):
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self.check()
-        self.centre_, self.scale_ = standardisation(X, weight)
-        groups = group_by_class((X - self.centre_) / self.scale_, index, weight[None])
+        self.standardisation_ = Standardisation.fit(X, weight, keep_constant=True)
+        groups = group_by_class(self.standardisation_(X), index, weight[None])
         draws = as_rng(self.random_state).random(self.components)
-        fitted = fit_mixtures(
-            groups, [self.components], self.covariance == "tied", self.reg / self.scale_**2, self.max_iter, draws
-        )
+        reg = self.reg / self.standardisation_.scale**2
+        fitted = fit_mixtures(groups, [self.components], self.covariance == "tied", reg, self.max_iter, draws)
         self.mixtures_ = fitted.pick(slice(None), 0, 0)
 
     def check(self) -> None:
@@ -86,9 +86,8 @@ class MixtureDensity(ClassDensity):
         check_positive("reg", self.reg, "0.05 is the usual choice")
 
     def _log_prob(self, X: Tensor) -> Tensor:
-        x = (X.double() - self.centre_.to(X.device)) / self.scale_.to(X.device)
-        jacobian = float(self.scale_.log().sum())
-        return (mixture_log_prob(x, self.mixtures_) - jacobian).to(X)
+        values = mixture_log_prob(self.standardisation_(X), self.mixtures_)
+        return (values - self.standardisation_.log_volume).to(X)
 
     @property
     def weights_(self) -> NDArray[np.float64]:
@@ -98,10 +97,12 @@ class MixtureDensity(ClassDensity):
     @property
     def means_(self) -> NDArray[np.float64]:
         """The means mu_cj, (k, components, d)."""
-        return (self.mixtures_.mean * self.scale_ + self.centre_).numpy()
+        mean, scale, _ = self.standardisation_
+        return (self.mixtures_.mean * scale + mean).numpy()
 
     @property
     def covariances_(self) -> NDArray[np.float64]:
         """The covariances, (k, d, d) if tied, the variances (k, components, d) if diagonal."""
-        scale = torch.outer(self.scale_, self.scale_) if self.covariance == "tied" else self.scale_**2
-        return (self.mixtures_.covariance * scale).numpy()
+        scale = self.standardisation_.scale
+        square = torch.outer(scale, scale) if self.covariance == "tied" else scale**2
+        return (self.mixtures_.covariance * square).numpy()

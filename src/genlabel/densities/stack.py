@@ -11,9 +11,10 @@ from torch import Tensor
 
 from genlabel.checks import check_positive, check_weights, no_warnings
 from genlabel.densities.base import ClassDensity
-from genlabel.densities.groups import standardisation
-from genlabel.densities.stacking import log_posterior, mixed_log_posterior
+from genlabel.densities.stacking import mixed_log_posterior
 from genlabel.densities.warped import Warp, WarpedDensity, fit_warp
+from genlabel.posterior import log_posterior
+from genlabel.standardisation import Standardisation
 
 __all__ = ["StackDensity", "share_warp"]
 
@@ -77,10 +78,8 @@ class StackDensity(ClassDensity):
         shares = torch.tensor([float(self.weights[m]) for m in kept], dtype=torch.float64)
         self.log_weight_ = (shares / shares.sum()).log()
         self.temperature_ = [float(self.temperatures[m]) for m in kept]
-        self.centre_, self.scale_ = torch.zeros_like(X[0]), torch.ones_like(X[0])
-        if self.standardize:
-            self.centre_, self.scale_ = standardisation(X, weight)
-        x = (X - self.centre_) / self.scale_
+        fitted = Standardisation.fit(X, weight, keep_constant=True) if self.standardize else Standardisation.identity(X)
+        self.standardisation_, x = fitted, fitted(X)
         members = [clone(self.members[m]) for m in kept]
         self.warp_ = share_warp(members, x, weight)
         labels = self.classes_[index.numpy()]
@@ -99,10 +98,10 @@ class StackDensity(ClassDensity):
         log_prior = torch.from_numpy(self.class_prior_).log().to(X.device)
         log_weight = self.log_weight_.to(X.device)
         values = self._member_log_prob(X)
-        posteriors = [log_posterior(v, log_prior, t) for v, t in zip(values, self.temperature_, strict=True)]
+        posteriors = [log_posterior(v, log_prior, t).log_proba for v, t in zip(values, self.temperature_, strict=True)]
         posterior = mixed_log_posterior(torch.stack(posteriors), log_weight.exp())
         evidence = torch.stack([(value + log_prior).logsumexp(1) for value in values])
-        total = (evidence + log_weight[:, None]).logsumexp(0) - float(self.scale_.log().sum())
+        total = (evidence + log_weight[:, None]).logsumexp(0) - self.standardisation_.log_volume
         return (posterior - log_prior + total[:, None]).to(X)
 
     def _member_log_prob(self, X: Tensor) -> list[Tensor]:
@@ -110,7 +109,7 @@ class StackDensity(ClassDensity):
 
         The shared map is asked once.
         """
-        x = ((X.double() - self.centre_.to(X.device)) / self.scale_.to(X.device)).to(X)
+        x = self.standardisation_(X).to(X)
         warped = self.warp_(x) if self.warp_ is not None else None
         if warped is not None:
             warped = (warped[0].to(X), warped[1])

@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from genlabel.arrays import chunks
+from genlabel.posterior import log_posterior
 
 __all__ = [
     "TEMPERATURES",
     "WORST",
     "Choice",
-    "log_posterior",
     "log_posterior_of_truth",
+    "log_posterior_where_known",
     "mixed_log_posterior",
     "stacked",
     "stacking_weights",
@@ -44,32 +45,28 @@ class Choice(NamedTuple):
     """(M,), of sum 1; 0 for those that are left out."""
 
 
-def log_posterior(log_prob: Tensor, log_prior: Tensor, temperature: float | Tensor = 1.0) -> Tensor:
-    """Return log softmax_c(log p_c / T + log prior_c) over the last dimension; the prior where no class has density.
-
-    >>> log_posterior(torch.tensor([[0.0, -torch.inf], [-torch.inf, -torch.inf]]), torch.tensor([0.5, 0.5]).log())
-    tensor([[ 0.0000,    -inf], [-0.6931, -0.6931]])
-    """
-    lost = log_prob.amax(-1, keepdim=True).isneginf()
-    scores = torch.where(lost, torch.zeros_like(log_prob), log_prob) / temperature + log_prior
-    return torch.log_softmax(scores, -1)
-
-
 def mixed_log_posterior(log_posteriors: Tensor, weights: Tensor) -> Tensor:
     """Return log sum_m w_m posterior_m of posteriors (M, ..., k) in log space."""
     shape = (-1,) + (1,) * (log_posteriors.dim() - 1)
     return (log_posteriors + weights.log().view(shape)).logsumexp(0)
 
 
+def log_posterior_where_known(log_prob: Tensor, log_prior: Tensor, temperature: float) -> Tensor:
+    """Log posterior of a candidate's log p_c (..., k), NaN where it gives no number: it is not judged by the prior."""
+    known = log_prob.amax(-1, keepdim=True) < torch.inf
+    logs = log_posterior(log_prob, log_prior, temperature).log_proba
+    return logs if bool(known.all()) else torch.where(known, logs, torch.nan)
+
+
 def log_posterior_of_truth(log_prob: Tensor, log_prior: Tensor, index: Tensor) -> Tensor:
-    """Log posterior of each point's own class at each temperature, (temperatures, M, n), from log p_c (M, n, k).
+    """Log posterior of each point's class at each temperature, (temperatures, M, n), from log p_c (M, n, k).
 
     Where a candidate gives no number, it is the worst that counts.
     """
     rows = torch.arange(len(index))
     parts = []
-    for own in chunks(len(log_prob), AT_ONCE // max(1, log_prob[0].numel())):
-        each = [log_posterior(log_prob[own], log_prior, temperature)[:, rows, index] for temperature in TEMPERATURES]
+    for some in chunks(len(log_prob), AT_ONCE // max(1, log_prob[0].numel())):
+        each = [log_posterior_where_known(log_prob[some], log_prior, heat)[:, rows, index] for heat in TEMPERATURES]
         parts.append(torch.stack(each))
     return torch.cat(parts, 1).nan_to_num(nan=WORST).clamp_min(WORST)
 
@@ -89,7 +86,7 @@ def weigh(truth: Tensor, weight: Tensor, method: str) -> Choice:
 def stacked(log_prob: Tensor, log_prior: Tensor, choice: Choice) -> Tensor:
     """Log posterior (n, k) of the stack of a choice, from log p_c (M, n, k)."""
     kept = choice.weight.nonzero()[:, 0]
-    each = log_posterior(log_prob[kept], log_prior, choice.temperature[kept, None, None])
+    each = log_posterior(log_prob[kept], log_prior, choice.temperature[kept, None, None]).log_proba
     return mixed_log_posterior(each, choice.weight[kept])
 
 
