@@ -29,9 +29,9 @@ class View(NamedTuple):
     target: Target
 
     def right(self, y: NDArray[np.int64], points: Tensor | None = None) -> NDArray[np.bool_]:
-        """Which points, the own ones if none are given, are taken for the class y (m,)."""
-        logs = self.target.log_proba(as_tensor(self.points) if points is None else points)
-        return as_numpy((logs.argmax(-1) == as_tensor(y)) & ~logs.isnan().any(-1))
+        """Which points, those of the view if none are given, are taken for the class y (m,)."""
+        wrong = self.target.wrong(as_tensor(self.points) if points is None else points, torch.from_numpy(y))
+        return as_numpy(~wrong)
 
 
 def view(model: Any, X: Any, space: str) -> View:
@@ -49,7 +49,7 @@ def view(model: Any, X: Any, space: str) -> View:
     points = _numbers(seen, space)
     mean, spread = (0.0, np.ones(points.shape[1])) if scaled else (points.mean(0), points.std(0))
     unit = np.where(spread > 0, spread, 1.0)
-    return View((points - mean) / unit, _function_target(last, lambda own: own * unit + mean, 1.0))
+    return View((points - mean) / unit, _function_target(last, lambda points: points * unit + mean, 1.0))
 
 
 def class_indices(model: Any, y: Any, n: int) -> NDArray[np.int64]:
@@ -96,23 +96,23 @@ def _in_input(model: Any, X: Any) -> View:
         return View(points, NetworkTarget(_Standardised(model.scaler_, model.network_)))
     spread, reach = points.std(0), np.abs(points).max(0)
     unit = np.maximum(spread, 1e-6 * reach)
-    return View(points, _function_target(model, lambda own: own, np.where(unit > 0, unit, 1.0)))
+    return View(points, _function_target(model, lambda same: same, np.where(unit > 0, unit, 1.0)))
 
 
 def _function_target(model: Any, to_input: Function, scale: Any) -> Target:
-    """A model by what it can: log-probabilities, probabilities or classes; rows bear the names that it knows."""
+    """A model by what it can: log-probabilities, probabilities or classes; columns bear the names that it knows."""
     names = getattr(model, "feature_names_in_", None)
 
-    def ask(method: str, own: NDArray[np.float64]) -> NDArray[Any]:
-        rows = to_input(own)
-        return np.asarray(getattr(model, method)(rows if names is None else pd.DataFrame(rows, columns=names)))
+    def ask(method: str, points: NDArray[np.float64]) -> NDArray[Any]:
+        X = to_input(points)
+        return np.asarray(getattr(model, method)(X if names is None else pd.DataFrame(X, columns=names)))
 
     if hasattr(model, "predict_log_proba"):
-        return FunctionTarget(lambda own: ask("predict_log_proba", own), scale)
+        return FunctionTarget(lambda points: ask("predict_log_proba", points), scale)
     if hasattr(model, "predict_proba"):
-        return FunctionTarget(lambda own: np.log(ask("predict_proba", own)), scale)
+        return FunctionTarget(lambda points: np.log(ask("predict_proba", points)), scale)
     classes = pd.Index(model.classes_)
-    return DecisionTarget(lambda own: classes.get_indexer(pd.Index(ask("predict", own))), len(classes))
+    return DecisionTarget(lambda points: classes.get_indexer(pd.Index(ask("predict", points))), len(classes))
 
 
 class _Standardised(nn.Module):
