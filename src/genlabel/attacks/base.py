@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import as_numpy, as_rng, as_tensor, like
+from genlabel.arrays import Seed, Values, as_numpy, as_rng, as_tensor, like
 from genlabel.attacks.targets import Target, chosen
 from genlabel.checks import check_choice, check_positive
 
@@ -55,7 +55,7 @@ class Attack(ABC):
         return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
 
     @final
-    def __call__(self, target: Target, X: Any, y: Any, *, rng: Any = None) -> Any:
+    def __call__(self, target: Target, X: Values, y: Values, *, rng: Seed = None) -> Any:
         """Return the most harmful point that was found for each point: the kind of array that `X` is.
 
         Parameters
@@ -177,7 +177,7 @@ def _plain(values: NDArray[np.float64]) -> float | tuple[float, ...]:
     return float(values) if values.ndim == 0 else tuple(values.tolist())
 
 
-def _read_points(X: Any, target: Target) -> Tensor:
+def _read_points(X: Values, target: Target) -> Tensor:
     """Points with each model's own axis."""
     x = as_tensor(X).detach()
     if x.ndim < 2 or 0 in x.shape:
@@ -194,7 +194,7 @@ def _read_points(X: Any, target: Target) -> Tensor:
     return x.expand(*lead, *x.shape[-2:])
 
 
-def _read_classes(y: Any, x: Tensor, target: Target) -> Tensor:
+def _read_classes(y: Values, x: Tensor, target: Target) -> Tensor:
     """Class indices like the points, checked against what the target knows."""
     index, k = as_numpy(y), target.log_proba(x[..., :1, :]).shape[-1]
     if index.shape not in (x.shape[-2:-1], x.shape[:-1]):

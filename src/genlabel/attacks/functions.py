@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from genlabel.arrays import as_numpy, one_hot
@@ -40,7 +40,7 @@ class FunctionTarget(Target):
     tensor([[-2.]], dtype=torch.float64)
     """
 
-    def __init__(self, function: Callable[[NDArray[np.float64]], NDArray[Any]], scale: Any = 1.0) -> None:
+    def __init__(self, function: Callable[[NDArray[np.float64]], NDArray[Any]], scale: ArrayLike = 1.0) -> None:
         self.function = function
         self.scale = np.asarray(scale, dtype=np.float64)
 

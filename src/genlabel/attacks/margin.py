@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from genlabel.arrays import as_numpy, as_rng, as_tensor
+from genlabel.arrays import Seed, Values, as_numpy, as_rng, as_tensor
 from genlabel.attacks.base import direction
 from genlabel.attacks.nearest import nearest_rivals
 from genlabel.attacks.reading import View, class_indices, view
@@ -73,7 +73,7 @@ class Margins:
         return "\n".join([*lines, "exact" if self.exact else "by search: upper bounds"])
 
 
-def linear_margins(W: Any, X: Any, y: Any, b: Any = None) -> Floats:
+def linear_margins(W: Values, X: Values, y: Values, b: Values | None = None) -> Floats:
     """Return the signed L2 margin of each point under the scores `X @ W.T + b`, exactly.
 
     It is the smallest ((w_y - w_c) x + b_y - b_c) / |w_y - w_c| over the classes c other than y. Above 0 it is the
@@ -113,14 +113,14 @@ def linear_margins(W: Any, X: Any, y: Any, b: Any = None) -> Floats:
 
 def margins(
     model: Any,
-    X: Any,
-    y: Any,
+    X: Values,
+    y: Values,
     *,
     space: str = "input",
     method: str = "auto",
     steps: int = 20,
     tolerance: float = 1e-4,
-    rng: Any = 0,
+    rng: Seed = 0,
 ) -> Margins:
     """Return the L2 distance from each point to where the model takes it for another class.
 
@@ -211,7 +211,7 @@ def _solve(
     return None if todo.any() else (distances, witnesses)
 
 
-def _read(model: Any, X: Any, y: Any, space: str) -> tuple[View, Classes]:
+def _read(model: Any, X: Values, y: Values, space: str) -> tuple[View, Classes]:
     """Points and target in the coordinates of the margins, and class indices (m,)."""
     model = NetworkTarget(model) if isinstance(model, nn.Module) else model
     if not isinstance(model, Target):
@@ -227,7 +227,7 @@ def _read(model: Any, X: Any, y: Any, space: str) -> tuple[View, Classes]:
     return View(points, model), _read_indices(y, len(points), k)
 
 
-def _read_indices(y: Any, m: int, k: int) -> Classes:
+def _read_indices(y: Values, m: int, k: int) -> Classes:
     """Class indices (m,), checked."""
     index = as_numpy(y)
     if index.shape != (m,):
@@ -239,7 +239,7 @@ def _read_indices(y: Any, m: int, k: int) -> Classes:
     return index.astype(np.int64)
 
 
-def _read_linear(model: Any, X: Any, shown: View, space: str) -> tuple[Floats, Floats] | None:
+def _read_linear(model: Any, X: Values, shown: View, space: str) -> tuple[Floats, Floats] | None:
     """Weights (k, d) and biases (k,) of a linear model in the coordinates of the margins; None for any other."""
     if isinstance(shown.target, NetworkTarget):
         network = getattr(model, "network_", shown.target.module)
@@ -260,7 +260,7 @@ def _read_module(module: nn.Module, d: int) -> tuple[Floats, Floats]:
     return as_numpy(W), as_numpy(b)
 
 
-def _read_coefficients(model: Any, X: Any, shown: View) -> tuple[Floats, Floats] | None:
+def _read_coefficients(model: Any, X: Values, shown: View) -> tuple[Floats, Floats] | None:
     """Those of a scikit-learn classifier, if its scores are these and the largest decides; not so in an SVC."""
     dense = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
     W, b = np.atleast_2d(np.asarray(dense, dtype=np.float64)), np.atleast_1d(model.intercept_)

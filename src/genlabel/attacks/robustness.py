@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from genlabel.arrays import as_rng, as_tensor
+from genlabel.arrays import Seed, Values, as_rng, as_tensor
 from genlabel.attacks.base import Attack
 from genlabel.attacks.boundary import Boundary
 from genlabel.attacks.gradient import FGSM, PGD
@@ -53,13 +53,13 @@ class Robustness:
 
 def robust_accuracy(
     model: Any,
-    X: Any,
-    y: Any,
-    attack: Any = "fgsm",
+    X: Values,
+    y: Values,
+    attack: str | Attack | Iterable[str | Attack] = "fgsm",
     *,
     radius: float | None = None,
     space: str = "standardised",
-    rng: Any = 0,
+    rng: Seed = 0,
 ) -> Robustness:
     """Return the accuracy of a fitted classifier on points that an attack may move (arXiv Tables 6, 9 and 12).
 
@@ -112,7 +112,7 @@ def robust_accuracy(
 
 
 def _run_all(
-    attacks: dict[str, Attack], shown: View, y: NDArray[np.int64], right: NDArray[np.bool_], rng: Any
+    attacks: dict[str, Attack], shown: View, y: NDArray[np.int64], right: NDArray[np.bool_], rng: Seed
 ) -> tuple[dict[str, NDArray[np.bool_]], dict[str, str]]:
     """Which points withstand each attack, and why an attack was skipped; each has random numbers of its own."""
     masks: dict[str, NDArray[np.bool_]] = {}
@@ -139,12 +139,12 @@ def _withstand(
     return left
 
 
-def _read_attacks(attack: Any, radius: float | None) -> dict[str, Attack]:
+def _read_attacks(attack: str | Attack | Iterable[str | Attack], radius: float | None) -> dict[str, Attack]:
     """Attacks by their names, with the radius that is asked for."""
     given = [attack] if isinstance(attack, str | Attack) or not isinstance(attack, Iterable) else list(attack)
     if not given:
         raise ValueError(f"attack={attack!r} names none; choose among {', '.join(map(repr, ATTACKS))}")
-    new = {} if radius is None else {"radius": check_positive("radius", radius, "0.2 is the paper's")}
+    new: dict[str, Any] = {} if radius is None else {"radius": check_positive("radius", radius, "0.2 is the paper's")}
     found: dict[str, Attack] = {}
     for item in given:
         if not isinstance(item, Attack):
