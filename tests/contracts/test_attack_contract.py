@@ -12,7 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from genlabel.attacks import FGSM, PGD, Attack, Boundary, FleetTarget, FunctionTarget, NetworkTarget, Target
+from genlabel.attacks import (
+    FGSM,
+    PGD,
+    Attack,
+    Boundary,
+    DecisionTarget,
+    FleetTarget,
+    FunctionTarget,
+    NetworkTarget,
+    Target,
+    margins,
+)
 from genlabel.networks import MLP
 from genlabel.training import Fleet
 
@@ -176,6 +187,56 @@ def test_models_that_diverged_and_points_of_one_class_do_no_harm(attack: Attack)
     np.testing.assert_array_equal(found[0], X)
     sure = MLP(3, 2, rng=0, dtype=torch.float64).load([(np.zeros((3, 2)), np.array([0.0, 1.0]))])
     np.testing.assert_array_equal(attack(NetworkTarget(sure), X, np.ones(30, dtype=int), rng=0), X)
+
+
+class Broken(nn.Module):
+    """Class 0 wins everywhere, a little less with x_0; beyond 0 the score of one class is no number."""
+
+    def __init__(self, column: int) -> None:
+        super().__init__()
+        self.column = column
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = torch.stack([9.0 - x[:, 0], torch.zeros(len(x)).to(x)], 1)
+        lost = (x[:, :1] > 0) & (torch.arange(2) == self.column)
+        return scores.masked_fill(lost, torch.nan)
+
+
+def half_sure(X: np.ndarray) -> np.ndarray:
+    """Broken(1) without a softmax, which would make NaN of the other class, too."""
+    return np.stack([-1e-3 - 1e-3 * X[:, 0], np.where(X[:, 0] > 0, np.nan, -7.0)], 1)
+
+
+BROKEN: dict[str, Target] = {
+    "network, its class": NetworkTarget(Broken(0)),
+    "network, the other class": NetworkTarget(Broken(1)),
+    "function": FunctionTarget(half_sure),
+    "classes": DecisionTarget(lambda X: np.where(X[:, 0] > 0, -1, 0), 2),
+}
+
+
+@every
+@pytest.mark.parametrize("target", BROKEN.values(), ids=BROKEN)
+def test_a_model_that_gives_nan_is_wrong_there(attack: Attack, target: Target) -> None:
+    if attack.needs_gradient and not target.has_gradient:
+        return
+    X = np.random.default_rng(0).uniform(-1.2, 0.2, size=(40, 3))
+    found = attack(target, X, np.zeros(40, dtype=int), rng=0)
+    np.testing.assert_array_equal(found[X[:, 0] > 0], X[X[:, 0] > 0])
+    beyond = found[:, 0] > 0
+    assert beyond[X[:, 0] > -0.9 * attack.radius].all()
+    assert not beyond[X[:, 0] < -attack.radius].any()
+    np.testing.assert_array_equal(target.wrong(torch.from_numpy(found), torch.zeros(40)).numpy(), beyond)
+
+
+@pytest.mark.parametrize("target", BROKEN.values(), ids=BROKEN)
+def test_margins_end_where_a_model_gives_nan(target: Target) -> None:
+    X = np.random.default_rng(0).uniform(-1.2, 0.2, size=(40, 3))
+    found = margins(target, X, np.zeros(40, dtype=int))
+    np.testing.assert_array_equal(found.right, X[:, 0] <= 0)
+    np.testing.assert_allclose(found.distances, np.maximum(-X[:, 0], 0), rtol=0.03)
+    assert (found.distances >= -X[:, 0]).all()
+    assert (found.witnesses[:, 0] > 0).all()
 
 
 @pytest.mark.parametrize("X, y, match", [

@@ -241,7 +241,7 @@ def test_a_network_of_two_scores_is_their_difference() -> None:
     assert standard_loss(network, X, y) == pytest.approx(entropy.item())
 
 
-@pytest.mark.parametrize("model", [object(), lambda x: x.numpy(), lambda x: 1.0], ids=str)
+@pytest.mark.parametrize("model", [object(), lambda x: x.numpy(), lambda x: 1.0], ids=["object", "array", "number"])
 def test_what_is_no_model(model: Any) -> None:
     with pytest.raises(TypeError, match=r"give theta \(d,\), such as coef_\[0\]"):
         mixup_loss(model, [[1.0]], [1])

@@ -39,7 +39,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
         frame = pd.read_csv(path, sep=sep, decimal=decimal, low_memory=False, index_col=False)
     names = header.iloc[0]
     frame.columns = pd.Index(
-        [own if pd.isna(name) else str(name) for name, own in zip(names, frame.columns, strict=True)]
+        [old if pd.isna(name) else str(name) for name, old in zip(names, frame.columns, strict=True)]
     )
     return frame
 
