@@ -14,8 +14,8 @@ from genlabel.cli.terminal import Bar, Lines, check_outputs, one_line_errors, pr
 if TYPE_CHECKING:
     import pandas as pd
 
-    from genlabel_paper.experiment import Experiment
-    from genlabel_paper.run import Outcome
+    from genlabel_paper.report.experiment import Experiment
+    from genlabel_paper.study.run import Outcome
 
 __all__ = ["report", "reproduce"]
 
@@ -98,9 +98,9 @@ def report(
         check_outputs(output=output)
         import pandas as pd
 
-        from genlabel_paper.exports import read_records
-        from genlabel_paper.page import write_report
         from genlabel_paper.registry import find
+        from genlabel_paper.report.page import write_report
+        from genlabel_paper.study.exports import read_records
 
         chosen = find(ids or ["all"])
         computed = not any(experiment.trains for experiment in chosen) and export is None
@@ -118,7 +118,7 @@ def report(
 
 def _failures(records: Path) -> str:
     """Say which trials of a store failed, and have not been done since."""
-    from genlabel_paper.store import read_failures
+    from genlabel_paper.study.store import read_failures
 
     failed = read_failures(records) if records.is_file() and records.suffix != ".json" else {}
     told = {f"{trial.setting}, {trial.dataset}: {error}" for trial, error in failed.items()}
@@ -137,9 +137,9 @@ def _run(
 ) -> int:
     """Run the cells that are not on record; return how many trials failed."""
     from genlabel.datasets.openml import DATA_HOME
-    from genlabel_paper.run import check_cluster, run_cells
-    from genlabel_paper.store import open_store
-    from genlabel_paper.trials import cost, run_trial
+    from genlabel_paper.study.run import check_cluster, run_cells
+    from genlabel_paper.study.store import open_store
+    from genlabel_paper.study.trials import cost, run_trial
 
     cells = [cell for experiment in chosen for cell in experiment.cells(budget)]
     tell = _Telling(bar)
@@ -181,7 +181,7 @@ def _read(records: Path, needed: bool) -> pd.DataFrame:
     """The records of a store, or none where nothing needs them."""
     import pandas as pd
 
-    from genlabel_paper.store import read_store
+    from genlabel_paper.study.store import read_store
 
     return read_store(records) if needed else pd.DataFrame()
 
@@ -189,7 +189,7 @@ def _read(records: Path, needed: bool) -> pd.DataFrame:
 def _show(chosen: list[Experiment], records: pd.DataFrame, pictures: Path) -> None:
     from rich.console import Console
 
-    from genlabel_paper.text import print_shown
+    from genlabel_paper.report.text import print_shown
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -214,7 +214,7 @@ def _make_folder(name: str, folder: Path) -> None:
 
 def _check_export(records: pd.DataFrame, folder: Path) -> None:
     """Raise if the folder has exports of cells that these records do not have: they would be lost, or mixed."""
-    from genlabel_paper.exports import read_records
+    from genlabel_paper.study.exports import read_records
 
     _make_folder("export", folder)
     if any(folder.glob("*.json")):
@@ -224,7 +224,7 @@ def _check_export(records: pd.DataFrame, folder: Path) -> None:
 
 
 def _export(records: pd.DataFrame, folder: Path) -> None:
-    from genlabel_paper.exports import export_records
+    from genlabel_paper.study.exports import export_records
 
     for setting, own in records.groupby("setting"):
         path = folder / f"{setting}.json"
@@ -233,8 +233,8 @@ def _export(records: pd.DataFrame, folder: Path) -> None:
 
 
 def _print_list() -> None:
-    from genlabel_paper.cells import BUDGETS
     from genlabel_paper.registry import EXPERIMENTS
+    from genlabel_paper.study.cells import BUDGETS
 
     for experiment in EXPERIMENTS.values():
         counts = ", ".join(f"{len(set(experiment.cells(budget)))} {budget}" for budget in BUDGETS)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from genlabel_paper import (
-    comparisons,
+from genlabel_paper.experiments import (
     figure2,
     figure3,
     figure4,
@@ -13,6 +12,7 @@ from genlabel_paper import (
     figure7,
     figure8,
     figure9,
+    statistics,
     table1,
     table2,
     table3,
@@ -22,13 +22,13 @@ from genlabel_paper import (
     table8,
     table9,
 )
-from genlabel_paper.experiment import Experiment
+from genlabel_paper.report.experiment import Experiment
 
 __all__ = ["EXPERIMENTS", "find"]
 
 _MODULES = (
     table1, table2, table3, table4, table5, table6, table8, table9,
-    figure2, figure3, figure4, figure5, figure7, figure8, figure9, comparisons,
+    figure2, figure3, figure4, figure5, figure7, figure8, figure9, statistics,
 )  # fmt: skip
 EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.id: module.EXPERIMENT for module in _MODULES}
 """All experiments, in the order of the report."""

@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from genlabel.cli import add_commands, app
-from genlabel_paper.exports import read_records
-from genlabel_paper.store import read_store
+from genlabel_paper.study.exports import read_records
+from genlabel_paper.study.store import read_store
 
 MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="the OpenML mirror is not at hand")

@@ -9,18 +9,18 @@ import pandas as pd
 import pytest
 
 from genlabel.datasets.synthetic import SYNTHETIC
-from genlabel_paper import table1, table2, table3, table4, table5, table6, table8, table9
-from genlabel_paper.cells import BUDGETS, Cell
-from genlabel_paper.claims import Check, Trials, above
-from genlabel_paper.comparisons import study_means
-from genlabel_paper.experiment import METHODS, Experiment, of_cells
-from genlabel_paper.manifest import manifest, study_sets
-from genlabel_paper.pieces import Claim, Shown
+from genlabel_paper.experiments import table1, table2, table3, table4, table5, table6, table8, table9
+from genlabel_paper.experiments.statistics import study_means
 from genlabel_paper.registry import EXPERIMENTS, find
-from genlabel_paper.selected import extent
-from genlabel_paper.settings import SETTINGS
-from genlabel_paper.shares import SHARES, count_shares, fitted_sets, gains
-from genlabel_paper.text import as_text, verdict
+from genlabel_paper.report.claims import Check, Trials, above
+from genlabel_paper.report.experiment import METHODS, Experiment, of_cells
+from genlabel_paper.report.pieces import Claim, Shown
+from genlabel_paper.report.selected import extent
+from genlabel_paper.report.shares import SHARES, count_shares, fitted_sets, gains
+from genlabel_paper.report.text import as_text, verdict
+from genlabel_paper.study.cells import BUDGETS, Cell
+from genlabel_paper.study.manifest import manifest, study_sets
+from genlabel_paper.study.settings import SETTINGS
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
 ALL = list(EXPERIMENTS.values())

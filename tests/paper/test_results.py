@@ -7,16 +7,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from genlabel_paper.comparisons import study_means
-from genlabel_paper.experiment import METHODS, of_cells
-from genlabel_paper.exports import read_records
-from genlabel_paper.layout import count_agreements
-from genlabel_paper.manifest import manifest, study_sets
-from genlabel_paper.pieces import Shown
+from genlabel_paper.experiments.statistics import study_means
+from genlabel_paper.experiments.table9 import PAPER as TABLE9
 from genlabel_paper.registry import EXPERIMENTS
-from genlabel_paper.selected import MISSING
-from genlabel_paper.shares import count_shares, fitted_sets, gains
-from genlabel_paper.table9 import PAPER as TABLE9
+from genlabel_paper.report.experiment import METHODS, of_cells
+from genlabel_paper.report.layout import count_agreements
+from genlabel_paper.report.pieces import Shown
+from genlabel_paper.report.selected import MISSING
+from genlabel_paper.report.shares import count_shares, fitted_sets, gains
+from genlabel_paper.study.exports import read_records
+from genlabel_paper.study.manifest import manifest, study_sets
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "paper"

@@ -13,11 +13,11 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import beta
 
-from genlabel_paper import figure2, figure4, figure7, figure8
-from genlabel_paper.pieces import Grid, Shown, agreement
+from genlabel_paper.experiments import figure2, figure4, figure7, figure8
 from genlabel_paper.registry import EXPERIMENTS
-from genlabel_paper.text import as_text
-from genlabel_paper.theory_pictures import COLORS
+from genlabel_paper.report.pieces import Grid, Shown, agreement
+from genlabel_paper.report.text import as_text
+from genlabel_paper.report.theory_pictures import COLORS
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
 TIGHT = {"xatol": 1e-7}
