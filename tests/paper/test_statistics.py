@@ -14,8 +14,8 @@ from genlabel_paper.experiments.statistics import (
     signed_ranks,
     study_means,
 )
-from genlabel_paper.report.experiment import METHODS
 from genlabel_paper.study.manifest import study_sets
+from genlabel_paper.study.methods import TITLES
 
 NAMES = list(statistics.ON_EVERY_SET)
 
@@ -68,8 +68,8 @@ def test_ranks_agree_with_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = render(made_up())
     grid = shown.grids[0]
     found = dict(zip(grid.columns, (value.ours.mean for value in grid.rows[0][1] if value.ours), strict=True))
-    assert found == pytest.approx({METHODS[name]: rank for name, rank in zip(means, ranks, strict=True)})
-    assert grid.columns[0] == METHODS["genlabel-cv"]
+    assert found == pytest.approx({TITLES[name]: rank for name, rank in zip(means, ranks, strict=True)})
+    assert grid.columns[0] == TITLES["genlabel-cv"]
 
 
 def test_the_diagram_names_every_method_with_its_rank() -> None:
@@ -77,7 +77,7 @@ def test_the_diagram_names_every_method_with_its_rank() -> None:
     means = study_means(made_up())
     words = " ".join(text.get_text() for text in plot_ranks(means).axes[0].texts)
     for name, rank in means.rank(axis=1, ascending=False).mean().items():
-        assert METHODS[str(name)] in words
+        assert TITLES[str(name)] in words
         assert f"({rank:.2f})" in words
 
 

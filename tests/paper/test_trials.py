@@ -8,10 +8,10 @@ import pytest
 
 from genlabel_paper.experiments.table5 import PAPER as TABLE5
 from genlabel_paper.registry import EXPERIMENTS
-from genlabel_paper.report.experiment import METHODS
 from genlabel_paper.study.cells import Cell, Trial
 from genlabel_paper.study.data import TEST_SIZE, load_parts
 from genlabel_paper.study.manifest import manifest, measure_set
+from genlabel_paper.study.methods import METHODS
 from genlabel_paper.study.settings import SETTINGS
 from genlabel_paper.study.trials import cost, run_trial
 

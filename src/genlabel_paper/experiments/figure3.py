@@ -20,6 +20,7 @@ from genlabel_paper.report.shares import (
     share_grid,
 )
 from genlabel_paper.study.cells import make_cells
+from genlabel_paper.study.methods import TITLES
 
 __all__ = ["EXPERIMENT", "PAPER", "render"]
 
@@ -38,12 +39,11 @@ def render(records: pd.DataFrame) -> Shown:
     >>> len(render(pd.DataFrame()).claims)
     2
     """
-    own, sets = of_cells(records, "logistic"), low_dimensional(classes=3)
-    gain = gains(own, "mixup-exclude-mi", "mixup", sets)
-    titles = {"mixup": "Mixup"}
-    grid = share_grid("Mixup without intruding points", {"mixup": gain}, SHOWN, WIDTH, titles)
+    chosen, sets = of_cells(records, "logistic"), low_dimensional(classes=3)
+    gain = gains(chosen, "mixup-exclude-mi", "mixup", sets)
+    grid = share_grid("Mixup without intruding points", {"mixup": gain}, SHOWN, WIDTH, TITLES)
     notes = [
-        extent(own, sets, METHODS),
+        extent(chosen, sets, METHODS),
         f"Sets with more than two classes and at most 20 features: {len(sets)} at hand, {TOTAL} in the paper, "
         "which does not "
         "list them. The paper's shares are worked out from its numbers of sets.",

@@ -37,12 +37,12 @@ def render(records: pd.DataFrame) -> Shown:
     >>> len(render(pd.DataFrame()).claims)
     2
     """
-    own, sets = of_cells(records, "logistic"), low_dimensional()
-    gain = gains(own, "logistic-exclude-mi", "mixup-exclude-mi", sets)
+    chosen, sets = of_cells(records, "logistic"), low_dimensional()
+    gain = gains(chosen, "logistic-exclude-mi", "mixup-exclude-mi", sets)
     titles = {"linear": "Mixup with linear labels"}
     grid = share_grid("Mixup with logistic labels", {"linear": gain}, SHOWN, 0.0, titles)
     notes = [
-        extent(own, sets, METHODS),
+        extent(chosen, sets, METHODS),
         f"Sets with at most 20 features: {len(sets)} at hand, {TOTAL} in the paper, which does not list them. The "
         "paper's "
         "shares are worked out from its numbers of sets.",

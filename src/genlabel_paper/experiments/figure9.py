@@ -11,7 +11,6 @@ from genlabel_paper.report.gain_pictures import plot_gain_histograms
 from genlabel_paper.report.pieces import Claim, Picture, Printed, Shown
 from genlabel_paper.report.selected import extent
 from genlabel_paper.report.shares import (
-    FILTER_METHODS,
     FILTERED,
     STUDY_NOTES,
     UNFILTERED,
@@ -24,6 +23,7 @@ from genlabel_paper.report.shares import (
 )
 from genlabel_paper.study.cells import Cell, make_cells
 from genlabel_paper.study.manifest import study_sets
+from genlabel_paper.study.methods import keys_of
 
 __all__ = ["EXPERIMENT", "PAPER", "render"]
 
@@ -41,14 +41,14 @@ def render(records: pd.DataFrame) -> Shown:
     """
     sets, names = study_sets(), fitted_sets(records)
     parts = {name: of_cells(records, "logistic", alpha) for name, alpha in ALPHAS.items()}
-    every = {name: gains(own, "genlabel-cv", "mixup", sets) for name, own in parts.items()}
+    every = {name: gains(part, "genlabel-cv", "mixup", sets) for name, part in parts.items()}
     fitted = {name: gain[gain.index.isin(names)] for name, gain in every.items()}
     grids = [
         share_grid(f"Mixup + GenLabel (CV) against mixup, {FILTERED}", fitted, PAPER, corner="mixing"),
         share_grid(f"Mixup + GenLabel (CV) against mixup, {UNFILTERED}", every, {}, corner="mixing"),
     ]
     pictures = [_picture(gain, words) for gain, words in ((fitted, FILTERED), (every, UNFILTERED)) if _any(gain)]
-    notes = [f"{name}: {extent(own, sets, METHODS)}" for name, own in parts.items()]
+    notes = [f"{name}: {extent(part, sets, METHODS)}" for name, part in parts.items()]
     return Shown(grids, _claims(fitted, every), pictures, [*notes, *STUDY_NOTES])
 
 
@@ -78,7 +78,7 @@ def _picture(gain: Mapping[str, pd.Series[float]], words: str) -> Picture:
 
 def _cells(budget: str) -> list[Cell]:
     ours = make_cells("logistic", study_sets(), METHODS, budget, list(ALPHAS.values()))
-    return ours + make_cells("logistic", study_sets(), FILTER_METHODS, budget)
+    return ours + make_cells("logistic", study_sets(), keys_of("generative"), budget)
 
 
 EXPERIMENT = Experiment(

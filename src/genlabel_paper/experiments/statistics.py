@@ -11,10 +11,12 @@ from matplotlib.figure import Figure
 from scipy.stats import friedmanchisquare, studentized_range
 
 from genlabel.plots import DPI, OKABE_ITO, RIVALS
+from genlabel_paper.experiments.table2 import EXPERIMENT as TABLE2
 from genlabel_paper.experiments.table3 import EXPERIMENT as TABLE3
-from genlabel_paper.report.experiment import METHODS, Experiment, of_cells
+from genlabel_paper.report.experiment import Experiment, of_cells
 from genlabel_paper.report.pieces import Grid, Picture, Shown, computed
 from genlabel_paper.study.manifest import study_sets
+from genlabel_paper.study.methods import TITLES
 
 __all__ = [
     "EXPERIMENT",
@@ -27,9 +29,8 @@ __all__ = [
 ]
 
 REFERENCE = "genlabel-cv"
-ON_EVERY_SET = (
-    "vanilla", "adamixup", "mixup", "mixup-exclude-mi", "generative-gm", "generative-kde", "genlabel-gm", REFERENCE,
-)  # fmt: skip
+_TRAINED = {cell.method for table in (TABLE2, TABLE3) for cell in table.cells("smoke")}
+ON_EVERY_SET = tuple(key for key in TITLES if key in _TRAINED)
 """The methods that tables 2 and 3 train on each set of the study."""
 ROPE = 0.5
 """Points of accuracy within which two methods are practically the same."""
@@ -78,11 +79,11 @@ def plot_ranks(means: pd.DataFrame) -> Figure:
         A line for each dataset, a column for each method; higher is better.
     """
     posthocs = _library("scikit_posthocs")
-    titled = means.rename(columns=METHODS).reset_index(drop=True).rename_axis(columns=None)
+    titled = means.rename(columns=TITLES).reset_index(drop=True).rename_axis(columns=None)
     ranks = _mean_ranks(titled)
     figure = Figure(figsize=(9.6, 1.6 + 0.3 * len(ranks)), dpi=DPI, layout="constrained")
     ax = figure.subplots()
-    palette = {name: OKABE_ITO[0] if name == METHODS[REFERENCE] else "#333333" for name in ranks.index}
+    palette = {name: OKABE_ITO[0] if name == TITLES[REFERENCE] else "#333333" for name in ranks.index}
     posthocs.critical_difference_diagram(
         ranks,
         posthocs.posthoc_nemenyi_friedman(titled),
@@ -108,10 +109,12 @@ def signed_ranks(means: pd.DataFrame, samples: int | None = None, seed: int = 0)
     """
     baycomp = _library("baycomp")
     draws = SAMPLES if samples is None else samples
-    own = means[REFERENCE].to_numpy(dtype=float)
+    reference = means[REFERENCE].to_numpy(dtype=float)
     rivals = [name for name in means if name != REFERENCE]
     found = [
-        baycomp.SignedRankTest.probs(own, means[name].to_numpy(dtype=float), ROPE, nsamples=draws, random_state=seed)
+        baycomp.SignedRankTest.probs(
+            reference, means[name].to_numpy(dtype=float), ROPE, nsamples=draws, random_state=seed
+        )
         for name in rivals
     ]
     return pd.DataFrame(100.0 * np.array(found).reshape(-1, 3), index=rivals, columns=["higher", "same", "lower"])
@@ -134,7 +137,7 @@ def plot_signed_ranks(shares: pd.DataFrame) -> Figure:
         words = [f"{width:.0f}" if width >= 6.0 else "" for width in widths]
         ax.bar_label(bars, words, label_type="center", color="black" if name == "same" else "white", fontsize=9)
         left = left + widths
-    ax.set_yticks(range(len(shares)), [METHODS[str(name)] for name in shares.index], fontsize=9)
+    ax.set_yticks(range(len(shares)), [TITLES[str(name)] for name in shares.index], fontsize=9)
     ax.invert_yaxis()
     ax.set(xlim=(0, 100), xlabel="posterior probability (%)")
     ax.spines[["top", "right", "left"]].set_visible(False)
@@ -170,14 +173,14 @@ def _ranks(means: pd.DataFrame) -> tuple[list[Grid], Picture, str]:
     caption = "Critical-difference diagram: a bar joins methods that Nemenyi's test does not tell apart at 5 %."
     note = f"Critical difference of the mean ranks at 5 % (Nemenyi): {gap:.2f}."
     ranks = _mean_ranks(means)
-    alt = "Mean ranks: " + ", ".join(f"{METHODS[str(name)]} {rank:.2f}" for name, rank in ranks.items())
+    alt = "Mean ranks: " + ", ".join(f"{TITLES[str(name)]} {rank:.2f}" for name, rank in ranks.items())
     return [], Picture(caption, plot_ranks(means), alt), note
 
 
 def _bayes(means: pd.DataFrame) -> tuple[list[Grid], Picture, str]:
     shares = signed_ranks(means)
     titles = {"higher": "GenLabel (CV) higher", "same": f"Within {ROPE:g} points", "lower": "Rival higher"}
-    columns = [METHODS[str(name)] for name in shares.index]
+    columns = [TITLES[str(name)] for name in shares.index]
     rows = [(title, [computed(share) for share in shares[name]]) for name, title in titles.items()]
     grid = Grid("Bayesian signed-rank test of GenLabel (CV)", columns, rows, corner="against", digits=1)
     caption = (
@@ -190,7 +193,7 @@ def _bayes(means: pd.DataFrame) -> tuple[list[Grid], Picture, str]:
 def _rank_grid(means: pd.DataFrame) -> Grid:
     """Mean rank and mean accuracy of each method, the best rank first."""
     ranks = _mean_ranks(means)
-    columns = [METHODS[str(name)] for name in ranks.index]
+    columns = [TITLES[str(name)] for name in ranks.index]
     accuracy = [computed(float(means[name].mean())) for name in ranks.index]
     rows = [("Mean rank", [computed(float(rank)) for rank in ranks]), ("Mean accuracy (%)", accuracy)]
     return Grid(f"Ranks over {len(means)} sets", columns, rows, "", corner="method")

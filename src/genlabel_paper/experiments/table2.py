@@ -9,7 +9,6 @@ from genlabel_paper.report.pieces import Claim, Shown
 from genlabel_paper.report.printed import read_printed
 from genlabel_paper.report.selected import extent
 from genlabel_paper.report.shares import (
-    FILTER_METHODS,
     FILTERED,
     STUDY_NOTES,
     UNFILTERED,
@@ -22,6 +21,7 @@ from genlabel_paper.report.shares import (
 )
 from genlabel_paper.study.cells import Cell, make_cells
 from genlabel_paper.study.manifest import study_sets
+from genlabel_paper.study.methods import TITLES, keys_of
 
 __all__ = ["EXPERIMENT", "PAPER", "render"]
 
@@ -32,7 +32,6 @@ PAPER = read_printed(
     """
 )
 SAID = "higher on 62.4 %, equal on 3.7 %, lower on 33.9 % of 109 sets"
-TITLES = {"generative-gm": "Generative classifier (GM)"}
 
 
 def render(records: pd.DataFrame) -> Shown:
@@ -41,15 +40,15 @@ def render(records: pd.DataFrame) -> Shown:
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
     [None, None]
     """
-    own, sets = of_cells(records, "logistic"), study_sets()
-    gain = gains(own, "genlabel-gm", "generative-gm", sets)
+    chosen, sets = of_cells(records, "logistic"), study_sets()
+    gain = gains(chosen, "genlabel-gm", "generative-gm", sets)
     fitted = gain[gain.index.isin(fitted_sets(records))]
     grids = [
         share_grid(f"Mixup + GenLabel (GM), {FILTERED}", {"generative-gm": fitted}, PAPER, 0.0, TITLES),
         share_grid(f"Mixup + GenLabel (GM), {UNFILTERED}", {"generative-gm": gain}, {}, 0.0, TITLES),
     ]
     half = f"With half a point as the limit: {count_shares(fitted).text} (filtered); {count_shares(gain).text} (all)."
-    notes = [extent(own, sets, ["genlabel-gm"]), *STUDY_NOTES, half]
+    notes = [extent(chosen, sets, ["genlabel-gm"]), *STUDY_NOTES, half]
     return Shown(grids, _claims(fitted, are_enough(gain, sets)), notes=notes)
 
 
@@ -63,7 +62,7 @@ def _claims(fitted: pd.Series[float], enough: bool) -> list[Claim]:
 
 
 def _cells(budget: str) -> list[Cell]:
-    return make_cells("logistic", study_sets(), ["genlabel-gm", *FILTER_METHODS], budget)
+    return make_cells("logistic", study_sets(), ["genlabel-gm", *keys_of("generative")], budget)
 
 
 EXPERIMENT = Experiment(

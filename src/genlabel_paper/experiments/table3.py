@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from genlabel_paper.report.experiment import METHODS, Experiment, of_cells
+from genlabel_paper.report.experiment import Experiment, of_cells
 from genlabel_paper.report.pieces import Claim, Shown
 from genlabel_paper.report.printed import columns_of, read_printed
 from genlabel_paper.report.selected import extent
 from genlabel_paper.report.shares import (
-    FILTER_METHODS,
     FILTERED,
     SHARES,
     STUDY_NOTES,
@@ -24,6 +23,7 @@ from genlabel_paper.report.shares import (
 )
 from genlabel_paper.study.cells import Cell, make_cells
 from genlabel_paper.study.manifest import study_sets
+from genlabel_paper.study.methods import TITLES, keys_of
 
 __all__ = ["EXPERIMENT", "PAPER", "RIVALS", "render"]
 
@@ -46,15 +46,15 @@ def render(records: pd.DataFrame) -> Shown:
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
     [None, None, None, None, None]
     """
-    own, sets = of_cells(records, "logistic"), study_sets()
-    every = {rival: gains(own, "genlabel-cv", rival, sets) for rival in RIVALS}
+    chosen, sets = of_cells(records, "logistic"), study_sets()
+    every = {rival: gains(chosen, "genlabel-cv", rival, sets) for rival in RIVALS}
     names = fitted_sets(records)
     fitted = {rival: gain[gain.index.isin(names)] for rival, gain in every.items()}
     grids = [
-        share_grid(f"Mixup + GenLabel (CV), {FILTERED}", fitted, PAPER, titles=METHODS),
-        share_grid(f"Mixup + GenLabel (CV), {UNFILTERED}", every, {}, titles=METHODS),
+        share_grid(f"Mixup + GenLabel (CV), {FILTERED}", fitted, PAPER, titles=TITLES),
+        share_grid(f"Mixup + GenLabel (CV), {UNFILTERED}", every, {}, titles=TITLES),
     ]
-    notes = [extent(own, sets, ["genlabel-cv"]), *STUDY_NOTES, "The paper prints 23.0 for 25 of 109, which is 22.9."]
+    notes = [extent(chosen, sets, ["genlabel-cv"]), *STUDY_NOTES, "The paper prints 23.0 for 25 of 109, which is 22.9."]
     return Shown(grids, _claims(fitted, every), notes=notes)
 
 
@@ -62,7 +62,7 @@ def _claims(fitted: Mapping[str, pd.Series[float]], every: Mapping[str, pd.Serie
     claims = []
     for rival in RIVALS:
         higher, on_par, lower = (f"{PAPER[share, rival].mean:.1f} %" for share in SHARES)
-        text = f"GenLabel (CV) is higher than {METHODS[rival]} on more sets than it is lower, by over 0.5 points."
+        text = f"GenLabel (CV) is higher than {TITLES[rival]} on more sets than it is lower, by over 0.5 points."
         said = f"higher on {higher}, on par on {on_par}, lower on {lower} of 109 sets"
         enough = are_enough(every[rival], study_sets())
         claims.append(share_claim(text, said, fitted[rival], enough, lambda found: found.higher > found.lower))
@@ -70,7 +70,7 @@ def _claims(fitted: Mapping[str, pd.Series[float]], every: Mapping[str, pd.Serie
 
 
 def _cells(budget: str) -> list[Cell]:
-    methods = dict.fromkeys(["genlabel-cv", *RIVALS, *FILTER_METHODS])
+    methods = dict.fromkeys(["genlabel-cv", *RIVALS, *keys_of("generative")])
     return make_cells("logistic", study_sets(), list(methods), budget)
 
 

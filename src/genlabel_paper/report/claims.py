@@ -14,8 +14,16 @@ __all__ = ["Check", "Methods", "Rule", "Trials", "above", "both"]
 
 Methods: TypeAlias = str | tuple[str, ...]
 """One method, or several of which the best one on each dataset is meant."""
-Rule: TypeAlias = "Callable[[pd.DataFrame], pd.Series[bool]]"
-"""Says for each dataset, a line of a table of means, whether a statement is true."""
+
+
+@final
+@dataclass(frozen=True)
+class Rule:
+    """Says for each dataset, a line of a table of means, whether a statement about some methods is true."""
+
+    needs: tuple[str, ...]
+    """The methods that it compares."""
+    test: Callable[[pd.DataFrame], pd.Series[bool]]
 
 
 @final
@@ -27,8 +35,6 @@ class Check:
     said: str
     """The paper's words or numbers."""
     rule: Rule
-    needs: Sequence[str]
-    """The methods that the rule compares."""
     sets: Sequence[str] | None = None
     """The datasets that it is about; all of the table if not given."""
     at_least: int | None = None
@@ -48,30 +54,30 @@ class Check:
 
         Examples
         --------
-        >>> check = Check("Mixup is better.", "on all", above("mixup", "vanilla"), ["mixup", "vanilla"])
+        >>> check = Check("Mixup is better.", "on all", above("mixup", "vanilla"))
         >>> lines = [("36", 0, 0, "mixup", 90.0), ("36", 0, 0, "vanilla", 85.0), ("36", 0, 1, "vanilla", 99.0)]
         >>> records = pd.DataFrame(lines, columns=["dataset", "split", "seed", "method", "accuracy"])
         >>> check.claim(Trials(records, ["36", "61"]), pd.DataFrame(index=["36"], columns=["mixup"])).found
         'on 1 of 1 sets; 1 not measured'
         """
-        own, printed = self._lines(ours.means(self.needs)), self._lines(paper)
-        known = own.dropna()
-        true = self.rule(known)
-        need = len(own) if self.at_least is None else self.at_least
-        left, count = len(own) - len(known), int(true.sum())
+        needs = self.rule.needs
+        means, printed = self._lines(ours.means(needs)), self._lines(paper)
+        known = means.dropna()
+        need = len(means) if self.at_least is None else self.at_least
+        left, count = len(means) - len(known), int(self.rule.test(known).sum())
         holds = None if not len(known) else True if count >= need else False if count + left < need else None
-        trials = ours.least(self.needs, list(known.index))
-        return Claim(self.text, f"{self.said}; its table: {self._tell(printed)}", self._tell(own), holds, trials)
+        trials = ours.least(needs, list(known.index))
+        return Claim(self.text, f"{self.said}; its table: {self._tell(printed)}", self._tell(means), holds, trials)
 
     def _lines(self, means: pd.DataFrame) -> pd.DataFrame:
         lines = means.index if self.sets is None else [name for name in self.sets if name in means.index]
-        return means.reindex(index=lines, columns=list(self.needs))
+        return means.reindex(index=lines, columns=list(self.rule.needs))
 
     def _tell(self, means: pd.DataFrame) -> str:
         known = means.dropna()
         if not len(known):
             return "nothing measured"
-        true = self.rule(known)
+        true = self.rule.test(known)
         text = f"on {int(true.sum())} of {len(known)} sets"
         text += f"; not on {', '.join(known.index[~true])}" if not true.all() else ""
         text += f"; {len(means) - len(known)} not measured" if len(known) < len(means) else ""
@@ -82,28 +88,28 @@ def above(better: Methods, worse: Methods, by: float = 0.0) -> Rule:
     """Is a method better than another by more than `by`? Of several, the best one on each dataset counts.
 
     >>> frame = pd.DataFrame({"a": [1.0, 1.0], "b": [0.0, 3.0], "c": [2.0, 2.0]})
-    >>> above("a", "b")(frame).tolist(), above(("a", "b"), "c")(frame).tolist()
+    >>> above("a", "b").test(frame).tolist(), above(("a", "b"), "c").test(frame).tolist()
     ([True, False], [False, True])
     """
 
-    def rule(means: pd.DataFrame) -> pd.Series[bool]:
+    def test(means: pd.DataFrame) -> pd.Series[bool]:
         return _best(means, better) - _best(means, worse) > by + EXACT
 
-    return rule
+    return Rule(tuple(dict.fromkeys([*_names(better), *_names(worse)])), test)
 
 
 def both(*rules: Rule) -> Rule:
     """Are all of them true?
 
     >>> frame = pd.DataFrame({"a": [1.0, 1.0], "b": [0.0, 3.0]})
-    >>> both(above("a", "b"), above("b", "a"))(frame).tolist()
+    >>> both(above("a", "b"), above("b", "a")).test(frame).tolist()
     [False, False]
     """
 
-    def rule(means: pd.DataFrame) -> pd.Series[bool]:
-        return pd.concat([one(means) for one in rules], axis=1).all(axis=1)
+    def test(means: pd.DataFrame) -> pd.Series[bool]:
+        return pd.concat([rule.test(means) for rule in rules], axis=1).all(axis=1)
 
-    return rule
+    return Rule(tuple(dict.fromkeys(name for rule in rules for name in rule.needs)), test)
 
 
 @final
@@ -142,8 +148,12 @@ class Trials:
         return pairs.groupby("dataset").mean().reindex(self.datasets).astype(float)
 
 
+def _names(methods: Methods) -> list[str]:
+    return [methods] if isinstance(methods, str) else list(methods)
+
+
 def _best(means: pd.DataFrame, methods: Methods) -> pd.Series[float]:
-    return means[[methods] if isinstance(methods, str) else list(methods)].max(axis=1)
+    return means[_names(methods)].max(axis=1)
 
 
 def _tell_gain(means: pd.DataFrame, better: Methods, worse: Methods) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import final
 
 import numpy as np
@@ -12,23 +11,10 @@ import pandas as pd
 
 from genlabel.checks import check_choice
 from genlabel_paper.report.pieces import Grid, Measured, Printed, Shown, Value
-from genlabel_paper.study.cells import BUDGETS, Cell, Record
+from genlabel_paper.study.cells import BUDGETS, Cell
+from genlabel_paper.study.methods import TITLES
 
-__all__ = ["METHODS", "Experiment", "PrintedValues", "compare_grid", "measured", "no_cells", "of_cells"]
-
-METHODS = {
-    "vanilla": "Vanilla",
-    "adamixup": "AdaMixup",
-    "mixup": "Mixup",
-    "mixup-exclude-mi": "Mixup + Excluding MI",
-    "logistic-exclude-mi": "Mixup + Excluding MI, logistic labels",
-    "generative-gm": "Generative classifier (GM)",
-    "generative-kde": "Generative classifier (KDE)",
-    "genlabel-gm": "Mixup + GenLabel (GM)",
-    "genlabel-kde": "Mixup + GenLabel (KDE)",
-    "genlabel-cv": "Mixup + GenLabel (CV)",
-}
-"""The methods of the tables, and what the paper calls them."""
+__all__ = ["Experiment", "PrintedValues", "compare_grid", "measured", "no_cells", "of_cells"]
 
 PrintedValues = Mapping[tuple[str, str], Printed]
 """What the paper prints, by row and column: by method and dataset, or by share and rival."""
@@ -54,12 +40,6 @@ class Experiment:
     def trains(self) -> bool:
         """Whether there is anything to train; what follows from the mathematics alone is computed when it is shown."""
         return bool(self.cells("smoke"))
-
-    def run(self, cell: Cell, data_home: str | Path | None = None) -> Record:
-        """Train and measure one cell."""
-        from genlabel_paper.study.trials import run_trial
-
-        return run_trial([cell], data_home=data_home)[0]
 
 
 def no_cells(budget: str) -> list[Cell]:
@@ -92,13 +72,13 @@ def measured(records: pd.DataFrame, dataset: str, method: str, metric: str = "ac
     >>> measured(records, "61", "mixup")
     Measured(mean=92.0, spread=2.8284271247461903, splits=1, seeds=2)
     """
-    own = records[(records["dataset"] == dataset) & (records["method"] == method)]
-    own = own[own[metric].notna()] if metric in own else own.iloc[:0]
-    if not len(own):
+    trials = records[(records["dataset"] == dataset) & (records["method"] == method)]
+    trials = trials[trials[metric].notna()] if metric in trials else trials.iloc[:0]
+    if not len(trials):
         return None
-    values = own[metric].to_numpy(dtype=np.float64)
+    values = trials[metric].to_numpy(dtype=np.float64)
     spread = float(values.std(ddof=1)) if len(values) > 1 else None
-    return Measured(float(values.mean()), spread, own["split"].nunique(), own["seed"].nunique())
+    return Measured(float(values.mean()), spread, trials["split"].nunique(), trials["seed"].nunique())
 
 
 def compare_grid(
@@ -129,7 +109,7 @@ def compare_grid(
     why = missing or {}
     rows = [
         (
-            METHODS[method],
+            TITLES[method],
             [
                 Value(measured(records, name, method, metric), paper.get((method, name)), why.get(name, "not run"))
                 for name in datasets
@@ -137,4 +117,4 @@ def compare_grid(
         )
         for method in methods
     ]
-    return Grid(title, list(datasets), rows, best=[METHODS[method] for method in methods], about=about or {})
+    return Grid(title, list(datasets), rows, best=[TITLES[method] for method in methods], about=about or {})

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import pandas as pd
 
 from genlabel_paper.report.claims import Check, Trials
-from genlabel_paper.report.experiment import METHODS, PrintedValues, compare_grid, of_cells
+from genlabel_paper.report.experiment import Experiment, PrintedValues, compare_grid, of_cells
 from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.printed import columns_of, printed_means, rows_of
 from genlabel_paper.study.cells import Cell, make_cells
 from genlabel_paper.study.manifest import manifest
+from genlabel_paper.study.methods import TITLES
 
-__all__ = ["MISSING", "SPREADS", "about_set", "at_hand", "extent", "largest_class", "selected_cells", "show_selected"]
+__all__ = ["MISSING", "SPREADS", "about_set", "at_hand", "extent", "largest_class", "selected_table"]
 
 MISSING = {
     number: f"{number} was not at hand, and is not part of this study" for number in ("1038", "1130", "1138", "1166")
@@ -35,53 +36,73 @@ def at_hand(paper: PrintedValues) -> list[str]:
     return [name for name in columns_of(paper) if name not in MISSING]
 
 
-def selected_cells(setting: str, paper: PrintedValues, budget: str) -> list[Cell]:
-    """Return the cells of a printed table: its methods on its datasets, as far as we have them.
-
-    >>> from genlabel_paper.report.pieces import Printed
-    >>> [cell.id for cell in selected_cells("logistic", {("mixup", "61"): Printed(88.0)}, "smoke")]
-    ['logistic/61/mixup/alpha=1/split=0/seed=0']
-    """
-    return make_cells(setting, at_hand(paper), rows_of(paper), budget)
-
-
-def show_selected(
-    records: pd.DataFrame,
+def selected_table(
+    name: str,
     title: str,
+    source: str,
+    *,
     setting: str,
+    caption: str,
     paper: PrintedValues,
     checks: Sequence[Check],
-    metric: str = "accuracy",
     notes: Sequence[str] = (),
-) -> Shown:
-    """Show a table of methods and datasets, and check the paper's statements about it.
+    metric: str = "accuracy",
+) -> Experiment:
+    """Return the experiment of a printed table: its methods on its datasets, as far as we have them.
 
     Parameters
     ----------
-    records : DataFrame
-        All records.
-    title, setting : str
+    name, title, source : str
+        As of `Experiment`.
+    setting : str
+        Under which all methods are trained.
+    caption : str
+        Of the table.
     paper : dict of (method, dataset) -> Printed
     checks : sequence of Check
-    metric : str
+        The paper's statements about it.
     notes : sequence of str
+    metric : str
 
     Examples
     --------
     >>> from genlabel_paper.report.pieces import Printed
-    >>> show_selected(pd.DataFrame(), "One", "logistic", {("mixup", "61"): Printed(88.0)}, []).grids[0].columns
+    >>> paper = {("mixup", "61"): Printed(88.0)}
+    >>> table = selected_table("t", "One", "", setting="logistic", caption="Iris", paper=paper, checks=[])
+    >>> [cell.id for cell in table.cells("smoke")]
+    ['logistic/61/mixup/alpha=1/split=0/seed=0']
+    >>> table.render(pd.DataFrame()).grids[0].columns
     ['61']
     """
-    sets, methods = columns_of(paper), rows_of(paper)
-    own = of_cells(records, setting)
-    own = own[own["dataset"].isin(sets)]
+
+    def cells(budget: str) -> list[Cell]:
+        return make_cells(setting, at_hand(paper), rows_of(paper), budget)
+
+    def render(records: pd.DataFrame) -> Shown:
+        chosen = of_cells(records, setting)
+        chosen = chosen[chosen["dataset"].isin(columns_of(paper))]
+        return _show(chosen, caption, paper, checks, metric, notes)
+
+    return Experiment(name, title, source, cells, render, paper)
+
+
+def _show(
+    records: pd.DataFrame,
+    caption: str,
+    paper: PrintedValues,
+    checks: Sequence[Check],
+    metric: str,
+    notes: Sequence[str],
+) -> Shown:
+    """The table of methods and datasets, the paper's statements about it, and notes."""
+    sets, methods, means = columns_of(paper), rows_of(paper), printed_means(paper)
     about = {name: about_set(name) for name in sets}
-    grid = compare_grid(title, own, sets, methods, paper, metric, MISSING, about)
-    ours = Trials(own, at_hand(paper), metric)
-    claims = [check.claim(ours, printed_means(paper)) for check in checks]
+    grid = compare_grid(caption, records, sets, methods, paper, metric, MISSING, about)
+    ours = Trials(records, at_hand(paper), metric)
+    claims = [check.claim(ours, means) for check in checks]
     ends = (methods[0], methods[-1])
-    largest = [largest_class(printed_means(paper)[one], ours.means([one])[one], METHODS[one]) for one in ends]
-    return Shown([grid], claims, notes=[extent(own, sets, methods), SPREADS, *notes, *largest])
+    largest = [largest_class(means[key], ours.means([key])[key], TITLES[key]) for key in ends]
+    return Shown([grid], claims, notes=[extent(records, sets, methods), SPREADS, *notes, *largest])
 
 
 def extent(records: pd.DataFrame, datasets: Sequence[str], methods: Sequence[str]) -> str:
@@ -91,12 +112,12 @@ def extent(records: pd.DataFrame, datasets: Sequence[str], methods: Sequence[str
     >>> extent(records, ["61", "36"], ["mixup"])
     'Records of 1 of 2 datasets; splits of each method: 1; seeds: 2.'
     """
-    own = records[records["dataset"].isin(list(datasets)) & records["method"].isin(list(methods))]
-    if not len(own):
+    chosen = records[records["dataset"].isin(list(datasets)) & records["method"].isin(list(methods))]
+    if not len(chosen):
         return f"No records of these {len(datasets)} datasets yet."
-    counts = own.groupby(["dataset", "method"])[["split", "seed"]].nunique()
+    counts = chosen.groupby(["dataset", "method"])[["split", "seed"]].nunique()
     splits, seeds = (_range(counts[name]) for name in ("split", "seed"))
-    sets = own["dataset"].nunique()
+    sets = chosen["dataset"].nunique()
     return f"Records of {sets} of {len(datasets)} datasets; splits of each method: {splits}; seeds: {seeds}."
 
 

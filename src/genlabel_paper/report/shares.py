@@ -11,10 +11,10 @@ import pandas as pd
 from genlabel_paper.report.experiment import PrintedValues, of_cells
 from genlabel_paper.report.pieces import EXACT, FULL, Claim, Grid, Measured, Value
 from genlabel_paper.study.manifest import manifest, study_sets
+from genlabel_paper.study.methods import keys_of
 
 __all__ = [
     "FILTERED",
-    "FILTER_METHODS",
     "SHARES",
     "STUDY_NOTES",
     "UNFILTERED",
@@ -38,8 +38,6 @@ STUDY_NOTES = (
 )
 SHARES = ("higher", "on-par", "lower")
 """The lines of a table of shares."""
-FILTER_METHODS = ("generative-gm", "generative-kde")
-"""A dataset counts where one of these fits its training part."""
 FIT = 95.0
 """Percent of training accuracy above which a generative model fits (arXiv Section 6)."""
 ENOUGH = 0.9
@@ -114,7 +112,7 @@ def fitted_sets(records: pd.DataFrame) -> list[str]:
     ['61']
     """
     own = of_cells(records, "logistic")
-    own = own[own["method"].isin(FILTER_METHODS)]
+    own = own[own["method"].isin(keys_of("generative"))]
     if "train_accuracy" not in own or not len(own):
         return []
     best = own.groupby(["dataset", "method"])["train_accuracy"].mean().groupby("dataset").max()

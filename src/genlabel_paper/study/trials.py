@@ -21,7 +21,8 @@ from genlabel.metrics import accuracy, log_loss
 from genlabel_paper.study.cells import Cell, Record, Trial
 from genlabel_paper.study.data import Parts, load_parts
 from genlabel_paper.study.manifest import manifest
-from genlabel_paper.study.settings import SETTINGS, Method, Search, Setting
+from genlabel_paper.study.methods import METHODS
+from genlabel_paper.study.settings import SETTINGS, Search, Setting, Variant
 
 __all__ = ["cost", "run_trial"]
 
@@ -91,7 +92,9 @@ def _common(cells: Sequence[Cell]) -> tuple[Setting, str, int, int]:
     return SETTINGS[name], dataset, split, seed
 
 
-def _fit(setting: Setting, wanted: set[Method], parts: Parts, dataset: str, seed: int) -> Iterator[tuple[Method, Any]]:
+def _fit(
+    setting: Setting, wanted: set[Variant], parts: Parts, dataset: str, seed: int
+) -> Iterator[tuple[Variant, Any]]:
     """Each method that is wanted, fitted."""
     for search in setting.searches:
         asked = wanted & set(search.variants)
@@ -100,7 +103,7 @@ def _fit(setting: Setting, wanted: set[Method], parts: Parts, dataset: str, seed
             yield from ((method, fitted[method]) for method in search.variants if method in asked)
 
 
-def _fit_search(search: Search, parts: Parts, dataset: str, seed: int) -> dict[Method, Any]:
+def _fit_search(search: Search, parts: Parts, dataset: str, seed: int) -> dict[Variant, Any]:
     model = search.make(dataset, seed)
     if len(search.variants) == 1:
         return {next(iter(search.variants)): model.fit(parts.X, parts.y)}
@@ -109,7 +112,7 @@ def _fit_search(search: Search, parts: Parts, dataset: str, seed: int) -> dict[M
     return {names[name]: own for name, own in fitted.items()}
 
 
-def _measure(model: Any, method: Method, parts: Parts, setting: Setting) -> dict[str, float]:
+def _measure(model: Any, method: Variant, parts: Parts, setting: Setting) -> dict[str, float]:
     """Accuracy and log-loss on the test rows; under attack where the setting has one; on the training rows."""
     metrics = {
         "accuracy": _accuracy(model, parts.X_test, parts.y_test),
@@ -117,7 +120,7 @@ def _measure(model: Any, method: Method, parts: Parts, setting: Setting) -> dict
     }
     if setting.attack is not None:
         metrics["robust_accuracy"] = robust_accuracy(model, parts.X_test, parts.y_test, setting.attack).accuracy
-    if method[0].startswith("generative"):
+    if METHODS[method[0]].kind == "generative":
         metrics["train_accuracy"] = _accuracy(model, parts.X, parts.y)
     return metrics
 
