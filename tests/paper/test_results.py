@@ -9,7 +9,7 @@ import pytest
 
 from genlabel_paper.experiments.statistics import study_means
 from genlabel_paper.experiments.table9 import PAPER as TABLE9
-from genlabel_paper.registry import EXPERIMENTS
+from genlabel_paper.registry import find
 from genlabel_paper.report.experiment import of_cells
 from genlabel_paper.report.layout import count_agreements
 from genlabel_paper.report.pieces import Shown
@@ -21,6 +21,7 @@ from genlabel_paper.study.methods import TITLES
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "paper"
+EXPERIMENTS = {one.id: one for one in find(["all"])}
 TRAINED = {name for name, experiment in EXPERIMENTS.items() if experiment.trains} - {"statistics"}
 pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source tree")
 

@@ -27,7 +27,7 @@ ABOUT = (
 def write_report(
     records: pd.DataFrame,
     path: str | Path,
-    experiments: Sequence[Experiment] | None = None,
+    experiments: Sequence[Experiment],
     *,
     description: str = "",
     command: str = "",
@@ -39,8 +39,7 @@ def write_report(
     records : DataFrame
         Of `genlabel_paper.study.exports.read_records`.
     path : path
-    experiments : sequence of Experiment, optional
-        All that there are, if not given.
+    experiments : sequence of Experiment
     description : str
         A sentence more about this run.
     command : str
@@ -52,7 +51,7 @@ def write_report(
 
 def report_html(
     records: pd.DataFrame,
-    experiments: Sequence[Experiment] | None = None,
+    experiments: Sequence[Experiment],
     *,
     description: str = "",
     command: str = "",
@@ -62,12 +61,11 @@ def report_html(
     >>> report_html(pd.DataFrame(), []).startswith("<!DOCTYPE html>")
     True
     """
-    chosen = _all() if experiments is None else list(experiments)
-    shown = [(experiment, experiment.render(records)) for experiment in chosen]
+    shown = [(experiment, experiment.render(records)) for experiment in experiments]
     body = element(
         "body",
-        element("header", element("h1", TITLE), *_head(records, description, command, chosen)),
-        element("main", _summary(shown), _contents(chosen), *(_section(*pair) for pair in shown), _settings()),
+        element("header", element("h1", TITLE), *_head(records, description, command, experiments)),
+        element("main", _summary(shown), _contents(experiments), *(_section(*pair) for pair in shown), _settings()),
     )
     head = element(
         "head",
@@ -76,12 +74,6 @@ def report_html(
         element("style", Markup(CSS)),
     )
     return "<!DOCTYPE html>\n" + element("html", head, "\n", body, lang="en") + "\n"
-
-
-def _all() -> list[Experiment]:
-    from genlabel_paper.registry import EXPERIMENTS
-
-    return list(EXPERIMENTS.values())
 
 
 def _head(records: pd.DataFrame, description: str, command: str, chosen: Sequence[Experiment]) -> list[Markup]:

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pandas as pd
 
-from genlabel.suite.records import replace_file
 from genlabel_paper.study.cells import Cell
 from genlabel_paper.study.store import KEYS, PROTOCOL, make_frame, read_store
 
@@ -84,6 +83,8 @@ def export_records(frame: pd.DataFrame, path: str | Path) -> None:
     ...     read_export(f"{folder}/s.json")[["method", "seed", "accuracy"]].to_dict("records")
     [{'method': 'mixup', 'seed': 3, 'accuracy': 93.814}]
     """
+    from genlabel.suite.records import replace_file
+
     if not frame["id"].is_unique:
         raise ValueError(f"{frame['id'][frame['id'].duplicated()].iloc[0]!r} is there twice; export each cell once")
     rows = cast("list[_Row]", frame.to_dict("records"))

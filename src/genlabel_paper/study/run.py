@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
 
-import torch
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from threadpoolctl import threadpool_limits
 
@@ -155,6 +154,8 @@ def _shorten(error: BaseException) -> str:
 
 
 def _limit_threads() -> threadpool_limits:
+    import torch
+
     torch.set_num_threads(1)
     return threadpool_limits(limits=1)
 
@@ -162,6 +163,8 @@ def _limit_threads() -> threadpool_limits:
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """One thread inside, as many as before afterwards."""
+    import torch
+
     before = torch.get_num_threads()
     limits = _limit_threads()
     try:
