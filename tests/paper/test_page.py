@@ -10,15 +10,16 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from genlabel_paper.experiment import Experiment
-from genlabel_paper.layout import count_agreements, lines_of
-from genlabel_paper.page import report_html, write_report
-from genlabel_paper.page_parts import grid_table
-from genlabel_paper.pieces import Claim, Grid, Measured, Printed, Shown, Value
-from genlabel_paper.registry import EXPERIMENTS
-from genlabel_paper.text import as_text, print_shown
+from genlabel_paper.registry import find
+from genlabel_paper.report.experiment import Experiment
+from genlabel_paper.report.layout import count_agreements, lines_of
+from genlabel_paper.report.page import report_html, write_report
+from genlabel_paper.report.page_parts import grid_table
+from genlabel_paper.report.pieces import Claim, Grid, Measured, Printed, Shown, Value
+from genlabel_paper.report.text import as_text, print_shown
 
 VOID = {"meta", "img", "br", "link", "input"}
+EXPERIMENTS = {one.id: one for one in find(["all"])}
 PARTS = [one for one in EXPERIMENTS.values() if one.id != "statistics"]
 
 

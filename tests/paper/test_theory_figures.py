@@ -13,11 +13,11 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import beta
 
-from genlabel_paper import figure2, figure4, figure7, figure8
-from genlabel_paper.pieces import Grid, Shown, agreement
-from genlabel_paper.registry import EXPERIMENTS
-from genlabel_paper.text import as_text
-from genlabel_paper.theory_pictures import COLORS
+from genlabel_paper.experiments import figure2, figure4, figure7, figure8
+from genlabel_paper.registry import find
+from genlabel_paper.report.pieces import Grid, Shown, agreement
+from genlabel_paper.report.text import as_text
+from genlabel_paper.report.theory_pictures import COLORS
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
 TIGHT = {"xatol": 1e-7}
@@ -37,12 +37,12 @@ def test_figure_8_shows_where_the_order_fails() -> None:
     assert orders == sorted(orders)
     assert orders[0] is False
     assert orders[-1] is True
-    assert [claim.holds for claim in EXPERIMENTS["figure8"].render(pd.DataFrame()).claims] == [True, True, True, False]
+    assert [claim.holds for claim in find(["figure8"])[0].render(pd.DataFrame()).claims] == [True, True, True, False]
 
 
 @cache
 def show(name: str) -> Shown:
-    return EXPERIMENTS[name].render(pd.DataFrame())
+    return find([name])[0].render(pd.DataFrame())
 
 
 def column(grid: Grid, name: str) -> dict[str, float]:
