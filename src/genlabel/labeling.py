@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from genlabel.arrays import as_numpy, as_tensor, like, one_hot, to_device
-from genlabel.checks import check_choice, check_count, check_interval, check_positive, warn
+from genlabel.checks import check_choice, check_interval, check_positive, warn
 from genlabel.densities import ClassDensity, DensityWarning
 from genlabel.mixing import Mix, Origin, blend
+from genlabel.posterior import log_posterior, log_priors
 
-__all__ = ["GenLabel", "Labeler", "LinearLabel", "LogisticLabel", "log_posterior", "log_priors", "posterior"]
+__all__ = ["GenLabel", "Labeler", "LinearLabel", "LogisticLabel"]
 
 
 class Labeler(BaseEstimator, ABC):
@@ -34,6 +35,8 @@ class Labeler(BaseEstimator, ABC):
     learns_from: ClassVar[str | None] = None
     """Whose features `observe` is given in every step: the "mixed" points of the batch, or, by one more pass through
     the network, its "clean" ones; None is a labeler that does not learn."""
+    looks_at_points: ClassVar[bool] = False
+    """Whether a label depends on the mixed point itself, not only on its parents' labels."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn what the rule needs from the training set: here, the classes."""
@@ -71,6 +74,10 @@ class Labeler(BaseEstimator, ABC):
             if known.clean is not None:
                 labels = torch.where(to_device(known.clean, x)[:, None], targets, labels)
             return like(labels, x_mix)
+
+    def to_cpu(self) -> Self:
+        """The labeler with all that it has learned on the CPU."""
+        return self
 
     @abstractmethod
     def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
@@ -174,6 +181,8 @@ class GenLabel(Labeler):
     array([1., 1., 1., 1.])
     """
 
+    looks_at_points: ClassVar[bool] = True
+
     def __init__(
         self,
         density: ClassDensity,
@@ -197,6 +206,29 @@ class GenLabel(Labeler):
         self.classes_ = self.density_.classes_
         return self
 
+    @classmethod
+    def around(cls, density: ClassDensity, **params: Any) -> GenLabel:
+        """The labeler of a density that is fitted already.
+
+        >>> from genlabel.densities import GaussianDensity
+        >>> GenLabel.around(GaussianDensity().fit([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]), gamma=0.5).classes_
+        array([0, 1])
+        """
+        labeler = cls(density, **params)
+        labeler.density_, labeler.classes_ = density, density.classes_
+        return labeler
+
+    def log_posterior_of(
+        self, points: NDArray[np.float64], class_weight: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Log-posterior (m, k) of points (m, d) under the fitted density; class weights (k,) tilt the priors."""
+        found = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self._log_priors(class_weight))
+        return np.ascontiguousarray(found.log_proba.numpy())
+
+    def _log_priors(self, class_weight: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        density = self._fitted_density()
+        return log_priors(self.priors, density.class_prior_, density.default_priors, class_weight)
+
     def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
         gamma = check_interval("gamma", self.gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
         check_choice("same_class", self.same_class, ["relabel", "keep"])
@@ -209,12 +241,14 @@ class GenLabel(Labeler):
         density = self._fitted_density()
         check_is_fitted(density, "classes_")
         log_prob = _log_prob(density, x_mix, draw, origin)
-        y_gen, lost = posterior(log_prob, log_priors(self.priors, density), self.top)
+        logs, lost = log_posterior(log_prob, self._log_priors(), top=self.top)
+        y_gen = logs.exp_()
         self._warn_if_lost(lost, origin)
         if self.same_class == "keep":
             partner = to_device(draw.partner, targets)
             lost = lost | (targets == targets[partner]).all(1, keepdim=True)
-        return torch.where(lost, blend(targets, draw), y_gen) if _maybe(lost) else y_gen
+        some = lost.is_cuda or bool(lost.any())  # on a GPU, to know would be to wait
+        return torch.where(lost, blend(targets, draw), y_gen) if some else y_gen
 
     def _warn_if_lost(self, lost: Tensor, origin: Origin) -> None:
         """Warn where the density vanishes at every mixed point; nobody waits for a GPU to know."""
@@ -228,9 +262,7 @@ class GenLabel(Labeler):
 
     def to_cpu(self) -> Self:
         """The labeler with the twin network of a density in latent space, if it has one, on the CPU."""
-        encoder = getattr(self.density_, "encoder", None)
-        if isinstance(encoder, torch.nn.Module):
-            encoder.cpu()
+        self.density_.to_cpu()
         return self
 
     def _fitted_density(self) -> ClassDensity:
@@ -253,7 +285,7 @@ def _log_prob(density: ClassDensity, x: Tensor, draw: Mix, origin: Origin) -> Te
 def _log_prob_of(density: ClassDensity, x: Tensor, draw: Mix, origin: Origin, where: Any) -> Tensor:
     """log p_c of some rows, `where`, of a batch, at their mixed points x."""
     if origin.rows is None:
-        if hasattr(density, "pairs_"):
+        if density.cross_fitted:
             message = (
                 f"{type(density).__name__} is cross-fitted, but the rows of the batch are not known: Origin(rows=...)"
             )
@@ -264,46 +296,3 @@ def _log_prob_of(density: ClassDensity, x: Tensor, draw: Mix, origin: Origin, wh
     rows, partners = origin.rows, origin.rows[as_numpy(draw.partner)]
     pairs: Tensor = density.log_prob_of_pairs(x, rows[where], partners[where], *parents)
     return pairs
-
-
-def _maybe(mask: Tensor) -> bool:
-    """Whether any entry is true; on a GPU, where to know is to wait, perhaps."""
-    return mask.device.type != "cpu" or bool(mask.any())
-
-
-def log_priors(priors: Any, density: ClassDensity) -> NDArray[np.float64]:
-    """Return log pi_c, shape (k,): "uniform", "empirical" (`class_prior_`), "auto" (the density's own) or numbers."""
-    k = len(density.classes_)
-    if isinstance(priors, str):
-        check_choice("priors", priors, ["auto", "uniform", "empirical"], also=f"an array of {k} numbers")
-        named = density.default_priors if priors == "auto" else priors
-        share = np.full(k, 1.0 / k) if named == "uniform" else density.class_prior_
-    else:
-        share = np.asarray(priors, dtype=np.float64) if np.ndim(priors) == 1 else np.empty(0)
-        if share.shape != (k,) or not (share >= 0).all() or not np.isfinite(share).all() or share.sum() <= 0:
-            raise ValueError(f"priors={priors!r} must be {k} non-negative numbers, one a class, not all zero")
-    with np.errstate(divide="ignore"):
-        return np.log(share / share.sum())
-
-
-def posterior(log_prob: Tensor, log_prior: Any, top: int | None = None) -> tuple[Tensor, Tensor]:
-    """Return softmax(log p_c + log pi_c), shape (m, k), and where it is lost, shape (m, 1).
-
-    arXiv Eq. (1) with uniform priors. `top` keeps the most likely classes (arXiv Alg. 3; NOTE[PAPER]: it prints
-    argmin, the text above it says the most likely). A row is lost, and is the prior, if every density vanishes there.
-    """
-    logs, lost = log_posterior(log_prob, log_prior, top)
-    return logs.exp_(), lost
-
-
-def log_posterior(log_prob: Tensor, log_prior: Any, top: int | None = None) -> tuple[Tensor, Tensor]:
-    """Return the logarithm of :func:`posterior`, and where it is lost."""
-    prior = torch.as_tensor(log_prior, dtype=log_prob.dtype, device=log_prob.device)
-    scores = log_prob + prior
-    if top is not None and check_count("top", top) < scores.shape[1]:
-        worst = scores.topk(scores.shape[1] - top, dim=1, largest=False).indices
-        scores = scores.scatter(1, worst, -torch.inf)
-    total = scores.logsumexp(1, keepdim=True)
-    lost = ~torch.isfinite(total)
-    logs = scores.sub_(total)
-    return (torch.where(lost, prior, logs) if _maybe(lost) else logs), lost

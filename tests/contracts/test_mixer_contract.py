@@ -1,4 +1,4 @@
-"""What every mixer must show, over one list of instances: a draw that is whole, and a mix that follows it row by row."""
+"""What every mixer must show, over one list of instances: a draw that is whole, and a mix that follows it."""
 
 import numpy as np
 import pytest

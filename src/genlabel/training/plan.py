@@ -1,7 +1,8 @@
 """The plan of a training run: for every step, which points are mixed, how, and with what labels.
 
 Where nothing of it depends on the network, whole stretches of steps are mixed and labelled at once, and all models
-that share a task share its points and labels (the fleet); the loop over one network takes the same draws batch by batch.
+that share a task share its points and labels (the fleet); the loop over one network takes the same draws, a batch at
+a time.
 """
 
 from __future__ import annotations
@@ -235,7 +236,7 @@ class Plan:
         task, sizes = self.task, np.diff(self._edges)
         rows = np.zeros((epochs * len(sizes), int(sizes.max())), dtype=np.int64)
         real, clean = np.zeros(rows.shape, dtype=bool), np.zeros(rows.shape, dtype=bool)
-        draws = []
+        draws: list[Mix] = []
         for _ in range(epochs):
             order = self._rng.permutation(len(task.X))
             for start, stop in pairwise(self._edges):
