@@ -220,7 +220,7 @@ def _log_prob(density: ClassDensity, x: Tensor, draw: Mix) -> Tensor:
 
 def _log_prob_of(density: ClassDensity, x: Tensor, draw: Mix, where: Any) -> Tensor:
     if draw.rows is None:
-        if hasattr(density, "pairs_"):
+        if density.cross_fitted:
             message = f"{type(density).__name__} is cross-fitted, but the draw names no rows: draw._replace(rows=...)"
             warn(("rows", type(density).__name__), f"{message}; labels come from the fit to all rows", DensityWarning)
         values: Tensor = density.log_prob(x)
