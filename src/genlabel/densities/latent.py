@@ -66,6 +66,11 @@ class LatentDensity(ClassDensity):
         """Those of the density."""
         return self.density.default_priors
 
+    @property
+    def cross_fitted(self) -> bool:
+        """Whether the fitted density is."""
+        return self.density_.cross_fitted
+
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
         """As `log_prob`, by models of the density that saw neither parent, where it has them.
 
