@@ -19,8 +19,9 @@ from genlabel.densities import (
     LabelModel,
     known_gaussians,
 )
-from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel, posterior
+from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import Mix, Mixup, Origin
+from genlabel.posterior import log_posterior
 
 LABELERS: list[Labeler] = [
     LinearLabel(),
@@ -150,7 +151,8 @@ def test_priors_against_bayes_rule_with_a_known_answer() -> None:
 def test_top_two_shares_the_label_among_the_most_likely() -> None:
     scores = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], dtype=torch.float64))
     for top, expected in ((2, [[5 / 8, 3 / 8, 0], [0, 2 / 9, 7 / 9]]), (1, [[1, 0, 0], [0, 0, 1]]), (9, scores.exp())):
-        shares, lost = posterior(scores, np.zeros(3), top)
+        logs, lost = log_posterior(scores, np.zeros(3), top=top)
+        shares = logs.exp()
         np.testing.assert_allclose(shares.numpy(), expected)
         assert not lost.any()
 
@@ -159,7 +161,8 @@ def test_where_every_density_vanishes_the_prior_stands_in() -> None:
     priors = np.log([0.5, 0.3, 0.2])
     scores = torch.zeros(4, 3, dtype=torch.float64)
     scores[1], scores[2, 1] = -torch.inf, torch.nan
-    shares, lost = posterior(scores, priors)
+    logs, lost = log_posterior(scores, priors)
+    shares = logs.exp()
     assert lost[:, 0].tolist() == [False, True, True, False]
     np.testing.assert_allclose(shares.numpy(), [[0.5, 0.3, 0.2]] * 4)
 

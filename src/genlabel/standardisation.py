@@ -48,11 +48,7 @@ class Standardisation(NamedTuple):
         A fold keeps the features of the `whole` sample, and its scale of those that are constant in the fold.
         """
         xp: Any = torch if isinstance(X, Tensor) else np
-        mean = _average(X, weight)
-        centred = X - mean
-        reach = xp.amax(xp.abs(centred), 0)
-        unit = xp.where(reach > 0, reach, 1.0)  # the squares of what it divides neither overflow nor vanish
-        deviation = unit * xp.sqrt(_average((centred / unit) ** 2, weight))
+        mean, deviation = (_moments_of_tensor if xp is torch else _moments)(X, weight)
         varies = xp.not_equal(X[:1], X).any(0) & (deviation > ROUNDING * xp.abs(mean))
         keep = xp.ones_like(varies) if keep_constant else varies
         scale = xp.where(varies, deviation, 1.0 if whole is None else whole.scale)
@@ -93,6 +89,20 @@ class Standardisation(NamedTuple):
         return float(torch.as_tensor(self.scale).log()[torch.as_tensor(self.keep)].sum())
 
 
-def _average(X: Any, weight: Any) -> Any:
-    """Weighted mean of each column, as `numpy.average`."""
-    return X.mean(0) if weight is None else (X * weight[:, None]).sum(0) / weight.sum()
+def _moments(X: Any, weight: Any) -> tuple[Any, Any]:
+    """Mean and deviation of each column; no square overflows or vanishes, whatever the unit of a feature.
+
+    NOTE: tensors, as densities have them, go by products below. The two round differently, and published numbers rest on
+    either: those of the estimators on this one.
+    """
+    mean = np.average(X, axis=0, weights=weight)
+    centred = X - mean
+    reach = np.abs(centred).max(0)
+    unit = np.where(reach > 0, reach, 1.0)
+    return mean, unit * np.sqrt(np.average((centred / unit) ** 2, axis=0, weights=weight))
+
+
+def _moments_of_tensor(X: Any, weight: Any) -> tuple[Any, Any]:
+    share = torch.full_like(X[:, 0], 1.0 / len(X)) if weight is None else weight / weight.sum()
+    mean = share @ X
+    return mean, (share @ (X - mean) ** 2).sqrt()

@@ -10,8 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from genlabel.attacks import FGSM, DecisionTarget, FleetTarget, FunctionTarget, NetworkTarget, Target
 from genlabel.densities import GaussianDensity
-from genlabel.labeling import log_posterior
 from genlabel.networks import MLP
+from genlabel.posterior import log_posterior
 from genlabel.training import Fleet
 
 

@@ -277,16 +277,17 @@ def test_over_folds_the_stack_of_all_rows_is_fitted_once_and_each_fold_has_its_c
     folded = given.over_folds(X, y, weight, lambda: rows, 3)
     assert not hasattr(given, "classes_")
     model = LabelModel(FEW, cv=rows, random_state=3).fit(X, y, weight)
-    assert folded.is_fitted
     assert isinstance(folded.label_model, LabelModel)
+    assert folded.fit(None, X, y, weight) is folded.whole
     np.testing.assert_array_equal(folded.label_model.held_out_, model.held_out_)
     np.testing.assert_array_equal(folded.whole.log_prob(X), model.frozen().fit(X, y, weight).log_prob(X))
-    for f in range(4):
-        stack = folded.of_fold(f)
+    for f, (train, _) in enumerate(rows):
+        part = (X[train], y[train], None if weight is None else weight[train])
+        stack = folded.fit(f, *part)
         assert isinstance(stack, StackDensity)
-        assert not hasattr(stack, "classes_")
         assert stack.weights == model.frozen(f).weights
         assert stack.temperatures == model.frozen(f).temperatures
+        np.testing.assert_array_equal(stack.log_prob(X), model.frozen(f).fit(*part).log_prob(X))
 
 
 @pytest.mark.parametrize("density", [GaussianDensity(), LabelModel(FEW, cross_fit=True), KernelDensity()], ids=repr)
@@ -294,10 +295,14 @@ def test_other_densities_need_nothing_of_the_folds(density: ClassDensity) -> Non
     def never() -> Any:
         raise AssertionError
 
-    folded = density.over_folds(*data(), None, never, 0)
-    assert folded.whole is folded.of_fold(0) is folded.of_fold(5) is density
+    X, y = data()
+    folded = density.over_folds(X, y, None, never, 0)
+    assert folded.whole is density
     assert folded.label_model is None
-    assert not folded.is_fitted
+    for fold in (None, 0, 5):
+        fitted = folded.fit(fold, X, y)
+        assert fitted is not density
+        np.testing.assert_array_equal(fitted.log_prob(X), clone(density).fit(X, y).log_prob(X))
 
 
 def test_a_label_model_says_what_is_special_about_it() -> None:

@@ -1,6 +1,6 @@
 """Class-conditional densities log p_c(x), learned from labelled points."""
 
-from genlabel.densities.base import ClassDensity, DensityWarning
+from genlabel.densities.base import ClassDensity, DensityWarning, FoldedDensity
 from genlabel.densities.candidates import default_candidates
 from genlabel.densities.discriminant import DiscriminantDensity
 from genlabel.densities.gaussian import GaussianDensity
@@ -19,6 +19,7 @@ __all__ = [
     "ClassSample",
     "DensityWarning",
     "DiscriminantDensity",
+    "FoldedDensity",
     "GaussianDensity",
     "KernelDensity",
     "KnownDensity",

@@ -116,6 +116,10 @@ class ClassDensity(BaseEstimator, ABC):
         """Whether :meth:`log_prob_of_pairs` has models for the rows of the parents, which it must be told then."""
         return False
 
+    def to_cpu(self) -> Self:
+        """The density with all that it has learned on the CPU."""
+        return self
+
     @property
     def may_be_latent(self) -> bool:
         """Whether it may live in a latent space, whose features have seen the labels of all rows."""
@@ -206,11 +210,9 @@ class FoldedDensity(NamedTuple):
     label_model: LabelModel | None = None
     """The label model that chose them."""
 
-    @property
-    def is_fitted(self) -> bool:
-        """Whether `whole` is fitted."""
-        return self.label_model is not None
-
-    def of_fold(self, fold: int) -> ClassDensity:
-        """The density to be fitted to the training rows of a fold."""
-        return self.folds[fold] if self.folds else self.whole
+    def fit(self, fold: int | None, X: Any, y: Any, sample_weight: Any = None) -> ClassDensity:
+        """Return the density of a fold, fitted to its training rows; None is all rows, of which it may be known."""
+        if fold is None and self.label_model is not None:
+            return self.whole
+        unfitted = self.folds[fold] if self.folds and fold is not None else self.whole
+        return clone(unfitted).fit(X, y, sample_weight)
