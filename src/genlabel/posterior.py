@@ -24,30 +24,36 @@ class Posterior(NamedTuple):
 
 
 def log_posterior(
-    log_prob: Tensor, log_prior: ArrayLike | Tensor, temperature: float | Tensor = 1.0, top: int | None = None
+    log_prob: Tensor, log_prior: ArrayLike | Tensor, temperature: float | Tensor | None = None, top: int | None = None
 ) -> Posterior:
-    """Return log softmax_c(log p_c / T + log pi_c) over the last dimension (arXiv Eq. (1) at T = 1 and uniform priors).
+    """Return log softmax_c(log p_c / T + log pi_c) over the last dimension (arXiv Eq. (1): uniform priors, no T).
 
     `top` keeps the most likely classes (arXiv Alg. 3; NOTE[PAPER]: it prints argmin, the text above it says the most
     likely). A row whose total is no finite number is lost, and has the prior. On a GPU nothing waits for the answer.
+
+    NOTE: with a temperature, 1 too, the largest score is taken off before the total, without one after it. That moves
+    the last digit, and published numbers rest on either: labels on the one, stacks of densities on the other.
 
     >>> log_prob = torch.tensor([[0.0, -torch.inf], [-torch.inf, -torch.inf]])
     >>> log_posterior(log_prob, np.log([0.5, 0.5]))
     Posterior(log_proba=tensor([[ 0.0000,    -inf], [-0.6931, -0.6931]]), lost=tensor([[False], [ True]]))
     """
     prior = torch.as_tensor(log_prior, dtype=log_prob.dtype, device=log_prob.device)
-    plain = isinstance(temperature, float | int) and temperature == 1
-    scores = (log_prob if plain else log_prob / temperature) + prior
+    scores = (log_prob if temperature is None else log_prob / temperature) + prior
     k = scores.shape[-1]
     if top is not None and check_count("top", top) < k:
         worst = scores.topk(k - top, dim=-1, largest=False).indices
         scores = scores.scatter(-1, worst, -torch.inf)
-    total = scores.logsumexp(-1, keepdim=True)
+    if temperature is None:
+        total = scores.logsumexp(-1, keepdim=True)
+        logs = scores.sub_(total)
+    else:
+        total = scores.amax(-1, keepdim=True)
+        logs = torch.log_softmax(scores, -1)
     lost = ~torch.isfinite(total)
-    logs = scores.sub_(total)
     if lost.device.type == "cpu" and not bool(lost.any()):
         return Posterior(logs, lost)
-    return Posterior(torch.where(lost, prior - prior.logsumexp(-1, keepdim=True), logs), lost)
+    return Posterior(torch.where(lost, torch.log_softmax(prior, -1), logs), lost)
 
 
 def log_priors(
