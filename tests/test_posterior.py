@@ -18,17 +18,17 @@ NONE = [-np.inf] * 3
 @given(
     seed=st.integers(0, 10**6),
     shape=st.sampled_from([(3,), (7, 3), (4, 7, 3), (2, 1, 5, 3)]),
-    temperature=st.sampled_from([1, 1.0, 0.5, 8.0]),
+    temperature=st.sampled_from([None, 1, 1.0, 0.5, 8.0]),
     single=st.booleans(),
 )
-def test_equals_scipy_over_the_last_dimension(seed: int, shape: Any, temperature: float, single: bool) -> None:
+def test_equals_scipy_over_the_last_dimension(seed: int, shape: Any, temperature: float | None, single: bool) -> None:
     scores = np.random.default_rng(seed).normal(size=shape) * 30
     given_scores = torch.from_numpy(scores).to(torch.float32 if single else torch.float64)
     found, lost = log_posterior(given_scores, PRIOR, temperature)
     assert found.dtype == given_scores.dtype
     assert lost.shape == (*shape[:-1], 1)
     assert not lost.any()
-    expected = log_softmax(scores / temperature + PRIOR, axis=-1)
+    expected = log_softmax(scores / (temperature or 1) + PRIOR, axis=-1)
     np.testing.assert_allclose(found, expected, atol=1e-4 if single else 1e-12)
     np.testing.assert_array_equal(given_scores, torch.from_numpy(scores).to(given_scores))
 
@@ -42,9 +42,11 @@ def test_a_temperature_for_each_candidate_is_that_of_each_alone() -> None:
 
 
 @pytest.mark.parametrize("row", [NONE, [np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0], [np.inf, np.inf, -np.inf]])
-@pytest.mark.parametrize("temperature", [1.0, 4.0])
+@pytest.mark.parametrize("temperature", [None, 1.0, 4.0])
 @pytest.mark.parametrize("scale", [0.0, 1.5])
-def test_where_the_densities_give_no_number_the_prior_stands_in(row: Any, temperature: float, scale: float) -> None:
+def test_where_the_densities_give_no_number_the_prior_stands_in(
+    row: Any, temperature: float | None, scale: float
+) -> None:
     """Of sum 1, whatever the sum of what is given as the prior; the other rows do not notice."""
     scores = torch.tensor([[1.0, 2.0, 3.0], row], dtype=torch.float64)
     found, lost = log_posterior(scores, PRIOR + scale, temperature)

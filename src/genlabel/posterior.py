@@ -26,10 +26,13 @@ class Posterior(NamedTuple):
 def log_posterior(
     log_prob: Tensor, log_prior: ArrayLike | Tensor, temperature: float | Tensor | None = None, top: int | None = None
 ) -> Posterior:
-    """Return log softmax_c(log p_c / T + log pi_c) over the last dimension (arXiv Eq. (1), with uniform priors, no T).
+    """Return log softmax_c(log p_c / T + log pi_c) over the last dimension (arXiv Eq. (1): uniform priors, no T).
 
     `top` keeps the most likely classes (arXiv Alg. 3; NOTE[PAPER]: it prints argmin, the text above it says the most
     likely). A row whose total is no finite number is lost, and has the prior. On a GPU nothing waits for the answer.
+
+    NOTE: with a temperature, 1 too, the largest score is taken off before the total, without one after it. That moves
+    the last digit, and published numbers rest on either: labels on the one, stacks of densities on the other.
 
     >>> log_prob = torch.tensor([[0.0, -torch.inf], [-torch.inf, -torch.inf]])
     >>> log_posterior(log_prob, np.log([0.5, 0.5]))
@@ -43,10 +46,11 @@ def log_posterior(
         scores = scores.scatter(-1, worst, -torch.inf)
     if temperature is None:
         total = scores.logsumexp(-1, keepdim=True)
-        logs, lost = scores.sub_(total), ~torch.isfinite(total)
-    else:  # NOTE: it rounds otherwise; published numbers of label models rest on this form, those of labels on the other
+        logs = scores.sub_(total)
+    else:
+        total = scores.amax(-1, keepdim=True)
         logs = torch.log_softmax(scores, -1)
-        lost = logs.isnan().any(-1, keepdim=True)
+    lost = ~torch.isfinite(total)
     if lost.device.type == "cpu" and not bool(lost.any()):
         return Posterior(logs, lost)
     return Posterior(torch.where(lost, torch.log_softmax(prior, -1), logs), lost)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel.arrays import Array
@@ -48,7 +49,7 @@ class Standardisation(NamedTuple):
         A fold keeps the features of the `whole` sample, and its scale of those that are constant in the fold.
         """
         xp: Any = torch if isinstance(X, Tensor) else np
-        mean, deviation = (_moments_of_tensor if xp is torch else _moments)(X, weight)
+        mean, deviation = _moments_of_tensor(X, weight) if isinstance(X, Tensor) else _moments(X, weight)
         varies = xp.not_equal(X[:1], X).any(0) & (deviation > ROUNDING * xp.abs(mean))
         keep = xp.ones_like(varies) if keep_constant else varies
         scale = xp.where(varies, deviation, 1.0 if whole is None else whole.scale)
@@ -89,11 +90,11 @@ class Standardisation(NamedTuple):
         return float(torch.as_tensor(self.scale).log()[torch.as_tensor(self.keep)].sum())
 
 
-def _moments(X: Any, weight: Any) -> tuple[Any, Any]:
-    """Mean and deviation of each column; no square overflows or vanishes, whatever the unit of a feature.
+def _moments(X: NDArray[np.float64], weight: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weighted mean and deviation of each column.
 
-    NOTE: tensors, as densities have them, go by products below. The two round differently, and published numbers rest on
-    either: those of the estimators on this one.
+    NOTE: the estimators standardise so, the densities by :func:`_moments_of_tensor`; they differ in the last digit, and
+    published numbers rest on either. The squares of what is divided by its reach neither overflow nor vanish.
     """
     mean = np.average(X, axis=0, weights=weight)
     centred = X - mean
@@ -102,7 +103,10 @@ def _moments(X: Any, weight: Any) -> tuple[Any, Any]:
     return mean, unit * np.sqrt(np.average((centred / unit) ** 2, axis=0, weights=weight))
 
 
-def _moments_of_tensor(X: Any, weight: Any) -> tuple[Any, Any]:
-    share = torch.full_like(X[:, 0], 1.0 / len(X)) if weight is None else weight / weight.sum()
+def _moments_of_tensor(X: Tensor, weight: Any) -> tuple[Tensor, Tensor]:
+    """The same by matrix products, on any device; the unit is a power of 2, which changes no digit."""
+    share = X.new_full((len(X),), 1.0 / len(X)) if weight is None else weight / weight.sum()
     mean = share @ X
-    return mean, (share @ (X - mean) ** 2).sqrt()
+    centred = X - mean
+    unit = torch.ldexp(torch.ones_like(mean), centred.abs().amax(0).frexp().exponent - 1)
+    return mean, unit * (share @ (centred / unit) ** 2).sqrt()

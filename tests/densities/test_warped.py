@@ -71,8 +71,8 @@ def test_weights_are_repetitions() -> None:
 def test_a_shared_map_gives_the_same_as_an_own_one() -> None:
     X, y = skewed(3)
     warp = fit_warp(torch.from_numpy(X), ones(100))
-    own, shared = (WarpedDensity(GaussianDensity(), w).fit(X, y) for w in (None, warp))
-    np.testing.assert_array_equal(own.log_prob(X), shared.log_prob(X))
+    alone, shared = (WarpedDensity(GaussianDensity(), w).fit(X, y) for w in (None, warp))
+    np.testing.assert_array_equal(alone.log_prob(X), shared.log_prob(X))
     assert shared.warp_ is warp
 
 

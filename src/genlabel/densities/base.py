@@ -33,7 +33,7 @@ class Excess(NamedTuple):
     """Why a density takes too long among many candidates, and what such densities are called."""
 
     reason: str
-    family: str
+    kind: str
 
 
 class ClassDensity(BaseEstimator, ABC):

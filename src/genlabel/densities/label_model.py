@@ -131,24 +131,24 @@ class LabelModel(ClassDensity):
         """
         if self.cross_fit:
             return super().over_folds(X, y, sample_weight, folds, seed)
-        rows = folds()
-        chosen = clone(self).set_params(cv=rows, random_state=seed).fit(X, y, sample_weight)
-        return FoldedDensity(chosen.stack_, [chosen.frozen(fold) for fold in range(len(rows))], chosen)
+        pairs = list(folds())
+        chosen = clone(self).set_params(cv=pairs, random_state=seed).fit(X, y, sample_weight)
+        return FoldedDensity(chosen.stack_, [chosen.frozen(fold) for fold in range(len(pairs))], chosen)
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         check_choice("method", self.method, ["stack", "select"])
         candidates = self._affordable(named_candidates(self.candidates), *X.shape)
         standardised = Standardisation.fit(X, weight, keep_constant=True)(X)
-        rows = make_folds(self.cv, index.numpy(), self.random_state, deal_in_turn, classes=self.classes_, X=X.numpy())
-        train = torch.from_numpy(np.stack([training_rows(fold.train, index.numpy()) for fold in rows]))
-        folds = FoldedSample(standardised, index, weight, train, [torch.from_numpy(fold.valid) for fold in rows])
+        pairs = make_folds(self.cv, index.numpy(), self.random_state, deal_in_turn, classes=self.classes_, X=X.numpy())
+        train = torch.from_numpy(np.stack([training_rows(fold.train, index.numpy()) for fold in pairs]))
+        folds = FoldedSample(standardised, index, weight, train, [torch.from_numpy(fold.valid) for fold in pairs])
         with no_warnings():
             self._choose(candidates, folds)
             # Without weights that say nothing, it is to the last digit the stack that anyone else fits to these points.
             weights = None if bool((weight == 1).all()) else weight
             self.stack_ = self.frozen().fit(X, self.classes_[index.numpy()], weights)
             self.members_ = self.stack_.members_
-            self.fold_ = fold_numbers(rows, len(X)) if self.cross_fit else None
+            self.fold_ = fold_numbers(pairs, len(X)) if self.cross_fit else None
             self.pairs_ = self._fit_pairs(self.fold_, X, index, weight) if self.fold_ is not None else {}
 
     def _affordable(self, candidates: dict[str, ClassDensity], n: int, d: int) -> dict[str, ClassDensity]:
@@ -158,8 +158,8 @@ class LabelModel(ClassDensity):
         excess = {name: density.excess(n, d) for name, density in candidates.items()}
         for found in dict.fromkeys(excess.values()):
             if found is not None:
-                message = f"LabelModel: {found.reason}; no {found.family} among the candidates"
-                warn(found.family, message, DensityWarning)
+                message = f"LabelModel: {found.reason}; no {found.kind} among the candidates"
+                warn(found.kind, message, DensityWarning)
         return {name: density for name, density in candidates.items() if excess[name] is None}
 
     def _log_prob(self, X: Tensor) -> Tensor:
@@ -219,17 +219,16 @@ class LabelModel(ClassDensity):
         self.report_ = self._report(log_prob[:, seen], held_out[seen], folds.classes[seen], folds.weight[seen])
 
     def _report(self, log_prob: Tensor, held_out: Tensor, index: Tensor, weight: Tensor) -> dict[str, Any]:
-        rows = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
-        chosen = [{"name": name, "weight": share, "temperature": heat} for name, share, heat in rows]
+        members = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
+        chosen = [{"name": name, "weight": share, "temperature": heat} for name, share, heat in members]
         log_prior = torch.from_numpy(np.log(self.class_prior_))
-        heats = self.choice_.temperature
         everyone = []
-        for name, heat, values in zip(self.candidates_, heats.tolist(), log_prob, strict=True):
+        for name, heat, values in zip(self.candidates_, self.choice_.temperature.tolist(), log_prob, strict=True):
             logs = log_posterior_where_known(values, log_prior, heat)
             everyone.append({"name": name, "temperature": heat, **_measures(logs, index, weight)})
         return {
             "method": self.method,
-            "chosen": sorted(chosen, key=lambda row: -row["weight"]),
+            "chosen": sorted(chosen, key=lambda member: -member["weight"]),
             **_measures(held_out, index, weight),
             "calibration_error": float(calibration_error(held_out.numpy(), index.numpy(), weight.numpy())),
             "candidates": everyone,

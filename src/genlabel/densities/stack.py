@@ -157,9 +157,9 @@ def mixed_log_posterior(log_posteriors: Tensor, weights: Tensor) -> Tensor:
 
 def log_posterior_where_known(log_prob: Tensor, log_prior: Tensor, temperature: float) -> Tensor:
     """Log posterior of a candidate's log p_c (..., k), NaN where it gives no number: it is not judged by the prior."""
-    known = log_prob.amax(-1, keepdim=True) < torch.inf
-    logs = log_posterior(log_prob, log_prior, temperature).log_proba
-    return logs if bool(known.all()) else torch.where(known, logs, torch.nan)
+    return torch.where(
+        _known(log_prob)[..., None], log_posterior(log_prob, log_prior, temperature).log_proba, torch.nan
+    )
 
 
 def log_posterior_of_truth(log_prob: Tensor, log_prior: Tensor, index: Tensor) -> Tensor:
@@ -170,9 +170,15 @@ def log_posterior_of_truth(log_prob: Tensor, log_prior: Tensor, index: Tensor) -
     rows = torch.arange(len(index))
     parts = []
     for some in chunks(len(log_prob), SCORES_AT_ONCE // max(1, log_prob[0].numel())):
-        each = [log_posterior_where_known(log_prob[some], log_prior, heat)[:, rows, index] for heat in TEMPERATURES]
-        parts.append(torch.stack(each))
-    return torch.cat(parts, 1).nan_to_num(nan=WORST).clamp_min(WORST)
+        values = log_prob[some]
+        each = [log_posterior(values, log_prior, heat).log_proba[:, rows, index] for heat in TEMPERATURES]
+        parts.append(torch.stack(each).clamp_min_(WORST).masked_fill_(~_known(values), WORST))
+    return torch.cat(parts, 1)
+
+
+def _known(log_prob: Tensor) -> Tensor:
+    """Where log p_c (..., k) are numbers, or densities that vanish, (...)."""
+    return log_prob.amax(-1) < torch.inf
 
 
 def weigh(truth: Tensor, weight: Tensor, method: str) -> Stacking:
