@@ -45,7 +45,7 @@ def test_a_computed_figure_is_drawn_without_records_and_leaves_those_there_are(t
     assert records.read_text() == "not to be touched"
     drawn = sorted(path.name for path in (tmp_path / "pictures").iterdir())
     assert drawn
-    assert all(own.startswith(name) and f"{own}" in text.replace("\n", "") for own in drawn)
+    assert all(file.startswith(name) and file in text.replace("\n", "") for file in drawn)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,10 @@ def test_a_computed_figure_is_drawn_without_records_and_leaves_those_there_are(t
         (("table4", "--budget", "smoke", "--dask", "tcp://127.0.0.1:9"), "127.0.0.1:9"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+def test_bad_input_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.setattr("genlabel_paper.study.run.PATIENCE", 1)
     code, text = run("reproduce", *words, "--records", tmp_path / "records.sqlite")
     assert code == 2
     assert message in text
