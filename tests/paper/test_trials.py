@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from genlabel.datasets import load_openml
+from genlabel.datasets.synthetic import SYNTHETIC
 from genlabel_paper.experiments.table5 import PAPER as TABLE5
 from genlabel_paper.registry import find
 from genlabel_paper.study.cells import Cell, Trial
@@ -31,7 +32,7 @@ def test_every_cell_has_a_setting_a_method_and_a_dataset(experiment) -> None:
     for cell in cells:
         assert (cell.method, cell.alpha) in KNOWN[cell.setting]
         assert cell.method in METHODS
-        assert cell.dataset in manifest().index if cell.setting != "synthetic" else cell.dataset.isascii()
+        assert cell.dataset in (SYNTHETIC if cell.setting in ("synthetic", "plane") else manifest().index)
 
 
 @needs_mirror
@@ -85,7 +86,7 @@ def test_the_manifest_tells_the_size_of_the_sets(number: str) -> None:
     assert manifest().loc[number, ["name", "n", "d", "k", "largest"]].tolist() == found
 
 
-@pytest.mark.parametrize("name", ["circle", "moon", "two-circle", "cube-2d", "cube-3d"])
+@pytest.mark.parametrize("name", SYNTHETIC)
 def test_a_split_of_a_synthetic_set_is_a_new_draw(name: str) -> None:
     first, other = load_parts(name, 0), load_parts(name, 1)
     assert not np.array_equal(first.X, other.X)

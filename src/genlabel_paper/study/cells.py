@@ -82,9 +82,9 @@ class Record(TypedDict):
 
     cell: Cell
     parameters: dict[str, Any]
-    """What the search chose."""
+    """What the search chose; the regions of a network that is drawn."""
     metrics: dict[str, float]
-    """accuracy and robust_accuracy in percent, log_loss in nats, train_accuracy in percent: those that apply."""
+    """accuracy, robust_accuracy and train_accuracy in percent, log_loss in nats, margins: those that apply."""
     seconds: float
     """Of the trial, shared equally among its cells."""
     versions: dict[str, str]
