@@ -26,8 +26,8 @@ format: $(VENV)/.dev
 bench: $(VENV)/.run          ## ratios against a peer, measured side by side
 	$(BIN)/python benchmarks/run.py
 
-gallery: $(VENV)/.run        ## the pictures of the examples, in build/gallery
-	$(BIN)/python examples/figure6.py --output build/gallery/figure6.png
+gallery: $(VENV)/.run        ## figure 6 of the paper, in build/gallery
+	$(BIN)/genlabel reproduce figure6 --budget smoke --records build/gallery/figure6.sqlite --pictures build/gallery
 
 # One environment; each stamp adds the extras that its command needs.
 $(BIN)/python:

@@ -1,7 +1,6 @@
-"""What the documents show must run: README's blocks, the gallery script, the benchmarks' front door."""
+"""What the documents show must run: README's blocks, the benchmarks' front door."""
 
 import doctest
-import importlib.util
 import re
 import runpy
 import sys
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 from sklearn.datasets import load_wine
 
 ROOT = Path(__file__).parents[1]
@@ -75,22 +73,6 @@ def test_every_file_that_the_paper_map_names_exists_and_holds_the_name() -> None
     for path, name in rows:
         text = (ROOT / "src" / "genlabel" / path).read_text()
         assert re.search(rf"\b(class|def) {name.split('.')[-1]}\b", text), (path, name)
-
-
-def test_the_gallery_script_draws_all_panels() -> None:
-    """With few epochs and margins; the picture itself is drawn by `make gallery`."""
-    spec = importlib.util.spec_from_file_location("figure6", ROOT / "examples" / "figure6.py")
-    assert spec is not None
-    assert spec.loader is not None
-    figure6 = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(figure6)
-    rows = [figure6.nine_class(0), figure6.two_circle(0)]
-    rows = [row._replace(settings=row.settings | {"epochs": 1}, sample=row.sample[:40]) for row in rows]
-    models = [figure6.fit_methods(row, 0) for row in rows]
-    figure = figure6.draw_figure(rows, models)
-    assert isinstance(figure, Figure)
-    assert len(figure.axes) == 12
-    assert [list(fitted) for fitted in models] == [["vanilla", "mixup", "GenLabel"]] * 2
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def _run(
         from genlabel_paper.study.trials import cost, run_trial
 
         cells = [cell for experiment in find(names) for cell in experiment.cells(budget)]
-        tell = _Telling(bar)
+        tell = _Narrator(bar)
         named = data_home or os.environ.get(DATA_HOME)
         home = str(Path(named).expanduser().resolve()) if named else None
         work = partial(run_trial, data_home=home)
@@ -163,7 +163,7 @@ def _run(
     return tell.failed
 
 
-class _Telling:
+class _Narrator:
     """Tells of the trials as they end, and of each failure once."""
 
     def __init__(self, bar: Lines | Bar) -> None:

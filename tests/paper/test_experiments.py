@@ -1,6 +1,7 @@
 """The experiments: cells that nest, values that are the paper's, shares and statements that a count confirms."""
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from genlabel_paper.report.experiment import Experiment, of_cells
 from genlabel_paper.report.pieces import Claim, Shown
 from genlabel_paper.report.selected import extent
 from genlabel_paper.report.shares import SHARES, count_shares, fitted_sets, gains
-from genlabel_paper.report.text import as_text, verdict
+from genlabel_paper.report.text import verdict
 from genlabel_paper.study.cells import BUDGETS, Cell
 from genlabel_paper.study.manifest import manifest, study_sets
 from genlabel_paper.study.methods import TITLES
@@ -53,6 +54,8 @@ def made_up(cells: list[Cell], seed: int = 0) -> pd.DataFrame:
         accuracy = float(np.clip(base + gain + rng.normal(), 0.0, 100.0))
         metrics = {"accuracy": accuracy, "log_loss": 0.3}
         metrics |= {"robust_accuracy": 0.6 * accuracy} if cell.setting.endswith("robust") else {}
+        if cell.setting == "plane":
+            metrics |= {"smallest_margin": 0.01 * accuracy, "median_margin": 0.02 * accuracy, "right_points": 300.0}
         metrics |= {"train_accuracy": base + 10.0} if cell.method.startswith("generative") else {}
         rows.append(
             {"id": cell.id, **cell.fields, "seconds": 1.0, "parameters": {}, "versions": {"torch": "2"}} | metrics
@@ -94,7 +97,7 @@ def test_every_cell_can_be_trained(experiment: Experiment) -> None:
     for cell in experiment.cells("full"):
         known = {method for search in SETTINGS[cell.setting].searches for method in search.variants}
         assert (cell.method, cell.alpha) in known
-        assert cell.dataset in (SYNTHETIC if cell.setting == "synthetic" else at_hand)
+        assert cell.dataset in (SYNTHETIC if cell.setting in ("synthetic", "plane") else at_hand)
 
 
 def test_only_figure_9_asks_for_alpha_2_and_the_filter_is_in_every_study() -> None:
@@ -234,7 +237,7 @@ def test_shares_sum_to_100_and_agree_with_a_count_by_hand(
     records: pd.DataFrame, name: str, a: str, rivals: list[str], width: float, alpha: float
 ) -> None:
     shown = EXPERIMENTS[name].render(records)
-    own = of_cells(records, "logistic", alpha)
+    chosen = of_cells(records, "logistic", alpha)
     kept = set(fitted_sets(records)) & set(study_sets())
     assert 0 < len(kept) < len(study_sets())
     for grid, keep in zip(shown.grids, (kept, set(study_sets())), strict=True):
@@ -242,7 +245,7 @@ def test_shares_sum_to_100_and_agree_with_a_count_by_hand(
             place = number if name != "figure9" else int(alpha) - 1
             shares = [row[place].ours.mean for _, row in grid.rows]
             assert sum(shares) == pytest.approx(100.0)
-            counts = count_by_hand(own, a, rival, width, keep)
+            counts = count_by_hand(chosen, a, rival, width, keep)
             assert [share * len(keep) / 100.0 for share in shares] == pytest.approx(counts)
 
 
@@ -336,14 +339,14 @@ def test_methods_are_compared_on_the_splits_and_seeds_that_both_have() -> None:
     assert claim.holds
     assert claim.found == "on 1 of 1 sets"
     assert extent(records, ["61"], ["mixup", "genlabel-gm"]).endswith("splits of each method: 1 to 2; seeds: 2 to 5.")
-    own = records.assign(setting="logistic", alpha=1.0).replace({"genlabel-gm": "genlabel-cv", "61": "36"})
-    assert study_means(own).loc["36"].to_dict() == {"mixup": 80.0, "genlabel-cv": 81.0}
+    study = records.assign(setting="logistic", alpha=1.0).replace({"genlabel-gm": "genlabel-cv", "61": "36"})
+    assert study_means(study).loc["36"].to_dict() == {"mixup": 80.0, "genlabel-cv": 81.0}
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
-def test_no_number_is_cut_on_a_narrow_terminal(width: int) -> None:
+def test_no_number_is_cut_on_a_narrow_terminal(width: int, as_text: Callable[[Experiment, Shown, int], str]) -> None:
     """A table that does not fit is printed in parts."""
-    text = as_text(EXPERIMENTS["table4"].render(pd.DataFrame()), width)
+    text = as_text(EXPERIMENTS["table4"], EXPERIMENTS["table4"].render(pd.DataFrame()), width)
     assert "…" not in text
     assert all(f"({value.mean:.2f}±{value.spread:.2f})" in text for value in table4.PAPER.values())
     assert max(map(len, text.split("\n"))) <= width

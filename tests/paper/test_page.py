@@ -1,6 +1,7 @@
 """The report: one valid HTML file that needs no other, has every printed value, and says what reproduced."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,7 +17,7 @@ from genlabel_paper.report.layout import count_agreements, lines_of
 from genlabel_paper.report.page import report_html, write_report
 from genlabel_paper.report.page_parts import grid_table
 from genlabel_paper.report.pieces import Claim, Grid, Measured, Printed, Shown, Value
-from genlabel_paper.report.text import as_text, print_shown
+from genlabel_paper.report.text import print_shown
 
 VOID = {"meta", "img", "br", "link", "input"}
 EXPERIMENTS = {one.id: one for one in find(["all"])}
@@ -60,7 +61,10 @@ def made_up() -> pd.DataFrame:
     frame["accuracy"] = rng.uniform(60.0, 100.0, len(frame))
     frame["robust_accuracy"] = np.where(frame["setting"].str.endswith("robust"), 0.5 * frame["accuracy"], np.nan)
     frame["train_accuracy"] = np.where(frame["method"].str.startswith("generative"), 99.0, np.nan)
-    return frame.assign(seconds=2.0, versions=[{"torch": "2.9", "genlabel": "<1>"}] * len(frame))
+    frame["smallest_margin"] = frame["median_margin"] = np.where(frame["setting"] == "plane", 0.5, np.nan)
+    return frame.assign(
+        seconds=2.0, parameters=[{}] * len(frame), versions=[{"torch": "2.9", "genlabel": "<1>"}] * len(frame)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -184,8 +188,10 @@ def test_a_table_has_a_line_for_each_dataset_and_marks_the_best() -> None:
 
 
 @pytest.mark.parametrize("experiment", PARTS, ids=lambda one: one.id)
-def test_the_terminal_has_the_same_values_in_100_columns(experiment: Experiment, shown: dict[str, Shown]) -> None:
-    text = as_text(shown[experiment.id])
+def test_the_terminal_has_the_same_values_in_100_columns(
+    experiment: Experiment, shown: dict[str, Shown], as_text: Callable[[Experiment, Shown, int], str]
+) -> None:
+    text = as_text(experiment, shown[experiment.id], 100)
     assert max(map(len, text.splitlines())) <= 100
     for grid in shown[experiment.id].grids:
         for _, row in grid.rows:

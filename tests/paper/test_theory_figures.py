@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from scipy.stats import beta
 
 from genlabel_paper.experiments import figure2, figure4, figure7, figure8
 from genlabel_paper.registry import find
+from genlabel_paper.report.experiment import Experiment
 from genlabel_paper.report.pieces import Grid, Shown, agreement
-from genlabel_paper.report.text import as_text
 from genlabel_paper.report.theory_pictures import COLORS
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
@@ -327,9 +328,11 @@ def test_every_verdict_is_a_plain_yes_or_no(name: str) -> None:
 
 
 @each
-def test_the_notes_name_the_errata_and_no_number_is_cut(name: str) -> None:
+def test_the_notes_name_the_errata_and_no_number_is_cut(
+    name: str, as_text: Callable[[Experiment, Shown, int], str]
+) -> None:
     assert any("docs/theory.md" in note for note in show(name).notes)
-    text = as_text(show(name), 80)
+    text = as_text(*find([name]), show(name), 80)
     assert "…" not in text
     assert max(map(len, text.split("\n"))) <= 80
 

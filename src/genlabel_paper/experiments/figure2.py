@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -112,17 +113,19 @@ def _picture() -> Picture:
     return Picture(caption, figure)
 
 
-def _plot_points(ax: Axes, heights: Any) -> None:
+def _plot_points(ax: Axes, heights: Sequence[float]) -> None:
     """The three points at these heights, in the colours of their classes."""
     X, y = make_example1()
     for label, (color, marker) in enumerate(CLASSES[:2]):
-        own = y == label
-        ax.scatter(X[own, 0], np.asarray(heights)[own], s=110, color=color, marker=marker, zorder=5, edgecolors="black")
+        inside = y == label
+        ax.scatter(
+            X[inside, 0], np.asarray(heights)[inside], s=110, color=color, marker=marker, zorder=5, edgecolors="black"
+        )
 
 
 def _plot_data(ax: Axes) -> None:
     ax.axhline(0.0, color="#444444", linewidth=1.0, zorder=0)
-    _plot_points(ax, np.zeros(3))
+    _plot_points(ax, [0.0, 0.0, 0.0])
     for x, words in ((-1, "$x_1 = -1$\nclass 1"), (0, "$x_2 = 0$\nclass 2"), (1, "$x_3 = +1$\nclass 1")):
         ax.text(x, -0.17, words, ha="center", va="top")
     t = np.linspace(-1.0, 1.0, 101)

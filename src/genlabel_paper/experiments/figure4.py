@@ -86,8 +86,8 @@ def _grid() -> Grid:
     margins = {f"vanilla, {step:,} step{'s' * (step > 1)}": _descent()[step - 1] for step in (1, 10, 100, STEPS, MOST)}
     margins |= {TITLES[scheme]: _solution(scheme).margins for scheme in TITLES if scheme != "vanilla"}
     classes = ("class 1 at (-5, 5)", "class 2 at (5, 5)", "class 3 at (-5, -5)")
-    rows = [(name, [computed(own[c]) for own in margins.values()]) for c, name in enumerate(classes)]
-    rows += [("smallest", [computed(own.min()) for own in margins.values()])]
+    rows = [(name, [computed(scheme[c]) for scheme in margins.values()]) for c, name in enumerate(classes)]
+    rows += [("smallest", [computed(scheme.min()) for scheme in margins.values()])]
     return Grid("Margins: distance to the nearest boundary", list(margins), rows, "", corner="scheme", digits=3)
 
 
@@ -192,9 +192,9 @@ def _plot_scheme(ax: Axes, solution: theory.Example2, title: str) -> None:
     # Rounded, so that ties on a boundary all go to one class.
     plot_regions(ax, lambda X: (X @ solution.W.T).round(9).argmax(axis=1), solution.X, [0, 1, 2], size=0.0)
     ax.images[0].set_cmap(ListedColormap([tuple(0.6 + 0.4 * np.array(to_rgb(color))) for color, _ in CLASSES]))
-    for own, rival in ((0, 1), (1, 0), (0, 2), (2, 0)):
-        normal = solution.boundaries()[min(own, rival), max(own, rival)]
-        x = solution.X[own]
+    for label, rival in ((0, 1), (1, 0), (0, 2), (2, 0)):
+        normal = solution.boundaries()[min(label, rival), max(label, rival)]
+        x = solution.X[label]
         foot = x - (normal @ x) * normal
         ax.plot(*np.column_stack([x, foot]), color="black", linewidth=1.0, linestyle="--")
     for (x, y), margin in zip(solution.X, solution.margins, strict=True):

@@ -216,7 +216,7 @@ def _plot_width(ax: Axes) -> None:
     c = np.geomspace(0.1, 10.0, 200)
     ax.plot(
         c,
-        [limit_coefficients(own)[0] for own in c],
+        [limit_coefficients(ratio)[0] for ratio in c],
         color=LOSSES["gen"],
         linewidth=2.0,
         label="A, limit of large $\\sigma_1$",
@@ -231,7 +231,7 @@ def _plot_overlap(ax: Axes) -> None:
     sigma = np.geomspace(0.2, 50.0, 60)
     ax.plot(
         sigma,
-        [taylor_coefficients(1.0, 0.0, 2, own)[0] for own in sigma],
+        [taylor_coefficients(1.0, 0.0, 2, width)[0] for width in sigma],
         color=LOSSES["gen"],
         linewidth=2.0,
         label="A, c = 1",

@@ -54,7 +54,9 @@ def lines_of(grid: Grid) -> list[Line]:
         chosen = [title in grid.best for title, _ in grid.rows]
         ours = _best([value.ours.mean if value.ours else None for value in values], chosen)
         paper = _best([value.paper.mean if value.paper else None for value in values], chosen)
-        places = [Place(value, own, printed) for value, own, printed in zip(values, ours, paper, strict=True)]
+        places = [
+            Place(value, our_best, paper_best) for value, our_best, paper_best in zip(values, ours, paper, strict=True)
+        ]
         lines.append(Line(name, grid.about.get(name, ""), places))
     return lines
 

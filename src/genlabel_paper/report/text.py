@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from textwrap import wrap
 
 from rich.box import SIMPLE_HEAD
@@ -14,11 +13,10 @@ from genlabel_paper.report.experiment import Experiment
 from genlabel_paper.report.layout import SYMBOLS, Place, count_agreements, has_printed, lines_of, reasons
 from genlabel_paper.report.pieces import FULL, Claim, Grid, Measured, Printed, Shown, agreement
 
-__all__ = ["as_text", "number", "print_shown", "verdict"]
+__all__ = ["number", "print_shown", "verdict"]
 
 STYLES = {"agrees": "blue", "near": "yellow", "differs": "red", "missing": "dim"}
 VERDICTS = {True: "holds", False: "does not hold", None: "cannot be said"}
-WIDTH = 100
 
 
 def print_shown(experiment: Experiment, shown: Shown, console: Console) -> None:
@@ -32,21 +30,19 @@ def print_shown(experiment: Experiment, shown: Shown, console: Console) -> None:
     console : rich.console.Console
     """
     console.print(Text(f"{experiment.id}: {experiment.title} ({experiment.source})", style="bold"))
-    _print_parts(shown, console)
-
-
-def as_text(shown: Shown, width: int = WIDTH) -> str:
-    """Return what an experiment shows as plain text, no line longer than `width`.
-
-    >>> print(as_text(Shown(claims=[Claim("Mixup is worse.", "on all", "on 1 of 2 sets", False)])))
-    <BLANKLINE>
-    ✗ does not hold: Mixup is worse.
-        paper: on all
-        ours:  on 1 of 2 sets
-    """
-    text = StringIO()
-    _print_parts(shown, Console(file=text, width=width, color_system=None, legacy_windows=False))
-    return "\n".join(line.rstrip() for line in text.getvalue().rstrip().split("\n"))
+    for grid in shown.grids:
+        console.print()
+        _print_grid(grid, console)
+    for claim in shown.claims:
+        sign, words = verdict(claim)
+        console.print()
+        _print_indented(f"{words}: {claim.text}", f"{sign} ", console)
+        _print_indented(claim.printed, "    paper: ", console)
+        _print_indented(claim.found, "    ours:  ", console)
+    if shown.notes:
+        console.print()
+    for note in shown.notes:
+        _print_indented(note, "- ", console)
 
 
 def number(value: Measured | Printed | None, digits: int = 2) -> str:
@@ -69,22 +65,6 @@ def verdict(claim: Claim) -> tuple[str, str]:
     """
     early = claim.holds is not None and claim.trials < FULL
     return {True: "✓", False: "✗", None: "?"}[claim.holds], VERDICTS[claim.holds] + " so far" * early
-
-
-def _print_parts(shown: Shown, console: Console) -> None:
-    for grid in shown.grids:
-        console.print()
-        _print_grid(grid, console)
-    for claim in shown.claims:
-        sign, words = verdict(claim)
-        console.print()
-        _print_indented(f"{words}: {claim.text}", f"{sign} ", console)
-        _print_indented(claim.printed, "    paper: ", console)
-        _print_indented(claim.found, "    ours:  ", console)
-    if shown.notes:
-        console.print()
-    for note in shown.notes:
-        _print_indented(note, "- ", console)
 
 
 def _print_indented(words: str, start: str, console: Console) -> None:

@@ -52,7 +52,7 @@ class Cell:
     dataset: str
     """The OpenML id as text, or the name of a synthetic set."""
     method: str
-    """A key of `genlabel_paper.study.settings.METHODS`."""
+    """A key of `genlabel_paper.study.methods.METHODS`."""
     split: int
     """Which cut into training and test rows."""
     seed: int
@@ -82,9 +82,9 @@ class Record(TypedDict):
 
     cell: Cell
     parameters: dict[str, Any]
-    """What the search chose."""
+    """What the search chose; the regions of a network that is drawn."""
     metrics: dict[str, float]
-    """accuracy and robust_accuracy in percent, log_loss in nats, train_accuracy in percent: those that apply."""
+    """accuracy, robust_accuracy and train_accuracy in percent, log_loss in nats, margins: those that apply."""
     seconds: float
     """Of the trial, shared equally among its cells."""
     versions: dict[str, str]
@@ -108,8 +108,8 @@ def make_cells(
 
 def _smallest(datasets: Sequence[str], most: int) -> list[str]:
     """The sets of fewest rows, in their order; one that is not in the manifest is drawn, and small."""
-    rows = manifest()["n"].dropna().to_dict()
-    few = sorted(datasets, key=lambda name: rows.get(name, 0))[:most]
+    sizes = manifest()["n"].dropna().to_dict()
+    few = sorted(datasets, key=lambda name: sizes.get(name, 0))[:most]
     return [name for name in datasets if name in few]
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-__all__ = ["ROUNDED", "manifest", "measure_set", "study_sets"]
+__all__ = ["ROUNDED", "manifest", "study_sets"]
 
 ROUNDED = frozenset({"223"})
 """NOTE[PAPER]: a regression set in the paper's table 6: its target, a price, is rounded down to whole numbers."""
@@ -37,22 +35,3 @@ def study_sets() -> list[str]:
     131
     """
     return [str(number) for number in manifest().index[manifest()["study"]]]
-
-
-def measure_set(number: str, data_home: str | Path | None = None) -> dict[str, Any]:
-    """Load a set and return its line of the manifest: name, n, d, k and largest.
-
-    >>> measure_set("61")["largest"]  # doctest: +SKIP
-    33.33
-    """
-    from genlabel.datasets import load_openml
-
-    table = load_openml(int(number), data_home, round_target=number in ROUNDED)
-    counts = table.y.value_counts()
-    return {
-        "name": table.name,
-        "n": len(table.y),
-        "d": table.X.shape[1],
-        "k": len(counts),
-        "largest": round(100.0 * float(counts.max()) / len(table.y), 2),
-    }

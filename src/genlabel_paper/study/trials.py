@@ -22,6 +22,7 @@ from genlabel_paper.study.cells import Cell, Record, Trial
 from genlabel_paper.study.data import Parts, load_parts
 from genlabel_paper.study.manifest import manifest
 from genlabel_paper.study.methods import METHODS
+from genlabel_paper.study.plane import LIMITS, keep_regions, measure_margins
 from genlabel_paper.study.settings import SETTINGS, Search, Setting, Variant
 
 __all__ = ["cost", "run_trial"]
@@ -59,6 +60,8 @@ def run_trial(cells: Sequence[Cell], data_home: str | Path | None = None) -> lis
         warnings.simplefilter("ignore")
         for method, model in _fit(setting, set(wanted), parts, dataset, seed):
             found.append((wanted[method], _choice(model), _measure(model, method, parts, setting)))
+            if setting.plane:
+                _add_plane(*found[-1], model, parts)
     seconds = (perf_counter() - begin) / len(cells)
     return [
         Record(cell=cell, parameters=chosen, metrics=metrics, seconds=seconds, versions=_versions())
@@ -123,6 +126,13 @@ def _measure(model: Any, method: Variant, parts: Parts, setting: Setting) -> dic
     if METHODS[method[0]].kind == "generative":
         metrics["train_accuracy"] = _accuracy(model, parts.X, parts.y)
     return metrics
+
+
+def _add_plane(cell: Cell, chosen: dict[str, Any], metrics: dict[str, float], model: Any, parts: Parts) -> None:
+    """Add the margins, and, of the first split and seed, the regions: they are drawn."""
+    metrics |= measure_margins(model, parts.X, parts.y, cell.split)
+    if cell.split == cell.seed == 0:
+        chosen["regions"] = keep_regions(model.predict, LIMITS[cell.dataset]).text
 
 
 def _scores(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
