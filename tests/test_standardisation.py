@@ -104,10 +104,11 @@ def test_a_query_of_another_precision_is_answered_in_that_of_the_fit() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_on_a_gpu_it_is_fitted_and_asked_there() -> None:
     X = torch.from_numpy(points()[0])
-    fitted = Standardisation.fit(X.cuda(), keep_constant=True)
+    there = X.cuda()
+    fitted = Standardisation.fit(there, keep_constant=True)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        found = fitted(X.cuda(non_blocking=True))
+        found = fitted(there)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert found.is_cuda

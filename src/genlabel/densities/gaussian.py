@@ -145,7 +145,7 @@ class _Distances(NamedTuple):
 
     def log_prob(self, rows: NDArray[Any], partner_rows: NDArray[Any], lam: NDArray[Any]) -> Tensor:
         """Log-density (m, k) of the blends of rows."""
-        i, j, t = torch.from_numpy(rows), torch.from_numpy(partner_rows), torch.from_numpy(lam)
+        i, j, t = (torch.from_numpy(np.ascontiguousarray(part)) for part in (rows, partner_rows, lam))
         square = t * self.to_mean[:, i] + (1.0 - t) * self.to_mean[:, j] - t * (1.0 - t) * self.between[:, i, j]
         return -0.5 * (square.clamp_min(0.0).T + self.constant)
 
