@@ -116,7 +116,7 @@ def _function_target(model: Any, to_input: Function, scale: ArrayLike) -> Target
 
 
 class _Standardised(nn.Module):
-    """A network that takes raw features: standardised, without the constant ones, as by a `Scaler`."""
+    """A network that takes raw features: standardised, without the constant ones, as by a `Standardisation`."""
 
     mean: Tensor
     scale: Tensor

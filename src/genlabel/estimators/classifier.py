@@ -39,4 +39,5 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
     @final
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row, (m,)."""
-        return self.classes_[self.predict_log_proba(X).argmax(axis=1)]
+        scores = self.predict_log_proba(X)
+        return self.classes_[scores.argmax(axis=1)]

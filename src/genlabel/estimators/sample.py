@@ -84,7 +84,7 @@ def read_sample(
         weight = None if (weight == 1).all() else weight
     classes, index = np.unique(target, return_inverse=True)
     _check_classes(estimator, classes, np.bincount(index), smallest_class)
-    if (np.ptp(points, axis=0) == 0).all():
+    if not Standardisation.fit(points, weight).keep.any():
         raise ValueError(f"all {points.shape[1]} features are constant: there is nothing to tell the classes by")
     return Sample(
         points, index, classes, weight, rows, n_rows, _read_class_weight(class_weight, classes, target, weight)
