@@ -74,7 +74,7 @@ def test_the_closed_form_of_softmax_regression(space: str, binary: bool) -> None
     X, y = iris(binary)
     model = LINEAR.fit(X, y)
     layer = model.network_.layers[0]
-    W, b = (own.detach().numpy() for own in (layer.weight, layer.bias))
+    W, b = (weights.detach().numpy() for weights in (layer.weight, layer.bias))
     scores = model.scaler_(X.to_numpy()) @ W.T + b
     unit = 1.0 if space == "standardised" else model.scaler_.scale[model.scaler_.keep]
     index = np.searchsorted(model.classes_, y)
@@ -95,7 +95,7 @@ def test_differences_and_autograd_agree() -> None:
     model = MixupClassifier(mixer=None, **QUICK).fit(X, y)
     twin = LogisticRegression(max_iter=1000).fit(Z.drop(columns="constant"), y)
     layer = model.network_.layers[0]
-    twin.coef_, twin.intercept_ = (own.detach().numpy() for own in (layer.weight, layer.bias))
+    twin.coef_, twin.intercept_ = (weights.detach().numpy() for weights in (layer.weight, layer.bias))
     ours = robust_accuracy(model, X, y, ["fgsm", "pgd"], radius=0.3)
     theirs = robust_accuracy(twin, Z.drop(columns="constant"), y, ["fgsm", "pgd"], radius=0.3, space="input")
     assert ours == theirs
