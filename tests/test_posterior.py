@@ -74,16 +74,12 @@ def test_top_shares_among_the_most_likely(top: int) -> None:
         log_posterior(scores, PRIOR, top=0)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_the_gpu_answers_there_and_nothing_waits() -> None:
+def test_the_gpu_answers_there_and_nothing_waits(nothing_waits: Any) -> None:
     scores = torch.tensor([[1.0, 2.0, 3.0], NONE], dtype=torch.float64)
     prior = torch.from_numpy(PRIOR).cuda()
     there = scores.cuda()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with nothing_waits():
         found, lost = log_posterior(there, prior, 2.0, top=2)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
     np.testing.assert_allclose(found.cpu(), log_posterior(scores, PRIOR, 2.0, top=2).log_proba, rtol=1e-12)
     assert lost.is_cuda
 
