@@ -514,7 +514,7 @@ def test_parts_of_the_work_give_what_the_whole_gives(monkeypatch: pytest.MonkeyP
     """With room for few numbers at once, the folds and settings are worked on in parts."""
     X, y = data(14, k=3)
     whole = LabelModel(cv=4).fit(X, y)
-    for name in ("covariance.AT_ONCE", "discriminant.AT_ONCE", "held_out.AT_ONCE", "stack.SCORES_AT_ONCE"):
+    for name in ("covariance.AT_ONCE", "discriminant.AT_ONCE", "folded.AT_ONCE", "stack.SCORES_AT_ONCE"):
         monkeypatch.setattr(f"genlabel.densities.{name}", 500)
     parts = LabelModel(cv=4).fit(X, y)
     np.testing.assert_allclose(parts.held_out_, whole.held_out_, rtol=1e-7, atol=1e-9)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from genlabel.arrays import as_numpy, as_tensor, chunks, like
 from genlabel.checks import check_weights, each_warning_once, keep_if_it_fails
-from genlabel.densities.held_out import FoldedSample
+from genlabel.densities.folded import FoldedSample
 
 if TYPE_CHECKING:
     from genlabel.densities.label_model import LabelModel

@@ -16,7 +16,7 @@ from torch import Tensor
 from genlabel.arrays import chunks
 from genlabel.checks import warn
 from genlabel.densities.base import DensityWarning
-from genlabel.densities.held_out import AT_ONCE
+from genlabel.densities.folded import AT_ONCE
 from genlabel.densities.per_class import ClassSample
 from genlabel.standardisation import ROUNDING
 

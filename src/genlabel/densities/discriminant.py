@@ -22,7 +22,7 @@ from genlabel.densities.covariance import (
     normal_log_prob,
     to_gaussians,
 )
-from genlabel.densities.held_out import AT_ONCE, FoldedSample
+from genlabel.densities.folded import AT_ONCE, FoldedSample
 
 __all__ = ["DiscriminantDensity"]
 

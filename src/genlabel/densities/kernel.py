@@ -23,7 +23,7 @@ from genlabel.densities.covariance import (
     usable_covariance,
     whitening,
 )
-from genlabel.densities.held_out import FoldedSample
+from genlabel.densities.folded import FoldedSample
 from genlabel.densities.per_class import ClassSample, PerClassDensity, class_samples
 
 __all__ = ["KernelDensity", "KernelModel"]

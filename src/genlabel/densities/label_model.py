@@ -15,7 +15,8 @@ from genlabel.arrays import as_numpy, as_tensor, like
 from genlabel.checks import check_choice, no_warnings, warn
 from genlabel.densities.base import ClassDensity, DensityWarning, FoldedDensity
 from genlabel.densities.candidates import named_candidates
-from genlabel.densities.held_out import FoldedSample, held_out_log_prob
+from genlabel.densities.folded import FoldedSample
+from genlabel.densities.held_out import held_out_log_prob
 from genlabel.densities.stack import (
     WORST,
     StackDensity,

@@ -15,7 +15,7 @@ from genlabel.checks import check_choice, check_count, check_positive
 from genlabel.densities.base import ClassDensity, Excess
 from genlabel.densities.covariance import group_by_class
 from genlabel.densities.expectation import fit_mixtures, mixture_log_prob
-from genlabel.densities.held_out import FoldedSample
+from genlabel.densities.folded import FoldedSample
 from genlabel.standardisation import Standardisation
 
 __all__ = ["MixtureDensity"]

@@ -77,11 +77,12 @@ def train_adamixup(
     trio = _draw_trio(tasks, len(candidates), tuple(hidden), policy_hidden, dtype, torch.device(device))
     batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size)
     theta = torch.cat([fleet.theta for fleet in trio], -1)
-    descent = Descent(theta, candidates, Adam() if optimizer is None else optimizer, epochs, batches)
+    rule = Adam() if optimizer is None else optimizer
+    descent = Descent(theta, candidates, rule, epochs, batches, progress)
     networks, grads = ([fleet.layers(part) for fleet, part in _parts(trio, flat)] for flat in (theta, descent.grad))
     for pairs in plan_pairs(tasks, epochs, batches, theta):
-        steps = map(Pairs, *pairs)
-        descent.run(steps, lambda step: gradient(networks, step, grads, intrusion_weight), progress)
+        for step in map(Pairs, *pairs):
+            descent.step(gradient(networks, step, grads, intrusion_weight))
     losses = descent.epoch_losses().numpy()
     for fleet, part in _parts(trio, theta):
         fleet.theta, fleet.losses = part.clone(), losses

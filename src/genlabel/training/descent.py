@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar, final
+from collections.abc import Sequence
+from typing import final
 
 import torch
 from torch import Tensor
@@ -13,8 +13,6 @@ from genlabel.training.optimizers import Optimizer
 from genlabel.training.plan import Candidate
 
 __all__ = ["Descent"]
-
-Step = TypeVar("Step")
 
 
 @final
@@ -30,33 +28,40 @@ class Descent:
     rule : Optimizer
     epochs, batches : int
         How long it goes on, and the steps of an epoch.
+    progress : callable, optional
+        Told of each epoch.
 
     Attributes
     ----------
     grad : Tensor (G, C, size)
-        Where the gradient of a step is written.
+        Where the gradient of a step is written before it is taken.
     """
 
     def __init__(
-        self, theta: Tensor, candidates: Sequence[Candidate], rule: Optimizer, epochs: int, batches: int
+        self,
+        theta: Tensor,
+        candidates: Sequence[Candidate],
+        rule: Optimizer,
+        epochs: int,
+        batches: int,
+        progress: Listener | None = None,
     ) -> None:
         self.theta, self.grad = theta, torch.zeros_like(theta)
-        self.epochs, self.batches = epochs, batches
+        self.epochs, self.batches, self._progress = epochs, batches, progress
         self._rule, self._state = rule, rule.start(theta)
         self._lr = theta.new_tensor([c.learning_rate for c in candidates])[:, None]
         self._decay = theta.new_tensor([c.weight_decay for c in candidates])[:, None]
         self._losses: list[Tensor] = []
 
-    def run(self, steps: Iterable[Step], gradient: Callable[[Step], Tensor], progress: Listener | None) -> None:
-        """Take steps: `gradient` writes a step's gradient into `grad` and returns the losses (G, C)."""
-        for step in steps:
-            self._losses.append(gradient(step))
-            self.grad.addcmul_(self.theta, self._decay)
-            t = len(self._losses)
-            rate = self._lr * self._rule.factor((t - 1) // self.batches, self.epochs)
-            self._rule.step(self.theta, self.grad, self._state, rate, t)
-            if progress is not None and t % self.batches == 0:
-                progress(1)
+    def step(self, loss: Tensor) -> None:
+        """Take a step along `grad`, in which the gradient of the losses (G, C) has been written."""
+        self._losses.append(loss)
+        self.grad.addcmul_(self.theta, self._decay)
+        t = len(self._losses)
+        rate = self._lr * self._rule.factor((t - 1) // self.batches, self.epochs)
+        self._rule.step(self.theta, self.grad, self._state, rate, t)
+        if self._progress is not None and t % self.batches == 0:
+            self._progress(1)
 
     def epoch_losses(self) -> Tensor:
         """Mean loss of each epoch, (epochs, G, C), in float64 on the CPU."""

@@ -127,8 +127,9 @@ def train_fleet(
     blocks = chunks(len(tasks), _tasks_at_once(fleet, len(candidates)))
     losses = []
     for place, block in enumerate(blocks):
-        descent = Descent(fleet.theta[block], candidates, rule, epochs, batches)
-        _train_block(fleet, descent, tasks[block], candidates, _share(progress, place, len(blocks)))
+        told = _share(progress, place, len(blocks))
+        descent = Descent(fleet.theta[block], candidates, rule, epochs, batches, told)
+        _train_block(fleet, descent, tasks[block], candidates)
         losses.append(descent.epoch_losses())
     fleet.losses = torch.cat(losses, 1).numpy()
     return fleet
@@ -145,23 +146,21 @@ def _check_task(task: Task, depth: int, candidates: Sequence[Candidate]) -> None
         )
 
 
-def _train_block(
-    fleet: Fleet, descent: Descent, tasks: Sequence[Task], candidates: Sequence[Candidate], progress: Listener | None
-) -> None:
+def _train_block(fleet: Fleet, descent: Descent, tasks: Sequence[Task], candidates: Sequence[Candidate]) -> None:
     """Train the models of some tasks together, stretch by stretch."""
     layers, grads = fleet.layers(descent.theta), fleet.layers(descent.grad)
     shares = descent.theta.new_tensor([candidate.label for candidate in candidates]).T.contiguous()
     tilted = any(task.class_weight is not None for task in tasks)
-
-    def gradient(batch: GroupBatch) -> Tensor:
-        if len(layers) == 1:
-            return linear_gradient(layers[0], batch, shares, grads[0], tilted)
-        return relu_gradient(layers, batch, shares, grads, tilted)
-
     plans = [Plan(task, descent.batches, descent.theta) for task in tasks]
     for epochs in stretches(tasks, descent.epochs):
         steps = _together([plan.steps(epochs) for plan in plans])
-        descent.run((_batch(steps, t, len(layers)) for t in range(len(steps.x))), gradient, progress)
+        for t in range(len(steps.x)):
+            batch = _batch(steps, t, len(layers))
+            if len(layers) == 1:
+                loss = linear_gradient(layers[0], batch, shares, grads[0], tilted)
+            else:
+                loss = relu_gradient(layers, batch, shares, grads, tilted)
+            descent.step(loss)
 
 
 def _tasks_at_once(fleet: Fleet, candidates: int) -> int:
