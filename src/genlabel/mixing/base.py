@@ -157,6 +157,7 @@ def stack_draws(draws: Sequence[Mix]) -> Mix:
     """
     size = max(len(draw.partner) for draw in draws)
     filled = [draw.fill(size) for draw in draws]
-    partner, lam, depth = (np.stack([draw[field] for draw in filled]) for field in range(3))
+    shape = (len(filled), size)
+    partner, lam = (np.concatenate([draw[field] for draw in filled]).reshape(shape) for field in (0, 1))
     box = None if filled[0].box is None else np.stack([draw.box for draw in filled])
-    return Mix(partner, lam, depth, box)
+    return Mix(partner, lam, np.array([draw.depth for draw in filled]), box)

@@ -235,17 +235,21 @@ class Plan:
         """Draw order and mixing; an entry that is not real points at itself with weight 1."""
         task, sizes = self.task, np.diff(self._edges)
         rows = np.zeros((epochs * len(sizes), int(sizes.max())), dtype=np.int64)
-        real, clean = np.zeros(rows.shape, dtype=bool), np.zeros(rows.shape, dtype=bool)
+        real = np.zeros(rows.shape, dtype=bool)
+        clean = np.zeros(rows.shape, dtype=bool) if task.clean_weight > 0 else None
         draws: list[Mix] = []
         for _ in range(epochs):
             order = self._rng.permutation(len(task.X))
             for start, stop in pairwise(self._edges):
                 t, n = len(draws), stop - start
                 rows[t, :n], real[t, :n] = order[start:stop], True
-                count = round(task.clean_weight * n)
-                clean[t, :count] = True
-                draws.append(self._draw_batch(n).keep(count) if task.mixer is not None else no_mix(n))
-        return _Stretch(stack_draws(draws), rows, clean if task.clean_weight > 0 else None, real)
+                draw = no_mix(n) if task.mixer is None else self._draw_batch(n)
+                if clean is not None:
+                    count = round(task.clean_weight * n)
+                    clean[t, :count] = True
+                    draw = draw.keep(count)
+                draws.append(draw)
+        return _Stretch(stack_draws(draws), rows, clean, real)
 
     def _draw_batch(self, n: int) -> Mix:
         mixer = self.task.mixer
