@@ -65,6 +65,9 @@ def test_the_pytorch_block_runs_and_its_loss_reaches_the_network() -> None:
     assert net.weight.grad is not None
     assert bool(net.weight.grad.abs().sum() > 0)
     torch.testing.assert_close(space["target"].sum(1), torch.ones(178))
+    exec(readme_blocks()[3], space)
+    found = space["network"](batch[0]).argmax(1)
+    assert float((found == batch[1]).float().mean()) > 0.95
 
 
 def test_every_file_that_the_paper_map_names_exists_and_holds_the_name() -> None:
