@@ -136,7 +136,7 @@ def _run(
     bar: Lines | Bar,
 ) -> int:
     """Run the cells that are not on record; return how many trials failed."""
-    from genlabel.datasets.openml import DATA_HOME
+    from genlabel.datasets import DATA_HOME
     from genlabel_paper.run import check_cluster, run_cells
     from genlabel_paper.store import open_store
     from genlabel_paper.trials import cost, run_trial
