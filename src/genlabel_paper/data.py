@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel.comparison import cut_splits, drop_rare
+from genlabel.bench import cut_splits, drop_rare
 from genlabel.datasets import Table, load_openml, table_pipeline
 from genlabel.datasets.synthetic import SYNTHETIC
 from genlabel_paper.cells import BUDGETS

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from genlabel.suite.records import replace_file
+from genlabel.records.exports import replace_file
 from genlabel_paper.cells import Cell
 from genlabel_paper.store import KEYS, PROTOCOL, make_frame, read_store
 

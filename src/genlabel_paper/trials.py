@@ -16,7 +16,7 @@ import torch
 
 import genlabel
 from genlabel.attacks import robust_accuracy
-from genlabel.comparison import SMALLEST
+from genlabel.metrics import LEAST_PROBABILITY as SMALLEST
 from genlabel.metrics import accuracy, log_loss
 from genlabel_paper.cells import Cell, Record, Trial
 from genlabel_paper.data import Parts, load_parts

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from genlabel.datasets.manifest import DATA_HOME, manifest_ids, openml_manifest
+    from genlabel.datasets.manifest import DATA_HOME, find_home, manifest_ids, openml_manifest
     from genlabel.datasets.openml import load_openml
     from genlabel.datasets.sources import EMBEDDED, find_source
     from genlabel.datasets.synthetic import (
@@ -37,6 +37,7 @@ __all__ = [
     "NINE_CENTRES",
     "SYNTHETIC",
     "Table",
+    "find_home",
     "find_source",
     "load_openml",
     "load_table",
@@ -57,6 +58,7 @@ __all__ = [
 _MODULES = {
     "manifest": (
         "DATA_HOME",
+        "find_home",
         "manifest_ids",
         "openml_manifest",
     ),
