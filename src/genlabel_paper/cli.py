@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genlabel.cli.terminal import Bar, Lines, check_outputs, one_line_errors, print_line, show_progress
+from genlabel_paper.registry import COMPUTED, check_ids, find
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from genlabel_paper.experiment import Experiment
-    from genlabel_paper.run import Outcome
+    from genlabel_paper.report.experiment import Experiment
+    from genlabel_paper.study.run import Outcome
 
 __all__ = ["report", "reproduce"]
 
@@ -62,18 +63,15 @@ def reproduce(
             return
         if not ids:
             raise ValueError("name a table or figure, such as table4, or all; --list shows them")
-        if jobs == 0 or jobs < -1:
-            raise ValueError(f"jobs={jobs} must be at least 1, or -1 for one for each processor")
-    with one_line_errors(kept), show_progress("loading the study", lines=50) as bar:
-        from genlabel_paper.registry import find
-
-        chosen = find(ids)
-        if any(not experiment.id.startswith("table") for experiment in chosen):
+        names = check_ids(ids)
+        trains = not COMPUTED.issuperset(names)
+        _check_work(budget, jobs, dask if trains else None)
+        if not all(name.startswith("table") for name in names):
             _make_folder("pictures", pictures)
-        trains = max(len(experiment.cells(budget)) for experiment in chosen) > 0
-        failed = _run(chosen, budget, jobs, dask, records, fresh, data_home, bar) if trains else 0
+    with one_line_errors(kept), show_progress("loading the study", lines=50) as bar:
+        failed = _run(names, budget, jobs, dask, records, fresh, data_home, bar) if trains else 0
     with one_line_errors(kept):
-        _show(chosen, _read(records, trains), pictures)
+        _show(find(names), _read(records, trains), pictures)
     if failed:
         print_line(f"\nfailed: {failed} of the trials, see above; the same command tries them again")
         raise typer.Exit(1)
@@ -95,22 +93,22 @@ def report(
     with one_line_errors():
         if output.suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"output={str(output)!r} ends in {output.suffix!r}; the page is HTML: end it in .html")
+        names = check_ids(ids or ["all"])
         check_outputs(output=output)
         import pandas as pd
 
-        from genlabel_paper.exports import read_records
-        from genlabel_paper.page import write_report
-        from genlabel_paper.registry import find
+        from genlabel_paper.study.exports import read_records
 
-        chosen = find(ids or ["all"])
-        computed = not any(experiment.trains for experiment in chosen) and export is None
+        computed = COMPUTED.issuperset(names) and export is None
         found = pd.DataFrame() if computed else read_records(records)
         if export is not None:
             _check_export(found, export)
+        from genlabel_paper.report.page import write_report
+
         only = "".join(f" --only {name}" for name in ids or [])
         source = "" if computed else f" --records {records}"
         command = f"genlabel report -o {output.name}{source}{only}"
-        write_report(found, output, chosen, description="" if computed else _failures(records), command=command)
+        write_report(found, output, find(names), description="" if computed else _failures(records), command=command)
         print_line(f"wrote {output}")
         if export is not None:
             _export(found, export)
@@ -118,15 +116,28 @@ def report(
 
 def _failures(records: Path) -> str:
     """Say which trials of a store failed, and have not been done since."""
-    from genlabel_paper.store import read_failures
+    from genlabel_paper.study.store import read_failures
 
     failed = read_failures(records) if records.is_file() and records.suffix != ".json" else {}
     told = {f"{trial.setting}, {trial.dataset}: {error}" for trial, error in failed.items()}
     return f"Trials that failed: {len(failed)}. {'; '.join(sorted(told))}." if failed else ""
 
 
+def _check_work(budget: str, jobs: int, dask: str | None) -> None:
+    """Raise if the work cannot be done as asked, before anything heavy is imported."""
+    from genlabel.checks import check_choice
+    from genlabel_paper.study.cells import BUDGETS
+    from genlabel_paper.study.run import check_cluster
+
+    check_choice("budget", budget, BUDGETS)
+    if jobs == 0 or jobs < -1:
+        raise ValueError(f"jobs={jobs} must be at least 1, or -1 for one for each processor")
+    if dask is not None:
+        check_cluster(dask)
+
+
 def _run(
-    chosen: list[Experiment],
+    names: list[str],
     budget: str,
     jobs: int,
     dask: str | None,
@@ -135,25 +146,24 @@ def _run(
     data_home: Path | None,
     bar: Lines | Bar,
 ) -> int:
-    """Run the cells that are not on record; return how many trials failed."""
-    from genlabel.datasets import DATA_HOME
-    from genlabel_paper.run import check_cluster, run_cells
-    from genlabel_paper.store import open_store
-    from genlabel_paper.trials import cost, run_trial
+    """Run the cells that are not on record; return how many trials failed. A bad file of records is told at once."""
+    from genlabel_paper.study.store import open_store
 
-    cells = [cell for experiment in chosen for cell in experiment.cells(budget)]
-    tell = _Telling(bar)
-    named = data_home or os.environ.get(DATA_HOME)
-    home = str(Path(named).expanduser().resolve()) if named else None
-    if dask is not None:
-        check_cluster(dask)
     with open_store(records, fresh=fresh) as store:
+        from genlabel.datasets.openml import DATA_HOME
+        from genlabel_paper.study.run import run_cells
+        from genlabel_paper.study.trials import cost, run_trial
+
+        cells = [cell for experiment in find(names) for cell in experiment.cells(budget)]
+        tell = _Narrator(bar)
+        named = data_home or os.environ.get(DATA_HOME)
+        home = str(Path(named).expanduser().resolve()) if named else None
         work = partial(run_trial, data_home=home)
         run_cells(cells, work, store=store, n_jobs=jobs, dask=dask, cost=cost, on_start=tell.start, on_trial=tell.trial)
     return tell.failed
 
 
-class _Telling:
+class _Narrator:
     """Tells of the trials as they end, and of each failure once."""
 
     def __init__(self, bar: Lines | Bar) -> None:
@@ -181,7 +191,7 @@ def _read(records: Path, needed: bool) -> pd.DataFrame:
     """The records of a store, or none where nothing needs them."""
     import pandas as pd
 
-    from genlabel_paper.store import read_store
+    from genlabel_paper.study.store import read_store
 
     return read_store(records) if needed else pd.DataFrame()
 
@@ -189,7 +199,7 @@ def _read(records: Path, needed: bool) -> pd.DataFrame:
 def _show(chosen: list[Experiment], records: pd.DataFrame, pictures: Path) -> None:
     from rich.console import Console
 
-    from genlabel_paper.text import print_shown
+    from genlabel_paper.report.text import print_shown
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -214,7 +224,7 @@ def _make_folder(name: str, folder: Path) -> None:
 
 def _check_export(records: pd.DataFrame, folder: Path) -> None:
     """Raise if the folder has exports of cells that these records do not have: they would be lost, or mixed."""
-    from genlabel_paper.exports import read_records
+    from genlabel_paper.study.exports import read_records
 
     _make_folder("export", folder)
     if any(folder.glob("*.json")):
@@ -224,19 +234,18 @@ def _check_export(records: pd.DataFrame, folder: Path) -> None:
 
 
 def _export(records: pd.DataFrame, folder: Path) -> None:
-    from genlabel_paper.exports import export_records
+    from genlabel_paper.study.exports import export_records
 
-    for setting, own in records.groupby("setting"):
+    for setting, part in records.groupby("setting"):
         path = folder / f"{setting}.json"
-        export_records(own, path)
+        export_records(part, path)
         print_line(f"wrote {path}")
 
 
 def _print_list() -> None:
-    from genlabel_paper.cells import BUDGETS
-    from genlabel_paper.registry import EXPERIMENTS
+    from genlabel_paper.study.cells import BUDGETS
 
-    for experiment in EXPERIMENTS.values():
+    for experiment in find(["all"]):
         counts = ", ".join(f"{len(set(experiment.cells(budget)))} {budget}" for budget in BUDGETS)
         work = f"cells: {counts}" if experiment.trains else "computed, nothing is trained"
         print_line(f"{experiment.id:<11}{experiment.title} ({experiment.source}); {work}")

@@ -1,37 +1,40 @@
-"""The experiments by id: the tables and figures of the paper that are reproduced here."""
+"""The experiments by id: the tables and figures of the paper that are reproduced here, each in the file of its id."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from genlabel_paper import (
-    comparisons,
-    figure2,
-    figure3,
-    figure4,
-    figure5,
-    figure7,
-    figure8,
-    figure9,
-    table1,
-    table2,
-    table3,
-    table4,
-    table5,
-    table6,
-    table8,
-    table9,
-)
-from genlabel_paper.experiment import Experiment
+if TYPE_CHECKING:
+    from genlabel_paper.report.experiment import Experiment
 
-__all__ = ["EXPERIMENTS", "find"]
+__all__ = ["COMPUTED", "IDS", "check_ids", "find"]
 
-_MODULES = (
-    table1, table2, table3, table4, table5, table6, table8, table9,
-    figure2, figure3, figure4, figure5, figure7, figure8, figure9, comparisons,
+IDS = (
+    "table1", "table2", "table3", "table4", "table5", "table6", "table8", "table9",
+    "figure2", "figure3", "figure4", "figure5", "figure7", "figure8", "figure9", "statistics",
 )  # fmt: skip
-EXPERIMENTS: dict[str, Experiment] = {module.EXPERIMENT.id: module.EXPERIMENT for module in _MODULES}
-"""All experiments, in the order of the report."""
+"""All experiments, in the order of the report; to know them imports none."""
+COMPUTED = frozenset({"figure2", "figure4", "figure7", "figure8"})
+"""Those that follow from the mathematics alone: they train nothing, and need no records."""
+
+
+def check_ids(ids: Iterable[str]) -> list[str]:
+    """Return the ids, each once, "all" being all of them; raise if one is not known.
+
+    >>> check_ids(["Table4", "figure3", "table4"])
+    ['table4', 'figure3']
+    >>> check_ids(["table7"])
+    Traceback (most recent call last):
+    ValueError: table or figure 'table7' is not known; choose all, or among table1, ...
+    """
+    chosen: list[str] = []
+    for name in map(str.lower, ids):
+        if name != "all" and name not in IDS:
+            raise ValueError(f"table or figure {name!r} is not known; choose all, or among {', '.join(IDS)}")
+        chosen += IDS if name == "all" else [name]
+    return list(dict.fromkeys(chosen))
 
 
 def find(ids: Iterable[str]) -> list[Experiment]:
@@ -39,14 +42,5 @@ def find(ids: Iterable[str]) -> list[Experiment]:
 
     >>> [experiment.id for experiment in find(["table4", "figure3"])]
     ['table4', 'figure3']
-    >>> len(find(["all"])) == len(EXPERIMENTS)
-    True
     """
-    chosen: dict[str, Experiment] = {}
-    for name in map(str.lower, ids):
-        if name == "figure6":
-            raise ValueError("figure6 is drawn by `make gallery`; it has no table or record here")
-        if name != "all" and name not in EXPERIMENTS:
-            raise ValueError(f"table or figure {name!r} is not known; choose all, or among {', '.join(EXPERIMENTS)}")
-        chosen |= EXPERIMENTS if name == "all" else {name: EXPERIMENTS[name]}
-    return list(chosen.values())
+    return [import_module(f"genlabel_paper.experiments.{name}").EXPERIMENT for name in check_ids(ids)]

@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from genlabel.cli import add_commands, app
-from genlabel_paper.exports import read_records
-from genlabel_paper.store import read_store
+from genlabel_paper.study.exports import read_records
+from genlabel_paper.study.store import read_store
 
 MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="the OpenML mirror is not at hand")
@@ -45,7 +45,7 @@ def test_a_computed_figure_is_drawn_without_records_and_leaves_those_there_are(t
     assert records.read_text() == "not to be touched"
     drawn = sorted(path.name for path in (tmp_path / "pictures").iterdir())
     assert drawn
-    assert all(own.startswith(name) and f"{own}" in text.replace("\n", "") for own in drawn)
+    assert all(file.startswith(name) and file in text.replace("\n", "") for file in drawn)
 
 
 @pytest.mark.parametrize(
@@ -56,16 +56,56 @@ def test_a_computed_figure_is_drawn_without_records_and_leaves_those_there_are(t
         (("table4", "--budget", "smoke", "--dask", "localhost"), "write it as tcp://host:8786"),
         (("table4", "--budget", "huge"), "budget='huge' is not known"),
         (("figure2", "--budget", "huge"), "budget='huge' is not known"),
-        (("figure6",), "figure6 is drawn by `make gallery`"),
+        (("figure6",), "table or figure 'figure6' is not known"),
         (("table4", "--jobs", "0"), "jobs=0 must be at least 1"),
         (("table4", "--budget", "smoke", "--dask", "tcp://127.0.0.1:9"), "127.0.0.1:9"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+def test_bad_input_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.setattr("genlabel_paper.study.run.PATIENCE", 1)
     code, text = run("reproduce", *words, "--records", tmp_path / "records.sqlite")
     assert code == 2
     assert message in text
     assert "Traceback" not in text
+
+
+AT_ONCE = """
+import json, sys
+from typer.testing import CliRunner
+from genlabel.cli import add_commands, app
+add_commands()
+for words, message in json.loads(sys.argv[1]):
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 2, (words, found.output)
+    assert message in found.output.replace("\\n", " "), (words, found.output)
+    assert "torch" not in sys.modules, words
+"""
+
+
+def test_what_is_wrong_is_told_before_torch_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("a note")
+    note, none, records = (str(tmp_path / name) for name in ("note.txt", "none.sqlite", "records.sqlite"))
+    reproduce = ["reproduce", "--records", records]
+    page = ["report", "-o", str(tmp_path / "page.html")]
+    wrong = [
+        ([*reproduce, "table7"], "table or figure 'table7' is not known"),
+        ([*reproduce, "table4", "--budget", "huge"], "budget='huge' is not known"),
+        ([*reproduce, "table4", "--jobs", "-2"], "jobs=-2 must be at least 1"),
+        ([*reproduce, "table4", "--dask", "localhost"], "write it as tcp://host:8786"),
+        (["reproduce", "table4", "--records", note], "is no store of records"),
+        (["reproduce", "table4", "--records", str(tmp_path)], "is a folder"),
+        ([*reproduce, "figure3", "--pictures", note], "cannot be made a folder"),
+        ([*page, "--only", "table7"], "table or figure 'table7' is not known"),
+        ([*page, "--records", none], "there is no file of records"),
+        ([*page, "--records", note], "name a store (.sqlite), an export (.json) or a folder of exports"),
+        ([*page, "--records", str(tmp_path)], "there is no export (*.json) in the folder"),
+    ]
+    command = [sys.executable, "-c", AT_ONCE, json.dumps(wrong)]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert told.returncode == 0, told.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
 
 
 def test_a_page_of_computed_figures_needs_no_records(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The experiments: cells that nest, values that are the paper's, shares and statements that a count confirms."""
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,21 +10,25 @@ import pandas as pd
 import pytest
 
 from genlabel.datasets.synthetic import SYNTHETIC
-from genlabel_paper import table1, table2, table3, table4, table5, table6, table8, table9
-from genlabel_paper.cells import BUDGETS, Cell
-from genlabel_paper.claims import Check, Trials, above
-from genlabel_paper.comparisons import study_means
-from genlabel_paper.experiment import METHODS, Experiment, of_cells
-from genlabel_paper.manifest import manifest, study_sets
-from genlabel_paper.pieces import Claim, Shown
-from genlabel_paper.registry import EXPERIMENTS, find
-from genlabel_paper.selected import extent
-from genlabel_paper.settings import SETTINGS
-from genlabel_paper.shares import SHARES, count_shares, fitted_sets, gains
-from genlabel_paper.text import as_text, verdict
+from genlabel_paper import experiments
+from genlabel_paper.experiments import table1, table2, table3, table4, table5, table6, table8, table9
+from genlabel_paper.experiments.statistics import study_means
+from genlabel_paper.registry import COMPUTED as COMPUTED_IDS
+from genlabel_paper.registry import IDS, find
+from genlabel_paper.report.claims import Check, Trials, above
+from genlabel_paper.report.experiment import Experiment, of_cells
+from genlabel_paper.report.pieces import Claim, Shown
+from genlabel_paper.report.selected import extent
+from genlabel_paper.report.shares import SHARES, count_shares, fitted_sets, gains
+from genlabel_paper.report.text import verdict
+from genlabel_paper.study.cells import BUDGETS, Cell
+from genlabel_paper.study.manifest import manifest, study_sets
+from genlabel_paper.study.methods import TITLES
+from genlabel_paper.study.settings import SETTINGS
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
-ALL = list(EXPERIMENTS.values())
+ALL = find(["all"])
+EXPERIMENTS = {experiment.id: experiment for experiment in ALL}
 TRAINED = [experiment for experiment in ALL if experiment.trains]
 COMPUTED = [experiment for experiment in ALL if not experiment.trains]
 SELECTED = {
@@ -63,16 +68,15 @@ def records() -> pd.DataFrame:
 
 def printed_records(paper: dict, setting: str, metric: str = "accuracy") -> pd.DataFrame:
     """Records that are the printed means."""
-    rows = [{"method": m, "dataset": d, metric: value.mean} for (m, d), value in paper.items() if m in METHODS]
+    rows = [{"method": m, "dataset": d, metric: value.mean} for (m, d), value in paper.items() if m in TITLES]
     return pd.DataFrame(rows).assign(setting=setting, alpha=1.0, split=0, seed=0)
 
 
 def test_the_registry_has_every_table_and_figure_in_order() -> None:
-    assert list(EXPERIMENTS) == [
-        "table1", "table2", "table3", "table4", "table5", "table6", "table8", "table9",
-        "figure2", "figure3", "figure4", "figure5", "figure7", "figure8", "figure9", "statistics",
-    ]  # fmt: skip
-    assert find(["all"]) == ALL
+    assert tuple(EXPERIMENTS) == IDS
+    files = {path.stem for path in Path(experiments.__file__).parent.glob("*.py")} - {"__init__"}
+    assert files == set(IDS)
+    assert {experiment.id for experiment in COMPUTED} == COMPUTED_IDS
     assert find(["table4", "all"])[0].id == "table4"
     with pytest.raises(ValueError, match=r"'table7' is not known; choose all, or among table1, table2"):
         find(["table7"])
@@ -231,7 +235,7 @@ def test_shares_sum_to_100_and_agree_with_a_count_by_hand(
     records: pd.DataFrame, name: str, a: str, rivals: list[str], width: float, alpha: float
 ) -> None:
     shown = EXPERIMENTS[name].render(records)
-    own = of_cells(records, "logistic", alpha)
+    chosen = of_cells(records, "logistic", alpha)
     kept = set(fitted_sets(records)) & set(study_sets())
     assert 0 < len(kept) < len(study_sets())
     for grid, keep in zip(shown.grids, (kept, set(study_sets())), strict=True):
@@ -239,7 +243,7 @@ def test_shares_sum_to_100_and_agree_with_a_count_by_hand(
             place = number if name != "figure9" else int(alpha) - 1
             shares = [row[place].ours.mean for _, row in grid.rows]
             assert sum(shares) == pytest.approx(100.0)
-            counts = count_by_hand(own, a, rival, width, keep)
+            counts = count_by_hand(chosen, a, rival, width, keep)
             assert [share * len(keep) / 100.0 for share in shares] == pytest.approx(counts)
 
 
@@ -271,7 +275,7 @@ def test_gains_are_paired_and_ties_are_ties() -> None:
 
 def test_the_printed_values_bear_out_the_papers_statements_but_one() -> None:
     def holds(module, setting: str, metric: str = "accuracy") -> list[bool | None]:
-        shown = module.render(printed_records(module.PAPER, setting, metric))
+        shown = module.EXPERIMENT.render(printed_records(module.PAPER, setting, metric))
         return [claim.holds for claim in shown.claims]
 
     # The paper says best on 13 of 16 sets; its table has 12.
@@ -287,7 +291,7 @@ def test_the_best_of_table_4_by_hand() -> None:
     for name in {dataset for _, dataset in table4.PAPER}:
         line = {method: value.mean for (method, dataset), value in table4.PAPER.items() if dataset == name}
         best += max(line, key=lambda method: (line[method], "genlabel" in method)).startswith("genlabel")
-    claim = table4.render(printed_records(table4.PAPER, "logistic")).claims[1]
+    claim = table4.EXPERIMENT.render(printed_records(table4.PAPER, "logistic")).claims[1]
     assert best == 12
     assert claim.found == "on 12 of 16 sets; not on 36, 778, 885, 925"
 
@@ -307,7 +311,7 @@ def test_the_difference_of_table_1_is_paired() -> None:
 
 
 def test_a_statement_is_open_while_the_missing_sets_could_decide_it() -> None:
-    check = Check("A is better.", "on all", above("a", "b"), ["a", "b"], at_least=2)
+    check = Check("A is better.", "on all", above("a", "b"), at_least=2)
     paper = pd.DataFrame({"a": 1.0, "b": 0.0}, index=["1", "2", "3"])
 
     def holds(*lines: tuple[float, float]) -> bool | None:
@@ -328,19 +332,19 @@ def test_methods_are_compared_on_the_splits_and_seeds_that_both_have() -> None:
     lines += [("61", split, seed, "genlabel-gm", 81.0) for split, seed in ((0, 0), (0, 1))]
     lines += [("61", 2, seed, "mixup", 99.0) for seed in range(5)]
     records = pd.DataFrame(lines, columns=["dataset", "split", "seed", "method", "accuracy"])
-    check = Check("Better.", "on all", above("genlabel-gm", "mixup"), ["mixup", "genlabel-gm"])
+    check = Check("Better.", "on all", above("genlabel-gm", "mixup"))
     claim = check.claim(Trials(records, ["61"]), pd.DataFrame({"mixup": [0.0], "genlabel-gm": [1.0]}, index=["61"]))
     assert claim.holds
     assert claim.found == "on 1 of 1 sets"
     assert extent(records, ["61"], ["mixup", "genlabel-gm"]).endswith("splits of each method: 1 to 2; seeds: 2 to 5.")
-    own = records.assign(setting="logistic", alpha=1.0).replace({"genlabel-gm": "genlabel-cv", "61": "36"})
-    assert study_means(own).loc["36"].to_dict() == {"mixup": 80.0, "genlabel-cv": 81.0}
+    study = records.assign(setting="logistic", alpha=1.0).replace({"genlabel-gm": "genlabel-cv", "61": "36"})
+    assert study_means(study).loc["36"].to_dict() == {"mixup": 80.0, "genlabel-cv": 81.0}
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
-def test_no_number_is_cut_on_a_narrow_terminal(width: int) -> None:
+def test_no_number_is_cut_on_a_narrow_terminal(width: int, as_text: Callable[[Experiment, Shown, int], str]) -> None:
     """A table that does not fit is printed in parts."""
-    text = as_text(EXPERIMENTS["table4"].render(pd.DataFrame()), width)
+    text = as_text(EXPERIMENTS["table4"], EXPERIMENTS["table4"].render(pd.DataFrame()), width)
     assert "…" not in text
     assert all(f"({value.mean:.2f}±{value.spread:.2f})" in text for value in table4.PAPER.values())
     assert max(map(len, text.split("\n"))) <= width

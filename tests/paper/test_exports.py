@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genlabel_paper.cells import BUDGETS, Cell, make_cells
-from genlabel_paper.exports import export_records, read_export, read_records
-from genlabel_paper.store import METRICS, make_frame, open_store, read_store
+from genlabel_paper.study.cells import BUDGETS, Cell, make_cells
+from genlabel_paper.study.exports import export_records, read_export, read_records
+from genlabel_paper.study.store import METRICS, make_frame, open_store, read_store
 
 VERSIONS = {"genlabel": "0.1", "torch": "2", "python": "3.11"}
 

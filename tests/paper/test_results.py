@@ -7,19 +7,21 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from genlabel_paper.comparisons import study_means
-from genlabel_paper.experiment import METHODS, of_cells
-from genlabel_paper.exports import read_records
-from genlabel_paper.layout import count_agreements
-from genlabel_paper.manifest import manifest, study_sets
-from genlabel_paper.pieces import Shown
-from genlabel_paper.registry import EXPERIMENTS
-from genlabel_paper.selected import MISSING
-from genlabel_paper.shares import count_shares, fitted_sets, gains
-from genlabel_paper.table9 import PAPER as TABLE9
+from genlabel_paper.experiments.statistics import study_means
+from genlabel_paper.experiments.table9 import PAPER as TABLE9
+from genlabel_paper.registry import find
+from genlabel_paper.report.experiment import of_cells
+from genlabel_paper.report.layout import count_agreements
+from genlabel_paper.report.pieces import Shown
+from genlabel_paper.report.selected import MISSING
+from genlabel_paper.report.shares import count_shares, fitted_sets, gains
+from genlabel_paper.study.exports import read_records
+from genlabel_paper.study.manifest import manifest, study_sets
+from genlabel_paper.study.methods import TITLES
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "paper"
+EXPERIMENTS = {one.id: one for one in find(["all"])}
 TRAINED = {name for name, experiment in EXPERIMENTS.items() if experiment.trains} - {"statistics"}
 pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source tree")
 
@@ -85,7 +87,7 @@ def test_the_page_tells_the_mean_ranks(records: pd.DataFrame, page: str) -> None
     ranks = study_means(records).rank(axis=1, ascending=False).mean()
     for name, words in {"vanilla": "vanilla", "adamixup": "AdaMixup", "mixup": "mixup"}.items():
         assert f"{words} {ranks[name]:.2f}" in page
-    assert f"{METHODS['genlabel-cv'].removeprefix('Mixup + ')} {ranks['genlabel-cv']:.2f}" in page
+    assert f"{TITLES['genlabel-cv'].removeprefix('Mixup + ')} {ranks['genlabel-cv']:.2f}" in page
 
 
 def test_the_largest_class_is_as_robust_as_the_printed_genlabel_of_table_9() -> None:

@@ -24,10 +24,10 @@ import pytest
 import torch
 
 import genlabel_paper
-from genlabel_paper import run as run_module
-from genlabel_paper.cells import Cell, Record, Trial, make_cells
-from genlabel_paper.run import Outcome, check_cluster, run_cells
-from genlabel_paper.store import Store, open_store, read_failures, read_store
+from genlabel_paper.study import run as run_module
+from genlabel_paper.study.cells import Cell, Record, Trial, make_cells
+from genlabel_paper.study.run import Outcome, check_cluster, run_cells
+from genlabel_paper.study.store import Store, open_store, read_failures, read_store
 
 SOURCES = Path(genlabel_paper.__file__).parents[1]
 CELLS = make_cells("logistic", list("123456"), ["vanilla", "decay"], "quick")
@@ -40,9 +40,9 @@ WORK = '''
 """Train a linear network with torch; leave a line for each call."""
 import os, sys, time
 import torch
-from genlabel_paper.cells import make_cells
-from genlabel_paper.run import run_cells
-from genlabel_paper.store import open_store
+from genlabel_paper.study.cells import make_cells
+from genlabel_paper.study.run import run_cells
+from genlabel_paper.study.store import open_store
 
 def draw(cell):
     """Three classes of 60 rows, whose means are as far apart as the name of the set says."""

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import genlabel_paper
-from genlabel_paper import store as store_module
-from genlabel_paper.cells import Cell, Record, Trial
-from genlabel_paper.store import METRICS, open_store, read_failures, read_store
+from genlabel_paper.study import store as store_module
+from genlabel_paper.study.cells import Cell, Record, Trial
+from genlabel_paper.study.store import METRICS, open_store, read_failures, read_store
 
 SOURCES = Path(genlabel_paper.__file__).parents[1]
 COLUMNS = ["id", "setting", "dataset", "method", "alpha", "split", "seed", "seconds", "parameters", "versions"]
@@ -186,7 +186,7 @@ def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
 
 HOLD = """
 import sys, time
-from genlabel_paper.store import open_store
+from genlabel_paper.study.store import open_store
 with open_store(sys.argv[1]):
     print("open", flush=True)
     time.sleep(60)
@@ -214,8 +214,8 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(tmp_path: Path) -> N
 
 WRITE = """
 import sys
-from genlabel_paper.cells import Cell
-from genlabel_paper.store import open_store
+from genlabel_paper.study.cells import Cell
+from genlabel_paper.study.store import open_store
 with open_store(sys.argv[1]) as store:
     begin = len(store.done)
     for trial in range(begin, begin + 100_000):

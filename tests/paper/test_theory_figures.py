@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -13,11 +14,11 @@ from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import beta
 
-from genlabel_paper import figure2, figure4, figure7, figure8
-from genlabel_paper.pieces import Grid, Shown, agreement
-from genlabel_paper.registry import EXPERIMENTS
-from genlabel_paper.text import as_text
-from genlabel_paper.theory_pictures import COLORS
+from genlabel_paper.experiments import figure2, figure4, figure7, figure8
+from genlabel_paper.registry import find
+from genlabel_paper.report.experiment import Experiment
+from genlabel_paper.report.pieces import Grid, Shown, agreement
+from genlabel_paper.report.theory_pictures import COLORS
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
 TIGHT = {"xatol": 1e-7}
@@ -37,12 +38,12 @@ def test_figure_8_shows_where_the_order_fails() -> None:
     assert orders == sorted(orders)
     assert orders[0] is False
     assert orders[-1] is True
-    assert [claim.holds for claim in EXPERIMENTS["figure8"].render(pd.DataFrame()).claims] == [True, True, True, False]
+    assert [claim.holds for claim in find(["figure8"])[0].render(pd.DataFrame()).claims] == [True, True, True, False]
 
 
 @cache
 def show(name: str) -> Shown:
-    return EXPERIMENTS[name].render(pd.DataFrame())
+    return find([name])[0].render(pd.DataFrame())
 
 
 def column(grid: Grid, name: str) -> dict[str, float]:
@@ -327,9 +328,11 @@ def test_every_verdict_is_a_plain_yes_or_no(name: str) -> None:
 
 
 @each
-def test_the_notes_name_the_errata_and_no_number_is_cut(name: str) -> None:
+def test_the_notes_name_the_errata_and_no_number_is_cut(
+    name: str, as_text: Callable[[Experiment, Shown, int], str]
+) -> None:
     assert any("docs/theory.md" in note for note in show(name).notes)
-    text = as_text(show(name), 80)
+    text = as_text(*find([name]), show(name), 80)
     assert "…" not in text
     assert max(map(len, text.split("\n"))) <= 80
 

@@ -1,0 +1,3 @@
+"""The tables and figures of the paper, a file each."""
+
+__all__: list[str] = []

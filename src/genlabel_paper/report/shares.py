@@ -1,0 +1,199 @@
+"""On which share of the datasets a method is higher than a rival, on par, or lower; and the 95 % filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import pandas as pd
+
+from genlabel_paper.report.experiment import PrintedValues, of_cells
+from genlabel_paper.report.pieces import EXACT, FULL, Claim, Grid, Measured, Value
+from genlabel_paper.study.manifest import manifest, study_sets
+from genlabel_paper.study.methods import keys_of
+
+__all__ = [
+    "FILTERED",
+    "SHARES",
+    "STUDY_NOTES",
+    "UNFILTERED",
+    "Shares",
+    "are_enough",
+    "count_shares",
+    "fitted_sets",
+    "gains",
+    "low_dimensional",
+    "share_claim",
+    "share_grid",
+]
+
+FILTERED = "sets on which a generative model fits"
+UNFILTERED = "all sets of the study"
+STUDY_NOTES = (
+    "Filtered: sets where Gaussians or the kernel estimator have over 95 % of training accuracy, mean over the splits; "
+    "109 of 160 in the paper. It does not list them.",
+    f"All: the {len(study_sets())} sets that the paper's authors name and that are at hand.",
+    "The ± of a share is its standard error, from the number of sets.",
+)
+SHARES = ("higher", "on-par", "lower")
+"""The lines of a table of shares."""
+FIT = 95.0
+"""Percent of training accuracy above which a generative model fits (arXiv Section 6)."""
+ENOUGH = 0.9
+"""Of the datasets, the share that must be measured before a statement about all is checked."""
+
+
+class Shares(NamedTuple):
+    """The numbers of datasets on which a method is higher than a rival, on par, and lower."""
+
+    higher: int
+    on_par: int
+    lower: int
+
+    @property
+    def sets(self) -> int:
+        """The datasets compared."""
+        return sum(self)
+
+    @property
+    def percent(self) -> tuple[float, float, float]:
+        """The shares in percent; not a number without datasets."""
+        if not self.sets:
+            return (float("nan"),) * 3
+        return (100 * self.higher / self.sets, 100 * self.on_par / self.sets, 100 * self.lower / self.sets)
+
+    @property
+    def text(self) -> str:
+        """The shares in words."""
+        if not self.sets:
+            return "nothing measured"
+        higher, on_par, lower = self.percent
+        return f"higher on {higher:.1f} %, on par on {on_par:.1f} %, lower on {lower:.1f} % of {self.sets} sets"
+
+
+def gains(records: pd.DataFrame, a: str, b: str, datasets: Sequence[str], metric: str = "accuracy") -> pd.Series[float]:
+    """Return the mean difference of two methods for each dataset, over the splits and seeds that both have.
+
+    The records are of one setting and alpha; a dataset without such a pair is left out.
+
+    >>> records = pd.DataFrame({"dataset": "61", "method": ["a", "b"], "split": 0, "seed": 0, "accuracy": [90.0, 88.0]})
+    >>> gains(records, "a", "b", ["61", "36"]).to_dict()
+    {'61': 2.0}
+    """
+    own = records[records["method"].isin([a, b]) & records["dataset"].isin(list(datasets))]
+    if metric not in own or not len(own):
+        return pd.Series(dtype=float)
+    pairs = own.pivot_table(index=["dataset", "split", "seed"], columns="method", values=metric)
+    pairs = pairs.reindex(columns=[a, b]).dropna()
+    groups = (pairs[a] - pairs[b]).groupby("dataset")
+    found = groups.mean().reindex([name for name in datasets if name in groups.groups])
+    found.attrs["trials"] = int(groups.size().min()) if len(found) else 0
+    return found
+
+
+def count_shares(gain: pd.Series[float], width: float = 0.5) -> Shares:
+    """Count the datasets whose difference is above `width`, within it, and below.
+
+    >>> count_shares(pd.Series([0.6, 0.5, -0.1, -3.0]))
+    Shares(higher=1, on_par=2, lower=1)
+    """
+    higher, lower = int((gain > width + EXACT).sum()), int((gain < -width - EXACT).sum())
+    return Shares(higher, len(gain) - higher - lower, lower)
+
+
+def fitted_sets(records: pd.DataFrame) -> list[str]:
+    """Return the datasets that pass the paper's filter: a generative model has over 95 % of training accuracy.
+
+    NOTE[PAPER]: the mean over the splits counts; the paper does not say how many splits it takes.
+
+    >>> records = pd.DataFrame({"dataset": ["61", "36"], "method": "generative-gm", "train_accuracy": [96, 90]})
+    >>> fitted_sets(records.assign(setting="logistic", alpha=1.0))
+    ['61']
+    """
+    own = of_cells(records, "logistic")
+    own = own[own["method"].isin(keys_of("generative"))]
+    if "train_accuracy" not in own or not len(own):
+        return []
+    best = own.groupby(["dataset", "method"])["train_accuracy"].mean().groupby("dataset").max()
+    return [str(name) for name in best.index[best > FIT]]
+
+
+@cache
+def low_dimensional(classes: int = 2) -> list[str]:
+    """Return the sets of the study with at most 20 features and at least so many classes.
+
+    >>> len(low_dimensional()), len(low_dimensional(classes=3))
+    (127, 16)
+    """
+    lines = manifest().loc[study_sets()]
+    return [str(name) for name in lines.index[(lines["d"] <= 20) & (lines["k"] >= classes)]]
+
+
+def share_grid(
+    title: str,
+    gain: Mapping[str, pd.Series[float]],
+    paper: PrintedValues,
+    width: float = 0.5,
+    titles: Mapping[str, str] | None = None,
+    corner: str = "against",
+) -> Grid:
+    """Return a table of shares: higher, on par and lower, for each rival.
+
+    The spread of ours is the standard error of a share of so many datasets.
+
+    Parameters
+    ----------
+    title : str
+    gain : dict of str -> Series
+        For each rival, the differences by dataset.
+    paper : dict of (share, rival) -> Printed
+    width : float
+        Differences within this many points are on par.
+    titles : dict of str -> str, optional
+        How the rivals are called.
+    corner : str
+        What the columns are.
+
+    Examples
+    --------
+    >>> share_grid("Shares", {"mixup": pd.Series([1.0, -1.0])}, {}).rows[0][1][0].ours.mean
+    50.0
+    """
+    within, below = (f"within {width:g}", f"-{width:g}") if width else ("= 0", "0")
+    names = (f"Higher (> {width:g})", f"On par ({within})", f"Lower (< {below})")
+    counts = {rival: count_shares(values, width) for rival, values in gain.items()}
+    rows = [(name, [_value(counts[rival], line, paper, rival) for rival in gain]) for line, name in enumerate(names)]
+    about = {(titles or {}).get(rival, rival): f"{found.sets} sets" for rival, found in counts.items()}
+    return Grid(title, list(about), rows, "% of the datasets", corner=corner, digits=1, about=about)
+
+
+def share_claim(
+    text: str, printed: str, gain: pd.Series[float], enough: bool, test: Callable[[Shares], bool], width: float = 0.5
+) -> Claim:
+    """Check a statement about shares; without enough datasets nothing can be said.
+
+    >>> share_claim("More often higher.", "60 %", pd.Series([1.0, 2.0]), True, lambda s: s.higher > s.lower).holds
+    True
+    """
+    shares = count_shares(gain, width)
+    holds = test(shares) if enough and shares.sets else None
+    return Claim(text, printed, shares.text, holds, gain.attrs.get("trials", FULL))
+
+
+def are_enough(gain: pd.Series[float], datasets: Sequence[str]) -> bool:
+    """Are nearly all of the datasets measured?
+
+    >>> are_enough(pd.Series([1.0]), ["61", "36"])
+    False
+    """
+    return len(gain) >= ENOUGH * len(datasets)
+
+
+def _value(found: Shares, line: int, paper: PrintedValues, rival: str) -> Value:
+    printed = paper.get((SHARES[line], rival))
+    if not found.sets:
+        return Value(None, printed, "not run")
+    share = found.percent[line]
+    pulled = (found[line] + 1) / (found.sets + 2)  # a share of none, or of all, is not certain
+    return Value(Measured(share, 100 * (pulled * (1 - pulled) / found.sets) ** 0.5, 0, 0), printed)

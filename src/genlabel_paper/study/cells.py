@@ -1,0 +1,121 @@
+"""A cell of the study: one method, on one split of one dataset, with one seed; and the budgets that choose cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any, NamedTuple, TypedDict
+
+from genlabel.checks import check_choice
+from genlabel_paper.study.manifest import manifest
+
+__all__ = ["BUDGETS", "Budget", "Cell", "Record", "Trial", "make_cells", "trials"]
+
+
+class Budget(NamedTuple):
+    """How much of an experiment is run; a larger budget contains the cells of a smaller one."""
+
+    name: str
+    datasets: int | None
+    """At most so many, the smallest ones of the experiment; None is all."""
+    splits: int
+    seeds: int
+
+
+BUDGETS = {
+    "smoke": Budget("smoke", 2, 1, 1),
+    "quick": Budget("quick", None, 1, 2),
+    "full": Budget("full", None, 3, 5),
+}
+
+
+class Trial(NamedTuple):
+    """What the cells that are trained together have in common."""
+
+    setting: str
+    dataset: str
+    split: int
+    seed: int
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One method on one split of one dataset with one seed.
+
+    >>> Cell("logistic", "61", "mixup", split=0, seed=3).id
+    'logistic/61/mixup/alpha=1/split=0/seed=3'
+    """
+
+    setting: str
+    """A key of `genlabel_paper.study.settings.SETTINGS`: network, optimiser, search and measure."""
+    dataset: str
+    """The OpenML id as text, or the name of a synthetic set."""
+    method: str
+    """A key of `genlabel_paper.study.methods.METHODS`."""
+    split: int
+    """Which cut into training and test rows."""
+    seed: int
+    """Of the initial weights, the mixing and the folds of the search."""
+    alpha: float = 1.0
+    """Of lam ~ Beta(alpha, alpha)."""
+
+    @property
+    def id(self) -> str:
+        """The name of the cell, which is the key of its record."""
+        place = f"alpha={self.alpha:g}/split={self.split}/seed={self.seed}"
+        return f"{self.setting}/{self.dataset}/{self.method}/{place}"
+
+    @property
+    def trial(self) -> Trial:
+        """What it shares with the cells that are trained together with it."""
+        return Trial(self.setting, self.dataset, self.split, self.seed)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Its fields, by name."""
+        return asdict(self)
+
+
+class Record(TypedDict):
+    """What is kept of a finished cell."""
+
+    cell: Cell
+    parameters: dict[str, Any]
+    """What the search chose."""
+    metrics: dict[str, float]
+    """accuracy and robust_accuracy in percent, log_loss in nats, train_accuracy in percent: those that apply."""
+    seconds: float
+    """Of the trial, shared equally among its cells."""
+    versions: dict[str, str]
+    """Of genlabel, torch, scikit-learn and Python."""
+
+
+def make_cells(
+    setting: str, datasets: Sequence[str], methods: Sequence[str], budget: str, alphas: Sequence[float] = (1.0,)
+) -> list[Cell]:
+    """Return every method on every dataset, for the splits and seeds of a budget.
+
+    >>> [cell.id for cell in make_cells("logistic", ["36", "61", "721"], ["mixup"], "smoke")]
+    ['logistic/61/mixup/alpha=1/split=0/seed=0', 'logistic/721/mixup/alpha=1/split=0/seed=0']
+    """
+    check_choice("budget", budget, BUDGETS)
+    _, most, splits, seeds = BUDGETS[budget]
+    chosen = list(datasets) if most is None else _smallest(datasets, most)
+    places = product(chosen, range(splits), range(seeds), alphas, methods)
+    return [Cell(setting, dataset, method, split, seed, alpha) for dataset, split, seed, alpha, method in places]
+
+
+def _smallest(datasets: Sequence[str], most: int) -> list[str]:
+    """The sets of fewest rows, in their order; one that is not in the manifest is drawn, and small."""
+    sizes = manifest()["n"].dropna().to_dict()
+    few = sorted(datasets, key=lambda name: sizes.get(name, 0))[:most]
+    return [name for name in datasets if name in few]
+
+
+def trials(cells: Iterable[Cell]) -> dict[Trial, list[Cell]]:
+    """Group cells by trial, each cell once, in the order in which they come."""
+    found: dict[Trial, list[Cell]] = {}
+    for cell in dict.fromkeys(cells):
+        found.setdefault(cell.trial, []).append(cell)
+    return found

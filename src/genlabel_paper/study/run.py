@@ -1,0 +1,300 @@
+"""Run cells, here or on a Dask cluster: a trial is a task, what is on record is skipped, only this process writes."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError
+from contextlib import closing, contextmanager
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from joblib import Parallel, delayed, effective_n_jobs, parallel_config
+from threadpoolctl import threadpool_limits
+
+from genlabel.checks import check_count
+from genlabel_paper.study.cells import Cell, Record, Trial, trials
+from genlabel_paper.study.store import Store, make_row
+
+__all__ = ["Outcome", "Work", "check_cluster", "run_cells"]
+
+LONGEST = 300
+"""Letters of an error that are kept."""
+AHEAD = 4
+"""Tasks in flight for each thread of a cluster: enough for workers that join, few enough for the memory."""
+RETRIES = 3
+"""How often a task is given to a cluster again after the cluster gave it up."""
+PATIENCE = 10
+"""Seconds in which a scheduler must answer."""
+
+Work = Callable[[Sequence[Cell]], list[Record]]
+"""Trains and measures cells of one trial; can be pickled if there are several processes."""
+
+_Task = tuple[Sequence[Cell], int]
+"""The cells of a trial, and how often the cluster gave them up."""
+
+
+class Outcome(NamedTuple):
+    """What came of the cells of a trial: their records, or an error."""
+
+    cells: Sequence[Cell]
+    records: Sequence[Record]
+    error: str | None = None
+
+    @property
+    def trial(self) -> Trial:
+        """What the cells have in common."""
+        return self.cells[0].trial
+
+
+def run_cells(
+    cells: Iterable[Cell],
+    work: Work,
+    *,
+    store: Store,
+    n_jobs: int = 1,
+    dask: str | None = None,
+    cost: Callable[[Trial], float] | None = None,
+    on_start: Callable[[int, int], None] | None = None,
+    on_trial: Callable[[Outcome], None] | None = None,
+) -> None:
+    """Do the cells that are not on record, trial by trial, and record each trial when it ends.
+
+    Each trial has one thread, wherever it runs: the number of jobs does not change a number. A trial that fails is
+    recorded with its error, and tried again in the next run; the others go on.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+    work : callable (cells of one trial) -> list of Record
+        Of a trial that is partly on record it is given the missing cells only.
+    store : Store
+        Open.
+    n_jobs : int
+        Trials at once, each in its own process; 1 is this process, -1 is one for each processor.
+    dask : str, optional
+        Address of a scheduler, such as "tcp://host:8786"; its workers, best of one thread each, take the place of
+        `n_jobs`, and may come and go.
+    cost : callable (trial) -> float, optional
+        Trials are done split by split and seed by seed, those that cost most first; without it, in the order of the
+        cells.
+    on_start : callable (cells to do, cells on record), optional
+    on_trial : callable (Outcome), optional
+        Called after each trial.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from genlabel_paper.study.cells import make_cells
+    >>> from genlabel_paper.study.store import open_store
+    >>> def work(cells):
+    ...     return [{"cell": cell, "parameters": {}, "metrics": {"accuracy": 50.0}, "seconds": 0.1, "versions": {}}
+    ...             for cell in cells]
+    >>> with TemporaryDirectory() as folder, open_store(f"{folder}/study.sqlite") as store:
+    ...     run_cells(make_cells("logistic", ["61", "36"], ["vanilla", "mixup"], "smoke"), work, store=store)
+    ...     len(store.done)
+    4
+    """
+    if n_jobs != -1:
+        check_count("n_jobs", n_jobs)
+    asked = trials(cells)
+    todo = _missing(asked, store.done, cost)
+    if on_start is not None:
+        left = sum(map(len, todo))
+        on_start(left, sum(map(len, asked.values())) - left)
+    if todo:
+        results = _on_cluster(dask, work, todo) if dask is not None else _here(work, todo, effective_n_jobs(n_jobs))
+        with closing(results):
+            _record(results, store, on_trial)
+
+
+def _missing(asked: dict[Trial, list[Cell]], done: set[str], cost: Callable[[Trial], float] | None) -> list[list[Cell]]:
+    """The cells of each trial that are not on record, in the order in which they are done."""
+    order = list(asked)
+    if cost is not None:
+        order = sorted(asked, key=lambda trial: (trial.split, trial.seed, -cost(trial)))
+    left = [[cell for cell in asked[trial] if cell.id not in done] for trial in order]
+    return [own for own in left if own]
+
+
+def _record(results: Iterable[Outcome], store: Store, on_trial: Callable[[Outcome], None] | None) -> None:
+    for outcome in results:
+        if outcome.error is None:
+            store.write(outcome.records)
+        else:
+            store.write_failure(outcome.trial, outcome.error)
+        if on_trial is not None:
+            on_trial(outcome)
+
+
+def _perform(work: Work, cells: Sequence[Cell]) -> Outcome:
+    """Do the cells of a trial; whatever goes wrong is its error."""
+    try:
+        records = work(cells)
+        kept = sorted(str(make_row(record)["id"]) for record in records)
+        if kept != sorted(cell.id for cell in cells):
+            raise ValueError(f"{work!r} returned {len(kept)} records, which are not those of the {len(cells)} cells")
+    except Exception as error:
+        return Outcome(cells, [], _shorten(error))
+    return Outcome(cells, records)
+
+
+def _perform_elsewhere(work: Work, cells: Sequence[Cell]) -> Outcome:
+    """Do the cells of a trial in a worker, which keeps to one thread from now on."""
+    _limit_threads()
+    return _perform(work, cells)
+
+
+def _shorten(error: BaseException) -> str:
+    first, *_ = str(error).strip().split("\n")
+    name = type(error).__name__
+    return (f"{name}: {first}" if first else name)[:LONGEST]
+
+
+def _limit_threads() -> threadpool_limits:
+    import torch
+
+    torch.set_num_threads(1)
+    return threadpool_limits(limits=1)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One thread inside, as many as before afterwards."""
+    import torch
+
+    before = torch.get_num_threads()
+    limits = _limit_threads()
+    try:
+        yield
+    finally:
+        limits.restore_original_limits()
+        torch.set_num_threads(before)
+
+
+# Here
+
+
+def _here(work: Work, todo: Sequence[Sequence[Cell]], jobs: int) -> Generator[Outcome]:
+    """Do trials in this process or in some of its own, and give each as soon as it is done."""
+    if jobs == 1:
+        for cells in todo:
+            with _one_thread():
+                outcome = _perform(work, cells)
+            yield outcome
+        return
+    with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
+        pool = Parallel(return_as="generator_unordered", batch_size=1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"\d+ tasks (have been|which were)")  # joblib's, where the caller stops
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # and where it renews a process
+        try:
+            yield from pool(delayed(_perform_elsewhere)(work, cells) for cells in todo)
+        except BrokenExecutor as error:
+            way_out = "what ended is on record: go on with the same command, with fewer jobs if memory is short"
+            raise OSError(f"one of {jobs} processes was killed; {way_out}") from error
+
+
+# On a cluster
+
+
+def _on_cluster(address: str, work: Work, todo: Iterable[Sequence[Cell]]) -> Generator[Outcome]:
+    """Do trials on the workers of a scheduler, a bounded number in flight, and give each as soon as it is done."""
+    distributed = _import_distributed()
+    with _connect(distributed, address) as client:
+        try:
+            _await_workers(client, address)
+            yield from _fly(distributed, client, work, deque((cells, 0) for cells in todo))
+        except (OSError, CancelledError) as error:
+            way_out = "what ended is on record: start a scheduler and go on with the same command"
+            raise ConnectionError(f"the scheduler at {address!r} was lost; {way_out}") from error
+
+
+def check_cluster(address: str) -> None:
+    """Raise unless a scheduler answers at the address.
+
+    >>> check_cluster("tcp://127.0.0.1:9")  # doctest: +SKIP
+    Traceback (most recent call last):
+    ConnectionError: no scheduler answers at 'tcp://127.0.0.1:9' ...
+    """
+    _connect(_import_distributed(), address).close()
+
+
+def _await_workers(client: Any, address: str) -> None:
+    """Raise if nobody is there to work; a scheduler that is lost meanwhile is told by the caller."""
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError as error:
+        if client.status != "running":
+            raise
+        way_out = f"start some with: dask worker {address} --nthreads 1"
+        raise ValueError(f"the scheduler at {address!r} has no workers; {way_out}") from error
+
+
+def _fly(distributed: Any, client: Any, work: Work, waiting: deque[_Task]) -> Generator[Outcome]:
+    """Send tasks, receive outcomes; a task that the cluster gave up, its workers being killed, is sent again, last."""
+    landed = distributed.as_completed(loop=client.loop)
+    flying: dict[str, _Task] = {}
+    while waiting or flying:
+        most = AHEAD * max(1, sum(client.nthreads().values()))
+        while waiting and len(flying) < most:
+            future = client.submit(*_parcel(work, waiting[0][0]), pure=False, retries=RETRIES)
+            flying[future.key] = waiting.popleft()
+            landed.add(future)
+        future = next(landed)
+        cells, sent = flying.pop(future.key)
+        outcome = _receive(distributed, future)
+        if outcome is not None or sent == RETRIES:
+            yield outcome or Outcome(cells, [], "KilledWorker: all workers that had the trial died; see their logs")
+        else:
+            waiting.append((cells, sent + 1))
+
+
+def _parcel(work: Work, cells: Sequence[Cell]) -> tuple[Callable[[bytes], Outcome], bytes]:
+    """Return a task as a function that travels by value, and bytes.
+
+    A cluster can hang on a message that it cannot unpickle; here a package that it lacks is an error of the task.
+    """
+
+    def unpack(content: bytes) -> Outcome:
+        from pickle import loads
+
+        perform, *own = loads(content)
+        outcome: Outcome = perform(*own)
+        return outcome
+
+    content: bytes = import_module("cloudpickle").dumps((_perform_elsewhere, work, cells))
+    return unpack, content
+
+
+def _receive(distributed: Any, future: Any) -> Outcome | None:
+    """Return what came of a task, or None if its workers were killed again and again, perhaps for another task."""
+    try:
+        outcome: Outcome = future.result()
+    except CancelledError:
+        raise
+    except distributed.KilledWorker:
+        return None
+    except Exception as error:  # errors of the work are in its outcome; this is one of the cluster
+        way_out = "its workers need the genlabel, and the packages, that are here"
+        raise ValueError(f"the cluster cannot do a trial ({_shorten(error.__cause__ or error)}); {way_out}") from error
+    return outcome
+
+
+def _import_distributed() -> Any:
+    try:
+        return import_module("distributed")
+    except ImportError as error:
+        raise ValueError('dask needs distributed; install it with pip install "genlabel[cluster]"') from error
+
+
+def _connect(distributed: Any, address: str) -> Any:
+    if not re.fullmatch(r"[a-z]+://[^/\s]+:\d+", address):
+        raise ValueError(f"dask={address!r} is no address of a scheduler; write it as tcp://host:8786")
+    try:
+        return distributed.Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        way_out = 'start one with "dask scheduler", or check the address, such as "tcp://host:8786"'
+        raise ConnectionError(f"dask={address!r}: no scheduler answers within {PATIENCE} s; {way_out}") from error

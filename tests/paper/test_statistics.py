@@ -1,0 +1,128 @@
+"""The methods over all datasets: ranks and probabilities against independent oracles, and a missing library."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from genlabel_paper.experiments import statistics
+from genlabel_paper.experiments.statistics import (
+    critical_difference,
+    plot_ranks,
+    plot_signed_ranks,
+    render,
+    signed_ranks,
+    study_means,
+)
+from genlabel_paper.study.manifest import study_sets
+from genlabel_paper.study.methods import TITLES
+
+NAMES = list(statistics.ON_EVERY_SET)
+
+
+def made_up(sets: int = 20, gain: float = 2.0) -> pd.DataFrame:
+    """Records in which GenLabel (CV) is better than all others by `gain` points."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {
+            "dataset": name,
+            "method": method,
+            "split": 0,
+            "seed": seed,
+            "accuracy": base + gain * (method == "genlabel-cv"),
+        }
+        for name in study_sets()[:sets]
+        for base in [rng.uniform(60.0, 90.0)]
+        for method in NAMES
+        for seed in range(2)
+    ]
+    frame = pd.DataFrame(rows).assign(setting="logistic", alpha=1.0)
+    frame["accuracy"] += rng.normal(0.0, 0.2, len(frame))
+    return frame
+
+
+def test_means_are_over_sets_that_every_method_has() -> None:
+    frame = made_up()
+    means = study_means(frame)
+    assert list(means) == NAMES
+    assert len(means) == 20
+    one = frame[(frame["dataset"] == "36") & (frame["method"] == "mixup")]
+    assert means.loc["36", "mixup"] == pytest.approx(one["accuracy"].mean())
+    lost = frame[~((frame["dataset"] == "36") & (frame["method"] == "mixup"))]
+    assert "36" not in study_means(lost).index
+    few = frame[~((frame["method"] == "adamixup") & frame["dataset"].isin(study_sets()[:15]))]
+    assert "adamixup" not in study_means(few)
+    assert len(study_means(few)) == 20
+    assert study_means(frame[frame["method"] != "genlabel-cv"]).empty
+
+
+def test_the_critical_difference_is_that_of_the_tables() -> None:
+    # Demšar (2006), Table 5: q = 2.569 for four methods; his example has 14 datasets.
+    assert critical_difference(14, 4) == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 14)), abs=1e-3)
+
+
+def test_ranks_agree_with_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "SAMPLES", 100)
+    means = study_means(made_up())
+    ranks = stats.rankdata(-means.to_numpy(), axis=1).mean(axis=0)
+    shown = render(made_up())
+    grid = shown.grids[0]
+    found = dict(zip(grid.columns, (value.ours.mean for value in grid.rows[0][1] if value.ours), strict=True))
+    assert found == pytest.approx({TITLES[name]: rank for name, rank in zip(means, ranks, strict=True)})
+    assert grid.columns[0] == TITLES["genlabel-cv"]
+
+
+def test_the_diagram_names_every_method_with_its_rank() -> None:
+    pytest.importorskip("scikit_posthocs")
+    means = study_means(made_up())
+    words = " ".join(text.get_text() for text in plot_ranks(means).axes[0].texts)
+    for name, rank in means.rank(axis=1, ascending=False).mean().items():
+        assert TITLES[str(name)] in words
+        assert f"({rank:.2f})" in words
+
+
+@pytest.mark.parametrize("gain, column", [(2.0, "higher"), (0.0, "same"), (-2.0, "lower")])
+def test_the_probabilities_follow_the_gain(gain: float, column: str) -> None:
+    pytest.importorskip("baycomp")
+    shares = signed_ranks(study_means(made_up(gain=gain)), samples=500)
+    assert list(shares.index) == [name for name in NAMES if name != "genlabel-cv"]
+    assert shares.sum(axis=1).to_numpy() == pytest.approx(100.0)
+    assert (shares[column] > 95.0).all()
+    assert len(plot_signed_ranks(shares).axes[0].patches) == 3 * len(shares)
+
+
+def test_the_seed_decides_the_draws() -> None:
+    pytest.importorskip("baycomp")
+    means = study_means(made_up(gain=0.5))
+    first, again, other = (signed_ranks(means, samples=300, seed=seed) for seed in (0, 0, 1))
+    pd.testing.assert_frame_equal(first, again)
+    assert not first.equals(other)
+
+
+def test_everything_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("baycomp")
+    pytest.importorskip("scikit_posthocs")
+    monkeypatch.setattr(statistics, "SAMPLES", 500)
+    shown = render(made_up())
+    assert len(shown.grids) == 2
+    assert len(shown.pictures) == 2
+    assert shown.notes[0].startswith("20 sets have each of the 8 methods.")
+
+
+def test_a_missing_library_leaves_out_its_part_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(statistics, "import_module", missing)
+    shown = render(made_up())
+    assert len(shown.grids) == 1
+    assert not shown.pictures
+    left_out = [note for note in shown.notes if note.startswith("Left out")]
+    assert left_out == [
+        'Left out: scikit_posthocs is not installed; pip install "genlabel[stats]"',
+        'Left out: baycomp is not installed; pip install "genlabel[stats]"',
+    ]
+
+
+def test_few_sets_are_not_tested() -> None:
+    assert render(made_up(sets=5)).notes == ["Fewer than 10 sets have every method: nothing is tested."]
