@@ -4,12 +4,13 @@ from genlabel.records.cells import Cell, Record, Study, trials
 from genlabel.records.exports import Kept, export_records, load_records, read_records
 from genlabel.records.fingerprints import describe, fingerprint
 from genlabel.records.fits import COMPARISON, SUITE, Fit
-from genlabel.records.pairs import Wins, count_wins, mean_gains, mean_scores, pair_trials
+from genlabel.records.pairs import EXACT, Wins, count_wins, mean_scores, pair_trials
 from genlabel.records.run import Counts, Outcome, Work, check_cluster, run_cells, software_versions
 from genlabel.records.store import Store, check_store, make_frame, open_store
 
 __all__ = [
     "COMPARISON",
+    "EXACT",
     "SUITE",
     "Cell",
     "Counts",
@@ -29,7 +30,6 @@ __all__ = [
     "fingerprint",
     "load_records",
     "make_frame",
-    "mean_gains",
     "mean_scores",
     "open_store",
     "pair_trials",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-__all__ = ["EXACT", "Wins", "count_wins", "mean_gains", "mean_scores", "pair_trials"]
+__all__ = ["EXACT", "Wins", "count_wins", "mean_scores", "pair_trials"]
 
 EXACT = 1e-9
 """Differences of means up to this are those of rounding, and are none."""
@@ -76,17 +76,3 @@ def mean_scores(pairs: pd.DataFrame) -> pd.DataFrame:
     {61: 92.0}
     """
     return pairs.groupby("dataset").mean()
-
-
-def mean_gains(records: pd.DataFrame, a: str, b: str, metric: str) -> pd.Series[float]:
-    """Return the mean of a - b over the trials that both have, for each dataset; `attrs["trials"]` is the fewest.
-
-    >>> records = pd.DataFrame({"dataset": 61, "method": ["a", "b"], "split": 0, "accuracy": [90.0, 88.0]})
-    >>> mean_gains(records, "a", "b", "accuracy").to_dict()
-    {61: 2.0}
-    """
-    pairs = pair_trials(records, metric, [a, b])
-    groups = (pairs[a] - pairs[b]).groupby("dataset")
-    found = groups.mean()
-    found.attrs["trials"] = int(groups.size().min()) if len(found) else 0
-    return found
