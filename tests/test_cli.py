@@ -151,12 +151,6 @@ def test_records_are_those_of_one_table_and_its_settings(tmp_path: Path) -> None
     assert starts == [(2, 0, 0), (0, 2, 0), (2, 0, 2), (2, 0, 2), (2, 0, 2)]
 
 
-def test_two_processes_give_the_numbers_of_one() -> None:
-    methods = {"b": LogisticRegression(), "a": GenerativeClassifier()}
-    one, two = (run_comparison(small_table(20, 20), methods, 2, n_jobs=jobs).frame for jobs in (1, 2))
-    pd.testing.assert_frame_equal(one.drop(columns="seconds"), two.drop(columns="seconds"))
-
-
 def test_log_loss_is_finite() -> None:
     results = compare(small_table(20, 20), {"certain": Certain()}, repeats=1, test_size=0.5)
     assert results["log_loss"].item() == pytest.approx(-np.log(1e-15) / 2)

@@ -78,16 +78,19 @@ class Bench:
         """
         fits = [Fit(one, name, split) for one in datasets for split in range(self.repeats) for name in self.methods]
         made = {name: self.fingerprint(name, data) for name in self.methods}
-        run_cells(
-            fits,
-            self,
-            store=store,
-            fingerprint=lambda fit: made[fit.method],
-            n_jobs=n_jobs,
-            dask=dask,
-            on_start=on_start,
-            on_trial=on_trial,
-        )
+        try:
+            run_cells(
+                fits,
+                self,
+                store=store,
+                fingerprint=lambda fit: made[fit.method],
+                n_jobs=n_jobs,
+                dask=dask,
+                on_start=on_start,
+                on_trial=on_trial,
+            )
+        finally:
+            _prepare.cache_clear()
         kept, asked = store.read(), dict.fromkeys(fits)
         ids = [fit.id for fit in asked if store.done.get(fit.id) == made[fit.method]]
         frame = kept.frame.set_index("id").loc[ids].reset_index()

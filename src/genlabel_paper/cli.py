@@ -127,13 +127,10 @@ def _tell_failures(found: Kept) -> str:
 def _check_work(budget: str, jobs: int, dask: str | None) -> None:
     """Raise if the work cannot be done as asked, before anything heavy is imported."""
     from genlabel.checks import check_choice
-    from genlabel.records import check_cluster
     from genlabel_paper.study.cells import BUDGETS
 
     check_choice("budget", budget, BUDGETS)
-    check_jobs(jobs)
-    if dask is not None:
-        check_cluster(dask)
+    check_jobs(jobs, dask)
 
 
 def _run(

@@ -94,7 +94,7 @@ def compare(
     """
     with one_line_errors():
         hidden = read_network(network)
-        check_jobs(jobs)
+        check_jobs(jobs, dask)
         check_picture("output", output)
         check_outputs(output=output, csv=csv)
         file = _check_input(source, target, test_size, records, fresh)

@@ -92,7 +92,7 @@ def suite(
     kept = f"what ended is kept in {records}, the same command goes on"
     with one_line_errors(kept):
         hidden = read_network(network)
-        check_jobs(jobs)
+        check_jobs(jobs, dask)
         _check_test_size(test_size)
         check_picture("picture", picture)
         check_outputs(output=output, picture=picture, export=export)

@@ -56,10 +56,14 @@ def read_network(network: str) -> str | tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def check_jobs(jobs: int) -> None:
-    """Raise unless so many fits can be done at once."""
+def check_jobs(jobs: int, dask: str | None = None) -> None:
+    """Raise unless so many fits can be done at once, and the scheduler, if one is named, answers."""
     if jobs == 0 or jobs < -1:
         raise ValueError(f"jobs={jobs} must be at least 1, or -1 for one for each processor")
+    if dask is not None:
+        from genlabel.records import check_cluster
+
+        check_cluster(dask)
 
 
 def check_picture(name: str, path: Path | None) -> None:
