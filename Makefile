@@ -11,8 +11,8 @@ PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 run: $(VENV)/.run            ## compare the methods on an embedded dataset, print the table, draw the picture
 	$(BIN)/genlabel compare iris
 
-test: $(VENV)/.test          ## all tests
-	$(BIN)/python -m pytest
+test: $(VENV)/.test          ## all tests, one worker a core (each on one thread: tests/conftest.py)
+	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
 check: $(VENV)/.dev          ## style and types
 	$(BIN)/ruff check .

@@ -2,7 +2,7 @@
 
 import doctest
 import re
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -75,10 +75,18 @@ def test_every_file_that_the_paper_map_names_exists_and_holds_the_name() -> None
         assert re.search(rf"\b(class|def) {name.split('.')[-1]}\b", text), (path, name)
 
 
-def test_the_benchmarks_say_what_there_is() -> None:
-    run = [sys.executable, str(ROOT / "benchmarks" / "run.py")]
-    known = subprocess.run([*run, "--help"], capture_output=True, text=True, check=True)
-    assert all(name in known.stdout for name in ("search", "kernel", "labels", "default", "two_circle"))
-    unknown = subprocess.run([*run, "speed"], capture_output=True, text=True, check=False)
-    assert unknown.returncode == 2
-    assert "unknown benchmark 'speed'; choose among search" in unknown.stderr
+@pytest.mark.parametrize(
+    ("word", "code", "told"),
+    [("--help", 0, "which of search, kernel, labels, default, two_circle"),
+     ("speed", 2, "unknown benchmark 'speed'; choose among search")],
+)  # fmt: skip
+def test_the_benchmarks_say_what_there_is(
+    word: str, code: int, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["run.py", word])
+    monkeypatch.setattr(sys, "modules", sys.modules.copy())
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "benchmarks" / "run.py"), run_name="__main__")
+    assert ended.value.code == code
+    assert told in " ".join("".join(capsys.readouterr()).split())

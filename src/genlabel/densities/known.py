@@ -10,7 +10,7 @@ import torch
 from torch.distributions import MultivariateNormal
 
 from genlabel.arrays import Array, as_tensor
-from genlabel.densities.base import ClassSample, LogDensity, PerClassDensity
+from genlabel.densities.per_class import ClassSample, LogDensity, PerClassDensity
 
 __all__ = ["KnownDensity", "known_gaussians"]
 
