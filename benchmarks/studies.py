@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--records", type=Path, help="default: build/<study>.jsonl")
+    parser.add_argument("--records", type=Path, help="default: build/<study>.sqlite")
     asked = parser.parse_args()
     manifest = openml_manifest(asked.data_home)
     if manifest is None:
@@ -125,11 +125,11 @@ def main() -> None:
         STUDIES[asked.study](),
         asked.repeats,
         seed=asked.seed,
-        records=asked.records or Path("build", f"{asked.study}.jsonl"),
+        records=asked.records or Path("build", f"{asked.study}.sqlite"),
         n_jobs=asked.jobs,
         load=partial(load_openml, data_home=asked.data_home),
-    )
-    print(f"{found['id'].nunique()} sets of 100 to {asked.max_rows} rows, splits of each: {asked.repeats}")
+    ).frame
+    print(f"{found['dataset'].nunique()} sets of 100 to {asked.max_rows} rows, splits of each: {asked.repeats}")
     print(report(found).to_string())
 
 

@@ -20,10 +20,12 @@ from typer.testing import CliRunner
 
 import genlabel
 from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
+from genlabel.bench import drop_rare
 from genlabel.cli import app
 from genlabel.cli.compare import _choices
-from genlabel.comparison import compare, default_methods, drop_rare, summarize
+from genlabel.comparison import compare, default_methods, run_comparison, summarize
 from genlabel.datasets import Table, load_table, table_pipeline
+from genlabel.records import COMPARISON, Counts, open_store, read_records
 
 FOLDER = Path(genlabel.__file__).parent
 FAST = ["--repeats", "2", "--epochs", "5"]
@@ -100,7 +102,7 @@ def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
                 100 * accuracy_score(table.y.iloc[test], model.predict(table.X.iloc[test]))
             )
             assert row["log_loss"] == pytest.approx(log_loss(table.y.iloc[test], proba, labels=model.classes_))
-            assert row["params"] == getattr(model[-1], "best_params_", {})
+            assert row["params"] == json.loads(json.dumps(getattr(model[-1], "best_params_", {})))
             assert row["seconds"] > 0
 
 
@@ -117,6 +119,38 @@ def test_comparison_leaves_its_methods_alone_and_repeats_itself() -> None:
     assert not one["log_loss"].equals(other["log_loss"])
 
 
+class Broken(Certain):
+    """Cannot tell anything apart."""
+
+    def predict_proba(self, X: Any) -> Any:
+        raise RuntimeError("no idea")
+
+
+def test_a_fit_that_fails_is_told() -> None:
+    methods = {"certain": Certain(), "broken": Broken()}
+    with pytest.raises(RuntimeError, match="broken failed on split 0: RuntimeError: no idea"):
+        compare(small_table(20, 20), methods, repeats=2)
+    found = run_comparison(small_table(20, 20), methods, repeats=2)
+    assert found.frame["method"].tolist() == ["certain"] * 2
+    assert [(fit.method, fit.split) for fit in found.failures] == [("broken", 0), ("broken", 1)]
+
+
+def test_records_are_those_of_one_table_and_its_settings(tmp_path: Path) -> None:
+    starts: list[Counts] = []
+
+    def again(table: Table, method: Any, seed: int = 0) -> pd.DataFrame:
+        path = tmp_path / "r.sqlite"
+        return run_comparison(table, {"m": method}, 2, seed=seed, records=path, on_start=starts.append).frame
+
+    first = again(small_table(20, 20), LogisticRegression())
+    pd.testing.assert_frame_equal(again(small_table(20, 20), LogisticRegression()), first)
+    other = again(small_table(20, 21), LogisticRegression())
+    assert set(other["fingerprint"]).isdisjoint(first["fingerprint"])
+    again(small_table(20, 21), LogisticRegression(C=2.0))
+    again(small_table(20, 21), LogisticRegression(C=2.0), seed=1)
+    assert starts == [(2, 0, 0), (0, 2, 0), (2, 0, 2), (2, 0, 2), (2, 0, 2)]
+
+
 def test_log_loss_is_finite() -> None:
     results = compare(small_table(20, 20), {"certain": Certain()}, repeats=1, test_size=0.5)
     assert results["log_loss"].item() == pytest.approx(-np.log(1e-15) / 2)
@@ -127,9 +161,9 @@ def test_summary_is_mean_and_standard_deviation() -> None:
     results = compare(small_table(20, 20), {"b": LogisticRegression(), "a": GenerativeClassifier()}, repeats=3)
     summary = summarize(results)
     assert summary.index.tolist() == ["b", "a"]
-    own = results.loc[results["method"] == "a", "log_loss"].to_numpy()
-    assert summary.loc["a", ("log_loss", "mean")] == pytest.approx(own.sum() / 3)
-    assert summary.loc["a", ("log_loss", "std")] == pytest.approx(np.sqrt(((own - own.mean()) ** 2).sum() / 2))
+    losses = results.loc[results["method"] == "a", "log_loss"].to_numpy()
+    assert summary.loc["a", ("log_loss", "mean")] == pytest.approx(losses.sum() / 3)
+    assert summary.loc["a", ("log_loss", "std")] == pytest.approx(np.sqrt(((losses - losses.mean()) ** 2).sum() / 2))
 
 
 def test_two_rows_of_every_class_are_trained_on() -> None:
@@ -203,6 +237,28 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
     assert "GenLabel chose learning rate" in result.stdout
     assert "gamma" in result.stdout
     assert "wrote out/picture.png and out/results.csv" in result.stdout
+    again = invoke("iris", *FAST, "--output", "out/picture.png")
+    assert "fits on record: 8; to do: 0" in again.stderr
+    assert again.stdout.splitlines()[:-1] == result.stdout.splitlines()[:-1]  # nothing is fitted, the seconds are kept
+    assert len(read_records("build/compare-iris.sqlite", COMPARISON)) == 8
+
+
+def test_a_second_run_on_the_same_file_is_refused(here: Path) -> None:
+    with open_store("r.sqlite", COMPARISON):
+        result = invoke("iris", *FAST, "--records", "r.sqlite")
+    assert result.exit_code == 2
+    assert "another run writes 'r.sqlite'; wait until it ends" in result.stderr
+
+
+def test_methods_that_fail_are_told_and_the_others_compared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    methods = {"certain": Certain(), "broken": Broken()}
+    monkeypatch.setattr("genlabel.comparison.default_methods", lambda *_: methods)
+    result = invoke("iris", "--repeats", "2")
+    assert result.exit_code == 1
+    assert "failed: iris, broken: RuntimeError: no idea" in result.stdout
+    assert "failed: 2 of the fits, see above; the same command tries them again" in result.stdout
+    assert "certain" in result.stdout
+    assert (here / "compare-iris.png").exists()
 
 
 def test_choices_are_counted() -> None:
@@ -318,32 +374,45 @@ def test_version_and_help() -> None:
         "output",
         "csv",
         "drop-rare",
+        "jobs",
+        "dask",
+        "records",
+        "fresh",
     ):
         assert f"--{option}" in options
 
 
-LIGHT = f"""
-import sys, types
-package = types.ModuleType("genlabel")  # the rooms, without what the package itself imports
-package.__path__ = [{str(FOLDER)!r}]
-sys.modules["genlabel"] = package
-heavy = ("torch", "sklearn", "pandas", "numpy", "scipy", "matplotlib")
-import genlabel.cli
-from genlabel.cli import compare as command
-command = sys.modules["genlabel.cli.compare"]
-
-def first(what):
-    print(what, [name for name in heavy if name in sys.modules])
-    raise SystemExit
-command.show_progress = first
-sys.argv = ["genlabel", "compare", "iris"]
-genlabel.cli.main()
+LIGHT = """
+import json, sys
+from typer.testing import CliRunner
+from genlabel.cli import app
+for command in sys.argv[1:]:
+    done = CliRunner().invoke(app, command.split())
+    heavy = [name for name in ("torch", "sklearn", "scipy", "matplotlib") if name in sys.modules]
+    print(json.dumps([done.exit_code, done.output, heavy]))
 """
+WRONG = {
+    "compare nothing": "'nothing' is not a known table",
+    "compare nothing.csv --target y": "there is no file 'nothing.csv'",
+    "compare people.csv --target Label": "target='Label' is no column of 'people.csv'",
+    "compare iris --network x": "network='x' is not known",
+    "compare iris --test-size 2": "test_size=2.0 must be a number in",
+    "compare iris --records people.csv": "'people.csv' is no store of records",
+    "suite --ids-file nowhere.txt": "there is no file 'nowhere.txt'",
+    "suite 61 --methods magic": "methods='magic' is not known",
+    "suite --data-home .": "no OpenML ids are given",
+    "suite --report-only --records none.sqlite": "there is no file of records 'none.sqlite'",
+}
 
 
-def test_progress_is_shown_before_the_heavy_imports() -> None:
-    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
-    assert done.stdout == "loading iris []\n"
+def test_what_is_wrong_is_told_before_the_heavy_imports(people: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(FOLDER.parent)}
+    command = [sys.executable, "-c", LIGHT, *WRONG]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=people.parent, check=True)
+    for message, line in zip(WRONG.values(), done.stdout.splitlines(), strict=True):
+        code, output, heavy = json.loads(line)
+        assert (code, heavy) == (2, [])
+        assert message in output.replace("\n", " ")
 
 
 def read_terminal(terminal: int, into: list[bytes]) -> None:
@@ -396,10 +465,10 @@ def test_an_interrupt_ends_with_a_line(here: Path, monkeypatch: pytest.MonkeyPat
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("genlabel.comparison.compare", interrupt)
+    monkeypatch.setattr("genlabel.comparison.run_comparison", interrupt)
     result = CliRunner().invoke(app, ["compare", "iris"])
     assert result.exit_code == 130
-    assert "interrupted; nothing was written" in result.stderr
+    assert "interrupted; what ended is kept in build/compare-iris.sqlite, the same command goes on" in result.stderr
 
 
 def test_the_epochs_of_every_fit_are_heard() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 
-from genlabel.metrics import accuracy, brier_score, calibration_error, log_loss
+from genlabel.metrics import accuracy, brier_score, calibration_error, log_loss, score
 
 NOTHING = np.full((4, 2), np.nan)
 
@@ -104,8 +104,9 @@ def test_the_order_of_the_points_does_not_matter(seed: int, weighted: bool) -> N
     proba, y, weight = draw(seed, 3, 25, weighted)
     order = np.random.default_rng(seed).permutation(25)
     moved = None if weight is None else weight[order]
-    for score in (brier_score, calibration_error):
-        np.testing.assert_allclose(score(np.log(proba), y, weight), score(np.log(proba[:, order]), y[order], moved))
+    for measure in (brier_score, calibration_error):
+        there = measure(np.log(proba[:, order]), y[order], moved)
+        np.testing.assert_allclose(measure(np.log(proba), y, weight), there)
 
 
 def test_a_perfect_model_scores_nothing_and_a_sure_and_wrong_one_the_most() -> None:
@@ -129,8 +130,8 @@ def test_a_calibrated_model_tends_to_no_error() -> None:
 def test_weights_are_counts() -> None:
     proba, y, _ = draw(3, 3, 12, weighted=False)
     twice = np.log(np.repeat(proba, 2, axis=1))
-    for score in (brier_score, lambda p, y, w=None: calibration_error(p, y, w, bins=4)):
-        np.testing.assert_allclose(score(np.log(proba), y, np.full(12, 2.0)), score(twice, y.repeat(2)))
+    for measure in (brier_score, lambda p, y, w=None: calibration_error(p, y, w, bins=4)):
+        np.testing.assert_allclose(measure(np.log(proba), y, np.full(12, 2.0)), measure(twice, y.repeat(2)))
 
 
 def test_bins_are_counted() -> None:
@@ -151,3 +152,38 @@ def test_what_is_no_prediction_is_told_so(measure: Any) -> None:
         measure(np.exp(logs), [0, 1, 1])
     with pytest.raises(ValueError, match="no points"):
         measure(logs[:0], [])
+
+
+class Model:
+    """Gives what it is told."""
+
+    def __init__(self, proba: Any, classes: Any) -> None:
+        self.proba, self.classes_ = np.asarray(proba), np.asarray(classes)
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.proba
+
+
+class LogModel(Model):
+    """Knows the logarithms of its probabilities better than these."""
+
+    def predict_log_proba(self, X: Any) -> Any:
+        return np.log(self.proba) - 1.0
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(2, 5))
+def test_scores_of_a_model_are_those_of_its_probabilities(seed: int, k: int) -> None:
+    (proba, *_), y, _ = draw(seed, k, 20, False)
+    names = np.array(list("vwxyz"))[:k]
+    found = score(Model(proba, names), None, names[y])
+    assert found["accuracy"] == pytest.approx(100 * sk.accuracy_score(names[y], names[proba.argmax(1)]))
+    assert found["log_loss"] == pytest.approx(sk.log_loss(y, proba, labels=np.arange(k)))
+    assert found["brier"] == brier_score(np.log(proba), y)
+    assert found["calibration_error"] == calibration_error(np.log(proba), y)
+
+
+def test_probabilities_are_clipped_and_logarithms_preferred() -> None:
+    certain = Model([[1.0, 0.0], [0.0, 1.0]], ["no", "yes"])
+    assert score(certain, None, ["no", "no"])["log_loss"] == pytest.approx(-np.log(1e-15) / 2)
+    assert score(LogModel([[0.5, 0.5]], [0, 1]), None, [1])["log_loss"] == pytest.approx(1.0 + np.log(2.0))
+    assert score(Model([[np.nan, np.nan]], [0, 1]), None, [1])["log_loss"] == np.inf

@@ -1,8 +1,6 @@
 """The suite: a kill loses nothing, failures are told and tried again, statistics are those of a pencil."""
 
 import contextlib
-import importlib.util
-import json
 import os
 import re
 import signal
@@ -19,26 +17,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 import genlabel
+from genlabel.bench import drop_rare
 from genlabel.cli import app
-from genlabel.comparison import compare, drop_rare
+from genlabel.comparison import compare
 from genlabel.datasets import Table, load_openml, load_table
+from genlabel.records import SUITE, Counts, Fit, Outcome, Wins, load_records, open_store, read_records
 from genlabel.suite import (
-    Wins,
+    METHODS,
     as_markdown,
     complete_sets,
     default_suite,
     holm,
     mean_ranks,
-    open_records,
-    read_header,
-    read_records,
     report,
     run_suite,
     set_means,
@@ -90,14 +87,20 @@ class Chooser(DummyClassifier):
         return super().fit(X, y)
 
 
-def sorted_cells(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.drop(columns="seconds").sort_values(["id", "split", "method"]).reset_index(drop=True)
+def comparable(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.drop(columns="seconds").sort_values("id").reset_index(drop=True)
 
 
 def made(scores: dict[str, list[float]], metric: str = "log_loss", splits: int = 1) -> pd.DataFrame:
     """Records with the given means; split s is off by +-s, which the mean does not see if there are three."""
     rows = [
-        {"id": number, "name": f"set-{number}", "split": split, "method": method, metric: value + split - splits // 2}
+        {
+            "dataset": number,
+            "name": f"set-{number}",
+            "split": split,
+            "method": method,
+            metric: value + split - splits // 2,
+        }
         for method, values in scores.items()
         for number, value in enumerate(values, 1)
         for split in range(splits)
@@ -115,63 +118,78 @@ def full(scores: dict[str, list[float]]) -> pd.DataFrame:
 
 
 def test_numbers_are_those_of_a_comparison(tmp_path: Path) -> None:
-    found = run_suite([1, 2], CHEAP, repeats=2, seed=3, records=tmp_path / "r.jsonl", load=load)
+    found = run_suite([1, 2], CHEAP, repeats=2, seed=3, records=tmp_path / "r.sqlite", load=load).frame
     assert len(found) == 2 * 2 * 3
     for number in (1, 2):
         table = drop_rare(load(number))
         expected = compare(table, CHEAP, repeats=2, seed=3).set_index(["method", "split"])
-        own = found[found["id"] == number].set_index(["method", "split"])
-        np.testing.assert_allclose(own.loc[expected.index, "log_loss"], expected["log_loss"], rtol=1e-6)
-        np.testing.assert_allclose(own.loc[expected.index, "accuracy"], expected["accuracy"], rtol=1e-6)
-        assert set(zip(own["n"], own["d"], own["k"], strict=True)) == {(*table.X.shape, table.y.nunique())}
-    assert set(found["version"]) == {genlabel.__version__}
+        ours = found[found["dataset"] == number].set_index(["method", "split"])
+        pd.testing.assert_frame_equal(
+            ours.loc[expected.index, ["log_loss", "accuracy"]], expected[["log_loss", "accuracy"]]
+        )
+        assert set(zip(ours["n"], ours["d"], ours["k"], strict=True)) == {(*table.X.shape, table.y.nunique())}
+    assert {versions["genlabel"] for versions in found["versions"]} == {genlabel.__version__}
 
 
-def test_records_are_lines_and_are_read_as_they_are_returned(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "r.jsonl"
+def test_records_are_read_as_they_are_returned(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "r.sqlite"
     found = run_suite([1], {"chooser": Chooser()}, records=path, load=load, settings={"epochs": 5, "network": (4, 3)})
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert lines[0] == {"genlabel suite": 1, "seed": 0, "test_size": 0.3, "epochs": 5, "network": [4, 3]}
-    assert read_header(path) == {"seed": 0, "test_size": 0.3, "epochs": 5, "network": [4, 3]}
-    assert [line["split"] for line in lines[1:]] == [0, 1]
-    assert lines[1]["params"] == {"rate": 0.5, "count": 3, "density": None, "pair": [1, 2.5], "odd": "inf"}
-    pd.testing.assert_frame_equal(read_records(path), found)
+    assert found.settings == {"seed": 0, "test_size": 0.3, "epochs": 5, "network": [4, 3]}
+    chosen = {"rate": 0.5, "count": 3, "density": None, "pair": [1, 2.5], "odd": "inf"}
+    assert found.frame["parameters"].tolist() == [chosen] * 2
+    again = load_records(path, SUITE)
+    pd.testing.assert_frame_equal(again.frame, found.frame)
+    assert (again.settings, again.failures) == (found.settings, {})
 
 
 def test_nothing_is_repeated_and_more_can_be_asked(tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
+    path = tmp_path / "r.sqlite"
     asked: list[int] = []
 
     def loading(number: int) -> Table:
         asked.append(number)
         return load(number)
 
-    starts: list[tuple[int, int]] = []
+    starts: list[Counts] = []
 
     def again(ids: list[int], repeats: int, names: list[str]) -> pd.DataFrame:
         methods = {name: CHEAP[name] for name in names}
-        note = lambda todo, done: starts.append((todo, done))  # noqa: E731
-        return run_suite(ids, methods, repeats, records=path, load=loading, on_start=note)
+        return run_suite(ids, methods, repeats, records=path, load=loading, on_start=starts.append).frame
 
     first = again([1], 1, ["prior"])
     assert again([1], 1, ["prior"]).equals(first)
     more = again([1, 3, 1], 2, ["prior", "trees"])
-    assert starts == [(1, 0), (0, 1), (7, 1)]
+    assert starts == [(1, 0, 0), (0, 1, 0), (7, 1, 0)]
     assert asked == [1, 1, 3]
-    whole = run_suite([1, 3], {name: CHEAP[name] for name in ("prior", "trees")}, records=tmp_path / "s", load=load)
-    pd.testing.assert_frame_equal(sorted_cells(more), sorted_cells(whole))
+    whole = run_suite([1, 3], {name: CHEAP[name] for name in ("prior", "trees")}, records=None, load=load).frame
+    pd.testing.assert_frame_equal(comparable(more), comparable(whole))
     assert len(again([1], 1, ["trees"])) == 1
 
 
-def test_many_processes_give_the_numbers_of_one(tmp_path: Path) -> None:
-    one = run_suite([1, 2, 3], CHEAP, records=tmp_path / "one", load=load)
-    two = run_suite([1, 2, 3], CHEAP, records=tmp_path / "two", load=load, n_jobs=2)
-    pd.testing.assert_frame_equal(sorted_cells(one), sorted_cells(two))
+def test_many_processes_give_the_numbers_of_one() -> None:
+    tables = {number: load(number) for number in (1, 2, 3)}
+    one, two = (
+        run_suite(tables, CHEAP, 1, records=None, load=tables.__getitem__, n_jobs=jobs).frame for jobs in (1, 2)
+    )
+    pd.testing.assert_frame_equal(comparable(one), comparable(two))
+
+
+def test_an_edited_method_is_fitted_again_and_the_others_are_not(tmp_path: Path) -> None:
+    path, starts = tmp_path / "r.sqlite", []
+    before = run_suite([1], CHEAP, records=path, load=load).frame
+    edited = CHEAP | {"trees": RandomForestClassifier(7)}
+    after = run_suite([1], edited, records=path, load=load, on_start=starts.append).frame
+    assert starts == [(2, 4, 2)]
+    same = before["fingerprint"].to_numpy() == after["fingerprint"].to_numpy()
+    assert same.tolist() == [True, True, False] * 2
+    assert before["seconds"][same].equals(after["seconds"][same])
+    assert len(read_records(path, SUITE)) == 6
+    failing = CHEAP | {"trees": Failing()}
+    assert set(run_suite([1], failing, records=path, load=load).frame["method"]) == {"prior", "linear"}
 
 
 SLOW = """
 import sys, time
-import numpy as np, pandas as pd
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from genlabel.datasets import load_table
@@ -182,60 +200,39 @@ class Slow(DummyClassifier):
         time.sleep(0.1)
         return super().fit(X, y)
 
-def main(path, jobs=1):
+def main(path):
     methods = {"slow": Slow(), "linear": LogisticRegression(max_iter=1000)}
-    return run_suite([1, 2, 3, 4], methods, 3, records=path, n_jobs=jobs, load=lambda number: load_table("iris"))
+    return run_suite([1, 2], methods, 3, records=path, load=lambda number: load_table("iris"))
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1])
 """
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_kill_loses_nothing_and_repeats_nothing(tmp_path: Path, jobs: int) -> None:
-    script, path = tmp_path / "slow.py", tmp_path / "r.jsonl"
+def test_a_kill_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
+    """Kills of runs with several processes are tested with the runner."""
+    script, path = tmp_path / "slow.py", tmp_path / "r.sqlite"
     script.write_text(SLOW)
     environment = os.environ | {"PYTHONPATH": str(FOLDER.parent), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(script), str(path), str(jobs)]
-    process = subprocess.Popen(command, env=environment, start_new_session=True)
-    while process.poll() is None and not (path.exists() and path.read_bytes().count(b"\n") > 4):
-        time.sleep(0.01)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # its workers would wait five minutes for more to do
-    before = path.read_text().splitlines()
-    assert 4 < len(before) < 25
+    command = [sys.executable, str(script), str(path)]
+    with subprocess.Popen(command, env=environment) as process:
+        while process.poll() is None and not (path.exists() and path.stat().st_size and count(path) > 3):
+            time.sleep(0.01)
+        process.kill()
+    before = read_records(path, SUITE)
+    assert 3 < len(before) < 12
     subprocess.run(command, env=environment, check=True)
-    after = path.read_text().splitlines()
-    assert after[: len(before)] == before
-    assert len(after) == 25
-    spec = importlib.util.spec_from_file_location("slow", script)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    pd.testing.assert_frame_equal(
-        sorted_cells(read_records(path)), sorted_cells(module.main(tmp_path / "undisturbed.jsonl"))
-    )
+    after = read_records(path, SUITE)
+    assert len(after) == 12
+    kept = after[after["id"].isin(before["id"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, before)  # the seconds too
 
 
-@pytest.mark.parametrize("cut", [1, 5, 40])
-def test_a_line_that_was_cut_short_is_ignored_and_mended(tmp_path: Path, cut: int) -> None:
-    path = tmp_path / "r.jsonl"
-    whole = run_suite([1], CHEAP, records=path, load=load)
-    text = path.read_text()
-    path.write_text(text[:-cut])
-    kept = read_records(path)
-    assert len(kept) == len(whole) - (cut > 1)
-    assert path.read_text() == text[:-cut]
-    again = run_suite([1], CHEAP, records=path, load=load)
-    pd.testing.assert_frame_equal(sorted_cells(again), sorted_cells(whole))
-    lines = path.read_text().splitlines()
-    assert len(lines) == 7
-    assert all(json.loads(line) for line in lines)
-    assert lines[:-1] == text.splitlines()[:-1]
+def count(path: Path) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        return len(read_records(path, SUITE))
+    return 0
 
 
 @pytest.mark.parametrize(
@@ -248,70 +245,52 @@ def test_a_line_that_was_cut_short_is_ignored_and_mended(tmp_path: Path, cut: in
     ],
 )
 def test_other_settings_do_not_mix(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
-    path = tmp_path / "r.jsonl"
-    own = {"settings": {"epochs": 5}}
-    run_suite([1], CHEAP, records=path, load=load, **own)
-    before = path.read_text()
+    path = tmp_path / "r.sqlite"
+    asked = {"settings": {"epochs": 5}}
+    run_suite([1], CHEAP, 1, records=path, load=load, **asked)
+    before = path.read_bytes()
     with pytest.raises(ValueError, match=message):
-        run_suite([1], CHEAP, records=path, load=load, **(own | changed))
-    assert path.read_text() == before
-    fresh = run_suite([1], {"prior": DummyClassifier()}, records=path, load=load, fresh=True, **(own | changed))
-    assert len(read_records(path)) == len(fresh) == 2
+        run_suite([1], CHEAP, 1, records=path, load=load, **(asked | changed))
+    assert path.read_bytes() == before
+    fresh = run_suite([1], {"prior": DummyClassifier()}, 1, records=path, load=load, fresh=True, **(asked | changed))
+    assert len(read_records(path, SUITE)) == len(fresh.frame) == 1
 
 
 def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
-    told: list[dict[str, Any]] = []
+    path = tmp_path / "r.sqlite"
+    told: list[Outcome] = []
+    asked: list[int] = []
 
     def missing(number: int) -> Table:
+        asked.append(number)
         if number == 3:
             raise OSError("OpenML set 3 is not there")
         return load(number)
 
     methods = {"failing": Failing(), "nan": Nan(), "prior": DummyClassifier()}
-    found = run_suite([3, 1], methods, 1, records=path, load=missing, on_record=told.append)
-    assert found[["id", "method"]].to_numpy().tolist() == [[1, "prior"]]
+    found = run_suite([3, 1], methods, 1, records=path, load=missing, on_trial=told.append)
+    assert found.frame[["dataset", "method"]].to_numpy().tolist() == [[1, "prior"]]
     assert len(told) == 6
-    errors = read_records(path, errors=True).set_index(["id", "method"])["error"].to_dict()
-    assert errors == {
-        (3, "failing"): "OSError: OpenML set 3 is not there",
-        (3, "nan"): "OSError: OpenML set 3 is not there",
-        (3, "prior"): "OSError: OpenML set 3 is not there",
-        (1, "failing"): "RuntimeError: out of luck",
-        (1, "nan"): "ValueError: nan gives probabilities that are no numbers",
+    assert asked == [3, 1]
+    assert found.failures == {
+        Fit(3, "failing", 0): "OSError: OpenML set 3 is not there",
+        Fit(3, "nan", 0): "OSError: OpenML set 3 is not there",
+        Fit(3, "prior", 0): "OSError: OpenML set 3 is not there",
+        Fit(1, "failing", 0): "RuntimeError: out of luck",
+        Fit(1, "nan", 0): "ValueError: nan gives probabilities that are no numbers",
     }
+    assert load_records(path, SUITE).failures == found.failures
     healed = {name: DummyClassifier() for name in methods}
     again = run_suite([3, 1], healed, 1, records=path, load=load)
-    assert len(again) == 6
-    assert read_records(path, errors=True).empty
+    assert len(again.frame) == 6
+    assert load_records(path, SUITE).failures == {}
 
 
-def test_a_run_without_a_fit_that_succeeds(tmp_path: Path) -> None:
-    found = run_suite([1], {"failing": Failing()}, records=tmp_path / "r.jsonl", load=load)
-    assert found.empty
+def test_a_run_without_a_fit_that_succeeds() -> None:
+    found = run_suite([1], {"failing": Failing()}, records=None, load=load)
+    assert found.frame.empty
     with pytest.raises(ValueError, match="there is no set on which every method has every split"):
-        report(found)
-
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("", "is empty"),
-        ("hello\nworld\n", "line 1 of .* is no record"),
-        ('{"id": 1}\n', "line 1 of .* is no line of a suite"),
-        ('{"genlabel suite": 1}\n{"id": \n{"id": 2}\n', "line 2 of .* is no record"),
-        ('{"genlabel suite": 1}\n7\n{"id": 2}\n', "line 2 of .* is no line of a suite"),
-    ],
-)
-def test_files_that_are_no_records(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "r.jsonl"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message):
-        read_records(path)
-    if text:
-        with pytest.raises(ValueError, match=message):
-            open_records(path, {})
-        assert path.read_text() == text
+        report(found.frame)
 
 
 @pytest.mark.parametrize(
@@ -325,24 +304,25 @@ def test_files_that_are_no_records(tmp_path: Path, text: str, message: str) -> N
 )
 def test_bad_input_begins_no_file(tmp_path: Path, asked: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        run_suite(**({"ids": [1], "methods": CHEAP, "load": load} | asked), records=tmp_path / "r.jsonl")
-    assert not (tmp_path / "r.jsonl").exists()
+        run_suite(**({"ids": [1], "methods": CHEAP, "load": load} | asked), records=tmp_path / "r.sqlite")
+    assert not (tmp_path / "r.sqlite").exists()
 
 
 def test_the_methods_of_the_suite() -> None:
     methods = default_suite((8,), epochs=3)
-    assert list(methods) == ["default", "paper", "vanilla", "mixup", "label model", "logistic", "boosting"]
+    assert list(methods) == list(METHODS) == [
+        "default", "paper", "vanilla", "mixup", "label model", "logistic", "boosting",
+    ]  # fmt: skip
     for name in ("default", "paper", "vanilla", "mixup"):
         assert methods[name].network == (8,)
         assert methods[name].epochs == 3
 
 
 @needs_mirror
-def test_sets_of_the_mirror(tmp_path: Path) -> None:
+def test_sets_of_the_mirror() -> None:
     methods = {"linear": LogisticRegression(max_iter=5000), "prior": DummyClassifier()}
-    found = run_suite(
-        [61, 48, 187], methods, 1, records=tmp_path / "r", load=partial(load_openml, data_home=MIRROR), n_jobs=2
-    )
+    load_set = partial(load_openml, data_home=MIRROR)
+    found = run_suite([61, 48, 187], methods, 1, records=None, load=load_set).frame
     assert len(found) == 6
     assert set(found["name"]) == {"iris", "tae", "wine"}
     assert wins(found, "linear", "prior") == Wins(3, 0, 0)
@@ -368,14 +348,14 @@ def test_wins_are_counted_on_means_with_ties() -> None:
 
 def test_sets_that_are_not_complete_are_left_out() -> None:
     records = made({"a": [1.0, 2.0, 3.0], "b": [2.0, 1.0, 4.0], "c": [1.0, 1.0, 1.0]}, splits=3)
-    short = records[~((records["id"] == 3) & (records["method"] == "b") & (records["split"] == 1))]
+    short = records[~((records["dataset"] == 3) & (records["method"] == "b") & (records["split"] == 1))]
     complete, left_out = complete_sets(short)
     assert left_out == [3]
-    assert complete["id"].unique().tolist() == [1, 2]
-    assert wins(short, "a", "b") == Wins(1, 0, 1, left_out=1)
-    assert wins(short, "a", "c") == Wins(0, 1, 2, left_out=0)
-    gone = records[~((records["id"] == 2) & (records["method"] == "a"))]
-    assert wins(gone, "a", "b") == Wins(2, 0, 0, left_out=1)
+    assert complete["dataset"].unique().tolist() == [1, 2]
+    assert wins(short, "a", "b") == Wins(1, 0, 1)
+    assert wins(short, "a", "c") == Wins(0, 1, 2)
+    gone = records[~((records["dataset"] == 2) & (records["method"] == "a"))]
+    assert wins(gone, "a", "b") == Wins(2, 0, 0)
     assert set_means(gone, "log_loss", ["c", "b"]).to_numpy().tolist() == [[1, 2], [1, 1], [1, 4]]
 
 
@@ -481,6 +461,11 @@ def invoke(*arguments: str) -> Any:
     return CliRunner().invoke(app, ["suite", *arguments], prog_name="genlabel", env={"COLUMNS": "160"})
 
 
+def forget(make: Any) -> Any:
+    """A method whatever the network."""
+    return lambda **_: make()
+
+
 @pytest.fixture
 def cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The command in an empty folder, with cheap methods and made-up sets."""
@@ -488,7 +473,8 @@ def cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("GENLABEL_DATA_HOME", raising=False)
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "none"))
     methods = {"default": LogisticRegression(), "mixup": RandomForestClassifier(5), "vanilla": DummyClassifier()}
-    monkeypatch.setattr("genlabel.suite.default_suite", lambda network, epochs: methods)
+    makers = {name: partial(clone, method) for name, method in methods.items()}
+    monkeypatch.setattr("genlabel.suite.methods.METHODS", {name: forget(make) for name, make in makers.items()})
     monkeypatch.setattr("genlabel.datasets.load_openml", lambda number, data_home: load(number))
     return tmp_path
 
@@ -496,7 +482,7 @@ def cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_command_prints_the_report_and_writes_it(cheap: Path) -> None:
     result = invoke("1", "2", "--repeats", "1", "-o", "out/summary.md")
     assert result.exit_code == 0, result.output
-    records = read_records("build/suite.jsonl")
+    records = read_records("build/suite.sqlite", SUITE)
     assert len(records) == 6
     assert "6 of 6 fits" in result.stderr
     assert re.search(r"(fits/s|s a fit), 0 s left", result.stderr)
@@ -514,22 +500,22 @@ def test_command_prints_the_report_and_writes_it(cheap: Path) -> None:
 
 
 def test_report_only_never_trains(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    invoke("1", "2", "3", "--repeats", "1", "--records", "r.jsonl")
-    before = (cheap / "r.jsonl").read_bytes()
+    invoke("1", "2", "3", "--repeats", "1", "--records", "r.sqlite")
+    before = (cheap / "r.sqlite").read_bytes()
 
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("it trains")
 
     for what in ("genlabel.suite.run_suite", "genlabel.suite.default_suite", "genlabel.datasets.load_openml"):
         monkeypatch.setattr(what, never)
-    result = invoke("--report-only", "--records", "r.jsonl", "--picture", "p.png")
+    result = invoke("--report-only", "--records", "r.sqlite", "--picture", "p.png")
     assert Path("p.png").read_bytes().startswith(b"\x89PNG")
     assert result.exit_code == 0, result.output
     assert "OpenML sets: 3; splits of each: 1" in result.stdout
-    fewer = invoke("1", "2", "--report-only", "--records", "r.jsonl", "--methods", "default,mixup")
+    fewer = invoke("1", "2", "--report-only", "--records", "r.sqlite", "--methods", "default,mixup")
     assert "OpenML sets: 2; splits of each: 1" in fewer.stdout
     assert "vanilla" not in fewer.stdout
-    assert (cheap / "r.jsonl").read_bytes() == before
+    assert (cheap / "r.sqlite").read_bytes() == before
 
 
 def test_failures_are_told_once_and_the_command_goes_on(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -540,10 +526,20 @@ def test_failures_are_told_once_and_the_command_goes_on(cheap: Path, monkeypatch
 
     monkeypatch.setattr("genlabel.datasets.load_openml", missing)
     result = invoke("1", "2", "3", "--repeats", "1")
-    assert result.exit_code == 0, result.output
-    assert result.stderr.count("failed: 2: OSError: OpenML set 2 is not there") == 1
-    assert "failed: 2: OSError: OpenML set 2 is not there" in result.stdout
+    assert result.exit_code == 1, result.output
+    assert result.stderr.count("failed: 2, default: OSError: OpenML set 2 is not there") == 1
+    assert result.stdout.count("failed: 2, default: OSError: OpenML set 2 is not there") == 1
     assert "OpenML sets: 2" in result.stdout
+    assert "failed: 3 of the fits, see above; the same command tries them again" in result.stdout
+    told = invoke("--report-only")
+    assert told.exit_code == 0
+    assert told.stdout.startswith("6 of 9 fits on record\n")
+    assert told.stdout.count("failed: 2") == 1
+    fewer = invoke("2", "3", "--methods", "default,mixup", "--repeats", "2", "--report-only")
+    assert fewer.stdout.startswith("2 of 8 fits on record\n")
+    nothing = invoke("2", "--records", "none.sqlite")
+    assert nothing.exit_code == 1
+    assert "failed: 6 of the fits" in nothing.stdout
 
 
 def test_ids_come_from_a_file_or_the_manifest(cheap: Path) -> None:
@@ -552,13 +548,13 @@ def test_ids_come_from_a_file_or_the_manifest(cheap: Path) -> None:
     rows = ["1,x,150,4,2", "2,x,99,4,2", "3,x,150,21,2", "4,x,2001,4,2", "5,x,150,4,", "6,x,2000,20,3"]
     (cheap / "home").mkdir()
     (cheap / "home/manifest.csv").write_text("id,name,n,d,k\n" + "\n".join(rows) + "\n")
-    result = invoke("--data-home", "home", "--repeats", "1", "--records", "r.jsonl", "--methods", "default, vanilla")
+    result = invoke("--data-home", "home", "--repeats", "1", "--records", "r.sqlite", "--methods", "default, vanilla")
     assert result.exit_code == 0, result.output
-    assert read_records("r.jsonl")["id"].unique().tolist() == [1, 6]
-    assert read_records("r.jsonl")["method"].unique().tolist() == ["default", "vanilla"]
-    wide = ["--min-rows", "1", "--max-rows", "9999", "--max-features", "99", "--records", "w.jsonl"]
+    assert sorted(read_records("r.sqlite", SUITE)["dataset"].unique()) == [1, 6]
+    assert sorted(read_records("r.sqlite", SUITE)["method"].unique()) == ["default", "vanilla"]
+    wide = ["--min-rows", "1", "--max-rows", "9999", "--max-features", "99", "--records", "w.sqlite"]
     invoke("--data-home", "home", "--repeats", "1", *wide)
-    assert read_records("w.jsonl")["id"].unique().tolist() == [1, 2, 3, 4, 6]
+    assert sorted(read_records("w.sqlite", SUITE)["dataset"].unique()) == [1, 2, 3, 4, 6]
 
 
 @pytest.mark.parametrize(
@@ -573,14 +569,20 @@ def test_ids_come_from_a_file_or_the_manifest(cheap: Path) -> None:
         (["1", "--repeats", "0"], "--repeats"),
         (["--ids-file", "nowhere.txt"], "there is no file 'nowhere.txt'"),
         (["--ids-file", "words.txt"], "has 'iris', which is no OpenML id"),
-        (["--report-only"], "there is no file of records 'build/suite.jsonl'"),
+        (["--report-only"], "there is no file of records 'build/suite.sqlite'"),
         (["--report-only", "--fresh"], "--fresh removes the records that --report-only reads"),
         (["--picture", "suite.xyz"], "ends in '.xyz'; end it in one of .png"),
         (["1", "-o", "words.txt/x.md"], "words.txt"),
+        (["1", "--records", "words.txt"], "'words.txt' is no store of records"),
+        (["1", "--records", "home"], "'home' is a folder; records are written to one file"),
+        (["--report-only", "--records", "old.jsonl"], "ends in '.jsonl'; name a store (.sqlite), an export (.json)"),
+        (["1", "--dask", "localhost"], "write it as tcp://host:8786"),
     ],
 )
 def test_bad_input_ends_in_one_line(cheap: Path, arguments: list[str], message: str) -> None:
     (cheap / "words.txt").write_text("61 iris\n")
+    (cheap / "old.jsonl").write_text('{"genlabel suite": 1}\n')
+    (cheap / "home").mkdir()
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -595,7 +597,26 @@ def test_other_settings_are_refused_by_the_command(cheap: Path) -> None:
     assert refused.exit_code == 2
     assert "were made with epochs=100, not with epochs=5" in refused.stderr
     assert invoke("1", "--repeats", "1", "--epochs", "5", "--fresh").exit_code == 0
-    assert read_header("build/suite.jsonl")["epochs"] == 5
+    assert load_records("build/suite.sqlite", SUITE).settings["epochs"] == 5
+
+
+def test_the_numbers_of_an_export_are_those_of_the_store(cheap: Path) -> None:
+    assert invoke("1", "2", "--repeats", "2", "--export", "out/suite.json").exit_code == 0
+    stored, exported = (invoke("--report-only", "--records", name) for name in ("build/suite.sqlite", "out/suite.json"))
+    assert stored.stdout == exported.stdout
+    assert stored.stdout.startswith("12 of 12 fits on record\n")
+    refused = invoke("1", "--records", "out/suite.json")
+    assert refused.exit_code == 2
+    assert "'out/suite.json' is no store of records" in refused.stderr
+
+
+def test_two_runs_on_one_file_do_not_both_train(cheap: Path) -> None:
+    fixed = {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": 100}
+    with open_store("build/suite.sqlite", SUITE, settings=fixed):
+        result = invoke("1")
+    assert result.exit_code == 2
+    assert "another run writes 'build/suite.sqlite'; wait until it ends" in result.stderr
+    assert read_records("build/suite.sqlite", SUITE).empty
 
 
 def test_an_interrupt_says_how_to_go_on(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -605,7 +626,7 @@ def test_an_interrupt_says_how_to_go_on(cheap: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("genlabel.suite.run_suite", interrupt)
     result = invoke("1")
     assert result.exit_code == 130
-    assert "interrupted; what ended is kept in build/suite.jsonl, the same command goes on" in result.stderr
+    assert "interrupted; what ended is kept in build/suite.sqlite, the same command goes on" in result.stderr
 
 
 def test_help_names_the_options() -> None:
@@ -625,7 +646,7 @@ def test_help_names_the_options() -> None:
         assert f"--{name}" in options
 
 
-def test_tables_of_the_library_can_be_run(tmp_path: Path) -> None:
-    found = run_suite([1], CHEAP, 1, records=tmp_path / "r", load=lambda _: load_table("wine"))
+def test_tables_of_the_library_can_be_run() -> None:
+    found = run_suite([1], CHEAP, 1, records=None, load=lambda _: load_table("wine")).frame
     assert found["name"].unique().tolist() == ["wine"]
     assert found[SCORES].notna().all(axis=None)

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
-from time import perf_counter
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.base import BaseEstimator
 
-from genlabel.checks import check_count, check_interval
-from genlabel.datasets import Table, table_pipeline
+from genlabel.bench import Bench, Heard, cut_splits
+from genlabel.datasets import Table
 from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
-from genlabel.metrics import accuracy, brier_score, calibration_error, log_loss
-from genlabel.progress import listen
+from genlabel.records import COMPARISON, Counts, Kept, Outcome, open_store
 
-__all__ = ["FEWEST_ROWS", "compare", "cut_splits", "default_methods", "drop_rare", "measure", "seeded", "summarize"]
+__all__ = ["as_results", "compare", "count_warnings", "default_methods", "hash_table", "run_comparison", "summarize"]
 
-FEWEST_ROWS = 4
-"""Rows that a class needs: two to train on, and two more so that a cut of about a third leaves them there."""
-SMALLEST = 1e-15
-"""Probabilities are clipped here, so that a log-loss is finite."""
-REPORTED = ("accuracy", "log_loss", "seconds", "params")
-
-Split = tuple[NDArray[np.int64], NDArray[np.int64]]
+REPORTED = ["method", "split", "accuracy", "log_loss", "seconds", "params"]
+"""The columns of a comparison."""
 
 
 def compare(
@@ -43,7 +35,7 @@ def compare(
     """Fit every method on the same repeated stratified splits of a table, and measure it on the rows held out.
 
     The table is prepared by `table_pipeline`, fitted on the training rows of each split. A method whose
-    `random_state` is None trains with `seed + split`.
+    `random_state` is None trains with `seed + split`. Each fit has one thread.
 
     Parameters
     ----------
@@ -75,17 +67,65 @@ def compare(
     0  generative      0
     1  generative      1
     """
+
+    def step(outcome: Outcome) -> None:
+        if outcome.error is not None:
+            raise RuntimeError(f"{outcome.trial.method} failed on split {outcome.trial.split}: {outcome.error}")
+        if on_step is not None:
+            on_step(outcome.trial.method, outcome.trial.split)
+
+    return as_results(run_comparison(table, methods, repeats, test_size, seed, on_trial=step, on_epoch=on_epoch).frame)
+
+
+def run_comparison(
+    table: Table,
+    methods: Mapping[str, BaseEstimator] | None = None,
+    repeats: int = 10,
+    test_size: float = 0.3,
+    seed: int = 0,
+    *,
+    records: str | Path | None = None,
+    fresh: bool = False,
+    n_jobs: int = 1,
+    dask: str | None = None,
+    on_start: Callable[[Counts], None] | None = None,
+    on_trial: Callable[[Outcome], None] | None = None,
+    on_epoch: Callable[[str, int, int], None] | None = None,
+) -> Kept:
+    """Do the fits of `compare` that are not on record, and return the records and the failures of all of them.
+
+    Records of another table of the same name, or of other settings, count as missing.
+
+    Parameters
+    ----------
+    table, methods, repeats, test_size, seed
+        As of `compare`.
+    records : path, optional
+        The file; in memory, and gone afterwards, if not given.
+    fresh, n_jobs, dask, on_start, on_trial
+        As of `genlabel.records.open_store` and `run_cells`.
+    on_epoch : callable (method, split, epochs), optional
+        Heard of fits in this process only.
+    """
     chosen = default_methods() if methods is None else methods
-    splits = cut_splits(table, repeats, test_size, seed)
-    rows = []
-    for split, parts in enumerate(splits):
-        for name, estimator in chosen.items():
-            with listen(partial(on_epoch, name, split) if on_epoch is not None else _ignore):
-                measured = measure(table, seeded(estimator, seed + split), parts)
-            rows.append({"method": name, "split": split} | {column: measured[column] for column in REPORTED})
-            if on_step is not None:
-                on_step(name, split)
-    return pd.DataFrame(rows)
+    cut_splits(table, repeats, test_size, seed)
+    here = n_jobs == 1 and dask is None
+    bench = Bench(chosen, repeats, test_size, seed, _Given(table), _tell_warnings, on_epoch if here else None)
+    with open_store(records, COMPARISON, fresh=fresh) as store:
+        return bench.run(
+            [table.name],
+            store,
+            data=hash_table(table),
+            n_jobs=n_jobs,
+            dask=dask,
+            on_start=on_start,
+            on_trial=on_trial,
+        )
+
+
+def as_results(records: pd.DataFrame) -> pd.DataFrame:
+    """Return records of a comparison as `compare` does."""
+    return records.rename(columns={"parameters": "params"})[REPORTED]
 
 
 def default_methods(network: Any = "logistic", density: str = "label-model", epochs: int = 100) -> dict[str, Any]:
@@ -117,21 +157,6 @@ def default_methods(network: Any = "logistic", density: str = "label-model", epo
     }
 
 
-def drop_rare(table: Table, fewest: int = FEWEST_ROWS) -> Table:
-    """Return the table without the classes of fewer than `fewest` rows; a note names them.
-
-    >>> table = Table("t", pd.DataFrame({"x": range(9)}), pd.Series(list("aaaabbbbc")))
-    >>> drop_rare(table).notes
-    ["class dropped for having fewer than 4 rows: 'c' (1)"]
-    """
-    counts = table.y.value_counts(sort=False)
-    rare = {name: count for name, count in counts.items() if count < fewest}
-    keep = ~table.y.isin(list(rare))
-    notes = [f"class dropped for having fewer than {fewest} rows: {name!r} ({count})" for name, count in rare.items()]
-    X, y = table.X[keep].reset_index(drop=True), table.y[keep].reset_index(drop=True)
-    return replace(table, X=X, y=y, notes=[*table.notes, *notes])
-
-
 def summarize(results: pd.DataFrame) -> pd.DataFrame:
     """Mean and standard deviation over the splits, a row for each method in the order of the results.
 
@@ -145,85 +170,37 @@ def summarize(results: pd.DataFrame) -> pd.DataFrame:
     return groups[["accuracy", "log_loss", "seconds"]].agg(["mean", "std"])
 
 
-def cut_splits(table: Table, repeats: int, test_size: float, seed: int) -> list[Split]:
-    """Cut all splits before the first fit, so that a class that is too small is told at once.
+def count_warnings(heard: Heard) -> dict[str, int]:
+    """Return how often each warning was heard; those about code are for its authors, and left out."""
+    about_code = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
+    texts = [" ".join(str(one.message).split()) for one in heard if not issubclass(one.category, about_code)]
+    return dict(Counter(texts))
 
-    The first splits of many are those of few.
 
-    >>> table = Table("t", pd.DataFrame({"x": range(20)}), pd.Series(list("ab" * 10)))
-    >>> [len(test) for train, test in cut_splits(table, repeats=2, test_size=0.3, seed=0)]
-    [6, 6]
+def hash_table(table: Table) -> str:
+    """Return a hash of the content of a table: names, types, values and labels.
+
+    >>> table = Table("t", pd.DataFrame({"x": [1.0, 2.0]}), pd.Series(["a", "b"]))
+    >>> from dataclasses import replace
+    >>> hash_table(table) == hash_table(replace(table, y=pd.Series(["a", "c"])))
+    False
     """
-    check_count("repeats", repeats)
-    check_count("seed", seed, low=0)
-    share = check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
-    counts = table.y.value_counts()
-    if len(counts) < 2:
-        raise ValueError(f"{table.name!r} has one class only, {counts.index[0]!r}; two are needed to compare methods")
-    rare = counts[counts < FEWEST_ROWS]
-    if len(rare):
-        named = ", ".join(f"{name!r} ({count})" for name, count in rare.iloc[:5].items())
-        raise ValueError(
-            f"{named}{', ...' * (len(rare) > 5)}: each class needs {FEWEST_ROWS} rows, and {len(rare)} of "
-            f"{len(counts)} have fewer; merge them, or drop them with drop_rare(table), on the command line --drop-rare"
-        )
-    cutter = StratifiedShuffleSplit(repeats, test_size=share, random_state=seed)
-    try:
-        splits = [(train, test) for train, test in cutter.split(table.X, table.y)]
-    except ValueError as error:
-        raise ValueError(f"test_size={test_size!r} does not suit {len(table.y)} rows: {error}") from error
-    fewest = min(int(table.y.iloc[train].value_counts().reindex(counts.index).fillna(0).min()) for train, _ in splits)
-    if fewest < 2:
-        raise ValueError(
-            f"test_size={test_size!r} leaves {fewest} rows of a class to train on, and 2 are needed; the smallest "
-            f"class, {counts.index[-1]!r}, has {counts.iloc[-1]} rows: lower test_size"
-        )
-    return splits
+    digest = sha256()
+    for part in (table.X, table.y.to_frame("y")):
+        digest.update(repr([(str(name), str(kind)) for name, kind in part.dtypes.items()]).encode())
+        digest.update(pd.util.hash_pandas_object(part, index=False).to_numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
-def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
-    """Return a copy of the estimator, with its random state set unless it has one.
+@dataclass(frozen=True)
+class _Given:
+    """Gives the one table that there is."""
 
-    >>> seeded(MixupClassifier(), 3).random_state
-    3
-    """
-    own = clone(estimator)
-    if "random_state" in own.get_params() and own.get_params()["random_state"] is None:
-        own.set_params(random_state=seed)
-    return own
+    table: Table
+
+    def __call__(self, dataset: Any) -> Table:
+        return self.table
 
 
-def measure(table: Table, estimator: BaseEstimator, parts: Split) -> dict[str, Any]:
-    """Fit an estimator on the training rows of a split, and return what it scores on the others.
-
-    Returns
-    -------
-    dict
-        accuracy (in percent), log_loss (in nats), brier, calibration_error, seconds (of the fit), params.
-
-    Examples
-    --------
-    >>> from genlabel.datasets import load_table
-    >>> iris = load_table("iris")
-    >>> measure(iris, GenerativeClassifier("gaussian"), cut_splits(iris, 1, 0.3, 0)[0])["accuracy"]
-    100.0
-    """
-    train, test = parts
-    model = table_pipeline(table.X, estimator)
-    start = perf_counter()
-    model.fit(table.X.iloc[train], table.y.iloc[train])
-    seconds = perf_counter() - start
-    log_proba = np.log(np.clip(model.predict_proba(table.X.iloc[test]), SMALLEST, None))
-    y = np.searchsorted(model.classes_, table.y.iloc[test].to_numpy())
-    return {
-        "accuracy": 100.0 * float(accuracy(log_proba, y)),
-        "log_loss": float(log_loss(log_proba, y)),
-        "brier": float(brier_score(log_proba, y)),
-        "calibration_error": float(calibration_error(log_proba, y)),
-        "seconds": seconds,
-        "params": dict(getattr(model[-1], "best_params_", {})),
-    }
-
-
-def _ignore(epochs: int) -> None:
-    """Nobody listens."""
+def _tell_warnings(table: Table, heard: Heard) -> dict[str, Any]:
+    return {"warnings": count_warnings(heard)}

@@ -9,7 +9,50 @@ from numpy.typing import NDArray
 
 from genlabel.checks import check_count
 
-__all__ = ["accuracy", "brier_score", "calibration_error", "log_loss"]
+__all__ = ["LEAST_PROBABILITY", "accuracy", "brier_score", "calibration_error", "log_loss", "score"]
+
+LEAST_PROBABILITY = 1e-15
+"""Probabilities are clipped here by `score`, so that a log-loss is finite."""
+
+
+def score(model: Any, X: Any, y: Any) -> dict[str, float]:
+    """Measure a fitted classifier on rows: accuracy (in percent), log-loss (in nats), Brier score, calibration error.
+
+    Parameters
+    ----------
+    model : classifier
+        Asked for `predict_log_proba`, or, if it has none, for `predict_proba`; probabilities are clipped at 1e-15.
+    X : array or DataFrame (m, d)
+    y : array or Series (m,)
+        Labels, as in `model.classes_`.
+
+    Returns
+    -------
+    dict
+        accuracy, log_loss, brier, calibration_error
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> score(DummyClassifier().fit([[0], [1], [2]], ["no", "yes", "yes"]), [[3], [4]], ["yes", "no"])["accuracy"]
+    50.0
+    """
+    log_proba = np.maximum(_log_proba(model, X), np.log(LEAST_PROBABILITY))
+    index = np.searchsorted(model.classes_, np.asarray(y))
+    return {
+        "accuracy": 100.0 * float(accuracy(log_proba, index)),
+        "log_loss": float(log_loss(log_proba, index)),
+        "brier": float(brier_score(log_proba, index)),
+        "calibration_error": float(calibration_error(log_proba, index)),
+    }
+
+
+def _log_proba(model: Any, X: Any) -> NDArray[np.float64]:
+    """Log-probabilities (m, k); those of scikit-learn may be logarithms of 0."""
+    with np.errstate(divide="ignore"):
+        if hasattr(model, "predict_log_proba"):
+            return np.asarray(model.predict_log_proba(X), dtype=np.float64)
+        return np.log(np.asarray(model.predict_proba(X), dtype=np.float64))
 
 
 def accuracy(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.float64]:

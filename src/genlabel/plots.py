@@ -79,13 +79,13 @@ def plot_suite(records: pd.DataFrame, reference: str = "default") -> Figure:
     Parameters
     ----------
     records : DataFrame
-        Of `genlabel.suite.read_records`.
+        Of a suite, as of `genlabel.records.read_records`.
     reference : str
         The method on the vertical axis: it is the better one below the diagonal.
 
     Examples
     --------
-    >>> records = pd.DataFrame({"id": [1, 1], "split": 0, "method": ["default", "mixup"], "log_loss": [0.2, 0.3]})
+    >>> records = pd.DataFrame({"dataset": [1, 1], "split": 0, "method": ["default", "mixup"], "log_loss": [0.2, 0.3]})
     >>> plot_suite(records).axes[0].get_title()
     'mean 0.200 against 0.300 of mixup\\nlower on 1, the same on 0, higher on 0'
     """

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genlabel.cli.terminal import Bar, Lines, check_outputs, one_line_errors, print_line, show_progress
+from genlabel.cli.terminal import (
+    Bar,
+    Lines,
+    Telling,
+    check_jobs,
+    check_outputs,
+    one_line_errors,
+    print_line,
+    show_progress,
+)
 from genlabel_paper.registry import COMPUTED, check_ids, find
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from genlabel.records import Kept
     from genlabel_paper.report.experiment import Experiment
-    from genlabel_paper.study.run import Outcome
 
 __all__ = ["report", "reproduce"]
 
@@ -71,7 +79,7 @@ def reproduce(
     with one_line_errors(kept), show_progress("loading the study", lines=50) as bar:
         failed = _run(names, budget, jobs, dask, records, fresh, data_home, bar) if trains else 0
     with one_line_errors(kept):
-        _show(find(names), _read(records, trains), pictures)
+        _show(find(names), _read(records, trains).frame, pictures)
     if failed:
         print_line(f"\nfailed: {failed} of the trials, see above; the same command tries them again")
         raise typer.Exit(1)
@@ -95,45 +103,34 @@ def report(
             raise ValueError(f"output={str(output)!r} ends in {output.suffix!r}; the page is HTML: end it in .html")
         names = check_ids(ids or ["all"])
         check_outputs(output=output)
-        import pandas as pd
-
-        from genlabel_paper.study.exports import read_records
-
         computed = COMPUTED.issuperset(names) and export is None
-        found = pd.DataFrame() if computed else read_records(records)
+        found = _read(records, not computed)
         if export is not None:
-            _check_export(found, export)
+            _check_export(found.frame, export)
         from genlabel_paper.report.page import write_report
 
         only = "".join(f" --only {name}" for name in ids or [])
         source = "" if computed else f" --records {records}"
         command = f"genlabel report -o {output.name}{source}{only}"
-        write_report(found, output, find(names), description="" if computed else _failures(records), command=command)
+        write_report(found.frame, output, find(names), description=_tell_failures(found), command=command)
         print_line(f"wrote {output}")
         if export is not None:
-            _export(found, export)
+            _export(found.frame, export)
 
 
-def _failures(records: Path) -> str:
-    """Say which trials of a store failed, and have not been done since."""
-    from genlabel_paper.study.store import read_failures
-
-    failed = read_failures(records) if records.is_file() and records.suffix != ".json" else {}
-    told = {f"{trial.setting}, {trial.dataset}: {error}" for trial, error in failed.items()}
-    return f"Trials that failed: {len(failed)}. {'; '.join(sorted(told))}." if failed else ""
+def _tell_failures(found: Kept) -> str:
+    """Say which trials failed, and have not been done since."""
+    told = {f"{trial.setting}, {trial.dataset}: {error}" for trial, error in found.failures.items()}
+    return f"Trials that failed: {len(found.failures)}. {'; '.join(sorted(told))}." if told else ""
 
 
 def _check_work(budget: str, jobs: int, dask: str | None) -> None:
     """Raise if the work cannot be done as asked, before anything heavy is imported."""
     from genlabel.checks import check_choice
     from genlabel_paper.study.cells import BUDGETS
-    from genlabel_paper.study.run import check_cluster
 
     check_choice("budget", budget, BUDGETS)
-    if jobs == 0 or jobs < -1:
-        raise ValueError(f"jobs={jobs} must be at least 1, or -1 for one for each processor")
-    if dask is not None:
-        check_cluster(dask)
+    check_jobs(jobs, dask)
 
 
 def _run(
@@ -147,53 +144,37 @@ def _run(
     bar: Lines | Bar,
 ) -> int:
     """Run the cells that are not on record; return how many trials failed. A bad file of records is told at once."""
-    from genlabel_paper.study.store import open_store
+    from genlabel.records import open_store, run_cells
+    from genlabel_paper.study.cells import STUDY
 
-    with open_store(records, fresh=fresh) as store:
-        from genlabel.datasets.openml import DATA_HOME
-        from genlabel_paper.study.run import run_cells
-        from genlabel_paper.study.trials import cost, run_trial
+    with open_store(records, STUDY, fresh=fresh) as store:
+        from genlabel.datasets import find_home
+        from genlabel_paper.study.trials import fingerprint_cell, order, run_trial
 
-        cells = [cell for experiment in find(names) for cell in experiment.cells(budget)]
-        tell = _Narrator(bar)
-        named = data_home or os.environ.get(DATA_HOME)
-        home = str(Path(named).expanduser().resolve()) if named else None
-        work = partial(run_trial, data_home=home)
-        run_cells(cells, work, store=store, n_jobs=jobs, dask=dask, cost=cost, on_start=tell.start, on_trial=tell.trial)
-    return tell.failed
-
-
-class _Narrator:
-    """Tells of the trials as they end, and of each failure once."""
-
-    def __init__(self, bar: Lines | Bar) -> None:
-        self.bar, self.failed = bar, 0
-        self.told: set[tuple[str, str]] = set()
-
-    def start(self, todo: int, done: int) -> None:
-        self.bar.say(f"cells on record: {done}; to do: {todo}")
-        self.bar.start(todo)
-
-    def trial(self, outcome: Outcome) -> None:
-        if outcome.error is not None:
-            self.failed += 1
-            self._tell(outcome.trial.dataset, outcome.error, outcome.trial.setting)
-        for cell in outcome.cells:
-            self.bar.fitted(cell.method, cell.split)
-
-    def _tell(self, dataset: str, error: str, setting: str) -> None:
-        if (dataset, error) not in self.told:
-            self.told.add((dataset, error))
-            self.bar.say(f"failed: {setting}, {dataset}: {error}")
+        home, tell = find_home(data_home), Telling(bar, "cells")
+        run_cells(
+            [cell for experiment in find(names) for cell in experiment.cells(budget)],
+            partial(run_trial, data_home=None if home is None else str(home.resolve())),
+            store=store,
+            fingerprint=fingerprint_cell,
+            n_jobs=jobs,
+            dask=dask,
+            order=order,
+            on_start=tell.start,
+            on_trial=tell.trial,
+        )
+    return len(tell.failures)
 
 
-def _read(records: Path, needed: bool) -> pd.DataFrame:
-    """The records of a store, or none where nothing needs them."""
-    import pandas as pd
+def _read(records: Path, needed: bool) -> Kept:
+    """What a file of records holds, or nothing where nothing needs it."""
+    from genlabel.records import Kept, load_records, make_frame
+    from genlabel_paper.study.cells import STUDY
 
-    from genlabel_paper.study.store import read_store
-
-    return read_store(records) if needed else pd.DataFrame()
+    if needed:
+        return load_records(records, STUDY)
+    nothing = make_frame([], STUDY)
+    return Kept(nothing, {}, {}, nothing)
 
 
 def _show(chosen: list[Experiment], records: pd.DataFrame, pictures: Path) -> None:
@@ -224,21 +205,23 @@ def _make_folder(name: str, folder: Path) -> None:
 
 def _check_export(records: pd.DataFrame, folder: Path) -> None:
     """Raise if the folder has exports of cells that these records do not have: they would be lost, or mixed."""
-    from genlabel_paper.study.exports import read_records
+    from genlabel.records import read_records
+    from genlabel_paper.study.cells import STUDY
 
     _make_folder("export", folder)
     if any(folder.glob("*.json")):
-        more = set(read_records(folder)["id"]) - set(records["id"])
+        more = set(read_records(folder, STUDY)["id"]) - set(records["id"])
         if more:
             raise ValueError(f"{str(folder)!r} has {len(more)} cells that these records do not have; name a new folder")
 
 
 def _export(records: pd.DataFrame, folder: Path) -> None:
-    from genlabel_paper.study.exports import export_records
+    from genlabel.records import export_records
+    from genlabel_paper.study.cells import STUDY
 
     for setting, part in records.groupby("setting"):
         path = folder / f"{setting}.json"
-        export_records(part, path)
+        export_records(part, path, STUDY)
         print_line(f"wrote {path}")
 
 

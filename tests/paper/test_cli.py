@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from genlabel.cli import add_commands, app
-from genlabel_paper.study.exports import read_records
-from genlabel_paper.study.store import read_store
+from genlabel.records import read_records
+from genlabel_paper.study.cells import STUDY
 
 MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="the OpenML mirror is not at hand")
@@ -63,7 +63,7 @@ def test_a_computed_figure_is_drawn_without_records_and_leaves_those_there_are(t
 def test_bad_input_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
 ) -> None:
-    monkeypatch.setattr("genlabel_paper.study.run.PATIENCE", 1)
+    monkeypatch.setattr("genlabel.records.run.PATIENCE", 1)
     code, text = run("reproduce", *words, "--records", tmp_path / "records.sqlite")
     assert code == 2
     assert message in text
@@ -74,6 +74,7 @@ AT_ONCE = """
 import json, sys
 from typer.testing import CliRunner
 from genlabel.cli import add_commands, app
+from genlabel.records import read_records
 add_commands()
 for words, message in json.loads(sys.argv[1]):
     found = CliRunner().invoke(app, words)
@@ -125,12 +126,12 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     code, text = run(*words)
     assert code == 0, text
     assert "61.33" in text  # printed for 817, one of the two smallest
-    before = read_store(store)
+    before = read_records(store, STUDY)
     assert len(before) == 12
     code, text = run(*words)
     assert code == 0
     assert "cells on record: 12; to do: 0" in text
-    pd.testing.assert_frame_equal(read_store(store), before)
+    pd.testing.assert_frame_equal(read_records(store, STUDY), before)
 
     code, text = run("report", "-o", page, "--records", store, "--export", exports)
     assert code == 0, text
@@ -138,7 +139,7 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     assert "table4" in html
     assert f"{before['accuracy'].iloc[0]:.2f}" in html
     assert json.loads((exports / "logistic.json").read_text())
-    again = read_records(exports)
+    again = read_records(exports, STUDY)
     assert sorted(again["id"]) == sorted(before["id"])
     assert run("report", "-o", tmp_path / "other.html", "--only", "table4", "--records", exports)[0] == 0
     assert "so far" in text_of(run(*words))
@@ -146,7 +147,7 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     code, text = run("report", "-o", store, "--records", store)
     assert code == 2
     assert "the page is HTML" in text
-    pd.testing.assert_frame_equal(read_store(store), before)
+    pd.testing.assert_frame_equal(read_records(store, STUDY), before)
 
 
 def text_of(found: tuple[int, str]) -> str:
@@ -193,7 +194,7 @@ def test_a_set_that_cannot_be_had_is_told_and_the_others_go_on(tmp_path: Path) -
     assert code == 1
     assert text.count("is not cached in") == 2
     assert "failed: 2 of the trials" in text
-    assert set(read_store(tmp_path / "r.sqlite")["setting"]) == {"synthetic"}
+    assert set(read_records(tmp_path / "r.sqlite", STUDY)["setting"]) == {"synthetic"}
 
 
 @needs_mirror
@@ -214,11 +215,11 @@ def test_kill_9_in_the_middle_and_start_again_is_as_if_nothing_had_happened(tmp_
     code, text = run(*words, "--records", killed)
     assert code == 0, text
     assert f"cells on record: {done}" in text
-    pd.testing.assert_frame_equal(read_store(killed)[SAME], read_store(whole)[SAME])
+    pd.testing.assert_frame_equal(read_records(killed, STUDY)[SAME], read_records(whole, STUDY)[SAME])
 
 
 def _count(path: Path) -> int:
     try:
-        return len(read_store(path))
+        return len(read_records(path, STUDY))
     except (OSError, ValueError):
         return 0

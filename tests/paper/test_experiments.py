@@ -19,7 +19,7 @@ from genlabel_paper.report.claims import Check, Trials, above
 from genlabel_paper.report.experiment import Experiment, of_cells
 from genlabel_paper.report.pieces import Claim, Shown
 from genlabel_paper.report.selected import extent
-from genlabel_paper.report.shares import SHARES, count_shares, fitted_sets, gains
+from genlabel_paper.report.shares import SHARES, fitted_sets, gains, tell_shares
 from genlabel_paper.report.text import verdict
 from genlabel_paper.study.cells import BUDGETS, Cell
 from genlabel_paper.study.manifest import manifest, study_sets
@@ -271,8 +271,9 @@ def test_gains_are_paired_and_ties_are_ties() -> None:
     gain = gains(frame, "a", "b", ["54", "36"])
     assert list(gain.index) == ["54", "36"]
     assert gain["36"] == 1.0
-    assert tuple(count_shares(gain, 0.0)) == (1, 1, 0)
-    assert tuple(count_shares(pd.Series([0.5, -0.5, 0.51, -0.51]))) == (1, 2, 1)
+    assert tell_shares(gain, 0.0) == "higher on 50.0 %, on par on 50.0 %, lower on 0.0 % of 2 sets"
+    told = tell_shares(pd.Series([0.5, -0.5, 0.51, -0.51]))
+    assert told == "higher on 25.0 %, on par on 50.0 %, lower on 25.0 % of 4 sets"
 
 
 def test_the_printed_values_bear_out_the_papers_statements_but_one() -> None:

@@ -1,7 +1,6 @@
 """Figure 6: regions come back from their text, labels conflict as a count says, and records alone draw the picture."""
 
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,14 +9,13 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from genlabel.datasets.synthetic import NINE_CENTRES
+from genlabel.records import open_store, run_cells
 from genlabel_paper.experiments import figure6
 from genlabel_paper.study import plane, trials
-from genlabel_paper.study.cells import Cell
+from genlabel_paper.study.cells import STUDY, Cell
 from genlabel_paper.study.data import load_parts
 from genlabel_paper.study.plane import LIMITS, Regions, keep_regions
-from genlabel_paper.study.run import run_cells
 from genlabel_paper.study.settings import SHAPES
-from genlabel_paper.study.store import open_store, read_store
 from genlabel_paper.study.trials import run_trial
 
 SETS = list(figure6.NAMES)
@@ -54,17 +52,17 @@ def test_genlabel_gives_the_nine_classes_the_label_of_the_nearest_centre() -> No
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+def records() -> pd.DataFrame:
     """Of networks that were hardly trained, with few margins and coarse regions."""
-    path: Path = tmp_path_factory.mktemp("figure6") / "records.sqlite"
-    with pytest.MonkeyPatch.context() as patch, open_store(path) as store:
+    with pytest.MonkeyPatch.context() as patch, open_store(None, STUDY) as store:
         patch.setattr(plane, "MEASURED", 10)
         patch.setattr(trials, "keep_regions", partial(keep_regions, steps=60))
         for name in SETS:
             patch.setitem(SHAPES, name, SHAPES[name] | {"epochs": 1})
-        run_cells(figure6.EXPERIMENT.cells("smoke"), run_trial, store=store)
-        assert not store.failures()
-    return read_store(path)
+        run_cells(figure6.EXPERIMENT.cells("smoke"), run_trial, store=store, fingerprint=lambda cell: "hardly trained")
+        kept = store.read()
+    assert not kept.failures
+    return kept.frame
 
 
 def test_records_alone_draw_all_panels(records: pd.DataFrame) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from genlabel.records import count_wins, read_records
 from genlabel_paper.experiments.statistics import study_means
 from genlabel_paper.experiments.table9 import PAPER as TABLE9
 from genlabel_paper.registry import find
@@ -14,10 +15,11 @@ from genlabel_paper.report.experiment import of_cells
 from genlabel_paper.report.layout import count_agreements
 from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.selected import MISSING
-from genlabel_paper.report.shares import count_shares, fitted_sets, gains
-from genlabel_paper.study.exports import read_records
+from genlabel_paper.report.shares import WIDTH, fitted_sets, gains
+from genlabel_paper.study.cells import STUDY, Cell
 from genlabel_paper.study.manifest import manifest, study_sets
 from genlabel_paper.study.methods import TITLES
+from genlabel_paper.study.trials import fingerprint_cell
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "paper"
@@ -28,7 +30,7 @@ pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source t
 
 @pytest.fixture(scope="module")
 def records() -> pd.DataFrame:
-    return read_records(RECORDS)
+    return read_records(RECORDS, STUDY)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +48,12 @@ def test_every_cell_of_the_study_is_there(records: pd.DataFrame) -> None:
     assert set(records["id"]) == wanted
     counts = records.groupby(["setting", "dataset", "method", "alpha"])[["split", "seed"]].nunique()
     assert (counts == [3, 5]).all(axis=None)
+
+
+def test_the_records_were_made_with_the_settings_of_today(records: pd.DataFrame) -> None:
+    """A setting that is edited must be trained again, or the edit be known to change nothing."""
+    cells = (Cell(**fields) for fields in records[list(STUDY.fields)].to_dict("records"))
+    assert [fingerprint_cell(cell) for cell in cells] == records["fingerprint"].tolist()
 
 
 @pytest.mark.parametrize("name", ["table1", "table4", "table5", "table6", "table8", "table9"])
@@ -83,7 +91,7 @@ def test_the_page_tells_how_many_values_agree(shown: dict[str, Shown], page: str
 def test_the_page_tells_the_shares_of_table_3(rival: str, records: pd.DataFrame, page: str) -> None:
     sets = [name for name in fitted_sets(records) if name in study_sets()]
     assert f"passes {len(sets)} of our {len(study_sets())} sets" in page
-    higher, _, lower = count_shares(gains(of_cells(records, "logistic"), "genlabel-cv", rival, sets)).percent
+    higher, _, lower = count_wins(gains(of_cells(records, "logistic"), "genlabel-cv", rival, sets), WIDTH).percent
     assert re.search(rf"\| \W*{higher:.1f} %, {lower:.1f} %", page)
 
 

@@ -1,11 +1,13 @@
 """Trials: a record does not depend on its company, splits are clean, and every cell of the study can be run."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from genlabel.attacks import FGSM
 from genlabel.datasets import load_openml
 from genlabel.datasets.synthetic import SYNTHETIC
 from genlabel_paper.experiments.table5 import PAPER as TABLE5
@@ -15,7 +17,7 @@ from genlabel_paper.study.data import TEST_SIZE, load_parts
 from genlabel_paper.study.manifest import ROUNDED, manifest
 from genlabel_paper.study.methods import METHODS
 from genlabel_paper.study.settings import SETTINGS
-from genlabel_paper.study.trials import cost, run_trial
+from genlabel_paper.study.trials import _fingerprint, fingerprint_cell, order, run_trial
 
 MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="the OpenML mirror is not at hand")
@@ -122,10 +124,39 @@ def test_cells_that_do_not_go_together_are_refused(cells: list[Cell], message: s
         run_trial(cells)
 
 
-def test_a_large_set_costs_more() -> None:
-    costs = [cost(Trial("logistic", name, 0, 0)) for name in ("817", "61", "36")]
-    assert costs == sorted(costs)
-    assert cost(Trial("mlp-robust", "1038", 0, 0)) > 0
+def test_the_largest_sets_of_a_seed_come_first() -> None:
+    trials = [Trial("logistic", name, 0, seed) for seed in (1, 0) for name in ("817", "61", "36")]
+    unknown = Trial("mlp-robust", "1038", 0, 0)
+    ordered = sorted([*trials, unknown], key=order)
+    assert [trial for trial in ordered if trial != unknown] == trials[::-1]
+
+
+DRAWN = {"synthetic": ("cube-2d", "circle"), "plane": ("nine-gaussians", "two-circle")}
+EVERY = [
+    Cell(setting, dataset, method, 0, 0, alpha)
+    for setting, known in KNOWN.items()
+    for method, alpha in sorted(known)
+    for dataset in DRAWN.get(setting, ("61", "223"))
+]
+
+
+def test_cells_that_are_trained_otherwise_have_other_fingerprints() -> None:
+    found = {fingerprint_cell(cell): cell for cell in EVERY}
+    assert len(found) == len(EVERY)
+    for cell in EVERY[::5]:
+        assert found[fingerprint_cell(replace(cell, split=2, seed=3))] == cell
+
+
+def test_an_edited_setting_changes_the_fingerprint_of_its_cells_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [fingerprint_cell(cell) for cell in EVERY]
+    edited = replace(SETTINGS["mlp-robust"], attack=FGSM(0.3))
+    monkeypatch.setitem(SETTINGS, "mlp-robust", edited)
+    _fingerprint.cache_clear()
+    after = [fingerprint_cell(cell) for cell in EVERY]
+    _fingerprint.cache_clear()
+    assert [old != new for old, new in zip(before, after, strict=True)] == [
+        cell.setting == "mlp-robust" for cell in EVERY
+    ]
 
 
 def test_three_tenths_of_the_rows_explain_the_printed_accuracies() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,9 +15,24 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from genlabel.cli.terminal import check_outputs, check_picture, one_line_errors, print_line, read_network, show_progress
+from genlabel.cli.terminal import (
+    Dask,
+    Fresh,
+    Jobs,
+    Telling,
+    check_jobs,
+    check_outputs,
+    check_picture,
+    failed_lines,
+    one_line_errors,
+    print_line,
+    read_network,
+    show_progress,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pandas as pd
 
 __all__ = ["compare"]
@@ -65,6 +78,15 @@ def compare(
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the numbers of every split to this file.")] = None,
     drop_rare: Annotated[bool, typer.Option("--drop-rare", help="Drop classes of fewer than 4 rows.")] = False,
+    jobs: Jobs = 1,
+    dask: Dask = None,
+    records: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file of records; a run goes on where it stopped.", show_default="build/compare-<name>.sqlite"
+        ),
+    ] = None,
+    fresh: Fresh = False,
 ) -> None:
     """Compare vanilla training, mixup, GenLabel and the generative classifier on the same splits of a table.
 
@@ -72,42 +94,76 @@ def compare(
     """
     with one_line_errors():
         hidden = read_network(network)
+        check_jobs(jobs, dask)
         check_picture("output", output)
         check_outputs(output=output, csv=csv)
-    with one_line_errors(), _collect_warnings() as caught, show_progress(f"loading {source}") as bar:
-        from genlabel import comparison, datasets, plots
+        file = _check_input(source, target, test_size, records, fresh)
+    kept = f"what ended is kept in {file}, the same command goes on"
+    with (
+        one_line_errors(kept),
+        warnings.catch_warnings(record=True) as heard,
+        show_progress(f"loading {source}") as bar,
+    ):
+        warnings.simplefilter("always")
+        from genlabel import bench, comparison, datasets, plots
 
         table = datasets.load_table(source, target, random_state=seed)
         if drop_rare:
-            table = comparison.drop_rare(table)
-        methods = comparison.default_methods(hidden, density.value, epochs)
-        bar.start(repeats * len(methods))
-        results = comparison.compare(table, methods, repeats, test_size, seed, bar.fitted, bar.epochs)
+            table = bench.drop_rare(table)
+        tell = Telling(bar)
+        found = comparison.run_comparison(
+            table,
+            comparison.default_methods(hidden, density.value, epochs),
+            repeats,
+            test_size,
+            seed,
+            records=file,
+            fresh=fresh,
+            n_jobs=jobs,
+            dask=dask,
+            on_start=tell.start,
+            on_trial=tell.trial,
+            on_epoch=bar.epochs,
+        )
         n, d = table.X.shape
         data = f"{table.name}: {n} rows, {d} columns, {table.y.nunique()} classes"
         settings = f"stratified splits: {repeats}, {test_size:.0%} of the rows held out, network {network}, seed {seed}"
-    notes = [f"note: {line}" for line in [*table.notes, *_once(caught)]]
-    _print(comparison.summarize(results), [f"{data}; {settings}, {epochs} epochs", *_choices(results), *notes])
-    with one_line_errors():
-        picture = output or Path(f"compare-{table.name}.png")
-        plots.plot_comparison(results, f"{data}\n{settings}", test_size=test_size).savefig(picture)
-        if csv is not None:
-            results.assign(params=results["params"].map(json.dumps)).to_csv(csv, index=False)
-    print_line(f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}")
+    results, failed = comparison.as_results(found.frame), failed_lines(found.failures)
+    notes = [
+        f"note: {line}" for line in [*table.notes, *_once([comparison.count_warnings(heard), *found.frame["warnings"]])]
+    ]
+    if len(results):
+        about = [f"{data}; {settings}, {epochs} epochs", *_choices(results)]
+        _print(comparison.summarize(results), [*about, *notes, *failed])
+        with one_line_errors(kept):
+            picture = output or Path(f"compare-{table.name}.png")
+            plots.plot_comparison(results, f"{data}\n{settings}", test_size=test_size).savefig(picture)
+            if csv is not None:
+                results.assign(params=results["params"].map(json.dumps)).to_csv(csv, index=False)
+        print_line(f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}")
+    if failed:
+        print_line(f"\nfailed: {len(found.failures)} of the fits, see above; the same command tries them again")
+        raise typer.Exit(1)
 
 
-@contextmanager
-def _collect_warnings() -> Iterator[list[warnings.WarningMessage]]:
-    """Keep what the library warns of, to be told at the end."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield caught
+def _check_input(source: str, target: str | None, test_size: float, records: Path | None, fresh: bool) -> Path:
+    """Find out what is wrong before anything heavy is imported; return the file of records."""
+    from genlabel.checks import check_interval
+    from genlabel.datasets import find_source
+    from genlabel.records import COMPARISON, check_store
+
+    check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
+    name, _ = find_source(source, target)
+    file = records or Path("build", f"compare-{name}.sqlite")
+    check_store(file, COMPARISON, fresh)
+    return file
 
 
-def _once(caught: list[warnings.WarningMessage]) -> list[str]:
+def _once(heard: Iterable[dict[str, int]]) -> list[str]:
     """Each warning once, with the number of times it was given, the most frequent first."""
-    about_code = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
-    counts = Counter(" ".join(str(w.message).split()) for w in caught if not issubclass(w.category, about_code))
+    counts: Counter[str] = Counter()
+    for texts in heard:
+        counts.update(texts)
     shown = [f"{text} ({times} times)" if times > 1 else text for text, times in counts.most_common(MOST_WARNINGS)]
     more = len(counts) - len(shown)
     return [*shown, f"other warnings of this kind: {more}"] if more > 0 else shown

@@ -13,10 +13,14 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from genlabel.cli.terminal import (
-    Bar,
-    Lines,
+    Dask,
+    Fresh,
+    Jobs,
+    Telling,
+    check_jobs,
     check_outputs,
     check_picture,
+    failed_lines,
     one_line_errors,
     print_line,
     read_network,
@@ -24,13 +28,14 @@ from genlabel.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from collections.abc import Iterable
 
+    from genlabel.records import Kept
     from genlabel.suite import Section
 
 __all__ = ["suite"]
 
-RECORDS = Path("build", "suite.jsonl")
+RECORDS = Path("build", "suite.sqlite")
 MOST_FAILURES = 10
 REPEATS = 2
 
@@ -64,13 +69,20 @@ def suite(
         str, typer.Option(help='"logistic", "mlp" (two hidden layers of 128), or hidden sizes such as "64,128".')
     ] = "mlp",
     epochs: Annotated[int, typer.Option(min=1, help="Training epochs.")] = 100,
-    jobs: Annotated[int, typer.Option(help="Fits at once; -1 is one for each processor.")] = 1,
-    records: Annotated[Path, typer.Option(help="The file of records; a run goes on where it stopped.")] = RECORDS,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin again; the records so far are lost.")] = False,
+    jobs: Jobs = 1,
+    dask: Dask = None,
+    records: Annotated[
+        Path,
+        typer.Option(help="The file of records; a run goes on where it stopped. With --report-only, also an export."),
+    ] = RECORDS,
+    fresh: Fresh = False,
     report_only: Annotated[bool, typer.Option("--report-only", help="Train nothing, report the records.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the report as Markdown.")] = None,
     picture: Annotated[
         Path | None, typer.Option(help="Also draw the log-losses, set by set: a .png, .pdf, ...")
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Also write the records that are reported as a small JSON file.")
     ] = None,
 ) -> None:
     """Compare GenLabel, mixup, vanilla training and other classifiers on many OpenML sets.
@@ -80,23 +92,30 @@ def suite(
     kept = f"what ended is kept in {records}, the same command goes on"
     with one_line_errors(kept):
         hidden = read_network(network)
-        _check(jobs, fresh, report_only)
+        check_jobs(jobs, dask)
+        _check_test_size(test_size)
         check_picture("picture", picture)
-        check_outputs(output=output, picture=picture)
+        check_outputs(output=output, picture=picture, export=export)
         asked = _read_ids(ids or [], ids_file)
         wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
         if report_only:
-            _report(*_select(records, asked, wanted, repeats), records, output, picture)
+            if fresh:
+                raise ValueError("--fresh removes the records that --report-only reads; leave one out")
+            _report(_select(records, asked, wanted, repeats), output, picture, export)
             return
+        chosen = _choose(wanted)
+        asked = asked or _manifest_ids(data_home, max_features, min_rows, max_rows)
+        _check_records(records, fresh)
     with one_line_errors(kept), show_progress("loading the suite", lines=100) as bar:
         from genlabel import datasets
         from genlabel import suite as room
 
-        asked = asked or _manifest_ids(data_home, max_features, min_rows, max_rows)
-        tell = _Telling(bar)
+        known = room.default_suite(hidden, epochs)
+        home = datasets.find_home(data_home)
+        tell = Telling(bar)
         found = room.run_suite(
             asked,
-            _choose(room.default_suite(hidden, epochs), wanted),
+            {name: known[name] for name in chosen},
             repeats or REPEATS,
             test_size,
             seed,
@@ -104,19 +123,35 @@ def suite(
             settings={"network": network, "epochs": epochs},
             fresh=fresh,
             n_jobs=jobs,
-            load=partial(datasets.load_openml, data_home=data_home),
+            dask=dask,
+            load=partial(datasets.load_openml, data_home=None if home is None else home.resolve()),
             on_start=tell.start,
-            on_record=tell.record,
+            on_trial=tell.trial,
         )
+    if found.frame.empty:
+        _end(found)
     with one_line_errors(kept):
-        _report(found, tell.failed, records, output, picture)
+        _report(found, output, picture, export)
+    _end(found)
 
 
-def _check(jobs: int, fresh: bool, report_only: bool) -> None:
-    if jobs == 0 or jobs < -1:
-        raise ValueError(f"jobs={jobs} must be at least 1, or -1 for one for each processor")
-    if fresh and report_only:
-        raise ValueError("--fresh removes the records that --report-only reads; leave one out")
+def _end(found: Kept) -> None:
+    """Leave with a code that says whether fits failed."""
+    if found.failures:
+        print_line(f"\nfailed: {len(found.failures)} of the fits, see above; the same command tries them again")
+        raise typer.Exit(1)
+
+
+def _check_test_size(test_size: float) -> None:
+    from genlabel.checks import check_interval
+
+    check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
+
+
+def _check_records(records: Path, fresh: bool) -> None:
+    from genlabel.records import SUITE, check_store
+
+    check_store(records, SUITE, fresh)
 
 
 def _read_ids(ids: list[int], path: Path | None) -> list[int]:
@@ -153,60 +188,40 @@ def _manifest_ids(data_home: Path | None, max_features: int, min_rows: int, max_
     return ids
 
 
-def _choose(known: dict[str, object], wanted: list[str] | None) -> dict[str, object]:
-    names = list(known) if wanted is None else wanted
-    for name in names:
-        if name not in known:
-            raise ValueError(f"methods={name!r} is not known; choose among {', '.join(map(repr, known))}")
-    return {name: known[name] for name in names}
+def _choose(wanted: list[str] | None, known: Iterable[str] | None = None) -> list[str]:
+    """The methods that are wanted, all without a wish; raise if one is none of those that are known."""
+    from genlabel.suite import METHODS
+
+    names = list(METHODS if known is None else known)
+    for name in wanted or []:
+        if name not in names:
+            raise ValueError(f"methods={name!r} is not known; choose among {', '.join(map(repr, names))}")
+    return names if wanted is None else wanted
 
 
-class _Telling:
-    """Tells of the fits as they end, and of each failure once."""
+def _select(path: Path, ids: list[int], methods: list[str] | None, repeats: int | None) -> Kept:
+    """What a file has of the ids, methods and splits that are asked for."""
+    from genlabel.records import SUITE, load_records
 
-    def __init__(self, bar: Lines | Bar) -> None:
-        self.bar = bar
-        self.failed: list[str] = []
-
-    def start(self, todo: int, done: int) -> None:
-        if done:
-            self.bar.say(f"fits on record: {done}; to do: {todo}")
-        self.bar.start(todo)
-
-    def record(self, record: dict[str, object]) -> None:
-        if "error" in record:
-            where = f"{record['name']} ({record['id']}), {record['method']}" if "name" in record else f"{record['id']}"
-            line = f"failed: {where}: {record['error']}"
-            if line not in self.failed:
-                self.failed.append(line)
-                self.bar.say(line)
-        self.bar.fitted(str(record["method"]), int(str(record["split"])))
+    kept = load_records(path, SUITE)
+    methods = _choose(methods, kept.asked["method"].unique())
+    ids = ids or kept.asked["dataset"].unique().tolist()
+    splits = sorted(kept.asked["split"].unique()) if repeats is None else range(repeats)
+    frame = kept.frame[
+        kept.frame["method"].isin(methods) & kept.frame["dataset"].isin(ids) & kept.frame["split"].isin(splits)
+    ]
+    if not len(frame):
+        raise ValueError(f"{str(path)!r} has no record of what is asked for; leave the ids out to see all")
+    failures = {fit: error for fit, error in kept.failures.items() if fit.dataset in ids and fit.method in methods}
+    print_line(f"{len(frame)} of {len(ids) * len(methods) * len(splits)} fits on record")
+    return kept._replace(frame=frame.reset_index(drop=True), failures=failures)
 
 
-def _select(
-    path: Path, ids: list[int], methods: list[str] | None, repeats: int | None
-) -> tuple[pd.DataFrame, list[str]]:
-    """The records of a file, of the ids, methods and splits that are asked for; and its failures, a line each."""
-    from genlabel.suite import read_records
+def _report(found: Kept, output: Path | None, picture: Path | None, export: Path | None) -> None:
+    from genlabel.suite import Section, as_markdown, report
 
-    found, errors = read_records(path), read_records(path, errors=True)
-    if methods is not None:
-        _choose(dict.fromkeys(found["method"].unique()), methods)
-        found, errors = (frame[frame["method"].isin(methods)] for frame in (found, errors))
-    if ids:
-        found, errors = (frame[frame["id"].isin(ids)] for frame in (found, errors))
-        if not len(found):
-            raise ValueError(f"{str(path)!r} has no record of {', '.join(map(str, ids))}; leave the ids out to see all")
-    if repeats is not None:
-        found = found[found["split"] < repeats]
-    lines = [f"failed: {row['id']}, {row['method']}: {row['error']}" for _, row in errors.iterrows()]
-    return found, list(dict.fromkeys(lines))
-
-
-def _report(found: pd.DataFrame, failed: list[str], records: Path, output: Path | None, picture: Path | None) -> None:
-    from genlabel.suite import Section, as_markdown, read_header, report
-
-    sections = report(found, settings=read_header(records))
+    sections = report(found.frame, settings=found.settings)
+    failed = failed_lines(found.failures)
     if failed:
         more = [f"and {len(failed) - MOST_FAILURES} more"] if len(failed) > MOST_FAILURES else []
         sections.append(Section("Failures", lines=[*failed[:MOST_FAILURES], *more]))
@@ -218,8 +233,13 @@ def _report(found: pd.DataFrame, failed: list[str], records: Path, output: Path 
     if picture is not None:
         from genlabel.plots import plot_suite
 
-        plot_suite(found).savefig(picture)
+        plot_suite(found.frame).savefig(picture)
         print_line(f"wrote {picture}")
+    if export is not None:
+        from genlabel.records import SUITE, export_records
+
+        export_records(found.frame, export, SUITE, found.settings)
+        print_line(f"wrote {export}")
 
 
 def _print(section: Section) -> None:

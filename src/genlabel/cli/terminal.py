@@ -1,22 +1,32 @@
-"""What the commands share: errors in one line, progress with a rate and the time left, a check of the outputs."""
+"""What the commands share: errors in one line, progress with a rate and the time left, checks before the work."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import progress
 from rich.console import Console
 from rich.text import Text
 
+if TYPE_CHECKING:
+    from genlabel.records import Counts, Outcome
+
 __all__ = [
     "Bar",
+    "Dask",
+    "Fresh",
+    "Jobs",
     "Lines",
+    "Telling",
+    "check_jobs",
     "check_outputs",
     "check_picture",
+    "failed_lines",
     "one_line_errors",
     "print_line",
     "read_network",
@@ -24,6 +34,12 @@ __all__ = [
 ]
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
+
+Jobs = Annotated[int, typer.Option(help="Fits at once, one thread each; -1 is one for each processor.")]
+Dask = Annotated[
+    str | None, typer.Option(help="Address of a Dask scheduler, tcp://host:8786, whose workers do the fits.")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Begin again; the records so far are lost.")]
 
 
 def read_network(network: str) -> str | tuple[int, ...]:
@@ -38,6 +54,16 @@ def read_network(network: str) -> str | tuple[int, ...]:
     if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise ValueError(f'network={network!r} is not known; use "logistic", "mlp" or hidden sizes such as "64,128"')
     return tuple(int(part) for part in parts)
+
+
+def check_jobs(jobs: int, dask: str | None = None) -> None:
+    """Raise unless so many fits can be done at once, and the scheduler, if one is named, answers."""
+    if jobs == 0 or jobs < -1:
+        raise ValueError(f"jobs={jobs} must be at least 1, or -1 for one for each processor")
+    if dask is not None:
+        from genlabel.records import check_cluster
+
+        check_cluster(dask)
 
 
 def check_picture(name: str, path: Path | None) -> None:
@@ -132,6 +158,45 @@ class Bar:
     def say(self, line: str) -> None:
         """Print a line above the bar."""
         self.bar.console.print(Text(line), soft_wrap=True, highlight=False)
+
+
+class Telling:
+    """Tells of the trials of a run as they end, and of each failure once."""
+
+    def __init__(self, bar: Lines | Bar, what: str = "fits") -> None:
+        self.bar, self.what = bar, what
+        self.failures: dict[Any, str] = {}
+
+    def start(self, counts: Counts) -> None:
+        """Say what is on record."""
+        if counts.done or counts.stale:
+            self.bar.say(f"{self.what} on record: {counts.done}; to do: {counts.todo}")
+        if counts.stale:
+            self.bar.say(f"{self.what} on record that were made with other settings, to be done again: {counts.stale}")
+        self.bar.start(counts.todo)
+
+    def trial(self, outcome: Outcome) -> None:
+        """Count a trial."""
+        if outcome.error is not None:
+            before = failed_lines(self.failures)
+            self.failures[outcome.trial] = outcome.error
+            for line in failed_lines(self.failures)[len(before) :]:
+                self.bar.say(line)
+        for cell in outcome.cells:
+            self.bar.fitted(cell.method, cell.split)
+
+
+def failed_lines(failures: Mapping[Any, str]) -> list[str]:
+    """Return a line for each failure of trials, the same error of a dataset once.
+
+    >>> from genlabel.records import Fit
+    >>> failed_lines({Fit(61, "mixup", 0): "OSError: not there", Fit(61, "vanilla", 0): "OSError: not there"})
+    ['failed: 61, mixup: OSError: not there']
+    """
+    first: dict[tuple[Any, str], Any] = {}
+    for trial, error in failures.items():
+        first.setdefault((trial.dataset, error), trial)
+    return [f"failed: {trial[0]}, {trial[1]}: {error}" for (_, error), trial in first.items()]
 
 
 class _Rate(progress.ProgressColumn):

@@ -1,30 +1,44 @@
-"""Datasets: the paper's synthetic sets, and tables from files, from scikit-learn or from OpenML."""
+"""Datasets: the paper's synthetic sets, and tables from files, from scikit-learn or from OpenML.
 
-from genlabel.datasets.openml import load_openml, manifest_ids, openml_manifest
-from genlabel.datasets.synthetic import (
-    CUBE_2D_CENTRES,
-    CUBE_3D_CENTRES,
-    NINE_CENTRES,
-    SYNTHETIC,
-    make_circle,
-    make_cube_2d,
-    make_cube_3d,
-    make_example1,
-    make_example2,
-    make_example3,
-    make_moon,
-    make_nine_gaussians,
-    make_two_circle,
-)
-from genlabel.datasets.tables import EMBEDDED, Table, load_table, table_pipeline
+The names are loaded when they are first used, so that the command line can check its input at once.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from genlabel.datasets.manifest import DATA_HOME, find_home, manifest_ids, openml_manifest
+    from genlabel.datasets.openml import load_openml
+    from genlabel.datasets.sources import EMBEDDED, find_source
+    from genlabel.datasets.synthetic import (
+        CUBE_2D_CENTRES,
+        CUBE_3D_CENTRES,
+        NINE_CENTRES,
+        SYNTHETIC,
+        make_circle,
+        make_cube_2d,
+        make_cube_3d,
+        make_example1,
+        make_example2,
+        make_example3,
+        make_moon,
+        make_nine_gaussians,
+        make_two_circle,
+    )
+    from genlabel.datasets.tables import Table, load_table, table_pipeline
 
 __all__ = [
     "CUBE_2D_CENTRES",
     "CUBE_3D_CENTRES",
+    "DATA_HOME",
     "EMBEDDED",
     "NINE_CENTRES",
     "SYNTHETIC",
     "Table",
+    "find_home",
+    "find_source",
     "load_openml",
     "load_table",
     "make_circle",
@@ -40,3 +54,48 @@ __all__ = [
     "openml_manifest",
     "table_pipeline",
 ]
+
+_MODULES = {
+    "manifest": (
+        "DATA_HOME",
+        "find_home",
+        "manifest_ids",
+        "openml_manifest",
+    ),
+    "openml": ("load_openml",),
+    "sources": (
+        "EMBEDDED",
+        "find_source",
+    ),
+    "synthetic": (
+        "CUBE_2D_CENTRES",
+        "CUBE_3D_CENTRES",
+        "NINE_CENTRES",
+        "SYNTHETIC",
+        "make_circle",
+        "make_cube_2d",
+        "make_cube_3d",
+        "make_example1",
+        "make_example2",
+        "make_example3",
+        "make_moon",
+        "make_nine_gaussians",
+        "make_two_circle",
+    ),
+    "tables": (
+        "Table",
+        "load_table",
+        "table_pipeline",
+    ),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'genlabel.datasets' has no attribute {name!r}")
+    return getattr(import_module(f"genlabel.datasets.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

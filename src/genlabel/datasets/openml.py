@@ -20,15 +20,13 @@ from sklearn.datasets import fetch_openml, get_data_home
 from genlabel.checks import check_count
 from genlabel.datasets.columns import MANY
 from genlabel.datasets.files import listed
+from genlabel.datasets.manifest import DATA_HOME, find_home
 from genlabel.datasets.tables import Table
 
-__all__ = ["DATA_HOME", "load_openml", "manifest_ids", "openml_manifest"]
+__all__ = ["load_openml"]
 
-DATA_HOME = "GENLABEL_DATA_HOME"
-"""Environment variable that names the folder of the cache."""
 INSIDE = Path("openml", "openml.org")
 """Where scikit-learn keeps what it had from OpenML, in that folder."""
-COLUMNS = ("id", "name", "n", "d", "k", "status", "group", "note")
 
 
 def load_openml(data_id: int, data_home: str | Path | None = None, *, round_target: bool = False) -> Table:
@@ -61,7 +59,7 @@ def load_openml(data_id: int, data_home: str | Path | None = None, *, round_targ
     ValueError: data_id=0 must be a whole number of at least 1
     """
     number = check_count("data_id", data_id)
-    home = _home(data_home)
+    home = find_home(data_home) or Path(get_data_home())
     with TemporaryDirectory(prefix="genlabel-") as copy:
         cached = _copy_files(number, home / INSIDE, Path(copy) / INSIDE)
         bunch = _fetch(number, home, copy, cached)
@@ -69,42 +67,6 @@ def load_openml(data_id: int, data_home: str | Path | None = None, *, round_targ
         _keep_files(Path(copy) / INSIDE, home / INSIDE)
     targets = [column["name"] for column in features["data_features"]["feature"] if column["is_target"] == "true"]
     return _table(bunch.frame, targets, str(bunch.details["name"]), number, round_target)
-
-
-def openml_manifest(data_home: str | Path | None = None) -> pd.DataFrame | None:
-    """Return the list of sets that lies in the cache as manifest.csv, with its id, n (rows), d and k; None without.
-
-    >>> openml_manifest("/nowhere") is None
-    True
-    """
-    path = _home(data_home, make=False) / "manifest.csv"
-    if not path.is_file():
-        return None
-    frame = pd.read_csv(path)
-    missing = [name for name in COLUMNS[:5] if name not in frame.columns]
-    if missing:
-        raise ValueError(f"{str(path)!r} has no column {listed(missing)}; its columns should be {listed(COLUMNS)}")
-    return frame
-
-
-def manifest_ids(manifest: pd.DataFrame, max_features: int, min_rows: int, max_rows: int) -> list[int]:
-    """Return the ids of the sets of a manifest that have classes and are within the limits.
-
-    >>> manifest = pd.DataFrame({"id": [1, 2, 3], "n": [150, 150, 9], "d": 4, "k": [3, "regression", 2]})
-    >>> manifest_ids(manifest, max_features=20, min_rows=100, max_rows=2000)
-    [1]
-    """
-    size = manifest["n"].between(min_rows, max_rows) & (manifest["d"] <= max_features)
-    return [int(number) for number in manifest["id"][size & (pd.to_numeric(manifest["k"], errors="coerce") >= 2)]]
-
-
-def _home(data_home: str | Path | None, make: bool = True) -> Path:
-    """The folder of the cache; scikit-learn makes its own."""
-    named = data_home or os.environ.get(DATA_HOME)
-    if named:
-        return Path(named).expanduser()
-    default = Path(os.environ.get("SCIKIT_LEARN_DATA", "~/scikit_learn_data")).expanduser()
-    return Path(get_data_home()) if make else default
 
 
 def _copy_files(number: int, source: Path, into: Path) -> bool:

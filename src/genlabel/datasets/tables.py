@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,11 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from genlabel.datasets.columns import MANY, as_numbers, as_text, kind_of, read_features, read_labels
-from genlabel.datasets.files import SUFFIXES, listed, read_frame
+from genlabel.datasets.files import read_frame
+from genlabel.datasets.sources import EMBEDDED, find_source
 from genlabel.datasets.synthetic import SYNTHETIC
 
-__all__ = ["EMBEDDED", "Table", "load_table", "table_pipeline"]
-
-EMBEDDED: dict[str, Callable[..., Any]] = {
-    "iris": embedded.load_iris,
-    "wine": embedded.load_wine,
-    "breast_cancer": embedded.load_breast_cancer,
-    "digits": embedded.load_digits,
-}
+__all__ = ["Table", "load_table", "table_pipeline"]
 
 
 @dataclass(frozen=True)
@@ -59,13 +52,9 @@ def load_table(source: str | Path, target: str | None = None, *, random_state: i
     >>> table.X.shape, sorted(set(table.y))
     ((150, 4), ['setosa', 'versicolor', 'virginica'])
     """
-    path = Path(source)
-    same = {known.replace("-", "_"): known for known in (*EMBEDDED, *SYNTHETIC)}
-    name = same.get(str(source).replace("-", "_").lower())
-    if name is None or path.is_file():
-        return _from_file(path, target)
-    if target is not None:
-        raise ValueError(f"target={target!r} is for files; {name!r} has its own labels, leave it out")
+    name, column = find_source(source, target)
+    if column is not None:
+        return _from_file(Path(source), column)
     return _from_embedded(name) if name in EMBEDDED else _from_synthetic(name, random_state)
 
 
@@ -106,7 +95,7 @@ def table_pipeline(X: pd.DataFrame, estimator: Any) -> Pipeline:
 
 
 def _from_embedded(name: str) -> Table:
-    bunch = EMBEDDED[name](as_frame=True)
+    bunch = getattr(embedded, f"load_{name}")(as_frame=True)
     y = bunch.target if name == "digits" else bunch.target.map(dict(enumerate(bunch.target_names.tolist())))
     return Table(name, bunch.data, y)
 
@@ -117,16 +106,8 @@ def _from_synthetic(name: str, random_state: int) -> Table:
     return Table(name, frame, pd.Series(y, name="class"), [f"{name} was drawn with random_state={random_state}"])
 
 
-def _from_file(path: Path, target: str | None) -> Table:
-    _check_path(path)
+def _from_file(path: Path, target: str) -> Table:
     frame = read_frame(path)
-    if target is None:
-        raise ValueError(
-            f"target is not given; name the label column of {str(path)!r} with target=..., on the command line "
-            f"--target: one of {listed(frame.columns)}"
-        )
-    if target not in frame.columns:
-        raise ValueError(f"target={target!r} is no column of {str(path)!r}; its columns are {listed(frame.columns)}")
     notes: list[str] = []
     missing = frame[target].isna()
     if missing.any():
@@ -135,22 +116,3 @@ def _from_file(path: Path, target: str | None) -> Table:
     y = read_labels(frame[target], str(path))
     X = read_features(frame.drop(columns=target), str(path), notes)
     return Table(path.stem, X.reset_index(drop=True), y.reset_index(drop=True), notes)
-
-
-def _check_path(path: Path) -> None:
-    """Raise unless the path is a file that can be read: an unknown name, a missing file, another format."""
-    formats = ", ".join(SUFFIXES)
-    if path.is_file() and path.suffix.lower() in SUFFIXES:
-        return
-    if path.is_file():
-        raise ValueError(f"{str(path)!r} ends in {path.suffix!r}; save it as one of {formats}")
-    if path.is_dir():
-        raise ValueError(f"{str(path)!r} is a folder; name a file in it ({formats})")
-    if path.suffix.lower() in SUFFIXES or len(path.parts) > 1:
-        raise FileNotFoundError(
-            f"there is no file {str(path)!r}; check the path, the current folder is {str(Path.cwd())!r}"
-        )
-    raise ValueError(
-        f"{str(path)!r} is not a known table; choose one of {listed([*EMBEDDED, *SYNTHETIC])}, or give "
-        f"the path of a file ({formats})"
-    )

@@ -1,30 +1,35 @@
-"""The suite: methods on many OpenML sets, a record for every fit, and what the records say."""
+"""The suite: methods on many OpenML sets, a record for every fit, and what the records say.
 
-from genlabel.suite.records import open_records, read_header, read_records
-from genlabel.suite.report import Section, as_markdown, report
-from genlabel.suite.run import default_suite, run_suite
-from genlabel.suite.statistics import (
-    Wins,
-    complete_sets,
-    holm,
-    mean_ranks,
-    set_means,
-    statement,
-    wilcoxon_holm,
-    wins,
-)
+The names are loaded when they are first used, so that the command line can check its input at once.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from genlabel.suite.methods import METHODS, default_suite
+    from genlabel.suite.run import run_suite
+    from genlabel.suite.sections import Section, as_markdown, report
+    from genlabel.suite.statistics import (
+        complete_sets,
+        holm,
+        mean_ranks,
+        set_means,
+        statement,
+        wilcoxon_holm,
+        wins,
+    )
 
 __all__ = [
+    "METHODS",
     "Section",
-    "Wins",
     "as_markdown",
     "complete_sets",
     "default_suite",
     "holm",
     "mean_ranks",
-    "open_records",
-    "read_header",
-    "read_records",
     "report",
     "run_suite",
     "set_means",
@@ -32,3 +37,21 @@ __all__ = [
     "wilcoxon_holm",
     "wins",
 ]
+
+_MODULES = {
+    "methods": ("METHODS", "default_suite"),
+    "sections": ("Section", "as_markdown", "report"),
+    "run": ("run_suite",),
+    "statistics": ("complete_sets", "holm", "mean_ranks", "set_means", "statement", "wilcoxon_holm", "wins"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'genlabel.suite' has no attribute {name!r}")
+    return getattr(import_module(f"genlabel.suite.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from genlabel.checks import check_choice
+from genlabel.records import Wins, count_wins, mean_scores, pair_trials
 
 __all__ = [
     "METRICS",
     "Metric",
-    "Wins",
     "complete_sets",
     "holm",
     "mean_ranks",
@@ -48,65 +48,52 @@ METRICS = {
 }
 
 
-@dataclass(frozen=True)
-class Wins:
-    """On how many sets a method is better than another, the same, and worse; and how many sets were left out."""
-
-    better: int
-    tie: int
-    worse: int
-    left_out: int = 0
-
-    @property
-    def sets(self) -> int:
-        """The sets compared."""
-        return self.better + self.tie + self.worse
-
-
 def complete_sets(records: pd.DataFrame, methods: Iterable[str] | None = None) -> tuple[pd.DataFrame, list[int]]:
     """Return the records of the sets on which each method has every split, and the ids of the others.
 
     Parameters
     ----------
     records : DataFrame
-        As of `read_records`.
+        As of `genlabel.records.read_records`.
     methods : iterable of str, optional
         All that the records have, if not given; the records of others are left out.
 
     Examples
     --------
-    >>> records = pd.DataFrame({"id": [1, 1, 2], "split": 0, "method": ["a", "b", "a"]})
+    >>> records = pd.DataFrame({"dataset": [1, 1, 2], "split": 0, "method": ["a", "b", "a"]})
     >>> complete_sets(records)[1], complete_sets(records, ["a"])[1]
     ([2], [])
     """
     names = list(records["method"].unique()) if methods is None else list(methods)
     for name in names:
         check_choice("method", name, records["method"].unique())
-    ours = records[records["method"].isin(names)].drop_duplicates(["id", "split", "method"], keep="last")
-    fits = ours.groupby("id").size().reindex(records["id"].unique(), fill_value=0)
+    ours = records[records["method"].isin(names)].drop_duplicates(["dataset", "split", "method"], keep="last")
+    fits = ours.groupby("dataset").size().reindex(records["dataset"].unique(), fill_value=0)
     whole = fits[fits == len(names) * ours["split"].nunique()].index
-    return ours[ours["id"].isin(whole)], [int(number) for number in fits.index.difference(whole)]
+    return ours[ours["dataset"].isin(whole)], [int(number) for number in fits.index.difference(whole)]
 
 
 def set_means(records: pd.DataFrame, metric: str, methods: Sequence[str] | None = None) -> pd.DataFrame:
     """Mean of a score over the splits: a row for each complete set, a column for each method.
 
-    >>> records = pd.DataFrame({"id": 1, "split": [0, 1], "method": "a", "log_loss": [0.2, 0.4]})
+    >>> records = pd.DataFrame({"dataset": 1, "split": [0, 1], "method": "a", "log_loss": [0.2, 0.4]})
     >>> set_means(records, "log_loss").round(3).values.tolist()
     [[0.3]]
     """
     complete, _ = complete_sets(records, methods)
     order = list(complete["method"].unique()) if methods is None else list(methods)
-    return complete.groupby(["id", "method"])[metric].mean().unstack("method").reindex(columns=order)
+    pairs = pair_trials(complete, metric, order)
+    # Split by split pandas adds with compensation, else without: the last bit decides on ties among signed ranks.
+    return mean_scores(pairs.sort_index(level="split"))
 
 
 def wins(records: pd.DataFrame, a: str, b: str, metric: str = "log_loss", same: float | None = None) -> Wins:
-    """Count the sets on which `a` is better than `b`, the same, and worse, by the mean over the splits.
+    """Count the complete sets on which `a` is better than `b`, the same, and worse, by the mean over the splits.
 
     Parameters
     ----------
     records : DataFrame
-        As of `read_records`.
+        As of `genlabel.records.read_records`.
     a, b : str
         Two methods.
     metric : "accuracy", "log_loss", "brier" or "calibration_error"
@@ -115,22 +102,24 @@ def wins(records: pd.DataFrame, a: str, b: str, metric: str = "log_loss", same: 
 
     Examples
     --------
-    >>> records = pd.DataFrame({"id": [1, 1, 2, 2], "split": 0, "method": ["a", "b"] * 2, "log_loss": [1, 2, 4, 3]})
+    >>> records = pd.DataFrame(
+    ...     {"dataset": [1, 1, 2, 2], "split": 0, "method": ["a", "b"] * 2, "log_loss": [1, 2, 4, 3]}
+    ... )
     >>> wins(records, "a", "b")
-    Wins(better=1, tie=0, worse=1, left_out=0)
+    Wins(better=1, tie=0, worse=1)
     """
     check_choice("metric", metric, METRICS)
     means = set_means(records, metric, [a, b])
-    gain = METRICS[metric].sign * (means[b] - means[a]).to_numpy()
-    width = METRICS[metric].same if same is None else same
-    better, worse = int((gain > width).sum()), int((gain < -width).sum())
-    return Wins(better, len(gain) - better - worse, worse, records["id"].nunique() - len(gain))
+    gain = METRICS[metric].sign * (means[b] - means[a])
+    return count_wins(gain, METRICS[metric].same if same is None else same)
 
 
 def mean_ranks(records: pd.DataFrame, metric: str = "log_loss") -> pd.Series[Any]:
     """Mean rank of each method over the complete sets, 1 being the best; equals share their ranks.
 
-    >>> records = pd.DataFrame({"id": [1, 1, 2, 2], "split": 0, "method": ["a", "b"] * 2, "log_loss": [1, 2, 3, 3]})
+    >>> records = pd.DataFrame(
+    ...     {"dataset": [1, 1, 2, 2], "split": 0, "method": ["a", "b"] * 2, "log_loss": [1, 2, 3, 3]}
+    ... )
     >>> mean_ranks(records).to_dict()
     {'a': 1.25, 'b': 1.75}
     """
@@ -150,7 +139,7 @@ def wilcoxon_holm(records: pd.DataFrame, reference: str, metric: str = "log_loss
     Examples
     --------
     >>> records = pd.DataFrame(
-    ...     {"id": range(1, 7), "split": 0, "method": "a", "log_loss": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}
+    ...     {"dataset": range(1, 7), "split": 0, "method": "a", "log_loss": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}
     ... )
     >>> worse = records.assign(method="b", log_loss=records["log_loss"] ** 0.5)
     >>> wilcoxon_holm(pd.concat([records, worse]), "a")

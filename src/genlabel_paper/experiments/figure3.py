@@ -13,11 +13,11 @@ from genlabel_paper.report.selected import about_set, extent
 from genlabel_paper.report.shares import (
     SHARES,
     are_enough,
-    count_shares,
     gains,
     low_dimensional,
     share_claim,
     share_grid,
+    tell_shares,
 )
 from genlabel_paper.study.cells import make_cells
 from genlabel_paper.study.methods import TITLES
@@ -57,7 +57,7 @@ def _claims(gain: pd.Series[float], sets: list[str]) -> list[Claim]:
     none = "On no set does it lose more than 1 point."
     return [
         share_claim(most, SAID, gain, enough, lambda found: found.percent[0] > 50.0, WIDTH),
-        share_claim(none, SAID, gain, enough, lambda found: found.lower == 0, WIDTH),
+        share_claim(none, SAID, gain, enough, lambda found: found.worse == 0, WIDTH),
     ]
 
 
@@ -67,7 +67,7 @@ def _picture(gain: pd.Series[float]) -> Picture:
     caption = (
         "Gain in test accuracy by leaving out intruding points, mean over splits and seeds; the band: within 1 point."
     )
-    return Picture(caption, figure, count_shares(gain, WIDTH).text)
+    return Picture(caption, figure, tell_shares(gain, WIDTH))
 
 
 EXPERIMENT = Experiment(

@@ -13,11 +13,11 @@ from genlabel_paper.report.selected import extent
 from genlabel_paper.report.shares import (
     SHARES,
     are_enough,
-    count_shares,
     gains,
     low_dimensional,
     share_claim,
     share_grid,
+    tell_shares,
 )
 from genlabel_paper.study.cells import make_cells
 
@@ -46,7 +46,7 @@ def render(records: pd.DataFrame) -> Shown:
         f"Sets with at most 20 features: {len(sets)} at hand, {TOTAL} in the paper, which does not list them. The "
         "paper's "
         "shares are worked out from its numbers of sets.",
-        f"With half a point as the limit: {count_shares(gain).text}.",
+        f"With half a point as the limit: {tell_shares(gain)}.",
     ]
     return Shown([grid], _claims(gain, sets), [_picture(gain)] if len(gain) else [], notes)
 
@@ -57,7 +57,7 @@ def _claims(gain: pd.Series[float], sets: list[str]) -> list[Claim]:
     more = "They are better on more sets than they are worse."
     return [
         share_claim(half, SAID, gain, enough, lambda found: found.percent[0] > 50.0, 0.0),
-        share_claim(more, SAID, gain, enough, lambda found: found.higher > found.lower, 0.0),
+        share_claim(more, SAID, gain, enough, lambda found: found.better > found.worse, 0.0),
     ]
 
 
@@ -65,7 +65,7 @@ def _picture(gain: pd.Series[float]) -> Picture:
     title = "Logistic labels minus linear labels, intruding points left out"
     figure = plot_gain_histograms({"softmax regression, alpha 1": gain}, title, 0.0)
     caption = "How many sets gain how much test accuracy by logistic labels, mean over splits and seeds."
-    return Picture(caption, figure, count_shares(gain, 0.0).text)
+    return Picture(caption, figure, tell_shares(gain, 0.0))
 
 
 EXPERIMENT = Experiment(

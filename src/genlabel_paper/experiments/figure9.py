@@ -15,11 +15,11 @@ from genlabel_paper.report.shares import (
     STUDY_NOTES,
     UNFILTERED,
     are_enough,
-    count_shares,
     fitted_sets,
     gains,
     share_claim,
     share_grid,
+    tell_shares,
 )
 from genlabel_paper.study.cells import Cell, make_cells
 from genlabel_paper.study.manifest import study_sets
@@ -61,7 +61,7 @@ def _claims(fitted: Mapping[str, pd.Series[float]], every: Mapping[str, pd.Serie
         more = f"With {name} GenLabel (CV) is higher than mixup by over 0.5 points on more sets than it is lower."
         shares = "higher on 59.6 %, lower on 23.0 %" if name == "alpha = 1" else "a large portion improves"
         claims.append(share_claim(half, said, gain, enough, lambda found: found.percent[0] > 50.0, 0.0))
-        claims.append(share_claim(more, shares, gain, enough, lambda found: found.higher > found.lower))
+        claims.append(share_claim(more, shares, gain, enough, lambda found: found.better > found.worse))
     return claims
 
 
@@ -72,7 +72,7 @@ def _any(gain: Mapping[str, pd.Series[float]]) -> bool:
 def _picture(gain: Mapping[str, pd.Series[float]], words: str) -> Picture:
     figure = plot_gain_histograms(gain, f"Mixup + GenLabel (CV) minus mixup, {words}", 0.5)
     caption = f"How many sets gain how much test accuracy by GenLabel, mean over splits and seeds: {words}."
-    alt = "; ".join(f"{name}: {count_shares(values).text}" for name, values in gain.items())
+    alt = "; ".join(f"{name}: {tell_shares(values)}" for name, values in gain.items())
     return Picture(caption, figure, alt)
 
 

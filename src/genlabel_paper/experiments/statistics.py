@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from scipy.stats import friedmanchisquare, studentized_range
 
 from genlabel.plots import DPI, OKABE_ITO, RIVALS
+from genlabel.records import mean_scores, pair_trials
 from genlabel_paper.experiments.table2 import EXPERIMENT as TABLE2
 from genlabel_paper.experiments.table3 import EXPERIMENT as TABLE3
 from genlabel_paper.report.experiment import Experiment, of_cells
@@ -50,14 +51,14 @@ def study_means(records: pd.DataFrame) -> pd.DataFrame:
     >>> study_means(records.assign(setting="logistic", alpha=1.0, split=0, seed=0)).loc["36"].to_dict()
     {'mixup': 90.0, 'genlabel-cv': 91.0}
     """
-    own = of_cells(records, "logistic")
-    own = own[own["dataset"].isin(study_sets())]
-    if "accuracy" not in own or REFERENCE not in set(own["method"]):
+    chosen = of_cells(records, "logistic")
+    chosen = chosen[chosen["dataset"].isin(study_sets())]
+    known = len(pair_trials(chosen, "accuracy", [REFERENCE]))
+    if not known:
         return pd.DataFrame()
-    trials = own.pivot_table(index=["dataset", "split", "seed"], columns="method", values="accuracy")
-    trials = trials[trials[REFERENCE].notna()]
-    kept = [name for name in ON_EVERY_SET if name in trials and trials[name].notna().mean() >= COVERED]
-    return trials[kept].dropna().groupby("dataset").mean()
+    shared = {name: len(pair_trials(chosen, "accuracy", [REFERENCE, name])) for name in ON_EVERY_SET}
+    kept = [name for name, count in shared.items() if count / known >= COVERED]
+    return mean_scores(pair_trials(chosen, "accuracy", kept))
 
 
 def critical_difference(sets: int, methods: int, level: float = 0.05) -> float:

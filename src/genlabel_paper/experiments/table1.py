@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from genlabel.records import pair_trials
 from genlabel_paper.report.claims import Check, Trials, above
 from genlabel_paper.report.experiment import Experiment, compare_grid, measured, of_cells
 from genlabel_paper.report.pieces import Shown, Value
@@ -85,9 +86,9 @@ def _difference(records: pd.DataFrame, dataset: str) -> Value:
     trials = records[records["dataset"] == dataset]
     if "accuracy" not in trials or not len(trials):
         return Value(None, printed, "not run")
-    pairs = trials.pivot_table(index=["split", "seed"], columns="method", values="accuracy").reindex(columns=METHODS)
-    gaps = (pairs["vanilla"] - pairs["mixup"]).dropna().rename("accuracy").reset_index()
-    return Value(measured(gaps.assign(dataset=dataset, method="difference"), dataset, "difference"), printed, "not run")
+    pairs = pair_trials(trials, "accuracy", METHODS)
+    gaps = (pairs["vanilla"] - pairs["mixup"]).rename("accuracy").reset_index()
+    return Value(measured(gaps.assign(method="difference"), dataset, "difference"), printed, "not run")
 
 
 def _cells(budget: str) -> list[Cell]:

@@ -13,11 +13,11 @@ from genlabel_paper.report.shares import (
     STUDY_NOTES,
     UNFILTERED,
     are_enough,
-    count_shares,
     fitted_sets,
     gains,
     share_claim,
     share_grid,
+    tell_shares,
 )
 from genlabel_paper.study.cells import Cell, make_cells
 from genlabel_paper.study.manifest import study_sets
@@ -47,7 +47,7 @@ def render(records: pd.DataFrame) -> Shown:
         share_grid(f"Mixup + GenLabel (GM), {FILTERED}", {"generative-gm": fitted}, PAPER, 0.0, TITLES),
         share_grid(f"Mixup + GenLabel (GM), {UNFILTERED}", {"generative-gm": gain}, {}, 0.0, TITLES),
     ]
-    half = f"With half a point as the limit: {count_shares(fitted).text} (filtered); {count_shares(gain).text} (all)."
+    half = f"With half a point as the limit: {tell_shares(fitted)} (filtered); {tell_shares(gain)} (all)."
     notes = [extent(chosen, sets, ["genlabel-gm"]), *STUDY_NOTES, half]
     return Shown(grids, _claims(fitted, are_enough(gain, sets)), notes=notes)
 
@@ -56,7 +56,7 @@ def _claims(fitted: pd.Series[float], enough: bool) -> list[Claim]:
     more = "GenLabel (GM) is higher than the generative classifier (GM) on more sets than it is lower."
     most = "GenLabel (GM) is higher on more than 62 % of the sets."
     return [
-        share_claim(more, SAID, fitted, enough, lambda found: found.higher > found.lower, 0.0),
+        share_claim(more, SAID, fitted, enough, lambda found: found.better > found.worse, 0.0),
         share_claim(most, "more than 62 %", fitted, enough, lambda found: found.percent[0] > 62.0, 0.0),
     ]
 

@@ -8,6 +8,7 @@ from typing import TypeAlias, final
 
 import pandas as pd
 
+from genlabel.records import mean_scores, pair_trials
 from genlabel_paper.report.pieces import EXACT, Claim
 
 __all__ = ["Check", "Methods", "Rule", "Trials", "above", "both"]
@@ -125,15 +126,12 @@ class Trials:
     """
 
     def __init__(self, records: pd.DataFrame, datasets: Sequence[str], metric: str = "accuracy") -> None:
-        self.datasets = list(datasets)
-        own = records[records["dataset"].isin(self.datasets)] if len(records) else records
-        self.table = pd.DataFrame(index=pd.MultiIndex.from_arrays([[], [], []], names=["dataset", "split", "seed"]))
-        if metric in own and len(own):
-            self.table = own.pivot_table(index=["dataset", "split", "seed"], columns="method", values=metric)
+        self.datasets, self.metric = list(datasets), metric
+        self.records = records[records["dataset"].isin(self.datasets)] if len(records) else records
 
     def least(self, methods: Sequence[str], datasets: Sequence[str]) -> int:
         """Return the fewest splits and seeds that all of the methods have on any of the datasets."""
-        counts = self.table.reindex(columns=list(methods)).dropna().groupby("dataset").size()
+        counts = pair_trials(self.records, self.metric, methods).groupby("dataset").size()
         return int(counts.reindex(list(datasets)).min()) if len(datasets) else 0
 
     def means(self, methods: Sequence[str]) -> pd.DataFrame:
@@ -144,8 +142,7 @@ class Trials:
         >>> Trials(records, ["61", "36"]).means(["mixup"])["mixup"].tolist()
         [92.0, nan]
         """
-        pairs = self.table.reindex(columns=list(methods)).dropna()
-        return pairs.groupby("dataset").mean().reindex(self.datasets).astype(float)
+        return mean_scores(pair_trials(self.records, self.metric, methods)).reindex(self.datasets)
 
 
 def _names(methods: Methods) -> list[str]:

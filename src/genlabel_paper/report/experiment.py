@@ -33,7 +33,7 @@ class Experiment:
     cells: Callable[[str], list[Cell]]
     """The cells of a budget: "smoke", "quick" or "full"."""
     render: Callable[[pd.DataFrame], Shown]
-    """Show what the records, a frame of `genlabel_paper.study.exports.read_records`, say of it."""
+    """Show what the records, a frame of `genlabel.records.read_records`, say of it."""
     paper: PrintedValues = field(default_factory=dict)
 
     @property

@@ -13,8 +13,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from genlabel.plots import DPI, RIVALS
+from genlabel.records import count_wins
 from genlabel_paper.report.pieces import EXACT
-from genlabel_paper.report.shares import count_shares
 
 __all__ = ["plot_gain_histograms", "plot_gain_lines"]
 
@@ -122,8 +122,8 @@ def _color(value: float, width: float) -> str:
 
 
 def _counts(gain: pd.Series[float], width: float) -> str:
-    found = count_shares(gain, width)
-    return f"{found.sets} sets: higher on {found.higher}, on par on {found.on_par}, lower on {found.lower}"
+    found = count_wins(gain, width)
+    return f"{found.sets} sets: higher on {found.better}, on par on {found.tie}, lower on {found.worse}"
 
 
 def _names(width: float) -> tuple[str, str, str]:

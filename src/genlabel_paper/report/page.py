@@ -37,7 +37,7 @@ def write_report(
     Parameters
     ----------
     records : DataFrame
-        Of `genlabel_paper.study.exports.read_records`.
+        Of `genlabel.records.read_records`.
     path : path
     experiments : sequence of Experiment
     description : str

@@ -8,6 +8,7 @@ from math import hypot
 
 from matplotlib.figure import Figure
 
+from genlabel.records import EXACT
 from genlabel_paper.study.cells import BUDGETS
 
 __all__ = [
@@ -24,8 +25,6 @@ __all__ = [
     "computed",
 ]
 
-EXACT = 1e-9
-"""Differences that are no larger are none."""
 FULL = BUDGETS["full"].splits * BUDGETS["full"].seeds
 """Splits times seeds of the full budget; what fewer say is said so far."""
 FLOOR = 0.5

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
 
 import pandas as pd
 
+from genlabel.records import Wins, count_wins, pair_trials
 from genlabel_paper.report.experiment import PrintedValues, of_cells
-from genlabel_paper.report.pieces import EXACT, FULL, Claim, Grid, Measured, Value
+from genlabel_paper.report.pieces import FULL, Claim, Grid, Measured, Value
 from genlabel_paper.study.manifest import manifest, study_sets
 from genlabel_paper.study.methods import keys_of
 
@@ -18,14 +18,14 @@ __all__ = [
     "SHARES",
     "STUDY_NOTES",
     "UNFILTERED",
-    "Shares",
+    "WIDTH",
     "are_enough",
-    "count_shares",
     "fitted_sets",
     "gains",
     "low_dimensional",
     "share_claim",
     "share_grid",
+    "tell_shares",
 ]
 
 FILTERED = "sets on which a generative model fits"
@@ -36,40 +36,14 @@ STUDY_NOTES = (
     f"All: the {len(study_sets())} sets that the paper's authors name and that are at hand.",
     "The ± of a share is its standard error, from the number of sets.",
 )
+WIDTH = 0.5
+"""Points within which two methods are on par, if not said otherwise."""
 SHARES = ("higher", "on-par", "lower")
 """The lines of a table of shares."""
 FIT = 95.0
 """Percent of training accuracy above which a generative model fits (arXiv Section 6)."""
 ENOUGH = 0.9
 """Of the datasets, the share that must be measured before a statement about all is checked."""
-
-
-class Shares(NamedTuple):
-    """The numbers of datasets on which a method is higher than a rival, on par, and lower."""
-
-    higher: int
-    on_par: int
-    lower: int
-
-    @property
-    def sets(self) -> int:
-        """The datasets compared."""
-        return sum(self)
-
-    @property
-    def percent(self) -> tuple[float, float, float]:
-        """The shares in percent; not a number without datasets."""
-        if not self.sets:
-            return (float("nan"),) * 3
-        return (100 * self.higher / self.sets, 100 * self.on_par / self.sets, 100 * self.lower / self.sets)
-
-    @property
-    def text(self) -> str:
-        """The shares in words."""
-        if not self.sets:
-            return "nothing measured"
-        higher, on_par, lower = self.percent
-        return f"higher on {higher:.1f} %, on par on {on_par:.1f} %, lower on {lower:.1f} % of {self.sets} sets"
 
 
 def gains(records: pd.DataFrame, a: str, b: str, datasets: Sequence[str], metric: str = "accuracy") -> pd.Series[float]:
@@ -81,25 +55,27 @@ def gains(records: pd.DataFrame, a: str, b: str, datasets: Sequence[str], metric
     >>> gains(records, "a", "b", ["61", "36"]).to_dict()
     {'61': 2.0}
     """
-    own = records[records["method"].isin([a, b]) & records["dataset"].isin(list(datasets))]
-    if metric not in own or not len(own):
+    chosen = records[records["method"].isin([a, b]) & records["dataset"].isin(list(datasets))]
+    if metric not in chosen or not len(chosen):
         return pd.Series(dtype=float)
-    pairs = own.pivot_table(index=["dataset", "split", "seed"], columns="method", values=metric)
-    pairs = pairs.reindex(columns=[a, b]).dropna()
+    pairs = pair_trials(chosen, metric, [a, b])
     groups = (pairs[a] - pairs[b]).groupby("dataset")
     found = groups.mean().reindex([name for name in datasets if name in groups.groups])
     found.attrs["trials"] = int(groups.size().min()) if len(found) else 0
     return found
 
 
-def count_shares(gain: pd.Series[float], width: float = 0.5) -> Shares:
-    """Count the datasets whose difference is above `width`, within it, and below.
+def tell_shares(gain: pd.Series[float], width: float = WIDTH) -> str:
+    """Say on which shares of the datasets a gain is above `width`, within it, and below.
 
-    >>> count_shares(pd.Series([0.6, 0.5, -0.1, -3.0]))
-    Shares(higher=1, on_par=2, lower=1)
+    >>> tell_shares(pd.Series([0.6, 0.5, -0.1, -3.0]))
+    'higher on 25.0 %, on par on 50.0 %, lower on 25.0 % of 4 sets'
     """
-    higher, lower = int((gain > width + EXACT).sum()), int((gain < -width - EXACT).sum())
-    return Shares(higher, len(gain) - higher - lower, lower)
+    found = count_wins(gain, width)
+    if not found.sets:
+        return "nothing measured"
+    higher, on_par, lower = found.percent
+    return f"higher on {higher:.1f} %, on par on {on_par:.1f} %, lower on {lower:.1f} % of {found.sets} sets"
 
 
 def fitted_sets(records: pd.DataFrame) -> list[str]:
@@ -111,11 +87,11 @@ def fitted_sets(records: pd.DataFrame) -> list[str]:
     >>> fitted_sets(records.assign(setting="logistic", alpha=1.0))
     ['61']
     """
-    own = of_cells(records, "logistic")
-    own = own[own["method"].isin(keys_of("generative"))]
-    if "train_accuracy" not in own or not len(own):
+    fitted = of_cells(records, "logistic")
+    fitted = fitted[fitted["method"].isin(keys_of("generative"))]
+    if "train_accuracy" not in fitted or not len(fitted):
         return []
-    best = own.groupby(["dataset", "method"])["train_accuracy"].mean().groupby("dataset").max()
+    best = fitted.groupby(["dataset", "method"])["train_accuracy"].mean().groupby("dataset").max()
     return [str(name) for name in best.index[best > FIT]]
 
 
@@ -134,7 +110,7 @@ def share_grid(
     title: str,
     gain: Mapping[str, pd.Series[float]],
     paper: PrintedValues,
-    width: float = 0.5,
+    width: float = WIDTH,
     titles: Mapping[str, str] | None = None,
     corner: str = "against",
 ) -> Grid:
@@ -162,23 +138,23 @@ def share_grid(
     """
     within, below = (f"within {width:g}", f"-{width:g}") if width else ("= 0", "0")
     names = (f"Higher (> {width:g})", f"On par ({within})", f"Lower (< {below})")
-    counts = {rival: count_shares(values, width) for rival, values in gain.items()}
+    counts = {rival: count_wins(values, width) for rival, values in gain.items()}
     rows = [(name, [_value(counts[rival], line, paper, rival) for rival in gain]) for line, name in enumerate(names)]
     about = {(titles or {}).get(rival, rival): f"{found.sets} sets" for rival, found in counts.items()}
     return Grid(title, list(about), rows, "% of the datasets", corner=corner, digits=1, about=about)
 
 
 def share_claim(
-    text: str, printed: str, gain: pd.Series[float], enough: bool, test: Callable[[Shares], bool], width: float = 0.5
+    text: str, printed: str, gain: pd.Series[float], enough: bool, test: Callable[[Wins], bool], width: float = WIDTH
 ) -> Claim:
     """Check a statement about shares; without enough datasets nothing can be said.
 
-    >>> share_claim("More often higher.", "60 %", pd.Series([1.0, 2.0]), True, lambda s: s.higher > s.lower).holds
+    >>> share_claim("More often higher.", "60 %", pd.Series([1.0, 2.0]), True, lambda found: found.better > 0).holds
     True
     """
-    shares = count_shares(gain, width)
-    holds = test(shares) if enough and shares.sets else None
-    return Claim(text, printed, shares.text, holds, gain.attrs.get("trials", FULL))
+    found = count_wins(gain, width)
+    holds = test(found) if enough and found.sets else None
+    return Claim(text, printed, tell_shares(gain, width), holds, gain.attrs.get("trials", FULL))
 
 
 def are_enough(gain: pd.Series[float], datasets: Sequence[str]) -> bool:
@@ -190,7 +166,7 @@ def are_enough(gain: pd.Series[float], datasets: Sequence[str]) -> bool:
     return len(gain) >= ENOUGH * len(datasets)
 
 
-def _value(found: Shares, line: int, paper: PrintedValues, rival: str) -> Value:
+def _value(found: Wins, line: int, paper: PrintedValues, rival: str) -> Value:
     printed = paper.get((SHARES[line], rival))
     if not found.sets:
         return Value(None, printed, "not run")

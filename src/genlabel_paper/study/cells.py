@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from genlabel.checks import check_choice
+from genlabel.records import Study
 from genlabel_paper.study.manifest import manifest
 
-__all__ = ["BUDGETS", "Budget", "Cell", "Record", "Trial", "make_cells", "trials"]
+__all__ = ["BUDGETS", "STUDY", "Budget", "Cell", "Trial", "make_cells"]
 
 
 class Budget(NamedTuple):
@@ -77,18 +78,26 @@ class Cell:
         return asdict(self)
 
 
-class Record(TypedDict):
-    """What is kept of a finished cell."""
+def _round(metric: str, value: float) -> float:
+    """Percent with 3 decimals; the rest with 4 decimals or 4 digits, whichever is nearer."""
+    if metric.endswith("accuracy"):
+        return round(value, 3)
+    return min(round(value, 4), float(f"{value:.4g}"), key=lambda near: abs(near - value))
 
-    cell: Cell
-    parameters: dict[str, Any]
-    """What the search chose; the regions of a network that is drawn."""
-    metrics: dict[str, float]
-    """accuracy, robust_accuracy and train_accuracy in percent, log_loss in nats, margins: those that apply."""
-    seconds: float
-    """Of the trial, shared equally among its cells."""
-    versions: dict[str, str]
-    """Of genlabel, torch, scikit-learn and Python."""
+
+STUDY = Study(
+    "paper",
+    Cell,
+    Trial,
+    dict.fromkeys(("setting", "dataset", "method"), "str") | {"alpha": "float64", "split": "int64", "seed": "int64"},
+    ("accuracy", "log_loss", "robust_accuracy", "train_accuracy"),
+    lists=("split", "seed"),
+    rounded=_round,
+)
+"""The records of the paper's tables: accuracies in percent, log_loss in nats, margins, those that apply.
+
+The parameters are what a search chose, and the regions of a network that is drawn.
+"""
 
 
 def make_cells(
@@ -111,11 +120,3 @@ def _smallest(datasets: Sequence[str], most: int) -> list[str]:
     sizes = manifest()["n"].dropna().to_dict()
     few = sorted(datasets, key=lambda name: sizes.get(name, 0))[:most]
     return [name for name in datasets if name in few]
-
-
-def trials(cells: Iterable[Cell]) -> dict[Trial, list[Cell]]:
-    """Group cells by trial, each cell once, in the order in which they come."""
-    found: dict[Trial, list[Cell]] = {}
-    for cell in dict.fromkeys(cells):
-        found.setdefault(cell.trial, []).append(cell)
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel.comparison import cut_splits, drop_rare
+from genlabel.bench import FEWEST_ROWS, cut_splits, drop_rare
 from genlabel.datasets import Table, load_openml, table_pipeline
 from genlabel.datasets.synthetic import SYNTHETIC
 from genlabel_paper.study.cells import BUDGETS
 from genlabel_paper.study.manifest import ROUNDED
 
-__all__ = ["Parts", "load_parts"]
+__all__ = ["Parts", "describe_parts", "load_parts"]
 
 TEST_SIZE = 0.3
 """NOTE[PAPER]: not printed; every accuracy of table 5's generative classifier is a whole number of 3 rows in 10."""
@@ -57,6 +57,17 @@ def load_parts(dataset: str, split: int, data_home: str | Path | None = None) ->
     return Parts(prepare.transform(X.iloc[train]), y[train], prepare.transform(X.iloc[test]), y[test])
 
 
+def describe_parts(dataset: str) -> dict[str, Any]:
+    """Return how the splits of a dataset are made, for fingerprints.
+
+    >>> describe_parts("61")
+    {'test_size': 0.3, 'seed': 0, 'fewest_rows': 4, 'rounded': False}
+    """
+    if dataset in SYNTHETIC:
+        return {"fresh": FRESH, **_points(dataset)[1]}
+    return {"test_size": TEST_SIZE, "seed": 0, "fewest_rows": FEWEST_ROWS, "rounded": dataset in ROUNDED}
+
+
 def _table(dataset: str, data_home: str | Path | None) -> Table:
     """The table; one that could not be had is not asked for again for a while."""
     since, message = _failed.get((dataset, data_home), (-AGAIN, ""))
@@ -80,7 +91,13 @@ _failed: dict[tuple[str, str | Path | None], tuple[float, str]] = {}
 
 def _synthetic(name: str, split: int) -> Parts:
     make = SYNTHETIC[name]
-    if name == "nine-gaussians":
-        make = partial(make, NINE)
-    more = {"n_per_class": CUBE_TEST} if name.startswith("cube") else {}
-    return Parts(*make(random_state=split), *make(random_state=FRESH + split, **more))
+    train, test = _points(name)
+    return Parts(*make(random_state=split, **train), *make(random_state=FRESH + split, **test))
+
+
+def _points(name: str) -> tuple[dict[str, int], dict[str, int]]:
+    """How many training and test points a synthetic set has, where that is not its default."""
+    if name.startswith("cube"):
+        return {}, {"n_per_class": CUBE_TEST}
+    nine = {"n_per_class": NINE} if name == "nine-gaussians" else {}
+    return nine, nine

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from genlabel.attacks import margins
 
-__all__ = ["LIMITS", "STEPS", "Regions", "choose_points", "keep_regions", "measure_margins"]
+__all__ = ["LIMITS", "STEPS", "Regions", "choose_points", "describe_plane", "keep_regions", "measure_margins"]
 
 LIMITS = {"nine-gaussians": (15.0, 15.0), "two-circle": (2.5, 1.3)}
 """Half the width and half the height of the part of the plane whose regions are kept, by dataset."""
@@ -51,6 +51,15 @@ def measure_margins(model: Any, X: Floats, y: NDArray[Any], draw: int) -> dict[s
     found = margins(model, X[chosen], y[chosen])
     metrics = {"smallest_margin": found.smallest, "median_margin": found.median, "right_points": found.right.sum()}
     return {name: float(value) for name, value in metrics.items() if isfinite(value)}
+
+
+def describe_plane(dataset: str) -> dict[str, Any]:
+    """Return how many margins are measured and which regions are kept, for fingerprints.
+
+    >>> describe_plane("two-circle")
+    {'margins': 300, 'limits': (2.5, 1.3), 'steps': 500}
+    """
+    return {"margins": MEASURED, "limits": LIMITS[dataset], "steps": STEPS}
 
 
 class Regions(NamedTuple):

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import platform
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import sklearn
-import torch
 
-import genlabel
 from genlabel.attacks import robust_accuracy
-from genlabel.comparison import SMALLEST
-from genlabel.metrics import accuracy, log_loss
-from genlabel_paper.study.cells import Cell, Record, Trial
-from genlabel_paper.study.data import Parts, load_parts
+from genlabel.metrics import LEAST_PROBABILITY, score
+from genlabel.records import Record, fingerprint, software_versions
+from genlabel_paper.study.cells import Cell, Trial
+from genlabel_paper.study.data import Parts, describe_parts, load_parts
 from genlabel_paper.study.manifest import manifest
 from genlabel_paper.study.methods import METHODS
-from genlabel_paper.study.plane import LIMITS, keep_regions, measure_margins
+from genlabel_paper.study.plane import LIMITS, describe_plane, keep_regions, measure_margins
 from genlabel_paper.study.settings import SETTINGS, Search, Setting, Variant
 
-__all__ = ["cost", "run_trial"]
+__all__ = ["fingerprint_cell", "order", "run_trial"]
 
 DRAWN = 1000
 """Rows of a set that is not in the manifest."""
@@ -64,20 +60,49 @@ def run_trial(cells: Sequence[Cell], data_home: str | Path | None = None) -> lis
                 _add_plane(*found[-1], model, parts)
     seconds = (perf_counter() - begin) / len(cells)
     return [
-        Record(cell=cell, parameters=chosen, metrics=metrics, seconds=seconds, versions=_versions())
+        Record(cell=cell, parameters=chosen, metrics=metrics, seconds=seconds, versions=software_versions())
         for cell, chosen, metrics in found
     ]
 
 
-def cost(trial: Trial) -> float:
-    """Return about how long a trial takes, in no unit: those that take longest are begun first.
+def fingerprint_cell(cell: Cell) -> str:
+    """Return the fingerprint of the settings that make the record of a cell; its split and its seed are none of them.
 
-    >>> cost(Trial("mlp", "36", 0, 0)) > cost(Trial("logistic", "36", 0, 0)) > cost(Trial("logistic", "61", 0, 0))
+    >>> one, other = (Cell("logistic", "61", "mixup", split, 0) for split in (0, 1))
+    >>> fingerprint_cell(one) == fingerprint_cell(other)
     True
+    """
+    return _fingerprint(cell.setting, cell.dataset, (cell.method, cell.alpha))
+
+
+@cache
+def _fingerprint(name: str, dataset: str, method: Variant) -> str:
+    """Of the classifier that is fitted, which of its candidates count, the attack, the cut, and what is measured."""
+    setting = SETTINGS[name]
+    (search,) = (search for search in setting.searches if method in search.variants)
+    return fingerprint(
+        setting=name,
+        method=method,
+        classifier=search.make(dataset, 0),
+        candidates=search.variants[method],
+        attack=setting.attack,
+        data=describe_parts(dataset),
+        least_probability=LEAST_PROBABILITY,
+        **(describe_plane(dataset) if setting.plane else {}),
+    )
+
+
+def order(trial: Trial) -> tuple[int, int, float]:
+    """Return a key for sorting trials: split by split and seed by seed, those that take longest first.
+
+    >>> sizes = [Trial("logistic", "61", 0, 0), Trial("logistic", "36", 0, 0), Trial("mlp", "36", 0, 0)]
+    >>> [trial.setting for trial in sorted(sizes, key=order)]
+    ['mlp', 'logistic', 'logistic']
     """
     rows = manifest()["n"].get(trial.dataset)
     n = DRAWN if rows is None or pd.isna(rows) else int(rows)
-    return n * (n + 1000.0) * (10.0 if trial.setting.startswith("mlp") else 1.0)
+    cost = n * (n + 1000.0) * (10.0 if trial.setting.startswith("mlp") else 1.0)
+    return trial.split, trial.seed, -cost
 
 
 def _common(cells: Sequence[Cell]) -> tuple[Setting, str, int, int]:
@@ -112,19 +137,17 @@ def _fit_search(search: Search, parts: Parts, dataset: str, seed: int) -> dict[V
         return {next(iter(search.variants)): model.fit(parts.X, parts.y)}
     names = {str(method): method for method in search.variants}
     fitted = model.fit_variants(parts.X, parts.y, {name: search.variants[method] for name, method in names.items()})
-    return {names[name]: own for name, own in fitted.items()}
+    return {names[name]: variant for name, variant in fitted.items()}
 
 
 def _measure(model: Any, method: Variant, parts: Parts, setting: Setting) -> dict[str, float]:
     """Accuracy and log-loss on the test rows; under attack where the setting has one; on the training rows."""
-    metrics = {
-        "accuracy": _accuracy(model, parts.X_test, parts.y_test),
-        "log_loss": float(log_loss(*_scores(model, parts.X_test, parts.y_test))),
-    }
+    scores = score(model, parts.X_test, parts.y_test)
+    metrics = {name: scores[name] for name in ("accuracy", "log_loss")}
     if setting.attack is not None:
         metrics["robust_accuracy"] = robust_accuracy(model, parts.X_test, parts.y_test, setting.attack).accuracy
     if METHODS[method[0]].kind == "generative":
-        metrics["train_accuracy"] = _accuracy(model, parts.X, parts.y)
+        metrics["train_accuracy"] = score(model, parts.X, parts.y)["accuracy"]
     return metrics
 
 
@@ -135,28 +158,10 @@ def _add_plane(cell: Cell, chosen: dict[str, Any], metrics: dict[str, float], mo
         chosen["regions"] = keep_regions(model.predict, LIMITS[cell.dataset]).text
 
 
-def _scores(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    log_proba = np.maximum(model.predict_log_proba(X), np.log(SMALLEST))
-    return log_proba, np.searchsorted(model.classes_, y)
-
-
-def _accuracy(model: Any, X: Any, y: Any) -> float:
-    return 100.0 * float(accuracy(*_scores(model, X, y)))
-
-
 def _choice(model: Any) -> dict[str, Any]:
     """What the search chose, as numbers and names."""
     chosen = getattr(model, "best_params_", {})
     plain = {name: chosen[name] for name in TOLD if name in chosen}
     return {
         name: value if isinstance(value, int | float | str) else type(value).__name__ for name, value in plain.items()
-    }
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "genlabel": genlabel.__version__,
-        "torch": torch.__version__,
-        "scikit-learn": sklearn.__version__,
-        "python": platform.python_version(),
     }

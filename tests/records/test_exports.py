@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genlabel_paper.study.cells import BUDGETS, Cell, make_cells
-from genlabel_paper.study.exports import export_records, read_export, read_records
-from genlabel_paper.study.store import METRICS, make_frame, open_store, read_store
+from genlabel.records import COMPARISON, Fit, open_store
+from genlabel.records import export_records as export
+from genlabel.records import load_records as load
+from genlabel.records import make_frame as frame_of
+from genlabel_paper.study.cells import BUDGETS, STUDY, Cell, make_cells
 
+export_records, load_records = partial(export, study=STUDY), partial(load, study=STUDY)
+make_frame = partial(frame_of, study=STUDY)
 VERSIONS = {"genlabel": "0.1", "torch": "2", "python": "3.11"}
 
 
 def row(cell: Cell, parameters: Mapping[str, Any] | None = None, **metrics: float) -> dict[str, Any]:
     place = cell.fields | {"id": cell.id, "seconds": 0.25}
-    return place | {"parameters": dict(parameters or {}), "versions": VERSIONS, "metrics": metrics}
+    return place | {
+        "parameters": dict(parameters or {}),
+        "versions": VERSIONS,
+        "metrics": metrics,
+        "fingerprint": "today",
+    }
+
+
+def read_records(path: Path) -> pd.DataFrame:
+    return load_records(path).frame
 
 
 def lines(path: Path) -> list[str]:
@@ -43,7 +57,8 @@ rows = st.builds(
     seconds=st.integers(0, 9),
     parameters=st.dictionaries(st.sampled_from(["gamma", "density"]), single),
     versions=st.sampled_from([VERSIONS, VERSIONS | {"torch": "3"}, {}]),
-    metrics=st.dictionaries(st.sampled_from([*METRICS, "brier"]), st.floats(-100, 100)),
+    fingerprint=st.sampled_from(["then", "now"]),
+    metrics=st.dictionaries(st.sampled_from([*STUDY.metrics, "brier"]), st.floats(-100, 100)),
 )
 
 
@@ -52,10 +67,10 @@ def test_an_export_is_the_frame_rounded(tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.mktemp("export") / "deep" / "e.json"
     frame = make_frame(made)
     export_records(frame, path)
-    found = read_export(path)
+    found = read_records(path)
     exact = [name for name in frame if name != "seconds" and frame[name].dtype != "float64"]
     pd.testing.assert_frame_equal(found[exact], frame[exact])
-    for name in frame.columns[10:]:
+    for name in frame.columns[11:]:
         if name not in found:
             assert frame[name].isna().all()
             continue
@@ -83,12 +98,12 @@ def test_types_of_parameters_and_holes_survive(tmp_path: Path) -> None:
         "log_loss": [None, None, None, None, 0.5, None],
     }
     assert packed["version"] == [0, None, 0, None, 0, None]
-    found = read_export(tmp_path / "e.json")
+    found = read_records(tmp_path / "e.json")
     assert found[["split", "seed"]].to_numpy().tolist() == [list(place) for place in places]
     assert [repr(value) for value in found["parameters"]] == [
         "{'gamma': 1}",
         "{'density': None, 'gamma': 1.0}",
-        "{'gamma': True}",
+        "{'gamma': True, 'sizes': [4, 5]}",
     ]
 
 
@@ -105,7 +120,7 @@ def test_types_of_parameters_and_holes_survive(tmp_path: Path) -> None:
 )
 def test_rounding(tmp_path: Path, metric: str, value: float, rounded: float) -> None:
     export_records(make_frame([row(Cell("s", "61", "mixup", 0, 0), **{metric: value})]), tmp_path / "e.json")
-    assert read_export(tmp_path / "e.json")[metric].item() == rounded
+    assert read_records(tmp_path / "e.json")[metric].item() == rounded
 
 
 def test_the_full_study_is_small_and_a_new_number_changes_one_line(tmp_path: Path) -> None:
@@ -127,8 +142,8 @@ def test_the_full_study_is_small_and_a_new_number_changes_one_line(tmp_path: Pat
     assert (tmp_path / "e.json").stat().st_size < 1_500_000
     before = (tmp_path / "e.json").read_text().splitlines()
     header = json.loads("\n".join(before))
-    assert header["seconds"] == {"logistic": len(made) / 4}
-    assert (header["versions"], header["splits"], header["seeds"]) == ([VERSIONS], [0, 1, 2], [0, 1, 2, 3, 4])
+    assert header["seconds"] == len(made) / 4
+    assert (header["versions"], header["lists"]) == ([VERSIONS], {"split": [0, 1, 2], "seed": [0, 1, 2, 3, 4]})
     assert len(lines(tmp_path / "e.json")) == 131 * 12
     made[777]["metrics"]["accuracy"] = 12.3
     export_records(make_frame(made), tmp_path / "e.json")
@@ -139,13 +154,15 @@ def test_the_full_study_is_small_and_a_new_number_changes_one_line(tmp_path: Pat
 def test_records_are_read_from_a_store_an_export_and_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "results"
     path = tmp_path / "study.sqlite"
-    with open_store(path) as store:
+    with open_store(path, STUDY) as store:
         for setting in ("a", "b"):
             cell = Cell(setting, "61", "mixup", 0, 0)
             metrics = {"accuracy": 90.5} if setting == "a" else {"brier": 0.5}
-            store.write([{"cell": cell, "parameters": {}, "metrics": metrics, "seconds": 0.5, "versions": VERSIONS}])
+            record = {"cell": cell, "parameters": {}, "metrics": metrics, "seconds": 0.5, "versions": VERSIONS}
+            store.write([record], {cell.id: "today"})
+        kept = store.read().frame
     whole = read_records(path)
-    pd.testing.assert_frame_equal(whole, read_store(path))
+    pd.testing.assert_frame_equal(whole, kept)
     for setting in ("a", "b"):
         export_records(whole[whole["setting"] == setting], folder / f"{setting}.json")
     assert read_records(folder / "a.json")["setting"].tolist() == ["a"]
@@ -163,7 +180,8 @@ def test_records_are_read_from_a_store_an_export_and_a_folder(tmp_path: Path) ->
         ("x.csv", "", "ends in '.csv'; name a store"),
         ("x.json", "{", "x.json' is no JSON"),
         ("x.json", "[1]", "x.json' is no export of records"),
-        ("x.json", '{"genlabel study": 99}', "x.json' is an export of protocol 99, not 1; make it anew"),
+        ("x.json", '{"genlabel records": 99}', "x.json' is an export of format 99, not 2; make it anew"),
+        ("x.json", '{"genlabel records": 2, "study": "suite"}', "x.json' has records of suite, not of paper"),
         (".", None, "there is no export .*in the folder"),
     ],
 )
@@ -179,3 +197,21 @@ def test_a_cell_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"'s/61/mixup/.*' is there twice"):
         export_records(frame, tmp_path / "e.json")
     assert not (tmp_path / "e.json").exists()
+
+
+def test_fits_that_are_trained_alone_keep_their_seconds_and_facts(tmp_path: Path) -> None:
+    fits = [Fit("iris", "mixup", split) for split in range(3)]
+    made = [
+        fit.fields
+        | {"id": fit.id, "seconds": 1.23456789 * (fit.split + 1), "parameters": {"average": [0.5, fit.split]}}
+        | {"versions": VERSIONS, "fingerprint": "today", "metrics": {}, "facts": {"warnings": {"rare": fit.split}}}
+        for fit in fits
+    ]
+    frame = frame_of(made, COMPARISON)
+    export(frame, tmp_path / "e.json", COMPARISON, {"epochs": 5})
+    found = load(tmp_path / "e.json", COMPARISON)
+    assert found.frame["seconds"].tolist() == [1.234568, 2.469136, 3.703704]
+    assert found.settings == {"epochs": 5}
+    for name in ("parameters", "warnings"):
+        assert found.frame[name].tolist() == frame[name].tolist()
+    pd.testing.assert_frame_equal(found.asked, frame[list(COMPARISON.fields)])

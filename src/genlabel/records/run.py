@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import closing, contextmanager
 from importlib import import_module
@@ -15,10 +16,10 @@ from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from threadpoolctl import threadpool_limits
 
 from genlabel.checks import check_count
-from genlabel_paper.study.cells import Cell, Record, Trial, trials
-from genlabel_paper.study.store import Store, make_row
+from genlabel.records.cells import Cell, Record, trials
+from genlabel.records.store import Store, make_row
 
-__all__ = ["Outcome", "Work", "check_cluster", "run_cells"]
+__all__ = ["Counts", "Outcome", "Work", "check_cluster", "run_cells", "software_versions"]
 
 LONGEST = 300
 """Letters of an error that are kept."""
@@ -29,22 +30,32 @@ RETRIES = 3
 PATIENCE = 10
 """Seconds in which a scheduler must answer."""
 
-Work = Callable[[Sequence[Cell]], list[Record]]
+Work = Callable[[Sequence[Any]], list[Record]]
 """Trains and measures cells of one trial; can be pickled if there are several processes."""
 
 _Task = tuple[Sequence[Cell], int]
 """The cells of a trial, and how often the cluster gave them up."""
 
 
+class Counts(NamedTuple):
+    """How many of the cells that are asked for are to be done, and are on record."""
+
+    todo: int
+    done: int
+    """Made with the settings of today."""
+    stale: int
+    """Made with other settings: they are to be done again."""
+
+
 class Outcome(NamedTuple):
     """What came of the cells of a trial: their records, or an error."""
 
-    cells: Sequence[Cell]
+    cells: Sequence[Any]
     records: Sequence[Record]
     error: str | None = None
 
     @property
-    def trial(self) -> Trial:
+    def trial(self) -> Any:
         """What the cells have in common."""
         return self.cells[0].trial
 
@@ -54,16 +65,18 @@ def run_cells(
     work: Work,
     *,
     store: Store,
+    fingerprint: Callable[[Any], str],
     n_jobs: int = 1,
     dask: str | None = None,
-    cost: Callable[[Trial], float] | None = None,
-    on_start: Callable[[int, int], None] | None = None,
+    order: Callable[[Any], Any] | None = None,
+    on_start: Callable[[Counts], None] | None = None,
     on_trial: Callable[[Outcome], None] | None = None,
 ) -> None:
     """Do the cells that are not on record, trial by trial, and record each trial when it ends.
 
     Each trial has one thread, wherever it runs: the number of jobs does not change a number. A trial that fails is
-    recorded with its error, and tried again in the next run; the others go on.
+    recorded with its error, and tried again in the next run; the others go on. A record that was made with other
+    settings counts as missing, and is replaced.
 
     Parameters
     ----------
@@ -72,57 +85,80 @@ def run_cells(
         Of a trial that is partly on record it is given the missing cells only.
     store : Store
         Open.
+    fingerprint : callable (cell) -> str
+        Of the settings that make its record, see `genlabel.records.fingerprint`.
     n_jobs : int
         Trials at once, each in its own process; 1 is this process, -1 is one for each processor.
     dask : str, optional
         Address of a scheduler, such as "tcp://host:8786"; its workers, best of one thread each, take the place of
         `n_jobs`, and may come and go.
-    cost : callable (trial) -> float, optional
-        Trials are done split by split and seed by seed, those that cost most first; without it, in the order of the
-        cells.
-    on_start : callable (cells to do, cells on record), optional
+    order : callable (trial) -> sort key, optional
+        The trials are done in the order of their keys; without it, in that of the cells.
+    on_start : callable (Counts), optional
     on_trial : callable (Outcome), optional
         Called after each trial.
 
     Examples
     --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from genlabel_paper.study.cells import make_cells
-    >>> from genlabel_paper.study.store import open_store
+    >>> from genlabel.records import COMPARISON, Fit, open_store
     >>> def work(cells):
     ...     return [{"cell": cell, "parameters": {}, "metrics": {"accuracy": 50.0}, "seconds": 0.1, "versions": {}}
     ...             for cell in cells]
-    >>> with TemporaryDirectory() as folder, open_store(f"{folder}/study.sqlite") as store:
-    ...     run_cells(make_cells("logistic", ["61", "36"], ["vanilla", "mixup"], "smoke"), work, store=store)
+    >>> cells = [Fit("iris", name, split) for split in (0, 1) for name in ("vanilla", "mixup")]
+    >>> with open_store(None, COMPARISON) as store:
+    ...     run_cells(cells, work, store=store, fingerprint=lambda cell: "as today")
     ...     len(store.done)
     4
     """
     if n_jobs != -1:
         check_count("n_jobs", n_jobs)
     asked = trials(cells)
-    todo = _missing(asked, store.done, cost)
+    made = {cell.id: fingerprint(cell) for group in asked.values() for cell in group}
+    todo = _missing(asked, made, store.done, order)
+    store.ask(cell for group in asked.values() for cell in group)
     if on_start is not None:
-        left = sum(map(len, todo))
-        on_start(left, sum(map(len, asked.values())) - left)
+        on_start(_count(made, store.done))
     if todo:
         results = _on_cluster(dask, work, todo) if dask is not None else _here(work, todo, effective_n_jobs(n_jobs))
         with closing(results):
-            _record(results, store, on_trial)
+            _record(results, made, store, on_trial)
 
 
-def _missing(asked: dict[Trial, list[Cell]], done: set[str], cost: Callable[[Trial], float] | None) -> list[list[Cell]]:
+def software_versions() -> dict[str, str]:
+    """Return the versions that are kept beside a record: of genlabel, torch, scikit-learn and Python.
+
+    >>> list(software_versions())
+    ['genlabel', 'torch', 'scikit-learn', 'python']
+    """
+    modules = {"genlabel": "genlabel", "torch": "torch", "scikit-learn": "sklearn"}
+    found = {name: str(import_module(module).__version__) for name, module in modules.items()}
+    return found | {"python": platform.python_version()}
+
+
+def _missing(
+    asked: Mapping[Any, list[Cell]],
+    made: Mapping[str, str],
+    done: Mapping[str, str],
+    order: Callable[[Any], Any] | None,
+) -> list[list[Cell]]:
     """The cells of each trial that are not on record, in the order in which they are done."""
-    order = list(asked)
-    if cost is not None:
-        order = sorted(asked, key=lambda trial: (trial.split, trial.seed, -cost(trial)))
-    left = [[cell for cell in asked[trial] if cell.id not in done] for trial in order]
-    return [own for own in left if own]
+    ordered = list(asked) if order is None else sorted(asked, key=order)
+    left = [[cell for cell in asked[trial] if done.get(cell.id) != made[cell.id]] for trial in ordered]
+    return [cells for cells in left if cells]
 
 
-def _record(results: Iterable[Outcome], store: Store, on_trial: Callable[[Outcome], None] | None) -> None:
+def _count(made: Mapping[str, str], done: Mapping[str, str]) -> Counts:
+    same = sum(done.get(name) == now for name, now in made.items())
+    stale = sum(name in done for name in made) - same
+    return Counts(len(made) - same, same, stale)
+
+
+def _record(
+    results: Iterable[Outcome], made: Mapping[str, str], store: Store, on_trial: Callable[[Outcome], None] | None
+) -> None:
     for outcome in results:
         if outcome.error is None:
-            store.write(outcome.records)
+            store.write(outcome.records, made)
         else:
             store.write_failure(outcome.trial, outcome.error)
         if on_trial is not None:
@@ -148,9 +184,8 @@ def _perform_elsewhere(work: Work, cells: Sequence[Cell]) -> Outcome:
 
 
 def _shorten(error: BaseException) -> str:
-    first, *_ = str(error).strip().split("\n")
-    name = type(error).__name__
-    return (f"{name}: {first}" if first else name)[:LONGEST]
+    name, text = type(error).__name__, " ".join(str(error).split())
+    return (f"{name}: {text}" if text else name)[:LONGEST]
 
 
 def _limit_threads() -> threadpool_limits:
@@ -193,6 +228,10 @@ def _here(work: Work, todo: Sequence[Sequence[Cell]], jobs: int) -> Generator[Ou
         try:
             yield from pool(delayed(_perform_elsewhere)(work, cells) for cells in todo)
         except BrokenExecutor as error:
+            if "un-serialize" in str(error):
+                reason = _shorten(error.__cause__ or error)
+                way_out = "what it needs must be importable there, or be defined in the script that is run"
+                raise ValueError(f"a process of its own cannot do a trial ({reason}); {way_out}") from error
             way_out = "what ended is on record: go on with the same command, with fewer jobs if memory is short"
             raise OSError(f"one of {jobs} processes was killed; {way_out}") from error
 
@@ -261,8 +300,8 @@ def _parcel(work: Work, cells: Sequence[Cell]) -> tuple[Callable[[bytes], Outcom
     def unpack(content: bytes) -> Outcome:
         from pickle import loads
 
-        perform, *own = loads(content)
-        outcome: Outcome = perform(*own)
+        perform, *task = loads(content)
+        outcome: Outcome = perform(*task)
         return outcome
 
     content: bytes = import_module("cloudpickle").dumps((_perform_elsewhere, work, cells))

@@ -24,10 +24,10 @@ import pytest
 import torch
 
 import genlabel_paper
-from genlabel_paper.study import run as run_module
-from genlabel_paper.study.cells import Cell, Record, Trial, make_cells
-from genlabel_paper.study.run import Outcome, check_cluster, run_cells
-from genlabel_paper.study.store import Store, open_store, read_failures, read_store
+from genlabel.records import Counts, Outcome, Record, Store, check_cluster, open_store, read_records
+from genlabel.records import run as run_module
+from genlabel.records.store import read_store
+from genlabel_paper.study.cells import STUDY, Cell, Trial, make_cells
 
 SOURCES = Path(genlabel_paper.__file__).parents[1]
 CELLS = make_cells("logistic", list("123456"), ["vanilla", "decay"], "quick")
@@ -40,9 +40,8 @@ WORK = '''
 """Train a linear network with torch; leave a line for each call."""
 import os, sys, time
 import torch
-from genlabel_paper.study.cells import make_cells
-from genlabel_paper.study.run import run_cells
-from genlabel_paper.study.store import open_store
+from genlabel.records import open_store, run_cells
+from genlabel_paper.study.cells import STUDY, make_cells
 
 def draw(cell):
     """Three classes of 60 rows, whose means are as far apart as the name of the set says."""
@@ -70,15 +69,16 @@ def work(cells, log=None, pause=0.0):
             file.write("".join(f"{os.getpid()} {cell.id}\\n" for cell in cells))
     seconds = (time.perf_counter() - begin) / len(cells)
     return [
-        {"cell": cell, "parameters": {"threads": torch.get_num_threads()}, "metrics": own, "seconds": seconds,
+        {"cell": cell, "parameters": {"threads": torch.get_num_threads()}, "metrics": found, "seconds": seconds,
          "versions": {"torch": torch.__version__}}
-        for cell, own in zip(cells, metrics)
+        for cell, found in zip(cells, metrics)
     ]
 
 if __name__ == "__main__":
     cells = make_cells("logistic", list("123456"), ["vanilla", "decay"], "quick")
-    with open_store(sys.argv[1]) as store:
-        run_cells(cells, lambda own: work(own, pause=0.1), store=store, n_jobs=int(sys.argv[2]))
+    with open_store(sys.argv[1], STUDY) as store:
+        pausing = lambda asked: work(asked, pause=0.1)
+        run_cells(cells, pausing, store=store, fingerprint=lambda cell: "today", n_jobs=int(sys.argv[2]))
 '''
 
 
@@ -101,14 +101,17 @@ def work(script: Path) -> Callable[..., list[Record]]:
     return found
 
 
+run_cells = partial(run_module.run_cells, fingerprint=lambda cell: "today")
+
+
 def comparable(path: Path) -> pd.DataFrame:
-    return read_store(path).drop(columns="seconds")
+    return read_records(path, STUDY).drop(columns="seconds")
 
 
 @pytest.fixture(scope="module")
 def undisturbed(work: Callable[..., list[Record]], tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     path = tmp_path_factory.mktemp("undisturbed") / "study.sqlite"
-    with open_store(path) as store:
+    with open_store(path, STUDY) as store:
         run_cells(CELLS, work, store=store)
     frame = comparable(path)
     assert len(frame) == len(CELLS) == 24
@@ -118,7 +121,7 @@ def undisturbed(work: Callable[..., list[Record]], tmp_path_factory: pytest.Temp
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "study.sqlite") as opened:
+    with open_store(tmp_path / "study.sqlite", STUDY) as opened:
         yield opened
 
 
@@ -159,32 +162,48 @@ def test_two_processes_give_the_numbers_of_one(
 
 def test_only_what_is_missing_is_done(store: Store) -> None:
     calls: list[list[str]] = []
-    starts: list[tuple[int, int]] = []
+    starts: list[Counts] = []
     outcomes: list[Outcome] = []
 
-    def again(cells: Sequence[Cell], cost: Callable[[Trial], float] | None = None) -> None:
-        note = lambda todo, done: starts.append((todo, done))  # noqa: E731
+    def again(cells: Sequence[Cell], order: Callable[[Trial], Any] | None = None) -> None:
         done = partial(noted, calls=calls)
-        run_cells(cells, done, store=store, cost=cost, on_start=note, on_trial=outcomes.append)
+        run_cells(cells, done, store=store, order=order, on_start=starts.append, on_trial=outcomes.append)
 
     vanilla = [cell for cell in SEEDS if cell.method == "vanilla"]
     again(vanilla[:3])
-    again(SEEDS + SEEDS[:2], cost=lambda trial: -1.0)
+    again(SEEDS + SEEDS[:2], order=lambda trial: (trial.split, trial.seed))
     again(SEEDS)
-    assert starts == [(3, 0), (9, 3), (0, 12)]
+    assert starts == [(3, 0, 0), (9, 3, 0), (0, 12, 0)]
     assert sorted(name for names in calls for name in names) == sorted(cell.id for cell in SEEDS)
     assert [len(names) for names in calls] == [1] * 3 + [1, 1, 1, 2, 2, 2]
     assert [len(outcome.records) for outcome in outcomes] == [len(names) for names in calls]
+    assert len(store.read().asked) == 12
 
 
-def test_seed_by_seed_the_dearest_trials_come_first(store: Store) -> None:
+def test_what_was_made_with_other_settings_is_done_again(store: Store) -> None:
+    starts: list[Counts] = []
+    calls: list[list[str]] = []
+    for edited in ("", "vanilla", "vanilla"):
+        run_module.run_cells(
+            SEEDS,
+            partial(noted, calls=calls),
+            store=store,
+            fingerprint=lambda cell, edited=edited: "edited" if cell.method == edited else "as before",
+            on_start=starts.append,
+        )
+    assert starts == [(12, 0, 0), (6, 6, 6), (0, 12, 0)]
+    assert [len(names) for names in calls] == [2] * 6 + [1] * 6
+    assert set(store.read().frame.groupby("method")["fingerprint"].unique().map(tuple)) == {("edited",), ("as before",)}
+
+
+def test_trials_are_done_in_order(store: Store) -> None:
     cells = [replace(cell, dataset=name) for name in ("1", "3", "2") for cell in SEEDS[:4]]
     outcomes: list[Outcome] = []
     run_cells(
         cells,
         partial(noted, calls=[]),
         store=store,
-        cost=lambda trial: float(trial.dataset),
+        order=lambda trial: (trial.seed, -float(trial.dataset)),
         on_trial=outcomes.append,
     )
     seeds = sorted({cell.seed for cell in cells})
@@ -210,8 +229,8 @@ def test_a_failure_is_one_of_a_trial_and_is_tried_again(store: Store) -> None:
     run_cells(SEEDS[:10], moody, store=store, on_trial=outcomes.append)
     assert len(outcomes) == 5
     assert len(store.done) == 2
-    first, second, third, fourth = store.failures().values()
-    assert first == "OSError: set 1 is not there"
+    first, second, third, fourth = store.read().failures.values()
+    assert first == "OSError: set 1 is not there or is it?"
     assert second.startswith("RuntimeError: long long")
     assert len(second) == 300
     assert third.startswith("ValueError: log_loss=nan of 'logistic/1/vanilla")
@@ -220,7 +239,7 @@ def test_a_failure_is_one_of_a_trial_and_is_tried_again(store: Store) -> None:
     healthy = True
     run_cells(SEEDS[:10], moody, store=store)
     assert len(store.done) == 10
-    assert read_failures(store.path) == {}
+    assert read_store(store.path, STUDY).failures == {}
 
 
 def test_an_error_of_the_caller_ends_the_run_and_keeps_what_ended(
@@ -233,7 +252,7 @@ def test_an_error_of_the_caller_ends_the_run_and_keeps_what_ended(
         before = len(store.done)
         with pytest.raises(KeyboardInterrupt):
             run_cells(CELLS, work, store=store, n_jobs=jobs, on_trial=stop)
-        assert len(read_store(store.path)) == before + 2
+        assert len(read_records(store.path, STUDY)) == before + 2
 
 
 @pytest.mark.parametrize("n_jobs", [0, -2, 1.5])
@@ -251,17 +270,19 @@ def test_a_kill_loses_nothing_and_repeats_nothing(
     environment = os.environ | {"PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(script), str(path), str(jobs)]
     process = subprocess.Popen(command, env=environment, start_new_session=True)
-    while process.poll() is None and not (path.exists() and path.stat().st_size and len(read_store(path)) >= 6):
+    while process.poll() is None and not (
+        path.exists() and path.stat().st_size and len(read_records(path, STUDY)) >= 6
+    ):
         time.sleep(0.01)
     process.kill()
     assert process.wait() == -signal.SIGKILL
-    before = read_store(path)
+    before = read_records(path, STUDY)
     assert 6 <= len(before) < 24
     assert len(before) % 2 == 0
     subprocess.run(command, env=environment, check=True)  # while orphaned workers may still be there
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    after = read_store(path)
+    after = read_records(path, STUDY)
     kept = after[after["id"].isin(before["id"])].reset_index(drop=True)
     pd.testing.assert_frame_equal(kept, before)  # the seconds too: nothing was done again
     pd.testing.assert_frame_equal(comparable(path), undisturbed)
@@ -322,7 +343,7 @@ def test_a_killed_worker_costs_no_cell(
 
     run_cells(CELLS, partial(work, pause=0.1), store=store, dask=cluster.scheduler_address, on_trial=kill)
     assert [outcome.error for outcome in outcomes] == [None] * 12
-    assert store.failures() == {}
+    assert store.read().failures == {}
     pd.testing.assert_frame_equal(comparable(store.path), undisturbed)
 
 
@@ -334,7 +355,7 @@ def test_failures_on_a_cluster(cluster: Any, store: Store) -> None:
         return [Record(cell=cell, parameters={}, metrics={}, seconds=0.0, versions={}) for cell in cells]
 
     run_cells(SEEDS[:10], moody, store=store, dask=cluster.scheduler_address)
-    assert store.failures() == {SEEDS[0].trial: "OSError: not there"}
+    assert store.read().failures == {SEEDS[0].trial: "OSError: not there"}
     assert len(store.done) == 8
 
 
@@ -347,7 +368,7 @@ def test_workers_without_a_package_are_told(cluster: Any, store: Store, monkeypa
         ValueError, match=r"cannot do a trial \(ModuleNotFoundError: No module named 'only_here'\); its"
     ):
         run_cells(CELLS, vars(here)["work"], store=store, dask=cluster.scheduler_address)
-    assert store.failures() == {}
+    assert store.read().failures == {}
 
 
 @contextmanager
@@ -386,7 +407,7 @@ def test_a_scheduler_without_workers_is_told(store: Store, tmp_path: Path, monke
         with pytest.raises(ValueError, match="has no workers; start some with: dask worker tcp://"):
             run_cells(CELLS, partial(noted, calls=[]), store=store, dask=address)
         check_cluster(address)
-    assert store.done == set()
+    assert store.done == {}
 
 
 @needs_dask
@@ -394,7 +415,7 @@ def test_a_scheduler_that_is_not_there_is_told(store: Store, monkeypatch: pytest
     monkeypatch.setattr(run_module, "PATIENCE", 1)
     with pytest.raises(OSError, match=r"dask='tcp://127.0.0.1:9': no scheduler answers within 1 s; start one with"):
         run_cells(CELLS, partial(noted, calls=[]), store=store, dask="tcp://127.0.0.1:9")
-    assert store.done == set()
+    assert store.done == {}
 
 
 def test_distributed_that_is_not_there_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,16 +35,16 @@ def report(
     Parameters
     ----------
     records : DataFrame
-        As of `read_records`.
+        As of `genlabel.records.read_records`.
     reference : str
         The method that is held against the others; without it there are only the means.
     settings : dict, optional
-        As of `read_header`; named below the means.
+        What all have in common; named below the means.
 
     Examples
     --------
     >>> scores = {"accuracy": 90.0, "log_loss": 0.3, "brier": 0.2, "calibration_error": 0.05, "seconds": 1.0}
-    >>> records = pd.DataFrame([{"id": 1, "name": "t", "split": 0, "method": "a", **scores}])
+    >>> records = pd.DataFrame([{"dataset": 1, "name": "t", "split": 0, "method": "a", **scores}])
     >>> report(records)[0].rows["log-loss"].tolist()
     ['0.3000']
     """
@@ -100,7 +100,7 @@ def _means(complete: pd.DataFrame, left_out: list[int], settings: Mapping[str, A
     rows["rank"] = mean_ranks(complete, "log_loss").map("{:.2f}".format)
     rows["seconds"] = complete.groupby("method")["seconds"].median().map("{:.3g}".format)
     rows.index.name = "method"
-    sets, splits = complete["id"].nunique(), complete["split"].nunique()
+    sets, splits = complete["dataset"].nunique(), complete["split"].nunique()
     lines = [f"OpenML sets: {sets}; splits of each: {splits}", "rank: mean, of the log-loss; seconds: median of a fit"]
     if left_out:
         named = ", ".join(map(str, left_out[:20])) + (", ..." if len(left_out) > 20 else "")
@@ -142,7 +142,7 @@ def _losses(complete: pd.DataFrame, reference: str, other: str) -> Section:
     means = set_means(complete, "log_loss", [reference, other])
     more = (means[reference] - means[other]).sort_values(ascending=False)
     worst = more[more > how.same].iloc[:MOST]
-    names = complete.drop_duplicates("id").set_index("id")["name"]
+    names = complete.drop_duplicates("dataset").set_index("dataset")["name"]
     rows = pd.DataFrame(
         {
             "set": [str(names[number]) for number in worst.index],

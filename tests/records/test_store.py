@@ -17,12 +17,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import genlabel_paper
-from genlabel_paper.study import store as store_module
-from genlabel_paper.study.cells import Cell, Record, Trial
-from genlabel_paper.study.store import METRICS, open_store, read_failures, read_store
+from genlabel.records import COMPARISON, Fit, Record, Store, check_store, open_store
+from genlabel.records import load_records as load
+from genlabel.records.store import read_store
+from genlabel_paper.study.cells import STUDY, Cell, Trial
 
 SOURCES = Path(genlabel_paper.__file__).parents[1]
 COLUMNS = ["id", "setting", "dataset", "method", "alpha", "split", "seed", "seconds", "parameters", "versions"]
+COLUMNS += ["fingerprint", *STUDY.metrics]
+
+
+def opened(path: Path, fresh: bool = False) -> Store:
+    return open_store(path, STUDY, fresh=fresh)
+
+
+def frame_of(path: Path) -> pd.DataFrame:
+    return read_store(path, STUDY).frame
+
+
+def write(store: Store, records: list[Record], made: str = "today") -> None:
+    store.write(records, {record["cell"].id: made for record in records})
 
 
 def environment() -> dict[str, str]:
@@ -54,7 +68,7 @@ records = st.builds(
     lambda **parts: Record(**parts),
     cell=cells,
     parameters=st.dictionaries(st.sampled_from(["gamma", "density", "learning_rate"]), plain),
-    metrics=st.dictionaries(st.sampled_from([*METRICS, "brier"]), finite),
+    metrics=st.dictionaries(st.sampled_from([*STUDY.metrics, "brier"]), finite),
     seconds=st.floats(0, 1e6),
     versions=st.dictionaries(st.sampled_from(["genlabel", "torch"]), st.text(max_size=5)),
 )
@@ -63,28 +77,28 @@ records = st.builds(
 @given(st.lists(records, max_size=8, unique_by=lambda made: made["cell"].id))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, made: list[Record]) -> None:
     path = tmp_path_factory.mktemp("store") / "study.sqlite"
-    with open_store(path) as store:
-        store.write(made[:3])
-        store.write(made[3:])
-        assert store.done == {one["cell"].id for one in made}
-    with open_store(path) as store:
-        assert store.done == {one["cell"].id for one in made}
-    frame = read_store(path)
-    assert list(frame.columns[:14]) == [*COLUMNS, *METRICS]
+    with opened(path) as store:
+        write(store, made[:3])
+        write(store, made[3:])
+        assert set(store.done) == {one["cell"].id for one in made}
+    with opened(path) as store:
+        assert set(store.done) == {one["cell"].id for one in made}
+    frame = frame_of(path)
+    assert list(frame.columns[:15]) == COLUMNS
     made = sorted(made, key=lambda one: one["cell"].id)
     for (_, row), one in zip(frame.iterrows(), made, strict=True):
         assert row[list(one["cell"].fields)].to_dict() == one["cell"].fields
         assert (row["id"], row["seconds"]) == (one["cell"].id, one["seconds"])
         assert (row["parameters"], row["versions"]) == (one["parameters"], one["versions"])
-        assert row[frame.columns[10:]].dropna().to_dict() == one["metrics"]
+        assert row[frame.columns[11:]].dropna().to_dict() == one["metrics"]
 
 
 def test_the_frame_has_the_types_of_an_empty_one(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "study.sqlite"
-    with open_store(path) as store:
-        empty = read_store(path)
-        store.write([record()])
-    frame = read_store(path)
+    with opened(path) as store:
+        empty = frame_of(path)
+        write(store, [record()])
+    frame = frame_of(path)
     pd.testing.assert_series_equal(frame.dtypes, empty.dtypes)
     assert frame["accuracy"].item() == 100 / 3
     assert frame["seconds"].item() == 0.1 + 0.2
@@ -93,58 +107,117 @@ def test_the_frame_has_the_types_of_an_empty_one(tmp_path: Path) -> None:
 
 
 def test_a_trial_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    with open_store(tmp_path / "study.sqlite") as store:
-        store.write([record("mixup")])
+    with opened(tmp_path / "study.sqlite") as store:
+        write(store, [record("mixup")])
         for twice in ("mixup", "vanilla"):
             with pytest.raises(ValueError, match=rf"'logistic/61/{twice}/.* would be in '.*' twice; leave it out"):
-                store.write([record("vanilla"), record(twice)])
+                write(store, [record("vanilla"), record(twice)])
         for wrong in (float("nan"), float("inf")):
             with pytest.raises(ValueError, match=f"log_loss={wrong} of 'logistic/61/b/.* is no finite number"):
-                store.write([record("a"), record("b", log_loss=wrong)])
+                write(store, [record("a"), record("b", log_loss=wrong)])
         odd = record("b")
         odd["parameters"] = {"density": object()}
         with pytest.raises(ValueError, match=r"parameters of 'logistic/61/b/.*no JSON"):
-            store.write([record("a"), odd])
-        assert len(store.done) == len(read_store(store.path)) == 1
+            write(store, [record("a"), odd])
+        assert len(store.done) == len(frame_of(store.path)) == 1
 
 
 def test_failures_are_kept_until_the_trial_succeeds(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
     first, second = (record(dataset=name)["cell"].trial for name in ("61", "36"))
-    with open_store(path) as store:
+    with opened(path) as store:
         store.write_failure(first, "OSError: not there")
         store.write_failure(first, "OSError: still not there")
         store.write_failure(second, "ValueError: no")
-        assert store.failures() == read_failures(path) == {first: "OSError: still not there", second: "ValueError: no"}
-        store.write([record(dataset="61")])
-        assert store.failures() == {second: "ValueError: no"}
-        assert isinstance(next(iter(store.failures())), Trial)
-    assert read_failures(path) == {second: "ValueError: no"}
+        assert (
+            store.read().failures
+            == read_store(path, STUDY).failures
+            == {first: "OSError: still not there", second: "ValueError: no"}
+        )
+        write(store, [record(dataset="61")])
+        assert store.read().failures == {second: "ValueError: no"}
+        assert isinstance(next(iter(store.read().failures)), Trial)
+    assert read_store(path, STUDY).failures == {second: "ValueError: no"}
 
 
 def test_fresh_begins_again(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
-    with open_store(path, fresh=True) as store:
-        store.write([record()])
+    with opened(path, fresh=True) as store:
+        write(store, [record()])
         store.write_failure(Trial("s", "d", 0, 0), "no")
-    with open_store(path, fresh=True) as store:
-        assert store.done == set()
-        assert store.failures() == {}
-        store.write([record()])
-    assert len(read_store(path)) == 1
+    with opened(path, fresh=True) as store:
+        assert store.done == {}
+        assert store.read().failures == {}
+        write(store, [record()])
+    assert len(frame_of(path)) == 1
 
 
-def test_another_protocol_is_refused_and_can_be_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_of_other_settings_is_replaced(tmp_path: Path) -> None:
+    with opened(tmp_path / "study.sqlite") as store:
+        write(store, [record("mixup", accuracy=1.0), record("vanilla", accuracy=1.0)], "then")
+        write(store, [record("mixup", accuracy=2.0)], "now")
+        frame = store.read().frame.set_index("method")
+        assert frame["accuracy"].to_dict() == {"mixup": 2.0, "vanilla": 1.0}
+        assert frame["fingerprint"].to_dict() == {"mixup": "now", "vanilla": "then"}
+        assert list(store.done.values()) == ["now", "then"]
+
+
+def test_what_was_asked_for_is_kept_once(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
-    with open_store(path) as store:
-        store.write([record()])
-    monkeypatch.setattr(store_module, "PROTOCOL", 7)
-    for read in (open_store, read_store, read_failures):
-        with pytest.raises(ValueError, match=r"are of protocol 1, not 7; name another file, or .* --fresh"):
+    cells = [record(name)["cell"] for name in ("mixup", "vanilla")]
+    with opened(path) as store:
+        store.ask(cells[:1])
+        store.ask(cells)
+    assert load(path, STUDY).asked.to_dict("records") == [cell.fields for cell in cells]
+
+
+def test_settings_of_a_file_do_not_mix(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    with open_store(path, STUDY, settings={"epochs": 5, "sizes": (3, 4)}) as store:
+        assert store.read().settings == {"epochs": 5, "sizes": [3, 4]}
+    for other in ({"epochs": 6, "sizes": (3, 4)}, {}):
+        with pytest.raises(ValueError, match=r"made with epochs=5.*; use the same, name another file, or begin"):
+            open_store(path, STUDY, settings=other)
+    open_store(path, STUDY, settings={"sizes": [3, 4], "epochs": 5}).__exit__()
+    with open_store(path, STUDY, settings={"epochs": 6}, fresh=True) as store:
+        assert store.read().settings == {"epochs": 6}
+
+
+def test_a_store_in_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with open_store(None, STUDY) as one, open_store(None, STUDY) as other:
+        write(one, [record()])
+        assert (len(one.read().frame), len(other.read().frame)) == (1, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_records_of_another_kind_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    with open_store(path, COMPARISON) as store:
+        store.write_failure(Fit("iris", "mixup", 0), "no")
+    before = path.read_bytes()
+    for fresh in (False, True):
+        with pytest.raises(ValueError, match=r"has records of compare, not of paper; name another file"):
+            opened(path, fresh=fresh)
+    with pytest.raises(ValueError, match=r"has records of compare, not of paper"):
+        load(path, STUDY)
+    assert path.read_bytes() == before
+
+
+def test_an_older_format_is_refused_and_can_be_begun_again(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    with sqlite3.connect(path) as connection:
+        for statement in ("meta (name TEXT, value INTEGER)", "records (id TEXT)", "failures (setting TEXT)"):
+            connection.execute(f"CREATE TABLE {statement}")
+        connection.execute("INSERT INTO meta VALUES ('protocol', 1)")
+    connection.close()
+    for read in (opened, frame_of):
+        with pytest.raises(ValueError, match=r"are of an older format; name another file, or .* --fresh"):
             read(path)
-    with open_store(path, fresh=True) as store:
-        assert store.done == set()
-    assert read_store(path).empty
+    check_store(path, STUDY, fresh=True)
+    with opened(path, fresh=True) as store:
+        assert store.done == {}
+    assert frame_of(path).empty
 
 
 def foreign(path: Path) -> None:
@@ -166,28 +239,29 @@ def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path, make: Any, messag
     make(path)
     before = path.read_bytes()
     with pytest.raises(ValueError, match=message):
-        open_store(path, fresh=fresh)
+        opened(path, fresh=fresh)
     with pytest.raises(ValueError, match=message):
-        read_store(path)
+        frame_of(path)
     assert path.read_bytes() == before
 
 
 def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no file of records .*run the study first"):
-        read_store(tmp_path / "none.sqlite")
+    with pytest.raises(FileNotFoundError, match=r"there is no file of records .*run the paper first"):
+        frame_of(tmp_path / "none.sqlite")
     assert not (tmp_path / "none.sqlite").exists()
     (tmp_path / "empty.sqlite").touch()
-    with pytest.raises(ValueError, match="is empty; run the study first"):
-        read_store(tmp_path / "empty.sqlite")
+    with pytest.raises(ValueError, match="is empty; run the paper first"):
+        frame_of(tmp_path / "empty.sqlite")
     with pytest.raises(ValueError, match=r"is a folder; records are written to one file"):
-        open_store(tmp_path)
+        opened(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["empty.sqlite"]
 
 
 HOLD = """
 import sys, time
-from genlabel_paper.study.store import open_store
-with open_store(sys.argv[1]):
+from genlabel.records import open_store
+from genlabel_paper.study.cells import STUDY
+with open_store(sys.argv[1], STUDY):
     print("open", flush=True)
     time.sleep(60)
 """
@@ -203,27 +277,27 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(tmp_path: Path) -> N
         begin = time.monotonic()
         for fresh in (False, True):
             with pytest.raises(OSError, match=r"another run writes '.*study.sqlite'; wait until it ends"):
-                open_store(path, fresh=fresh)
+                opened(path, fresh=fresh)
         assert time.monotonic() - begin < 2
-        assert read_store(path).empty
+        assert frame_of(path).empty
         process.kill()
-    with open_store(path) as store, pytest.raises(BlockingIOError, match="another run writes"):
-        open_store(store.path)
-    open_store(path).__exit__()
+    with opened(path) as store, pytest.raises(BlockingIOError, match="another run writes"):
+        opened(store.path)
+    opened(path).__exit__()
 
 
 WRITE = """
 import sys
-from genlabel_paper.study.cells import Cell
-from genlabel_paper.study.store import open_store
-with open_store(sys.argv[1]) as store:
+from genlabel.records import open_store
+from genlabel_paper.study.cells import STUDY, Cell
+with open_store(sys.argv[1], STUDY) as store:
     begin = len(store.done)
     for trial in range(begin, begin + 100_000):
+        cells = [Cell("s", str(trial), str(method), 0, 0) for method in range(7)]
         store.write([
-            {"cell": Cell("s", str(trial), str(method), 0, 0), "parameters": {"text": "x" * 2000}, "metrics": {},
-             "seconds": 0.0, "versions": {}}
-            for method in range(7)
-        ])
+            {"cell": cell, "parameters": {"text": "x" * 2000}, "metrics": {}, "seconds": 0.0, "versions": {}}
+            for cell in cells
+        ], {cell.id: "today" for cell in cells})
 """
 
 
@@ -236,13 +310,13 @@ def test_a_kill_leaves_whole_trials_and_readers_see_whole_trials(tmp_path: Path)
         wanted = last + 70
         while last < wanted and process.poll() is None:
             time.sleep(0.02)
-            seen = len(read_store(path)) if path.exists() and path.stat().st_size else 0
+            seen = len(frame_of(path)) if path.exists() and path.stat().st_size else 0
             assert seen % 7 == 0
             assert seen >= last
             last = seen
         process.kill()
         assert process.wait() == -signal.SIGKILL
-        frame = read_store(path)
+        frame = frame_of(path)
         assert len(frame) % 7 == 0
         assert frame.groupby("dataset").size().eq(7).all()
         last = len(frame)
@@ -250,8 +324,8 @@ def test_a_kill_leaves_whole_trials_and_readers_see_whole_trials(tmp_path: Path)
 
 def test_the_file_says_when_and_is_plain_to_others(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
-    with open_store(path) as store:
-        store.write([record()])
+    with opened(path) as store:
+        write(store, [record()])
     connection = sqlite3.connect(path)
     written, metrics = connection.execute("SELECT written, metrics FROM records").fetchone()
     connection.close()

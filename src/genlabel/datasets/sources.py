@@ -1,0 +1,64 @@
+"""Which table a name means, found out before anything heavy is imported: a built-in one, or a file and its target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from genlabel.datasets.files import SUFFIXES, listed, read_columns
+from genlabel.datasets.synthetic import SYNTHETIC
+
+__all__ = ["EMBEDDED", "find_source"]
+
+EMBEDDED = ("iris", "wine", "breast_cancer", "digits")
+"""The tables that come with scikit-learn."""
+
+
+def find_source(source: str | Path, target: str | None = None) -> tuple[str, str | None]:
+    """Return the name of a table, and the target if it is a file; raise if there is no such table or column.
+
+    >>> find_source("Two_Circle")
+    ('two-circle', None)
+    >>> find_source("nowhere.csv")
+    Traceback (most recent call last):
+    FileNotFoundError: there is no file 'nowhere.csv'; check the path, the current folder is ...
+    """
+    path = Path(source)
+    same = {known.replace("-", "_"): known for known in (*EMBEDDED, *SYNTHETIC)}
+    name = same.get(str(source).replace("-", "_").lower())
+    if name is None or path.is_file():
+        return path.stem, _find_target(path, target)
+    if target is not None:
+        raise ValueError(f"target={target!r} is for files; {name!r} has its own labels, leave it out")
+    return name, None
+
+
+def _find_target(path: Path, target: str | None) -> str:
+    _check_path(path)
+    columns = read_columns(path)
+    if target is None:
+        raise ValueError(
+            f"target is not given; name the label column of {str(path)!r} with target=..., on the command line "
+            f"--target: one of {listed(columns)}"
+        )
+    if target not in columns:
+        raise ValueError(f"target={target!r} is no column of {str(path)!r}; its columns are {listed(columns)}")
+    return target
+
+
+def _check_path(path: Path) -> None:
+    """Raise unless the path is a file that can be read: an unknown name, a missing file, another format."""
+    formats = ", ".join(SUFFIXES)
+    if path.is_file() and path.suffix.lower() in SUFFIXES:
+        return
+    if path.is_file():
+        raise ValueError(f"{str(path)!r} ends in {path.suffix!r}; save it as one of {formats}")
+    if path.is_dir():
+        raise ValueError(f"{str(path)!r} is a folder; name a file in it ({formats})")
+    if path.suffix.lower() in SUFFIXES or len(path.parts) > 1:
+        raise FileNotFoundError(
+            f"there is no file {str(path)!r}; check the path, the current folder is {str(Path.cwd())!r}"
+        )
+    raise ValueError(
+        f"{str(path)!r} is not a known table; choose one of {listed([*EMBEDDED, *SYNTHETIC])}, or give "
+        f"the path of a file ({formats})"
+    )

@@ -1,0 +1,82 @@
+"""A cell is what has one record: a method on one split of one dataset; cells that are trained together are a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NotRequired, Protocol, TypedDict, final
+
+__all__ = ["Cell", "Record", "Study", "trials"]
+
+
+class Cell(Protocol):
+    """What a runner and a store know of a cell; equal cells have equal hashes."""
+
+    @property
+    def id(self) -> str:
+        """The name of the cell, which is the key of its record."""
+
+    @property
+    def trial(self) -> Any:
+        """A named tuple of the fields that it shares with the cells that are trained together with it."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Its fields, texts and numbers, by name."""
+
+
+class Record(TypedDict):
+    """What is kept of a finished cell."""
+
+    cell: Cell
+    parameters: dict[str, Any]
+    """What a search chose."""
+    metrics: dict[str, float]
+    """Those that apply; finite."""
+    seconds: float
+    """Of the trial, shared equally among its cells."""
+    versions: dict[str, str]
+    """Of the software."""
+    facts: NotRequired[dict[str, Any]]
+    """What else is known, such as the size of the table."""
+
+
+def as_it_is(metric: str, value: float) -> float:
+    """Return the value of a metric, not rounded."""
+    return value
+
+
+@final
+@dataclass(frozen=True)
+class Study:
+    """What the records of one kind look like: their fields, their metrics, and how they are written down."""
+
+    name: str
+    """A file has the records of one kind, and says of which."""
+    cell: Callable[..., Cell]
+    """Makes a cell of its fields."""
+    trial: Any
+    """A class of named tuples: makes a trial of the fields that it names."""
+    fields: Mapping[str, str]
+    """The fields of a cell, and their types in a frame."""
+    metrics: tuple[str, ...]
+    """Columns of every frame; further metrics follow them."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """The facts of a record, and their types in a frame."""
+    lists: tuple[str, ...] = ("split",)
+    """Fields over which an export makes lists; the others make its lines."""
+    rounded: Callable[[str, float], float] = as_it_is
+    """How an export rounds a metric of a name."""
+
+    @property
+    def trains_alone(self) -> bool:
+        """Whether a trial is one cell, whose seconds are its own and not a share."""
+        return set(self.trial._fields) == set(self.fields)
+
+
+def trials(cells: Iterable[Cell]) -> dict[Any, list[Any]]:
+    """Group cells by trial, each cell once, in the order in which they come."""
+    found: dict[Any, list[Any]] = {}
+    for cell in dict.fromkeys(cells):
+        found.setdefault(cell.trial, []).append(cell)
+    return found

@@ -1,0 +1,317 @@
+"""The store: a row of an SQLite file for each finished cell, the cells of a trial all or none, and one writer."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from datetime import UTC, datetime
+from math import isfinite
+from pathlib import Path
+from typing import Any, NamedTuple, Self, final
+
+import numpy as np
+import pandas as pd
+
+from genlabel.records.cells import Cell, Record, Study
+
+__all__ = ["Kept", "Store", "check_store", "make_frame", "make_row", "open_store", "read_store"]
+
+FORMAT = "2"
+"""Of the tables of a file."""
+PATIENCE = 60.0
+"""Seconds to wait for a reader or a writer to be done with the file."""
+MEMORY = Path(":memory:")
+"""The place of a store that has no file."""
+TEXTS = ("parameters", "metrics", "versions", "facts")
+"""Columns of JSON."""
+COLUMNS = ("id", "fields", "seconds", "fingerprint", *TEXTS)
+
+TABLES = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE asked (id TEXT PRIMARY KEY, fields TEXT NOT NULL)",
+    "CREATE TABLE records (id TEXT PRIMARY KEY, fields TEXT NOT NULL, seconds REAL NOT NULL, fingerprint TEXT NOT NULL,"
+    " parameters TEXT NOT NULL, metrics TEXT NOT NULL, versions TEXT NOT NULL, facts TEXT NOT NULL, "
+    "written TEXT NOT NULL)",
+    "CREATE TABLE failures (trial TEXT PRIMARY KEY, error TEXT NOT NULL, written TEXT NOT NULL)",
+)
+INSERT = (
+    "INSERT OR REPLACE INTO records VALUES (:id, :fields, :seconds, :fingerprint, :parameters, :metrics, :versions, "
+    ":facts, :written)"
+)
+
+
+class Kept(NamedTuple):
+    """What a file of records holds."""
+
+    frame: pd.DataFrame
+    """The records, sorted by id: id, the fields, seconds, parameters and versions (each a dict), fingerprint, the
+    facts, and a column for each metric, NaN where it does not apply."""
+    failures: dict[Any, str]
+    """The error of each trial that failed and has not succeeded since."""
+    settings: dict[str, Any]
+    """What all records of the file have in common."""
+    asked: pd.DataFrame
+    """The fields of the cells that were ever asked for, on record or not."""
+
+
+def open_store(
+    path: str | Path | None, study: Study, *, settings: Mapping[str, Any] | None = None, fresh: bool = False
+) -> Store:
+    """Open the store of a file to go on with it, or begin it; nobody else can until it is closed.
+
+    Parameters
+    ----------
+    path : path or None
+        Its folders are made. None keeps the records in memory.
+    study : Study
+        The kind of its records; a file of another kind is left alone.
+    settings : dict, optional
+        What all its records have in common. Going on with others than those of the file is an error.
+    fresh : bool
+        Begin again: what the store has is lost. A file that is no store is left alone.
+    """
+    path = MEMORY if path is None else Path(path)
+    wanted = json.loads(json.dumps(dict(settings or {})))
+    check_store(path, study, fresh)
+    with ExitStack() as stack, _clear_errors(path):
+        if path != MEMORY:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(closing(_hold(path)))
+        connection = stack.enter_context(closing(_connect(path, "rwc")))
+        connection.execute("PRAGMA synchronous = FULL")
+        if fresh or not _tables(connection, path):
+            _begin(connection, path, study, wanted)
+        _check_settings(path, _read_meta(connection, path, study), wanted)
+        return Store(path, study, connection, stack.pop_all())
+
+
+def check_store(path: str | Path, study: Study, fresh: bool = False) -> None:
+    """Raise where `open_store` would, as far as can be told without opening it for writing."""
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"{str(path)!r} is a folder; records are written to one file, such as {path / 'run.sqlite'}")
+    if path.is_file() and path.stat().st_size:
+        with _clear_errors(path), closing(_connect(path, "rw")) as connection:
+            _tables(connection, path)
+            if not fresh or _meta(connection).get("format") == FORMAT:
+                _read_meta(connection, path, study)
+
+
+def read_store(path: str | Path, study: Study) -> Kept:
+    """Return what a store holds, also while a run writes it.
+
+    The file is not made, and mended only where a kill has left half a transaction.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"there is no file of records {str(path)!r}; run the {study.name} first, or name another"
+        )
+    with _clear_errors(path), closing(_connect(path, "rw")) as connection:
+        if not _tables(connection, path):
+            raise ValueError(f"{str(path)!r} is empty; run the {study.name} first, or name another file of records")
+        with _transaction(connection, "BEGIN"):
+            return _read(connection, path, study)
+
+
+def make_frame(rows: Iterable[Mapping[str, Any]], study: Study) -> pd.DataFrame:
+    """Return rows, whose metrics and facts are dicts beside their fields, as the frame of `Kept`."""
+    ordered = sorted(rows, key=lambda row: str(row["id"]))
+    keys = {"id": "str"} | dict(study.fields) | {"seconds": "float64"}
+    frame = pd.DataFrame({name: [row[name] for row in ordered] for name in keys}).astype(keys)
+    for name in ("parameters", "versions", "fingerprint"):
+        frame[name] = pd.Series([row[name] for row in ordered], dtype=object)
+    for name, kind in study.facts.items():
+        frame[name] = pd.Series([row["facts"].get(name) for row in ordered], dtype=kind)
+    others = {name for row in ordered for name in row["metrics"]} - set(study.metrics)
+    for name in (*study.metrics, *sorted(others)):
+        frame[name] = pd.Series([row["metrics"].get(name, np.nan) for row in ordered], dtype="float64")
+    return frame
+
+
+def make_row(record: Record) -> dict[str, Any]:
+    """Return a record as a row of the table, or raise if it cannot be kept.
+
+    >>> from genlabel.records import Fit
+    >>> make_row({"cell": Fit("iris", "mixup", 0), "parameters": {}, "metrics": {"log_loss": float("nan")},
+    ...           "seconds": 1.0, "versions": {}})
+    Traceback (most recent call last):
+    ValueError: log_loss=nan of 'iris/mixup/split=0' is no finite number; leave out what does not apply
+    """
+    cell = record["cell"]
+    for name, value in {**record["metrics"], "seconds": record["seconds"]}.items():
+        if not isfinite(value):
+            raise ValueError(f"{name}={value!r} of {cell.id!r} is no finite number; leave out what does not apply")
+    metrics = {name: float(value) for name, value in record["metrics"].items()}
+    texts = {"fields": cell.fields, "parameters": record["parameters"], "metrics": metrics}
+    texts |= {"versions": record["versions"], "facts": record.get("facts", {})}
+    row = {"id": cell.id, "seconds": float(record["seconds"])}
+    return row | {name: _as_json(f"{name} of {cell.id!r}", value) for name, value in texts.items()}
+
+
+@final
+class Store:
+    """The records and the failures of one file, open for writing; `open_store` makes it."""
+
+    def __init__(self, path: Path, study: Study, connection: sqlite3.Connection, held: ExitStack) -> None:
+        self.path, self.study = path, study
+        self.done: dict[str, str] = dict(connection.execute("SELECT id, fingerprint FROM records"))
+        """The cells on record: their ids, and the fingerprints of the settings that made them."""
+        self._connection, self._held = connection, held
+
+    def ask(self, cells: Iterable[Cell]) -> None:
+        """Note which cells are wanted, so that a reader can tell what is missing."""
+        rows = [(cell.id, json.dumps(cell.fields)) for cell in cells]
+        with _clear_errors(self.path), _transaction(self._connection) as connection:
+            connection.executemany("INSERT OR IGNORE INTO asked VALUES (?, ?)", rows)
+
+    def write(self, records: Sequence[Record], fingerprints: Mapping[str, str]) -> None:
+        """Add the records of a trial, all or none, and forget its failure; they are on the disk on return.
+
+        Parameters
+        ----------
+        records : sequence of Record
+            One of a cell that is on record with another fingerprint takes its place.
+        fingerprints : dict of id -> fingerprint
+            Of the settings that made them.
+        """
+        rows = [make_row(record) | {"fingerprint": fingerprints[record["cell"].id]} for record in records]
+        found = {row["id"]: row["fingerprint"] for row in rows}
+        times = Counter(row["id"] for row in rows) + Counter(
+            name for name in found if self.done.get(name) == found[name]
+        )
+        twice = [name for name, count in times.items() if count > 1]
+        if twice:
+            raise ValueError(f"{twice[0]!r} would be in {str(self.path)!r} twice; leave it out, or begin with --fresh")
+        with _clear_errors(self.path), _transaction(self._connection) as connection:
+            connection.executemany(INSERT, [row | {"written": _now()} for row in rows])
+            gone = {json.dumps(record["cell"].trial) for record in records}
+            connection.executemany("DELETE FROM failures WHERE trial = ?", [(trial,) for trial in gone])
+        self.done.update(found)
+
+    def write_failure(self, trial: Any, error: str) -> None:
+        """Keep the error of a trial until it succeeds."""
+        with _clear_errors(self.path), _transaction(self._connection) as connection:
+            connection.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?)", (json.dumps(trial), error, _now()))
+
+    def read(self) -> Kept:
+        """Return what the store holds."""
+        return _read(self._connection, self.path, self.study)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+
+def _hold(path: Path) -> sqlite3.Connection:
+    """Lock a second, empty database for as long as it is open; the system unlocks it if the process dies."""
+    lock = _connect(path.with_name(f"{path.name}.lock"), "rwc", patience=0.0)
+    try:
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.Error as error:
+        lock.close()
+        if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+            raise
+        way_out = "wait until it ends, stop it, or name another file"
+        raise BlockingIOError(f"another run writes {str(path)!r}; {way_out}") from error
+    return lock
+
+
+def _connect(path: Path, mode: str, patience: float = PATIENCE) -> sqlite3.Connection:
+    address = "file::memory:" if path == MEMORY else f"{path.resolve().as_uri()}?mode={mode}"
+    return sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None)
+
+
+@contextmanager
+def _clear_errors(path: Path) -> Iterator[None]:
+    """Say what is wrong with a file, and the way out, where SQLite speaks of itself."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise OSError(f"{str(path)!r} cannot be used ({error}); see to it, or name another file") from error
+    except sqlite3.DatabaseError as error:
+        raise ValueError(f"{str(path)!r} is no store of records ({error}); name another file") from error
+
+
+def _tables(connection: sqlite3.Connection, path: Path) -> list[str]:
+    """Return the tables of a store, none of an empty file; raise if they are those of something else."""
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    if tables and not {"meta", "records", "failures"} <= set(tables):
+        raise ValueError(f"{str(path)!r} is no store of records but of {', '.join(tables)}; name another file")
+    return tables
+
+
+def _begin(connection: sqlite3.Connection, path: Path, study: Study, settings: Mapping[str, Any]) -> None:
+    """Make the tables anew, all or none."""
+    tables = _tables(connection, path)
+    meta = {"format": FORMAT, "study": study.name, "settings": json.dumps(settings)}
+    with _transaction(connection):
+        for statement in [*(f'DROP TABLE "{name}"' for name in tables), *TABLES]:
+            connection.execute(statement)
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
+
+
+def _meta(connection: sqlite3.Connection) -> dict[str, str]:
+    return dict(connection.execute("SELECT name, value FROM meta"))
+
+
+def _read_meta(connection: sqlite3.Connection, path: Path, study: Study) -> dict[str, Any]:
+    """Return the settings of a store, or raise unless it has records of the study."""
+    meta = _meta(connection)
+    if meta.get("format") != FORMAT:
+        raise ValueError(
+            f"the records of {str(path)!r} are of an older format; name another file, or begin again with --fresh"
+        )
+    if meta["study"] != study.name:
+        raise ValueError(f"{str(path)!r} has records of {meta['study']}, not of {study.name}; name another file")
+    return dict(json.loads(meta["settings"]))
+
+
+def _check_settings(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    differ = [name for name in {**found, **wanted} if found.get(name) != wanted.get(name)]
+    if differ:
+        was, now = (", ".join(f"{name}={of.get(name)!r}" for name in differ) for of in (found, wanted))
+        raise ValueError(
+            f"the records of {str(path)!r} were made with {was}, not with {now}; use the same, name another file, or "
+            "begin again with fresh=True, on the command line --fresh"
+        )
+
+
+def _read(connection: sqlite3.Connection, path: Path, study: Study) -> Kept:
+    settings = _read_meta(connection, path, study)
+    found = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM records")
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in found]
+    parsed = [row | {name: json.loads(row[name]) for name in ("fields", *TEXTS)} for row in rows]
+    frame = make_frame(((row | row["fields"]) for row in parsed), study)
+    asked = [json.loads(fields) for (fields,) in connection.execute("SELECT fields FROM asked ORDER BY rowid")]
+    return Kept(frame, _failures(connection, study), settings, pd.DataFrame(asked, columns=list(study.fields)))
+
+
+def _failures(connection: sqlite3.Connection, study: Study) -> dict[Any, str]:
+    found = connection.execute("SELECT trial, error FROM failures")
+    return dict(sorted((study.trial(*json.loads(trial)), error) for trial, error in found))
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[sqlite3.Connection]:
+    """All that is executed inside, or, after an error or a kill, nothing."""
+    connection.execute(begin)
+    with connection:
+        yield connection
+
+
+def _as_json(name: str, value: Any) -> str:
+    """A dict as JSON; numpy's numbers and arrays are those of Python."""
+    try:
+        return json.dumps(value, allow_nan=False, default=lambda part: part.tolist())
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{name}, {value!r}, is no JSON ({error}); keep finite numbers, texts and lists") from error
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,81 @@
+"""The methods of the suite: GenLabel as it comes and as in the paper, and what it is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["METHODS", "default_suite"]
+
+
+def _default(**network: Any) -> Any:
+    from genlabel import GenLabelClassifier
+
+    return GenLabelClassifier(**network)
+
+
+def _paper(**network: Any) -> Any:
+    from genlabel import GenLabelClassifier
+
+    return GenLabelClassifier.from_paper(**network)
+
+
+def _vanilla(**network: Any) -> Any:
+    from genlabel import MixupClassifier
+
+    return MixupClassifier(mixer=None, **network)
+
+
+def _mixup(**network: Any) -> Any:
+    from genlabel import MixupClassifier
+
+    return MixupClassifier(**network)
+
+
+def _label_model(**_: Any) -> Any:
+    from genlabel import GenerativeClassifier
+
+    return GenerativeClassifier(density="label-model")
+
+
+def _logistic(**_: Any) -> Any:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
+
+
+def _boosting(**_: Any) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier()
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "default": _default,
+    "paper": _paper,
+    "vanilla": _vanilla,
+    "mixup": _mixup,
+    "label model": _label_model,
+    "logistic": _logistic,
+    "boosting": _boosting,
+}
+"""What makes each method, for a network and a number of epochs; what it is made of is imported then."""
+
+
+def default_suite(network: Any = "mlp", epochs: int = 100) -> dict[str, Any]:
+    """Return the methods of the suite.
+
+    Parameters
+    ----------
+    network : "logistic", "mlp" or sequence of int
+        Of "default", "paper", "vanilla" and "mixup".
+    epochs : int
+
+    Examples
+    --------
+    >>> list(default_suite())
+    ['default', 'paper', 'vanilla', 'mixup', 'label model', 'logistic', 'boosting']
+    """
+    return {name: make(network=network, epochs=epochs) for name, make in METHODS.items()}

@@ -1,0 +1,158 @@
+"""Fingerprints: equal settings agree whatever their order and types, edited ones do not, and nothing else counts."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import genlabel
+from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
+from genlabel.attacks import FGSM
+from genlabel.records import describe, fingerprint
+from genlabel.training import SGD
+
+
+class Named(BaseEstimator):
+    """An estimator that is not scikit-learn's: all its parameters count."""
+
+    def __init__(self, first: Any = 1, second: Any = "a") -> None:
+        self.first, self.second = first, second
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A dataclass."""
+
+    sizes: tuple[int, ...] = (4, 5)
+    inner: Any = None
+
+
+class Colour(Enum):
+    red = 1
+    blue = 2
+
+
+def rule(candidate: Any) -> bool:
+    return True
+
+
+SETTINGS: list[Any] = [
+    None,
+    True,
+    1,
+    0.1,
+    float("inf"),
+    "text",
+    [1, 2],
+    {"a": 1},
+    {2, 3},
+    Colour.red,
+    Colour.blue,
+    rule,
+    partial(rule, 1),
+    partial(rule, 2),
+    Named,
+    Named(),
+    Named(2),
+    Named(second="b"),
+    Named(Named(second="b")),
+    Plain(),
+    Plain((4, 6)),
+    Plain(inner=Plain()),
+    SGD(),
+    SGD(milestones=()),
+    FGSM(0.2),
+    FGSM(0.3),
+    KernelDensity(),
+    GenLabelClassifier(),
+    GenLabelClassifier(epochs=101),
+    GenLabelClassifier.from_paper(),
+    GenerativeClassifier("gaussian"),
+    MixupClassifier(),
+    MixupClassifier(mixer=None),
+    MixupClassifier(Mixup(2.0)),
+    MixupClassifier(optimizer=SGD()),
+    AdaMixupClassifier(),
+    LogisticRegression(),
+    LogisticRegression(C=2.0),
+    HistGradientBoostingClassifier(),
+    make_pipeline(StandardScaler(), LogisticRegression()),
+    make_pipeline(StandardScaler(), LogisticRegression(C=2.0)),
+]
+
+
+def test_different_settings_have_different_fingerprints() -> None:
+    prints = [fingerprint(setting=setting) for setting in SETTINGS]
+    assert len(set(prints)) == len(SETTINGS)
+    assert all(len(one) == 12 and int(one, 16) >= 0 for one in prints)
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        ((1, 2.0), [np.int64(1), 2]),
+        (0.1, np.float64(0.1)),
+        (np.array([1.0, 0.5]), [1, 0.5]),
+        (1e-4, 0.0001),
+        (Named(0.5, [3]), Named(second=(3.0,), first=np.float64(0.5))),
+        (Plain(), replace(Plain(inner=2), inner=None)),
+        ({3, 2}, {2, 3}),
+    ],
+)
+def test_order_and_types_of_numbers_do_not_count(one: Any, other: Any) -> None:
+    assert fingerprint(value=one) == fingerprint(value=other)
+
+
+@given(st.dictionaries(st.text(max_size=3), st.floats(allow_nan=False) | st.integers() | st.text(max_size=3)))
+def test_any_order_of_names(settings: dict[str, Any]) -> None:
+    backwards = dict(reversed(settings.items()))
+    assert fingerprint(value=settings) == fingerprint(value=backwards)
+
+
+@pytest.mark.parametrize("model", [one for one in SETTINGS if isinstance(one, BaseEstimator)], ids=repr)
+def test_a_copy_has_the_fingerprint_and_an_edited_parameter_another(model: Any) -> None:
+    assert fingerprint(model=clone(model)) == fingerprint(model=model)
+    for name in model.get_params(deep=False):
+        edited = clone(model)
+        setattr(edited, name, "edited")
+        assert fingerprint(model=edited) != fingerprint(model=model)
+
+
+def test_of_scikit_learns_estimators_only_what_was_chosen_is_told() -> None:
+    """A version that adds or renames a parameter that is not used changes nothing."""
+    assert describe(LogisticRegression()) == {"class": "LogisticRegression"}
+    assert describe(HistGradientBoostingClassifier(max_iter=7)) == {
+        "class": "HistGradientBoostingClassifier",
+        "max_iter": 7,
+    }
+    assert describe(Named()) == {"class": "Named", "first": 1, "second": "a"}
+
+
+@pytest.mark.parametrize("value", [object(), {"deep": [object()]}, Named(iter([]))])
+def test_what_cannot_be_told_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"a setting of type \w+ has no fingerprint; use numbers, texts"):
+        fingerprint(value=value)
+
+
+def test_another_process_finds_the_same() -> None:
+    """No address and no seed of hashes is in it."""
+    code = "from genlabel import GenLabelClassifier as G; from genlabel.records import fingerprint as f; "
+    code += "print(f(model=G(), kinds={'a', 'b', 'c'}))"
+    environment = os.environ | {"PYTHONPATH": str(Path(genlabel.__file__).parents[1]), "PYTHONHASHSEED": "7"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.strip() == fingerprint(model=GenLabelClassifier(), kinds={"c", "b", "a"})
