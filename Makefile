@@ -11,8 +11,8 @@ PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 run: $(VENV)/.run            ## compare the methods on an embedded dataset, print the table, draw the picture
 	$(BIN)/genlabel compare iris
 
-test: $(VENV)/.test          ## all tests
-	$(BIN)/python -m pytest
+test: $(VENV)/.test          ## all tests, one worker a core (each on one thread: tests/conftest.py)
+	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
 check: $(VENV)/.dev          ## style and types
 	$(BIN)/ruff check .
@@ -26,8 +26,8 @@ format: $(VENV)/.dev
 bench: $(VENV)/.run          ## ratios against a peer, measured side by side
 	$(BIN)/python benchmarks/run.py
 
-gallery: $(VENV)/.run        ## the pictures of the examples, in build/gallery
-	$(BIN)/python examples/figure6.py --output build/gallery/figure6.png
+gallery: $(VENV)/.run        ## figure 6 of the paper, in build/gallery
+	$(BIN)/genlabel reproduce figure6 --budget smoke --records build/gallery/figure6.sqlite --pictures build/gallery
 
 # One environment; each stamp adds the extras that its command needs.
 $(BIN)/python:

@@ -1,9 +1,8 @@
-"""What the documents show must run: README's blocks, the gallery script, the benchmarks' front door."""
+"""What the documents show must run: README's blocks, the benchmarks' front door."""
 
 import doctest
-import importlib.util
 import re
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 from sklearn.datasets import load_wine
 
 ROOT = Path(__file__).parents[1]
@@ -77,26 +75,18 @@ def test_every_file_that_the_paper_map_names_exists_and_holds_the_name() -> None
         assert re.search(rf"\b(class|def) {name.split('.')[-1]}\b", text), (path, name)
 
 
-def test_the_gallery_script_draws_all_panels() -> None:
-    """With few points and epochs; the picture itself is drawn by `make gallery`."""
-    spec = importlib.util.spec_from_file_location("figure6", ROOT / "examples" / "figure6.py")
-    assert spec is not None
-    assert spec.loader is not None
-    figure6 = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(figure6)
-    rows = [figure6.nine_class(0), figure6.two_circle(0)]
-    rows = [row._replace(settings=row.settings | {"epochs": 1}) for row in rows]
-    models = [figure6.fit_methods(row, 0) for row in rows]
-    figure = figure6.draw_figure(rows, models)
-    assert isinstance(figure, Figure)
-    assert len(figure.axes) == 12
-    assert [list(fitted) for fitted in models] == [["vanilla", "mixup", "GenLabel"]] * 2
-
-
-def test_the_benchmarks_say_what_there_is() -> None:
-    run = [sys.executable, str(ROOT / "benchmarks" / "run.py")]
-    known = subprocess.run([*run, "--help"], capture_output=True, text=True, check=True)
-    assert all(name in known.stdout for name in ("search", "kernel", "labels", "default", "two_circle"))
-    unknown = subprocess.run([*run, "speed"], capture_output=True, text=True, check=False)
-    assert unknown.returncode == 2
-    assert "unknown benchmark 'speed'; choose among search" in unknown.stderr
+@pytest.mark.parametrize(
+    ("word", "code", "told"),
+    [("--help", 0, "which of search, kernel, labels, default, two_circle"),
+     ("speed", 2, "unknown benchmark 'speed'; choose among search")],
+)  # fmt: skip
+def test_the_benchmarks_say_what_there_is(
+    word: str, code: int, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["run.py", word])
+    monkeypatch.setattr(sys, "modules", sys.modules.copy())
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "benchmarks" / "run.py"), run_name="__main__")
+    assert ended.value.code == code
+    assert told in " ".join("".join(capsys.readouterr()).split())

@@ -14,7 +14,7 @@ ROOMS = [
     "datasets", "densities", "mixing", "labeling", "networks", "training", "attacks", "theory", "estimators",
     "records", "bench", "comparison", "suite", "plots", "cli",
 ]  # fmt: skip
-OPEN = {"arrays", "checks", "metrics", "progress"}
+OPEN = {"arrays", "checks", "folds", "metrics", "posterior", "progress", "standardisation"}
 PAPER_ROOMS = ["study", "report", "experiments", "registry", "cli"]
 MODULES = sorted(ROOT.rglob("*.py"))
 PAPER_MODULES = sorted(PAPER.rglob("*.py"))

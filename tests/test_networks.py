@@ -14,8 +14,10 @@ def test_decode_after_encode_is_the_network_at_every_depth(hidden: tuple[int, ..
     assert net.depth == len(hidden)
     for depth in range(net.depth + 1):
         torch.testing.assert_close(net.decode(net.encode(x, depth), depth), net(x))
+        onwards = net.encode(net.encode(x, depth), net.depth, start=depth)
+        assert torch.equal(onwards, net.encode(x, net.depth))
     torch.testing.assert_close(net.encode(x, 0), x)
-    with pytest.raises(ValueError, match="depth=9 is outside"):
+    with pytest.raises(ValueError, match="depth=9 from start=0 is outside"):
         net.encode(x, 9)
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-__all__ = ["Array", "as_numpy", "as_rng", "as_tensor", "chunks", "like", "one_hot"]
+__all__ = ["Array", "Seed", "Values", "as_numpy", "as_rng", "as_tensor", "chunks", "like", "one_hot", "to_device"]
 
 Array = NDArray[Any] | Tensor
 """A numpy array or a torch tensor."""
+Values = ArrayLike | Tensor
+"""What can be read as an array: numbers, lists, arrays, tensors, columns and tables."""
+Seed = np.random.Generator | np.random.RandomState | np.random.SeedSequence | Sequence[int] | int | None
+"""What :func:`as_rng` makes a generator of; None is a new one each time."""
 
 
-def as_tensor(X: Any) -> Tensor:
+def as_tensor(X: Values) -> Tensor:
     """Return `X` as a floating tensor: a tensor keeps dtype and device, everything else becomes float64.
 
     >>> as_tensor([[1, 2]]).dtype
@@ -26,14 +31,22 @@ def as_tensor(X: Any) -> Tensor:
     return torch.from_numpy(np.array(X, dtype=np.float64))
 
 
-def as_numpy(values: Any) -> NDArray[Any]:
+def as_numpy(values: Values) -> NDArray[Any]:
     """Return `values` as a numpy array; a tensor is detached and brought to the CPU."""
     return np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
 
 
-def like(result: Tensor, X: Any) -> Any:
+def like(result: Tensor, X: Values) -> Any:
     """Return `result` as the kind of array that `X` is."""
     return result if isinstance(X, Tensor) else result.cpu().numpy()
+
+
+def to_device(values: Any, like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Return `values` on the device of a tensor, as they are or in `dtype`; nobody waits for the copy to a GPU."""
+    tensor = torch.as_tensor(values)
+    if like.is_cuda and not tensor.is_cuda:
+        tensor = tensor.pin_memory()
+    return tensor.to(device=like.device, dtype=dtype or tensor.dtype, non_blocking=True)
 
 
 def one_hot(index: Tensor, k: int, dtype: torch.dtype) -> Tensor:
@@ -46,7 +59,7 @@ def chunks(n: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, n)) for start in range(0, max(n, 1), max(size, 1))]
 
 
-def as_rng(rng: Any) -> np.random.Generator:
+def as_rng(rng: Seed) -> np.random.Generator:
     """Return a numpy generator from a generator, a seed, a `RandomState` or None."""
     if isinstance(rng, np.random.RandomState):
         return np.random.default_rng(rng.randint(0, 2**31 - 1, size=4))

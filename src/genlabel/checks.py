@@ -7,10 +7,9 @@ from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "check_choice",
@@ -27,7 +26,7 @@ _Heard = dict[Hashable, tuple[str, type[Warning]]]
 _heard: ContextVar[_Heard | None] = ContextVar("heard", default=None)
 
 
-def check_choice(name: str, value: Any, known: Iterable[str], also: str = "") -> None:
+def check_choice(name: str, value: object, known: Iterable[str], also: str = "") -> None:
     """Raise unless `value` is one of the known strings.
 
     >>> check_choice("space", "inptu", ["input", "latent"])
@@ -40,28 +39,28 @@ def check_choice(name: str, value: Any, known: Iterable[str], also: str = "") ->
         raise ValueError(f"{name}={value!r} is not known; choose one of {names}")
 
 
-def check_positive(name: str, value: Any, way_out: str) -> float:
+def check_positive(name: str, value: object, way_out: str) -> float:
     """Return `value` as a float, or raise unless it is a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
         raise ValueError(f"{name}={value!r} must be a finite number above 0; {way_out}")
     return float(value)
 
 
-def check_interval(name: str, value: Any, low: float, high: float, way_out: str) -> float:
+def check_interval(name: str, value: object, low: float, high: float, way_out: str) -> float:
     """Return `value` as a float, or raise unless it lies in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
         raise ValueError(f"{name}={value!r} must be a number in [{low:g}, {high:g}]; {way_out}")
     return float(value)
 
 
-def check_count(name: str, value: Any, low: int = 1) -> int:
+def check_count(name: str, value: object, low: int = 1) -> int:
     """Return `value` as an int, or raise unless it is a whole number of at least `low`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
         raise ValueError(f"{name}={value!r} must be a whole number of at least {low}")
     return int(value)
 
 
-def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
+def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
     """Return the weights of `n` rows, one number counting for all; raise unless they can weigh anything."""
     weight = np.asarray(sample_weight, dtype=np.float64)
     if weight.ndim == 0:
@@ -88,17 +87,17 @@ def each_warning_once() -> Iterator[None]:
 
     The latest word counts: of what recurs in every fold, what is said of the whole sample. Safe in threads.
     """
-    own: _Heard = {}
-    token = _heard.set(own)
+    heard: _Heard = {}
+    token = _heard.set(heard)
     try:
         yield
     finally:
         _heard.reset(token)
         outer = _heard.get()
         if outer is not None:
-            outer.update(own)
+            outer.update(heard)
         else:
-            for message, category in own.values():
+            for message, category in heard.values():
                 warnings.warn(message, category, stacklevel=4)
 
 
@@ -113,7 +112,7 @@ def no_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def keep_if_it_fails(estimator: Any) -> Iterator[None]:
+def keep_if_it_fails(estimator: object) -> Iterator[None]:
     """Undo what a failing fit has set: the estimator is fitted as before, or not at all."""
     before = dict(vars(estimator))
     try:

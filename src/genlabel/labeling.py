@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 import torch
@@ -12,12 +12,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from genlabel.arrays import as_numpy, as_tensor, like, one_hot
-from genlabel.checks import check_choice, check_count, check_interval, check_positive, warn
+from genlabel.arrays import as_numpy, as_tensor, like, one_hot, to_device
+from genlabel.checks import check_choice, check_interval, check_positive, warn
 from genlabel.densities import ClassDensity, DensityWarning
-from genlabel.mixing import Mix, blend
+from genlabel.mixing import Mix, Origin, blend
+from genlabel.posterior import log_posterior, log_priors
 
-__all__ = ["GenLabel", "Labeler", "LinearLabel", "LogisticLabel", "log_posterior", "log_priors", "posterior"]
+__all__ = ["GenLabel", "Labeler", "LinearLabel", "LogisticLabel"]
 
 
 class Labeler(BaseEstimator, ABC):
@@ -25,32 +26,62 @@ class Labeler(BaseEstimator, ABC):
 
     `y` are the labels of the batch *before* mixing: class names (n,), or a matrix (n, k) with rows on the
     simplex, which is taken as it is. The columns are the sorted classes that `fit` saw, or else those in `y`.
-    Rows that the draw leaves `clean` keep their own labels.
+    Rows that are `clean` by their origin keep their own labels.
+
+    A labeler that learns while a network trains says from what in `learns_from`, and does so in :meth:`observe`; it
+    labels the penultimate features of a batch instead of its points.
     """
+
+    learns_from: ClassVar[str | None] = None
+    """Whose features `observe` is given in every step: the "mixed" points of the batch, or, by one more pass through
+    the network, its "clean" ones; None is a labeler that does not learn."""
+    looks_at_points: ClassVar[bool] = False
+    """Whether a label depends on the mixed point itself, not only on its parents' labels."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn what the rule needs from the training set: here, the classes."""
         self.classes_ = np.unique(as_numpy(y))
         return self
 
+    def observe(self, features: Tensor, targets: Tensor, draw: Mix) -> None:
+        """Learn from the features (n, d) of a batch in training: the step calls it before it asks for labels.
+
+        `targets` (n, k) are the labels before mixing. If the labeler learns from "mixed" points, `draw` tells how they
+        were mixed; if from "clean" ones, it is the draw that the batch will be mixed with.
+        """
+
     @final
-    def label(self, x_mix: Any, y: Any, draw: Mix) -> Any:
-        """Return the soft labels of the mixed points, shape (n, k); torch out if `x_mix` is torch."""
+    def label(self, x_mix: Any, y: Any, draw: Mix, origin: Origin | None = None) -> Any:
+        """Return the soft labels of the mixed points, shape (n, k); torch out if `x_mix` is torch.
+
+        Parameters
+        ----------
+        x_mix : array or tensor (n, ...)
+        y : array (n,) or (n, k)
+            The labels of the batch before mixing.
+        draw : Mix
+        origin : Origin, optional
+            What is known of the batch: which rows are clean, which rows of the training set they are.
+        """
         x = as_tensor(x_mix)
         if not len(x) == len(y) == len(draw.partner):
             raise ValueError(
                 f"x_mix has {len(x)} rows, y has {len(y)} and the draw pairs {len(draw.partner)}; pass one batch"
             )
         with torch.no_grad():
-            targets = self._targets(y, x)
-            labels = self._label(x, targets, draw)
-            if draw.clean is not None:
-                labels = torch.where(torch.as_tensor(draw.clean, device=x.device)[:, None], targets, labels)
+            targets, known = self._targets(y, x), origin or Origin()
+            labels = self._label(x, targets, draw, known)
+            if known.clean is not None:
+                labels = torch.where(to_device(known.clean, x)[:, None], targets, labels)
             return like(labels, x_mix)
 
+    def to_cpu(self) -> Self:
+        """The labeler with all that it has learned on the CPU."""
+        return self
+
     @abstractmethod
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix) -> Tensor:
-        """Label points (n, d) whose parents have the labels `targets` (n, k)."""
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+        """Label points (n, ...) whose parents have the labels `targets` (n, k)."""
 
     def _known_classes(self) -> NDArray[Any] | None:
         return getattr(self, "classes_", None)
@@ -58,7 +89,7 @@ class Labeler(BaseEstimator, ABC):
     def _targets(self, y: Any, x: Tensor) -> Tensor:
         classes = self._known_classes()
         if np.ndim(y) == 2:
-            matrix = torch.as_tensor(y, dtype=x.dtype, device=x.device)
+            matrix = to_device(y, x, x.dtype)
             if classes is not None and matrix.shape[1] != len(classes):
                 raise ValueError(f"y has {matrix.shape[1]} columns, but {len(classes)} classes are known; fit again")
             return matrix
@@ -82,7 +113,7 @@ class LinearLabel(Labeler):
            [0.  , 1.  ]])
     """
 
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
         return blend(targets, draw)
 
 
@@ -110,10 +141,10 @@ class LogisticLabel(Labeler):
     def __init__(self, sigma: float = 0.5) -> None:
         self.sigma = sigma
 
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
         sigma = check_positive("sigma", self.sigma, "it is the width of the logistic curve")
-        rho = torch.sigmoid(torch.from_numpy(2.0 * (draw.lam - 0.5) / sigma**2))
-        return blend(targets, draw._replace(lam=rho.numpy()))
+        rho = torch.sigmoid(torch.as_tensor(2.0 * (draw.lam - 0.5) / sigma**2))
+        return blend(targets, draw._replace(lam=rho))
 
 
 @final
@@ -150,6 +181,8 @@ class GenLabel(Labeler):
     array([1., 1., 1., 1.])
     """
 
+    looks_at_points: ClassVar[bool] = True
+
     def __init__(
         self,
         density: ClassDensity,
@@ -173,32 +206,63 @@ class GenLabel(Labeler):
         self.classes_ = self.density_.classes_
         return self
 
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix) -> Tensor:
+    @classmethod
+    def around(cls, density: ClassDensity, **params: Any) -> GenLabel:
+        """The labeler of a density that is fitted already.
+
+        >>> from genlabel.densities import GaussianDensity
+        >>> GenLabel.around(GaussianDensity().fit([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]), gamma=0.5).classes_
+        array([0, 1])
+        """
+        labeler = cls(density, **params)
+        labeler.density_, labeler.classes_ = density, density.classes_
+        return labeler
+
+    def log_posterior_of(
+        self, points: NDArray[np.float64], class_weight: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Log-posterior (m, k) of points (m, d) under the fitted density; class weights (k,) tilt the priors."""
+        found = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self._log_priors(class_weight))
+        return np.ascontiguousarray(found.log_proba.numpy())
+
+    def _log_priors(self, class_weight: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        density = self._fitted_density()
+        return log_priors(self.priors, density.class_prior_, density.default_priors, class_weight)
+
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
         gamma = check_interval("gamma", self.gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
         check_choice("same_class", self.same_class, ["relabel", "keep"])
         if gamma == 0.0:
             return blend(targets, draw)
-        y_gen = self._generative(x_mix, targets, draw)
+        y_gen = self._generative(x_mix, targets, draw, origin)
         return y_gen if gamma == 1.0 else gamma * y_gen + (1.0 - gamma) * blend(targets, draw)
 
-    def _generative(self, x_mix: Tensor, targets: Tensor, draw: Mix) -> Tensor:
+    def _generative(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
         density = self._fitted_density()
         check_is_fitted(density, "classes_")
-        y_gen, lost = posterior(_log_prob(density, x_mix, draw), log_priors(self.priors, density), self.top)
-        mixed = lost if draw.clean is None else lost[torch.as_tensor(~draw.clean, device=lost.device)]
+        log_prob = _log_prob(density, x_mix, draw, origin)
+        logs, lost = log_posterior(log_prob, self._log_priors(), top=self.top)
+        y_gen = logs.exp_()
+        self._warn_if_lost(lost, origin)
+        if self.same_class == "keep":
+            partner = to_device(draw.partner, targets)
+            lost = lost | (targets == targets[partner]).all(1, keepdim=True)
+        some = lost.is_cuda or bool(lost.any())  # on a GPU, to know would be to wait
+        return torch.where(lost, blend(targets, draw), y_gen) if some else y_gen
+
+    def _warn_if_lost(self, lost: Tensor, origin: Origin) -> None:
+        """Warn where the density vanishes at every mixed point; nobody waits for a GPU to know."""
+        if lost.device.type != "cpu":
+            return
+        mixed = lost if origin.clean is None else lost[torch.from_numpy(~origin.clean)]
         if len(mixed) and bool(mixed.all()):
+            density = self._fitted_density()
             message = f"{density!r} vanishes at all of {len(mixed)} mixed points; they keep mixup's labels"
             warn(("lost", repr(density)), message, DensityWarning)
-        if self.same_class == "keep":
-            partner = torch.as_tensor(draw.partner, device=targets.device)
-            lost = lost | (targets == targets[partner]).all(1, keepdim=True)
-        return torch.where(lost, blend(targets, draw), y_gen) if bool(lost.any()) else y_gen
 
     def to_cpu(self) -> Self:
         """The labeler with the twin network of a density in latent space, if it has one, on the CPU."""
-        encoder = getattr(self.density_, "encoder", None)
-        if isinstance(encoder, torch.nn.Module):
-            encoder.cpu()
+        self.density_.to_cpu()
         return self
 
     def _fitted_density(self) -> ClassDensity:
@@ -208,61 +272,27 @@ class GenLabel(Labeler):
         return getattr(self._fitted_density(), "classes_", None)
 
 
-def _log_prob(density: ClassDensity, x: Tensor, draw: Mix) -> Tensor:
+def _log_prob(density: ClassDensity, x: Tensor, draw: Mix, origin: Origin) -> Tensor:
     """log p_c of the mixed points, by models that saw neither parent where the density has them; clean rows get 0."""
-    if draw.clean is None:
-        return _log_prob_of(density, x, draw, slice(None))
-    mixed = torch.as_tensor(~draw.clean, device=x.device)
+    if origin.clean is None:
+        return _log_prob_of(density, x, draw, origin, slice(None))
     values = x.new_zeros(len(x), len(density.classes_))
-    values[mixed] = _log_prob_of(density, x[mixed], draw, ~draw.clean)
+    mixed = to_device(~origin.clean, x)
+    values[mixed] = _log_prob_of(density, x[mixed], draw, origin, ~origin.clean)
     return values
 
 
-def _log_prob_of(density: ClassDensity, x: Tensor, draw: Mix, where: Any) -> Tensor:
-    if draw.rows is None:
-        if hasattr(density, "pairs_"):
-            message = f"{type(density).__name__} is cross-fitted, but the draw names no rows: draw._replace(rows=...)"
+def _log_prob_of(density: ClassDensity, x: Tensor, draw: Mix, origin: Origin, where: Any) -> Tensor:
+    """log p_c of some rows, `where`, of a batch, at their mixed points x."""
+    if origin.rows is None:
+        if density.cross_fitted:
+            message = (
+                f"{type(density).__name__} is cross-fitted, but the rows of the batch are not known: Origin(rows=...)"
+            )
             warn(("rows", type(density).__name__), f"{message}; labels come from the fit to all rows", DensityWarning)
         values: Tensor = density.log_prob(x)
         return values
-    parents = (draw.lam[where], draw.points) if draw.points is not None else ()
-    pairs: Tensor = density.log_prob_of_pairs(x, draw.rows[where], draw.rows[draw.partner][where], *parents)
+    parents = (as_numpy(draw.lam)[where], origin.points) if origin.points is not None else ()
+    rows, partners = origin.rows, origin.rows[as_numpy(draw.partner)]
+    pairs: Tensor = density.log_prob_of_pairs(x, rows[where], partners[where], *parents)
     return pairs
-
-
-def log_priors(priors: Any, density: ClassDensity) -> NDArray[np.float64]:
-    """Return log pi_c, shape (k,): "uniform", "empirical" (`class_prior_`), "auto" (the density's own) or numbers."""
-    k = len(density.classes_)
-    if isinstance(priors, str):
-        check_choice("priors", priors, ["auto", "uniform", "empirical"], also=f"an array of {k} numbers")
-        named = density.default_priors if priors == "auto" else priors
-        share = np.full(k, 1.0 / k) if named == "uniform" else density.class_prior_
-    else:
-        share = np.asarray(priors, dtype=np.float64) if np.ndim(priors) == 1 else np.empty(0)
-        if share.shape != (k,) or not (share >= 0).all() or not np.isfinite(share).all() or share.sum() <= 0:
-            raise ValueError(f"priors={priors!r} must be {k} non-negative numbers, one a class, not all zero")
-    with np.errstate(divide="ignore"):
-        return np.log(share / share.sum())
-
-
-def posterior(log_prob: Tensor, log_prior: Any, top: int | None = None) -> tuple[Tensor, Tensor]:
-    """Return softmax(log p_c + log pi_c), shape (m, k), and where it is lost, shape (m, 1).
-
-    arXiv Eq. (1) with uniform priors. `top` keeps the most likely classes (arXiv Alg. 3; NOTE[PAPER]: it prints
-    argmin, the text above it says the most likely). A row is lost, and is the prior, if every density vanishes there.
-    """
-    logs, lost = log_posterior(log_prob, log_prior, top)
-    return logs.exp_(), lost
-
-
-def log_posterior(log_prob: Tensor, log_prior: Any, top: int | None = None) -> tuple[Tensor, Tensor]:
-    """Return the logarithm of :func:`posterior`, and where it is lost."""
-    prior = torch.as_tensor(log_prior, dtype=log_prob.dtype, device=log_prob.device)
-    scores = log_prob + prior
-    if top is not None and check_count("top", top) < scores.shape[1]:
-        worst = scores.topk(scores.shape[1] - top, dim=1, largest=False).indices
-        scores = scores.scatter(1, worst, -torch.inf)
-    total = scores.logsumexp(1, keepdim=True)
-    lost = ~torch.isfinite(total)
-    logs = scores.sub_(total)
-    return (torch.where(lost, prior, logs) if bool(lost.any()) else logs), lost

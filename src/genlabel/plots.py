@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
 from genlabel.suite import set_means
@@ -94,9 +94,9 @@ def plot_suite(records: pd.DataFrame, reference: str = "default") -> Figure:
     if not len(means) or not others or reference not in means:
         raise ValueError(f"there is no set with {reference!r} and another method; run the suite with both")
     columns = min(3, len(others))
-    rows = -(-len(others) // columns)
-    figure = Figure(figsize=(0.4 + 3.4 * columns, 0.6 + 3.5 * rows), dpi=DPI, layout="constrained")
-    panels = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
+    height = -(-len(others) // columns)
+    figure = Figure(figsize=(0.4 + 3.4 * columns, 0.6 + 3.5 * height), dpi=DPI, layout="constrained")
+    panels = np.atleast_1d(figure.subplots(height, columns, squeeze=False)).ravel()
     for ax, name in zip(panels, others, strict=False):
         _plot_rivals(ax, means[reference], means[name])
     for ax in panels[len(others) :]:
@@ -108,21 +108,21 @@ def plot_suite(records: pd.DataFrame, reference: str = "default") -> Figure:
     return figure
 
 
-def _plot_rivals(ax: Axes, own: pd.Series[float], other: pd.Series[float]) -> None:
+def _plot_rivals(ax: Axes, reference: pd.Series[float], other: pd.Series[float]) -> None:
     """One panel: the sets, the line of equal losses, and the count."""
-    gap, same = own - other, METRICS["log_loss"].same
+    gap, same = reference - other, METRICS["log_loss"].same
     lower, higher = gap < -same, gap > same
     for part, color in zip((lower, ~lower & ~higher, higher), RIVALS, strict=True):
-        ax.scatter(other[part], own[part], s=12, color=color, alpha=0.8, linewidths=0)
-    ends = [min(own.min(), other.min()) / 1.3, max(own.max(), other.max()) * 1.3]
+        ax.scatter(other[part], reference[part], s=12, color=color, alpha=0.8, linewidths=0)
+    ends = [min(reference.min(), other.min()) / 1.3, max(reference.max(), other.max()) * 1.3]
     ax.plot(ends, ends, color="black", linewidth=0.8, zorder=0)
-    ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect=1.0, xlabel=other.name, ylabel=own.name)
+    ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect=1.0, xlabel=other.name, ylabel=reference.name)
     counts = f"lower on {lower.sum()}, the same on {(~lower & ~higher).sum()}, higher on {higher.sum()}"
-    ax.set_title(f"mean {own.mean():.3f} against {other.mean():.3f} of {other.name}\n{counts}", fontsize=9)
+    ax.set_title(f"mean {reference.mean():.3f} against {other.mean():.3f} of {other.name}\n{counts}", fontsize=9)
     ax.tick_params(labelsize=8)
 
 
-def interval(values: Any, test_size: float = 0.3, level: float = 0.95) -> tuple[float, float]:
+def interval(values: ArrayLike, test_size: float = 0.3, level: float = 0.95) -> tuple[float, float]:
     """Confidence interval of the mean score over repeated random splits.
 
     The splits share most of their training rows, so their scores are not independent: the variance of the mean is
@@ -164,7 +164,7 @@ def class_colors(k: int) -> list[str]:
     return [to_hex(color) for color in colormaps["turbo"](np.linspace(0.05, 0.95, k))]
 
 
-def plot_points(ax: Axes, X: Any, y: Any, *, size: float = 6.0) -> None:
+def plot_points(ax: Axes, X: ArrayLike, y: ArrayLike, *, size: float = 6.0) -> None:
     """Draw points (n, 2) in the colours of their classes `y` (n,).
 
     >>> ax = Figure().subplots()
@@ -177,7 +177,7 @@ def plot_points(ax: Axes, X: Any, y: Any, *, size: float = 6.0) -> None:
     _scatter(ax, points, index, len(classes), size)
 
 
-def plot_soft_labels(ax: Axes, X_mix: Any, labels: Any, *, size: float = 6.0) -> None:
+def plot_soft_labels(ax: Axes, X_mix: ArrayLike, labels: ArrayLike, *, size: float = 6.0) -> None:
     """Draw mixed points (n, 2) in the colour of their top-1 label, the largest column of `labels` (n, k).
 
     >>> ax = Figure().subplots()
@@ -190,7 +190,13 @@ def plot_soft_labels(ax: Axes, X_mix: Any, labels: Any, *, size: float = 6.0) ->
 
 
 def plot_regions(
-    ax: Axes, predict: Callable[[NDArray[np.float64]], Any], X: Any, y: Any, *, size: float = 3.0, steps: int = 300
+    ax: Axes,
+    predict: Callable[[NDArray[np.float64]], Any],
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    size: float = 3.0,
+    steps: int = 300,
 ) -> None:
     """Draw the decision regions of a classifier of the plane, their boundaries, and the training points.
 
@@ -261,15 +267,15 @@ def _plot_score(ax: Axes, results: pd.DataFrame, methods: list[str], score: str,
         ax.set_xscale("log")
     floor, ceiling = (0.0, 100.0) if score == "accuracy" else (min(v.min() for v in values.values()) / 2, np.inf)
     for row, name in enumerate(methods):
-        color, own = OKABE_ITO[row % 7], values[name]
-        low, high = np.clip(interval(own, test_size), floor if log_axis or score == "accuracy" else 0.0, ceiling)
-        spread = row + np.linspace(0.14, 0.36, len(own))
-        ax.scatter(own, spread, s=13, color=color, alpha=0.55, linewidths=0, zorder=2)
+        color, scores = OKABE_ITO[row % 7], values[name]
+        low, high = np.clip(interval(scores, test_size), floor if log_axis or score == "accuracy" else 0.0, ceiling)
+        spread = row + np.linspace(0.14, 0.36, len(scores))
+        ax.scatter(scores, spread, s=13, color=color, alpha=0.55, linewidths=0, zorder=2)
         ax.plot([low, high], [row, row], color=color, linewidth=2.5, solid_capstyle="round", zorder=3)
-        ax.plot([own.mean()], [row], "D", color=color, markeredgecolor="white", markersize=7, zorder=4)
+        ax.plot([scores.mean()], [row], "D", color=color, markeredgecolor="white", markersize=7, zorder=4)
         ax.annotate(
-            number.format(own.mean()),
-            (own.mean(), row),
+            number.format(scores.mean()),
+            (scores.mean(), row),
             xytext=(0, 7),
             textcoords="offset points",
             ha="center",
@@ -285,8 +291,8 @@ def _plot_score(ax: Axes, results: pd.DataFrame, methods: list[str], score: str,
 
 def _needs_log_axis(values: dict[str, NDArray[np.float64]]) -> bool:
     """Would the smallest mean vanish beside the largest?"""
-    means = np.array([own.mean() for own in values.values()])
-    return bool(min(own.min() for own in values.values()) > 0 and means.max() > 20 * means.min())
+    means = np.array([scores.mean() for scores in values.values()])
+    return bool(min(scores.min() for scores in values.values()) > 0 and means.max() > 20 * means.min())
 
 
 def _key() -> list[Line2D]:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
@@ -17,7 +18,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
-from genlabel.attacks import FGSM, PGD, Boundary, robust_accuracy
+from genlabel.attacks import FGSM, PGD, Boundary, margins, robust_accuracy
+from genlabel.attacks.robustness import ATTACKS
 
 QUICK: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-4, "epochs": 30, "random_state": 0}
 LINEAR = MixupClassifier(mixer=None, **QUICK)
@@ -72,7 +74,7 @@ def test_the_closed_form_of_softmax_regression(space: str, binary: bool) -> None
     X, y = iris(binary)
     model = LINEAR.fit(X, y)
     layer = model.network_.layers[0]
-    W, b = (own.detach().numpy() for own in (layer.weight, layer.bias))
+    W, b = (weights.detach().numpy() for weights in (layer.weight, layer.bias))
     scores = model.scaler_(X.to_numpy()) @ W.T + b
     unit = 1.0 if space == "standardised" else model.scaler_.scale[model.scaler_.keep]
     index = np.searchsorted(model.classes_, y)
@@ -93,7 +95,7 @@ def test_differences_and_autograd_agree() -> None:
     model = MixupClassifier(mixer=None, **QUICK).fit(X, y)
     twin = LogisticRegression(max_iter=1000).fit(Z.drop(columns="constant"), y)
     layer = model.network_.layers[0]
-    twin.coef_, twin.intercept_ = (own.detach().numpy() for own in (layer.weight, layer.bias))
+    twin.coef_, twin.intercept_ = (weights.detach().numpy() for weights in (layer.weight, layer.bias))
     ours = robust_accuracy(model, X, y, ["fgsm", "pgd"], radius=0.3)
     theirs = robust_accuracy(twin, Z.drop(columns="constant"), y, ["fgsm", "pgd"], radius=0.3, space="input")
     assert ours == theirs
@@ -144,6 +146,44 @@ def test_true_labels_count_not_predicted_ones() -> None:
     assert found.accuracy <= found.clean
     none = robust_accuracy(model, X[model.predict(X) != shifted], shifted[model.predict(X) != shifted], "pgd")
     assert (none.clean, none.accuracy) == (0, 0)
+
+
+class Lost(ClassifierMixin, BaseEstimator):
+    """Says "a", and nothing beyond 0."""
+
+    def fit(self, X: np.ndarray, y: Any) -> "Lost":
+        self.classes_ = np.array(["a", "b"])
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.where(X[:, 0] > 0, None, "a")
+
+
+class Numbers(Lost):
+    """The same by probabilities, of which one is no number beyond 0."""
+
+    def __init__(self, column: int) -> None:
+        self.column = column
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        share = 0.75 - np.arctan(X[:, 0]) / 10
+        found = np.stack([share, 1 - share], 1)
+        found[X[:, 0] > 0, self.column] = np.nan
+        return found
+
+
+@pytest.mark.parametrize("model", [Numbers(0), Numbers(1), Lost()], ids=repr)
+def test_points_for_which_a_model_gives_nan_are_wrong(model: Any) -> None:
+    pytest.importorskip("foolbox", reason="needs foolbox", exc_type=ImportError)
+    X, y = np.random.default_rng(0).uniform(-1, 0.5, size=(60, 2)), ["a"] * 60
+    for name in ATTACKS if hasattr(model, "predict_proba") else ["boundary"]:
+        found = robust_accuracy(model.fit(X, y), X, y, name, space="input")
+        assert found.clean == pytest.approx(100 * (X[:, 0] <= 0).mean())
+        assert not found.withstood[X[:, 0] > -0.19].any()
+        assert found.withstood[X[:, 0] < -0.2].all()
+    found = margins(model, X, y)
+    np.testing.assert_array_equal(found.right, X[:, 0] <= 0)
+    np.testing.assert_allclose(found.distances, np.maximum(-X[:, 0], 0), rtol=0.03)
 
 
 @pytest.mark.parametrize("change, match", [

@@ -10,8 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from genlabel.attacks import FGSM, DecisionTarget, FleetTarget, FunctionTarget, NetworkTarget, Target
 from genlabel.densities import GaussianDensity
-from genlabel.labeling import log_posterior
 from genlabel.networks import MLP
+from genlabel.posterior import log_posterior
 from genlabel.training import Fleet
 
 
@@ -37,7 +37,7 @@ def test_gradient_is_that_of_the_cross_entropy(k: int, hidden: tuple[int, ...]) 
     expected = truth(net, x, y)
     torch.testing.assert_close(NetworkTarget(net).gradient(x, y), expected)
     torch.testing.assert_close(FunctionTarget(log_proba).gradient(x, y), expected, atol=1e-7, rtol=1e-6)
-    assert all(own.grad is None for own in net.parameters())
+    assert all(weights.grad is None for weights in net.parameters())
     fleet = Fleet((4, *hidden, k), [0, 1, 2], 5, torch.float32, torch.device("cpu"))
     fleet.theta += torch.from_numpy(np.random.default_rng(0).normal(size=fleet.theta.shape)).float()
     each = torch.stack([truth(fleet.network(2, c), x, y) for c in range(5)])

@@ -12,7 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from genlabel.attacks import FGSM, PGD, Attack, Boundary, FleetTarget, FunctionTarget, NetworkTarget, Target
+from genlabel.attacks import (
+    FGSM,
+    PGD,
+    Attack,
+    Boundary,
+    DecisionTarget,
+    FleetTarget,
+    FunctionTarget,
+    NetworkTarget,
+    Target,
+    margins,
+)
 from genlabel.networks import MLP
 from genlabel.training import Fleet
 
@@ -36,8 +47,8 @@ def network(k: int = 3, hidden: tuple[int, ...] = (16,), seed: int = 0) -> MLP:
     """Small, but steep enough to be fooled, and with scores that are equal on average: it knows every class."""
     net = MLP(3, k, hidden, rng=seed, dtype=torch.float64)
     with torch.no_grad():
-        for own in net.parameters():
-            own.mul_(2.0)
+        for weights in net.parameters():
+            weights.mul_(2.0)
         net.layers[-1].bias -= net(torch.from_numpy(np.random.default_rng(9).uniform(-1.5, 2.0, (500, 3)))).mean(0)
     return net
 
@@ -51,9 +62,9 @@ def of_numpy(net: nn.Module) -> Any:
 
 
 def fleet(candidates: int = 4, hidden: tuple[int, ...] = (8,), k: int = 3) -> Fleet:
-    own = Fleet((3, *hidden, k), [0, 1], candidates, torch.float64, torch.device("cpu"))
-    own.theta += torch.from_numpy(np.random.default_rng(5).normal(size=own.theta.shape))
-    return own
+    made = Fleet((3, *hidden, k), [0, 1], candidates, torch.float64, torch.device("cpu"))
+    made.theta += torch.from_numpy(np.random.default_rng(5).normal(size=made.theta.shape))
+    return made
 
 
 TARGETS: dict[str, Target] = {
@@ -107,10 +118,10 @@ def test_stays_in_balls_of_any_size_anywhere(attack: Attack, seed: int, radius: 
     rng = np.random.default_rng(seed)
     net = MLP(3, 3, (4,), rng=seed, dtype=torch.float64)
     X, y = rng.normal(size=(6, 3)) * size, rng.integers(0, 3, 6)
-    own = replace(attack, radius=radius, bounds=None if attack.bounds is None else (X.min(0) - 1e-3, X.max(0) + 0.1))
-    found = own(NetworkTarget(net), X, y, rng=seed)  # the call itself raises, too
+    scaled = replace(attack, radius=radius, bounds=None if attack.bounds is None else (X.min(0) - 1e-3, X.max(0) + 0.1))
+    found = scaled(NetworkTarget(net), X, y, rng=seed)  # the call itself raises, too
     assert (length(found - X, attack.norm) <= radius + 1e-13 * size).all()
-    assert own.bounds is None or ((found >= own.bounds[0]).all() and (found <= own.bounds[1]).all())
+    assert scaled.bounds is None or ((found >= scaled.bounds[0]).all() and (found <= scaled.bounds[1]).all())
 
 
 @every
@@ -131,27 +142,27 @@ def test_the_same_seed_finds_the_same_and_global_streams_are_left_alone(attack: 
     np.testing.assert_array_equal(again(target, X, y, rng=7), first)
 
 
-@pytest.mark.parametrize("attack", [own for own in ATTACKS if isinstance(own, Attack)], ids=repr)
+@pytest.mark.parametrize("attack", [item for item in ATTACKS if isinstance(item, Attack)], ids=repr)
 @pytest.mark.parametrize("hidden", [(), (8,)], ids=["linear", "hidden"])
 def test_a_fleet_is_attacked_as_its_networks_one_by_one(attack: Attack, hidden: tuple[int, ...]) -> None:
-    own = fleet(hidden=hidden)
-    target = FleetTarget(own, 1)
+    models = fleet(hidden=hidden)
+    target = FleetTarget(models, 1)
     X, y = points(target)
     found = attack(target, X, y, rng=0)
     for c in range(4):
-        alone = attack(NetworkTarget(own.network(1, c)), X, y, rng=0)
+        alone = attack(NetworkTarget(models.network(1, c)), X, y, rng=0)
         np.testing.assert_allclose(found[c], alone, atol=1e-9)
     np.testing.assert_array_equal(attack(target, np.stack([X] * 4), np.stack([y] * 4), rng=0), found)
 
 
 @FOOLBOX
 def test_boundary_walks_with_every_model_of_a_fleet() -> None:
-    own = fleet()
-    target = FleetTarget(own, 1)
+    models = fleet()
+    target = FleetTarget(models, 1)
     X, y = points(target)
     found = Boundary(0.5, steps=200)(target, X, y, rng=0)
     for c in range(4):
-        one = NetworkTarget(own.network(1, c))
+        one = NetworkTarget(models.network(1, c))
         alone = Boundary(0.5, steps=200)(one, X, y, rng=0)
         assert abs(hits(one, alone, y).mean() - hits(one, found[c], y).mean()) < 0.1
 
@@ -161,7 +172,7 @@ def test_numpy_in_numpy_out_torch_in_torch_out(attack: Attack) -> None:
     target = TARGETS["network, 4 classes"]
     X, y = points(target)
     x = torch.from_numpy(X)
-    double, single = (attack(target, own, torch.from_numpy(y), rng=0) for own in (x, x.float()))
+    double, single = (attack(target, z, torch.from_numpy(y), rng=0) for z in (x, x.float()))
     assert (double.dtype, single.dtype) == (torch.float64, torch.float32)
     np.testing.assert_array_equal(double.numpy(), attack(target, X, y.tolist(), rng=0))
     assert not double.requires_grad
@@ -169,13 +180,63 @@ def test_numpy_in_numpy_out_torch_in_torch_out(attack: Attack) -> None:
 
 @every
 def test_models_that_diverged_and_points_of_one_class_do_no_harm(attack: Attack) -> None:
-    own = fleet(2)
-    own.theta[1, 0] = torch.nan
-    X, y = points(FleetTarget(own, 1))
-    found = attack(FleetTarget(own, 1), X, y, rng=0)
+    models = fleet(2)
+    models.theta[1, 0] = torch.nan
+    X, y = points(FleetTarget(models, 1))
+    found = attack(FleetTarget(models, 1), X, y, rng=0)
     np.testing.assert_array_equal(found[0], X)
     sure = MLP(3, 2, rng=0, dtype=torch.float64).load([(np.zeros((3, 2)), np.array([0.0, 1.0]))])
     np.testing.assert_array_equal(attack(NetworkTarget(sure), X, np.ones(30, dtype=int), rng=0), X)
+
+
+class Broken(nn.Module):
+    """Class 0 wins everywhere, a little less with x_0; beyond 0 the score of one class is no number."""
+
+    def __init__(self, column: int) -> None:
+        super().__init__()
+        self.column = column
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = torch.stack([9.0 - x[:, 0], torch.zeros(len(x)).to(x)], 1)
+        lost = (x[:, :1] > 0) & (torch.arange(2) == self.column)
+        return scores.masked_fill(lost, torch.nan)
+
+
+def half_sure(X: np.ndarray) -> np.ndarray:
+    """Broken(1) without a softmax, which would make NaN of the other class, too."""
+    return np.stack([-1e-3 - 1e-3 * X[:, 0], np.where(X[:, 0] > 0, np.nan, -7.0)], 1)
+
+
+BROKEN: dict[str, Target] = {
+    "network, its class": NetworkTarget(Broken(0)),
+    "network, the other class": NetworkTarget(Broken(1)),
+    "function": FunctionTarget(half_sure),
+    "classes": DecisionTarget(lambda X: np.where(X[:, 0] > 0, -1, 0), 2),
+}
+
+
+@every
+@pytest.mark.parametrize("target", BROKEN.values(), ids=BROKEN)
+def test_a_model_that_gives_nan_is_wrong_there(attack: Attack, target: Target) -> None:
+    if attack.needs_gradient and not target.has_gradient:
+        return
+    X = np.random.default_rng(0).uniform(-1.2, 0.2, size=(40, 3))
+    found = attack(target, X, np.zeros(40, dtype=int), rng=0)
+    np.testing.assert_array_equal(found[X[:, 0] > 0], X[X[:, 0] > 0])
+    beyond = found[:, 0] > 0
+    assert beyond[X[:, 0] > -0.9 * attack.radius].all()
+    assert not beyond[X[:, 0] < -attack.radius].any()
+    np.testing.assert_array_equal(target.wrong(torch.from_numpy(found), torch.zeros(40)).numpy(), beyond)
+
+
+@pytest.mark.parametrize("target", BROKEN.values(), ids=BROKEN)
+def test_margins_end_where_a_model_gives_nan(target: Target) -> None:
+    X = np.random.default_rng(0).uniform(-1.2, 0.2, size=(40, 3))
+    found = margins(target, X, np.zeros(40, dtype=int))
+    np.testing.assert_array_equal(found.right, X[:, 0] <= 0)
+    np.testing.assert_allclose(found.distances, np.maximum(-X[:, 0], 0), rtol=0.03)
+    assert (found.distances >= -X[:, 0]).all()
+    assert (found.witnesses[:, 0] > 0).all()
 
 
 @pytest.mark.parametrize("X, y, match", [

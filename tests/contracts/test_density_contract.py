@@ -19,6 +19,7 @@ from genlabel.densities import (
     DiscriminantDensity,
     GaussianDensity,
     KernelDensity,
+    KnownDensity,
     LabelModel,
     LatentDensity,
     MixtureDensity,
@@ -164,6 +165,117 @@ def test_clone_pickle_and_refit_give_the_same(density: ClassDensity) -> None:
     assert not hasattr(clone(fitted), "classes_")
 
 
+def is_plain(value: Any) -> bool:
+    """Whether a writer needs no pickle for it: arrays, numbers and texts, in (named) tuples, lists and dicts."""
+    if isinstance(value, ClassDensity):
+        return all(map(is_plain, fitted_state(value).values()))
+    if isinstance(value, dict):
+        return all(map(is_plain, [*value.keys(), *value.values()]))
+    if isinstance(value, list | tuple):
+        return all(map(is_plain, value))
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biufU"
+    return value is None or isinstance(value, torch.Tensor | str | bool | int | float | np.number)
+
+
+def fitted_state(density: ClassDensity) -> dict[str, Any]:
+    """What `fit` and later calls have set."""
+    state = {name: value for name, value in vars(density).items() if name not in density.get_params(deep=False)}
+    if isinstance(density, KnownDensity | LaplaceDensity):
+        del state["models_"]  # objects of the user's: distributions that are given, or made by a density of one method
+    return state
+
+
+@every
+def test_fitted_state_is_plain_arrays_in_named_tuples(density: ClassDensity) -> None:
+    X, y = sample()
+    fitted = clone(density).fit(X, np.array(["a", "b", "c"])[y])
+    fitted.log_prob(X)
+    state = fitted_state(fitted)
+    assert {"classes_", "class_prior_", "n_features_in_"} <= set(state)
+    assert {name: value for name, value in state.items() if not is_plain(value)} == {}
+
+
+def test_what_a_gaussian_remembers_of_parents_is_plain_too() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(150, 64)), np.arange(150) % 2
+    fitted = GaussianDensity("ledoit-wolf").fit(X, y)
+    before = set(vars(fitted))
+    rows = np.arange(150)[::-1]  # a view that torch does not take as it is
+    found = fitted.log_prob_of_pairs(X[rows], rows, rows, np.ones(150), X)
+    np.testing.assert_allclose(found, fitted.log_prob(X)[rows], rtol=1e-8)
+    assert set(vars(fitted)) > before
+    assert is_plain(fitted)
+
+
+class AskingDensity(ClassDensity):
+    """A density that is fitted in float32, where the points are; it keeps what it was given."""
+
+    fit_dtype = torch.float32
+    fit_device = None
+
+    def _fit(self, X: torch.Tensor, index: torch.Tensor, weight: torch.Tensor) -> None:
+        self.given_ = (X, index, weight)
+        self.means_ = torch.stack([X[index == c].mean(0) for c in range(len(self.classes_))])
+
+    def _log_prob(self, X: torch.Tensor) -> torch.Tensor:
+        return -0.5 * ((X[:, None] - self.means_.to(X)) ** 2).sum(-1)
+
+
+class AskingPerClass(PerClassDensity):
+    """The same of each class by itself."""
+
+    fit_dtype = torch.float32
+    fit_device = None
+    native = True
+
+    def _fit_class(self, sample: Any) -> Any:
+        assert sample.X.device == sample.weight.device == sample.pooled.device
+        self.given_ = (sample.X, sample.weight, sample.pooled)
+        return Independent(Laplace(sample.X.mean(0), sample.pooled.diagonal().sqrt()), 1)
+
+
+ASKING = [AskingDensity(), AskingPerClass(), WarpedDensity(AskingDensity())]
+
+
+@pytest.mark.parametrize("density", ASKING, ids=repr)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))],
+)
+def test_a_density_is_fitted_in_the_precision_and_place_that_it_asks_for(
+    density: ClassDensity, weighted: bool, device: str
+) -> None:
+    X, y = sample()
+    weight = np.where(np.arange(90) < 10, 0.0, 1.0) if weighted else None
+    fitted = clone(density).fit(torch.from_numpy(X).to(device), y, weight)
+    asking = getattr(fitted, "density_", fitted)
+    place = "cpu" if asking is not fitted else device  # a wrapper that asks for nothing works on the CPU
+    for part in asking.given_:
+        assert part.device.type == place
+        assert part.dtype in (torch.float32, torch.int64)
+    assert np.asarray(fitted.class_prior_).dtype == np.float64
+    answer = fitted.log_prob(torch.from_numpy(X).float().to(device))
+    assert (answer.dtype, answer.device.type) == (torch.float32, device)
+    kept = slice(10, None) if weighted else slice(None)
+    np.testing.assert_allclose(fitted.class_prior_, np.bincount(y[kept]) / len(y[kept]))
+    numbers = clone(density).fit(X[kept], y[kept])
+    np.testing.assert_allclose(numbers.log_prob(X), answer.cpu(), rtol=1e-3, atol=1e-3)
+
+
+def test_by_default_a_density_is_fitted_in_float64_on_the_cpu() -> None:
+    class Keeps(AskingDensity):
+        fit_dtype = ClassDensity.fit_dtype
+        fit_device = ClassDensity.fit_device
+
+    X, y = sample()
+    for given_points in (X, X.astype(np.float32), torch.from_numpy(X).float(), X.tolist()):
+        points, index, weight = Keeps().fit(given_points, y).given_
+        assert points.dtype == weight.dtype == torch.float64
+        assert points.device.type == index.device.type == "cpu"
+
+
 @learned
 def test_integrates_to_one(density: ClassDensity) -> None:
     """On a line, the integral of each p_c by the trapezoid rule."""
@@ -202,7 +314,7 @@ AWKWARD = {
 
 @pytest.mark.parametrize("density", SMOOTH, ids=repr)
 @pytest.mark.parametrize("case", AWKWARD)
-@pytest.mark.filterwarnings("ignore::genlabel.densities.DensityWarning")
+@pytest.mark.filterwarnings("ignore::genlabel.densities.DensityWarning", "ignore:cv=6 folds")
 def test_awkward_classes_give_numbers(density: ClassDensity, case: str) -> None:
     X = AWKWARD[case](np.random.default_rng(0))
     fitted = clone(density).fit(X, np.where(np.arange(len(X)) < 20, "fine", "odd"))

@@ -1,90 +1,168 @@
-"""What every mixer must show, over one list of instances."""
+"""What every mixer must show, over one list of instances: a draw that is whole, and a mix that follows it."""
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import beta, kstest
+from numpy.typing import NDArray
 from sklearn.base import clone
 
-from genlabel.mixing import ManifoldMixup, Mix, Mixer, Mixup, blend
+from genlabel.mixing import (
+    CutMix,
+    LinearMixer,
+    ManifoldMixup,
+    Mix,
+    Mixer,
+    Mixup,
+    Origin,
+    blend,
+    mix_batch,
+    no_mix,
+    stack_draws,
+)
 
-MIXERS: list[Mixer] = [
-    Mixup(),
-    Mixup(alpha=0.3),
-    Mixup(alpha=2.0, per="batch"),
-    ManifoldMixup(),
-    ManifoldMixup(alpha=1.0, depths=(1,), per="sample"),
+
+class FirstPartner(LinearMixer):
+    """A mixer whose partners are no permutation: every row meets the first."""
+
+    def draw(self, n: int, rng: object = None) -> Mix:
+        return Mix(np.zeros(n, dtype=np.int64), np.random.default_rng(rng).random(n))
+
+
+class Halfway(Mixer):
+    """A mixer with a mix of its own: no blend, but the parent of the larger share."""
+
+    def draw(self, n: int, rng: object = None) -> Mix:
+        drawn = Mixup().draw(n, rng)
+        return drawn._replace(lam=drawn.lam.round())
+
+    def mix(self, X: object, draw: Mix) -> object:
+        return blend(X, draw._replace(lam=draw.lam.round()))
+
+
+MIXERS: list[tuple[Mixer, tuple[int, ...]]] = [
+    (Mixup(), (4,)),
+    (Mixup(alpha=0.3), (3, 5, 4)),
+    (Mixup(alpha=2.0, per="batch"), (4,)),
+    (ManifoldMixup(), (4,)),
+    (ManifoldMixup(alpha=1.0, depths=(1,), per="sample"), (4,)),
+    (CutMix(), (3, 7, 5)),
+    (CutMix(alpha=0.5, per="batch"), (1, 6, 6)),
+    (CutMix(pixels=8), (2, 8, 8)),
+    (FirstPartner(), (2,)),
+    (Halfway(), (2,)),
 ]
-every = pytest.mark.parametrize("mixer", MIXERS, ids=repr)
+"""Mixers, and the shape of a point that each can mix."""
+every = pytest.mark.parametrize(
+    "mixer, shape", MIXERS, ids=lambda value: repr(value) if isinstance(value, Mixer) else ""
+)
+
+
+def points(n: int, shape: tuple[int, ...], seed: int = 0) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).normal(size=(n, *shape))
+
+
+def same(first: Mix, second: Mix) -> bool:
+    return all(np.array_equal(a, b) if a is not None else b is None for a, b in zip(first, second, strict=True))
 
 
 @every
 @given(n=st.integers(1, 40), seed=st.integers(0, 10**6))
-def test_a_draw_is_a_permutation_with_weights_in_the_unit_interval(mixer: Mixer, n: int, seed: int) -> None:
+def test_a_draw_names_rows_weights_and_a_depth(mixer: Mixer, shape: tuple[int, ...], n: int, seed: int) -> None:
     draw = mixer.draw(n, seed)
-    assert sorted(draw.partner.tolist()) == list(range(n))
-    assert draw.lam.shape == (n,)
+    assert draw.partner.shape == draw.lam.shape == (n,)
+    assert set(draw.partner.tolist()) <= set(range(n))
     assert ((draw.lam >= 0) & (draw.lam <= 1)).all()
-    assert draw.depth in getattr(mixer, "depths", (0,))
+    assert 0 <= draw.depth <= mixer.max_depth
+    if draw.box is not None:
+        top, bottom, left, right = draw.box.T
+        assert ((top >= 0) & (top <= bottom) & (bottom <= 1) & (left >= 0) & (left <= right) & (right <= 1)).all()
 
 
 @every
-def test_the_same_seed_draws_the_same_and_a_generator_goes_on(mixer: Mixer) -> None:
-    first, again = mixer.draw(20, 7), clone(mixer).draw(20, 7)
-    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+def test_the_same_seed_draws_the_same_and_a_generator_goes_on(mixer: Mixer, shape: tuple[int, ...]) -> None:
+    first = mixer.draw(20, 7)
+    assert same(first, clone(mixer).draw(20, 7))
     rng = np.random.default_rng(7)
-    assert np.array_equal(mixer.draw(20, rng).lam, first.lam)
-    assert not np.array_equal(mixer.draw(20, rng).lam, first.lam)
+    assert same(mixer.draw(20, rng), first)
+    assert not same(mixer.draw(20, rng), first)
 
 
 @every
-def test_mixing_is_the_same_in_numpy_and_torch_and_by_hand(mixer: Mixer) -> None:
-    X = np.random.default_rng(0).normal(size=(15, 4))
-    draw = mixer.draw(15, 1)
+def test_mixing_is_the_same_in_numpy_and_torch(mixer: Mixer, shape: tuple[int, ...]) -> None:
+    X, draw = points(15, shape), mixer.draw(15, 1)
+    mixed = mixer.mix(X, draw)
+    assert mixed.shape == X.shape
+    np.testing.assert_allclose(mixer.mix(torch.from_numpy(X), draw).numpy(), mixed, rtol=1e-14, atol=1e-15)
+    single = mixer.mix(torch.from_numpy(X).float(), draw)
+    assert single.dtype == torch.float32
+    np.testing.assert_allclose(single.numpy(), mixed, atol=1e-5)
+    as_tensors = Mix(*(None if part is None else torch.as_tensor(part) for part in draw))
+    np.testing.assert_allclose(mixer.mix(torch.from_numpy(X), as_tensors).numpy(), mixed, rtol=1e-14, atol=1e-15)
+
+
+@every
+def test_a_row_depends_on_itself_and_its_partner_only(mixer: Mixer, shape: tuple[int, ...]) -> None:
+    X, draw = points(12, shape), mixer.draw(12, 3)
+    mixed = mixer.mix(X, draw)
+    for i, j in enumerate(draw.partner):
+        other = points(12, shape, seed=1)
+        other[[i, j]] = X[[i, j]]
+        np.testing.assert_array_equal(mixer.mix(other, draw)[i], mixed[i])
+
+
+@every
+def test_lam_is_the_share_of_the_row_itself(mixer: Mixer, shape: tuple[int, ...]) -> None:
+    """So that labels may follow it: of points that are constant, the mean is the blend."""
+    values = np.arange(9.0) ** 2
+    draw = mixer.draw(9, 5)
+    X = np.broadcast_to(values.reshape(-1, *[1] * len(shape)), (9, *shape))
+    found = mixer.mix(X, draw).reshape(9, -1).mean(1)
+    np.testing.assert_allclose(found, blend(values, draw), atol=1e-9)
+
+
+@every
+def test_it_is_the_blend_exactly_where_it_says_so(mixer: Mixer, shape: tuple[int, ...]) -> None:
+    X, draw = points(30, shape), mixer.draw(30, 2)
     by_hand = np.array([draw.lam[i] * X[i] + (1 - draw.lam[i]) * X[j] for i, j in enumerate(draw.partner)])
-    np.testing.assert_allclose(mixer.mix(X, draw), by_hand, rtol=1e-14)
-    np.testing.assert_allclose(mixer.mix(torch.from_numpy(X), draw).numpy(), by_hand, rtol=1e-14)
-    assert mixer.mix(torch.from_numpy(X).float(), draw).dtype == torch.float32
+    close = np.allclose(mixer.mix(X, draw), by_hand, rtol=1e-13)
+    assert close == (mixer.linear or isinstance(mixer, Halfway))
 
 
 @every
-def test_lam_follows_its_beta_distribution(mixer: Mixer) -> None:
+def test_rows_that_are_kept_stay_as_they_are(mixer: Mixer, shape: tuple[int, ...]) -> None:
+    X, draw = points(10, shape), mixer.draw(10, 4)
+    kept = draw.keep(4)
+    mixed = mixer.mix(X, kept)
+    np.testing.assert_array_equal(mixed[:4], X[:4])
+    np.testing.assert_array_equal(mixed[4:], mixer.mix(X, draw)[4:])
+    assert same(draw.keep(0), draw)
+    nothing = no_mix(10, like=draw)
+    np.testing.assert_array_equal(mixer.mix(X, nothing), X)
+    clean = np.arange(10) % 3 == 0
+    part = mix_batch(mixer, torch.from_numpy(X), draw, Origin(clean=clean)).numpy()
+    np.testing.assert_array_equal(part, np.where(clean.reshape(-1, *[1] * len(shape)), X, mixer.mix(X, draw)))
+    np.testing.assert_array_equal(mix_batch(None, torch.from_numpy(X), draw, Origin()).numpy(), X)
+
+
+@every
+def test_a_stretch_is_its_batches_and_nothing_of_a_draw_is_lost(mixer: Mixer, shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
-    alpha = mixer.get_params()["alpha"]
-    if mixer.get_params()["per"] == "sample":
-        lam = mixer.draw(4000, rng).lam
-    else:
-        draws = [mixer.draw(3, rng).lam for _ in range(4000)]
-        assert all(len(set(d)) == 1 for d in draws)
-        lam = np.array([d[0] for d in draws])
-    assert kstest(lam, beta(alpha, alpha).cdf).pvalue > 1e-3
+    sizes = (6, 7, 7, 5)
+    draws = [mixer.draw(n, rng) for n in sizes]
+    stretch = stack_draws(draws)
+    assert stretch.partner.shape == stretch.lam.shape == (4, 7)
+    for t, (n, draw) in enumerate(zip(sizes, draws, strict=True)):
+        assert same(stretch.at(t, n), draw)
+    X = points(28, shape).reshape(4, 7, *shape)
+    together = mixer.mix(X.reshape(28, *shape), stretch.flat()).reshape(X.shape)
+    for t, (n, draw) in enumerate(zip(sizes, draws, strict=True)):
+        np.testing.assert_array_equal(together[t, :n], mixer.mix(X[t, :n], draw))
+        np.testing.assert_array_equal(together[t, n:], X[t, n:])
 
 
 @every
-@pytest.mark.parametrize("alpha", [0, -1.0, float("nan"), float("inf"), "1", None, True])
-def test_bad_alpha_is_named(mixer: Mixer, alpha: object) -> None:
-    with pytest.raises(ValueError, match=r"alpha=.* must be a finite number above 0"):
-        clone(mixer).set_params(alpha=alpha).draw(3, 0)
-
-
-def test_unknown_words_and_wrong_sizes_are_named() -> None:
-    with pytest.raises(ValueError, match="per='row' is not known; choose one of 'sample', 'batch'"):
-        Mixup(per="row").draw(3, 0)
-    with pytest.raises(ValueError, match="depths is empty"):
-        ManifoldMixup(depths=()).draw(3, 0)
+def test_a_draw_for_another_number_of_rows_is_named(mixer: Mixer, shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="the draw is for 3 rows, but 5 were given"):
-        Mixup().mix(np.zeros((5, 1)), Mixup().draw(3, 0))
-
-
-def test_manifold_mixup_draws_every_depth() -> None:
-    rng = np.random.default_rng(0)
-    counts = np.bincount([ManifoldMixup().draw(2, rng).depth for _ in range(600)])
-    assert len(counts) == 3
-    assert (np.abs(counts - 200) < 5 * np.sqrt(600 * 2 / 9)).all()
-
-
-def test_lam_one_is_the_point_itself() -> None:
-    X = np.random.default_rng(0).normal(size=(6, 2))
-    np.testing.assert_array_equal(blend(X, Mix(np.arange(6)[::-1].copy(), np.ones(6))), X)
+        mixer.mix(points(5, shape), mixer.draw(3, 0))

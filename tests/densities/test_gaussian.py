@@ -16,9 +16,8 @@ from sklearn.covariance import LedoitWolf
 
 from genlabel.densities import DensityWarning, GaussianDensity
 from genlabel.labeling import GenLabel
-from genlabel.mixing import Mix, Mixer, Mixup
-from genlabel.training import Task
-from genlabel.training.plan import plan
+from genlabel.mixing import Mix, Mixer, Mixup, blend
+from genlabel.training import Plan, Task
 
 
 def data(seed: int, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -114,7 +113,7 @@ class Shifted(Mixer):
         return Mixup().draw(n, rng)
 
     def mix(self, X: Any, draw: Mix) -> Any:
-        return super().mix(X, draw) + 0.5
+        return blend(X, draw) + 0.5
 
 
 @pytest.mark.parametrize("mixer", [Mixup(), Shifted(), None])
@@ -127,10 +126,10 @@ def test_the_labels_of_a_plan_are_those_of_its_points(mixer: Any, clean_weight: 
     density = GaussianDensity().fit(X[120:], y[120:])
     weight = np.where(np.arange(120) % 5 == 0, 0.0, 1.0) if weighted else None
     task = Task(X[:120], y[:120], 2, (GenLabel(density),), mixer, weight, clean_weight=clean_weight, seed=0)
-    (steps,) = plan(task, 2, 1, 2, torch.zeros(1, dtype=torch.float64))
+    steps = Plan(task, 1, torch.zeros(1, dtype=torch.float64)).steps(2)
     expected = softmax(density.log_prob(steps.x.flatten(0, 1).numpy()), axis=1)
     if clean_weight:
-        expected[(steps.lam == 1.0).flatten().numpy()] = 0.0
+        expected[(steps.draw.lam == 1.0).flatten().numpy()] = 0.0
     found = steps.target[..., 0].flatten(0, 1).numpy()
     found = np.where(expected.any(axis=1, keepdims=True), found, 0.0)
     np.testing.assert_allclose(found, expected, atol=1e-9)

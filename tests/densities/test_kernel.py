@@ -33,8 +33,8 @@ def test_equals_scipy(seed: int, d: int, bandwidth: object, weighted: bool) -> N
     fitted = KernelDensity(bandwidth).fit(X, y, weight)
     queries = X[:20] * 1.5
     for c in (0, 1):
-        own = None if weight is None else weight[y == c]
-        oracle = gaussian_kde(X[y == c].T, bw_method=bandwidth, weights=own).logpdf(queries.T)
+        inside = None if weight is None else weight[y == c]
+        oracle = gaussian_kde(X[y == c].T, bw_method=bandwidth, weights=inside).logpdf(queries.T)
         np.testing.assert_allclose(fitted.log_prob(queries)[:, c], oracle, rtol=1e-9, atol=1e-9)
 
 
@@ -56,10 +56,10 @@ def test_leave_one_out_equals_the_sum_without_the_own_kernel(weighted: bool) -> 
     fitted = KernelDensity(leave_one_out=True).fit(X, y, weight)
     values = fitted.log_prob(X)
     for c in (0, 1):
-        own = np.flatnonzero(y == c)
-        S = gaussian_kde(X[own].T, weights=weight[own]).covariance
+        inside = np.flatnonzero(y == c)
+        S = gaussian_kde(X[inside].T, weights=weight[inside]).covariance
         for i in range(40):
-            rest = own[own != i]
+            rest = inside[inside != i]
             terms = [multivariate_normal(X[j], S).logpdf(X[i]) for j in rest]
             expected = logsumexp(terms, b=weight[rest] / weight[rest].sum())
             np.testing.assert_allclose(values[i, c], expected, rtol=1e-9)
@@ -151,12 +151,12 @@ def test_other_covariances_follow_their_definition(covariance: str) -> None:
     fitted = KernelDensity(0.4, covariance=covariance).fit(X, y)
     within = sum(np.cov(X[y == c].T, bias=True) for c in (0, 1)) / 2
     for c in (0, 1):
-        own = X[y == c]
-        s = ledoit_wolf_shrinkage(own)
-        S = np.cov(own.T)
+        inside = X[y == c]
+        s = ledoit_wolf_shrinkage(inside)
+        S = np.cov(inside.T)
         shrunk = (1 - s) * S + s * np.trace(S) / 3 * np.eye(3)
         kernel = 0.4**2 * (shrunk if covariance == "shrunk" else np.diag(np.diag(within)))
-        terms = np.stack([multivariate_normal(x, kernel).logpdf(X) for x in own])
+        terms = np.stack([multivariate_normal(x, kernel).logpdf(X) for x in inside])
         np.testing.assert_allclose(fitted.log_prob(X)[:, c], logsumexp(terms, axis=0) - np.log(30), rtol=1e-9)
     with pytest.raises(ValueError, match="covariance='full'"):
         KernelDensity(covariance="full").fit(X, y)

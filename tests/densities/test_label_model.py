@@ -1,6 +1,7 @@
 """The label model: batched work against a slow loop, and what the choice promises."""
 
 import itertools
+import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -28,15 +29,15 @@ from genlabel.densities import (
     default_candidates,
     named_densities,
 )
-from genlabel.densities.folds import make_folds
-from genlabel.densities.stacking import (
+from genlabel.densities.stack import (
     TEMPERATURES,
-    log_posterior,
+    WORST,
     log_posterior_of_truth,
     stacking_weights,
     weigh,
 )
 from genlabel.densities.warped import fit_warp
+from genlabel.folds import deal_in_turn, make_folds
 from genlabel.metrics import calibration_error
 
 FEW: list[ClassDensity] = [
@@ -162,10 +163,14 @@ def test_stacking_is_not_worse_than_the_best_candidate(seed: int) -> None:
     assert losses[-1] <= min(losses[:-1]) + 5e-3  # small weights are dropped
 
 
-def test_a_point_without_density_has_the_prior() -> None:
+@pytest.mark.parametrize("row", [[torch.nan, 0.0], [torch.inf, 0.0], [torch.inf, torch.inf]])
+def test_where_a_candidate_gives_no_number_it_is_the_worst_that_counts_not_the_prior(row: list[float]) -> None:
+    given = torch.tensor([[[0.0, 0.0], row, [-torch.inf, -torch.inf]]], dtype=torch.float64)
     prior = torch.tensor([0.3, 0.7], dtype=torch.float64).log()
-    nowhere = torch.full((1, 2), -torch.inf, dtype=torch.float64)
-    np.testing.assert_allclose(log_posterior(nowhere, prior, 2.0)[0], prior)
+    for c in (0, 1):
+        truth = log_posterior_of_truth(given, prior, torch.full((3,), c))
+        expected = torch.tensor([prior[c], WORST, prior[c]], dtype=torch.float64).expand(len(TEMPERATURES), 1, 3)
+        np.testing.assert_allclose(truth, expected, rtol=1e-15)
 
 
 # The model.
@@ -177,8 +182,7 @@ def test_held_out_equals_a_slow_loop(k: int, weighted: bool) -> None:
     X, y = data(1, k=k)
     weight = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else np.ones(len(X))
     model = LabelModel(FEW).fit(X, y, weight)
-    _, valid = make_folds(6, torch.from_numpy(y), 0)
-    pairs = [(np.setdiff1d(np.arange(len(X)), rows), rows.numpy()) for rows in valid]
+    pairs = make_folds(6, y, 0, deal_in_turn)
     each = slow(FEW, X, y, weight, pairs)
     prior = np.bincount(y, weights=weight) / weight.sum()
     posteriors = []
@@ -189,7 +193,7 @@ def test_held_out_equals_a_slow_loop(k: int, weighted: bool) -> None:
         assert row["temperature"] == TEMPERATURES[best]
         assert row["log_loss"] == pytest.approx(losses[best], rel=1e-5)
         posteriors.append(tried)
-    for fold, rows in enumerate(valid):
+    for fold, (_, rows) in enumerate(pairs):
         heat, shares = model.fold_choices_[fold]
         parts = [tried[TEMPERATURES.index(float(T))][rows] for tried, T in zip(posteriors, heat, strict=True)]
         expected = np.log(np.tensordot(shares.numpy(), np.exp(parts), 1))
@@ -214,8 +218,7 @@ def test_the_default_batch_equals_the_slow_loop() -> None:
     X, y = data(2, n=150)
     named = default_candidates()
     model = LabelModel(cv=3).fit(X, y)
-    _, valid = make_folds(3, torch.from_numpy(y), 0)
-    pairs = [(np.setdiff1d(np.arange(len(X)), rows), rows.numpy()) for rows in valid]
+    pairs = make_folds(3, y, 0, deal_in_turn)
     each = slow(list(named.values()), X, y, np.ones(len(X)), pairs)
     for row, values in zip(model.report_["candidates"], each, strict=True):
         lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)
@@ -261,6 +264,93 @@ def test_frozen_is_the_same_stack_for_other_rows() -> None:
     assert [type(m) for m in half.members_] == [type(m) for m in model.members_]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_over_folds_the_stack_of_all_rows_is_fitted_once_and_each_fold_has_its_choice(
+    order: Any, weighted: bool
+) -> None:
+    """The whole is, bit by bit, the frozen stack fitted to the same rows, in whatever order they lie in memory."""
+    X, y = data(5)
+    X, weight = np.array(X, order=order), np.arange(1.0, 121.0) if weighted else None
+    rows = make_folds(4, y, 3, deal_in_turn)
+    given = LabelModel(FEW)
+    folded = given.over_folds(X, y, weight, lambda: rows, 3)
+    assert not hasattr(given, "classes_")
+    model = LabelModel(FEW, cv=rows, random_state=3).fit(X, y, weight)
+    assert isinstance(folded.label_model, LabelModel)
+    assert folded.fit(None, X, y, weight) is folded.whole
+    np.testing.assert_array_equal(folded.label_model.held_out_, model.held_out_)
+    np.testing.assert_array_equal(folded.whole.log_prob(X), model.frozen().fit(X, y, weight).log_prob(X))
+    for f, (train, _) in enumerate(rows):
+        part = (X[train], y[train], None if weight is None else weight[train])
+        stack = folded.fit(f, *part)
+        assert isinstance(stack, StackDensity)
+        assert stack.weights == model.frozen(f).weights
+        assert stack.temperatures == model.frozen(f).temperatures
+        np.testing.assert_array_equal(stack.log_prob(X), model.frozen(f).fit(*part).log_prob(X))
+
+
+@pytest.mark.parametrize("density", [GaussianDensity(), LabelModel(FEW, cross_fit=True), KernelDensity()], ids=repr)
+def test_other_densities_need_nothing_of_the_folds(density: ClassDensity) -> None:
+    def never() -> Any:
+        raise AssertionError
+
+    X, y = data()
+    folded = density.over_folds(X, y, None, never, 0)
+    assert folded.whole is density
+    assert folded.label_model is None
+    for fold in (None, 0, 5):
+        fitted = folded.fit(fold, X, y)
+        assert fitted is not density
+        np.testing.assert_array_equal(fitted.log_prob(X), clone(density).fit(X, y).log_prob(X))
+
+
+def test_a_label_model_says_what_is_special_about_it() -> None:
+    X, y = data()
+    for density in (LabelModel(), WarpedDensity(LabelModel())):
+        assert not density.may_be_latent
+    assert LabelModel().averaged_by_default
+    assert not LabelModel(FEW[:2]).fit(X, y).cross_fitted
+    assert LabelModel(FEW[:2], cross_fit=True).fit(X, y).cross_fitted
+    for plain in (GaussianDensity(), StackDensity(FEW[:1], [1.0], [1.0]), WarpedDensity(KernelDensity())):
+        fitted = plain.fit(X, y)
+        assert fitted.may_be_latent
+        assert not fitted.averaged_by_default
+        assert not fitted.cross_fitted
+
+
+def test_the_densities_of_a_family_share_work_and_no_others() -> None:
+    same = [
+        (DiscriminantDensity(), DiscriminantDensity(0.3, 0.1, "diagonal")),
+        (KernelDensity(0.3), KernelDensity(0.8)),
+        (MixtureDensity(2), MixtureDensity(5)),
+    ]
+    assert all(one.family == other.family is not None for one, other in same)
+    assert len({one.family for one, _ in same}) == 3
+    other: list[tuple[ClassDensity, ClassDensity]] = [
+        (KernelDensity(0.3), KernelDensity(0.3, covariance="shared")),
+        (MixtureDensity(2), MixtureDensity(2, "diagonal")),
+        (MixtureDensity(2), MixtureDensity(2, reg=0.1)),
+        (MixtureDensity(2), MixtureDensity(2, random_state=1)),
+    ]
+    assert all(one.family != another.family for one, another in other)
+    alone: list[ClassDensity] = [
+        KernelDensity(), KernelDensity(0.3, leave_one_out=True), MixtureDensity(random_state=None), GaussianDensity(),
+        LabelModel(), WarpedDensity(DiscriminantDensity()),
+    ]  # fmt: skip
+    assert all(density.family is None for density in alone)
+
+
+def test_densities_that_share_nothing_are_held_out_one_by_one() -> None:
+    X, y = data(18)
+    alone: list[ClassDensity] = [KernelDensity(), KernelDensity(0.5, leave_one_out=True), GaussianDensity()]
+    model = LabelModel(alone, cv=3).fit(X, y)
+    each = slow(alone, X, y, np.ones(len(X)), make_folds(3, y, 0, deal_in_turn))
+    for row, values in zip(model.report_["candidates"], each, strict=True):
+        lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)
+        assert row["log_loss"] == pytest.approx(-lp[np.arange(120), y].mean(), rel=1e-6)
+
+
 def test_folds_may_be_given_and_need_not_cover_all_rows() -> None:
     X, y = data(6)
     rows = np.arange(len(X))
@@ -294,7 +384,7 @@ def test_tiny_classes_work_and_the_search_is_silent(counts: tuple[int, ...]) -> 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = LabelModel(cross_fit=True).fit(X, y)
-    assert all("folds, not 6" in str(w.message) and w.category is DensityWarning for w in caught)
+    assert all(re.match(r"cv=6 folds, but .*; using \d folds", str(w.message)) for w in caught)
     assert len(caught) <= 1
     assert np.isfinite(model.log_prob(X)).all()
     assert np.isfinite(model.log_prob_of_pairs(X, np.arange(len(X)), np.arange(len(X))[::-1])).all()
@@ -424,19 +514,19 @@ def test_parts_of_the_work_give_what_the_whole_gives(monkeypatch: pytest.MonkeyP
     """With room for few numbers at once, the folds and settings are worked on in parts."""
     X, y = data(14, k=3)
     whole = LabelModel(cv=4).fit(X, y)
-    for module in ("groups", "held_out", "stacking"):
-        monkeypatch.setattr(f"genlabel.densities.{module}.AT_ONCE", 500)
+    for name in ("covariance.AT_ONCE", "discriminant.AT_ONCE", "held_out.AT_ONCE", "stack.SCORES_AT_ONCE"):
+        monkeypatch.setattr(f"genlabel.densities.{name}", 500)
     parts = LabelModel(cv=4).fit(X, y)
     np.testing.assert_allclose(parts.held_out_, whole.held_out_, rtol=1e-7, atol=1e-9)
 
 
 def test_many_rows_leave_the_kernels_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genlabel.densities.label_model.MOST_ROWS", 100)
+    monkeypatch.setattr("genlabel.densities.kernel.MOST_ROWS", 100)
     with pytest.warns(DensityWarning, match="120 rows, more than 100; no kernels"):
         model = LabelModel(cv=2).fit(*data(15))
     assert len(model.report_["candidates"]) == 46
-    monkeypatch.setattr("genlabel.densities.label_model.MOST_ROWS", 1000)
-    monkeypatch.setattr("genlabel.densities.label_model.MOST_FEATURES", 2)
+    monkeypatch.setattr("genlabel.densities.kernel.MOST_ROWS", 1000)
+    monkeypatch.setattr("genlabel.densities.mixture.MOST_FEATURES", 2)
     with pytest.warns(DensityWarning, match="3 features, more than 2; no tied mixtures"):
         assert len(LabelModel(cv=2).fit(*data(15)).report_["candidates"]) == 58
 
@@ -447,8 +537,7 @@ def test_classes_of_unlike_sizes_are_held_out_one_by_one_too() -> None:
     X = rng.normal(size=(127, 3)) + y[:, None]
     mixtures: list[ClassDensity] = [MixtureDensity(2), MixtureDensity(3), MixtureDensity(2, "diagonal")]
     model = LabelModel(mixtures, cv=3).fit(X, y)
-    _, valid = make_folds(3, torch.from_numpy(y), 0)
-    pairs = [(np.setdiff1d(np.arange(127), rows), rows.numpy()) for rows in valid]
+    pairs = make_folds(3, y, 0, deal_in_turn)
     each = slow(mixtures, X, y, np.ones(127), pairs)
     for row, values in zip(model.report_["candidates"], each, strict=True):
         lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)
@@ -458,9 +547,10 @@ def test_classes_of_unlike_sizes_are_held_out_one_by_one_too() -> None:
 def test_a_refit_forgets_the_pairs_of_the_old_rows() -> None:
     X, y = data(16)
     model = LabelModel(FEW[:2], cross_fit=True).fit(X, y)
+    assert model.cross_fitted
     assert len(model.pairs_) == 21
     model.set_params(cross_fit=False).fit(X[:60], y[:60])
-    assert not hasattr(model, "pairs_")
+    assert not model.cross_fitted
     np.testing.assert_array_equal(model.log_prob_of_pairs(X, [99] * 120, [99] * 120), model.log_prob(X))
     with pytest.raises(ValueError, match="pooling=3"):
         LabelModel([DiscriminantDensity(3.0)]).fit(X, y)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sklearn.mixture import GaussianMixture
 
 from genlabel.densities import MixtureDensity
+from genlabel.densities.covariance import group_by_class
 from genlabel.densities.expectation import fit_mixtures, mixture_log_prob
-from genlabel.densities.groups import group_by_class
 
 KINDS = {"tied": "tied", "diagonal": "diag"}
 kinds = pytest.mark.parametrize("covariance", KINDS)
@@ -54,10 +54,10 @@ def test_a_step_equals_scikit_learns(covariance: str, seed: int) -> None:
     before, after = (MixtureDensity(3, covariance, reg=1e-12, max_iter=m).fit(X, y) for m in (1, 2))
     for c in (0, 1):
         mixture = oracle(before, c)
-        own = X[y == c]
-        _, log_responsibility = mixture._e_step(own)
+        inside = X[y == c]
+        _, log_responsibility = mixture._e_step(inside)
         mixture.reg_covar = 1e-12
-        mixture._m_step(own, log_responsibility)
+        mixture._m_step(inside, log_responsibility)
         still = np.allclose(before.means_[c], after.means_[c])  # the class was done already
         assert still or np.allclose(mixture.means_, after.means_[c], atol=1e-6)
         assert still or np.allclose(mixture.weights_, after.weights_[c], atol=1e-6)
@@ -76,8 +76,8 @@ def test_em_never_lowers_the_likelihood(covariance: str, seed: int, reg: float) 
     if reg == 1e-6:  # the penalty is nil: what is traced is the mean log-density
         last = fit_mixtures(groups, [5], covariance == "tied", regs, 1, np.random.default_rng(seed).random(5), trace)
         values = mixture_log_prob(torch.from_numpy(X), last.pick(slice(None), 0, 0))
-        own = [values[torch.from_numpy(y) == c, c].mean() for c in (0, 1)]
-        assert (torch.stack(own) >= trace[-1][:, 0, 0] - 1e-4).all()
+        inside = [values[torch.from_numpy(y) == c, c].mean() for c in (0, 1)]
+        assert (torch.stack(inside) >= trace[-1][:, 0, 0] - 1e-4).all()
 
 
 def test_finds_lumps_and_about_as_good_a_likelihood_as_scikit_learn() -> None:

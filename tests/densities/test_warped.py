@@ -33,7 +33,7 @@ def test_the_map_equals_scikit_learns(seed: int, scale: float) -> None:
     inside = np.abs(oracle.lambdas_) < 5.9
     np.testing.assert_allclose(warp.power.numpy()[inside], oracle.lambdas_[inside], atol=2e-4)
     np.testing.assert_allclose(
-        warp(torch.from_numpy(X))[0].numpy()[:, inside], oracle.transform(X)[:, inside], atol=5e-3
+        warp(torch.from_numpy(X)).points.numpy()[:, inside], oracle.transform(X)[:, inside], atol=5e-3
     )
 
 
@@ -41,9 +41,9 @@ def test_the_jacobian_is_the_slope_of_the_map() -> None:
     X, _ = skewed(0)
     warp = fit_warp(torch.from_numpy(X), ones(100))
     step = 1e-6
-    high, low = (warp(torch.from_numpy(X + s))[0] for s in (step, -step))
+    high, low = (warp(torch.from_numpy(X + s)).points for s in (step, -step))
     slopes = ((high - low) / (2 * step)).log().sum(1)
-    np.testing.assert_allclose(warp(torch.from_numpy(X))[1], slopes, atol=1e-6)
+    np.testing.assert_allclose(warp(torch.from_numpy(X)).log_jacobian, slopes, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_weights_are_repetitions() -> None:
 def test_a_shared_map_gives_the_same_as_an_own_one() -> None:
     X, y = skewed(3)
     warp = fit_warp(torch.from_numpy(X), ones(100))
-    own, shared = (WarpedDensity(GaussianDensity(), w).fit(X, y) for w in (None, warp))
-    np.testing.assert_array_equal(own.log_prob(X), shared.log_prob(X))
+    alone, shared = (WarpedDensity(GaussianDensity(), w).fit(X, y) for w in (None, warp))
+    np.testing.assert_array_equal(alone.log_prob(X), shared.log_prob(X))
     assert shared.warp_ is warp
 
 

@@ -40,9 +40,10 @@ CLASSIFIERS = [
     GenerativeClassifier("kernel", priors="uniform"),
 ]
 every = pytest.mark.parametrize("classifier", CLASSIFIERS, ids=repr)
-quick = pytest.mark.parametrize(
-    "classifier", [c.set_params(epochs=20) if hasattr(c, "epochs") else c for c in map(clone, CLASSIFIERS)], ids=repr
-)
+QUICK = [c.set_params(epochs=20) if hasattr(c, "epochs") else c for c in map(clone, CLASSIFIERS)]
+quick = pytest.mark.parametrize("classifier", QUICK, ids=repr)
+CHECKED = [whole if getattr(whole, "mixer", "") is None else few for whole, few in zip(CLASSIFIERS, QUICK, strict=True)]
+"""Few epochs show as much of the rules; without mixing, weights and repeated rows agree where training converged."""
 
 
 def expected_failures(estimator: Any) -> dict[str, str]:
@@ -57,7 +58,7 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     return {check: "mixing draws pairs of rows: a row of weight 2 meets other partners than two equal rows do"}
 
 
-@parametrize_with_checks(CLASSIFIERS, expected_failed_checks=expected_failures)
+@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

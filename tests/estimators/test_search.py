@@ -25,7 +25,7 @@ from genlabel import (
 )
 from genlabel.densities import LatentDensity
 from genlabel.networks import MLP
-from genlabel.training import Candidate, Task, resolve_optimizer, train_network
+from genlabel.training import Candidate, Task, resolve_optimizer, train_task
 from genlabel.training.fleet import weight_rng
 
 SIMPLE = {
@@ -133,12 +133,12 @@ def test_latent_space_is_algorithm_2() -> None:
     Z = StandardScaler().fit_transform(X)
     vanilla = Task(Z, y, 2, (LinearLabel().fit(Z, y),), None, seed=[seed, 1, 0])
     twin = MLP(5, 2, (6, 4), rng=weight_rng(vanilla.seed), dtype=torch.float64)
-    train_network(twin, vanilla, Candidate(0.05), epochs=8)
+    train_task(twin, vanilla, Candidate(0.05), epochs=8)
     density = LatentDensity(twin, 2, GaussianDensity("ledoit-wolf"))
     labelers = (LinearLabel().fit(Z, y), GenLabel(density).fit(Z, y))
     task = Task(Z, y, 2, labelers, Mixup(), seed=[seed, 0, 0])
     network = MLP(5, 2, (6, 4), rng=weight_rng(task.seed), dtype=torch.float64)
-    train_network(network, task, Candidate(0.05, label=(0.0, 1.0)), epochs=8)
+    train_task(network, task, Candidate(0.05, label=(0.0, 1.0)), epochs=8)
     expected = torch.softmax(network(torch.from_numpy(Z)), 1).detach().numpy()
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-3)
 
@@ -171,7 +171,7 @@ def redo(
 
         def network(task: Task, candidate: Candidate, settings: Any = settings) -> MLP:
             net = MLP(X.shape[1], 3, hidden, rng=weight_rng(task.seed), dtype=torch.float64)
-            train_network(net, task, candidate, **settings)
+            train_task(net, task, candidate, **settings)
             return net
 
         linear = LinearLabel().fit(inside, y[train])

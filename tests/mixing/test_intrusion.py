@@ -30,8 +30,8 @@ def test_equals_the_definition(seed: int, n: int, d: int, k: int, far: float) ->
         nearest = y[np.linalg.norm(X - point, axis=1).argmin()]
         expected.append(nearest not in (y[i], y[draw.partner[i]]))
     np.testing.assert_array_equal(intrudes(X_mix, draw, X, y), expected)
-    known = draw._replace(rows=np.arange(n))
-    np.testing.assert_array_equal(intrudes(X_mix, known, X, y, pool=(X, y), reach=distance_to_rivals(X, y)), expected)
+    known = {"pool": (X, y), "rows": np.arange(n), "reach": distance_to_rivals(X, y)}
+    np.testing.assert_array_equal(intrudes(X_mix, draw, X, y, **known), expected)
     as_torch = intrudes(torch.from_numpy(X_mix), draw, torch.from_numpy(X), torch.from_numpy(y))
     np.testing.assert_array_equal(as_torch, expected)
 

@@ -54,6 +54,8 @@ def made_up(cells: list[Cell], seed: int = 0) -> pd.DataFrame:
         accuracy = float(np.clip(base + gain + rng.normal(), 0.0, 100.0))
         metrics = {"accuracy": accuracy, "log_loss": 0.3}
         metrics |= {"robust_accuracy": 0.6 * accuracy} if cell.setting.endswith("robust") else {}
+        if cell.setting == "plane":
+            metrics |= {"smallest_margin": 0.01 * accuracy, "median_margin": 0.02 * accuracy, "right_points": 300.0}
         metrics |= {"train_accuracy": base + 10.0} if cell.method.startswith("generative") else {}
         rows.append(
             {"id": cell.id, **cell.fields, "seconds": 1.0, "parameters": {}, "versions": {"torch": "2"}} | metrics
@@ -95,7 +97,7 @@ def test_every_cell_can_be_trained(experiment: Experiment) -> None:
     for cell in experiment.cells("full"):
         known = {method for search in SETTINGS[cell.setting].searches for method in search.variants}
         assert (cell.method, cell.alpha) in known
-        assert cell.dataset in (SYNTHETIC if cell.setting == "synthetic" else at_hand)
+        assert cell.dataset in (SYNTHETIC if cell.setting in ("synthetic", "plane") else at_hand)
 
 
 def test_only_figure_9_asks_for_alpha_2_and_the_filter_is_in_every_study() -> None:

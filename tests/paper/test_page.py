@@ -61,7 +61,10 @@ def made_up() -> pd.DataFrame:
     frame["accuracy"] = rng.uniform(60.0, 100.0, len(frame))
     frame["robust_accuracy"] = np.where(frame["setting"].str.endswith("robust"), 0.5 * frame["accuracy"], np.nan)
     frame["train_accuracy"] = np.where(frame["method"].str.startswith("generative"), 99.0, np.nan)
-    return frame.assign(seconds=2.0, versions=[{"torch": "2.9", "genlabel": "<1>"}] * len(frame))
+    frame["smallest_margin"] = frame["median_margin"] = np.where(frame["setting"] == "plane", 0.5, np.nan)
+    return frame.assign(
+        seconds=2.0, parameters=[{}] * len(frame), versions=[{"torch": "2.9", "genlabel": "<1>"}] * len(frame)
+    )
 
 
 @pytest.fixture(scope="module")

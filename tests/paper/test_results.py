@@ -66,6 +66,10 @@ def test_every_printed_value_of_a_set_at_hand_has_ours_beside_it(name: str, show
             assert value.ours is None or (value.ours.splits, value.ours.seeds) == (3, 5)
 
 
+def test_the_regions_of_figure_6_are_on_record(shown: dict[str, Shown]) -> None:
+    assert len(shown["figure6"].pictures) == 1
+
+
 def test_the_page_tells_how_many_statements_hold(shown: dict[str, Shown], page: str) -> None:
     found = Counter(claim.holds for part in shown.values() for claim in part.claims)
     assert found[None] == 0

@@ -9,6 +9,7 @@ import pytest
 
 from genlabel.attacks import FGSM
 from genlabel.datasets import load_openml
+from genlabel.datasets.synthetic import SYNTHETIC
 from genlabel_paper.experiments.table5 import PAPER as TABLE5
 from genlabel_paper.registry import find
 from genlabel_paper.study.cells import Cell, Trial
@@ -33,7 +34,7 @@ def test_every_cell_has_a_setting_a_method_and_a_dataset(experiment) -> None:
     for cell in cells:
         assert (cell.method, cell.alpha) in KNOWN[cell.setting]
         assert cell.method in METHODS
-        assert cell.dataset in manifest().index if cell.setting != "synthetic" else cell.dataset.isascii()
+        assert cell.dataset in (SYNTHETIC if cell.setting in ("synthetic", "plane") else manifest().index)
 
 
 @needs_mirror
@@ -87,7 +88,7 @@ def test_the_manifest_tells_the_size_of_the_sets(number: str) -> None:
     assert manifest().loc[number, ["name", "n", "d", "k", "largest"]].tolist() == found
 
 
-@pytest.mark.parametrize("name", ["circle", "moon", "two-circle", "cube-2d", "cube-3d"])
+@pytest.mark.parametrize("name", SYNTHETIC)
 def test_a_split_of_a_synthetic_set_is_a_new_draw(name: str) -> None:
     first, other = load_parts(name, 0), load_parts(name, 1)
     assert not np.array_equal(first.X, other.X)
@@ -130,11 +131,12 @@ def test_the_largest_sets_of_a_seed_come_first() -> None:
     assert [trial for trial in ordered if trial != unknown] == trials[::-1]
 
 
+DRAWN = {"synthetic": ("cube-2d", "circle"), "plane": ("nine-gaussians", "two-circle")}
 EVERY = [
     Cell(setting, dataset, method, 0, 0, alpha)
     for setting, known in KNOWN.items()
     for method, alpha in sorted(known)
-    for dataset in (("cube-2d", "circle") if setting == "synthetic" else ("61", "223"))
+    for dataset in DRAWN.get(setting, ("61", "223"))
 ]
 
 

@@ -29,7 +29,7 @@ def draw_weights(c: float, tau: float, d: int, sigma_1: float, n: int, seed: int
     rng = np.random.default_rng(seed)
     mean, Sigma = np.eye(d)[0], sigma_matrix(tau, d)
     p, q = multivariate_normal(-mean, Sigma / sigma_1**2), multivariate_normal(mean, Sigma / (c * sigma_1) ** 2)
-    first, second = (own.rvs(n, random_state=rng).reshape(n, d) for own in (p, q))
+    first, second = (law.rvs(n, random_state=rng).reshape(n, d) for law in (p, q))
     lam = rng.uniform(size=n)
     x = lam[:, None] * first + (1 - lam[:, None]) * second
     return lam, expit(p.logpdf(x) - q.logpdf(x))
@@ -42,19 +42,19 @@ def draw_weights(c: float, tau: float, d: int, sigma_1: float, n: int, seed: int
 )  # fmt: skip
 def test_monte_carlo(c: float, d: int, share: float, sigma_1: float, seed: int) -> None:
     tau = -1 / max(d - 1, 1) * (1 - share) + share
-    lam, own = draw_weights(c, tau, d, sigma_1, 20_000, seed)
+    lam, weight = draw_weights(c, tau, d, sigma_1, 20_000, seed)
     found = taylor_coefficients(c, tau, d, sigma_1)
     for power, value in zip((1, 2), found, strict=True):
-        draws = (1 - lam) ** power * own + lam**power * (1 - own)
+        draws = (1 - lam) ** power * weight + lam**power * (1 - weight)
         assert abs(draws.mean() - value) < 5 * draws.std() / np.sqrt(len(draws))
 
 
 @settings(max_examples=6)
 @given(c=st.floats(0.25, 4.0), d=st.integers(1, 5), sigma_1=st.floats(0.3, 20.0), seed=st.integers(0, 10**6))
 def test_monte_carlo_of_each_class(c: float, d: int, sigma_1: float, seed: int) -> None:
-    lam, own = draw_weights(c, 0.2, d, sigma_1, 20_000, seed)
+    lam, share = draw_weights(c, 0.2, d, sigma_1, 20_000, seed)
     for moments, weight, other in zip(
-        class_coefficients(c, 0.2, d, sigma_1), (own, 1 - own), (1 - lam, lam), strict=True
+        class_coefficients(c, 0.2, d, sigma_1), (share, 1 - share), (1 - lam, lam), strict=True
     ):
         for power, value in enumerate(moments):
             draws = 2 * weight * other**power
@@ -87,11 +87,11 @@ def test_classes_of_very_different_width_that_overlap(c: float, sigma_1: float, 
     lam = np.linspace(0, 1, 501)
     x = np.linspace(-100, 100, 40_001) if c > 1 else np.linspace(-1000, 1000, 400_001)
     pair, total = GaussianPair(sigma_1, c, d=1), np.zeros(len(lam))
-    own = expit(-pair.log_odds(x[:, None]))
+    share = expit(-pair.log_odds(x[:, None]))
     for k, t in enumerate(lam):
         width = np.hypot(t / sigma_1, (1 - t) / (c * sigma_1))
         density = np.exp(-0.5 * ((x - (1 - 2 * t)) / width) ** 2)
-        total[k] = (density * ((1 - t) * own + t * (1 - own))).sum() / density.sum()
+        total[k] = (density * ((1 - t) * share + t * (1 - share))).sum() / density.sum()
     by_hand = float(trapezoid(total, lam))
     assert by_hand == pytest.approx(exact, abs=1e-4)
     assert taylor_coefficients(c, 0.0, 1, sigma_1)[0] == pytest.approx(by_hand, abs=1e-4)
@@ -149,13 +149,13 @@ def test_pairs_of_a_sample_against_adaptive_quadrature() -> None:
     found = pair_coefficients(X, y, pair)
     for i, j in np.ndindex(len(X), len(X)):
 
-        def own(lam: float, i: int = i, j: int = j) -> float:
+        def share(lam: float, i: int = i, j: int = j) -> float:
             if y[i] == y[j]:
                 return 0.5
             odds = float(pair.log_odds(lam * X[i] + (1 - lam) * X[j]))
             return float(expit(odds if y[i] else -odds))
 
-        exact = [quad(lambda lam, k=power: 2 * own(lam) * (1 - lam) ** k, 0, 1, limit=200)[0] for power in range(3)]
+        exact = [quad(lambda lam, k=power: 2 * share(lam) * (1 - lam) ** k, 0, 1, limit=200)[0] for power in range(3)]
         np.testing.assert_allclose([values[i, j] for values in found], exact, atol=1e-7)
 
 
@@ -178,11 +178,11 @@ def test_a_label_that_changes_sides_twice() -> None:
     pair = GaussianPair(300.0, 3.0)
     X = np.array([[-1.0, 0.0], [3.0, 0.0]])
     lam = (np.arange(400_000) + 0.5) / 400_000
-    own = expit(-pair.log_odds(lam[:, None] * X[0] + (1 - lam[:, None]) * X[1]))
+    share = expit(-pair.log_odds(lam[:, None] * X[0] + (1 - lam[:, None]) * X[1]))
     found = pair_coefficients(X, [0, 1], pair)
     for power, values in enumerate(found):
-        assert values[0, 1] == pytest.approx((2 * own * (1 - lam) ** power).mean(), abs=1e-5)
-        assert values[1, 0] == pytest.approx((2 * (1 - own) * lam**power).mean(), abs=1e-5)
+        assert values[0, 1] == pytest.approx((2 * share * (1 - lam) ** power).mean(), abs=1e-5)
+        assert values[1, 0] == pytest.approx((2 * (1 - share) * lam**power).mean(), abs=1e-5)
 
 
 def test_step_2_of_the_lemma_agrees_with_the_loss_in_the_limit_only() -> None:

@@ -122,8 +122,8 @@ def labelled_errors(labeler: Labeler, theta: float, pairs: list, lam: np.ndarray
         draw = Mix(np.roll(np.arange(2 * len(lam)), len(lam)), np.concatenate([lam, 1 - lam]))
         x = Mixup().mix(batch, draw)
         share = example1_prediction(x[:, 0], theta)
-        own = labeler.label(x, np.eye(2)[names], draw)
-        rows.append(((np.stack([share, 1 - share], 1) - own) ** 2).sum(1)[: len(lam)])
+        target = labeler.label(x, np.eye(2)[names], draw)
+        rows.append(((np.stack([share, 1 - share], 1) - target) ** 2).sum(1)[: len(lam)])
     return np.array(rows)
 
 

@@ -131,7 +131,7 @@ def test_a_search_over_all_directions_ends_at_the_svm() -> None:
 
 
 def test_vanilla_is_torchs_gradient_descent() -> None:
-    X, y = (torch.from_numpy(own) for own in make_example2())
+    X, y = (torch.from_numpy(values) for values in make_example2())
     W = torch.zeros(3, 2, dtype=torch.float64, requires_grad=True)
     descent = torch.optim.SGD([W], lr=0.1)
     for _ in range(200):
@@ -271,5 +271,5 @@ def test_errors_name_the_value(call, message: str) -> None:
 def test_margins_of_many_weights_are_those_of_each() -> None:
     W = np.random.default_rng(0).normal(size=(4, 5, 3, 2))
     X, y = make_example2(2.0)
-    each = [[linear_margins(own, X, y) for own in row] for row in W]
+    each = [[linear_margins(weights, X, y) for weights in row] for row in W]
     np.testing.assert_allclose(example2_margins(W, 2.0), each)

@@ -82,7 +82,7 @@ def test_the_loss_by_the_librarys_mixer_and_labelers(scheme: str, labels: str, a
         ("genlabel", "unit"): LogisticLabel(sigma * math.sqrt(2)),  # section 3.2's factor 2
         ("genlabel", "mixture"): GenLabel(known_mixture(sigma), same_class="keep"),
     }
-    X, y = (np.concatenate([own] * 20_000) for own in make_example3(n))
+    X, y = (np.concatenate([values] * 20_000) for values in make_example3(n))
     draw = Mixup(alpha).draw(len(X), rng=4)
     x = Mixup().mix(X, draw)
     share = known[scheme, labels].label(x, y, draw)[:, 1]

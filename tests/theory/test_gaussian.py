@@ -144,8 +144,8 @@ def test_a_sample_has_the_means_and_covariances_of_the_setting() -> None:
     pair = GaussianPair(4.0, 2.0, 0.3, 3)
     X, y = pair.sample((30_000, 20_000), rng=0)
     assert np.bincount(y).tolist() == [30_000, 20_000]
-    for own, sigma, sign in ((0, 4.0, -1.0), (1, 8.0, 1.0)):
-        part = X[y == own]
+    for c, sigma, sign in ((0, 4.0, -1.0), (1, 8.0, 1.0)):
+        part = X[y == c]
         np.testing.assert_allclose(part.mean(0), sign * np.eye(3)[0], atol=4 / sigma / np.sqrt(len(part)))
         np.testing.assert_allclose(np.cov(part.T) * sigma**2, sigma_matrix(0.3, 3), atol=0.05)
 

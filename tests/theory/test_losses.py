@@ -112,12 +112,12 @@ def test_expansions_by_autograd(kind: int, scheme: str) -> None:
     scorer = read_model(model, 3)
     x, labels = torch.from_numpy(X), torch.from_numpy(y).double()
     lam, weight = map(torch.from_numpy, nodes_between(np.array([0.3, 0.7])))
-    own = _own_density(pair, x, labels, lam) if scheme == "genlabel" else (2 * lam).expand(8, 8, -1)
+    density = _own_density(pair, x, labels, lam) if scheme == "genlabel" else (2 * lam).expand(8, 8, -1)
     step = (1 - lam)[:, None] * (x[None, :, None] - x[:, None, None])
 
     def shrunk(t: Tensor) -> Tensor:
         f = scorer.scores((x[:, None, None] + t * step).reshape(-1, 3)).reshape(8, 8, -1)
-        return (weight * own * (softplus(f) - labels[:, None, None] * f)).sum(-1).mean()
+        return (weight * density * (softplus(f) - labels[:, None, None] * f)).sum(-1).mean()
 
     t = torch.zeros((), dtype=torch.float64, requires_grad=True)
     first = torch.autograd.grad(shrunk(t), t, create_graph=True)[0]
@@ -134,8 +134,8 @@ def _own_density(pair: GaussianPair, x: Tensor, y: Tensor, lam: Tensor) -> Tenso
     """2 lam_1, the density that the label of each pair puts on lam; 1 for pairs of one class."""
     mixed = lam[:, None] * x[:, None, None] + (1 - lam[:, None]) * x[None, :, None]
     positive = torch.from_numpy(pair.log_odds(mixed.numpy())).sigmoid()
-    own = torch.where(y[:, None, None] == 1, positive, 1 - positive)
-    return torch.where((y[:, None] == y)[..., None], torch.ones_like(own), 2 * own)
+    share = torch.where(y[:, None, None] == 1, positive, 1 - positive)
+    return torch.where((y[:, None] == y)[..., None], torch.ones_like(share), 2 * share)
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2], ids=["theta", "relu", "tanh"])
@@ -166,8 +166,8 @@ def test_the_lemmas_coefficients_are_the_losss_own_only_if_c_is_1(c: float) -> N
 
     kwargs = {"sigma_1": 1e4, "c": c}
     exact = genlabel_loss(line, X, y, **kwargs)
-    lemma, own = (genlabel_loss(line, X, y, taylor=True, coefficients=k, **kwargs) for k in ("lemma", "class"))
-    assert own == pytest.approx(exact, abs=1e-6)
+    lemma, by_class = (genlabel_loss(line, X, y, taylor=True, coefficients=k, **kwargs) for k in ("lemma", "class"))
+    assert by_class == pytest.approx(exact, abs=1e-6)
     missed = 0.01 * 0.6 * (c - 1) / (c + 1) / 4  # sum over both classes of (1/2 - y_i) mass f(0) / 2
     assert lemma - exact == pytest.approx(-missed, abs=1e-6)
 
@@ -241,7 +241,7 @@ def test_a_network_of_two_scores_is_their_difference() -> None:
     assert standard_loss(network, X, y) == pytest.approx(entropy.item())
 
 
-@pytest.mark.parametrize("model", [object(), lambda x: x.numpy(), lambda x: 1.0], ids=str)
+@pytest.mark.parametrize("model", [object(), lambda x: x.numpy(), lambda x: 1.0], ids=["object", "array", "number"])
 def test_what_is_no_model(model: Any) -> None:
     with pytest.raises(TypeError, match=r"give theta \(d,\), such as coef_\[0\]"):
         mixup_loss(model, [[1.0]], [1])
@@ -265,16 +265,16 @@ def test_steep_models_against_a_closed_form(theta: float) -> None:
     lam = np.linspace(0, 1, 2_000_001)
     f = theta * (lam * a + (1 - lam) * b)
     values = np.logaddexp(0, f) - (1 - lam) * f
-    own = np.logaddexp(0, theta * a) + np.logaddexp(0, -theta * b)
+    alone = np.logaddexp(0, theta * a) + np.logaddexp(0, -theta * b)
     pair = float(trapezoid(values, lam))
-    assert mixup_loss([theta], [[a], [b]], [0, 1]) == pytest.approx((2 * pair + own) / 4, rel=1e-7)
+    assert mixup_loss([theta], [[a], [b]], [0, 1]) == pytest.approx((2 * pair + alone) / 4, rel=1e-7)
 
 
 def test_one_point_and_one_row_of_weights() -> None:
-    own = standard_loss([[1.0, 2.0]], [[0.5, -1.0]], [1])
-    assert own == standard_loss([1.0, 2.0], [[0.5, -1.0]], [1]) == pytest.approx(np.log1p(np.exp(1.5)))
-    assert mixup_loss([1.0, 2.0], [[0.5, -1.0]], [1]) == pytest.approx(own)
-    assert genlabel_loss([1.0, 2.0], [[0.5, -1.0]], [1], sigma_1=3.0) == pytest.approx(own)
+    alone = standard_loss([[1.0, 2.0]], [[0.5, -1.0]], [1])
+    assert alone == standard_loss([1.0, 2.0], [[0.5, -1.0]], [1]) == pytest.approx(np.log1p(np.exp(1.5)))
+    assert mixup_loss([1.0, 2.0], [[0.5, -1.0]], [1]) == pytest.approx(alone)
+    assert genlabel_loss([1.0, 2.0], [[0.5, -1.0]], [1], sigma_1=3.0) == pytest.approx(alone)
 
 
 def test_a_vector_and_a_function_of_many_features_agree() -> None:

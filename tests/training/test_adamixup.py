@@ -17,10 +17,10 @@ from genlabel.training import (
     Adam,
     Candidate,
     Optimizer,
+    Plan,
     Task,
     Trio,
     mixing_share,
-    plan,
     policy_range,
     train_adamixup,
     train_fleet,
@@ -35,13 +35,6 @@ def task(n: int = 60, seed: int = 0, **more: object) -> Task:
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 3
     return Task(rng.normal(size=(n, 4)) + 2 * np.eye(4)[y], y, 3, (), seed=[seed, 1], **more)
-
-
-def train(tasks: list[Task], candidates: list[Candidate], **settings: object) -> Trio:
-    kept: list[Trio] = []
-    fleet = train_adamixup(tasks, candidates, keep=kept.append, **settings)
-    assert fleet is kept[0].classifier
-    return kept[0]
 
 
 def networks(one: Task, hidden: tuple[int, ...], width: int) -> list[MLP]:
@@ -116,7 +109,7 @@ def test_a_fleet_of_one_is_three_networks_by_autograd(case: str) -> None:
     hidden, rule, weight, more = CASES[case]
     one, candidate = task(**more), Candidate(0.02, 1e-3)
     settings = {"hidden": hidden, "optimizer": rule, "epochs": 4, "dtype": torch.float64}
-    ours = train([one], [candidate], batch_size=25, policy_hidden=5, intrusion_weight=weight, **settings)
+    ours = train_adamixup([one], [candidate], batch_size=25, policy_hidden=5, intrusion_weight=weight, **settings)
     theirs, losses = train_one(one, candidate, hidden, rule, 4, 3, weight)
     np.testing.assert_allclose(ours.classifier.losses[:, 0, 0], losses, rtol=1e-10)
     for fleet, network in zip(ours, theirs, strict=True):
@@ -130,10 +123,10 @@ def test_a_model_does_not_depend_on_its_company(hidden: tuple[int, ...], rule: O
     tasks = [task(n, seed) for seed, n in enumerate((60, 57, 51))]
     candidates = [Candidate(0.1, 0.0), Candidate(0.01, 1e-2)]
     settings = {"hidden": hidden, "optimizer": rule, "epochs": 3, "batch_size": 20, "dtype": torch.float64}
-    together = train(tasks, candidates, **settings)
-    for g, own in enumerate(tasks):
+    together = train_adamixup(tasks, candidates, **settings)
+    for g, single in enumerate(tasks):
         for c, candidate in enumerate(candidates):
-            alone = train([own], [candidate], **settings)
+            alone = train_adamixup([single], [candidate], **settings)
             for many, one in zip(together, alone, strict=True):
                 torch.testing.assert_close(many.theta[g, c], one.theta[0, 0], rtol=1e-8, atol=1e-11)
                 np.testing.assert_allclose(many.losses[:, g, c], one.losses[:, 0, 0], rtol=1e-9)
@@ -143,25 +136,25 @@ def test_the_classifiers_start_and_are_paired_as_those_of_a_fleet_with_mixup() -
     """Rows, partners and u are rows, partners and lam of the plan; at rate 0 all is as it was drawn."""
     one = task(50)
     with_mixup = replace(one, mixer=Mixup(), labelers=(LinearLabel().fit(one.X, one.y),))
-    (pairs,), (steps,) = plan_pairs([one], 2, 3, DOUBLE), plan(with_mixup, 2, 3, 2, DOUBLE)
-    x = pairs.own[:, 0, :4].mT
-    torch.testing.assert_close(pairs.ends[:, 0, 1], torch.where(steps.weight > 0, steps.lam, 0.0))
+    (pairs,), steps = plan_pairs([one], 2, 3, DOUBLE), Plan(with_mixup, 3, DOUBLE).steps(2)
+    x = pairs.first[:, 0, :4].mT
+    torch.testing.assert_close(pairs.ends[:, 0, 1], torch.where(steps.weight > 0, steps.draw.lam, 0.0))
     lam = pairs.ends[:, 0, 1, :, None]
-    blend = lam * x + (1 - lam) * pairs.other[:, 0, :4].mT
+    blend = lam * x + (1 - lam) * pairs.second[:, 0, :4].mT
     real = steps.weight > 0
     torch.testing.assert_close(blend[real], steps.x[real])
     torch.testing.assert_close(pairs.weight[:, 0, 0, : x.shape[1]], steps.weight)
     torch.testing.assert_close(pairs.weight[:, 0, 0].sum(1), torch.full((6,), 2.0).double())
     still = [Candidate(1e-300, 0.0)]
     plain = train_fleet([with_mixup], still, epochs=1, dtype=torch.float64)
-    assert torch.equal(train_adamixup([one], still, epochs=1, dtype=torch.float64).theta, plain.theta)
+    assert torch.equal(train_adamixup([one], still, epochs=1, dtype=torch.float64).classifier.theta, plain.theta)
 
 
 def test_lam_lies_between_a_and_a_plus_delta() -> None:
     one = task()
-    trio = train([one], [Candidate(0.05)], epochs=20)
+    trio = train_adamixup([one], [Candidate(0.05)], epochs=20)
     (pairs,) = plan_pairs([one], 1, 1, DOUBLE)
-    both = torch.cat([pairs.own[0, 0, :4], pairs.other[0, 0, :4]]).T.numpy()
+    both = torch.cat([pairs.first[0, 0, :4], pairs.second[0, 0, :4]]).T.numpy()
     shares = np.exp(trio.policy.log_proba(0, both))[0]
     lam = (shares * pairs.ends[0, 0].T.numpy()).sum(1)
     a, top = shares[:, 0], shares[:, 0] + shares[:, 1]
@@ -176,7 +169,7 @@ def test_lam_lies_between_a_and_a_plus_delta() -> None:
 def test_the_reports_of_a_policy_are_means_over_pairs() -> None:
     """Against all pairs and a grid of u, for a policy that still mixes: of one that hardly does, few pairs count."""
     one = task()
-    policy = train([one], [Candidate(0.01)], epochs=2).policy
+    policy = train_adamixup([one], [Candidate(0.01)], epochs=2).policy
     pairs = np.hstack([np.repeat(one.X, 60, axis=0), np.tile(one.X, (60, 1))])
     shares = np.exp(policy.log_proba(0, pairs))[0]
     lam = shares[:, :1] + np.linspace(0, 1, 51) * shares[:, 1:2]
@@ -198,7 +191,7 @@ def intrusion_loss(trio: Trio, one: Task) -> float:
 
 def test_all_networks_learn_and_the_critic_gets_better() -> None:
     one = task(120)
-    start, end = (train([one], [Candidate(0.003, 0.0)], epochs=epochs) for epochs in (1, 150))
+    start, end = (train_adamixup([one], [Candidate(0.003, 0.0)], epochs=epochs) for epochs in (1, 150))
     for before, after in zip(start, end, strict=True):
         assert float((before.theta - after.theta).abs().max()) > 0.05
     assert intrusion_loss(end, one) < intrusion_loss(start, one) - 0.05
@@ -207,15 +200,15 @@ def test_all_networks_learn_and_the_critic_gets_better() -> None:
 
 def test_without_weight_the_critic_stays_as_it_was_drawn() -> None:
     one = task()
-    idle = train([one], [Candidate(0.1, 0.0)], epochs=5, intrusion_weight=0.0, dtype=torch.float64)
-    fresh = train([one], [Candidate(1e-300, 0.0)], epochs=1, dtype=torch.float64)
+    idle = train_adamixup([one], [Candidate(0.1, 0.0)], epochs=5, intrusion_weight=0.0, dtype=torch.float64)
+    fresh = train_adamixup([one], [Candidate(1e-300, 0.0)], epochs=1, dtype=torch.float64)
     assert torch.equal(idle.critic.theta, fresh.critic.theta)
     assert not torch.equal(idle.policy.theta, fresh.policy.theta)
     assert not torch.equal(idle.classifier.theta, fresh.classifier.theta)
 
 
 def test_the_seed_is_all_that_is_random() -> None:
-    first, second, other = (train([task(seed=s)], [Candidate(0.1)], epochs=3) for s in (0, 0, 1))
+    first, second, other = (train_adamixup([task(seed=s)], [Candidate(0.1)], epochs=3) for s in (0, 0, 1))
     for a, b, c in zip(first, second, other, strict=True):
         assert torch.equal(a.theta, b.theta)
         assert not torch.equal(a.theta, c.theta)
@@ -224,7 +217,7 @@ def test_the_seed_is_all_that_is_random() -> None:
 def test_the_pairs_do_not_depend_on_how_many_are_planned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = [task(50), task(47, 1)]
     (whole,) = plan_pairs(tasks, 4, 3, DOUBLE)
-    monkeypatch.setattr("genlabel.training.joint.epochs_at_once", lambda tasks, epochs: 1)
+    monkeypatch.setattr("genlabel.training.plan.epochs_at_once", lambda tasks, epochs: 1)
     parts = list(plan_pairs(tasks, 4, 3, DOUBLE))
     assert len(parts) == 4
     for field, pieces in zip(whole, zip(*parts, strict=True), strict=True):
@@ -234,7 +227,7 @@ def test_the_pairs_do_not_depend_on_how_many_are_planned_at_once(monkeypatch: py
 
 def test_progress_counts_every_epoch() -> None:
     seen: list[int] = []
-    fleet = train_adamixup([task()], [Candidate(0.1)], epochs=7, batch_size=20, progress=seen.append)
+    fleet = train_adamixup([task()], [Candidate(0.1)], epochs=7, batch_size=20, progress=seen.append).classifier
     assert sum(seen) == 7
     assert fleet.losses.shape == (7, 1, 1)
 
@@ -282,7 +275,7 @@ def test_the_policy_keeps_mixed_points_off_the_cluster_between(hidden: tuple[int
     settings = {"hidden": hidden, "epochs": 150, "batch_size": 50}
 
     def measure(weight: float) -> np.ndarray:
-        trio = train([one for one, _ in samples], [Candidate(0.003)], intrusion_weight=weight, **settings)
+        trio = train_adamixup([one for one, _ in samples], [Candidate(0.003)], intrusion_weight=weight, **settings)
         return np.mean([mixing(trio, group, *sample) for group, sample in enumerate(samples)], axis=0)
 
     (kept, depth), (_, idle) = measure(3.0), measure(0.0)
@@ -294,6 +287,6 @@ def test_the_policy_keeps_mixed_points_off_the_cluster_between(hidden: tuple[int
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_the_gpu_ends_in_the_same_place() -> None:
     settings = {"hidden": (6,), "epochs": 5, "dtype": torch.float64}
-    runs = [train([task()], [Candidate(0.05)], device=device, **settings) for device in ("cpu", "cuda")]
+    runs = [train_adamixup([task()], [Candidate(0.05)], device=device, **settings) for device in ("cpu", "cuda")]
     for cpu, gpu in zip(*runs, strict=True):
         torch.testing.assert_close(cpu.theta, gpu.theta.cpu(), rtol=1e-8, atol=1e-10)

@@ -1,6 +1,7 @@
 """The fleet against the loop with autograd, and against itself in other company."""
 
 from dataclasses import replace
+from operator import itemgetter
 
 import numpy as np
 import pytest
@@ -8,9 +9,9 @@ import torch
 
 from genlabel.densities import GaussianDensity, KernelDensity
 from genlabel.labeling import GenLabel, LinearLabel
-from genlabel.mixing import ManifoldMixup, Mix, Mixer, Mixup, intrudes
+from genlabel.mixing import LinearMixer, ManifoldMixup, Mix, Mixer, Mixup, intrudes
 from genlabel.networks import MLP
-from genlabel.training import SGD, Adam, Candidate, Optimizer, Task, plan, train_fleet, train_network
+from genlabel.training import SGD, Adam, Candidate, Optimizer, Plan, Task, train_fleet, train_task
 from genlabel.training.fleet import weight_rng
 from genlabel.training.plan import batches_per_epoch
 
@@ -25,7 +26,7 @@ def task(n: int = 100, seed: int = 0, mixer: Mixer | None = None, **more: object
     return Task(X, y, 3, labelers, mixer, seed=[seed, 1], **more)
 
 
-class Neighbour(Mixer):
+class Neighbour(LinearMixer):
     """A mixer whose partners are no permutation: every row meets the first."""
 
     max_depth = 1
@@ -65,7 +66,7 @@ def test_a_fleet_of_one_is_the_loop_over_one_network(case: str) -> None:
     settings = {"optimizer": rule, "epochs": 6, "batch_size": 30}
     fleet = train_fleet([one], [candidate], hidden=hidden, dtype=torch.float64, **settings)
     network = MLP(4, 3, hidden, rng=weight_rng(one.seed), dtype=torch.float64)
-    losses = train_network(network, one, candidate, **settings)
+    losses = train_task(network, one, candidate, **settings)
     np.testing.assert_allclose(fleet.losses[:, 0, 0], losses, rtol=1e-10)
     for ours, theirs in zip(fleet.network().parameters(), network.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
@@ -100,17 +101,20 @@ def test_single_precision_is_close_to_double() -> None:
 
 def test_the_plan_does_not_depend_on_how_much_of_it_is_made_at_once() -> None:
     one = task(50, mixer=ManifoldMixup())
-    runs = [list(plan(one, 6, 3, stretch, DOUBLE)) for stretch in (1, 4, 6)]
-    for field in ("x", "target", "weight", "partner", "lam"):
-        joined = [torch.cat([getattr(steps, field) for steps in run]) for run in runs]
+    plans = [(Plan(one, 3, DOUBLE), parts) for parts in ((1,) * 6, (4, 2), (6,))]
+    runs = [[plan.steps(epochs) for epochs in parts] for plan, parts in plans]
+    for read in (itemgetter(0), itemgetter(1), itemgetter(2), lambda s: s.draw.partner, lambda s: s.draw.lam):
+        joined = [torch.cat([read(steps) for steps in run]) for run in runs]
         torch.testing.assert_close(joined[0], joined[1])
         torch.testing.assert_close(joined[0], joined[2])
+    depths = [np.concatenate([steps.draw.depth for steps in run]).tolist() for run in runs]
+    assert depths[0] == depths[1] == depths[2]
 
 
 def test_every_epoch_visits_every_point_once_and_pairs_stay_in_their_batch() -> None:
     X = np.arange(23.0)[:, None]
     y = np.arange(23) % 2
-    steps = next(plan(Task(X, y, 2, (LinearLabel().fit(X, y),), None, seed=1), 5, 4, 5, DOUBLE))
+    steps = Plan(Task(X, y, 2, (LinearLabel().fit(X, y),), None, seed=1), 4, DOUBLE).steps(5)
     real = steps.weight > 0
     for epoch in range(5):
         rows = slice(4 * epoch, 4 * epoch + 4)
@@ -118,8 +122,8 @@ def test_every_epoch_visits_every_point_once_and_pairs_stay_in_their_batch() -> 
     sizes = real.sum(1)
     assert int(sizes.max() - sizes.min()) <= 1
     torch.testing.assert_close(steps.weight.sum(1), torch.ones(20, dtype=torch.float64))
-    mixed = next(plan(task(50, mixer=Mixup()), 2, 3, 2, DOUBLE))
-    by_hand = torch.take_along_dim(mixed.weight, mixed.partner, 1)
+    mixed = Plan(task(50, mixer=Mixup()), 3, DOUBLE).steps(2)
+    by_hand = torch.take_along_dim(mixed.weight, mixed.draw.partner, 1)
     assert bool((by_hand > 0)[mixed.weight > 0].all())
 
 
@@ -128,7 +132,7 @@ def test_points_and_labels_of_the_plan_are_mixers_and_labelers() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
     labeler = GenLabel(KernelDensity(), gamma=0.7).fit(X, y)
-    steps = next(plan(Task(X, y, 2, (labeler,), Mixup(0.5), seed=9), 1, 1, 1, DOUBLE))
+    steps = Plan(Task(X, y, 2, (labeler,), Mixup(0.5), seed=9), 1, DOUBLE).steps(1)
     again = np.random.default_rng(9)
     order = again.permutation(20)
     draw = Mixup(0.5).draw(20, again)
@@ -139,7 +143,7 @@ def test_points_and_labels_of_the_plan_are_mixers_and_labelers() -> None:
 
 def test_intruding_points_have_no_weight() -> None:
     one = task(mixer=Mixup(), exclude_intrusion=True)
-    steps = next(plan(one, 1, 1, 1, DOUBLE))
+    steps = Plan(one, 1, DOUBLE).steps(1)
     rng = np.random.default_rng(one.seed)
     order = rng.permutation(100)
     draw = Mixup().draw(100, rng)
@@ -160,7 +164,7 @@ class Halfway(Mixer):
 
 def test_a_mixers_own_mix_is_used() -> None:
     one = task(20, mixer=Halfway())
-    steps = next(plan(one, 1, 1, 1, DOUBLE))
+    steps = Plan(one, 1, DOUBLE).steps(1)
     rng = np.random.default_rng(one.seed)
     order = rng.permutation(20)
     draw = Mixup().draw(20, rng)
@@ -176,8 +180,8 @@ def test_tasks_that_do_not_suit_the_network_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=match):
             train_fleet([task(mixer=mixer)], [Candidate(0.1, label=(1.0, 0.0))], hidden=hidden)
-        with pytest.raises(ValueError, match=match):
-            train_network(MLP(4, 3, hidden), task(mixer=mixer), Candidate(0.1, label=(1.0, 0.0)))
+    with pytest.raises(ValueError, match="mixes at depth 2, but the network has 1 hidden"):
+        train_task(MLP(4, 3, (6,)), task(mixer=ManifoldMixup(depths=(0, 2))), Candidate(0.1, label=(1.0, 0.0)))
     with pytest.raises(ValueError, match="shares its label among 1 of 2 labelers"):
         train_fleet([task(mixer=Mixup())], [Candidate(0.1)])
     lying = Neighbour()
@@ -230,10 +234,10 @@ def test_the_gpu_sees_the_same_pairs_and_ends_in_the_same_place(hidden: tuple[in
 def test_the_clean_share_of_a_batch_is_left_alone(mixer: Mixer, share: float) -> None:
     """Clean rows are training points with their own labels under every labeler; the others are labelled as ever."""
     one = task(96, mixer=mixer, clean_weight=share)
-    (steps,) = plan(one, 2, 3, 2, DOUBLE)
+    steps = Plan(one, 3, DOUBLE).steps(2)
     count = round(share * 32)
     own = {tuple(row): c for row, c in zip(one.X.tolist(), one.y.tolist(), strict=True)}
-    for x, target, partner, lam in zip(steps.x, steps.target, steps.partner, steps.lam, strict=True):
+    for x, target, partner, lam in zip(steps.x, steps.target, *steps.draw[:2], strict=True):
         classes = [own[tuple(row)] for row in x[:count].tolist()]
         expected = np.eye(3)[classes][:, :, None].repeat(2, 2)
         np.testing.assert_array_equal(target[:count], expected)
@@ -252,7 +256,7 @@ def test_the_clean_share_is_a_weight_in_the_loss() -> None:
     network = MLP(4, 3, (), rng=0, dtype=torch.float64)
 
     def loss(share: float) -> float:
-        (steps,) = plan(task(mixer=Mixup(), clean_weight=share), 400, 2, 400, DOUBLE)
+        steps = Plan(task(mixer=Mixup(), clean_weight=share), 2, DOUBLE).steps(400)
         logs = torch.log_softmax(network(steps.x), -1).detach()
         return float(-(steps.weight[..., None] * steps.target[..., 0] * logs).sum() / len(steps.x))
 
@@ -280,6 +284,6 @@ def test_clean_rows_are_no_intruders() -> None:
     one = task(96, mixer=Mixup(), clean_weight=0.5, exclude_intrusion=True)
     y = one.y.copy()
     y[::7] = (y[::7] + 1) % 3
-    (steps,) = plan(replace(one, y=y), 3, 3, 3, DOUBLE)
+    steps = Plan(replace(one, y=y), 3, DOUBLE).steps(3)
     assert (steps.weight[:, :16] > 0).all()
     assert (steps.weight[:, 16:] == 0).any()

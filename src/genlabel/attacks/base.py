@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import as_numpy, as_rng, as_tensor, like
-from genlabel.attacks.targets import Target
+from genlabel.arrays import Seed, Values, as_numpy, as_rng, as_tensor, like
+from genlabel.attacks.targets import Target, chosen
 from genlabel.checks import check_choice, check_positive
 
 __all__ = ["NORMS", "Attack", "Worst", "direction", "lengths"]
@@ -24,8 +24,8 @@ NORMS = ("linf", "l2")
 class Attack(ABC):
     """A search, within a ball around each point, for one that the model takes for another class.
 
-    A point that is wrong already stays wrong: the search returns what it found only where that is more harmful than
-    the point itself.
+    A model that gives NaN for a point is wrong there. A point that is wrong already stays wrong: the search returns
+    what it found only where that is more harmful than the point itself.
     NOTE[PAPER]: a bare step of FGSM can also mend a point, which a plain count takes for robust; here it does not.
 
     Parameters
@@ -51,11 +51,11 @@ class Attack(ABC):
             object.__setattr__(self, "bounds", _read_bounds(self.bounds))
 
     def __repr__(self) -> str:
-        own = [f for f in fields(self) if f.init and getattr(self, f.name) != f.default]
-        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in own)})"
+        changed = [f for f in fields(self) if f.init and getattr(self, f.name) != f.default]
+        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
 
     @final
-    def __call__(self, target: Target, X: Any, y: Any, *, rng: Any = None) -> Any:
+    def __call__(self, target: Target, X: Values, y: Values, *, rng: Seed = None) -> Any:
         """Return the most harmful point that was found for each point: the kind of array that `X` is.
 
         Parameters
@@ -97,11 +97,11 @@ class Attack(ABC):
         """The nearest points in the bounds."""
         if self.bounds is None:
             return points
-        low, high = (points.new_tensor(own) for own in self.bounds)
+        low, high = (points.new_tensor(bound) for bound in self.bounds)
         return torch.minimum(torch.maximum(points, low), high)
 
     def _check_bounds(self, x: Tensor) -> None:
-        sizes = [len(own) for own in self.bounds or () if isinstance(own, tuple)]
+        sizes = [len(bound) for bound in self.bounds or () if isinstance(bound, tuple)]
         if any(size != x.shape[-1] for size in sizes):
             raise ValueError(f"bounds are for {sizes[0]} features, but X has {x.shape[-1]}; give numbers or (d,) each")
         if not bool((self.clip(x) == x).all()):
@@ -132,12 +132,11 @@ class Worst:
         return self
 
     def _harm(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Whether another class is chosen, and log (1 - p_y) - log p_y, which grows with the cross-entropy."""
+        """Whether y is not what is chosen, and log (1 - p_y) - log p_y, which grows with the cross-entropy."""
         logs = self.target.log_proba(points)
-        own = self.y[..., None]
-        others = logs.scatter(-1, own, -torch.inf).logsumexp(-1)
-        wrong = (logs.argmax(-1) != self.y) | logs.isnan().any(-1)
-        return wrong, (others - logs.gather(-1, own)[..., 0]).nan_to_num(0.0)
+        true = self.y[..., None]
+        others = logs.scatter(-1, true, -torch.inf).logsumexp(-1)
+        return chosen(logs) != self.y, (others - logs.gather(-1, true)[..., 0]).nan_to_num(0.0)
 
 
 def lengths(moved: Tensor, norm: str) -> Tensor:
@@ -165,7 +164,7 @@ def direction(slope: Tensor, norm: str) -> Tensor:
 def _read_bounds(bounds: Any) -> tuple[float | tuple[float, ...], float | tuple[float, ...]]:
     """Numbers or tuples of numbers, low below high."""
     try:
-        low, high = (np.asarray(own, dtype=np.float64) for own in bounds)
+        low, high = (np.asarray(bound, dtype=np.float64) for bound in bounds)
         fine = low.ndim < 2 and high.ndim < 2 and bool((low < high).all())
     except (TypeError, ValueError):
         fine = False
@@ -178,7 +177,7 @@ def _plain(values: NDArray[np.float64]) -> float | tuple[float, ...]:
     return float(values) if values.ndim == 0 else tuple(values.tolist())
 
 
-def _read_points(X: Any, target: Target) -> Tensor:
+def _read_points(X: Values, target: Target) -> Tensor:
     """Points with each model's own axis."""
     x = as_tensor(X).detach()
     if x.ndim < 2 or 0 in x.shape:
@@ -195,7 +194,7 @@ def _read_points(X: Any, target: Target) -> Tensor:
     return x.expand(*lead, *x.shape[-2:])
 
 
-def _read_classes(y: Any, x: Tensor, target: Target) -> Tensor:
+def _read_classes(y: Values, x: Tensor, target: Target) -> Tensor:
     """Class indices like the points, checked against what the target knows."""
     index, k = as_numpy(y), target.log_proba(x[..., :1, :]).shape[-1]
     if index.shape not in (x.shape[-2:-1], x.shape[:-1]):

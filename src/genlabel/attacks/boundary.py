@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genlabel.arrays import chunks
+from genlabel.arrays import chunks, one_hot
 from genlabel.attacks.base import Attack, lengths
-from genlabel.attacks.targets import Target
+from genlabel.attacks.targets import Target, chosen
 from genlabel.checks import check_count
 
 __all__ = ["Boundary"]
@@ -22,7 +22,7 @@ STEPS = {"spherical_step": 0.3, "source_step": 0.03, "update_stats_every_k": 1}
 """Of the walk, at first; they adapt. foolbox's own are for images, which have far more features."""
 HALVINGS = 20
 """Of the way from a start to the point, before the walk."""
-ROWS_AT_ONCE = 256
+POINTS_AT_ONCE = 256
 """Points that look for their starts in one go."""
 
 
@@ -31,7 +31,7 @@ ROWS_AT_ONCE = 256
 class Boundary(Attack):
     """The decision-based attack of Brendel et al. (arXiv section 6), by `foolbox`; in L2.
 
-    Each point starts at the nearest one that the model takes for another class, among the given points and random
+    Each point starts at the nearest one where the model is wrong, among the given points and random
     ones, moves straight to the boundary, and walks along it towards the point. What was found counts within the radius
     only; a point that has no start stays as it is. foolbox wants values in [0, 1]: the range of the points, enlarged by
     the radius, or the bounds, are mapped there, all features by the same factor so that distances keep.
@@ -71,7 +71,7 @@ class Boundary(Attack):
         cube = _Cube.around(x, self)
         starts, able = _starts(target, x, y, cube.draw(x, self.draws, rng))
         starts = cube.enter(_approach(target, x, y, starts))
-        able = able & (target.log_proba(cube.leave(starts)).argmax(-1) != y)
+        able = able & target.wrong(cube.leave(starts), y)
         if not bool(able.any()):
             return x
         model = foolbox.PyTorchModel(_Wrapped(target, x, able, cube), bounds=(0, 1), device=x.device)
@@ -97,7 +97,7 @@ class _Cube(NamedTuple):
         flat = x.flatten(0, -2)
         low, high = flat.amin(0) - attack.radius, flat.amax(0) + attack.radius
         if attack.bounds is not None:
-            low, high = (flat.new_tensor(own).expand_as(low) for own in attack.bounds)
+            low, high = (flat.new_tensor(bound).expand_as(low) for bound in attack.bounds)
         return cls(low, (high - low).amax(), attack.clip)
 
     def enter(self, x: Tensor) -> Tensor:
@@ -113,7 +113,10 @@ class _Cube(NamedTuple):
 
 
 class _Wrapped(nn.Module):
-    """Log-probabilities of the points that walk, (n, d) in [0, 1]: the target sees them in their place among all."""
+    """What the target chooses for the points that walk, (n, d) in [0, 1], which it sees in their place among all.
+
+    foolbox takes the largest score of a row: 1 is that of the class that is chosen, of the last column for none.
+    """
 
     def __init__(self, target: Target, x: Tensor, able: Tensor, cube: _Cube) -> None:
         super().__init__()
@@ -123,17 +126,18 @@ class _Wrapped(nn.Module):
     def forward(self, u: Tensor) -> Tensor:
         points = self.x.clone()
         points[self.able] = self.cube.leave(u)
-        return self.target.log_proba(points)[self.able]
+        logs = self.target.log_proba(points)[self.able]
+        return one_hot(chosen(logs), logs.shape[-1] + 1, logs.dtype)
 
 
 def _starts(target: Target, x: Tensor, y: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
-    """The nearest given or drawn point of another class, and which points are right and have one."""
+    """The nearest given or drawn point that is wrong for the class of each, and which points are right and have one."""
     known = torch.cat([x, drawn], -2)
-    said = target.log_proba(known).argmax(-1)
+    said = chosen(target.log_proba(known))
     starts, far = [], []
-    for rows in chunks(x.shape[-2], ROWS_AT_ONCE):
-        distance = torch.cdist(x[..., rows, :], known)
-        distance = distance.masked_fill(said[..., None, :] == y[..., rows, None], torch.inf)
+    for block in chunks(x.shape[-2], POINTS_AT_ONCE):
+        distance = torch.cdist(x[..., block, :], known)
+        distance = distance.masked_fill(said[..., None, :] == y[..., block, None], torch.inf)
         found, place = distance.min(-1)
         starts.append(torch.take_along_dim(known, place[..., None], -2))
         far.append(found)
@@ -142,11 +146,11 @@ def _starts(target: Target, x: Tensor, y: Tensor, drawn: Tensor) -> tuple[Tensor
 
 
 def _approach(target: Target, x: Tensor, y: Tensor, starts: Tensor) -> Tensor:
-    """Points between the starts and x that are still of another class, close to the boundary."""
+    """Points between the starts and x that are still wrong, close to the boundary."""
     inside, outside = x, starts
     for _ in range(HALVINGS):
         middle = (inside + outside) / 2
-        wrong = (target.log_proba(middle).argmax(-1) != y)[..., None]
+        wrong = target.wrong(middle, y)[..., None]
         inside, outside = torch.where(wrong, inside, middle), torch.where(wrong, middle, outside)
     return outside
 

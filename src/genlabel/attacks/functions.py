@@ -7,11 +7,11 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from genlabel.arrays import as_numpy, one_hot
-from genlabel.attacks.targets import LOWEST, Target
+from genlabel.attacks.targets import LOWEST, NO_CLASS, Target
 from genlabel.checks import check_count
 
 __all__ = ["DecisionTarget", "FunctionTarget"]
@@ -40,36 +40,35 @@ class FunctionTarget(Target):
     tensor([[-2.]], dtype=torch.float64)
     """
 
-    def __init__(self, function: Callable[[NDArray[np.float64]], NDArray[Any]], scale: Any = 1.0) -> None:
+    def __init__(self, function: Callable[[NDArray[np.float64]], NDArray[Any]], scale: ArrayLike = 1.0) -> None:
         self.function = function
         self.scale = np.asarray(scale, dtype=np.float64)
 
     def log_proba(self, x: Tensor) -> Tensor:
         """What the function says."""
-        rows = _rows(x)
-        logs = torch.from_numpy(np.array(self.function(rows), dtype=np.float64))
+        logs = torch.from_numpy(np.array(self.function(_table(x)), dtype=np.float64))
         return logs.to(x).reshape(*x.shape[:-1], -1)
 
     def pull(self, x: Tensor, weight: Tensor) -> Tensor:
         """Central differences, 2 d values of the function a point."""
-        rows = _rows(x)
-        share = as_numpy(weight).reshape(len(rows), -1).astype(np.float64)
-        precision = float(np.finfo(self.function(rows[:1]).dtype).eps)
-        slope, flat = self._differences(rows, share, precision ** (1 / 3), precision)
+        X = _table(x)
+        share = as_numpy(weight).reshape(len(X), -1).astype(np.float64)
+        precision = float(np.finfo(self.function(X[:1]).dtype).eps)
+        slope, flat = self._differences(X, share, precision ** (1 / 3), precision)
         for step in WIDER:
             if not flat.any():
                 break
-            slope[flat], still = self._differences(rows[flat], share[flat], step, precision)
+            slope[flat], still = self._differences(X[flat], share[flat], step, precision)
             flat[flat] = still
         return torch.from_numpy(slope).to(x).reshape(x.shape)
 
     def _differences(
-        self, rows: NDArray[np.float64], share: NDArray[np.float64], step: float, precision: float
+        self, X: NDArray[np.float64], share: NDArray[np.float64], step: float, precision: float
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Slopes (n, d), and the rows (n,) where the change is no more than rounding."""
-        slope, change = np.zeros_like(rows), np.zeros(len(rows))
-        for j, h in enumerate(np.broadcast_to(step * self.scale, rows.shape[1:])):
-            up, down = rows.copy(), rows.copy()
+        slope, change = np.zeros_like(X), np.zeros(len(X))
+        for j, h in enumerate(np.broadcast_to(step * self.scale, X.shape[1:])):
+            up, down = X.copy(), X.copy()
             up[:, j] += h
             down[:, j] -= h
             above, below = (np.maximum(self.function(points), LOWEST) for points in (up, down))
@@ -82,7 +81,7 @@ class FunctionTarget(Target):
 
 @final
 class DecisionTarget(Target):
-    """A function from points (m, d) to class indices (m,), which no attack by gradients can use.
+    """A function from points (m, d) to class indices (m,), -1 for none, which no attack by gradients can use.
 
     Parameters
     ----------
@@ -103,16 +102,17 @@ class DecisionTarget(Target):
         self.n_classes = check_count("n_classes", n_classes, low=2)
 
     def log_proba(self, x: Tensor) -> Tensor:
-        """0 for the class that is chosen, minus infinity for the others."""
-        rows = _rows(x)
-        index = torch.from_numpy(np.asarray(self.function(rows), dtype=np.int64)).to(x.device)
-        return one_hot(index.reshape(x.shape[:-1]), self.n_classes, x.dtype).log()
+        """0 for the class that is chosen, minus infinity for the others; NaN for all where none is."""
+        said = np.asarray(self.function(_table(x)), dtype=np.int64).reshape(x.shape[:-1])
+        index = torch.from_numpy(said).to(x.device)
+        logs = one_hot(index.clamp(min=0), self.n_classes, x.dtype).log()
+        return logs.masked_fill((index == NO_CLASS)[..., None], torch.nan)
 
     def pull(self, x: Tensor, weight: Tensor) -> Tensor:
         """There is none."""
         raise TypeError("this model gives classes and no probabilities: it has no gradient; use the boundary attack")
 
 
-def _rows(x: Tensor) -> NDArray[np.float64]:
+def _table(x: Tensor) -> NDArray[np.float64]:
     """Points (..., m, d) as the rows of a table."""
     return as_numpy(x).reshape(-1, x.shape[-1]).astype(np.float64)

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from genlabel.arrays import as_numpy, as_rng, as_tensor
+from genlabel.arrays import Seed, Values, as_numpy, as_rng, as_tensor
 from genlabel.attacks.base import direction
 from genlabel.attacks.nearest import nearest_rivals
 from genlabel.attacks.reading import View, class_indices, view
 from genlabel.attacks.robustness import SPACES
-from genlabel.attacks.targets import NetworkTarget, Target
+from genlabel.attacks.targets import NetworkTarget, Target, chosen
 from genlabel.checks import check_choice, check_count, check_interval
 from genlabel.networks import MLP
 
@@ -33,7 +33,7 @@ class Margins:
     """What :func:`margins` found, for m points; prints as a table."""
 
     distances: Floats
-    """To a point that the model takes for another class, (m,): 0 if it is wrong, infinity if no such point is found."""
+    """To a point where the model is wrong, (m,): 0 if it is so at the given one, infinity if no such point is found."""
     witnesses: Floats
     """These points, (m, d): where a distance is 0 the point itself, where it is infinity NaN."""
     right: NDArray[np.bool_]
@@ -61,19 +61,19 @@ class Margins:
     @property
     def by_class(self) -> dict[Any, float]:
         """The smallest distance over the right points of each class, by label; NaN if none is."""
-        own = {c: self.distances[self.right & (self.labels == c)] for c in np.unique(self.labels).tolist()}
-        return {c: float(values.min()) if len(values) else np.nan for c, values in own.items()}
+        found = {c: self.distances[self.right & (self.labels == c)] for c in np.unique(self.labels).tolist()}
+        return {c: float(distances.min()) if len(distances) else np.nan for c, distances in found.items()}
 
     def __str__(self) -> str:
-        rows = {"smallest": self.smallest, "median": self.median, "mean": self.mean}
+        summary = {"smallest": self.smallest, "median": self.median, "mean": self.mean}
         lines = [f"right     {self.right.sum()} of {len(self.right)}"]
-        lines += [f"{name:<8}  {value:.3g}" for name, value in rows.items()]
+        lines += [f"{name:<8}  {value:.3g}" for name, value in summary.items()]
         lost = 0 if self.exact else int(np.isinf(self.distances).sum())
         lines += [f"no other class was found near {lost} of them: try more points, or more steps"] if lost else []
         return "\n".join([*lines, "exact" if self.exact else "by search: upper bounds"])
 
 
-def linear_margins(W: Any, X: Any, y: Any, b: Any = None) -> Floats:
+def linear_margins(W: Values, X: Values, y: Values, b: Values | None = None) -> Floats:
     """Return the signed L2 margin of each point under the scores `X @ W.T + b`, exactly.
 
     It is the smallest ((w_y - w_c) x + b_y - b_c) / |w_y - w_c| over the classes c other than y. Above 0 it is the
@@ -96,7 +96,7 @@ def linear_margins(W: Any, X: Any, y: Any, b: Any = None) -> Floats:
     >>> linear_margins([[3, 4], [0, 0]], [[1, 1], [-1, 0]], [0, 0], b=[0, 2])
     array([ 1., -1.])
     """
-    weight, points = (np.asarray(as_numpy(own), dtype=np.float64) for own in (W, X))
+    weight, points = (np.asarray(as_numpy(values), dtype=np.float64) for values in (W, X))
     if weight.ndim != 2 or len(weight) < 2 or points.ndim != 2 or weight.shape[1] != points.shape[1]:
         raise ValueError(
             f"W has shape {weight.shape} and X {points.shape}; give (k, d) and (m, d); the one row w of a "
@@ -105,7 +105,7 @@ def linear_margins(W: Any, X: Any, y: Any, b: Any = None) -> Floats:
     bias = np.zeros(len(weight)) if b is None else np.asarray(as_numpy(b), dtype=np.float64)
     if bias.shape != weight.shape[:1]:
         raise ValueError(f"b has shape {bias.shape}; expected ({len(weight)},), one bias a row of W")
-    if not all(np.isfinite(own).all() for own in (weight, points, bias)):
+    if not all(np.isfinite(values).all() for values in (weight, points, bias)):
         raise ValueError("W, X or b contains NaN or infinity; a margin needs finite numbers")
     index = _read_indices(y, len(points), len(weight))
     return _gaps(weight, bias, points, index).min(1, initial=np.inf)
@@ -113,14 +113,14 @@ def linear_margins(W: Any, X: Any, y: Any, b: Any = None) -> Floats:
 
 def margins(
     model: Any,
-    X: Any,
-    y: Any,
+    X: Values,
+    y: Values,
     *,
     space: str = "input",
     method: str = "auto",
     steps: int = 20,
     tolerance: float = 1e-4,
-    rng: Any = 0,
+    rng: Seed = 0,
 ) -> Margins:
     """Return the L2 distance from each point to where the model takes it for another class.
 
@@ -134,7 +134,8 @@ def margins(
       wrong at the same distance, and are cut again.
     - The last bisection ends where a point that is nearer by `tolerance`, on the same way, is right.
 
-    A point that is wrong has the margin 0. The class of the largest probability counts as predicted.
+    A point that is wrong has the margin 0. The class of the largest probability counts as predicted; where a model
+    gives NaN it is wrong, so that the edge of such a region is a boundary, too.
 
     Parameters
     ----------
@@ -210,7 +211,7 @@ def _solve(
     return None if todo.any() else (distances, witnesses)
 
 
-def _read(model: Any, X: Any, y: Any, space: str) -> tuple[View, Classes]:
+def _read(model: Any, X: Values, y: Values, space: str) -> tuple[View, Classes]:
     """Points and target in the coordinates of the margins, and class indices (m,)."""
     model = NetworkTarget(model) if isinstance(model, nn.Module) else model
     if not isinstance(model, Target):
@@ -226,7 +227,7 @@ def _read(model: Any, X: Any, y: Any, space: str) -> tuple[View, Classes]:
     return View(points, model), _read_indices(y, len(points), k)
 
 
-def _read_indices(y: Any, m: int, k: int) -> Classes:
+def _read_indices(y: Values, m: int, k: int) -> Classes:
     """Class indices (m,), checked."""
     index = as_numpy(y)
     if index.shape != (m,):
@@ -238,7 +239,7 @@ def _read_indices(y: Any, m: int, k: int) -> Classes:
     return index.astype(np.int64)
 
 
-def _read_linear(model: Any, X: Any, shown: View, space: str) -> tuple[Floats, Floats] | None:
+def _read_linear(model: Any, X: Values, shown: View, space: str) -> tuple[Floats, Floats] | None:
     """Weights (k, d) and biases (k,) of a linear model in the coordinates of the margins; None for any other."""
     if isinstance(shown.target, NetworkTarget):
         network = getattr(model, "network_", shown.target.module)
@@ -259,7 +260,7 @@ def _read_module(module: nn.Module, d: int) -> tuple[Floats, Floats]:
     return as_numpy(W), as_numpy(b)
 
 
-def _read_coefficients(model: Any, X: Any, shown: View) -> tuple[Floats, Floats] | None:
+def _read_coefficients(model: Any, X: Values, shown: View) -> tuple[Floats, Floats] | None:
     """Those of a scikit-learn classifier, if its scores are these and the largest decides; not so in an SVC."""
     dense = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
     W, b = np.atleast_2d(np.asarray(dense, dtype=np.float64)), np.atleast_1d(model.intercept_)
@@ -267,6 +268,6 @@ def _read_coefficients(model: Any, X: Any, shown: View) -> tuple[Floats, Floats]
     if given.ndim == 1:  # two classes, of which the first has the score 0
         W, b, given = np.vstack([0 * W, W]), np.append(0, b), np.stack([0 * given, given], 1)
     scores = shown.points @ W.T + b
-    said = as_numpy(shown.target.log_proba(as_tensor(shown.points)).argmax(-1))
+    said = as_numpy(chosen(shown.target.log_proba(as_tensor(shown.points))))
     same = scores.shape == given.shape and np.allclose(scores, given) and np.array_equal(scores.argmax(1), said)
     return (W, np.broadcast_to(b, len(W))) if same else None

@@ -11,7 +11,7 @@ from genlabel.arrays import as_numpy, as_tensor, chunks
 from genlabel.attacks.base import direction, lengths
 from genlabel.attacks.gradient import others
 from genlabel.attacks.reading import View
-from genlabel.attacks.targets import LOWEST, Target
+from genlabel.attacks.targets import LOWEST, NO_CLASS, Target, chosen
 
 __all__ = ["nearest_rivals"]
 
@@ -28,7 +28,7 @@ TILTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
 SPREADS = (10.0, 1.0, 0.3, 0.1, 0.03, 0.01)
 """Turns of a way at random; 10 is nearly any direction."""
 PROBES = 30
-"""Points around an end by whose classes a model that only predicts shows its slope."""
+"""Points around an end by whose classes a model shows its slope where it has no gradient."""
 COARSE, HALVINGS = 0.005, 60
 """Tolerance of the bisections before the last one; of each, the halvings at most."""
 NUMBERS_AT_ONCE = 1 << 22
@@ -38,26 +38,26 @@ NUMBERS_AT_ONCE = 1 << 22
 def nearest_rivals(
     shown: View, y: NDArray[np.int64], right: NDArray[np.bool_], steps: int, tolerance: float, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the distance to the nearest point of another class that is found, (m,), and that point, (m, d).
+    """Return the distance to the nearest point where the model is wrong that is found, (m,), and that point, (m, d).
 
     A point that is not `right` has the distance 0; one for which none is found has infinity, and NaN.
 
-    From here on, points x (m, d) are right. A way leads from one to its end (..., m, d), which is of another class; an
+    From here on, points x (m, d) are right. A way leads from one to its end (..., m, d), which is wrong; an
     end at the point itself stands for none.
     """
-    target, everything, own = shown.target, as_tensor(shown.points), torch.from_numpy(right)
+    target, everything, able = shown.target, as_tensor(shown.points), torch.from_numpy(right)
     known = torch.cat([everything, _draw(everything, rng)])
     logs = target.log_proba(known)
     numbers = len(known) + known.shape[1] * (2 * logs.shape[1] + STARTS * (PROBES + len(TILTS + SPREADS)))
-    ends, places = everything.clone(), own.nonzero()[:, 0]
+    ends, places = everything.clone(), able.nonzero()[:, 0]
     for block in chunks(len(places), NUMBERS_AT_ONCE // numbers) if len(places) else []:
         rows = places[block]
         x, index = everything[rows], torch.from_numpy(y)[rows]
-        ways = _first_ways(target, x, index, known, logs.argmax(-1))
+        ways = _first_ways(target, x, index, known, chosen(logs))
         for _ in range(steps):
             ways = _bisect(target, x, index, _turn(target, x, index, ways, rng), COARSE)
         ends[rows] = _settle(target, x, index, ways, tolerance)
-    far = _length(ends, everything).masked_fill(~own, 0.0)
+    far = _length(ends, everything).masked_fill(~able, 0.0)
     return as_numpy(far), as_numpy(ends.masked_fill(far.isinf()[:, None], torch.nan))
 
 
@@ -71,10 +71,11 @@ def _draw(x: Tensor, rng: np.random.Generator) -> Tensor:
 
 
 def _first_ways(target: Target, x: Tensor, y: Tensor, known: Tensor, said: Tensor) -> Tensor:
-    """The shortest ways to the nearest known points of every other class, and by projections."""
+    """The shortest ways to the nearest known points of every other class, or of none, and by projections."""
     apart, ends = torch.cdist(x, known), []
     for c in others(target, x, y):
-        far, place = apart.masked_fill(said != c[:, None], torch.inf).min(-1)
+        rival = (said == c[:, None]) | (said == NO_CLASS)
+        far, place = apart.masked_fill(~rival, torch.inf).min(-1)
         ends.append(torch.where(far.isfinite()[:, None], known[place], x))
         if target.has_gradient:
             ends.append(_project(target, x, y, c, REACH * float(apart.max())))
@@ -92,7 +93,7 @@ def _project(target: Target, x: Tensor, y: Tensor, c: Tensor, farthest: float) -
         step = -(gap + (slope * (x - point)).sum(-1)) / slope.square().sum(-1)
         moved = x + OVERSHOOT * step[:, None] * slope
         point = torch.where((lengths(moved - x, "l2") < farthest)[:, None], moved, point)
-        nearer = _wrong(target, point, y) & (_length(point, x) < _length(ends, x))
+        nearer = target.wrong(point, y) & (_length(point, x) < _length(ends, x))
         ends = torch.where(nearer[:, None], point, ends)
     return ends
 
@@ -102,17 +103,24 @@ def _turn(target: Target, x: Tensor, y: Tensor, ends: Tensor, rng: np.random.Gen
     far, way = lengths(ends - x, "l2")[..., None], direction(ends - x, "l2")
     normal = direction(_slope(target, ends, far, y, rng), "l2")
     turned = [(1 - a) * way + a * normal for a in TILTS]
-    turned += [way + spread * own for spread, own in zip(SPREADS, _noise(len(SPREADS), ends, rng), strict=True)]
-    tried = torch.stack([*(x + far * direction(own, "l2") for own in turned), ends])
+    turned += [way + spread * noise for spread, noise in zip(SPREADS, _noise(len(SPREADS), ends, rng), strict=True)]
+    tried = torch.stack([*(x + far * direction(turn, "l2") for turn in turned), ends])
     return torch.take_along_dim(tried, _harm(target, tried, y).argmax(0)[None, ..., None], 0)[0]
 
 
 def _slope(target: Target, ends: Tensor, far: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
-    """The slope towards the class of each end; where a model only predicts, towards more points that are wrong."""
-    if target.has_gradient:
-        return target.slope(ends, y.expand(ends.shape[:-1]), target.log_proba(ends).argmax(-1))
+    """The slope towards the class of each end; where it has none, or the model only predicts, by probes."""
+    if not target.has_gradient:
+        return _probe(target, ends, far, y, rng)
+    said = chosen(target.log_proba(ends))
+    slope, lost = target.slope(ends, y.expand(ends.shape[:-1]), said.clamp(min=0)), said == NO_CLASS
+    return torch.where(lost[..., None], _probe(target, ends, far, y, rng), slope) if bool(lost.any()) else slope
+
+
+def _probe(target: Target, ends: Tensor, far: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+    """The direction in which more points around each end are wrong."""
     noise = _noise(PROBES, ends, rng)
-    wrong = _wrong(target, ends + COARSE * far * noise, y)[..., None].to(noise)
+    wrong = target.wrong(ends + COARSE * far * noise, y)[..., None].to(noise)
     return ((wrong - wrong.mean(0)) * noise).mean(0)
 
 
@@ -128,7 +136,7 @@ def _bisect(target: Target, x: Tensor, y: Tensor, ends: Tensor, tolerance: float
         if bool((high - low <= tolerance * high).all()):
             break
         middle = (low + high) / 2
-        wrong = _wrong(target, x + middle * (ends - x), y)[..., None]
+        wrong = target.wrong(x + middle * (ends - x), y)[..., None]
         low, high = torch.where(wrong, low, middle), torch.where(wrong, middle, high)
     return x + high * (ends - x)
 
@@ -137,22 +145,16 @@ def _settle(target: Target, x: Tensor, y: Tensor, ends: Tensor, tolerance: float
     """The end of the shortest way, cut finely; a little beyond, so that another rounding does not change its class."""
     cut = _bisect(target, x, y, ends, tolerance)
     clear = x + (1 + tolerance) * (cut - x)
-    ways = torch.where(_wrong(target, clear, y)[..., None], clear, cut)
+    ways = torch.where(target.wrong(clear, y)[..., None], clear, cut)
     return torch.take_along_dim(ways, _length(ways, x).argmin(0)[None, :, None], 0)[0]
 
 
 def _harm(target: Target, points: Tensor, y: Tensor) -> Tensor:
-    """How much more likely another class is, in logarithms; minus infinity where none wins."""
-    logs = target.log_proba(points)
-    own = y.expand(points.shape[:-1])[..., None]
-    wrong = (logs.argmax(-1) != own[..., 0]) & ~logs.isnan().any(-1)
-    gap = logs.amax(-1) - logs.gather(-1, own)[..., 0].clamp(min=LOWEST)
-    return gap.masked_fill(~wrong, -torch.inf)
-
-
-def _wrong(target: Target, points: Tensor, y: Tensor) -> Tensor:
-    """Where another class wins."""
-    return _harm(target, points, y) > -torch.inf
+    """How much more likely another class is, in logarithms; 0 where none is chosen, minus infinity where y is."""
+    logs, true = target.log_proba(points), y.expand(points.shape[:-1])
+    said = chosen(logs)
+    gap = logs.amax(-1) - logs.gather(-1, true[..., None])[..., 0].clamp(min=LOWEST)
+    return gap.masked_fill(said == NO_CLASS, 0.0).masked_fill(said == true, -torch.inf)
 
 
 def _length(ends: Tensor, x: Tensor) -> Tensor:

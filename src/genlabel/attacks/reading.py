@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
-from genlabel.arrays import as_numpy, as_tensor
+from genlabel.arrays import Values, as_numpy, as_tensor
 from genlabel.attacks.functions import DecisionTarget, FunctionTarget
 from genlabel.attacks.targets import NetworkTarget, Target
 
@@ -29,12 +29,12 @@ class View(NamedTuple):
     target: Target
 
     def right(self, y: NDArray[np.int64], points: Tensor | None = None) -> NDArray[np.bool_]:
-        """Which points, the own ones if none are given, are taken for the class y (m,)."""
-        logs = self.target.log_proba(as_tensor(self.points) if points is None else points)
-        return as_numpy((logs.argmax(-1) == as_tensor(y)) & ~logs.isnan().any(-1))
+        """Which points, those of the view if none are given, are taken for the class y (m,)."""
+        wrong = self.target.wrong(as_tensor(self.points) if points is None else points, torch.from_numpy(y))
+        return as_numpy(~wrong)
 
 
-def view(model: Any, X: Any, space: str) -> View:
+def view(model: Any, X: Values, space: str) -> View:
     """The model and the points, "standardised" or as they are in the "input".
 
     Standardised are the features that a classifier of ours standardises itself, inside a pipeline too; for any other
@@ -45,14 +45,14 @@ def view(model: Any, X: Any, space: str) -> View:
         return _in_input(model, X)
     last, seen, scaled = _last_step(model, X)
     if hasattr(last, "scaler_"):
-        return _in_own_units(last, seen)
+        return _in_standard_units(last, seen)
     points = _numbers(seen, space)
     mean, spread = (0.0, np.ones(points.shape[1])) if scaled else (points.mean(0), points.std(0))
     unit = np.where(spread > 0, spread, 1.0)
-    return View((points - mean) / unit, _function_target(last, lambda own: own * unit + mean, 1.0))
+    return View((points - mean) / unit, _function_target(last, lambda points: points * unit + mean, 1.0))
 
 
-def class_indices(model: Any, y: Any, n: int) -> NDArray[np.int64]:
+def class_indices(model: Any, y: Values, n: int) -> NDArray[np.int64]:
     """The place of each label in the model's `classes_`, (n,)."""
     if not hasattr(model, "classes_"):
         raise ValueError(f"{type(model).__name__} has no classes_; give a fitted classifier")
@@ -81,7 +81,7 @@ def _last_step(model: Any, X: Any) -> tuple[Any, Any, bool]:
     return model, X, scaled
 
 
-def _in_own_units(model: Any, X: Any) -> View:
+def _in_standard_units(model: Any, X: Values) -> View:
     """A classifier of ours, as a function of `scaler_(X)`: its network, where that alone predicts."""
     points = model.scaler_(_numbers(X, "standardised"))
     if getattr(model, "network_", None) is not None and model.average_ is None:
@@ -89,34 +89,34 @@ def _in_own_units(model: Any, X: Any) -> View:
     return View(points, FunctionTarget(model.log_proba_of))
 
 
-def _in_input(model: Any, X: Any) -> View:
+def _in_input(model: Any, X: Values) -> View:
     """Any classifier as a function of `X`."""
     points = _numbers(X, "input")
     if getattr(model, "network_", None) is not None and model.average_ is None:
         return View(points, NetworkTarget(_Standardised(model.scaler_, model.network_)))
     spread, reach = points.std(0), np.abs(points).max(0)
     unit = np.maximum(spread, 1e-6 * reach)
-    return View(points, _function_target(model, lambda own: own, np.where(unit > 0, unit, 1.0)))
+    return View(points, _function_target(model, lambda same: same, np.where(unit > 0, unit, 1.0)))
 
 
-def _function_target(model: Any, to_input: Function, scale: Any) -> Target:
-    """A model by what it can: log-probabilities, probabilities or classes; rows bear the names that it knows."""
+def _function_target(model: Any, to_input: Function, scale: ArrayLike) -> Target:
+    """A model by what it can: log-probabilities, probabilities or classes; columns bear the names that it knows."""
     names = getattr(model, "feature_names_in_", None)
 
-    def ask(method: str, own: NDArray[np.float64]) -> NDArray[Any]:
-        rows = to_input(own)
-        return np.asarray(getattr(model, method)(rows if names is None else pd.DataFrame(rows, columns=names)))
+    def ask(method: str, points: NDArray[np.float64]) -> NDArray[Any]:
+        X = to_input(points)
+        return np.asarray(getattr(model, method)(X if names is None else pd.DataFrame(X, columns=names)))
 
     if hasattr(model, "predict_log_proba"):
-        return FunctionTarget(lambda own: ask("predict_log_proba", own), scale)
+        return FunctionTarget(lambda points: ask("predict_log_proba", points), scale)
     if hasattr(model, "predict_proba"):
-        return FunctionTarget(lambda own: np.log(ask("predict_proba", own)), scale)
+        return FunctionTarget(lambda points: np.log(ask("predict_proba", points)), scale)
     classes = pd.Index(model.classes_)
-    return DecisionTarget(lambda own: classes.get_indexer(pd.Index(ask("predict", own))), len(classes))
+    return DecisionTarget(lambda points: classes.get_indexer(pd.Index(ask("predict", points))), len(classes))
 
 
 class _Standardised(nn.Module):
-    """A network that takes raw features: standardised, without the constant ones, as by a `Scaler`."""
+    """A network that takes raw features: standardised, without the constant ones, as by a `Standardisation`."""
 
     mean: Tensor
     scale: Tensor

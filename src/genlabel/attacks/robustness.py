@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from genlabel.arrays import as_rng, as_tensor
+from genlabel.arrays import Seed, Values, as_rng, as_tensor
 from genlabel.attacks.base import Attack
 from genlabel.attacks.boundary import Boundary
 from genlabel.attacks.gradient import FGSM, PGD
@@ -45,27 +45,28 @@ class Robustness:
         return list(self.each)
 
     def __str__(self) -> str:
-        rows = {"clean": self.clean, **self.each} | ({"all": self.accuracy} if len(self.each) > 1 else {})
-        wide = max(map(len, [*rows, *self.skipped]))
-        lines = [f"{name:<{wide}}  {value:5.1f} %" for name, value in rows.items()]
+        shares = {"clean": self.clean, **self.each} | ({"all": self.accuracy} if len(self.each) > 1 else {})
+        wide = max(map(len, [*shares, *self.skipped]))
+        lines = [f"{name:<{wide}}  {value:5.1f} %" for name, value in shares.items()]
         return "\n".join(lines + [f"{name:<{wide}}  skipped: {why}" for name, why in self.skipped.items()])
 
 
 def robust_accuracy(
     model: Any,
-    X: Any,
-    y: Any,
-    attack: Any = "fgsm",
+    X: Values,
+    y: Values,
+    attack: str | Attack | Iterable[str | Attack] = "fgsm",
     *,
     radius: float | None = None,
     space: str = "standardised",
-    rng: Any = 0,
+    rng: Seed = 0,
 ) -> Robustness:
     """Return the accuracy of a fitted classifier on points that an attack may move (arXiv Tables 6, 9 and 12).
 
-    The class of the largest probability counts as predicted. The attack uses the true labels, and a point that is wrong
-    without it stays wrong. What an attack does not find may still exist: its accuracy is an upper bound. A model whose
-    probabilities are steps, such as a forest, hides its boundary from gradients; add "boundary" there.
+    The class of the largest probability counts as predicted, and a model that gives NaN for a point is wrong there. The
+    attack uses the true labels, and a point that is wrong without it stays wrong. What an attack does not find may
+    still exist: its accuracy is an upper bound. A model whose probabilities are steps, such as a forest, hides its
+    boundary from gradients; add "boundary" there.
 
     Parameters
     ----------
@@ -111,17 +112,17 @@ def robust_accuracy(
 
 
 def _run_all(
-    attacks: dict[str, Attack], shown: View, y: NDArray[np.int64], right: NDArray[np.bool_], rng: Any
+    attacks: dict[str, Attack], shown: View, y: NDArray[np.int64], right: NDArray[np.bool_], rng: Seed
 ) -> tuple[dict[str, NDArray[np.bool_]], dict[str, str]]:
     """Which points withstand each attack, and why an attack was skipped; each has random numbers of its own."""
     masks: dict[str, NDArray[np.bool_]] = {}
     skipped: dict[str, str] = {}
-    for (name, own), stream in zip(attacks.items(), as_rng(rng).spawn(len(attacks)), strict=True):
-        if own.needs_gradient and not shown.target.has_gradient:
+    for (name, attack), stream in zip(attacks.items(), as_rng(rng).spawn(len(attacks)), strict=True):
+        if attack.needs_gradient and not shown.target.has_gradient:
             skipped[name] = "it needs gradients, but the model gives no probabilities"
             continue
         try:
-            masks[name] = _withstand(own, shown, y, right, stream)
+            masks[name] = _withstand(attack, shown, y, right, stream)
         except ImportError as error:
             skipped[name] = str(error)
     return masks, skipped
@@ -138,18 +139,18 @@ def _withstand(
     return left
 
 
-def _read_attacks(attack: Any, radius: float | None) -> dict[str, Attack]:
+def _read_attacks(attack: str | Attack | Iterable[str | Attack], radius: float | None) -> dict[str, Attack]:
     """Attacks by their names, with the radius that is asked for."""
     given = [attack] if isinstance(attack, str | Attack) or not isinstance(attack, Iterable) else list(attack)
     if not given:
         raise ValueError(f"attack={attack!r} names none; choose among {', '.join(map(repr, ATTACKS))}")
-    new = {} if radius is None else {"radius": check_positive("radius", radius, "0.2 is the paper's")}
+    new: dict[str, Any] = {} if radius is None else {"radius": check_positive("radius", radius, "0.2 is the paper's")}
     found: dict[str, Attack] = {}
-    for own in given:
-        if not isinstance(own, Attack):
-            check_choice("attack", own, ATTACKS, also="an Attack such as PGD(steps=50)")
-        used = replace(ATTACKS[own] if isinstance(own, str) else own, **new)
-        found[own if isinstance(own, str) else repr(used)] = used
+    for item in given:
+        if not isinstance(item, Attack):
+            check_choice("attack", item, ATTACKS, also="an Attack such as PGD(steps=50)")
+        used = replace(ATTACKS[item] if isinstance(item, str) else item, **new)
+        found[item if isinstance(item, str) else repr(used)] = used
     return found
 
 

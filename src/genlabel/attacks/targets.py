@@ -15,12 +15,23 @@ from genlabel.arrays import chunks, one_hot
 from genlabel.training.backprop import relu_scores
 from genlabel.training.fleet import Fleet
 
-__all__ = ["LOWEST", "FleetTarget", "NetworkTarget", "Target"]
+__all__ = ["LOWEST", "NO_CLASS", "FleetTarget", "NetworkTarget", "Target", "chosen"]
 
 NUMBERS_AT_ONCE = 1 << 18
 """Of the widest layer of all models: what a cache holds."""
 LOWEST = -1e6
 """Stands for the logarithm of 0 where a number is needed."""
+NO_CLASS = -1
+"""What a model that gives NaN for a point chooses there."""
+
+
+def chosen(logs: Tensor) -> Tensor:
+    """The class of the largest log-probability, (..., m, k) -> (..., m); `NO_CLASS` where one of them is NaN.
+
+    >>> chosen(torch.tensor([[-2.0, -0.1], [-0.1, torch.nan]]))
+    tensor([ 1, -1])
+    """
+    return logs.argmax(-1).masked_fill(logs.isnan().any(-1), NO_CLASS)
 
 
 class Target(ABC):
@@ -42,6 +53,11 @@ class Target(ABC):
         """Gradient (..., m, d) in x of the sum of `weight` (..., m, k) times the log-probabilities."""
 
     @final
+    def wrong(self, x: Tensor, y: Tensor) -> Tensor:
+        """Where another class than y (..., m) is chosen, or none."""
+        return chosen(self.log_proba(x)) != y
+
+    @final
     def slope(self, x: Tensor, y: Tensor, other: Tensor | None = None) -> Tensor:
         """Gradient of log p_other - log p_y or, where no other class is named, of log (1 - p_y) - log p_y.
 
@@ -50,22 +66,22 @@ class Target(ABC):
         """
         logs = self.log_proba(x)
         k = logs.shape[-1]
-        own = one_hot(y, k, logs.dtype)
-        towards = _shares(logs, own) if other is None else one_hot(other, k, logs.dtype)
-        return self.pull(x, towards - own).nan_to_num(0.0, 0.0, 0.0)
+        away = one_hot(y, k, logs.dtype)
+        towards = _shares(logs, away) if other is None else one_hot(other, k, logs.dtype)
+        return self.pull(x, towards - away).nan_to_num(0.0, 0.0, 0.0)
 
     @final
     def gradient(self, x: Tensor, y: Tensor) -> Tensor:
         """Gradient of each point's cross-entropy, - log p_y, like x."""
         logs = self.log_proba(x)
-        own = one_hot(y, logs.shape[-1], logs.dtype).bool()
-        wrong = logs.masked_fill(own, -torch.inf).logsumexp(-1, keepdim=True).exp()
-        return wrong * self.slope(x, y)
+        true = one_hot(y, logs.shape[-1], logs.dtype).bool()
+        mistaken = logs.masked_fill(true, -torch.inf).logsumexp(-1, keepdim=True).exp()
+        return mistaken * self.slope(x, y)
 
 
-def _shares(logs: Tensor, own: Tensor) -> Tensor:
-    """Probabilities of the classes, given that it is not their own."""
-    return logs.clamp(min=LOWEST).masked_fill(own.bool(), -torch.inf).softmax(-1)
+def _shares(logs: Tensor, true: Tensor) -> Tensor:
+    """Probabilities of the classes, given that it is not the true one (a row of the identity for each point)."""
+    return logs.clamp(min=LOWEST).masked_fill(true.bool(), -torch.inf).softmax(-1)
 
 
 class _Scored(Target, ABC):
@@ -84,18 +100,18 @@ class _Scored(Target, ABC):
     def log_proba(self, x: Tensor) -> Tensor:
         """Log-softmax of the scores."""
         with torch.no_grad():
-            parts = [self.scores(x[..., rows, :]).log_softmax(-1) for rows in self._blocks(x)]
+            parts = [self.scores(x[..., block, :]).log_softmax(-1) for block in self._blocks(x)]
         return torch.cat(parts, -2).to(x)
 
     @final
     def pull(self, x: Tensor, weight: Tensor) -> Tensor:
         """By automatic differentiation; the parameters' own gradients are not touched."""
         parts: list[Tensor] = []
-        for rows in self._blocks(x):
+        for block in self._blocks(x):
             with torch.enable_grad():
-                point = x[..., rows, :].detach().requires_grad_()
+                point = x[..., block, :].detach().requires_grad_()
                 logs = self.scores(point).log_softmax(-1)
-                parts += torch.autograd.grad((logs * weight[..., rows, :].to(logs)).sum(), point)
+                parts += torch.autograd.grad((logs * weight[..., block, :].to(logs)).sum(), point)
         return torch.cat(parts, -2)
 
     def _blocks(self, x: Tensor) -> list[slice]:
@@ -127,7 +143,7 @@ class NetworkTarget(_Scored):
     @property
     def width(self) -> int:
         """A guess: the numbers of its widest parameter's longest side."""
-        return max((side for own in self.module.parameters() for side in own.shape), default=1)
+        return max((side for weight in self.module.parameters() for side in weight.shape), default=1)
 
     def scores(self, x: Tensor) -> Tensor:
         """The module's output, whatever the leading axes."""

@@ -1,6 +1,6 @@
 """Class-conditional densities log p_c(x), learned from labelled points."""
 
-from genlabel.densities.base import ClassDensity, ClassSample, DensityWarning, LogDensity, PerClassDensity
+from genlabel.densities.base import ClassDensity, DensityWarning, FoldedDensity
 from genlabel.densities.candidates import default_candidates
 from genlabel.densities.discriminant import DiscriminantDensity
 from genlabel.densities.gaussian import GaussianDensity
@@ -10,6 +10,7 @@ from genlabel.densities.label_model import LabelModel
 from genlabel.densities.latent import LatentDensity
 from genlabel.densities.mixture import MixtureDensity
 from genlabel.densities.named import named_densities
+from genlabel.densities.per_class import ClassSample, LogDensity, PerClassDensity
 from genlabel.densities.stack import StackDensity
 from genlabel.densities.warped import WarpedDensity
 
@@ -18,6 +19,7 @@ __all__ = [
     "ClassSample",
     "DensityWarning",
     "DiscriminantDensity",
+    "FoldedDensity",
     "GaussianDensity",
     "KernelDensity",
     "KnownDensity",

@@ -3,51 +3,37 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, final
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from genlabel.arrays import as_numpy, as_tensor, chunks, like
 from genlabel.checks import check_weights, each_warning_once, keep_if_it_fails
+from genlabel.densities.held_out import FoldedSample
 
-__all__ = ["ClassDensity", "ClassSample", "DensityWarning", "LogDensity", "PerClassDensity", "class_samples"]
+if TYPE_CHECKING:
+    from genlabel.densities.label_model import LabelModel
+    from genlabel.densities.warped import Warp, Warped
+    from genlabel.folds import Fold
+
+__all__ = ["ClassDensity", "DensityWarning", "Excess", "FoldedDensity"]
 
 
 class DensityWarning(UserWarning):
     """A class could not be described as asked; the message names it and says what was done instead."""
 
 
-class LogDensity(Protocol):
-    """Anything with `log_prob(x)`: ours, a `torch.distributions` object, or a normalising flow."""
+class Excess(NamedTuple):
+    """Why a density takes too long among many candidates, and what such densities are called."""
 
-    def log_prob(self, x: Tensor, /) -> Tensor:
-        """Log-density of each row of `x`, shape (m,)."""
-        ...
-
-
-@dataclass(frozen=True)
-class ClassSample:
-    """The points of one class, as a density sees them."""
-
-    name: object
-    """The class as the user wrote it."""
-    X: Tensor
-    """Its points, shape (n_c, d), float64."""
-    weight: Tensor
-    """Their weights, shape (n_c,), all positive."""
-    pooled: Tensor
-    """Covariance within the classes, over all classes, shape (d, d): what to fall back on."""
-
-    @property
-    def has_spread(self) -> bool:
-        """Whether any two of its points differ."""
-        return bool((self.X[:1] != self.X).any())
+    reason: str
+    kind: str
 
 
 class ClassDensity(BaseEstimator, ABC):
@@ -55,7 +41,8 @@ class ClassDensity(BaseEstimator, ABC):
 
     A subclass gives `_fit` and `_log_prob` on torch tensors; one that treats each class by itself derives
     from :class:`PerClassDensity` and gives a single method. The public calls are final: they check, convert
-    and cut into chunks.
+    and cut into chunks. The methods and properties with a default say what is special about a density, so that
+    nobody needs to know its class.
 
     Attributes
     ----------
@@ -67,18 +54,22 @@ class ClassDensity(BaseEstimator, ABC):
     """
 
     chunk_rows: int = 65536
+    fit_dtype: ClassVar[torch.dtype] = torch.float64
+    """The precision of the points and weights that `_fit` is given."""
+    fit_device: ClassVar[str | None] = "cpu"
+    """The device on which `_fit` is given them; None is where `X` is."""
 
     @final
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn p_c from the rows of `X` (n, d) with labels `y` (n,); weights count as repetitions."""
-        data, labels, weight = _check_sample(X, y, sample_weight)
+        data, labels, weight = self._check_sample(X, y, sample_weight)
         classes, index = np.unique(labels, return_inverse=True)
-        mass = np.bincount(index, weights=weight.numpy(), minlength=len(classes))
+        mass = np.bincount(index, weights=weight, minlength=len(classes))
         with keep_if_it_fails(self), each_warning_once():
             self.classes_ = classes
             self.n_features_in_ = int(data.shape[1])
             self.class_prior_ = mass / mass.sum()
-            self._fit(data, torch.from_numpy(index), weight)
+            self._fit(data, torch.from_numpy(index).to(data.device), torch.from_numpy(weight).to(data))
         return self
 
     @final
@@ -97,7 +88,7 @@ class ClassDensity(BaseEstimator, ABC):
         if len(x) == 0:
             return like(x.new_empty(0, len(self.classes_)), X)
         with torch.no_grad():
-            parts = [self._log_prob(x[rows]) for rows in chunks(len(x), self.chunk_rows)]
+            parts = [self._log_prob(x[some]) for some in chunks(len(x), self.chunk_rows)]
         values = parts[0] if len(parts) == 1 else torch.cat(parts)
         # Only a point so far away that its distance overflows has no number: its density is nil.
         return like(values.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf), X)
@@ -110,10 +101,77 @@ class ClassDensity(BaseEstimator, ABC):
         """
         return self.log_prob(X)
 
+    def log_prob_knowing(self, X: Tensor, warped: Warped | None) -> Tensor:
+        """Return `log_prob(X)`, from what a map makes of the points if the density works behind it."""
+        values: Tensor = self.log_prob(X)
+        return values
+
     @property
     def default_priors(self) -> str:
         """The priors that suit it in a label: uniform, as in the paper; "empirical" if it is calibrated with them."""
         return "uniform"
+
+    @property
+    def cross_fitted(self) -> bool:
+        """Whether :meth:`log_prob_of_pairs` has models for the rows of the parents, which it must be told then."""
+        return False
+
+    def to_cpu(self) -> Self:
+        """The density with all that it has learned on the CPU."""
+        return self
+
+    @property
+    def may_be_latent(self) -> bool:
+        """Whether it may live in a latent space, whose features have seen the labels of all rows."""
+        return True
+
+    @property
+    def averaged_by_default(self) -> bool:
+        """Whether its posterior is good enough to be averaged with a network's, unless told otherwise."""
+        return False
+
+    def over_folds(
+        self, X: Any, y: Any, sample_weight: Any, folds: Callable[[], Sequence[Fold]], seed: Any
+    ) -> FoldedDensity:
+        """Return what is to be fitted in the folds of a cross-validation over these rows: here, the density itself.
+
+        `folds` is called by a density that must choose something over them first.
+        """
+        return FoldedDensity(self)
+
+    @property
+    def family(self) -> Hashable | None:
+        """What it shares in a search: densities of equal family are held out together; None shares nothing."""
+        return None
+
+    def held_out_log_prob(self, folds: FoldedSample, densities: Sequence[Self]) -> Tensor:
+        """Return log p_c of densities of its family, (M, n, k), each row by models that were fitted without it.
+
+        A row that no fold asks of is NaN. Here, each is cloned and fitted for each fold.
+        """
+        found = folds.unanswered(len(densities))
+        for train, rows in zip(folds.train, folds.valid, strict=True):
+            for m, density in enumerate(densities):
+                fitted = clone(density).fit(folds.X[train], folds.classes[train].numpy(), folds.weight[train])
+                found[m, rows] = fitted.log_prob(folds.X[rows])
+        return found
+
+    def excess(self, n: int, d: int) -> Excess | None:
+        """Say if it would take too long as one of many candidates for `n` rows of `d` features."""
+        return None
+
+    @property
+    def wants_warp(self) -> bool:
+        """Whether it maps the features first, and would take a map that others use too."""
+        return False
+
+    def with_warp(self, warp: Warp) -> ClassDensity:
+        """Return the density with that map, where it wants one."""
+        return self
+
+    def behind(self, warp: Warp) -> ClassDensity | None:
+        """Return the density of the mapped features, if it works with that map."""
+        return None
 
     @abstractmethod
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
@@ -123,76 +181,38 @@ class ClassDensity(BaseEstimator, ABC):
     def _log_prob(self, X: Tensor) -> Tensor:
         """Return log p_c for the rows of one chunk, shape (m, k), in the dtype of `X`."""
 
-
-class PerClassDensity(ClassDensity):
-    """A density that describes each class by itself: a new one is the single method `_fit_class`.
-
-    >>> from torch.distributions import Independent, Laplace
-    >>> class LaplaceDensity(PerClassDensity):
-    ...     def _fit_class(self, sample):
-    ...         centre = sample.X.mean(0)
-    ...         spread = (sample.X - centre).abs().mean(0).clamp_min(1e-3)  # a feature may be constant in a class
-    ...         return Independent(Laplace(centre, spread), 1)
-    >>> density = LaplaceDensity().fit([[0.0], [1.0], [4.0], [6.0]], ["a", "a", "b", "b"])
-    >>> density.log_prob([[0.5]]).round(2)
-    array([[ 0.  , -5.19]])
-    """
-
-    native: ClassVar[bool] = False
-    """True if the models take queries of any dtype on any device; else they get float64 on the CPU."""
-
-    @final
-    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
-        self.models_ = [self._fit_class(sample) for sample in class_samples(self.classes_, X, index, weight)]
-        for model in self.models_:
-            if not callable(getattr(model, "log_prob", None)):
-                raise TypeError(f"{type(self).__name__}._fit_class returned {model!r}; it needs a method log_prob(x)")
-
-    @final
-    def _log_prob(self, X: Tensor) -> Tensor:
-        x = X if self.native else X.cpu().double()
-        values = [model.log_prob(x) for model in self.models_]
-        for value in values:
-            if value.shape != x.shape[:1]:
-                raise ValueError(
-                    f"a model of {type(self).__name__} gave log_prob of shape {tuple(value.shape)} for {len(x)} rows; "
-                    f"it must be ({len(x)},): torch.distributions.Independent sums over the features"
-                )
-        return torch.stack(values).to(X).T
-
-    @abstractmethod
-    def _fit_class(self, sample: ClassSample) -> LogDensity:
-        """Return the density of one class: any object with `log_prob(x)`, (m, d) -> (m,)."""
+    def _check_sample(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, NDArray[Any], NDArray[np.float64]]:
+        given = as_tensor(X).detach()
+        data = given.to(self.fit_device or given.device, self.fit_dtype)
+        labels = as_numpy(y)
+        if data.ndim != 2 or labels.shape != (len(data),):
+            raise ValueError(f"X {tuple(data.shape)} and y {labels.shape} must have shapes (n, d) and (n,)")
+        if len(data) == 0:
+            raise ValueError("X has 0 samples; a density needs at least one point of each class")
+        if not bool(torch.isfinite(data).all()):
+            raise ValueError("X contains NaN or infinity; impute or drop those rows before fitting a density")
+        if labels.dtype.kind == "f" and np.isnan(labels).any():
+            raise ValueError("y contains NaN, which is no class; drop those rows")
+        if sample_weight is None:
+            return data, labels, np.ones(len(data))
+        weight = check_weights(as_numpy(sample_weight), len(data))
+        keep = weight > 0
+        return data[torch.from_numpy(keep).to(data.device)], labels[keep], weight[keep]
 
 
-def _check_sample(X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, Any, Tensor]:
-    data = as_tensor(X).detach().cpu().double()
-    labels = as_numpy(y)
-    if data.ndim != 2 or labels.shape != (len(data),):
-        raise ValueError(f"X {tuple(data.shape)} and y {labels.shape} must have shapes (n, d) and (n,)")
-    if len(data) == 0:
-        raise ValueError("X has 0 samples; a density needs at least one point of each class")
-    if not bool(torch.isfinite(data).all()):
-        raise ValueError("X contains NaN or infinity; impute or drop those rows before fitting a density")
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise ValueError("y contains NaN, which is no class; drop those rows")
-    if sample_weight is None:
-        return data, labels, torch.ones(len(data), dtype=torch.float64)
-    weight = torch.from_numpy(check_weights(as_numpy(sample_weight), len(data)))
-    keep = weight > 0
-    return data[keep], labels[keep.numpy()], weight[keep]
+class FoldedDensity(NamedTuple):
+    """A density over the folds of a cross-validation: what is fitted in each, and to all rows."""
 
+    whole: ClassDensity
+    """That of all rows; fitted to them already if it was chosen over the folds."""
+    folds: Sequence[ClassDensity] = ()
+    """Those to be fitted to the training rows of each fold; none if they are as that of all rows."""
+    label_model: LabelModel | None = None
+    """The label model that chose them."""
 
-def class_samples(classes: NDArray[Any], X: Tensor, index: Tensor, weight: Tensor) -> list[ClassSample]:
-    """Cut the training points into the samples of the classes."""
-    pooled = _pooled_covariance(X, index, weight)
-    rows = [index == c for c in range(len(classes))]
-    return [ClassSample(name, X[own], weight[own], pooled) for name, own in zip(classes.tolist(), rows, strict=True)]
-
-
-def _pooled_covariance(X: Tensor, index: Tensor, weight: Tensor) -> Tensor:
-    k, d = int(index.max()) + 1, X.shape[1]
-    mass = torch.zeros(k, dtype=X.dtype).index_add_(0, index, weight)
-    sums = torch.zeros(k, d, dtype=X.dtype).index_add_(0, index, weight[:, None] * X)
-    centred = X - (sums / mass[:, None])[index]
-    return (weight[:, None] * centred).T @ centred / mass.sum()
+    def fit(self, fold: int | None, X: Any, y: Any, sample_weight: Any = None) -> ClassDensity:
+        """Return the density of a fold, fitted to its training rows; None is all rows, of which it may be known."""
+        if fold is None and self.label_model is not None:
+            return self.whole
+        unfitted = self.folds[fold] if self.folds and fold is not None else self.whole
+        return clone(unfitted).fit(X, y, sample_weight)

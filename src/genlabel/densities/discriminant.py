@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from typing import final
 
 import numpy as np
@@ -10,17 +11,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from genlabel.arrays import chunks
 from genlabel.checks import check_choice, check_interval, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
-from genlabel.densities.groups import (
-    Moments,
+from genlabel.densities.covariance import (
+    Gaussians,
+    GroupMoments,
     group_by_class,
     group_moments,
     normal_log_prob,
     to_gaussians,
 )
+from genlabel.densities.held_out import AT_ONCE, FoldedSample
 
-__all__ = ["DiscriminantDensity", "discriminant_covariances"]
+__all__ = ["DiscriminantDensity"]
 
 
 @final
@@ -63,9 +67,9 @@ class DiscriminantDensity(ClassDensity):
         self.reg = reg
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
-        self.check()
+        self._check()
         moments = group_moments(group_by_class(X, index, weight[None]))
-        covariance = discriminant_covariances(moments, self)[:, 0]
+        covariance = self._covariances(moments)[:, 0]
         self.gaussians_, singular = to_gaussians(moments.mean[:, 0], covariance)
         for name, spread, floored in zip(self.classes_.tolist(), moments.spread[:, 0], singular, strict=True):
             if not spread and self.pooling < 1:
@@ -73,8 +77,7 @@ class DiscriminantDensity(ClassDensity):
             elif floored:
                 self._warn(name, "has a singular covariance; using a floor on its eigenvalues")
 
-    def check(self) -> None:
-        """Raise unless the parameters make sense."""
+    def _check(self) -> None:
         check_interval("pooling", self.pooling, 0.0, 1.0, "0 keeps the covariance of each class")
         check_interval("shrinkage", self.shrinkage, 0.0, 1.0, "0 keeps the sample covariance")
         check_choice("target", self.target, ["sphere", "diagonal"])
@@ -93,15 +96,36 @@ class DiscriminantDensity(ClassDensity):
     def _log_prob(self, X: Tensor) -> Tensor:
         return normal_log_prob(X, self.gaussians_).to(X)
 
+    @property
+    def family(self) -> Hashable | None:
+        """All share the moments of the folds."""
+        return "discriminant"
+
+    def held_out_log_prob(self, folds: FoldedSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
+        """All settings, classes and folds are one batch of covariances, or as many as memory allows."""
+        for density in densities:
+            density._check()
+        found = folds.unanswered(len(densities))
+        numbers = folds.k * folds.X.shape[1] ** 2
+        for part in folds.parts(numbers):
+            moments = group_moments(group_by_class(part.X, part.classes, part.training_weight))
+            for some in chunks(len(densities), max(1, AT_ONCE // (numbers * len(part.valid)))):
+                covariance = torch.stack([density._covariances(moments) for density in densities[some]])
+                gaussians, _ = to_gaussians(moments.mean.expand(len(covariance), -1, -1, -1), covariance)
+                for f, rows in enumerate(part.valid):
+                    of_fold = Gaussians(*(values[:, :, f].flatten(0, 1) for values in gaussians))
+                    answer = normal_log_prob(folds.X[rows], of_fold).view(len(rows), len(covariance), -1)
+                    found[some, rows] = answer.transpose(0, 1)
+        return found
+
+    def _covariances(self, moments: GroupMoments) -> Tensor:
+        """Sigma_c of every group, (k, g, d, d)."""
+        covariance = torch.where(moments.spread[..., None, None], moments.covariance, moments.within)
+        mixed = torch.lerp(covariance, moments.within.expand_as(covariance), float(self.pooling))
+        diagonal = mixed.diagonal(dim1=-2, dim2=-1)
+        if self.target == "sphere":
+            diagonal = diagonal.mean(-1, keepdim=True).expand_as(diagonal)
+        return (1.0 - self.shrinkage) * mixed + torch.diag_embed(self.shrinkage * diagonal + self.reg)
+
     def _warn(self, name: object, what: str) -> None:
         warn(("DiscriminantDensity", name), f"DiscriminantDensity: class {name!r} {what}", DensityWarning)
-
-
-def discriminant_covariances(moments: Moments, setting: DiscriminantDensity) -> Tensor:
-    """Return Sigma_c of every group under the parameters of a density, (k, g, d, d)."""
-    own = torch.where(moments.spread[..., None, None], moments.covariance, moments.within)
-    mixed = torch.lerp(own, moments.within.expand_as(own), float(setting.pooling))
-    diagonal = mixed.diagonal(dim1=-2, dim2=-1)
-    if setting.target == "sphere":
-        diagonal = diagonal.mean(-1, keepdim=True).expand_as(diagonal)
-    return (1.0 - setting.shrinkage) * mixed + torch.diag_embed(setting.shrinkage * diagonal + setting.reg)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.densities.groups import LOG_2_PI, Gaussians, Groups, to_gaussians
+from genlabel.densities.covariance import LOG_2_PI, Gaussians, Groups, to_gaussians
 
 __all__ = ["Mixtures", "fit_mixtures", "mixture_log_prob"]
 
@@ -29,9 +31,9 @@ class Mixtures(NamedTuple):
     covariance: Tensor
     """(..., d, d) if tied, else the variances (..., q, d)."""
     tied: bool
-    """Whether the components of a mixture share one full covariance; else each has its own diagonal."""
+    """Whether the components of a mixture share one full covariance; else each has a diagonal one."""
 
-    def pick(self, *place: Any) -> Mixtures:
+    def pick(self, *place: int | slice) -> Mixtures:
         """The mixtures at a place of the leading dimensions."""
         return Mixtures(self.log_weight[place], self.mean[place], self.covariance[place], self.tied)
 
@@ -76,7 +78,7 @@ def fit_mixtures(
     tied: bool,
     reg: Tensor,
     max_iter: int,
-    draws: Any,
+    draws: NDArray[np.float64],
     trace: list[Tensor] | None = None,
 ) -> Mixtures:
     """Fit a mixture of each size to each group; the leading dimensions are (k, g, number of sizes).
@@ -116,11 +118,11 @@ def mixture_log_prob(X: Tensor, mixtures: Mixtures) -> Tensor:
 
 def _prepare(groups: Groups, reg: Tensor) -> _Data:
     points, share = groups.points, groups.weight / groups.weight.sum(-1, keepdim=True)
-    second = torch.stack([(own[:, :, None] * points).mT @ points for own in share.unbind(1)], 1)
+    second = torch.stack([(part[:, :, None] * points).mT @ points for part in share.unbind(1)], 1)
     return _Data(points, points**2, share, second[:, :, None], reg)
 
 
-def _seeded(data: _Data, points_of: Tensor, sizes: Sequence[int], draws: Any) -> Tensor:
+def _seeded(data: _Data, points_of: Tensor, sizes: Sequence[int], draws: NDArray[np.float64]) -> Tensor:
     """Responsibilities (k, g, s, q, n) after a few steps of k-means, from the first seeds that a mixture may have."""
     variance = (data.share @ data.squares - (data.share @ data.points) ** 2).clamp_min(0) + data.reg
     cap = (points_of / POINTS_A_COMPONENT + 1e-9).long().clamp_min(1)
@@ -135,7 +137,7 @@ def _seeded(data: _Data, points_of: Tensor, sizes: Sequence[int], draws: Any) ->
     return _nearest(data, variance, mean, allowed)
 
 
-def _seeds(data: _Data, variance: Tensor, draws: Any) -> Tensor:
+def _seeds(data: _Data, variance: Tensor, draws: NDArray[np.float64]) -> Tensor:
     """Seeds (k, g, q, d) drawn as in k-means++, with distances in units of the deviations of the group.
 
     A seed is drawn with probability in proportion to the squared distance from the seeds before it. The draws are

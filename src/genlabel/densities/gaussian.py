@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -13,16 +13,19 @@ from torch import Tensor
 
 from genlabel.arrays import as_numpy, as_tensor, like
 from genlabel.checks import check_choice, check_interval
-from genlabel.densities.base import ClassDensity, ClassSample, class_samples
+from genlabel.densities.base import ClassDensity
 from genlabel.densities.covariance import (
+    LOG_2_PI,
+    Gaussians,
     Whitening,
     ledoit_wolf,
     moments,
+    normal_log_prob,
     shrink,
     usable_covariance,
     whitening,
 )
-from genlabel.densities.groups import LOG_2_PI, Gaussians, normal_log_prob
+from genlabel.densities.per_class import ClassSample, class_samples
 
 __all__ = ["GaussianDensity"]
 
@@ -62,7 +65,7 @@ class GaussianDensity(ClassDensity):
     array([[ -0.919, -13.419]])
     """
 
-    def __init__(self, shrinkage: Any = None, reg: float = 1e-4) -> None:
+    def __init__(self, shrinkage: str | float | None = None, reg: float = 1e-4) -> None:
         self.shrinkage = shrinkage
         self.reg = reg
 
@@ -100,7 +103,7 @@ class GaussianDensity(ClassDensity):
         """Those of the points; the last ones are remembered."""
         known: _Distances | None = getattr(self, "_last_distances", None)
         if known is None or known.points is not points:
-            known = self._last_distances = _Distances(points, self.whitenings_)
+            known = self._last_distances = _distances(points, self.whitenings_)
         return known
 
     def __getstate__(self) -> dict[str, Any]:
@@ -128,19 +131,29 @@ class GaussianDensity(ClassDensity):
         return check_interval("shrinkage", self.shrinkage, 0.0, 1.0, "0 keeps the sample covariance")
 
 
-class _Distances:
-    """Squared distances of points after whitening: of each to the mean (k, n), of two of them (k, n, n)."""
+class _Distances(NamedTuple):
+    """Squared distances of points after whitening, and what else their log-densities need."""
 
-    def __init__(self, X: Tensor, whitenings: Sequence[Whitening]) -> None:
-        self.points = X
-        white = [(X - own.centre) @ own.matrix for own in whitenings]
-        self.to_mean = torch.stack([(a * a).sum(1) for a in white])
-        pairs = zip(self.to_mean, white, strict=True)
-        self.between = torch.stack([(n[:, None] + n - 2.0 * (a @ a.T)).clamp_min_(0.0) for n, a in pairs])
-        self.constant = torch.tensor([own.log_det + X.shape[1] * LOG_2_PI for own in whitenings], dtype=X.dtype)
+    points: Tensor
+    """(n, d)"""
+    to_mean: Tensor
+    """(k, n): of each point to the mean."""
+    between: Tensor
+    """(k, n, n): of two of them."""
+    constant: Tensor
+    """(k,): log det Sigma + d log 2 pi."""
 
     def log_prob(self, rows: NDArray[Any], partner_rows: NDArray[Any], lam: NDArray[Any]) -> Tensor:
         """Log-density (m, k) of the blends of rows."""
-        i, j, t = torch.from_numpy(rows), torch.from_numpy(partner_rows), torch.from_numpy(lam)
+        i, j, t = (torch.from_numpy(np.ascontiguousarray(part)) for part in (rows, partner_rows, lam))
         square = t * self.to_mean[:, i] + (1.0 - t) * self.to_mean[:, j] - t * (1.0 - t) * self.between[:, i, j]
         return -0.5 * (square.clamp_min(0.0).T + self.constant)
+
+
+def _distances(X: Tensor, whitenings: Sequence[Whitening]) -> _Distances:
+    white = [(X - affine.centre) @ affine.matrix for affine in whitenings]
+    to_mean = torch.stack([(a * a).sum(1) for a in white])
+    pairs = zip(to_mean, white, strict=True)
+    between = torch.stack([(n[:, None] + n - 2.0 * (a @ a.T)).clamp_min_(0.0) for n, a in pairs])
+    constant = torch.tensor([affine.log_det + X.shape[1] * LOG_2_PI for affine in whitenings], dtype=X.dtype)
+    return _Distances(X, to_mean, between, constant)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel.arrays import chunks
 from genlabel.checks import check_choice, check_positive
-from genlabel.densities.base import ClassSample, PerClassDensity
+from genlabel.densities.base import Excess
 from genlabel.densities.covariance import (
     Whitening,
     effective_size,
@@ -22,8 +23,13 @@ from genlabel.densities.covariance import (
     usable_covariance,
     whitening,
 )
+from genlabel.densities.held_out import FoldedSample
+from genlabel.densities.per_class import ClassSample, PerClassDensity, class_samples
 
-__all__ = ["KernelDensity", "KernelModel", "kernel_log_sums"]
+__all__ = ["KernelDensity", "KernelModel"]
+
+MOST_ROWS = 10_000
+"""With more rows, kernels are no candidates by default: their time grows with the square of the rows."""
 
 BLOCK, GPU_BLOCK = 1 << 19, 1 << 26
 """Kernels evaluated at once: on a CPU so that they stay in the cache, on a GPU so that it is kept busy."""
@@ -32,67 +38,54 @@ SINGLE_ERROR = 1e-3
 """Error of an exponent above which a class is evaluated in float64, whatever the query is."""
 
 
-class _Kernels(NamedTuple):
-    """The kernels of one class in whitened coordinates, scaled so that 2^(-|a - b|^2 / 2) is a kernel's value."""
+class KernelModel(NamedTuple):
+    """The weighted sum of Gaussian kernels of one class, each with covariance h^2 Sigma_c.
 
+    In whitened coordinates, scaled so that 2^(-|a - b|^2 / 2) is a kernel's value.
+    """
+
+    h: float
+    """The bandwidth."""
     centre: Tensor
+    """(d,)"""
     matrix: Tensor
+    """(d, d): a = (x - centre) @ matrix."""
     points: Tensor
     """(n, d + 2): [b, -|b|^2 / 2 + log2 weight, 1]."""
-
-
-@final
-class KernelModel:
-    """The weighted sum of Gaussian kernels of one class, each with covariance h^2 Sigma_c."""
-
-    def __init__(self, sample: ClassSample, white: Whitening, h: float, leave_one_out: bool) -> None:
-        n, d = sample.X.shape
-        self.h = h
-        self.weight = sample.weight / sample.weight.sum()
-        self.own = sample.X.numpy() if leave_one_out else None
-        matrix = white.matrix * (math.sqrt(LOG2_E) / h)
-        b = (sample.X - white.centre) @ matrix
-        lift = self.weight.log2() - 0.5 * (b * b).sum(1)
-        points = torch.cat([b, lift[:, None], torch.ones(n, 1, dtype=b.dtype)], 1)
-        self.kernels = _Kernels(white.centre, matrix, points)
-        # In float32 the exponent of a kernel is off by about |b|^2 times the rounding: with narrow kernels, too much.
-        self.single = float((b * b).sum(1).max()) * torch.finfo(torch.float32).eps < SINGLE_ERROR
-        self.log_norm = -0.5 * (white.log_det + d * math.log(2.0 * math.pi)) - d * math.log(h)
+    weight: Tensor
+    """(n,), of sum 1."""
+    log_norm: float
+    """Logarithm of a kernel's height."""
+    single: bool
+    """Whether a query in float32 may be answered in float32."""
+    left_out: NDArray[np.float64] | None
+    """The points (n, d) that do not count their own kernel; None if all do."""
 
     def log_prob(self, x: Tensor) -> Tensor:
         """Log-sum of the kernels: one matrix product a block, base 2 inside (exp2 is the faster instruction)."""
         if not self.single and x.dtype != torch.float64:
             return self.log_prob(x.double()).to(x)
-        centre, matrix, points = (part.to(x.device) for part in self.kernels)
+        centre, matrix, points = (part.to(x.device) for part in (self.centre, self.matrix, self.points))
         points, a = points.to(x), ((x.double() - centre) @ matrix).to(x)
         queries = torch.cat([a, torch.ones_like(a[:, :1]), -0.5 * (a * a).sum(1, keepdim=True)], dim=1)
-        own = self._own_kernel(x) if self.own is not None else None
+        known = None if self.left_out is None else _places(x, self.left_out)
         size = max(1, (BLOCK if x.device.type == "cpu" else GPU_BLOCK) // len(points))
         room = x.new_empty(min(size, len(x)), len(points))
         total = x.new_empty(len(x))
-        for rows in chunks(len(x), size):
-            exponents = torch.mm(queries[rows], points.T, out=room[: rows.stop - rows.start])
-            total[rows] = self._block(exponents, None if own is None else own[rows])
+        for some in chunks(len(x), size):
+            exponents = torch.mm(queries[some], points.T, out=room[: some.stop - some.start])
+            total[some] = self._block(exponents, None if known is None else known[some])
         return total / LOG2_E + self.log_norm
 
-    def _block(self, exponents: Tensor, own: Tensor | None) -> Tensor:
-        """Return log2 of the sum of 2^exponents for each row, without the row's own kernel where it has one."""
-        if own is None:
+    def _block(self, exponents: Tensor, known: Tensor | None) -> Tensor:
+        """Return log2 of the sum of 2^exponents for each row, without the kernel of the point that it is, if any."""
+        if known is None:
             return _log2_sum(exponents)
-        rows = (own >= 0).nonzero()[:, 0]
-        exponents[rows, own[rows]] = -math.inf
+        rows = (known >= 0).nonzero()[:, 0]
+        exponents[rows, known[rows]] = -math.inf
         left = torch.zeros_like(exponents[:, 0])
-        left[rows] = torch.log2(1.0 - self.weight.to(exponents)[own[rows]])
+        left[rows] = torch.log2(1.0 - self.weight.to(exponents)[known[rows]])
         return torch.where(left.isinf(), left, _log2_sum(exponents) - left)
-
-    def _own_kernel(self, x: Tensor) -> Tensor:
-        """Index of a training point equal to each row; -1 where there is none."""
-        assert self.own is not None
-        queries = x.cpu().numpy()
-        keys, known = _row_keys(queries), _row_keys(self.own.astype(queries.dtype))
-        order = np.argsort(known)
-        place = order[np.searchsorted(known, keys, sorter=order).clip(max=len(known) - 1)]
-        return torch.from_numpy(np.where(known[place] == keys, place, -1)).to(x.device)
 
 
 @final
@@ -130,17 +123,40 @@ class KernelDensity(PerClassDensity):
 
     native = True
 
-    def __init__(self, bandwidth: Any = "scott", leave_one_out: bool = False, covariance: str = "class") -> None:
+    def __init__(
+        self, bandwidth: str | float = "scott", leave_one_out: bool = False, covariance: str = "class"
+    ) -> None:
         self.bandwidth = bandwidth
         self.leave_one_out = leave_one_out
         self.covariance = covariance
 
     def _fit_class(self, sample: ClassSample) -> KernelModel:
-        white = self.whitening_of(sample)
-        return KernelModel(sample, white, self._factor(sample, white), self.leave_one_out)
+        white = self._whitening(sample)
+        return _kernel_model(sample, white, self._factor(sample, white), self.leave_one_out)
 
-    def whitening_of(self, sample: ClassSample) -> Whitening:
-        """Return the whitening of the kernels of a class, at bandwidth 1."""
+    @property
+    def family(self) -> Hashable | None:
+        """Those of given bandwidths share the distances."""
+        return None if isinstance(self.bandwidth, str) or self.leave_one_out else ("kernel", self.covariance)
+
+    def held_out_log_prob(self, folds: FoldedSample, densities: Sequence[KernelDensity]) -> Tensor:
+        """All bandwidths of a fold share the distances."""
+        if self.family is None:
+            return super().held_out_log_prob(folds, densities)
+        bandwidths = [density._check_bandwidth() for density in densities]
+        found = folds.unanswered(len(densities))
+        for train, rows in zip(folds.train, folds.valid, strict=True):
+            samples = class_samples(np.arange(folds.k), folds.X[train], folds.classes[train], folds.weight[train])
+            for c, sample in enumerate(samples):
+                found[:, rows, c] = _log_sums(folds.X[rows], sample, self._whitening(sample), bandwidths)
+        return found
+
+    def excess(self, n: int, d: int) -> Excess | None:
+        """Say if there are too many rows."""
+        return Excess(f"{n} rows, more than {MOST_ROWS}", "kernels") if n > MOST_ROWS else None
+
+    def _whitening(self, sample: ClassSample) -> Whitening:
+        """The whitening of the kernels of a class, at bandwidth 1."""
         check_choice("covariance", self.covariance, ["class", "shrunk", "shared"])
         mean, covariance = moments(sample.X, sample.weight, unbiased=len(sample.X) > 1)
         if self.covariance == "shared":
@@ -152,13 +168,12 @@ class KernelDensity(PerClassDensity):
             covariance = usable_covariance(sample, covariance, "KernelDensity")
         return whitening(sample, mean, covariance, "KernelDensity")
 
-    def check_bandwidth(self) -> float:
-        """Return the bandwidth that was given as a number."""
+    def _check_bandwidth(self) -> float:
         return check_positive("bandwidth", self.bandwidth, "or choose 'scott', 'silverman' or 'likelihood'")
 
     def _factor(self, sample: ClassSample, white: Whitening) -> float:
         if not isinstance(self.bandwidth, str):
-            return self.check_bandwidth()
+            return self._check_bandwidth()
         known = ["scott", "silverman", "likelihood"]
         check_choice("bandwidth", self.bandwidth, known, also="a number above 0")
         d = sample.X.shape[1]
@@ -167,20 +182,34 @@ class KernelDensity(PerClassDensity):
         return _likeliest(sample, white, scott) if self.bandwidth == "likelihood" and len(sample.X) > 1 else scott
 
 
-def kernel_log_sums(X: Tensor, sample: ClassSample, white: Whitening, bandwidths: Sequence[float]) -> Tensor:
+def _kernel_model(sample: ClassSample, white: Whitening, h: float, leave_one_out: bool) -> KernelModel:
+    n, d = sample.X.shape
+    weight = sample.weight / sample.weight.sum()
+    matrix = white.matrix * (math.sqrt(LOG2_E) / h)
+    b = (sample.X - white.centre) @ matrix
+    lift = weight.log2() - 0.5 * (b * b).sum(1)
+    points = torch.cat([b, lift[:, None], torch.ones(n, 1, dtype=b.dtype)], 1)
+    log_norm = -0.5 * (white.log_det + d * math.log(2.0 * math.pi)) - d * math.log(h)
+    # In float32 the exponent of a kernel is off by about |b|^2 times the rounding: with narrow kernels, too much.
+    single = float((b * b).sum(1).max()) * torch.finfo(torch.float32).eps < SINGLE_ERROR
+    left_out = sample.X.numpy() if leave_one_out else None
+    return KernelModel(h, white.centre, matrix, points, weight, log_norm, single, left_out)
+
+
+def _log_sums(X: Tensor, sample: ClassSample, white: Whitening, bandwidths: Sequence[float]) -> Tensor:
     """Log-densities (number of bandwidths, m) of points (m, d) in float64, from one matrix of distances a block."""
     share = sample.weight / sample.weight.sum()
     d = X.shape[1]
     a, b = (X - white.centre) @ white.matrix, (sample.X - white.centre) @ white.matrix
     found = X.new_empty(len(bandwidths), len(X))
-    for rows in chunks(len(X), max(1, BLOCK // len(b))):
-        distance = torch.addmm((b * b).sum(1), a[rows], b.T, alpha=-2.0)
+    for some in chunks(len(X), max(1, BLOCK // len(b))):
+        distance = torch.addmm((b * b).sum(1), a[some], b.T, alpha=-2.0)
         nearest = distance.amin(1, keepdim=True)
         distance -= nearest
-        nearest = (nearest[:, 0] + (a[rows] ** 2).sum(1)).clamp_min(0)
+        nearest = (nearest[:, 0] + (a[some] ** 2).sum(1)).clamp_min(0)
         for found_row, h in zip(found, bandwidths, strict=True):
             sums = (distance * (-0.5 * LOG2_E / h**2)).exp2_() @ share
-            found_row[rows] = sums.log() - 0.5 * nearest / h**2 - d * math.log(h)
+            found_row[some] = sums.log() - 0.5 * nearest / h**2 - d * math.log(h)
     return found - 0.5 * (white.log_det + d * math.log(2.0 * math.pi))
 
 
@@ -190,11 +219,11 @@ def _likeliest(sample: ClassSample, white: Whitening, scott: float) -> float:
     The factors go from Scott's times 2 down to Scott's over 32, in steps of sqrt 2; at most 2,000 of the points
     are asked.
     """
-    rows = slice(None, None, -(-len(sample.X) // 2000))
-    weight = sample.weight[rows] / sample.weight[rows].sum()
+    some = slice(None, None, -(-len(sample.X) // 2000))
+    weight = sample.weight[some] / sample.weight[some].sum()
     factors = [scott * 2.0 ** (1 - step / 2) for step in range(13)]
-    models = (KernelModel(sample, white, h, leave_one_out=True) for h in factors)
-    return factors[int(np.argmax([float(weight @ model.log_prob(sample.X[rows])) for model in models]))]
+    models = (_kernel_model(sample, white, h, leave_one_out=True) for h in factors)
+    return factors[int(np.argmax([float(weight @ model.log_prob(sample.X[some])) for model in models]))]
 
 
 def _log2_sum(exponents: Tensor) -> Tensor:
@@ -203,7 +232,16 @@ def _log2_sum(exponents: Tensor) -> Tensor:
     return exponents.sub_(top).exp2_().sum(1).log2_() + top[:, 0]
 
 
-def _row_keys(X: np.ndarray) -> np.ndarray:
+def _places(x: Tensor, points: NDArray[np.float64]) -> Tensor:
+    """Index of a point equal to each row; -1 where there is none."""
+    queries = x.cpu().numpy()
+    keys, known = _row_keys(queries), _row_keys(points.astype(queries.dtype))
+    order = np.argsort(known)
+    place = order[np.searchsorted(known, keys, sorter=order).clip(max=len(known) - 1)]
+    return torch.from_numpy(np.where(known[place] == keys, place, -1)).to(x.device)
+
+
+def _row_keys(X: NDArray[np.floating]) -> NDArray[np.void]:
     """Each row as one comparable value; -0.0 counts as 0.0."""
-    rows = np.ascontiguousarray(X + 0.0)
-    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
+    plain = np.ascontiguousarray(X + 0.0)
+    return plain.view(np.dtype((np.void, plain.dtype.itemsize * plain.shape[1])))[:, 0]

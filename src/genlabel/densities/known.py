@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import final
 
 import torch
 from torch.distributions import MultivariateNormal
 
 from genlabel.arrays import Array, as_tensor
-from genlabel.densities.base import ClassSample, LogDensity, PerClassDensity
+from genlabel.densities.per_class import ClassSample, LogDensity, PerClassDensity
 
 __all__ = ["KnownDensity", "known_gaussians"]
 
@@ -40,8 +41,23 @@ class KnownDensity(PerClassDensity):
         return self.models[self.classes_.tolist().index(sample.name)]
 
 
+@final
+@dataclass(frozen=True)
+class SphericalGaussian:
+    """A Gaussian with the same variance in all directions, known by plain numbers."""
+
+    mean: tuple[float, ...]
+    variance: float
+
+    def log_prob(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the log-densities of points (m, d), (m,)."""
+        centre = torch.tensor(self.mean, dtype=x.dtype, device=x.device)
+        covariance = self.variance * torch.eye(len(centre), dtype=x.dtype, device=x.device)
+        model: LogDensity = MultivariateNormal(centre, covariance)
+        return model.log_prob(x)
+
+
 def known_gaussians(means: Array | Sequence[Sequence[float]], variance: float = 1.0) -> KnownDensity:
     """Spherical Gaussians at the given `means` (k, d): the paper's choice for the cubes and the 9 Gaussians."""
     centres = as_tensor(means)
-    covariance = variance * torch.eye(centres.shape[1], dtype=centres.dtype)
-    return KnownDensity([MultivariateNormal(mean, covariance) for mean in centres])
+    return KnownDensity([SphericalGaussian(tuple(mean), variance) for mean in centres.tolist()])

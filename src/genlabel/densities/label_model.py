@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor
 
 from genlabel.arrays import as_numpy, as_tensor, like
 from genlabel.checks import check_choice, no_warnings, warn
-from genlabel.densities.base import ClassDensity, DensityWarning
+from genlabel.densities.base import ClassDensity, DensityWarning, FoldedDensity
 from genlabel.densities.candidates import named_candidates
-from genlabel.densities.folds import fold_numbers, make_folds, training_rows
-from genlabel.densities.groups import standardisation
-from genlabel.densities.held_out import Folds, held_out_log_prob
-from genlabel.densities.stack import StackDensity, share_warp
-from genlabel.densities.stacking import (
+from genlabel.densities.held_out import FoldedSample, held_out_log_prob
+from genlabel.densities.stack import (
     WORST,
-    log_posterior,
+    StackDensity,
     log_posterior_of_truth,
+    log_posterior_where_known,
     stacked,
     weigh,
 )
+from genlabel.densities.warped import share_warp
+from genlabel.folds import Fold, deal_in_turn, fold_numbers, make_folds, training_rows
 from genlabel.metrics import accuracy, calibration_error, log_loss
+from genlabel.standardisation import Standardisation
 
 __all__ = ["LabelModel"]
-
-MOST_ROWS = 10_000
-"""With more rows, kernels are not among the candidates by default: their time grows with the square of the rows."""
-MOST_FEATURES = 100
-"""With more features, tied mixtures are not: every step of EM inverts their covariances."""
 
 
 @final
@@ -51,9 +49,9 @@ class LabelModel(ClassDensity):
     candidates : "default", sequence or dict of ClassDensity
         "default" is the 66 of :func:`default_candidates`: discriminant analyses, kernels and mixtures, on the features
         as they are and warped.
-    cv : int or iterable of (train, valid)
-        Stratified folds, or rows. A class with fewer points means fewer folds, with a warning; a class that a fold
-        would take away from training stays there.
+    cv : int, splitter or iterable of (train, valid)
+        Stratified folds, or row numbers or masks. A class with fewer points means fewer folds, with a warning; a class
+        that a fold would take away from training stays there.
     method : "stack" or "select"
         Weights for several candidates, or the single one of the least held-out log-loss.
     cross_fit : bool
@@ -70,6 +68,8 @@ class LabelModel(ClassDensity):
     held_out_ : ndarray (n, k)
         Log posterior of the stack for every row, from fits without its fold, tempered and weighed by what was held out
         in the other folds; NaN for a row in no fold, and for one that had to stay in training for its class's sake.
+    fold_ : ndarray (n,) or None
+        With `cross_fit`, the fold of each row.
     report_ : dict
         "method", "folds", "chosen" and "candidates" (lists of dicts), and the "log_loss", "accuracy" and
         "calibration_error" of `held_out_`. (Those of a candidate are at the temperature that suits it best.)
@@ -90,7 +90,7 @@ class LabelModel(ClassDensity):
 
     def __init__(
         self,
-        candidates: Any = "default",
+        candidates: str | Sequence[ClassDensity] | Mapping[str, ClassDensity] = "default",
         cv: Any = 6,
         method: str = "stack",
         cross_fit: bool = False,
@@ -107,34 +107,60 @@ class LabelModel(ClassDensity):
         """Those of the training points, with which it is calibrated."""
         return "empirical"
 
+    @property
+    def cross_fitted(self) -> bool:
+        """Whether it has been fitted without each pair of folds."""
+        return bool(self.pairs_)
+
+    @property
+    def may_be_latent(self) -> bool:
+        """No: where the features have seen the labels, no row is held out."""
+        return False
+
+    @property
+    def averaged_by_default(self) -> bool:
+        """Yes: it is calibrated on held-out rows."""
+        return True
+
+    def over_folds(
+        self, X: Any, y: Any, sample_weight: Any, folds: Callable[[], Sequence[Fold]], seed: Any
+    ) -> FoldedDensity:
+        """Choose over the folds: each has the stack that the held-out rows of the others chose.
+
+        One that is cross-fitted is fitted whole, with folds of its own, to the rows of each fold.
+        """
+        if self.cross_fit:
+            return super().over_folds(X, y, sample_weight, folds, seed)
+        pairs = list(folds())
+        chosen = clone(self).set_params(cv=pairs, random_state=seed).fit(X, y, sample_weight)
+        return FoldedDensity(chosen.stack_, [chosen.frozen(fold) for fold in range(len(pairs))], chosen)
+
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         check_choice("method", self.method, ["stack", "select"])
         candidates = self._affordable(named_candidates(self.candidates), *X.shape)
-        centre, scale = standardisation(X, weight)
-        train, valid = make_folds(self.cv, index, self.random_state)
-        folds = Folds((X - centre) / scale, index, weight, train, valid)
-        for name in ("fold_", "pairs_"):
-            self.__dict__.pop(name, None)
+        standardised = Standardisation.fit(X, weight, keep_constant=True)(X)
+        pairs = make_folds(self.cv, index.numpy(), self.random_state, deal_in_turn, classes=self.classes_, X=X.numpy())
+        train = torch.from_numpy(np.stack([training_rows(fold.train, index.numpy()) for fold in pairs]))
+        folds = FoldedSample(standardised, index, weight, train, [torch.from_numpy(fold.valid) for fold in pairs])
         with no_warnings():
             self._choose(candidates, folds)
-            self.stack_ = self.frozen().fit(X, self.classes_[index.numpy()], weight)
+            # Without weights that say nothing, it is to the last digit the stack that anyone else fits to these points.
+            weights = None if bool((weight == 1).all()) else weight
+            self.stack_ = self.frozen().fit(X, self.classes_[index.numpy()], weights)
             self.members_ = self.stack_.members_
-            if self.cross_fit:
-                self.fold_ = fold_numbers(valid, len(X))
-                self.pairs_ = self._fit_pairs(X, index, weight)
+            self.fold_ = fold_numbers(pairs, len(X)) if self.cross_fit else None
+            self.pairs_ = self._fit_pairs(self.fold_, X, index, weight) if self.fold_ is not None else {}
 
     def _affordable(self, candidates: dict[str, ClassDensity], n: int, d: int) -> dict[str, ClassDensity]:
         """The candidates; those by default have none whose time grows too fast with many rows or features."""
-        costly = [
-            ("kernel", n > MOST_ROWS, f"{n} rows, more than {MOST_ROWS}"),
-            ("tied", d > MOST_FEATURES, f"{d} features, more than {MOST_FEATURES}"),
-        ]
-        for kind, too_many, why in costly:
-            if isinstance(self.candidates, str) and too_many:
-                what = "kernels" if kind == "kernel" else "tied mixtures"
-                warn(kind, f"LabelModel: {why}; no {what} among the candidates", DensityWarning)
-                candidates = {name: density for name, density in candidates.items() if kind not in name}
-        return candidates
+        if not isinstance(self.candidates, str):
+            return candidates
+        excess = {name: density.excess(n, d) for name, density in candidates.items()}
+        for found in dict.fromkeys(excess.values()):
+            if found is not None:
+                message = f"LabelModel: {found.reason}; no {found.kind} among the candidates"
+                warn(found.kind, message, DensityWarning)
+        return {name: density for name, density in candidates.items() if excess[name] is None}
 
     def _log_prob(self, X: Tensor) -> Tensor:
         return self.stack_.log_prob(X)
@@ -155,23 +181,23 @@ class LabelModel(ClassDensity):
 
         Without `cross_fit`, the same as :meth:`log_prob`. Weights and temperatures are those chosen on all rows.
         """
-        if not hasattr(self, "pairs_"):
+        if self.fold_ is None:
             return self.log_prob(X)
         x = as_tensor(X)
         first, second = self.fold_[as_numpy(rows)], self.fold_[as_numpy(partner_rows)]
         found = x.new_empty(len(x), len(self.classes_))
         for (low, high), stack in self.pairs_.items():
-            own = (np.minimum(first, second) == low) & (np.maximum(first, second) == high)
-            if own.any():
+            of_pair = (np.minimum(first, second) == low) & (np.maximum(first, second) == high)
+            if of_pair.any():
                 shift = torch.from_numpy(np.log(stack.class_prior_) - np.log(self.class_prior_)).to(x)
-                place = torch.from_numpy(np.flatnonzero(own)).to(x.device)
+                place = torch.from_numpy(np.flatnonzero(of_pair)).to(x.device)
                 found[place] = stack.log_prob(x[place]) + shift
         return like(found, X)
 
-    def _choose(self, candidates: dict[str, ClassDensity], folds: Folds) -> None:
+    def _choose(self, candidates: dict[str, ClassDensity], folds: FoldedSample) -> None:
         """Weigh the candidates by their held-out log-densities: on all rows, and on those outside of each fold."""
         members = [clone(density) for density in candidates.values()]
-        log_prob = held_out_log_prob(members, folds, share_warp(members, folds.X, folds.weight))
+        log_prob = held_out_log_prob(*share_warp(members, folds.X, folds.weight), folds)
         log_prior = torch.from_numpy(np.log(self.class_prior_))
         seen = folds.honest
         truth = log_posterior_of_truth(log_prob, log_prior, folds.classes)
@@ -181,9 +207,9 @@ class LabelModel(ClassDensity):
             others = seen.clone()
             others[rows] = False
             usable = bool(others.any())  # a single fold has no others
-            own = weigh(truth[..., others], folds.weight[others], self.method) if usable else self.choice_
-            self.fold_choices_.append(own)
-            held_out[rows] = stacked(log_prob[:, rows], log_prior, own)
+            choice = weigh(truth[..., others], folds.weight[others], self.method) if usable else self.choice_
+            self.fold_choices_.append(choice)
+            held_out[rows] = stacked(log_prob[:, rows], log_prior, choice)
         held_out[~seen] = torch.nan
         self.held_out_ = held_out.numpy()
         self.candidates_ = candidates
@@ -193,32 +219,33 @@ class LabelModel(ClassDensity):
         self.report_ = self._report(log_prob[:, seen], held_out[seen], folds.classes[seen], folds.weight[seen])
 
     def _report(self, log_prob: Tensor, held_out: Tensor, index: Tensor, weight: Tensor) -> dict[str, Any]:
-        rows = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
-        chosen = [{"name": name, "weight": share, "temperature": heat} for name, share, heat in rows]
+        members = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
+        chosen = [{"name": name, "weight": share, "temperature": heat} for name, share, heat in members]
         log_prior = torch.from_numpy(np.log(self.class_prior_))
-        heats = self.choice_.temperature
-        everyone = [
-            {"name": name, "temperature": float(heat), **_measures(log_posterior(own, log_prior, heat), index, weight)}
-            for name, heat, own in zip(self.candidates_, heats, log_prob, strict=True)
-        ]
+        everyone = []
+        for name, heat, values in zip(self.candidates_, self.choice_.temperature.tolist(), log_prob, strict=True):
+            logs = log_posterior_where_known(values, log_prior, heat)
+            everyone.append({"name": name, "temperature": heat, **_measures(logs, index, weight)})
         return {
             "method": self.method,
-            "chosen": sorted(chosen, key=lambda row: -row["weight"]),
+            "chosen": sorted(chosen, key=lambda member: -member["weight"]),
             **_measures(held_out, index, weight),
             "calibration_error": float(calibration_error(held_out.numpy(), index.numpy(), weight.numpy())),
             "candidates": everyone,
             "folds": len(self.fold_choices_),
         }
 
-    def _fit_pairs(self, X: Tensor, index: Tensor, weight: Tensor) -> dict[tuple[int, int], StackDensity]:
+    def _fit_pairs(
+        self, fold: NDArray[np.intp], X: Tensor, index: Tensor, weight: Tensor
+    ) -> dict[tuple[int, int], StackDensity]:
         """The stack without each fold, and without each two."""
-        count = int(self.fold_.max()) + 1
+        count = int(fold.max()) + 1
         labels, found = self.classes_[index.numpy()], {}
         for low in range(count):
             for high in range(low, count):
-                held = torch.from_numpy((self.fold_ == low) | (self.fold_ == high))
-                rows = training_rows(held, index)
-                found[low, high] = self.frozen().fit(X[rows], labels[rows.numpy()], weight[rows])
+                others = np.flatnonzero((fold != low) & (fold != high))
+                rows = training_rows(others, index.numpy())
+                found[low, high] = self.frozen().fit(X[rows], labels[rows], weight[rows])
         return found
 
 

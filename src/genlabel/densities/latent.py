@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol, final
+from typing import Any, Protocol, Self, final
 
 from sklearn.base import clone
 from torch import Tensor
@@ -23,6 +23,10 @@ class Encoder(Protocol):
 
     def encode(self, x: Tensor, depth: int) -> Tensor:
         """Representation of `x` after `depth` stages."""
+        ...
+
+    def to(self, device: str, /) -> object:
+        """Move its weights to a device."""
         ...
 
 
@@ -65,6 +69,16 @@ class LatentDensity(ClassDensity):
     def default_priors(self) -> str:
         """Those of the density."""
         return self.density.default_priors
+
+    def to_cpu(self) -> Self:
+        """The density with the twin on the CPU."""
+        self.encoder.to("cpu")
+        return self
+
+    @property
+    def cross_fitted(self) -> bool:
+        """Whether the fitted density is."""
+        return self.density_.cross_fitted
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
         """As `log_prob`, by models of the density that saw neither parent, where it has them.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Hashable, Sequence
+from typing import final
 
 import numpy as np
 import torch
@@ -11,11 +12,16 @@ from torch import Tensor
 
 from genlabel.arrays import as_rng
 from genlabel.checks import check_choice, check_count, check_positive
-from genlabel.densities.base import ClassDensity
+from genlabel.densities.base import ClassDensity, Excess
+from genlabel.densities.covariance import group_by_class
 from genlabel.densities.expectation import fit_mixtures, mixture_log_prob
-from genlabel.densities.groups import group_by_class, standardisation
+from genlabel.densities.held_out import FoldedSample
+from genlabel.standardisation import Standardisation
 
 __all__ = ["MixtureDensity"]
+
+MOST_FEATURES = 100
+"""With more features, tied mixtures are no candidates by default: every step of EM inverts their covariances."""
 
 
 @final
@@ -60,7 +66,7 @@ class MixtureDensity(ClassDensity):
         covariance: str = "tied",
         reg: float = 0.05,
         max_iter: int = 40,
-        random_state: Any = 0,
+        random_state: int | np.random.Generator | None = 0,
     ) -> None:
         self.components = components
         self.covariance = covariance
@@ -69,26 +75,57 @@ class MixtureDensity(ClassDensity):
         self.random_state = random_state
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
-        self.check()
-        self.centre_, self.scale_ = standardisation(X, weight)
-        groups = group_by_class((X - self.centre_) / self.scale_, index, weight[None])
+        self._check()
+        self.standardisation_ = Standardisation.fit(X, weight, keep_constant=True)
+        groups = group_by_class(self.standardisation_(X), index, weight[None])
         draws = as_rng(self.random_state).random(self.components)
-        fitted = fit_mixtures(
-            groups, [self.components], self.covariance == "tied", self.reg / self.scale_**2, self.max_iter, draws
-        )
+        reg = self.reg / self.standardisation_.scale**2
+        fitted = fit_mixtures(groups, [self.components], self.covariance == "tied", reg, self.max_iter, draws)
         self.mixtures_ = fitted.pick(slice(None), 0, 0)
 
-    def check(self) -> None:
-        """Raise unless the parameters make sense."""
+    def _check(self) -> None:
         check_count("components", self.components)
         check_count("max_iter", self.max_iter)
         check_choice("covariance", self.covariance, ["tied", "diagonal"])
         check_positive("reg", self.reg, "0.05 is the usual choice")
 
     def _log_prob(self, X: Tensor) -> Tensor:
-        x = (X.double() - self.centre_.to(X.device)) / self.scale_.to(X.device)
-        jacobian = float(self.scale_.log().sum())
-        return (mixture_log_prob(x, self.mixtures_) - jacobian).to(X)
+        values = mixture_log_prob(self.standardisation_(X), self.mixtures_)
+        return (values - self.standardisation_.log_volume).to(X)
+
+    @property
+    def family(self) -> Hashable | None:
+        """Those of any size share the steps of EM, if they draw the same seeds."""
+        if not isinstance(self.random_state, int):
+            return None
+        return ("mixture", self.covariance, self.reg, self.max_iter, self.random_state)
+
+    def held_out_log_prob(self, folds: FoldedSample, densities: Sequence[MixtureDensity]) -> Tensor:
+        """All sizes and folds of classes of like size go through EM together, or as many folds as memory allows."""
+        if self.family is None:
+            return super().held_out_log_prob(folds, densities)
+        for density in densities:
+            density._check()
+        sizes = [density.components for density in densities]
+        draws = as_rng(self.random_state).random(max(sizes))
+        reg = torch.full_like(folds.X[0], self.reg)
+        found = folds.unanswered(len(densities))
+        for classes in _of_like_size(folds.classes):
+            inside = folds.of_classes(classes)
+            for part in inside.parts(len(inside.X) * len(sizes) * max(sizes)):
+                groups = group_by_class(part.X, part.classes, part.training_weight)
+                mixtures = fit_mixtures(groups, sizes, self.covariance == "tied", reg, self.max_iter, draws)
+                for f, rows in enumerate(part.valid):
+                    for s in range(len(sizes)):
+                        answer = mixture_log_prob(folds.X[rows], mixtures.pick(slice(None), f, s))
+                        found[s, rows[:, None], classes] = answer
+        return found
+
+    def excess(self, n: int, d: int) -> Excess | None:
+        """Say if there are too many features for a full covariance."""
+        if self.covariance != "tied" or d <= MOST_FEATURES:
+            return None
+        return Excess(f"{d} features, more than {MOST_FEATURES}", "tied mixtures")
 
     @property
     def weights_(self) -> NDArray[np.float64]:
@@ -98,10 +135,23 @@ class MixtureDensity(ClassDensity):
     @property
     def means_(self) -> NDArray[np.float64]:
         """The means mu_cj, (k, components, d)."""
-        return (self.mixtures_.mean * self.scale_ + self.centre_).numpy()
+        mean, scale, _ = self.standardisation_
+        return (self.mixtures_.mean * scale + mean).numpy()
 
     @property
     def covariances_(self) -> NDArray[np.float64]:
         """The covariances, (k, d, d) if tied, the variances (k, components, d) if diagonal."""
-        scale = torch.outer(self.scale_, self.scale_) if self.covariance == "tied" else self.scale_**2
-        return (self.mixtures_.covariance * scale).numpy()
+        scale = self.standardisation_.scale
+        square = torch.outer(scale, scale) if self.covariance == "tied" else scale**2
+        return (self.mixtures_.covariance * square).numpy()
+
+
+def _of_like_size(classes: Tensor) -> list[Tensor]:
+    """The classes in groups, none with more than twice the points of another: groups are padded to the largest."""
+    counts = torch.bincount(classes)
+    found: list[list[int]] = []
+    for c in counts.argsort().tolist():
+        if not found or counts[c] > 2 * counts[found[-1][0]]:
+            found.append([])
+        found[-1].append(c)
+    return [torch.tensor(sorted(group)) for group in found]

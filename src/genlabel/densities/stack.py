@@ -1,21 +1,46 @@
-"""A weighted stack of densities: one posterior from several, and a density to go with it."""
+"""A weighted stack of densities: one posterior from several, and how they are weighed by points they have not seen."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from genlabel.arrays import chunks
 from genlabel.checks import check_positive, check_weights, no_warnings
 from genlabel.densities.base import ClassDensity
-from genlabel.densities.groups import standardisation
-from genlabel.densities.stacking import log_posterior, mixed_log_posterior
-from genlabel.densities.warped import Warp, WarpedDensity, fit_warp
+from genlabel.densities.warped import share_warp
+from genlabel.posterior import log_posterior
+from genlabel.standardisation import Standardisation
 
-__all__ = ["StackDensity", "share_warp"]
+__all__ = [
+    "TEMPERATURES",
+    "WORST",
+    "StackDensity",
+    "Stacking",
+    "log_posterior_of_truth",
+    "log_posterior_where_known",
+    "mixed_log_posterior",
+    "stacked",
+    "stacking_weights",
+    "weigh",
+]
+
+TEMPERATURES = tuple(2.0 ** (step / 2) for step in range(13))
+"""The temperatures that are tried: 1 to 64 in steps of sqrt 2."""
+WORST = math.log(1e-15)
+"""A log-loss counts no probability below this one, so that a single point does not decide."""
+STEPS = 100
+LEAST_WEIGHT = 0.02
+"""A member of less weight is left out, unless all weights are small."""
+SCORES_AT_ONCE = 1 << 22
+"""Numbers that are worked on at once."""
+MOST = 12
+"""So many members are kept: more cost time, and gain nothing on held-out rows."""
 
 
 @final
@@ -77,12 +102,9 @@ class StackDensity(ClassDensity):
         shares = torch.tensor([float(self.weights[m]) for m in kept], dtype=torch.float64)
         self.log_weight_ = (shares / shares.sum()).log()
         self.temperature_ = [float(self.temperatures[m]) for m in kept]
-        self.centre_, self.scale_ = torch.zeros_like(X[0]), torch.ones_like(X[0])
-        if self.standardize:
-            self.centre_, self.scale_ = standardisation(X, weight)
-        x = (X - self.centre_) / self.scale_
-        members = [clone(self.members[m]) for m in kept]
-        self.warp_ = share_warp(members, x, weight)
+        fitted = Standardisation.fit(X, weight, keep_constant=True) if self.standardize else Standardisation.identity(X)
+        self.standardisation_, x = fitted, fitted(X)
+        members, self.warp_ = share_warp([clone(self.members[m]) for m in kept], x, weight)
         labels = self.classes_[index.numpy()]
         with no_warnings():  # what does not suit a small class has little weight, or it would not be here
             self.members_ = [member.fit(x, labels, weight) for member in members]
@@ -99,10 +121,10 @@ class StackDensity(ClassDensity):
         log_prior = torch.from_numpy(self.class_prior_).log().to(X.device)
         log_weight = self.log_weight_.to(X.device)
         values = self._member_log_prob(X)
-        posteriors = [log_posterior(v, log_prior, t) for v, t in zip(values, self.temperature_, strict=True)]
+        posteriors = [log_posterior(v, log_prior, t).log_proba for v, t in zip(values, self.temperature_, strict=True)]
         posterior = mixed_log_posterior(torch.stack(posteriors), log_weight.exp())
         evidence = torch.stack([(value + log_prior).logsumexp(1) for value in values])
-        total = (evidence + log_weight[:, None]).logsumexp(0) - float(self.scale_.log().sum())
+        total = (evidence + log_weight[:, None]).logsumexp(0) - self.standardisation_.log_volume
         return (posterior - log_prior + total[:, None]).to(X)
 
     def _member_log_prob(self, X: Tensor) -> list[Tensor]:
@@ -110,25 +132,96 @@ class StackDensity(ClassDensity):
 
         The shared map is asked once.
         """
-        x = ((X.double() - self.centre_.to(X.device)) / self.scale_.to(X.device)).to(X)
-        warped = self.warp_(x) if self.warp_ is not None else None
-        if warped is not None:
-            warped = (warped[0].to(X), warped[1])
-        values = []
-        for member in self.members_:
-            if warped is not None and isinstance(member, WarpedDensity) and member.warp_ is self.warp_:
-                values.append(member.log_prob_of_warped(*warped).double())
-            else:
-                values.append(member.log_prob(x).double())
-        return values
+        x = self.standardisation_(X).to(X)
+        warped = None
+        if self.warp_ is not None:
+            warped = self.warp_(x)
+            warped = warped._replace(points=warped.points.to(X))
+        return [member.log_prob_knowing(x, warped).double() for member in self.members_]
 
 
-def share_warp(members: Sequence[ClassDensity], X: Tensor, weight: Tensor) -> Warp | None:
-    """Give the warped members that would fit a map of their own one that they share; None if there are none."""
-    asking = [member for member in members if isinstance(member, WarpedDensity) and member.warp is None]
-    if not asking:
-        return None
-    warp = fit_warp(X, weight)
-    for member in asking:
-        member.set_params(warp=warp)
-    return warp
+class Stacking(NamedTuple):
+    """What was chosen for each of M candidates."""
+
+    temperature: Tensor
+    """(M,)"""
+    weight: Tensor
+    """(M,), of sum 1; 0 for those that are left out."""
+
+
+def mixed_log_posterior(log_posteriors: Tensor, weights: Tensor) -> Tensor:
+    """Return log sum_m w_m posterior_m of posteriors (M, ..., k) in log space."""
+    shape = (-1,) + (1,) * (log_posteriors.dim() - 1)
+    return (log_posteriors + weights.log().view(shape)).logsumexp(0)
+
+
+def log_posterior_where_known(log_prob: Tensor, log_prior: Tensor, temperature: float) -> Tensor:
+    """Log posterior of a candidate's log p_c (..., k), NaN where it gives no number: it is not judged by the prior."""
+    return torch.where(
+        _known(log_prob)[..., None], log_posterior(log_prob, log_prior, temperature).log_proba, torch.nan
+    )
+
+
+def log_posterior_of_truth(log_prob: Tensor, log_prior: Tensor, index: Tensor) -> Tensor:
+    """Log posterior of each point's class at each temperature, (temperatures, M, n), from log p_c (M, n, k).
+
+    Where a candidate gives no number, it is the worst that counts.
+    """
+    rows = torch.arange(len(index))
+    parts = []
+    for some in chunks(len(log_prob), SCORES_AT_ONCE // max(1, log_prob[0].numel())):
+        values = log_prob[some]
+        each = [log_posterior(values, log_prior, heat).log_proba[:, rows, index] for heat in TEMPERATURES]
+        parts.append(torch.stack(each).clamp_min_(WORST).masked_fill_(~_known(values), WORST))
+    return torch.cat(parts, 1)
+
+
+def _known(log_prob: Tensor) -> Tensor:
+    """Where log p_c (..., k) are numbers, or densities that vanish, (...)."""
+    return log_prob.amax(-1) < torch.inf
+
+
+def weigh(truth: Tensor, weight: Tensor, method: str) -> Stacking:
+    """Choose each candidate's temperature by its log-loss, and then the candidates' weights, on n points.
+
+    `truth` (temperatures, M, n) is that of :func:`log_posterior_of_truth`; `method` is "stack" or "select".
+    """
+    losses = -(truth @ weight) / weight.sum()
+    least, places = losses.min(0)
+    best = truth[places, torch.arange(truth.shape[1])]
+    shares = stacking_weights(best, weight) if method == "stack" else torch.eye(len(least)).to(best)[least.argmin()]
+    return Stacking(torch.tensor(TEMPERATURES, dtype=best.dtype)[places], shares)
+
+
+def stacked(log_prob: Tensor, log_prior: Tensor, choice: Stacking) -> Tensor:
+    """Log posterior (n, k) of the stack of a choice, from log p_c (M, n, k)."""
+    kept = choice.weight.nonzero()[:, 0]
+    each = log_posterior(log_prob[kept], log_prior, choice.temperature[kept, None, None]).log_proba
+    return mixed_log_posterior(each, choice.weight[kept])
+
+
+def stacking_weights(truth: Tensor, weight: Tensor) -> Tensor:
+    """Return the weights (M,) under which the mixed posterior is most likely, by EM; all but the `MOST` largest are 0.
+
+    `truth` (M, n) is the log posterior of each point's class under each candidate.
+
+    >>> stacking_weights(torch.tensor([[0.9, 0.8], [0.5, 0.5]]).log(), torch.ones(2))
+    tensor([1., 0.])
+    """
+    likelihood = truth.exp()
+    share = weight / weight.sum()
+    found = torch.full((len(likelihood),), 1.0 / len(likelihood), dtype=likelihood.dtype)
+    for _ in range(STEPS):
+        found = found * (likelihood @ (share / (found @ likelihood)))
+    found = _largest(found)
+    for _ in range(STEPS // 3):  # those that are left share what was taken from the others
+        found = found * (likelihood @ (share / (found @ likelihood)))
+    return _largest(found)
+
+
+def _largest(weights: Tensor) -> Tensor:
+    """The weights with small ones, and all but the `MOST` largest, set to 0; they sum to 1."""
+    order = weights.sort(descending=True, stable=True).indices
+    kept = torch.where(weights < min(LEAST_WEIGHT, 0.2 * float(weights.max())), torch.zeros_like(weights), weights)
+    kept[order[MOST:]] = 0.0
+    return kept / kept.sum()

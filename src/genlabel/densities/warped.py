@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, final
 
 import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from genlabel.densities.base import ClassDensity
+from genlabel.densities.base import ClassDensity, Excess
 
-__all__ = ["Warp", "WarpedDensity", "fit_warp"]
+__all__ = ["Warp", "Warped", "WarpedDensity", "fit_warp", "share_warp"]
 
 LIMIT = 8.0
 """Warped values are clipped to this many standard deviations."""
@@ -30,7 +31,7 @@ class Warp(NamedTuple):
     scale: Tensor
     """(d,)"""
 
-    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, X: Tensor) -> Warped:
         """Return the warped points (m, d), clipped to +-8, and the log-Jacobian of each, (m,), in float64.
 
         Where a value is clipped, the log-Jacobian falls by what is cut off, so that the tails still hold next to
@@ -41,7 +42,18 @@ class Warp(NamedTuple):
         warped = (_yeo_johnson(x, power) - centre) / scale
         clipped = warped.clamp(-LIMIT, LIMIT)
         slope = (power - 1.0) * x.sign() * x.abs().log1p() - scale.log()
-        return clipped, (slope - (warped - clipped).abs()).sum(1)
+        return Warped(clipped, (slope - (warped - clipped).abs()).sum(1), self)
+
+
+class Warped(NamedTuple):
+    """What a map makes of points."""
+
+    points: Tensor
+    """(m, d)"""
+    log_jacobian: Tensor
+    """(m,)"""
+    warp: Warp
+    """The map."""
 
 
 @final
@@ -83,16 +95,43 @@ class WarpedDensity(ClassDensity):
         """Those of the density."""
         return self.density.default_priors
 
+    @property
+    def may_be_latent(self) -> bool:
+        """Whether the density may."""
+        return self.density.may_be_latent
+
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self.warp_ = fit_warp(X, weight) if self.warp is None else self.warp
-        self.density_ = clone(self.density).fit(self.warp_(X)[0], self.classes_[index.numpy()], weight)
+        self.density_ = clone(self.density).fit(self.warp_(X).points, self.classes_[index.numpy()], weight)
 
     def _log_prob(self, X: Tensor) -> Tensor:
-        return self.log_prob_of_warped(*self.warp_(X)).to(X)
+        return self._log_prob_of(self.warp_(X)).to(X)
 
-    def log_prob_of_warped(self, warped: Tensor, log_jacobian: Tensor) -> Tensor:
-        """Return the log-density of points of which the map's answer is known, (m, k)."""
-        return self.density_.log_prob(warped) + log_jacobian[:, None]
+    def _log_prob_of(self, warped: Warped) -> Tensor:
+        return self.density_.log_prob(warped.points) + warped.log_jacobian[:, None]
+
+    def log_prob_knowing(self, X: Tensor, warped: Warped | None) -> Tensor:
+        """Return `log_prob(X)`, from the warped points if they are those of its map."""
+        if warped is None or warped.warp is not self.warp_:
+            return super().log_prob_knowing(X, warped)
+        return self._log_prob_of(warped)
+
+    @property
+    def wants_warp(self) -> bool:
+        """Whether no map was given."""
+        return self.warp is None
+
+    def with_warp(self, warp: Warp) -> ClassDensity:
+        """Return the density with that map, unless it has one."""
+        return WarpedDensity(self.density, warp) if self.wants_warp else self
+
+    def behind(self, warp: Warp) -> ClassDensity | None:
+        """Return the density of the mapped features, if that is its map."""
+        return self.density if self.warp is warp else None
+
+    def excess(self, n: int, d: int) -> Excess | None:
+        """Say if the density would take too long."""
+        return self.density.excess(n, d)
 
 
 def fit_warp(X: Tensor, weight: Tensor) -> Warp:
@@ -116,6 +155,14 @@ def fit_warp(X: Tensor, weight: Tensor) -> Warp:
     scale = (share @ (warped - centre) ** 2).sqrt()
     usable = scale.isfinite() & (scale > 1e-12 * (1.0 + centre.abs()))
     return Warp(power, centre, torch.where(usable, scale, torch.ones_like(scale)))
+
+
+def share_warp(members: Sequence[ClassDensity], X: Tensor, weight: Tensor) -> tuple[list[ClassDensity], Warp | None]:
+    """Return the densities, and the map that is fitted for those that want one; None if none does."""
+    if not any(member.wants_warp for member in members):
+        return list(members), None
+    warp = fit_warp(X, weight)
+    return [member.with_warp(warp) for member in members], warp
 
 
 def _golden_section(X: Tensor, share: Tensor, slope: Tensor, low: Tensor, high: Tensor) -> Tensor:

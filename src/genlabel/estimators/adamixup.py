@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, final
+from typing import Any, cast, final
 
 from genlabel.checks import check_count, check_interval
-from genlabel.estimators.base import NetworkClassifier, Trained
-from genlabel.estimators.methods import Method, Recipe, Settings
+from genlabel.estimators.base import NetworkClassifier
+from genlabel.estimators.methods import Final, Method, Recipe, Settings, Training
 from genlabel.estimators.study import Study
 from genlabel.labeling import LinearLabel
 from genlabel.mixing import Mixup
@@ -99,23 +98,22 @@ class AdaMixupClassifier(NetworkClassifier):
     def _method(self, settings: Settings) -> Method:
         way_out = "1 is the paper's, 0 lets the policy do without the critic"
         trainer = partial(
-            train_adamixup,
+            _train,
             policy_hidden=check_count("policy_hidden", self.policy_hidden),
             intrusion_weight=check_interval("intrusion_weight", self.intrusion_weight, 0.0, 1e6, way_out),
         )
         return replace(self._plain([Recipe(Mixup())], LinearLabel()), trainer=trainer)
 
-    def _train(self, study: Study, method: Method, variants: Sequence[Sequence[int]]) -> list[Trained]:
-        """Hold on to all that is trained, until `_keep` has found its policy."""
-        self._trios: list[Trio] = []
-        trainer = partial(method.trainer, keep=self._trios.append)
-        return super()._train(study, replace(method, trainer=trainer), variants)
+    def _attributes(self, study: Study, fitted: Final) -> dict[str, Any]:
+        trio, X, place = cast(Trio, fitted.training.trio), fitted.task.X, fitted.place
+        low, high = policy_range(trio.policy, X, rng=study.seed)[place]
+        return super()._attributes(study, fitted) | {
+            "policy_": trio.policy.network(0, place),
+            "policy_range_": (float(low), float(high)),
+            "mixing_share_": float(mixing_share(trio.policy, X, rng=study.seed)[place]),
+        }
 
-    def _keep(self, study: Study, trained: Trained) -> None:
-        super()._keep(study, trained)
-        policy = next(trio.policy for trio in self._trios if trio.classifier is trained.fleet)
-        del self._trios
-        low, high = policy_range(policy, trained.task.X, rng=study.seed)[trained.place]
-        self.policy_ = policy.network(0, trained.place)
-        self.policy_range_ = float(low), float(high)
-        self.mixing_share_ = float(mixing_share(policy, trained.task.X, rng=study.seed)[trained.place])
+
+def _train(*args: Any, **settings: Any) -> Training:
+    trio = train_adamixup(*args, **settings)
+    return Training(trio.classifier, trio)

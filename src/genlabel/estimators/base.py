@@ -7,28 +7,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from itertools import product
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Self, final
+from typing import Any, Self, cast, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genlabel.arrays import chunks
 from genlabel.attacks import Attack
 from genlabel.checks import check_choice, check_count, check_interval, each_warning_once, keep_if_it_fails
-from genlabel.densities.latent import Encoder
-from genlabel.estimators.methods import Choice, Method, Recipe, Settings
+from genlabel.estimators.classifier import ProbabilityClassifier
+from genlabel.estimators.methods import Final, Method, Recipe, Settings
 from genlabel.estimators.sample import read_sample
 from genlabel.estimators.selection import SELECTIONS, pool
-from genlabel.estimators.study import Study, log_posteriors
+from genlabel.estimators.study import Study
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.mixing import Mixer
 from genlabel.networks import MLP
 from genlabel.progress import epoch_listener
-from genlabel.training import Candidate, Fleet, Task, resolve_optimizer
+from genlabel.training import Candidate, resolve_optimizer
 
 __all__ = [
     "ALPHAS",
@@ -37,7 +36,6 @@ __all__ = [
     "NETWORKS",
     "WEIGHT_DECAYS",
     "NetworkClassifier",
-    "Trained",
     "grid",
     "recipes",
 ]
@@ -49,29 +47,13 @@ WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2)
 """Among which `weight_decay="cv"` chooses; 1e-4 is the paper's."""
 ALPHAS = (0.3, 1.0)
 """Among which `alpha="cv"` chooses."""
+OPTIONAL = ("best_score_", "label_model_")
+"""What not every fit leaves."""
 CLEAN_WEIGHTS = (0.75, 1.0)
 """Among which `clean_weight="cv"` chooses: a quarter of the points mixed, or none (vanilla training)."""
 
 
-class Trained(NamedTuple):
-    """What a fit leaves: the choice, the final model, and the task that it was trained on."""
-
-    choice: Choice
-    fleet: Fleet
-    task: Task
-    place: int
-    """Which model of the fleet it is."""
-    label: tuple[float, ...]
-    """Share of each labeler of the task in the target of the model."""
-
-    @property
-    def labeler(self) -> Labeler:
-        """The labeler of the chosen density; of the only one, if it is averaged with."""
-        shares = [place for place, share in enumerate(self.label) if share > 0]
-        return self.task.labelers[-1 if self.choice.average is not None else shares[-1]]
-
-
-class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
+class NetworkClassifier(ProbabilityClassifier, ABC):
     """A classifier that trains a small network on mixed points; a subclass says how they are mixed and labelled."""
 
     network: Any
@@ -88,6 +70,12 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
     random_state: Any
     verbose: int
 
+    network_: MLP
+    labeler_: Labeler
+    average_: tuple[float, float] | None
+    log_prior_: NDArray[np.float64]
+    class_weight_: NDArray[np.float64] | None
+
     @final
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose among the candidates by cross-validation, then train the best one on all rows.
@@ -102,9 +90,11 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         A call that fails leaves the classifier as it was.
         """
         with keep_if_it_fails(self), each_warning_once():
-            method = self._checked_method()
-            study, trained = self._search(X, y, sample_weight, method, [list(range(len(method.entries)))])
-            self._keep(study, trained[0])
+            settings = self._settings()
+            method = self._method(settings)
+            every = list(range(len(method.entries)))
+            study, finals = self._search(X, y, sample_weight, settings, method, [every])
+            self._keep(study, finals[0])
         return self
 
     @final
@@ -138,42 +128,39 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         with each_warning_once():
             worker = clone(self)
-            method = worker._checked_method()
-            own = {name: [e for e, one in enumerate(method.entries) if of(one.params)] for name, of in variants.items()}
-            for name, places in own.items():
+            settings = worker._settings()
+            method = worker._method(settings)
+            entries = method.entries
+            allowed = {
+                name: [e for e, entry in enumerate(entries) if of(entry.params)] for name, of in variants.items()
+            }
+            for name, places in allowed.items():
                 if not places:
                     raise ValueError(
-                        f"variant {name!r} allows none of the {len(method.entries)} candidates; "
-                        f"they are dicts such as {method.entries[0].params}"
+                        f"variant {name!r} allows none of the {len(entries)} candidates; "
+                        f"they are dicts such as {entries[0].params}"
                     )
-            study, trained = worker._search(X, y, sample_weight, method, list(own.values()))
-            fitted = {name: copy(worker) for name in own}
-            for classifier, one in zip(fitted.values(), trained, strict=True):
-                classifier._keep(study, one)
+            study, finals = worker._search(X, y, sample_weight, settings, method, list(allowed.values()))
+            fitted = {name: copy(worker) for name in allowed}
+            for classifier, final_fit in zip(fitted.values(), finals, strict=True):
+                classifier._keep(study, final_fit)
         return fitted
 
-    def _checked_method(self) -> Method:
-        if not isinstance(self.select, Attack):
-            check_choice("select", self.select, SELECTIONS, also="an Attack such as FGSM(0.2)")
-        return self._method(self._settings())
-
     def _search(
-        self, X: Any, y: Any, sample_weight: Any, method: Method, variants: Sequence[Sequence[int]]
-    ) -> tuple[Study, list[Trained]]:
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        settings: Settings,
+        method: Method,
+        variants: Sequence[Sequence[int]],
+    ) -> tuple[Study, list[Final]]:
         """Choose among the entries of each variant, and train those that are chosen on all rows."""
         sample = read_sample(self, X, y, sample_weight, self.class_weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with epoch_listener(self.verbose, type(self).__name__) as progress:
-            study = Study(
-                sample, self._settings(), cv=self.cv, standardize=self.standardize, seed=seed, progress=progress
-            )
-            return study, self._train(study, method, variants)
-
-    @final
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Log-probability of each class, (m, k), columns in the order of `classes_`."""
-        check_is_fitted(self, "network_")
-        return self.log_proba_of(self.scaler_(validate_data(self, X, dtype=np.float64, reset=False)))
+            study = Study(sample, settings, cv=self.cv, standardize=self.standardize, seed=seed, progress=progress)
+            return study, study.run(method, self.select, variants)
 
     @final
     def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -183,37 +170,17 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         logs = torch.log_softmax(torch.cat(parts), dim=1).numpy()
         if self.average_ is None:
             return logs
-        return pool(logs, log_posteriors(self.labeler_, points, self.class_weight_), self.log_prior_, self.average_)
-
-    @final
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each class, (m, k)."""
-        return np.exp(self.predict_log_proba(X))
-
-    @final
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each row, (m,)."""
-        scores = self.predict_log_proba(X)
-        return self.classes_[scores.argmax(axis=1)]
+        density = cast(GenLabel, self.labeler_).log_posterior_of(points, self.class_weight_)
+        return pool(logs, density, self.log_prior_, self.average_)
 
     @abstractmethod
     def _method(self, settings: Settings) -> Method:
         """Check the parameters of the method and return it with its candidates."""
 
-    def _train(self, study: Study, method: Method, variants: Sequence[Sequence[int]]) -> list[Trained]:
-        """Choose an entry of each variant and train it on the whole sample."""
-        return self._finish(study, method, study.choose_each(method, self.select, variants))
-
-    def _finish(
-        self, study: Study, method: Method, choices: Sequence[Choice], twin: Encoder | None = None
-    ) -> list[Trained]:
-        """Train the entries that were chosen on the whole sample, together where they can be."""
-        parts = study.train_each(method, [choice.entry for choice in choices], twin)
-        labels = [method.candidates[choice.entry.candidate].label for choice in choices]
-        return [Trained(choice, *part, label) for choice, part, label in zip(choices, parts, labels, strict=True)]
-
     def _settings(self) -> Settings:
         hidden = _hidden(self.network)
+        if not isinstance(self.select, Attack):
+            check_choice("select", self.select, SELECTIONS, also="an Attack such as FGSM(0.2)")
         if not isinstance(self.standardize, bool | np.bool_):
             raise ValueError(f"standardize={self.standardize!r} must be True or False")
         return Settings(
@@ -234,34 +201,43 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Recipes with one labeler, at each of the learning rates and weight decays."""
         pairs = self._optimisation()
         candidates = [Candidate(**pair) for pair in pairs]
-        return Method(ways, lambda *_: [labeler], candidates, pairs, exclude_intrusion=exclude_intrusion)
+        return Method(ways, [labeler], candidates, pairs, exclude_intrusion=exclude_intrusion)
 
-    def _keep(self, study: Study, trained: Trained) -> None:
-        choice, fleet = trained.choice, trained.fleet
-        if not bool(torch.isfinite(fleet.theta[0, trained.place]).all()):
-            raise ValueError(
-                f"training diverged at learning rate {choice.entry.params['learning_rate']:g}; "
-                "lower learning_rate, or leave standardize=True"
-            )
-        self.classes_ = study.sample.classes
-        self.scaler_ = study.scaler
-        self.network_: MLP = fleet.network(0, trained.place)
-        self.best_params_ = dict(choice.entry.params)
-        self.best_index_ = choice.place
-        self.cv_results_ = choice.results
+    def _attributes(self, study: Study, fitted: Final) -> dict[str, Any]:
+        """What a fit leaves, by name; a subclass adds what is its own."""
+        choice, task, fleet, place = fitted.choice, fitted.task, fitted.training.fleet, fitted.place
+        averaged = {} if choice.average is None else {"average": choice.average}
+        found = {
+            "classes_": study.sample.classes,
+            "scaler_": study.scaler,
+            "network_": fleet.network(0, place),
+            "best_params_": {**choice.entry.params, **averaged},
+            "best_index_": choice.place,
+            "cv_results_": choice.results,
+            "average_": choice.average,
+            "labeler_": fitted.labeler.to_cpu(),
+            "log_prior_": study.log_prior,
+            "class_weight_": task.class_weight,
+            "history_": {"loss": fleet.losses[:, 0, place].tolist()},
+            "n_iter_": study.settings.epochs,  # NOTE[PAPER]: the last epoch's network, not the best on validation data
+        }
         if choice.fleet is not None:
             score = "mean_test_score" if choice.average is None else "mean_test_pooled_score"
-            self.best_score_ = float(choice.results[score][choice.place])
-        elif hasattr(self, "best_score_"):
-            del self.best_score_
-        self.average_ = choice.average
-        self.labeler_ = trained.labeler.to_cpu() if isinstance(trained.labeler, GenLabel) else trained.labeler
-        self.log_prior_ = study.log_prior
-        self.class_weight_ = study.sample.class_weight
-        if choice.average is not None:
-            self.best_params_["average"] = choice.average
-        self.history_ = {"loss": fleet.losses[:, 0, trained.place].tolist()}
-        self.n_iter_ = study.settings.epochs  # NOTE[PAPER]: the last epoch's network, not the best on validation data
+            found["best_score_"] = float(choice.results[score][choice.place])
+        return found
+
+    @final
+    def _keep(self, study: Study, fitted: Final) -> None:
+        """Set what a fit leaves, and forget what the one before it left."""
+        if not bool(torch.isfinite(fitted.training.fleet.theta[0, fitted.place]).all()):
+            raise ValueError(
+                f"training diverged at learning rate {fitted.choice.entry.params['learning_rate']:g}; "
+                "lower learning_rate, or leave standardize=True"
+            )
+        for name in OPTIONAL:
+            self.__dict__.pop(name, None)
+        for name, value in self._attributes(study, fitted).items():
+            setattr(self, name, value)
 
 
 def recipes(mixer: Mixer, alphas: Sequence[float | None], shares: Sequence[float]) -> list[Recipe]:
@@ -269,11 +245,11 @@ def recipes(mixer: Mixer, alphas: Sequence[float | None], shares: Sequence[float
     found = []
     for share in shares:
         for alpha in alphas if share < 1.0 else alphas[:1]:
-            own = mixer if alpha is None else clone(mixer).set_params(alpha=alpha)
+            way = mixer if alpha is None else clone(mixer).set_params(alpha=alpha)
             said: dict[str, Any] = {"clean_weight": share}
             if len(alphas) > 1 and share < 1.0:
                 said["alpha"] = alpha
-            found.append(Recipe(own, share, said))
+            found.append(Recipe(way, share, said))
     return found
 
 

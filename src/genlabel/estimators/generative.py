@@ -7,19 +7,19 @@ from typing import Any, Self, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import clone
 
 from genlabel.checks import each_warning_once, keep_if_it_fails
 from genlabel.densities import named_densities
-from genlabel.estimators.sample import Sample, Scaler, read_sample
-from genlabel.labeling import log_posterior, log_priors
+from genlabel.estimators.classifier import ProbabilityClassifier
+from genlabel.estimators.sample import read_sample
+from genlabel.posterior import log_posterior, log_priors
 
 __all__ = ["GenerativeClassifier"]
 
 
 @final
-class GenerativeClassifier(ClassifierMixin, BaseEstimator):
+class GenerativeClassifier(ProbabilityClassifier):
     """Predict the class with the largest posterior, p_c(x) pi_c (the paper's generative classifier).
 
     Parameters
@@ -68,33 +68,14 @@ class GenerativeClassifier(ClassifierMixin, BaseEstimator):
                     f"density={self.density!r} names several; use one of 'label-model', 'gaussian', 'kernel'"
                 )
             sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1)
-            self.scaler_ = Scaler.fit(sample, self.standardize)
+            self.scaler_ = sample.standardisation(self.standardize)
             self.density_ = clone(densities[0]).fit(self.scaler_(sample.X), sample.labels, sample.weight)
-            self.log_priors_ = self._log_priors(sample)
+            prior, default = self.density_.class_prior_, self.density_.default_priors
+            self.log_priors_ = log_priors(self.priors, prior, default, sample.class_weight)
             self.classes_ = sample.classes
         return self
 
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Log-probability of each class, (m, k), columns in the order of `classes_`."""
-        check_is_fitted(self, "density_")
-        return self.log_proba_of(self.scaler_(validate_data(self, X, dtype=np.float64, reset=False)))
-
     def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
-        logs, _ = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self.log_priors_)
-        return np.ascontiguousarray(logs.numpy())
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each class, (m, k)."""
-        return np.exp(self.predict_log_proba(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each row, (m,)."""
-        scores = self.predict_log_proba(X)
-        return self.classes_[scores.argmax(axis=1)]
-
-    def _log_priors(self, sample: Sample) -> NDArray[np.float64]:
-        prior = np.exp(log_priors(self.priors, self.density_))
-        weighted = prior if sample.class_weight is None else prior * sample.class_weight
-        with np.errstate(divide="ignore"):
-            return np.log(weighted / weighted.sum())
+        found = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self.log_priors_)
+        return np.ascontiguousarray(found.log_proba.numpy())

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import Any, Self, final
 
 import numpy as np
-from sklearn.base import clone
 
 from genlabel.attacks import Attack
 from genlabel.checks import check_choice, check_interval
-from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, LabelModel, LatentDensity, named_densities
-from genlabel.densities.latent import Encoder
-from genlabel.estimators.base import ALPHAS, CLEAN_WEIGHTS, NetworkClassifier, Trained, grid, recipes
-from genlabel.estimators.methods import Method, Recipe, Settings
+from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, LabelModel, named_densities
+from genlabel.estimators.base import ALPHAS, CLEAN_WEIGHTS, NetworkClassifier, grid, recipes
+from genlabel.estimators.methods import Average, Final, Method, Recipe, Settings
 from genlabel.estimators.study import Study
-from genlabel.labeling import GenLabel, Labeler, LinearLabel
+from genlabel.labeling import LinearLabel
 from genlabel.mixing import Mixup
 from genlabel.training import Candidate
 
@@ -43,8 +39,13 @@ class GenLabelClassifier(NetworkClassifier):
 
     Parameters
     ----------
+    *The network*
+
     network : "logistic", "mlp" or sequence of int
         Softmax regression, two hidden ReLU layers of 128, or the given hidden layers.
+
+    *Labels*
+
     density : "label-model", "gaussian", "kernel", "auto", ClassDensity or dict of name -> ClassDensity
         "auto", or a dict, also chooses between several by cross-validation: the paper's mixup+GenLabel (CV).
         By name, "gaussian" is shrunk by Ledoit and Wolf's rule; the paper's own is `GaussianDensity()`.
@@ -52,37 +53,49 @@ class GenLabelClassifier(NetworkClassifier):
         the held-out rows of the others; not in latent space, whose features have seen the labels.
     gamma : float in [0, 1], "cv" or sequence of them
         Share of the generative label; "cv" chooses among 0, 0.2, ..., 1.
-    learning_rate : "cv", float or sequence of float
-        "cv" chooses among 0.1, 0.01, 0.001, 0.0001.
     space : "input" or "latent"
         Where the densities live: the (standardised) features, or the penultimate layer of a twin network
         trained without mixing.
+    priors : "auto", "uniform", "empirical" or array (k,)
+        Class priors in the generative label; "auto" is empirical for a label model and uniform for any other density.
+
+    *Mixing*
+
     alpha : float, "cv" or sequence of float
         Of lam ~ Beta(alpha, alpha); "cv" chooses among 0.3 and 1.
+    per : "sample" or "batch"
+        One lam for each point, or for each batch (the paper's).
     clean_weight : "cv", float in [0, 1] or sequence of them
         Share of the points of a batch that stay as they are: 0 is the paper's Alg. 1, 1 is vanilla training. "cv"
         chooses among 0.75 and 1, so that `best_params_["clean_weight"] == 1` says that mixing did not help.
+
+    *Training*
+
+    learning_rate : "cv", float or sequence of float
+        "cv" chooses among 0.1, 0.01, 0.001, 0.0001.
     weight_decay : "cv", float or sequence of float
         "cv" chooses among 1e-4, 1e-3, 1e-2.
-    average : "auto", "cv", None or pair of float
-        Weights (a, b) of the network and of its label model in what is predicted, log pi + a (log p - log pi)
-        + b (log q - log pi), normalised, pi being the frequencies of the classes. "cv" takes those of the lowest
-        held-out log-loss, None the network alone; "auto" is "cv" for a label model alone and None else.
+    epochs, batch_size : int
+    optimizer : "adam", "sgd" or Optimizer
+        "sgd" has momentum 0.9 and multi-step decay.
+
+    *The choice, and what is predicted*
+
+    cv : int, splitter or iterable of (train, test) rows
+        Stratified and shuffled if a number; fewer folds, with a warning, where a class is smaller.
     select : "log-loss", "accuracy" or Attack
         How the best candidate is chosen: by held-out log-loss and the one-standard-error rule (of the candidates that
         are not worse than the best by more than the noise, the one of the largest weight decay), or by held-out
         accuracy, ties by log-loss (the paper's); or by held-out accuracy under an attack, say FGSM(0.2) (the paper's
         robust runs), of the network alone.
-    per : "sample" or "batch"
-        One lam for each point, or for each batch (the paper's).
-    priors : "auto", "uniform", "empirical" or array (k,)
-        Class priors in the generative label; "auto" is empirical for a label model and uniform for any other density.
+    average : "auto", "cv", None or pair of float
+        Weights (a, b) of the network and of its label model in what is predicted, log pi + a (log p - log pi)
+        + b (log q - log pi), normalised, pi being the frequencies of the classes. "cv" takes those of the lowest
+        held-out log-loss, None the network alone; "auto" is "cv" for a label model alone and None else.
+
+    *Data and machine*
+
     class_weight : None, "balanced" or dict
-    cv : int, splitter or iterable of (train, test) rows
-        Stratified and shuffled if a number; fewer folds, with a warning, where a class is smaller.
-    epochs, batch_size : int
-    optimizer : "adam", "sgd" or Optimizer
-        "sgd" has momentum 0.9 and multi-step decay.
     standardize : bool
         Standardise the features inside; constant ones are left out.
     device : "auto", "cpu", "cuda" or torch.device
@@ -222,18 +235,22 @@ class GenLabelClassifier(NetworkClassifier):
             )
         gammas = grid("gamma", self.gamma, GAMMAS, 0.0, 1.0)
         densities = named_densities(self.density) if any(gammas) else {}
-        if self.space == "latent" and any(isinstance(own, LabelModel) for own in densities.values()):
+        latent = self.space == "latent" and bool(densities)
+        if latent and not all(density.may_be_latent for density in densities.values()):
             raise ValueError(
                 f"density={self.density!r} cannot be chosen in latent space: the twin's features have seen the labels, "
                 "so no row is held out there; use density='gaussian' or 'kernel'"
             )
-        self._average(densities)
         params, candidates = self._candidates(gammas, densities)
         return Method(
             self._recipes(),
-            partial(self._labelers, settings, densities),
+            [LinearLabel()],
             candidates,
             params,
+            densities=list(densities.values()),
+            priors=self.priors,
+            twin=self._plain([Recipe(None)], LinearLabel()) if latent else None,
+            average=self._average(densities),
             about_labels=frozenset({"gamma", "density"}),
         )
 
@@ -253,29 +270,24 @@ class GenLabelClassifier(NetworkClassifier):
                 if len(names) > 1 and name is not None:
                     chosen["density"] = name if isinstance(self.density, str) else densities[name]
                 params.append({**pair, "gamma": gamma, **chosen})
-                shares = (gamma if name == own else 0.0 for own in names)
+                shares = (gamma if name == other else 0.0 for other in names)
                 candidates.append(Candidate(**pair, label=(1.0 - gamma, *shares)))
         return params, candidates
 
-    def _labelers(
-        self, settings: Settings, densities: Mapping[str, ClassDensity], encoder: Encoder | None, fold: int | None
-    ) -> Sequence[Labeler]:
-        """Mixup's labels, and those of each density; a label model that has chosen answers with its choice."""
-        models = [
-            density.frozen(fold) if isinstance(density, LabelModel) and not density.cross_fit else density
-            for density in densities.values()
-        ]
-        if encoder is not None:
-            models = [LatentDensity(encoder, len(settings.hidden), density) for density in models]
-        return [LinearLabel(), *(GenLabel(density, priors=self.priors) for density in models)]
-
-    def _average(self, densities: Mapping[str, ClassDensity]) -> Any:
+    def _average(self, densities: Mapping[str, ClassDensity]) -> Average:
         """The weights of the average: None, "cv", or a pair."""
         if isinstance(self.average, str):
             check_choice("average", self.average, ["auto", "cv"], also="None, or a pair of weights such as (0.5, 0.5)")
-            if self.average == "auto":
-                alone = len(densities) == 1 and isinstance(next(iter(densities.values())), LabelModel)
-                return "cv" if alone else None
+        if isinstance(self.average, str) and self.average == "auto":
+            alone = len(densities) == 1 and all(density.averaged_by_default for density in densities.values())
+            average: Average = "cv" if alone else None
+        else:
+            average = self._given_average(densities)
+        if average is not None and isinstance(self.select, Attack):
+            raise ValueError(f"select={self.select!r} attacks the network alone; use average=None")
+        return average
+
+    def _given_average(self, densities: Mapping[str, ClassDensity]) -> Average:
         if self.average is None:
             return None
         if len(densities) != 1:
@@ -290,35 +302,6 @@ class GenLabelClassifier(NetworkClassifier):
         a, b = (check_interval("average", weight, 0.0, 10.0, "the weights are not negative") for weight in self.average)
         return a, b
 
-    def _train(self, study: Study, method: Method, variants: Sequence[Sequence[int]]) -> list[Trained]:
-        if hasattr(self, "label_model_"):
-            del self.label_model_
-        densities = named_densities(self.density) if any(own.label[1:] for own in method.candidates) else {}
-        average = self._average(densities)
-        if average is not None and isinstance(self.select, Attack):
-            raise ValueError(f"select={self.select!r} attacks the network alone; use average=None")
-        twins, twin = self._twins(study, method, average) if densities and self.space == "latent" else (None, None)
-        if any(isinstance(own, LabelModel) for own in densities.values()):
-            chosen = {name: self._choose(own, study) for name, own in densities.items()}
-            method = replace(method, labelers=partial(self._labelers, study.settings, chosen))
-        choices = study.choose_each(method, self.select, variants, twins, average=average)
-        return self._finish(study, method, choices, twin)
-
-    def _twins(self, study: Study, method: Method, average: Any) -> tuple[Any, Encoder]:
-        """Vanilla twins (arXiv Alg. 2): one for each fold, where there is something to choose, and one for all rows."""
-        vanilla = self._plain([Recipe(None)], LinearLabel())
-        searched = len(method.entries) > 1 or average == "cv"
-        twins, twin = study.twins(vanilla, self.select, of_folds=searched)
-        return twins or None, twin
-
-    def _choose(self, density: ClassDensity, study: Study) -> ClassDensity:
-        """Select and calibrate a label model over the folds; each fold then fits its own choice to its own rows.
-
-        One that is cross-fitted is left to be fitted whole, with folds of its own, to the rows of each fold.
-        """
-        if not isinstance(density, LabelModel) or density.cross_fit:
-            return density
-        sample = study.scaler.sample(study.sample)
-        own = clone(density).set_params(random_state=study.seed, cv=study.rows)
-        self.label_model_ = own.fit(sample.X, sample.labels, sample.weight)
-        return self.label_model_
+    def _attributes(self, study: Study, fitted: Final) -> dict[str, Any]:
+        found = super()._attributes(study, fitted)
+        return found if study.label_model is None else found | {"label_model_": study.label_model}

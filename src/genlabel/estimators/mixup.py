@@ -11,7 +11,7 @@ import numpy as np
 from genlabel.checks import check_choice
 from genlabel.estimators.base import ALPHAS, CLEAN_WEIGHTS, NetworkClassifier, grid, recipes
 from genlabel.estimators.methods import Method, Recipe, Settings
-from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel
+from genlabel.labeling import Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import ManifoldMixup, Mixer, Mixup
 from genlabel.training import Candidate
 
@@ -24,26 +24,34 @@ class MixupClassifier(NetworkClassifier):
 
     Parameters
     ----------
+    *The network*
+
     network : "logistic", "mlp" or sequence of int
         Softmax regression, two hidden ReLU layers of 128, or the given hidden layers.
+
+    *Mixing and labels*
+
     mixer : "mixup", "manifold", None or Mixer
         Mix the input, or a layer drawn anew for each batch among the input and the first two hidden layers
         (Verma et al., 2019), or nothing.
+    alpha : None, float, "cv" or sequence of float
+        Of lam ~ Beta(alpha, alpha); None is 1 for mixup and 2 for manifold mixup, "cv" chooses among 0.3 and 1.
+    per : "sample", "batch" or None
+        One lam for each point, or for each batch; None is "sample" for mixup and "batch" for manifold mixup.
+    clean_weight : float in [0, 1], "cv" or sequence of them
+        Share of the points of a batch that stay as they are; 0 mixes all, "cv" chooses among 0.75 and 1.
     labeler : "linear", "logistic", Labeler or sequence of them
         Mixup's labels, the logistic ones of arXiv section 3.2, or any other, fitted to the training set; of several,
         cross-validation chooses.
     exclude_intrusion : bool
         Leave out mixed points whose nearest training point is of a third class (arXiv section 3.1).
+
+    *Training, the choice, data and machine*
+
     learning_rate : "cv", float or sequence of float
         "cv" chooses among 0.1, 0.01, 0.001, 0.0001.
-    alpha : None, float, "cv" or sequence of float
-        Of lam ~ Beta(alpha, alpha); None is 1 for mixup and 2 for manifold mixup, "cv" chooses among 0.3 and 1.
-    clean_weight : float in [0, 1], "cv" or sequence of them
-        Share of the points of a batch that stay as they are; 0 mixes all, "cv" chooses among 0.75 and 1.
     weight_decay : "cv", float or sequence of float
         "cv" chooses among 1e-4, 1e-3, 1e-2.
-    per : "sample", "batch" or None
-        One lam for each point, or for each batch; None is "sample" for mixup and "batch" for manifold mixup.
     select, class_weight, cv, epochs, batch_size, optimizer, standardize, device, random_state, verbose
         As in :class:`GenLabelClassifier`: every method has the same search, by default.
 
@@ -106,8 +114,8 @@ class MixupClassifier(NetworkClassifier):
 
     def _method(self, settings: Settings) -> Method:
         mixer, labelers = self._mixer(len(settings.hidden)), self._labelers()
-        generative = any(isinstance(own, GenLabel) for own in labelers)
-        if mixer is not None and mixer.max_depth and (self.exclude_intrusion or generative):
+        looks = any(labeler.looks_at_points for labeler in labelers)
+        if mixer is not None and mixer.max_depth and (self.exclude_intrusion or looks):
             what = "exclude_intrusion=True" if self.exclude_intrusion else f"labeler={self.labeler!r}"
             raise ValueError(f"{what} looks at mixed inputs, but mixer={self.mixer!r} mixes hidden layers")
         shares = grid("clean_weight", self.clean_weight, CLEAN_WEIGHTS, 0.0, 1.0)
@@ -123,7 +131,7 @@ class MixupClassifier(NetworkClassifier):
         basis = np.eye(len(labelers))
         return Method(
             ways,
-            lambda *_: labelers,
+            labelers,
             [Candidate(**pair, label=tuple(basis[place])) for pair, place in places],
             [{**pair, "labeler": self.labeler[place]} for pair, place in places],
             about_labels=frozenset({"labeler"}),
@@ -169,7 +177,7 @@ class MixupClassifier(NetworkClassifier):
         several = isinstance(self.labeler, Sequence) and not isinstance(self.labeler, str)
         if several and not len(self.labeler):
             raise ValueError("labeler is an empty sequence; name at least one, for example 'linear'")
-        return [_labeler(own) for own in (self.labeler if several else [self.labeler])]
+        return [_labeler(given) for given in (self.labeler if several else [self.labeler])]
 
 
 def _labeler(labeler: Any) -> Labeler:

@@ -13,8 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from genlabel.checks import check_weights
+from genlabel.standardisation import Standardisation
 
-__all__ = ["Sample", "Scaler", "read_sample"]
+__all__ = ["Sample", "read_sample"]
 
 
 @dataclass(frozen=True)
@@ -51,44 +52,21 @@ class Sample:
         """How much each row counts when a model is judged: its weight times its class's."""
         if self.class_weight is None:
             return self.weight
-        own = self.class_weight[self.y]
-        return own if self.weight is None else own * self.weight
+        tilt = self.class_weight[self.y]
+        return tilt if self.weight is None else tilt * self.weight
 
-
-@dataclass(frozen=True)
-class Scaler:
-    """Standardises features; those that are constant in the training set are left out."""
-
-    mean: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    keep: NDArray[np.bool_]
-
-    @classmethod
-    def fit(cls, sample: Sample, standardize: bool, whole: Scaler | None = None) -> Scaler:
-        """Learn (weighted) mean and standard deviation, or the identity if not asked to standardise.
+    def standardisation(self, standardize: bool, whole: Standardisation | None = None) -> Standardisation:
+        """Learn to standardise the features, or the identity if not asked to; constant ones are left out.
 
         A fold keeps the features of the `whole` sample, and its scale of those that are constant in the fold.
         """
-        d = sample.X.shape[1]
         if not standardize:
-            return cls(np.zeros(d), np.ones(d), np.ones(d, dtype=bool))
-        mean = np.average(sample.X, axis=0, weights=sample.weight)
-        centred = sample.X - mean
-        reach = np.abs(centred).max(0)
-        keep = np.ptp(sample.X, axis=0) > 0
-        unit = np.where(keep & (reach > 0), reach, 1.0)
-        spread = np.sqrt(np.average((centred / unit) ** 2, axis=0, weights=sample.weight))
-        if whole is None:
-            return cls(mean, np.where(keep, unit * spread, 1.0), keep)
-        return cls(mean, np.where(keep, unit * spread, whole.scale), whole.keep)
+            return Standardisation.identity(self.X)
+        return Standardisation.fit(self.X, self.weight, whole=whole)
 
-    def __call__(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Standardised points, (n, number of kept features)."""
-        return ((X - self.mean) / self.scale)[:, self.keep]
-
-    def sample(self, sample: Sample) -> Sample:
+    def scaled(self, scaler: Standardisation) -> Sample:
         """The sample with its points standardised."""
-        return replace(sample, X=self(sample.X))
+        return replace(self, X=scaler(self.X))
 
 
 def read_sample(
@@ -106,7 +84,7 @@ def read_sample(
         weight = None if (weight == 1).all() else weight
     classes, index = np.unique(target, return_inverse=True)
     _check_classes(estimator, classes, np.bincount(index), smallest_class)
-    if (np.ptp(points, axis=0) == 0).all():
+    if not Standardisation.fit(points, weight).keep.any():
         raise ValueError(f"all {points.shape[1]} features are constant: there is nothing to tell the classes by")
     return Sample(
         points, index, classes, weight, rows, n_rows, _read_class_weight(class_weight, classes, target, weight)

@@ -12,13 +12,22 @@ from scipy.special import log_softmax
 
 from genlabel.metrics import accuracy, log_loss
 
-__all__ = ["SELECTIONS", "HeldOut", "choose_best", "one_standard_error", "pool", "pooling_weights", "results_table"]
+__all__ = [
+    "POOLED_FLOOR",
+    "SELECTIONS",
+    "HeldOut",
+    "choose_best",
+    "one_standard_error",
+    "pool",
+    "pooling_weights",
+    "results_table",
+]
 
 SELECTIONS = ("log-loss", "accuracy")
 """Rules of selection: held-out log-loss with the one-standard-error rule, or the paper's held-out accuracy."""
 PULL = 2.0
 """Strength of the pull of the pooling weights towards one half each, in rows."""
-SMALLEST = -14.0
+POOLED_FLOOR = -14.0
 """Log-probabilities are clipped here before they are pooled: one sure mistake must not rule the weights."""
 
 
@@ -86,14 +95,14 @@ def results_table(params: list[dict[str, Any]], held_out: HeldOut, rule: str) ->
     """Held-out accuracy and log-loss of every candidate, in the form of `GridSearchCV.cv_results_`."""
     parts = [(held_out.fold == fold) for fold in np.unique(held_out.fold)]
     pairs = [
-        (held_out.log_proba[:, own], held_out.y[own], None if held_out.weight is None else held_out.weight[own])
-        for own in parts
+        (held_out.log_proba[:, part], held_out.y[part], None if held_out.weight is None else held_out.weight[part])
+        for part in parts
     ]
     hits, losses = np.stack([accuracy(*p) for p in pairs]), np.stack([log_loss(*p) for p in pairs])
     keys = (losses.mean(0), -hits.mean(0).round(12)) if rule == "accuracy" else (-hits.mean(0), losses.mean(0))
     ranks = np.empty(len(params), dtype=np.int64)
     ranks[np.lexsort(keys)] = np.arange(1, len(params) + 1)
-    names = dict.fromkeys(name for own in params for name in own)
+    names = dict.fromkeys(name for entry in params for name in entry)
     with np.errstate(invalid="ignore"):  # a candidate that diverged has no spread
         spread = losses.std(0)
     return {
@@ -120,7 +129,7 @@ def pool(network: Any, label_model: Any, log_prior: Any, weights: tuple[float, f
     """
     a, b = weights
     prior = np.asarray(log_prior, dtype=np.float64)
-    first, second = (np.maximum(values, SMALLEST) - prior for values in (network, label_model))
+    first, second = (np.maximum(values, POOLED_FLOOR) - prior for values in (network, label_model))
     return np.asarray(log_softmax(prior + a * first + b * second, axis=-1))
 
 

@@ -13,21 +13,22 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from genlabel.attacks import FleetTarget
-from genlabel.densities.latent import Encoder
-from genlabel.estimators.folds import split
-from genlabel.estimators.methods import Choice, Entry, Method, Recipe, Rule, Settings
-from genlabel.estimators.sample import Sample, Scaler
-from genlabel.estimators.selection import SMALLEST, HeldOut, choose_best, pool, pooling_weights, results_table
-from genlabel.labeling import GenLabel, Labeler, log_posterior, log_priors
+from genlabel.densities import FoldedDensity, LabelModel, LatentDensity
+from genlabel.estimators.methods import Choice, Entry, Final, Method, Recipe, Rule, Settings, Training
+from genlabel.estimators.sample import Sample
+from genlabel.estimators.selection import POOLED_FLOOR, HeldOut, choose_best, pool, pooling_weights, results_table
+from genlabel.folds import Fold, check_folds, deal_like_scikit_learn, make_folds
+from genlabel.labeling import GenLabel, Labeler
 from genlabel.networks import MLP
 from genlabel.progress import Listener
 from genlabel.training import Candidate, Fleet, Task
 
-__all__ = ["Study", "log_posteriors"]
-
+__all__ = ["Study"]
 
 NETWORK, TWIN = 0, 1
 """Stages of a study, each with random streams of its own."""
+WHOLE = None
+"""The place of the whole sample among the folds."""
 
 
 class _Part(NamedTuple):
@@ -37,8 +38,35 @@ class _Part(NamedTuple):
     valid: Sample
 
 
+class _Twins(NamedTuple):
+    """Networks trained without mixing, in whose features densities live (arXiv Alg. 2): one a fold, one for all."""
+
+    folds: Sequence[MLP]
+    whole: MLP
+
+    def of(self, fold: int | None) -> MLP:
+        return self.whole if fold is None else self.folds[fold]
+
+
+class _Sources(NamedTuple):
+    """Where the labels of a method's densities come from: what each needed of the folds, and twins if there are any."""
+
+    densities: Sequence[FoldedDensity] = ()
+    twins: _Twins | None = None
+
+
 class Study:
-    """Everything that a sample and a seed fix: folds, scalers, random streams."""
+    """Everything that a sample and a seed fix: folds, scalers, random streams; :meth:`run` walks through it once.
+
+    Parameters
+    ----------
+    sample : Sample
+    settings : Settings
+    cv : int, splitter or pairs of rows
+    standardize : bool
+    seed : int
+    progress : callable, optional
+    """
 
     def __init__(
         self,
@@ -52,57 +80,86 @@ class Study:
     ) -> None:
         self.sample, self.settings, self.standardize = sample, settings, standardize
         self.cv, self.seed, self.progress = cv, seed, progress
-        self.scaler = Scaler.fit(sample, standardize)
+        self.scaler = sample.standardisation(standardize)
+        self.label_model: LabelModel | None = None
+
+    def run(self, method: Method, rule: Rule, variants: Sequence[Sequence[int]]) -> list[Final]:
+        """Choose one among the entries of each variant, and train those that are chosen on the whole sample."""
+        sources = self._sources(method, rule)
+        self.label_model = next((folded.label_model for folded in sources.densities if folded.label_model), None)
+        choices = self._choose(method, rule, variants, sources)
+        return self._finish(method, choices, sources)
+
+    # What a sample and a seed fix
 
     @cached_property
-    def rows(self) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-        """Rows of the sample to train on and to hold out, for each fold; drawn when they are first needed."""
-        return split(self.sample, self.cv, self.seed)
+    def whole(self) -> Sample:
+        """The whole sample, standardised."""
+        return self.sample.scaled(self.scaler)
 
     @cached_property
-    def folds(self) -> list[_Part]:
-        """The folds."""
-        return [self._part(train, valid) for train, valid in self.rows]
+    def folds(self) -> list[Fold]:
+        """Rows of the sample to train on and to hold out; drawn when they are first needed."""
+        sample = self.sample
+        folds = make_folds(
+            self.cv,
+            sample.y,
+            self.seed,
+            deal_like_scikit_learn,
+            classes=sample.classes,
+            X=sample.X,
+            rows=sample.rows,
+            n_rows=sample.n_rows,
+        )
+        check_folds(folds, self.cv, sample.y, sample.classes, sample.score_weight)
+        return folds
 
-    def choose(
-        self,
-        method: Method,
-        rule: Rule,
-        twins: Sequence[Encoder] | None = None,
-        stage: int = NETWORK,
-        average: Any = None,
-    ) -> Choice:
-        """Train every entry on every fold, and choose one by what it did on the rows held out.
+    @cached_property
+    def parts(self) -> list[_Part]:
+        """The samples of the folds."""
+        return [self._part(fold) for fold in self.folds]
 
-        With `average`, a pair of weights or "cv", an entry is judged by its pool with the label model: at these
-        weights, or half and half, until those of the one that is chosen are found.
-        """
-        return self.choose_each(method, rule, [list(range(len(method.entries)))], twins, stage, average)[0]
+    @cached_property
+    def log_prior(self) -> NDArray[np.float64]:
+        """Log-frequencies of the classes, (k,), each row counting as it does when a model is judged."""
+        mass = np.bincount(self.sample.y, weights=self.sample.score_weight, minlength=len(self.sample.classes))
+        with np.errstate(divide="ignore"):
+            return np.maximum(np.log(mass / mass.sum()), POOLED_FLOOR)
 
-    def choose_each(
+    def _part(self, fold: Fold) -> _Part:
+        inside = self.sample.take(fold.train)
+        scaler = inside.standardisation(self.standardize, self.scaler)
+        return _Part(inside.scaled(scaler), self.sample.take(fold.valid).scaled(scaler))
+
+    # The search
+
+    def _choose(
         self,
         method: Method,
         rule: Rule,
         variants: Sequence[Sequence[int]],
-        twins: Sequence[Encoder] | None = None,
+        sources: _Sources,
         stage: int = NETWORK,
-        average: Any = None,
     ) -> list[Choice]:
-        """Train every entry once, and choose one among those of each variant, as if there were no others."""
-        entries = method.entries
-        if average != "cv" and all(len(own) == 1 for own in variants):
+        """Train every entry once on every fold, and choose one among those of each variant, as if there were no others.
+
+        With an average, an entry is judged by its pool with the density: at the given weights, or half and half, until
+        those of the one that is chosen are found.
+        """
+        entries, average = method.entries, method.average
+        if not isinstance(average, str) and all(len(places) == 1 for places in variants):
             return [Choice(entries[e], 0, {"params": [entries[e].params]}, average=average) for (e,) in variants]
-        tasks = self._tasks(method, twins, stage)
-        fleet = self._train(method, tasks)
+        tasks = self._tasks(method, sources, stage)
+        fleet = self._train(method, tasks).fleet
         held_out = self._held_out(fleet, entries, rule)
-        partner = None if average is None else self._label_model(tasks[: len(self.folds)])
+        partner = None if average is None else self._density_held_out(tasks[: len(self.parts)])
         strength = [method.candidates[entry.candidate].weight_decay for entry in entries]
         found = []
-        for own in variants:
-            part = held_out._replace(log_proba=held_out.log_proba[own])
-            params, decay = [entries[e].params for e in own], [strength[e] for e in own]
+        for places in variants:
+            part = held_out._replace(log_proba=held_out.log_proba[places])
+            params, decay = [entries[e].params for e in places], [strength[e] for e in places]
             best, results, weights = self._best(part, params, decay, rule, average, partner)
-            found.append(Choice(entries[own[best]], best, results, fleet, weights))
+            found.append(Choice(entries[places[best]], best, results, fleet, weights))
         return found
 
     def _best(
@@ -127,138 +184,132 @@ class Study:
             results["rank_test_score"] = pooled["rank_test_score"]
         best = choose_best(judged, by, strength, results["rank_test_score"])
         if average == "cv" and partner is not None:
-            own = held_out._replace(log_proba=held_out.log_proba[best])
-            return best, results, pooling_weights(own, partner, self.log_prior)
+            chosen = held_out._replace(log_proba=held_out.log_proba[best])
+            return best, results, pooling_weights(chosen, partner, self.log_prior)
         return best, results, average
-
-    def train(
-        self, method: Method, entry: Entry, twin: Encoder | None = None, stage: int = NETWORK
-    ) -> tuple[Fleet, Task]:
-        """Train one entry on the whole sample; also return the task, with its fitted labelers."""
-        return self.train_each(method, [entry], twin, stage)[0][:2]
-
-    def train_each(
-        self, method: Method, entries: Sequence[Entry], twin: Encoder | None = None, stage: int = NETWORK
-    ) -> list[tuple[Fleet, Task, int]]:
-        """Train entries on the whole sample, those of a recipe together: fleet, task and place in the fleet of each."""
-        sample, first = self.scaler.sample(self.sample), None
-        fleets: dict[int, tuple[Fleet, Task, list[int]]] = {}
-        for r in dict.fromkeys(entry.recipe for entry in entries):
-            first = first or _task(sample, method, method.recipes[r], twin, (self.seed, stage, 0))
-            task = _under(first, method.recipes[r])
-            places = list(dict.fromkeys(entry.candidate for entry in entries if entry.recipe == r))
-            fleets[r] = (self._train(method, [task], [method.candidates[c] for c in places]), task, places)
-        own = ((fleets[entry.recipe], entry.candidate) for entry in entries)
-        return [(fleet, task, places.index(candidate)) for (fleet, task, places), candidate in own]
-
-    def twins(self, vanilla: Method, rule: Rule, of_folds: bool) -> tuple[list[MLP], MLP]:
-        """Networks trained without mixing, one for each fold if asked for, and one on the whole sample.
-
-        arXiv Alg. 2, line 2; at the learning rate and weight decay that suit vanilla training.
-        """
-        device = self.settings.device
-        found = self.choose(vanilla, rule, stage=TWIN)
-        whole = self.train(vanilla, found.entry, stage=TWIN)[0].network().to(device)
-        if not of_folds:
-            return [], whole
-        fleet = found.fleet or self._train(vanilla, self._tasks(vanilla, None, stage=TWIN))
-        best = found.entry.candidate
-        return [fleet.network(fold, best).to(device) for fold in range(len(self.folds))], whole
-
-    @cached_property
-    def log_prior(self) -> NDArray[np.float64]:
-        """Log-frequencies of the classes, (k,), each row counting as it does when a model is judged."""
-        mass = np.bincount(self.sample.y, weights=self.sample.score_weight, minlength=len(self.sample.classes))
-        with np.errstate(divide="ignore"):
-            return np.maximum(np.log(mass / mass.sum()), SMALLEST)
-
-    def _tasks(self, method: Method, twins: Sequence[Encoder] | None, stage: int) -> list[Task]:
-        """The folds under the first recipe, then under the second, and so on."""
-        encoders: Sequence[Encoder | None] = twins or [None] * len(self.folds)
-        first = [
-            _task(part.train, method, method.recipes[0], twin, (self.seed, stage, fold))
-            for fold, (part, twin) in enumerate(zip(self.folds, encoders, strict=True), 1)
-        ]
-        more = [_under(task, recipe) for recipe in method.recipes[1:] for task in first]
-        return first + more
 
     def _held_out(self, fleet: Fleet, entries: Sequence[Entry], rule: Rule) -> HeldOut:
         """Log-probabilities (entries, n, k) of the rows of all folds, each by the models that did not see them.
 
         If the rule is an attack, of the attacked rows: every model meets its own.
         """
-        n_folds = len(self.folds)
-        parts = []
-        for fold, part in enumerate(self.folds):
+        n_folds = len(self.parts)
+        log_proba = []
+        for fold, part in enumerate(self.parts):
             recipes = range(max(entry.recipe for entry in entries) + 1)
             scores = [self._log_proba(fleet, r * n_folds + fold, part.valid, rule) for r in recipes]
-            parts.append(np.stack([scores[entry.recipe][entry.candidate] for entry in entries]))
-        rows = [part.valid for part in self.folds]
-        weighted = rows[0].score_weight is not None
+            log_proba.append(np.stack([scores[entry.recipe][entry.candidate] for entry in entries]))
+        valid = [part.valid for part in self.parts]
+        weighted = valid[0].score_weight is not None
         return HeldOut(
-            np.concatenate(parts, axis=1),
-            np.concatenate([part.y for part in rows]),
-            np.concatenate([cast(NDArray[Any], part.score_weight) for part in rows]) if weighted else None,
-            np.repeat(np.arange(n_folds), [len(part.y) for part in rows]),
+            np.concatenate(log_proba, axis=1),
+            np.concatenate([sample.y for sample in valid]),
+            np.concatenate([cast(NDArray[Any], sample.score_weight) for sample in valid]) if weighted else None,
+            np.repeat(np.arange(n_folds), [len(sample.y) for sample in valid]),
         )
 
-    def _log_proba(self, fleet: Fleet, group: int, rows: Sample, rule: Rule) -> NDArray[np.float64]:
+    def _log_proba(self, fleet: Fleet, group: int, sample: Sample, rule: Rule) -> NDArray[np.float64]:
         if isinstance(rule, str):
-            return fleet.log_proba(group, rows.X)
+            return fleet.log_proba(group, sample.X)
         target = FleetTarget(fleet, group)
-        attacked = rule(target, torch.from_numpy(rows.X), rows.y, rng=[self.seed, group])
+        attacked = rule(target, torch.from_numpy(sample.X), sample.y, rng=[self.seed, group])
         return np.ascontiguousarray(target.log_proba(attacked).cpu().numpy())
 
-    def _label_model(self, tasks: Sequence[Task]) -> NDArray[np.float64]:
-        """Log-posterior (n, k) of the same rows, each by the density of its fold."""
+    def _density_held_out(self, tasks: Sequence[Task]) -> NDArray[np.float64]:
+        """Log-posterior (n, k) of the rows of all folds, each by the density of its fold."""
         tilt = self.sample.class_weight
-        pairs = zip(tasks, self.folds, strict=True)
-        return np.concatenate([log_posteriors(task.labelers[-1], part.valid.X, tilt) for task, part in pairs])
+        pairs = zip(tasks, self.parts, strict=True)
+        return np.concatenate(
+            [cast(GenLabel, task.labelers[-1]).log_posterior_of(part.valid.X, tilt) for task, part in pairs]
+        )
 
-    def _part(self, train: NDArray[Any], valid: NDArray[Any]) -> _Part:
-        inside = self.sample.take(train)
-        scaler = Scaler.fit(inside, self.standardize, self.scaler)
-        return _Part(scaler.sample(inside), scaler.sample(self.sample.take(valid)))
+    # The final fit
 
-    def _train(self, method: Method, tasks: Sequence[Task], candidates: Sequence[Candidate] | None = None) -> Fleet:
+    def _finish(
+        self, method: Method, choices: Sequence[Choice], sources: _Sources, stage: int = NETWORK
+    ) -> list[Final]:
+        """Train the entries that were chosen on the whole sample, those of a recipe together."""
+        task = self._task(method, method.recipes[0], self.whole, WHOLE, sources, stage)
+        trained: dict[int, tuple[Training, Task, list[int]]] = {}
+        for r in dict.fromkeys(choice.entry.recipe for choice in choices):
+            places = list(dict.fromkeys(choice.entry.candidate for choice in choices if choice.entry.recipe == r))
+            under = _under(task, method.recipes[r])
+            trained[r] = (self._train(method, [under], [method.candidates[c] for c in places]), under, places)
+        finals = []
+        for choice in choices:
+            training, under, places = trained[choice.entry.recipe]
+            candidate = choice.entry.candidate
+            finals.append(Final(choice, training, under, places.index(candidate), method.candidates[candidate].label))
+        return finals
+
+    # Where labels come from
+
+    def _sources(self, method: Method, rule: Rule) -> _Sources:
+        """What the densities need of the folds, and twins where they live in features."""
+        sample = self.whole
+        folded = [
+            density.over_folds(sample.X, sample.labels, sample.weight, lambda: self.folds, self.seed)
+            for density in method.densities
+        ]
+        return _Sources(folded, None if method.twin is None else self._train_twins(method, method.twin, rule))
+
+    def _train_twins(self, method: Method, vanilla: Method, rule: Rule) -> _Twins:
+        """Twins at the learning rate and weight decay that suit vanilla training; of the folds if there is a search."""
+        (found,) = self._choose(vanilla, rule, [list(range(len(vanilla.entries)))], _Sources(), TWIN)
+        (final,) = self._finish(vanilla, [found], _Sources(), TWIN)
+        whole = final.training.fleet.network().to(self.settings.device)
+        if len(method.entries) == 1 and method.average != "cv":
+            return _Twins([], whole)
+        fleet = found.fleet or self._train(vanilla, self._tasks(vanilla, _Sources(), TWIN)).fleet
+        networks = [fleet.network(fold, found.entry.candidate) for fold in range(len(self.parts))]
+        return _Twins([network.to(self.settings.device) for network in networks], whole)
+
+    # Tasks: a sample, its labelers, a recipe
+
+    def _tasks(self, method: Method, sources: _Sources, stage: int) -> list[Task]:
+        """The folds under the first recipe, then under the second, and so on."""
+        first = [
+            self._task(method, method.recipes[0], part.train, fold, sources, stage)
+            for fold, part in enumerate(self.parts)
+        ]
+        more = [_under(task, recipe) for recipe in method.recipes[1:] for task in first]
+        return first + more
+
+    def _task(
+        self, method: Method, recipe: Recipe, sample: Sample, fold: int | None, sources: _Sources, stage: int
+    ) -> Task:
+        """A sample with the method's labelers fitted to it, under one of its recipes.
+
+        Seed, stage and fold (from 1; 0 is all rows) are the source of all that is random.
+        """
+        task = Task(
+            X=sample.X,
+            y=sample.y,
+            n_classes=len(sample.classes),
+            labelers=self._labelers(method, sample, fold, sources),
+            weight=sample.weight,
+            class_weight=sample.class_weight,
+            exclude_intrusion=method.exclude_intrusion,
+            seed=[self.seed, stage, 0 if fold is None else fold + 1],
+        )
+        return _under(task, recipe)
+
+    def _labelers(self, method: Method, sample: Sample, fold: int | None, sources: _Sources) -> tuple[Labeler, ...]:
+        """The method's labelers, fitted to a sample, and one for each of its densities, as the folds have chosen it."""
+        data = (sample.X, sample.labels, sample.weight)
+        fitted: list[Labeler] = [clone(labeler).fit(*data) for labeler in method.labelers]
+        for folded in sources.densities:
+            if sources.twins is None:
+                density = folded.fit(fold, *data)
+            else:
+                encoder, depth = sources.twins.of(fold), len(self.settings.hidden)
+                density = LatentDensity(encoder, depth, clone(folded.whole)).fit(*data)
+            fitted.append(GenLabel.around(density, priors=method.priors))
+        return tuple(fitted)
+
+    def _train(self, method: Method, tasks: Sequence[Task], candidates: Sequence[Candidate] | None = None) -> Training:
         chosen = method.candidates if candidates is None else candidates
         return method.trainer(tasks, chosen, progress=self.progress, **self.settings._asdict())
-
-
-def log_posteriors(
-    labeler: Labeler, X: NDArray[np.float64], class_weight: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
-    """Log-posterior (m, k) of points under the density of a fitted :class:`GenLabel`; weights tilt the priors."""
-    assert isinstance(labeler, GenLabel)
-    density = labeler.density_
-    prior = log_priors(labeler.priors, density)
-    if class_weight is not None:
-        with np.errstate(divide="ignore"):
-            prior = prior + np.log(class_weight)
-    logs, _ = log_posterior(density.log_prob(torch.from_numpy(X)), prior)
-    return np.ascontiguousarray(logs.numpy())
-
-
-def _task(
-    sample: Sample, method: Method, recipe: Recipe, encoder: Encoder | None, stream: tuple[int, int, int]
-) -> Task:
-    """The sample with the method's labelers fitted to it, under one of its recipes.
-
-    `stream` is seed, stage and fold (from 1; 0 is all rows): the source of all that is random.
-    """
-    labelers = method.labelers(encoder, stream[2] - 1 if stream[2] else None)
-    fitted = (clone(own).fit(sample.X, sample.labels, sample.weight) for own in labelers)
-    task = Task(
-        X=sample.X,
-        y=sample.y,
-        n_classes=len(sample.classes),
-        labelers=tuple(fitted),
-        weight=sample.weight,
-        class_weight=sample.class_weight,
-        exclude_intrusion=method.exclude_intrusion,
-        seed=list(stream),
-    )
-    return _under(task, recipe)
 
 
 def _under(task: Task, recipe: Recipe) -> Task:

@@ -1,7 +1,22 @@
 """Mixing points: one draw of all randomness, a deterministic mix, and the test for manifold intrusion."""
 
-from genlabel.mixing.base import Mix, Mixer, blend
+from genlabel.mixing.base import LinearMixer, Mix, Mixer, Origin, blend, mix_batch, no_mix, stack_draws
+from genlabel.mixing.cutmix import CutMix
 from genlabel.mixing.intrusion import distance_to_rivals, intrudes
 from genlabel.mixing.mixup import ManifoldMixup, Mixup
 
-__all__ = ["ManifoldMixup", "Mix", "Mixer", "Mixup", "blend", "distance_to_rivals", "intrudes"]
+__all__ = [
+    "CutMix",
+    "LinearMixer",
+    "ManifoldMixup",
+    "Mix",
+    "Mixer",
+    "Mixup",
+    "Origin",
+    "blend",
+    "distance_to_rivals",
+    "intrudes",
+    "mix_batch",
+    "no_mix",
+    "stack_draws",
+]

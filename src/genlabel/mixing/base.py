@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 import torch
@@ -11,18 +12,61 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-__all__ = ["Mix", "Mixer", "blend"]
+from genlabel.arrays import to_device
+
+__all__ = ["LinearMixer", "Mix", "Mixer", "Origin", "blend", "mix_batch", "no_mix", "stack_draws"]
 
 
 class Mix(NamedTuple):
-    """Everything random in one step of mixing a batch of n points."""
+    """Everything random in mixing a batch of n points, and nothing else; a stretch of T batches is a stacked draw.
 
-    partner: NDArray[np.int64]
+    The fields of a stretch have one axis more, in front: partner and lam are (T, n), depth is (T,). They are numpy
+    arrays as they are drawn; tensors will do.
+    """
+
+    partner: Any
     """Row of the batch that each row is mixed with, (n,)."""
-    lam: NDArray[np.float64]
+    lam: Any
     """Weight of the row itself, (n,); its partner has 1 - lam."""
-    depth: int = 0
+    depth: Any = 0
     """Number of network stages before the mixing; 0 mixes the input."""
+    box: Any = None
+    """Where a mixer pastes: top, bottom, left, right as shares of height and width, (n, 4); None for other mixers."""
+
+    def keep(self, count: int) -> Mix:
+        """The same draw, but the first `count` rows are left as they are: the order of a batch is random."""
+        if not count:
+            return self
+        plain = no_mix(len(self.partner), like=self)
+        kept = plain.partner < count
+        box = None if self.box is None else np.where(kept[:, None], plain.box, self.box)
+        return Mix(np.where(kept, plain.partner, self.partner), np.where(kept, 1.0, self.lam), self.depth, box)
+
+    def fill(self, size: int) -> Mix:
+        """The same draw for a batch of `size` rows: those that are added are mixed with nothing."""
+        partner, lam, depth, box = self
+        n = len(partner)
+        if n == size:
+            return self
+        more = no_mix(size - n, like=self)
+        boxes = None if box is None else np.concatenate([box, more.box])
+        return Mix(np.concatenate([partner, more.partner + n]), np.concatenate([lam, more.lam]), depth, boxes)
+
+    def at(self, step: int, size: int | None = None) -> Mix:
+        """One batch of a stretch, or the first `size` rows of it: what remains if it was filled up."""
+        box = None if self.box is None else self.box[step, :size]
+        return Mix(self.partner[step, :size], self.lam[step, :size], int(self.depth[step]), box)
+
+    def flat(self) -> Mix:
+        """A stretch as one long batch of T n rows, for what is done row by row; the depths remain the stretch's."""
+        steps, size = self.partner.shape
+        partner = (np.arange(steps)[:, None] * size + self.partner).ravel()
+        return Mix(partner, self.lam.ravel(), 0, None if self.box is None else self.box.reshape(-1, 4))
+
+
+class Origin(NamedTuple):
+    """What is known of a batch, and travels beside the draw: where its rows come from, and which are not mixed."""
+
     clean: NDArray[np.bool_] | None = None
     """Rows that are left as they are and keep their own labels, (n,); None is none of them."""
     rows: NDArray[np.int64] | None = None
@@ -30,27 +74,24 @@ class Mix(NamedTuple):
     points: Any = None
     """The training set (N, d) of `rows`, where each mixed point is known to be the blend of two of its rows."""
 
-    def keep(self, count: int) -> Mix:
-        """The same draw, but the first `count` rows are left as they are: the order of a batch is random."""
-        clean = np.arange(len(self.partner)) < count
-        partner = np.where(clean, np.arange(len(self.partner)), self.partner)
-        return self._replace(partner=partner, lam=np.where(clean, 1.0, self.lam), clean=clean)
-
 
 class Mixer(BaseEstimator, ABC):
-    """A way of pairing and weighting the points of a batch."""
+    """A way of pairing the points of a batch and of making one point of two."""
+
+    linear: ClassVar[bool] = False
+    """Whether `mix` is the linear blend; a mixer says so by being a :class:`LinearMixer`."""
 
     @abstractmethod
     def draw(self, n: int, rng: Any = None) -> Mix:
         """Draw partners, weights and depth for a batch of `n` points; `rng` is a numpy generator or a seed."""
 
+    @abstractmethod
     def mix(self, X: Any, draw: Mix) -> Any:
-        """Return lam x_i + (1 - lam) x_j for the drawn pairs (arXiv Alg. 1, line 4); numpy or torch.
+        """Mix the rows of `X` (n, ...) with their partners' rows; numpy or torch.
 
-        Row by row: a stretch of many batches may be mixed in one call. One that is not this blend is for the input
-        (depth 0) only.
+        Row by row: a stretch of many batches may be mixed in one call. A row with itself as partner and lam 1 (and an
+        empty box) stays as it is.
         """
-        return blend(X, draw)
 
     @property
     def max_depth(self) -> int:
@@ -58,16 +99,64 @@ class Mixer(BaseEstimator, ABC):
         return 0
 
 
+class LinearMixer(Mixer, ABC):
+    """A mixer whose mix is the linear blend, which the fleet and the densities of blends exploit."""
+
+    linear: ClassVar[bool] = True
+
+    @final
+    def mix(self, X: Any, draw: Mix) -> Any:
+        """Return lam x_i + (1 - lam) x_j for the drawn pairs (arXiv Alg. 1, line 4); numpy or torch."""
+        return blend(X, draw)
+
+
 def blend(values: Any, draw: Mix) -> Any:
     """Blend the rows of `values` (n, ...) with their partners' rows."""
-    rows = len(draw.partner)
-    if len(values) != rows:
-        raise ValueError(f"the draw is for {rows} rows, but {len(values)} were given; draw with n={len(values)}")
+    check_rows(values, draw)
     if isinstance(values, Tensor):
-        partner = torch.as_tensor(draw.partner, device=values.device)
-        lam = torch.as_tensor(draw.lam, dtype=values.dtype, device=values.device)
-        lam = lam.reshape(-1, *[1] * (values.ndim - 1))
-        return lam * values + (1.0 - lam) * values[partner]
+        lam = to_device(draw.lam, values, values.dtype).reshape(-1, *[1] * (values.ndim - 1))
+        return lam * values + (1.0 - lam) * values[to_device(draw.partner, values)]
     values = np.asarray(values, dtype=np.float64)
     weight = draw.lam.reshape(-1, *[1] * (values.ndim - 1))
     return weight * values + (1.0 - weight) * values[draw.partner]
+
+
+def check_rows(values: Any, draw: Mix) -> None:
+    """Raise unless the draw is for as many rows as there are."""
+    rows = len(draw.partner)
+    if len(values) != rows:
+        raise ValueError(f"the draw is for {rows} rows, but {len(values)} were given; draw with n={len(values)}")
+
+
+def mix_batch(mixer: Mixer | None, values: Tensor, draw: Mix, origin: Origin) -> Tensor:
+    """Mix the rows of a batch, (n, ...), but for those that are clean; without a mixer all are."""
+    if mixer is None:
+        return values
+    mixed: Tensor = mixer.mix(values, draw)
+    if origin.clean is None:
+        return mixed
+    clean = to_device(origin.clean, values)
+    return torch.where(clean.reshape(-1, *[1] * (values.ndim - 1)), values, mixed)
+
+
+def no_mix(n: int, like: Mix | None = None) -> Mix:
+    """The draw that mixes nothing: each row with itself, lam 1, and an empty box where `like` has boxes.
+
+    >>> no_mix(2)
+    Mix(partner=array([0, 1]), lam=array([1., 1.]), depth=0, box=None)
+    """
+    return Mix(np.arange(n), np.ones(n), 0, None if like is None or like.box is None else np.zeros((n, 4)))
+
+
+def stack_draws(draws: Sequence[Mix]) -> Mix:
+    """Stack the draws of several batches, each filled up to the largest, as the draw of a stretch.
+
+    >>> stretch = stack_draws([no_mix(2), no_mix(3)])
+    >>> stretch.partner.tolist(), stretch.depth.tolist()
+    ([[0, 1, 2], [0, 1, 2]], [0, 0])
+    """
+    size = max(len(draw.partner) for draw in draws)
+    filled = [draw.fill(size) for draw in draws]
+    partner, lam, depth = (np.stack([draw[field] for draw in filled]) for field in range(3))
+    box = None if filled[0].box is None else np.stack([draw.box for draw in filled])
+    return Mix(partner, lam, depth, box)

@@ -18,7 +18,14 @@ AT_ONCE = 1 << 18
 
 
 def intrudes(
-    X_mix: Any, draw: Mix, X: Any, y: Any, *, pool: tuple[Any, Any] | None = None, reach: Any = None
+    X_mix: Any,
+    draw: Mix,
+    X: Any,
+    y: Any,
+    *,
+    pool: tuple[Any, Any] | None = None,
+    rows: Any = None,
+    reach: Any = None,
 ) -> NDArray[np.bool_]:
     """Return which mixed points intrude: their nearest data point is of neither parent's class.
 
@@ -35,8 +42,10 @@ def intrudes(
     pool : (array (m, d), array (m,)), optional
         Where the neighbours are looked for, if not among `X` itself: the whole training set, say, when
         `X` is one batch of it.
+    rows : array (n,), optional
+        The row of the pool that each row of `X` is.
     reach : array (m,), optional
-        `distance_to_rivals` of the pool, whose rows are the draw's `rows`: it spares most of the searches.
+        `distance_to_rivals` of the pool: with `rows`, it spares most of the searches.
 
     Examples
     --------
@@ -54,15 +63,15 @@ def intrudes(
             "pass the rows that were mixed, and the whole training set as pool=(X, y)"
         )
     known, at = np.unique(np.concatenate([names, labels]), return_inverse=True)
-    pool_at, own = at[: len(names)], at[len(names) :]
-    other = own[draw.partner]
-    ask = (own == other) if len(known) == 2 else np.ones(len(mixed), dtype=bool)
-    if reach is not None and draw.rows is not None:
-        for parent in (draw.rows, draw.rows[draw.partner]):
+    pool_at, first = at[: len(names)], at[len(names) :]
+    other = first[draw.partner]
+    ask = (first == other) if len(known) == 2 else np.ones(len(mixed), dtype=bool)
+    if reach is not None and rows is not None:
+        for parent in (rows, rows[draw.partner]):
             ask[ask] = _is_far(mixed[ask], points, parent[ask], np.asarray(reach))
     hit = np.zeros(len(mixed), dtype=bool)
     nearest = pool_at[_nearest(mixed[ask], points)]
-    hit[ask] = (nearest != own[ask]) & (nearest != other[ask])
+    hit[ask] = (nearest != first[ask]) & (nearest != other[ask])
     return hit
 
 

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from genlabel.arrays import as_rng
 from genlabel.checks import check_choice, check_count, check_positive
-from genlabel.mixing.base import Mix, Mixer
+from genlabel.mixing.base import LinearMixer, Mix
 
-__all__ = ["ManifoldMixup", "Mixup"]
+__all__ = ["ManifoldMixup", "Mixup", "draw_lam"]
 
 
 @final
-class Mixup(Mixer):
+class Mixup(LinearMixer):
     """Mixup of the input: x_mix = lam x_i + (1 - lam) x_j, lam ~ Beta(alpha, alpha) (arXiv, Preliminaries).
 
     Parameters
@@ -41,11 +41,11 @@ class Mixup(Mixer):
     def draw(self, n: int, rng: Any = None) -> Mix:
         """Draw a permutation of the batch and its weights."""
         generator = as_rng(rng)
-        return Mix(generator.permutation(n), _draw_lam(self.alpha, self.per, n, generator))
+        return Mix(generator.permutation(n), draw_lam(self.alpha, self.per, n, generator))
 
 
 @final
-class ManifoldMixup(Mixer):
+class ManifoldMixup(LinearMixer):
     """Mixup of a hidden layer that is drawn anew for each batch (Verma et al., 2019).
 
     Parameters
@@ -78,10 +78,15 @@ class ManifoldMixup(Mixer):
         if not len(self.depths):
             raise ValueError("depths is empty; name at least one stage, for example depths=(0, 1, 2)")
         depth = check_count("depths", self.depths[int(generator.integers(len(self.depths)))], low=0)
-        return Mix(generator.permutation(n), _draw_lam(self.alpha, self.per, n, generator), depth)
+        return Mix(generator.permutation(n), draw_lam(self.alpha, self.per, n, generator), depth)
 
 
-def _draw_lam(alpha: float, per: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def draw_lam(alpha: float, per: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw n weights from Beta(alpha, alpha), (n,); one for all of them if `per` is "batch".
+
+    >>> draw_lam(1.0, "batch", 2, np.random.default_rng(0)).round(2)
+    array([0.64, 0.64])
+    """
     check_positive("alpha", alpha, "mixup needs Beta(alpha, alpha); use mixer=None for no mixing")
     check_choice("per", per, ["sample", "batch"])
     size = 1 if per == "batch" else n

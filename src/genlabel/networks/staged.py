@@ -29,8 +29,8 @@ class StagedNetwork(nn.Module, ABC):
         """Number of stages before the last layer; `encode(x, depth)` are the penultimate features."""
 
     @abstractmethod
-    def encode(self, x: Tensor, depth: int) -> Tensor:
-        """Representation of `x` after `depth` stages; depth 0 is `x` itself."""
+    def encode(self, x: Tensor, depth: int, start: int = 0) -> Tensor:
+        """Representation after `depth` stages of `x`, which has `start` of them behind it; depth 0 is `x` itself."""
 
     @abstractmethod
     def decode(self, h: Tensor, depth: int) -> Tensor:
@@ -80,19 +80,19 @@ class MLP(StagedNetwork):
         """Number of hidden layers."""
         return len(self.layers) - 1
 
-    def encode(self, x: Tensor, depth: int) -> Tensor:
-        """Apply the first `depth` hidden layers."""
-        if not 0 <= depth <= self.depth:
-            raise ValueError(f"depth={depth} is outside 0..{self.depth}, the hidden layers of this network")
-        for layer in self.layers[:depth]:
+    def encode(self, x: Tensor, depth: int, start: int = 0) -> Tensor:
+        """Apply the hidden layers from `start` up to `depth`."""
+        if not 0 <= start <= depth <= self.depth:
+            raise ValueError(
+                f"depth={depth} from start={start} is outside 0..{self.depth}, the hidden layers of this network"
+            )
+        for layer in self.layers[start:depth]:
             x = torch.relu(layer(x))
         return x
 
     def decode(self, h: Tensor, depth: int) -> Tensor:
         """Apply the hidden layers after `depth`, then the last one."""
-        for layer in self.layers[depth:-1]:
-            h = torch.relu(layer(h))
-        return self.layers[-1](h)
+        return self.layers[-1](self.encode(h, self.depth, start=depth))
 
     @torch.no_grad()
     def load(self, weights: Weights) -> MLP:

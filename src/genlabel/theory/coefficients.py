@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import chi2, norm
 
-from genlabel.arrays import chunks
+from genlabel.arrays import Values, chunks
 from genlabel.checks import check_positive
 from genlabel.theory.gaussian import GaussianPair, proof_log_odds, sigma_inverse
 from genlabel.theory.quadrature import nodes_between
@@ -48,7 +48,7 @@ class Moments(NamedTuple):
     B: Any
 
 
-def is_limit(sigma_1: Any) -> bool:
+def is_limit(sigma_1: object) -> bool:
     """Return whether sigma_1 is infinity, which stands for the limit.
 
     >>> is_limit(np.inf), is_limit(1e9)
@@ -123,7 +123,7 @@ def class_coefficients(c: float, tau: float, d: int, sigma_1: float, *, noise: b
     return _class_moments(GaussianPair(sigma_1, c, tau, d), noise)
 
 
-def pair_coefficients(X: Any, y: Any, pair: GaussianPair) -> Moments:
+def pair_coefficients(X: Values, y: Values, pair: GaussianPair) -> Moments:
     """Return mass, A and B of every pair of a sample, (n, n) each: row i, mixed with column j.
 
     Pairs of one class keep their label; any density with F(lam) + F(1 - lam) = 2 describes them, and the uniform one
@@ -138,11 +138,11 @@ def pair_coefficients(X: Any, y: Any, pair: GaussianPair) -> Moments:
         The densities that give the labels.
     """
     x, labels = read_sample(X, y)
-    points, own, n = x.numpy(), labels.numpy(), len(x)
+    points, index, n = x.numpy(), labels.numpy(), len(x)
     if points.shape[1] != pair.d:
         raise ValueError(f"X has {points.shape[1]} features, but the densities have d={pair.d}")
     mixed = Moments(np.ones((n, n)), np.full((n, n), 0.5), np.full((n, n), 1.0 / 3.0))
-    i, j = np.nonzero(own[:, None] < own)
+    i, j = np.nonzero(index[:, None] < index)
     if not len(i):
         return mixed
     odds = pair.along(points[i], points[j])
@@ -164,7 +164,7 @@ def _class_moments(pair: GaussianPair, noise: bool) -> tuple[Moments, Moments]:
         odds = _log_odds(pair, g[some, None, None], chi[:, None])
         found = _moments(odds, _jumps(odds, (len(g[some]), len(chi))))
         zero, one = (
-            total + [weight[some] @ own @ chi_weight for own in part]
+            total + [weight[some] @ moment @ chi_weight for moment in part]
             for total, part in zip((zero, one), found, strict=True)
         )
     return Moments(*zero.tolist()), Moments(*one.tolist())
@@ -174,10 +174,10 @@ def _moments(log_odds: Callable[[Array], Array], jumps: Array) -> tuple[Moments,
     """Moments of both classes, (...) each; log q - log p takes lam (..., q), x_i of class 0, jumps (..., p) of it."""
     lam, weight = nodes_between(jumps)
     odds = log_odds(lam)
-    own = 2.0 * weight * expit(-odds)
-    other = 2.0 * weight - own
-    zero = (own.sum(-1), (own * (1.0 - lam)).sum(-1), (own * (1.0 - lam) ** 2).sum(-1))
-    one = (other.sum(-1), (other * lam).sum(-1), (other * lam**2).sum(-1))
+    first = 2.0 * weight * expit(-odds)
+    second = 2.0 * weight - first
+    zero = (first.sum(-1), (first * (1.0 - lam)).sum(-1), (first * (1.0 - lam) ** 2).sum(-1))
+    one = (second.sum(-1), (second * lam).sum(-1), (second * lam**2).sum(-1))
     return Moments(*zero), Moments(*one)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
@@ -29,11 +28,11 @@ WHY_NOT = {
     "logistic": "its labels are 'mixup' with a curve in lam, which arXiv Section 3.2 has for Example 2 only",
     "svm": "the classifier f_theta is no linear one; the largest margin is 1/2, at theta = 1/2",
 }
-SMALLEST = 1e-8
+NARROWEST = 1e-8
 """Width of the Gaussians below which the labels are taken at the limit 0; the loss moves by less than rounding."""
 
 
-def example1_prediction(x: Any, theta: float) -> NDArray[np.float64]:
+def example1_prediction(x: ArrayLike, theta: float) -> NDArray[np.float64]:
     """Return f_theta(x) = min(|x| / (2 theta), 1), the predicted share of class 1, the class of -1 and +1.
 
     arXiv Example 1 and its proof. The share is 1/2 at |x| = theta, so the margin is min(theta, 1 - theta).
@@ -82,7 +81,7 @@ def example1_loss(
     (0.666666666667, 0.5)
     """
     _check(scheme, theta, as_printed, sigma, same_class)
-    if scheme == "genlabel" and sigma >= SMALLEST:
+    if scheme == "genlabel" and sigma >= NARROWEST:
         return example1_loss_by_quadrature(scheme, theta, sigma=sigma, same_class=same_class)
     if scheme == "vanilla":
         return 4.0 * max(0.0, 1.0 - 1.0 / (2.0 * theta)) ** 2
@@ -133,7 +132,7 @@ def example1_theta(scheme: str, as_printed: bool = False, *, sigma: float = 0.0,
     _check(scheme, 1.0, as_printed, sigma, same_class)
     if scheme == "vanilla":
         raise ValueError("scheme='vanilla' has no one minimiser: every theta in (0, 1/2] fits the three points")
-    if scheme == "genlabel" and sigma >= SMALLEST:
+    if scheme == "genlabel" and sigma >= NARROWEST:
         return _minimise(lambda theta: example1_loss(scheme, theta, sigma=sigma, same_class=same_class))
     if scheme == "genlabel":
         # 4 (s/3 + 1/(4 s)) for the two mixed pairs, and 2 (s/3 + 1/(4 s)) or 2 s/3 for the other: s^2 = 3/4 or 1/2.
@@ -198,7 +197,7 @@ def _error_none(s: float) -> float:
 
 def _posterior(x: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
     """Share of class 1, an equal mixture of N(-1, sigma^2) and N(1, sigma^2), against N(0, sigma^2) (arXiv Eq. (1))."""
-    if sigma < SMALLEST:
+    if sigma < NARROWEST:
         return np.heaviside(np.abs(x) - 0.5, 0.5)
     odds = np.logaddexp((x - 0.5) / sigma**2, (-x - 0.5) / sigma**2) - math.log(2.0)
     share: NDArray[np.float64] = expit(odds)

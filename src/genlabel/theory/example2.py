@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.svm import LinearSVC
@@ -71,7 +71,7 @@ class Example2:
         gaps = {(a, b): self.W[a] - self.W[b] for a, b in ((0, 1), (0, 2), (1, 2))}
         return {pair: gap / np.linalg.norm(gap) for pair, gap in gaps.items()}
 
-    def scores(self, lam: Any) -> Floats:
+    def scores(self, lam: ArrayLike) -> Floats:
         """Softmax scores (..., 3) at x = ((2 lam - 1) d, (2 lam - 1) d), between x_2 and x_3 (arXiv Figure 4e-g).
 
         NOTE[PAPER]: arXiv Section 3.2 takes p_1 for 0 there. Without a bias all three are 1/3 at lam = 1/2, for any W.
@@ -80,7 +80,7 @@ class Example2:
         share: Floats = softmax((weight * self.X[1] + (1.0 - weight) * self.X[2]) @ self.W.T, axis=-1)
         return share
 
-    def labels(self, lam: Any) -> Floats:
+    def labels(self, lam: ArrayLike) -> Floats:
         """The scheme's labels (..., 3) at the same points; an error where it labels no mixed points."""
         check_scheme(self.scheme, LABELLED, "the labels of Example 2", UNLABELLED)
         return _labels(self.scheme, 1, 2, check_lam(lam), self.X, self.sigma)
@@ -170,7 +170,7 @@ def example2_descent(d: float = 5.0, *, steps: int = 1000, learning_rate: float 
     return path
 
 
-def example2_margins(W: Any, d: float = 5.0) -> Floats:
+def example2_margins(W: ArrayLike, d: float = 5.0) -> Floats:
     """Return the margins (..., 3) of the three points under weights (..., 3, 2), such as all of a descent.
 
     What :func:`genlabel.attacks.linear_margins` gives for one W, for many at once.
@@ -208,7 +208,7 @@ def example2_steps_to_match(d: float = 5.0, *, learning_rate: float = 0.1, most:
     return int(below[-1]) + 1 if below.size else 1
 
 
-def example2_loss(W: Any, scheme: str, d: float = 5.0, sigma: float | None = None) -> float:
+def example2_loss(W: ArrayLike, scheme: str, d: float = 5.0, sigma: float | None = None) -> float:
     """Return the expected cross-entropy of the weights W (3, 2) under the labels of "mixup", "logistic" or "genlabel".
 
     The mean over all 9 ordered pairs of points and lam ~ unif[0, 1] (arXiv Example 2).

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from genlabel.arrays import Values
 from genlabel.theory.coefficients import class_coefficients, pair_coefficients, taylor_coefficients
 from genlabel.theory.gaussian import GaussianPair
-from genlabel.theory.reading import Scorer, read_model, read_sample
+from genlabel.theory.reading import Model, Scorer, read_model, read_sample
 
 __all__ = ["COEFFICIENTS", "Expansion", "expand", "expand_adversarial", "genlabel_moments", "point_loss"]
 
@@ -42,7 +43,7 @@ def point_loss(f: Tensor, y: Tensor) -> Tensor:
     return y * softplus(-f) + (1 - y) * softplus(f)
 
 
-def expand(model: Any, X: Any, y: Any, A: Any, B: Any, mass: Any = 1.0) -> Expansion:
+def expand(model: Model, X: Values, y: Values, A: Values, B: Values, mass: Values = 1.0) -> Expansion:
     """Return the second-order expansion of a loss over all pairs around x_i, (1 - lam) (x_j - x_i) being small.
 
     (1 / n^2) sum_ij  mass l_i + A (h'_i - y_i) g_i v + (B / 2) (h''_i (g_i v)^2 + (h'_i - y_i) v H_i v), v = x_j - x_i,
@@ -68,7 +69,7 @@ def expand(model: Any, X: Any, y: Any, A: Any, B: Any, mass: Any = 1.0) -> Expan
     v = x - x[:, None]
     along = (v * g[:, None]).sum(-1)
     bend = torch.zeros_like(along) if scorer.theta is not None else _bend(scorer, x, v)
-    weights = [torch.as_tensor(own, dtype=x.dtype) for own in (mass, A, B)]
+    weights = [torch.as_tensor(moment, dtype=x.dtype) for moment in (mass, A, B)]
     terms = (point_loss(f, labels)[:, None].expand_as(along), slope * along, curve * along**2 / 2, slope * bend / 2)
     return Expansion(*(float((weights[min(k, 2)] * term).mean()) for k, term in enumerate(terms)))
 
@@ -82,9 +83,9 @@ def genlabel_moments(x: Tensor, y: Tensor, kind: str, sigma_1: float, c: float, 
     A, B = taylor_coefficients(c, tau, d, sigma_1)
     if kind == "lemma":
         return A, B, 1.0
-    zero, one = (y.new_tensor(own) for own in class_coefficients(c, tau, d, sigma_1))
-    own = torch.where(y[:, None, None] == 0, zero, one)
-    mass, A, B = torch.where((y[:, None] == y)[..., None], y.new_tensor([1.0, A, B]), own).unbind(-1)
+    zero, one = (y.new_tensor(moments) for moments in class_coefficients(c, tau, d, sigma_1))
+    apart = torch.where(y[:, None, None] == 0, zero, one)
+    mass, A, B = torch.where((y[:, None] == y)[..., None], y.new_tensor([1.0, A, B]), apart).unbind(-1)
     return A, B, mass
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from genlabel.arrays import as_rng
+from genlabel.arrays import Seed, as_rng
 from genlabel.checks import check_count, check_interval, check_positive
 from genlabel.theory.labels import check_lam
 
@@ -103,7 +103,14 @@ def square_coefficients(tau: float, d: int) -> SquareCoefficients:
 
 
 def proof_label(
-    lam: Any, z_prime: Any, z_bar: Any, *, sigma_1: float, c: float = 1.0, tau: float = 0.0, d: int = 2
+    lam: ArrayLike,
+    z_prime: ArrayLike,
+    z_bar: ArrayLike,
+    *,
+    sigma_1: float,
+    c: float = 1.0,
+    tau: float = 0.0,
+    d: int = 2,
 ) -> NDArray[np.float64]:
     """Return y_gen at lam x_i + (1 - lam) x_j, x_i of class 0 and x_j of class 1, in the form of the proof.
 
@@ -113,8 +120,8 @@ def proof_label(
     >>> proof_label([0.25, 0.5], 0.0, 0.0, sigma_1=2.0).round(4).tolist()
     [0.982, 0.5]
     """
-    z_prime, z_bar = (np.asarray(own, dtype=np.float64) for own in (z_prime, z_bar))
-    odds = proof_log_odds(check_lam(lam), z_prime, z_bar, GaussianPair(sigma_1, c, tau, d))
+    along, square = (np.asarray(noise, dtype=np.float64) for noise in (z_prime, z_bar))
+    odds = proof_log_odds(check_lam(lam), along, square, GaussianPair(sigma_1, c, tau, d))
     return np.asarray(expit(odds))
 
 
@@ -192,9 +199,9 @@ class GaussianPair:
         """c sigma_1"""
         return self.c * self.sigma_1
 
-    def sample(self, n: int | tuple[int, int], rng: Any = None) -> Arrays:
+    def sample(self, n: int | tuple[int, int], rng: Seed = None) -> Arrays:
         """Draw `n` points of each class, or (n_0, n_1); class 0 comes first."""
-        n_0, n_1 = (check_count("n", own) for own in (n if isinstance(n, tuple | list) else (n, n)))
+        n_0, n_1 = (check_count("n", count) for count in (n if isinstance(n, tuple | list) else (n, n)))
         root = np.linalg.cholesky(sigma_matrix(self.tau, self.d)).T
         Z = as_rng(rng).standard_normal((n_0 + n_1, self.d)) @ root
         y = np.repeat([0, 1], [n_0, n_1]).astype(np.int64)
@@ -202,13 +209,13 @@ class GaussianPair:
         X[:, 0] += 2.0 * y - 1.0
         return X, y
 
-    def along(self, first: Any, second: Any) -> Parabola:
+    def along(self, first: ArrayLike, second: ArrayLike) -> Parabola:
         """Return log q - log p at lam x_i + (1 - lam) x_j, points (p, d), as a function of lam."""
-        x_i, x_j = (np.asarray(own, dtype=np.float64) for own in (first, second))
-        one, zero, middle = (self.log_odds(own)[:, None] for own in (x_i, x_j, (x_i + x_j) / 2))
+        x_i, x_j = (np.asarray(points, dtype=np.float64) for points in (first, second))
+        one, zero, middle = (self.log_odds(points)[:, None] for points in (x_i, x_j, (x_i + x_j) / 2))
         return Parabola(2.0 * (one + zero - 2.0 * middle), 4.0 * middle - one - 3.0 * zero, zero)
 
-    def log_odds(self, X: Any) -> NDArray[np.float64]:
+    def log_odds(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return log q(x) - log p(x) at points (..., d): the posterior of class 1, y_gen, is its logistic function."""
         points = np.asarray(X, dtype=np.float64)
         inverse, mean = sigma_inverse(self.tau, self.d), np.eye(self.d)[0]

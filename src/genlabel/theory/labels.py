@@ -6,7 +6,7 @@ import math
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from genlabel.checks import check_positive
@@ -21,7 +21,7 @@ STEEPEST = 1e100
 def gaussian_label(lam: float, sigma: float, distance: float = 1.0) -> float: ...
 @overload
 def gaussian_label(lam: NDArray[np.float64], sigma: float, distance: float = 1.0) -> NDArray[np.float64]: ...
-def gaussian_label(lam: Any, sigma: float, distance: float = 1.0) -> Any:
+def gaussian_label(lam: float | NDArray[np.float64], sigma: float, distance: float = 1.0) -> Any:
     r"""Return GenLabel's share of the class that `lam` weighs, between two Gaussians of one width.
 
     .. math:: y^{gen} = \frac{1}{1 + \exp(-(\lambda - 1/2) \, \Delta^2 / \sigma^2)}
@@ -63,7 +63,7 @@ def gaussian_label(lam: Any, sigma: float, distance: float = 1.0) -> Any:
 def logistic_label(lam: float, sigma: float) -> float: ...
 @overload
 def logistic_label(lam: NDArray[np.float64], sigma: float) -> NDArray[np.float64]: ...
-def logistic_label(lam: Any, sigma: float) -> Any:
+def logistic_label(lam: float | NDArray[np.float64], sigma: float) -> Any:
     r"""Return the logistic label's share of the class that `lam` weighs.
 
     .. math:: \rho = \frac{1}{1 + \exp(-2 (\lambda - 1/2) / \sigma^2)}
@@ -90,7 +90,7 @@ def logistic_label(lam: Any, sigma: float) -> Any:
     return gaussian_label(lam, sigma, math.sqrt(2.0))
 
 
-def check_lam(lam: Any) -> NDArray[np.float64]:
+def check_lam(lam: ArrayLike) -> NDArray[np.float64]:
     """Return the mixing weights as an array, or raise unless all lie in [0, 1]."""
     weights = np.asarray(lam, dtype=np.float64)
     outside = ~((weights >= 0.0) & (weights <= 1.0))

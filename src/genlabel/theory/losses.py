@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,14 +10,14 @@ from scipy.special import expit
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from genlabel.arrays import chunks
+from genlabel.arrays import Values, chunks
 from genlabel.attacks import PGD, NetworkTarget
 from genlabel.checks import check_choice, check_count, check_interval
 from genlabel.theory.coefficients import MIXUP, is_limit
 from genlabel.theory.expansions import COEFFICIENTS, expand, expand_adversarial, genlabel_moments, point_loss
 from genlabel.theory.gaussian import GaussianPair
 from genlabel.theory.quadrature import graded_nodes, nodes_between
-from genlabel.theory.reading import Scorer, read_model, read_sample
+from genlabel.theory.reading import Model, Scorer, read_model, read_sample
 
 __all__ = ["adversarial_loss", "genlabel_loss", "mixup_loss", "standard_loss"]
 
@@ -28,7 +27,7 @@ NUMBERS_AT_ONCE = 1 << 24
 """In the mixed points that are in memory at once."""
 
 
-def standard_loss(model: Any, X: Any, y: Any) -> float:
+def standard_loss(model: Model, X: Values, y: Values) -> float:
     """Return the mean of h(f(x)) - y f(x) over the points, h(w) = log(1 + exp(w)).
 
     >>> round(standard_loss([0.0], [[1.0], [2.0]], [0, 1]), 6)  # log 2
@@ -38,7 +37,7 @@ def standard_loss(model: Any, X: Any, y: Any) -> float:
     return float(point_loss(read_model(model, x.shape[1]).values(x), labels).mean())
 
 
-def mixup_loss(model: Any, X: Any, y: Any, *, taylor: bool = False) -> float:
+def mixup_loss(model: Model, X: Values, y: Values, *, taylor: bool = False) -> float:
     """Return the mixup loss, the mean over all pairs and lam ~ Unif[0, 1], or its second-order expansion.
 
     arXiv Section 5.3, L_n^mix, and Lemma "mixup loss". The loss is by quadrature: to rounding for theta, and to about
@@ -73,9 +72,9 @@ def mixup_loss(model: Any, X: Any, y: Any, *, taylor: bool = False) -> float:
 
 
 def genlabel_loss(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: Model,
+    X: Values,
+    y: Values,
     *,
     sigma_1: float,
     c: float = 1.0,
@@ -125,9 +124,9 @@ def genlabel_loss(
 
 
 def adversarial_loss(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: Model,
+    X: Values,
+    y: Values,
     radius: float,
     *,
     taylor: bool = False,
@@ -170,12 +169,12 @@ def adversarial_loss(
     return float(point_loss(scorer.values(worst), labels).mean())
 
 
-def _mean_over_pairs(of_pairs: Callable[[Tensor, Tensor], Tensor], own: Tensor, d: int) -> float:
-    """Mean over all n^2 pairs: those of a point with itself have `own` (n,), (i, j) and (j, i) the same."""
-    n = len(own)
+def _mean_over_pairs(of_pairs: Callable[[Tensor, Tensor], Tensor], alone: Tensor, d: int) -> float:
+    """Mean over all n^2 pairs: those of a point with itself have `alone` (n,), (i, j) and (j, i) the same."""
+    n = len(alone)
     i, j = torch.triu_indices(n, n, 1)
     parts = chunks(len(i), NUMBERS_AT_ONCE // (NODES * d)) if len(i) else []
-    return (float(own.sum()) + 2 * sum(float(of_pairs(i[some], j[some]).sum()) for some in parts)) / n**2
+    return (float(alone.sum()) + 2 * sum(float(of_pairs(i[some], j[some]).sum()) for some in parts)) / n**2
 
 
 def _find_worst(scorer: Scorer, x: Tensor, y: Tensor, radius: float, steps: int) -> Tensor:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from genlabel.arrays import as_numpy, as_tensor, chunks
+from genlabel.arrays import Values, as_numpy, as_tensor, chunks
 from genlabel.attacks import NetworkTarget
 
-__all__ = ["Sample", "Scorer", "read_model", "read_sample"]
+__all__ = ["BinarySample", "Model", "Scorer", "read_model", "read_sample"]
 
 AT_ONCE = 1 << 20
 """Points that a model sees at once."""
+Model = Values | Callable[[Tensor], Tensor]
+"""theta (d,), or f itself: a torch module or a function."""
 WAYS = "give theta (d,), such as coef_[0] of a scikit-learn model, a torch module, or a function of torch tensors"
 
 
@@ -40,12 +42,12 @@ class Scorer:
         """f at points (..., d), (...)."""
         flat = x.reshape(-1, x.shape[-1])
         with torch.no_grad():
-            return torch.cat([self.scores(flat[rows]) for rows in chunks(len(flat), AT_ONCE)]).reshape(x.shape[:-1])
+            return torch.cat([self.scores(flat[block]) for block in chunks(len(flat), AT_ONCE)]).reshape(x.shape[:-1])
 
     def along(self, first: Tensor, second: Tensor, lam: Tensor) -> Tensor:
         """f at lam x_i + (1 - lam) x_j for points (p, d) and lam (p, q) or (q,), (p, q)."""
         if self.theta is not None:
-            f_i, f_j = (own @ self.theta for own in (first, second))
+            f_i, f_j = (points @ self.theta for points in (first, second))
             return lam * f_i[:, None] + (1 - lam) * f_j[:, None]
         weight = lam[..., None]
         return self.values(weight * first[:, None] + (1 - weight) * second[:, None])
@@ -55,7 +57,7 @@ class Scorer:
         middle = np.full((len(first), 1), 0.5)
         if self.theta is None:
             return middle
-        f_i, f_j = ((own @ self.theta).numpy()[:, None] for own in (first, second))
+        f_i, f_j = ((points @ self.theta).numpy()[:, None] for points in (first, second))
         return np.where(f_i * f_j < 0, np.divide(f_j, f_j - f_i, out=middle.copy(), where=f_i != f_j), middle)
 
     def gradients(self, x: Tensor) -> Tensor:
@@ -71,8 +73,8 @@ class Scorer:
         with torch.enable_grad():
             points = x.detach().requires_grad_()
             slope = self._slope(self.scores(points).sum(), points)
-            rows = [self._slope(slope[:, k].sum(), points) for k in range(x.shape[1])]
-        return torch.stack(rows, 1).detach()
+            bends = [self._slope(slope[:, k].sum(), points) for k in range(x.shape[1])]
+        return torch.stack(bends, 1).detach()
 
     @staticmethod
     def _slope(total: Tensor, points: Tensor) -> Tensor:
@@ -90,7 +92,7 @@ class Scorer:
         return found.reshape(len(x)).to(x)
 
 
-def read_model(model: Any, d: int) -> Scorer:
+def read_model(model: Model, d: int) -> Scorer:
     """Return the scorer of a vector theta (d,), f(x) = theta x, or of a torch module or function that gives f.
 
     A module must compute in float64 (`module.double()`), so that nothing is lost in rounding. theta may be one row,
@@ -113,10 +115,10 @@ def read_model(model: Any, d: int) -> Scorer:
     return Scorer(lambda x: x @ theta, theta)
 
 
-def _read_function(model: Any, d: int) -> Scorer:
+def _read_function(model: Callable[[Tensor], Tensor], d: int) -> Scorer:
     """A module or function, tried at two points."""
     if isinstance(model, nn.Module):
-        kinds = {own.dtype for own in model.parameters()}
+        kinds = {weight.dtype for weight in model.parameters()}
         if kinds - {torch.float64}:
             raise ValueError(f"the module has parameters of {kinds}; call module.double() first")
         NetworkTarget(model)  # refuses one that is in training and would change from call to call
@@ -134,7 +136,7 @@ def _read_function(model: Any, d: int) -> Scorer:
     return Scorer(model)
 
 
-class Sample(NamedTuple):
+class BinarySample(NamedTuple):
     """Points and labels of a binary problem."""
 
     x: Tensor
@@ -143,7 +145,7 @@ class Sample(NamedTuple):
     """0.0 or 1.0, (n,)"""
 
 
-def read_sample(X: Any, y: Any) -> Sample:
+def read_sample(X: Values, y: Values) -> BinarySample:
     """Return points (n, d) and labels (n,) of 0 and 1 as float64 tensors; raise if they are not.
 
     >>> read_sample([[1.0], [2.0]], [0, 1]).y
@@ -160,4 +162,4 @@ def read_sample(X: Any, y: Any) -> Sample:
     if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():
         found = list(dict.fromkeys(labels.tolist()))[:5]
         raise ValueError(f"y has the labels {found}; give 0 and 1 (the paper's -1 is 0)")
-    return Sample(x, torch.from_numpy(labels.astype(np.float64)))
+    return BinarySample(x, torch.from_numpy(labels.astype(np.float64)))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
 
+from genlabel.arrays import Values
 from genlabel.theory.coefficients import MIXUP, taylor_coefficients
 from genlabel.theory.losses import adversarial_loss, genlabel_loss, mixup_loss
-from genlabel.theory.reading import Sample, Scorer, read_model, read_sample
+from genlabel.theory.reading import BinarySample, Model, Scorer, read_model, read_sample
 
 __all__ = ["C_RANGE", "TheoremCheck", "check_theorem"]
 
@@ -55,9 +56,9 @@ class TheoremCheck:
 
 
 def check_theorem(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: Model,
+    X: Values,
+    y: Values,
     *,
     sigma_1: float,
     c: float = 1.0,
@@ -113,14 +114,14 @@ def check_theorem(
     )
 
 
-def _smallest_cosine(scorer: Scorer, sample: Sample) -> float:
+def _smallest_cosine(scorer: Scorer, sample: BinarySample) -> float:
     """R of the theorems; 0 where a gradient or a point vanishes."""
     gradients = scorer.gradients(sample.x)
     cosines = torch.nn.functional.cosine_similarity(gradients, sample.x, dim=1)
     return float(cosines.abs().min())
 
 
-def _conditions(scorer: Scorer, sample: Sample, c: float, A: float) -> dict[str, bool]:
+def _conditions(scorer: Scorer, sample: BinarySample, c: float, A: float) -> dict[str, bool]:
     """Those of the theorems (that sigma_1 is large shows in A), and what the proof needs besides.
 
     NOTE[PAPER]: the proof's first inequality, (h' - y_i) grad f (mean - x_i) >= 0, and the second of the theorem need

@@ -6,7 +6,7 @@ critic that tells mixed points from real ones (the paper's intrusion discriminat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from genlabel.arrays import as_rng
 from genlabel.progress import Listener
+from genlabel.training.descent import Descent
 from genlabel.training.fleet import Fleet
 from genlabel.training.joint import Pairs, gradient, plan_pairs
 from genlabel.training.optimizers import Adam, Optimizer
@@ -49,9 +50,8 @@ def train_adamixup(
     progress: Listener | None = None,
     policy_hidden: int = 32,
     intrusion_weight: float = 1.0,
-    keep: Callable[[Trio], None] | None = None,
-) -> Fleet:
-    """Train every candidate on every task, each with a policy and a critic of its own, and return the classifiers.
+) -> Trio:
+    """Train every candidate on every task, each with a policy and a critic of its own, and return all three fleets.
 
     A step sees the points and the partners that :func:`train_fleet` would see with `Mixup`, from the same weights; the
     tasks' mixers and labelers are not used, nor the candidates' labels: the policy draws lam, the labels are linear.
@@ -64,26 +64,28 @@ def train_adamixup(
         Width of the one hidden layer of policies and critics.
     intrusion_weight : float
         Weight of the critic's loss; at 0 nothing keeps mixed points off the real ones.
-    keep : callable, optional
-        Called with the trained :class:`Trio`.
 
     Examples
     --------
     >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
-    >>> train_adamixup([Task(X, y, 2, ())], [Candidate(0.1), Candidate(0.01)], epochs=5).log_proba(0, X).shape
+    >>> trio = train_adamixup([Task(X, y, 2, ())], [Candidate(0.1), Candidate(0.01)], epochs=5)
+    >>> trio.classifier.log_proba(0, X).shape
     (2, 4, 2)
     """
     for task in tasks:
         _check_task(task)
     trio = _draw_trio(tasks, len(candidates), tuple(hidden), policy_hidden, dtype, torch.device(device))
     batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size)
-    run = _Run(trio, candidates, Adam() if optimizer is None else optimizer, epochs, batches, intrusion_weight)
-    for pairs in plan_pairs(tasks, epochs, batches, run.theta):
-        run.train(pairs, progress)
-    trained = run.trained()
-    if keep is not None:
-        keep(trained)
-    return trained.classifier
+    theta = torch.cat([fleet.theta for fleet in trio], -1)
+    descent = Descent(theta, candidates, Adam() if optimizer is None else optimizer, epochs, batches)
+    networks, grads = ([fleet.layers(part) for fleet, part in _parts(trio, flat)] for flat in (theta, descent.grad))
+    for pairs in plan_pairs(tasks, epochs, batches, theta):
+        steps = map(Pairs, *pairs)
+        descent.run(steps, lambda step: gradient(networks, step, grads, intrusion_weight), progress)
+    losses = descent.epoch_losses().numpy()
+    for fleet, part in _parts(trio, theta):
+        fleet.theta, fleet.losses = part.clone(), losses
+    return trio
 
 
 def policy_range(policy: Fleet, X: NDArray[np.float64], rng: Any = None, group: int = 0) -> NDArray[np.float64]:
@@ -100,9 +102,9 @@ def policy_range(policy: Fleet, X: NDArray[np.float64], rng: Any = None, group: 
 
     Examples
     --------
-    >>> X, y, kept = np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1]), []
-    >>> fleet = train_adamixup([Task(X, y, 2, ())], [Candidate(0.1)], epochs=5, keep=kept.append)
-    >>> policy_range(kept[0].policy, X, rng=0).shape
+    >>> X, y = np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1])
+    >>> trio = train_adamixup([Task(X, y, 2, ())], [Candidate(0.1)], epochs=5)
+    >>> policy_range(trio.policy, X, rng=0).shape
     (1, 2)
     """
     return _shares(policy, X, as_rng(rng), group).mean(1).cumsum(1)[:, :2]
@@ -120,9 +122,9 @@ def mixing_share(policy: Fleet, X: NDArray[np.float64], rng: Any = None, group: 
 
     Examples
     --------
-    >>> X, y, kept = np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1]), []
-    >>> fleet = train_adamixup([Task(X, y, 2, ())], [Candidate(0.1)], epochs=5, keep=kept.append)
-    >>> mixing_share(kept[0].policy, X, rng=0).shape
+    >>> X, y = np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1])
+    >>> trio = train_adamixup([Task(X, y, 2, ())], [Candidate(0.1)], epochs=5)
+    >>> mixing_share(trio.policy, X, rng=0).shape
     (1,)
     """
     generator = as_rng(rng)
@@ -136,53 +138,9 @@ def _shares(policy: Fleet, X: NDArray[np.float64], rng: np.random.Generator, gro
     return np.exp(policy.log_proba(group, np.hstack([X, X[rng.permutation(len(X))]])))
 
 
-class _Run:
-    """The state of a training run: all parameters in one flat tensor, and views of it as layers."""
-
-    def __init__(
-        self,
-        trio: Trio,
-        candidates: Sequence[Candidate],
-        rule: Optimizer,
-        epochs: int,
-        batches: int,
-        intrusion_weight: float,
-    ) -> None:
-        self.trio, self.rule, self.intrusion_weight = trio, rule, intrusion_weight
-        self.epochs, self.batches = epochs, batches
-        self.theta = torch.cat([fleet.theta for fleet in trio], -1)
-        self.grad = torch.zeros_like(self.theta)
-        self.state = rule.start(self.theta)
-        self.lr = self.theta.new_tensor([c.learning_rate for c in candidates])[:, None]
-        self.decay = self.theta.new_tensor([c.weight_decay for c in candidates])[:, None]
-        self.networks, self.grads = (
-            [fleet.layers(part) for fleet, part in zip(trio, self._parts(flat), strict=True)]
-            for flat in (self.theta, self.grad)
-        )
-        self.losses: list[Tensor] = []
-
-    def train(self, pairs: Pairs, progress: Listener | None) -> None:
-        for step in map(Pairs, *pairs):
-            self.losses.append(self._step(step))
-            if progress is not None and len(self.losses) % self.batches == 0:
-                progress(1)
-
-    def trained(self) -> Trio:
-        """The fleets with their trained weights; the losses are those of a model, its three networks together."""
-        epochs = torch.stack(self.losses).cpu().double().view(self.epochs, self.batches, *self.theta.shape[:2])
-        for fleet, part in zip(self.trio, self._parts(self.theta), strict=True):
-            fleet.theta, fleet.losses = part.clone(), epochs.mean(1).numpy()
-        return self.trio
-
-    def _step(self, step: Pairs) -> Tensor:
-        loss = gradient(self.networks, step, self.grads, self.intrusion_weight)
-        self.grad.addcmul_(self.theta, self.decay)
-        rate = self.lr * self.rule.factor(len(self.losses) // self.batches, self.epochs)
-        self.rule.step(self.theta, self.grad, self.state, rate, len(self.losses) + 1)
-        return loss
-
-    def _parts(self, flat: Tensor) -> tuple[Tensor, ...]:
-        return torch.split(flat, [fleet.theta.shape[-1] for fleet in self.trio], -1)
+def _parts(trio: Trio, flat: Tensor) -> Iterator[tuple[Fleet, Tensor]]:
+    """Each fleet with its part of a flat tensor (G, C, size of all three)."""
+    return zip(trio, torch.split(flat, [fleet.theta.shape[-1] for fleet in trio], -1), strict=True)
 
 
 def _draw_trio(
@@ -195,11 +153,13 @@ def _draw_trio(
         *zip(*(np.random.default_rng(task.seed).spawn(3)[1:] for task in tasks), strict=True),
     ]
     sizes = [(d, *hidden, k), (2 * d, width, 3), (d, width, 2)]
-    return Trio(*(Fleet(own, seed, C, dtype, device) for own, seed in zip(sizes, seeds, strict=True)))
+    return Trio(*(Fleet(size, seed, C, dtype, device) for size, seed in zip(sizes, seeds, strict=True)))
 
 
 def _check_task(task: Task) -> None:
     """Raise where a task asks for what AdaMixup does not do."""
+    if task.X.ndim != 2:
+        raise ValueError(f"X has shape {task.X.shape}; AdaMixup trains on features (n, d): flatten X")
     if task.exclude_intrusion:
         raise ValueError("exclude_intrusion=True: AdaMixup's critic takes its place; leave it False")
     if task.clean_weight:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "Layer", "linear_gradient", "relu_gradient", "relu_scores", "repeat_models"]
+__all__ = ["GroupBatch", "Layer", "linear_gradient", "relu_gradient", "relu_scores", "repeat_models"]
 
 
 class Layer(NamedTuple):
@@ -20,7 +20,7 @@ class Layer(NamedTuple):
     b: Tensor
 
 
-class Batch(NamedTuple):
+class GroupBatch(NamedTuple):
     """One step for every group."""
 
     x: Tensor
@@ -35,7 +35,7 @@ class Batch(NamedTuple):
     """For each depth, weights (G, B) of the mixing there, or None for no mixing."""
 
 
-def linear_gradient(layer: Layer, batch: Batch, shares: Tensor, grad: Layer, tilted: bool) -> Tensor:
+def linear_gradient(layer: Layer, batch: GroupBatch, shares: Tensor, grad: Layer, tilted: bool) -> Tensor:
     """Softmax regression: one product of each group's points with all of its candidates' weights.
 
     `shares` (J, C) states each candidate's target in the basis of label matrices. Writes the gradient into `grad`
@@ -52,7 +52,7 @@ def linear_gradient(layer: Layer, batch: Batch, shares: Tensor, grad: Layer, til
     return loss.sum(1)
 
 
-def relu_gradient(layers: list[Layer], batch: Batch, shares: Tensor, grads: list[Layer], tilted: bool) -> Tensor:
+def relu_gradient(layers: list[Layer], batch: GroupBatch, shares: Tensor, grads: list[Layer], tilted: bool) -> Tensor:
     """A fully connected ReLU network for each candidate: batched products over all models, layer by layer.
 
     Mixing at a depth is linear, so that its gradient goes back to a row and to its partner.
@@ -80,7 +80,7 @@ def relu_scores(layers: list[Layer], x: Tensor) -> Tensor:
     return h @ layers[-1].W + layers[-1].b[:, :, None]
 
 
-def _forward(layers: list[Layer], batch: Batch, C: int) -> tuple[list[Tensor], list[Tensor]]:
+def _forward(layers: list[Layer], batch: GroupBatch, C: int) -> tuple[list[Tensor], list[Tensor]]:
     """Input of each layer (mixed where it is mixed), and output of each (before that mixing)."""
     h = repeat_models(batch.x, C)
     inputs, outputs = [], []
@@ -98,7 +98,7 @@ def repeat_models(values: Tensor, C: int) -> Tensor:
     return values[:, None].expand(-1, C, *values.shape[1:]).flatten(0, 1)
 
 
-def _mix(h: Tensor, batch: Batch, depth: int, C: int) -> Tensor:
+def _mix(h: Tensor, batch: GroupBatch, depth: int, C: int) -> Tensor:
     lam = batch.lam[depth]
     if lam is None:
         return h
@@ -106,7 +106,7 @@ def _mix(h: Tensor, batch: Batch, depth: int, C: int) -> Tensor:
     return lam * h + (1.0 - lam) * torch.take_along_dim(h, partner, 1)
 
 
-def _unmix(delta: Tensor, batch: Batch, depth: int, C: int) -> Tensor:
+def _unmix(delta: Tensor, batch: GroupBatch, depth: int, C: int) -> Tensor:
     lam = batch.lam[depth]
     if lam is None:
         return delta

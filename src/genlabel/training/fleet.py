@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, final
 
@@ -12,19 +12,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel.arrays import chunks
+from genlabel.mixing import Mix
 from genlabel.networks import MLP, draw_weights
 from genlabel.progress import Listener
-from genlabel.training.backprop import Batch, Layer, linear_gradient, relu_gradient, relu_scores
+from genlabel.training.backprop import GroupBatch, Layer, linear_gradient, relu_gradient, relu_scores
+from genlabel.training.descent import Descent
 from genlabel.training.optimizers import Adam, Optimizer
 from genlabel.training.plan import (
     NUMBERS_AT_ONCE,
     Candidate,
+    Plan,
     Steps,
     Task,
     batches_per_epoch,
     check_task,
-    epochs_at_once,
-    plan,
+    stretches,
 )
 
 __all__ = ["Fleet", "train_fleet", "weight_rng"]
@@ -75,16 +77,16 @@ class Fleet:
 
     def network(self, group: int = 0, candidate: int = 0) -> MLP:
         """One of the models, as a network of its own (float64, on the CPU)."""
-        own = self.theta[group : group + 1, candidate : candidate + 1].double().cpu()
-        weights = [(layer.W[0, 0].numpy(), layer.b[0, 0].numpy()) for layer in self.layers(own)]
+        theta = self.theta[group : group + 1, candidate : candidate + 1].double().cpu()
+        weights = [(layer.W[0, 0].numpy(), layer.b[0, 0].numpy()) for layer in self.layers(theta)]
         return MLP(self.sizes[0], self.sizes[-1], self.sizes[1:-1], dtype=torch.float64).load(weights)
 
     def log_proba(self, group: int, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-probabilities (C, m, k) of points under every candidate of a group."""
-        own = self.theta[group : group + 1].double()
-        layers, x = self.layers(own), torch.from_numpy(X).to(own)[None]
-        rows = max(1, NUMBERS_AT_ONCE // (own.shape[1] * max(self.sizes)))
-        scores = torch.cat([relu_scores(layers, x[:, part])[0] for part in chunks(len(X), rows)], dim=1)
+        theta = self.theta[group : group + 1].double()
+        layers, x = self.layers(theta), torch.from_numpy(X).to(theta)[None]
+        at_once = max(1, NUMBERS_AT_ONCE // (theta.shape[1] * max(self.sizes)))
+        scores = torch.cat([relu_scores(layers, x[:, part])[0] for part in chunks(len(X), at_once)], dim=1)
         return torch.log_softmax(scores, -1).cpu().numpy()
 
 
@@ -117,20 +119,49 @@ def train_fleet(
     (2, 4, 2)
     """
     for task in tasks:
-        check_task(task, len(hidden), candidates)
+        _check_task(task, len(hidden), candidates)
     rule = Adam() if optimizer is None else optimizer
     sizes = (tasks[0].X.shape[1], *hidden, tasks[0].n_classes)
     fleet = Fleet(sizes, [task.seed for task in tasks], len(candidates), dtype, torch.device(device))
     batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size)
     blocks = chunks(len(tasks), _tasks_at_once(fleet, len(candidates)))
     losses = []
-    for place, rows in enumerate(blocks):
-        run = _Run(fleet, rows, candidates, rule, epochs, batches, tasks[rows])
-        for parts in zip(*run.plans(fleet.theta), strict=True):
-            run.train(_together(parts), _share(progress, place, len(blocks)))
-        losses.append(torch.stack(run.losses).cpu().double().view(epochs, batches, *run.theta.shape[:2]).mean(1))
+    for place, block in enumerate(blocks):
+        descent = Descent(fleet.theta[block], candidates, rule, epochs, batches)
+        _train_block(fleet, descent, tasks[block], candidates, _share(progress, place, len(blocks)))
+        losses.append(descent.epoch_losses())
     fleet.losses = torch.cat(losses, 1).numpy()
     return fleet
+
+
+def _check_task(task: Task, depth: int, candidates: Sequence[Candidate]) -> None:
+    """Raise where a task does not suit a fleet: it multiplies features, and blends hidden layers linearly."""
+    check_task(task, depth, candidates)
+    if task.X.ndim != 2:
+        raise ValueError(f"X has shape {task.X.shape}; a fleet trains on features (n, d): flatten X, or use train_task")
+    if task.mixer is not None and task.mixer.max_depth and not task.mixer.linear:
+        raise ValueError(
+            f"{task.mixer!r} mixes hidden layers in a way of its own; a fleet has the linear blend only: use train_task"
+        )
+
+
+def _train_block(
+    fleet: Fleet, descent: Descent, tasks: Sequence[Task], candidates: Sequence[Candidate], progress: Listener | None
+) -> None:
+    """Train the models of some tasks together, stretch by stretch."""
+    layers, grads = fleet.layers(descent.theta), fleet.layers(descent.grad)
+    shares = descent.theta.new_tensor([candidate.label for candidate in candidates]).T.contiguous()
+    tilted = any(task.class_weight is not None for task in tasks)
+
+    def gradient(batch: GroupBatch) -> Tensor:
+        if len(layers) == 1:
+            return linear_gradient(layers[0], batch, shares, grads[0], tilted)
+        return relu_gradient(layers, batch, shares, grads, tilted)
+
+    plans = [Plan(task, descent.batches, descent.theta) for task in tasks]
+    for epochs in stretches(tasks, descent.epochs):
+        steps = _together([plan.steps(epochs) for plan in plans])
+        descent.run((_batch(steps, t, len(layers)) for t in range(len(steps.x))), gradient, progress)
 
 
 def _tasks_at_once(fleet: Fleet, candidates: int) -> int:
@@ -161,61 +192,13 @@ def weight_rng(seed: Any) -> np.random.Generator:
     return np.random.default_rng(seed).spawn(1)[0]
 
 
-class _Run:
-    """The state of a training run over some tasks of a fleet: views, optimiser state, step count."""
-
-    def __init__(
-        self,
-        fleet: Fleet,
-        rows: slice,
-        candidates: Sequence[Candidate],
-        rule: Optimizer,
-        epochs: int,
-        batches: int,
-        tasks: Sequence[Task],
-    ) -> None:
-        theta = fleet.theta[rows]
-        self.tasks = tasks
-        self.theta, self.grad = theta, torch.zeros_like(theta)
-        self.layers, self.grads = fleet.layers(theta), fleet.layers(self.grad)
-        self.rule, self.state = rule, rule.start(theta)
-        self.lr = theta.new_tensor([c.learning_rate for c in candidates])[:, None]
-        self.decay = theta.new_tensor([c.weight_decay for c in candidates])[:, None]
-        self.shares = theta.new_tensor([c.label for c in candidates]).T.contiguous()
-        self.epochs, self.batches = epochs, batches
-        self.tilted = any(task.class_weight is not None for task in tasks)
-        self.t = 0
-        self.losses: list[Tensor] = []
-
-    def plans(self, like: Tensor) -> list[Iterator[Steps]]:
-        """The steps of every task, stretch by stretch."""
-        stretch = epochs_at_once(self.tasks, self.epochs)
-        return [plan(task, self.epochs, self.batches, stretch, like) for task in self.tasks]
-
-    def train(self, steps: Steps, progress: Listener | None) -> None:
-        for t in range(len(steps.x)):
-            self.losses.append(self._gradient(_batch(steps, t, len(self.layers))))
-            self.grad.addcmul_(self.theta, self.decay)
-            rate = self.lr * self.rule.factor(self.t // self.batches, self.epochs)
-            self.t += 1
-            self.rule.step(self.theta, self.grad, self.state, rate, self.t)
-            if progress is not None and self.t % self.batches == 0:
-                progress(1)
-
-    def _gradient(self, batch: Batch) -> Tensor:
-        if len(self.layers) == 1:
-            return linear_gradient(self.layers[0], batch, self.shares, self.grads[0], self.tilted)
-        return relu_gradient(self.layers, batch, self.shares, self.grads, self.tilted)
-
-
 def _together(parts: Sequence[Steps]) -> Steps:
     """Stack the tasks' steps along a second axis, (T, G, B, ...), batches filled up to the largest."""
     size = max(part.x.shape[1] for part in parts)
     filled = [_fill(part, size) for part in parts]
-    x, target, weight, partner, lam = (
-        torch.stack(fields, 1) for fields in zip(*(part[:5] for part in filled), strict=True)
-    )
-    return Steps(x, target, weight, partner, lam, np.stack([part.depth for part in parts], 1))
+    x, target, weight = (torch.stack(fields, 1) for fields in zip(*(part[:3] for part in filled), strict=True))
+    partner, lam = (torch.stack(fields, 1) for fields in zip(*(part.draw[:2] for part in filled), strict=True))
+    return Steps(x, target, weight, Mix(partner, lam, np.stack([part.draw.depth for part in parts], 1)))
 
 
 def _fill(steps: Steps, size: int) -> Steps:
@@ -224,22 +207,23 @@ def _fill(steps: Steps, size: int) -> Steps:
     if size == B:
         return steps
     more = (T, size - B)
-    own = torch.arange(B, size, device=steps.x.device).expand(more)
+    partner = torch.arange(B, size, device=steps.x.device).expand(more)
     return Steps(
         torch.cat([steps.x, steps.x.new_zeros(*more, *steps.x.shape[2:])], 1),
         torch.cat([steps.target, steps.target.new_zeros(*more, *steps.target.shape[2:])], 1),
         torch.cat([steps.weight, steps.weight.new_zeros(more)], 1),
-        torch.cat([steps.partner, own], 1),
-        torch.cat([steps.lam, steps.lam.new_ones(more)], 1),
-        steps.depth,
+        steps.draw._replace(
+            partner=torch.cat([steps.draw.partner, partner], 1),
+            lam=torch.cat([steps.draw.lam, steps.draw.lam.new_ones(more)], 1),
+        ),
     )
 
 
-def _batch(steps: Steps, t: int, n_layers: int) -> Batch:
+def _batch(steps: Steps, t: int, n_layers: int) -> GroupBatch:
     """Step `t` for every group; a group that mixes at another depth has lam = 1, no mixing, at this one."""
-    depth = steps.depth[t]
+    partner, lams, depths, _ = steps.draw
     lam: list[Tensor | None] = [None] * n_layers
-    for at in set(depth.tolist()) - {0}:
-        here = torch.from_numpy(depth == at).to(steps.lam.device)[:, None]
-        lam[at] = torch.where(here, steps.lam[t], 1.0)
-    return Batch(steps.x[t], steps.target[t], steps.weight[t], steps.partner[t], lam)
+    for at in set(depths[t].tolist()) - {0}:
+        here = torch.from_numpy(depths[t] == at).to(lams.device)[:, None]
+        lam[at] = torch.where(here, lams[t], 1.0)
+    return GroupBatch(steps.x[t], steps.target[t], steps.weight[t], partner[t], lam)

@@ -15,10 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import chunks
 from genlabel.mixing import Mixup
 from genlabel.training.backprop import Layer, repeat_models
-from genlabel.training.plan import Task, batch_edges, epochs_at_once
+from genlabel.training.plan import Task, batch_edges, stretches
 
 __all__ = ["Pairs", "gradient", "plan_pairs"]
 
@@ -26,9 +25,9 @@ __all__ = ["Pairs", "gradient", "plan_pairs"]
 class Pairs(NamedTuple):
     """A stretch of T steps, or one of them; batches shorter than B end in columns of weight 0."""
 
-    own: Tensor
+    first: Tensor
     """(T, G, d + k, B): points, and below them their labels times the class weights."""
-    other: Tensor
+    second: Tensor
     """(T, G, d + k, B): the same of their partners."""
     ends: Tensor
     """(T, G, 3, B): (1, u, 0) with u uniform in (0, 1); its product with (a, delta, rest) is lam = a + u delta."""
@@ -43,10 +42,10 @@ def plan_pairs(tasks: Sequence[Task], epochs: int, batches: int, like: Tensor) -
     """
     rngs = [np.random.default_rng(task.seed) for task in tasks]
     edges = [batch_edges(len(task.X), batches) for task in tasks]
-    size = max(int(np.diff(own).max()) for own in edges)
-    for part in chunks(epochs, epochs_at_once(tasks, epochs)):
+    size = max(int(np.diff(edge).max()) for edge in edges)
+    for count in stretches(tasks, epochs):
         settings = zip(tasks, edges, rngs, strict=True)
-        drawn = [_pair(task, part.stop - part.start, edge, rng, size) for task, edge, rng in settings]
+        drawn = [_pair(task, count, edge, rng, size) for task, edge, rng in settings]
         fields = (torch.from_numpy(np.stack(field, 1)).to(like) for field in zip(*drawn, strict=True))
         yield Pairs(*fields)
 
@@ -61,23 +60,23 @@ def gradient(
     """
     classifier, policy, critic = trio
     G, C, d = classifier[0].W.shape[:3]
-    own, other, ends, weight = (repeat_models(field, C) for field in step)
-    seen = _forward(policy, torch.cat([own[:, :d], other[:, :d]], 1))
+    first, second, ends, weight = (repeat_models(field, C) for field in step)
+    seen = _forward(policy, torch.cat([first[:, :d], second[:, :d]], 1))
     shares = torch.softmax(seen[-1], 1)
     lam = (shares * ends).sum(1, keepdim=True)
-    both = torch.cat([own, torch.lerp(other, own, lam)], -1)
-    points, labels, B = both[:, :d], both[:, d:], own.shape[-1]
-    kind = torch.eye(2, dtype=own.dtype, device=own.device).repeat_interleave(B, 1)
+    both = torch.cat([first, torch.lerp(second, first, lam)], -1)
+    points, labels, B = both[:, :d], both[:, d:], first.shape[-1]
+    kind = torch.eye(2, dtype=first.dtype, device=first.device).repeat_interleave(B, 1)
     fit, by_fit, log_proba = _descend(classifier, points, labels, weight, grads[0])
     intrusion, by_intrusion, _ = _descend(critic, points, kind, weight * intrusion_weight, grads[2])
     by_mixed = torch.cat([by_fit + by_intrusion, -(weight * log_proba)[..., B:]], 1)
-    by_lam = (by_mixed * (own - other)).sum(1, keepdim=True)
+    by_lam = (by_mixed * (first - second)).sum(1, keepdim=True)
     _backward(policy, seen, by_lam * shares * (ends - lam), grads[1])
     return (fit + intrusion).view(G, C)
 
 
 def _pair(task: Task, epochs: int, edges: NDArray[Any], rng: np.random.Generator, size: int) -> list[NDArray[Any]]:
-    """Own, other, ends and weight of a task's steps; columns that are not real are of weight 0."""
+    """The fields of a task's steps; columns that are not real are of weight 0."""
     steps = epochs * (len(edges) - 1)
     rows, partner = np.zeros((2, steps, size), dtype=np.int64)
     ends, real = np.zeros((steps, 3, size)), np.zeros((steps, size))
@@ -90,14 +89,14 @@ def _pair(task: Task, epochs: int, edges: NDArray[Any], rng: np.random.Generator
             rows[t, :n], partner[t, :n] = order[start:stop], order[start:stop][drawn.partner]
             ends[t, 1, :n], real[t, :n] = drawn.lam, 1.0
     columns = _columns(task)
-    own, other = (np.ascontiguousarray(columns[index].transpose(0, 2, 1)) for index in (rows, partner))
-    return [own, other, ends, _weights(task, rows, partner, real)[:, None]]
+    first, second = (np.ascontiguousarray(columns[index].transpose(0, 2, 1)) for index in (rows, partner))
+    return [first, second, ends, _weights(task, rows, partner, real)[:, None]]
 
 
 def _columns(task: Task) -> NDArray[np.float64]:
     """Points with their labels, (n, d + k)."""
     tilt = np.ones(task.n_classes) if task.class_weight is None else task.class_weight
-    return np.hstack([task.X, np.diag(tilt)[task.y]])
+    return np.hstack([task.X, task.targets * tilt])
 
 
 def _weights(task: Task, rows: NDArray[Any], partner: NDArray[Any], real: NDArray[Any]) -> NDArray[np.float64]:
@@ -106,9 +105,9 @@ def _weights(task: Task, rows: NDArray[Any], partner: NDArray[Any], real: NDArra
     A mixed point has the mean of its parents' weights, not the blend: lam would shift weight away from hard points.
     """
     weight = np.ones(len(task.X)) if task.weight is None else task.weight
-    own, other = weight[rows] * real, weight[partner] * real
-    total = np.maximum(own.sum(1, keepdims=True), 1e-300)
-    return np.hstack([own, (own + other) / 2]) / np.hstack([total, total])[:, :1]
+    first, second = weight[rows] * real, weight[partner] * real
+    total = np.maximum(first.sum(1, keepdims=True), 1e-300)
+    return np.hstack([first, (first + second) / 2]) / total
 
 
 def _forward(layers: Sequence[Layer], x: Tensor) -> list[Tensor]:

@@ -1,13 +1,15 @@
 """The plan of a training run: for every step, which points are mixed, how, and with what labels.
 
-Nothing in it depends on the network, so whole stretches of steps are mixed and labelled at once, and all
-models that share a task share its points and labels.
+Where nothing of it depends on the network, whole stretches of steps are mixed and labelled at once, and all models
+that share a task share its points and labels (the fleet); the loop over one network takes the same draws, a batch at
+a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,11 +18,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import chunks, one_hot
+from genlabel.arrays import chunks, to_device
 from genlabel.labeling import Labeler
-from genlabel.mixing import Mix, Mixer, blend, distance_to_rivals, intrudes
+from genlabel.mixing import Mix, Mixer, Origin, blend, distance_to_rivals, intrudes, mix_batch, no_mix, stack_draws
 
-__all__ = ["Candidate", "Steps", "Task", "batch_edges", "batches_per_epoch", "check_task", "epochs_at_once", "plan"]
+__all__ = ["Batch", "Candidate", "Plan", "Steps", "Task", "batch_edges", "batches_per_epoch", "check_task"]
 
 NUMBERS_AT_ONCE = 1 << 22
 """Points and labels that are planned, or scores that are computed, in one go."""
@@ -34,9 +36,9 @@ class Task:
     """
 
     X: NDArray[np.float64]
-    """Points (n, d)."""
-    y: NDArray[np.int64]
-    """Class indices (n,)."""
+    """Points (n, ...): features (n, d), images (n, c, h, w)."""
+    y: NDArray[Any]
+    """Class indices (n,), or soft labels (n, k) with rows on the simplex."""
     n_classes: int
     labelers: tuple[Labeler, ...]
     mixer: Mixer | None = None
@@ -53,6 +55,16 @@ class Task:
     seed: Any = 0
     """Seed of the order, the draws and, in a fleet, the initial weights."""
 
+    @cached_property
+    def targets(self) -> NDArray[np.float64]:
+        """The labels as a matrix, (n, k)."""
+        return np.eye(self.n_classes)[self.y] if self.y.ndim == 1 else self.y
+
+    @cached_property
+    def numbers(self) -> int:
+        """How many numbers an epoch of it takes."""
+        return self.X.size + len(self.X) * (self.n_classes * len(self.labelers) + 3)
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -64,21 +76,31 @@ class Candidate:
     """Share of each labeler of the task in the target; for GenLabel with ratio gamma: (1 - gamma, gamma)."""
 
 
+class Batch(NamedTuple):
+    """What the loop over one network needs of a step; a loader may give x and y alone."""
+
+    x: Tensor
+    """Points (n, ...), not mixed."""
+    y: Tensor
+    """Their class indices (n,), or soft labels (n, k)."""
+    weight: Tensor | None = None
+    """Weights in the loss, (n,), of sum 1; None is 1/n for each."""
+    draw: Mix | None = None
+    """How they are mixed; None lets the loop draw."""
+    origin: Origin = Origin()
+
+
 class Steps(NamedTuple):
     """A stretch of T steps for one task; B is the largest batch, shorter ones end in rows of weight 0."""
 
     x: Tensor
-    """(T, B, d): mixed points where the depth is 0, else the points themselves."""
+    """(T, B, ...): mixed points where the depth is 0, else the points themselves."""
     target: Tensor
     """(T, B, k, J): the label matrices of the J labelers, times the class weights."""
     weight: Tensor
     """(T, B): weights in the loss; each step's sum to 1 (or are all 0)."""
-    partner: Tensor
-    """(T, B): row that each row is mixed with."""
-    lam: Tensor
-    """(T, B): mixing weights."""
-    depth: NDArray[np.int64]
-    """(T,)"""
+    draw: Mix
+    """The stacked draw, as tensors but for the depths."""
 
 
 def check_task(task: Task, depth: int, candidates: Sequence[Candidate]) -> None:
@@ -88,12 +110,17 @@ def check_task(task: Task, depth: int, candidates: Sequence[Candidate]) -> None:
             f"{task.mixer!r} mixes at depth {task.mixer.max_depth}, but the network has {depth} hidden layers; "
             "name depths within them"
         )
-    if task.mixer is not None and task.mixer.max_depth and type(task.mixer).mix is not Mixer.mix:
-        raise ValueError(
-            f"{task.mixer!r} mixes hidden layers in a way of its own; only the linear blend can be trained"
-        )
     if not 0.0 <= task.clean_weight <= 1.0:
         raise ValueError(f"clean_weight={task.clean_weight!r} must lie in [0, 1]; 0 mixes every point, 1 none")
+    if task.targets.shape != (len(task.X), task.n_classes):
+        raise ValueError(
+            f"y has shape {task.y.shape} for {len(task.X)} points and {task.n_classes} classes; give class indices "
+            f"({len(task.X)},) or soft labels ({len(task.X)}, {task.n_classes})"
+        )
+    if task.exclude_intrusion and task.y.ndim != 1:
+        raise ValueError(
+            "exclude_intrusion=True asks for the class of each point, but y has soft labels; leave it False"
+        )
     for candidate in candidates:
         if len(candidate.label) != len(task.labelers):
             raise ValueError(
@@ -117,102 +144,141 @@ def batch_edges(n: int, batches: int) -> NDArray[np.int64]:
     return np.linspace(0, n, batches + 1).round().astype(np.int64)
 
 
-def epochs_at_once(tasks: Sequence[Task], epochs: int) -> int:
-    """How many epochs of all tasks are planned at once, so that memory stays bounded."""
-    numbers = sum(task.X.size + len(task.X) * (task.n_classes * len(task.labelers) + 3) for task in tasks)
-    return min(max(1, NUMBERS_AT_ONCE // numbers), epochs)
+class _Stretch(NamedTuple):
+    """The draws of T steps, and what is known beside them: rows, which are clean, which are real (all T, B)."""
 
-
-def plan(task: Task, epochs: int, batches: int, stretch: int, like: Tensor) -> Iterator[Steps]:
-    """Yield the steps of `epochs` epochs of `batches` batches each, `stretch` epochs at a time.
-
-    Points are mixed and labelled in the dtype and on the device of `like`; the draws are the same on any.
-    """
-    rng = np.random.default_rng(task.seed)
-    edges = batch_edges(len(task.X), batches)
-    exact = torch.from_numpy(task.X)
-    points = exact.to(like)
-    reach = distance_to_rivals(task.X, task.y) if task.exclude_intrusion and task.mixer is not None else None
-    for part in chunks(epochs, stretch):
-        yield _steps(task, exact, points, reach, _draw(task, part.stop - part.start, edges, rng))
-
-
-class _Draws(NamedTuple):
-    """Rows, position of the partner, lam, which are clean, which are real (all T, B), and depth (T,)."""
-
+    draw: Mix
     rows: NDArray[np.int64]
-    partner: NDArray[np.int64]
-    lam: NDArray[np.float64]
     clean: NDArray[np.bool_] | None
-    depth: NDArray[np.int64]
     real: NDArray[np.bool_]
 
 
-def _draw(task: Task, epochs: int, edges: NDArray[Any], rng: np.random.Generator) -> _Draws:
-    """Draw order and mixing; an entry that is not real points at itself with weight 1."""
-    steps, size = epochs * (len(edges) - 1), int(np.diff(edges).max())
-    rows, depth = np.zeros((steps, size), dtype=np.int64), np.zeros(steps, dtype=np.int64)
-    partner = np.tile(np.arange(size), (steps, 1))
-    lam, real = np.ones((steps, size)), np.zeros((steps, size), dtype=bool)
-    clean = np.zeros((steps, size), dtype=bool) if task.clean_weight > 0 else None
-    t = 0
-    for _ in range(epochs):
-        order = rng.permutation(len(task.X))
-        for start, stop in pairwise(edges):
-            n = stop - start
-            rows[t, :n], real[t, :n] = order[start:stop], True
-            count = round(task.clean_weight * n)
-            if clean is not None:
+class Plan:
+    """The steps of a task, epoch after epoch: the same draws however much of them is made at once.
+
+    Points are mixed and labelled in the dtype and on the device of `like`; the draws are the same on any.
+
+    Parameters
+    ----------
+    task : Task
+    batches : int
+        Of an epoch.
+    like : Tensor
+
+    Examples
+    --------
+    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
+    >>> plan = Plan(Task(X, y, 2, ()), batches=2, like=torch.zeros(()))
+    >>> [len(batch.x) for batch in plan]
+    [2, 2]
+    """
+
+    def __init__(self, task: Task, batches: int, like: Tensor) -> None:
+        self.task = task
+        self._rng = np.random.default_rng(task.seed)
+        self._edges = batch_edges(len(task.X), batches)
+        self._exact = torch.from_numpy(task.X)
+        self._points = self._exact.to(like)
+        self._targets = torch.from_numpy(task.targets).to(like)
+        excludes = task.exclude_intrusion and task.mixer is not None
+        self._reach = distance_to_rivals(task.X.reshape(len(task.X), -1), task.y) if excludes else None
+
+    def steps(self, epochs: int) -> Steps:
+        """Mix and label the steps of the next epochs as if they were one batch."""
+        stretch = self._draw(epochs)
+        T, B = stretch.rows.shape
+        draw, origin = stretch.draw.flat(), self._origin(stretch)
+        rows = torch.from_numpy(stretch.rows.ravel()).to(self._points.device)
+        plain, targets = self._points[rows], self._targets[rows]
+        mixed = mix_batch(self.task.mixer, plain, draw, origin)
+        labels = torch.stack([one.label(mixed, targets, draw, origin) for one in self.task.labelers], dim=-1)
+        if self.task.class_weight is not None:
+            labels = labels * torch.from_numpy(self.task.class_weight).to(labels)[:, None]
+        depth = stretch.draw.depth
+        if depth.any():
+            hidden = torch.from_numpy(depth > 0).to(rows.device).repeat_interleave(B)
+            points = torch.where(hidden.view(-1, *[1] * (plain.ndim - 1)), plain, mixed)
+        else:
+            points = mixed
+        return Steps(
+            points.view(T, B, *points.shape[1:]),
+            labels.view(T, B, *labels.shape[1:]),
+            self._weights(stretch, draw, mixed).to(self._points),
+            self._on_device(stretch.draw),
+        )
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The batches of the next epoch, neither mixed nor labelled."""
+        stretch = self._draw(1)
+        draw, origin = stretch.draw.flat(), self._origin(stretch)
+        rows = torch.from_numpy(stretch.rows).to(self._points.device)
+        flat = self._points[rows.ravel()]
+        weight = self._weights(stretch, draw, mix_batch(self.task.mixer, flat, draw, origin)).to(self._points)
+        for t, real in enumerate(stretch.real):
+            part = slice(0, int(real.sum()))
+            clean = None if stretch.clean is None else stretch.clean[t, part]
+            yield Batch(
+                self._points[rows[t, part]],
+                self._targets[rows[t, part]],
+                weight[t, part],
+                stretch.draw.at(t, part.stop),
+                Origin(clean, stretch.rows[t, part], origin.points),
+            )
+
+    def _on_device(self, draw: Mix) -> Mix:
+        """A stacked draw as tensors, but for the depths."""
+        boxes = None if draw.box is None else to_device(draw.box, self._points)
+        lam = to_device(draw.lam, self._points, self._points.dtype)
+        return Mix(to_device(draw.partner, self._points), lam, draw.depth, boxes)
+
+    def _draw(self, epochs: int) -> _Stretch:
+        """Draw order and mixing; an entry that is not real points at itself with weight 1."""
+        task, sizes = self.task, np.diff(self._edges)
+        rows = np.zeros((epochs * len(sizes), int(sizes.max())), dtype=np.int64)
+        real, clean = np.zeros(rows.shape, dtype=bool), np.zeros(rows.shape, dtype=bool)
+        draws: list[Mix] = []
+        for _ in range(epochs):
+            order = self._rng.permutation(len(task.X))
+            for start, stop in pairwise(self._edges):
+                t, n = len(draws), stop - start
+                rows[t, :n], real[t, :n] = order[start:stop], True
+                count = round(task.clean_weight * n)
                 clean[t, :count] = True
-            if task.mixer is not None:
-                drawn = task.mixer.draw(n, rng)
-                partner[t, :n], lam[t, :n], depth[t] = (drawn.keep(count) if count else drawn)[:3]
-                if depth[t] > task.mixer.max_depth:
-                    raise ValueError(f"{task.mixer!r} drew depth {depth[t]} above its max_depth {task.mixer.max_depth}")
-            t += 1
-    return _Draws(rows, partner, lam, clean, depth, real)
+                draws.append(self._draw_batch(n).keep(count) if task.mixer is not None else no_mix(n))
+        return _Stretch(stack_draws(draws), rows, clean if task.clean_weight > 0 else None, real)
+
+    def _draw_batch(self, n: int) -> Mix:
+        mixer = self.task.mixer
+        assert mixer is not None
+        drawn = mixer.draw(n, self._rng)
+        if drawn.depth > mixer.max_depth:
+            raise ValueError(f"{mixer!r} drew depth {drawn.depth} above its max_depth {mixer.max_depth}")
+        return drawn
+
+    def _origin(self, stretch: _Stretch) -> Origin:
+        linear = self.task.mixer is None or self.task.mixer.linear
+        clean = None if stretch.clean is None else stretch.clean.ravel()
+        return Origin(clean, stretch.rows.ravel(), self._exact if linear else None)
+
+    def _weights(self, stretch: _Stretch, draw: Mix, mixed: Tensor) -> Tensor:
+        """Weights (T, B) in the loss."""
+        task, rows = self.task, stretch.rows.ravel()
+        weight = stretch.real.astype(np.float64)
+        if task.weight is not None:
+            weight *= blend(task.weight[rows], draw).reshape(weight.shape)
+        if self._reach is not None:
+            points = self._exact.reshape(len(self._exact), -1).to(mixed)
+            flat = mixed.reshape(len(mixed), -1)
+            hit = intrudes(flat, draw, flat, task.y[rows], pool=(points, task.y), rows=rows, reach=self._reach)
+            weight[hit.reshape(weight.shape) & (True if stretch.clean is None else ~stretch.clean)] = 0.0
+        return torch.from_numpy(weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))
 
 
-def _steps(task: Task, exact: Tensor, points: Tensor, reach: NDArray[np.float64] | None, draws: _Draws) -> Steps:
-    """Mix and label a whole stretch as if it were one batch."""
-    steps, size = draws.rows.shape
-    rows = torch.from_numpy(draws.rows.ravel()).to(points.device)
-    flat = Mix(
-        (np.arange(steps)[:, None] * size + draws.partner).ravel(),
-        draws.lam.ravel(),
-        clean=None if draws.clean is None else draws.clean.ravel(),
-        rows=draws.rows.ravel(),
-        points=exact if task.mixer is None or type(task.mixer).mix is Mixer.mix else None,
-    )
-    own = points[rows]
-    mixed = own if task.mixer is None else task.mixer.mix(own, flat)
-    if flat.clean is not None:
-        mixed = torch.where(torch.from_numpy(flat.clean).to(own.device)[:, None], own, mixed)
-    y = torch.from_numpy(task.y).to(rows)[rows]
-    targets = one_hot(y, task.n_classes, points.dtype)
-    labels = torch.stack([labeler.label(mixed, targets, flat) for labeler in task.labelers], dim=-1)
-    if task.class_weight is not None:
-        labels = labels * torch.from_numpy(task.class_weight).to(labels)[:, None]
-    hidden = torch.from_numpy(draws.depth > 0).to(points.device)[:, None, None]
-    x = mixed.view(steps, size, -1)
-    return Steps(
-        torch.where(hidden, own.view_as(x), x) if draws.depth.any() else x,
-        labels.view(steps, size, *labels.shape[1:]),
-        _weights(task, reach, draws, flat, mixed, y).to(points),
-        torch.from_numpy(draws.partner).to(points.device),
-        torch.from_numpy(draws.lam).to(points),
-        draws.depth,
-    )
+def epochs_at_once(tasks: Sequence[Task], epochs: int) -> int:
+    """How many epochs of all tasks are planned at once, so that memory stays bounded."""
+    return min(max(1, NUMBERS_AT_ONCE // sum(task.numbers for task in tasks)), epochs)
 
 
-def _weights(
-    task: Task, reach: NDArray[np.float64] | None, draws: _Draws, flat: Mix, mixed: Tensor, y: Tensor
-) -> Tensor:
-    weight = draws.real.astype(np.float64)
-    if task.weight is not None:
-        weight *= blend(task.weight[draws.rows.ravel()], flat).reshape(weight.shape)
-    if task.exclude_intrusion and task.mixer is not None:
-        pool = torch.from_numpy(task.X).to(mixed), task.y
-        hit = intrudes(mixed, flat, mixed, y, pool=pool, reach=reach)
-        weight[hit.reshape(weight.shape) & (True if draws.clean is None else ~draws.clean)] = 0.0
-    return torch.from_numpy(weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))
+def stretches(tasks: Sequence[Task], epochs: int) -> list[int]:
+    """The epochs in parts that can be planned at once: how many there are in each."""
+    return [part.stop - part.start for part in chunks(epochs, epochs_at_once(tasks, epochs))]

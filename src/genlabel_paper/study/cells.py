@@ -94,7 +94,10 @@ STUDY = Study(
     lists=("split", "seed"),
     rounded=_round,
 )
-"""The records of the paper's tables: accuracies in percent, log_loss in nats, those that apply."""
+"""The records of the paper's tables: accuracies in percent, log_loss in nats, margins, those that apply.
+
+The parameters are what a search chose, and the regions of a network that is drawn.
+"""
 
 
 def make_cells(

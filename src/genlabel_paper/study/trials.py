@@ -18,6 +18,7 @@ from genlabel_paper.study.cells import Cell, Trial
 from genlabel_paper.study.data import Parts, describe_parts, load_parts
 from genlabel_paper.study.manifest import manifest
 from genlabel_paper.study.methods import METHODS
+from genlabel_paper.study.plane import LIMITS, describe_plane, keep_regions, measure_margins
 from genlabel_paper.study.settings import SETTINGS, Search, Setting, Variant
 
 __all__ = ["fingerprint_cell", "order", "run_trial"]
@@ -55,6 +56,8 @@ def run_trial(cells: Sequence[Cell], data_home: str | Path | None = None) -> lis
         warnings.simplefilter("ignore")
         for method, model in _fit(setting, set(wanted), parts, dataset, seed):
             found.append((wanted[method], _choice(model), _measure(model, method, parts, setting)))
+            if setting.plane:
+                _add_plane(*found[-1], model, parts)
     seconds = (perf_counter() - begin) / len(cells)
     return [
         Record(cell=cell, parameters=chosen, metrics=metrics, seconds=seconds, versions=software_versions())
@@ -74,7 +77,7 @@ def fingerprint_cell(cell: Cell) -> str:
 
 @cache
 def _fingerprint(name: str, dataset: str, method: Variant) -> str:
-    """Of the classifier that is fitted, which of its candidates count, the attack, the cut, and the measure."""
+    """Of the classifier that is fitted, which of its candidates count, the attack, the cut, and what is measured."""
     setting = SETTINGS[name]
     (search,) = (search for search in setting.searches if method in search.variants)
     return fingerprint(
@@ -85,6 +88,7 @@ def _fingerprint(name: str, dataset: str, method: Variant) -> str:
         attack=setting.attack,
         data=describe_parts(dataset),
         least_probability=LEAST_PROBABILITY,
+        **(describe_plane(dataset) if setting.plane else {}),
     )
 
 
@@ -145,6 +149,13 @@ def _measure(model: Any, method: Variant, parts: Parts, setting: Setting) -> dic
     if METHODS[method[0]].kind == "generative":
         metrics["train_accuracy"] = score(model, parts.X, parts.y)["accuracy"]
     return metrics
+
+
+def _add_plane(cell: Cell, chosen: dict[str, Any], metrics: dict[str, float], model: Any, parts: Parts) -> None:
+    """Add the margins, and, of the first split and seed, the regions: they are drawn."""
+    metrics |= measure_margins(model, parts.X, parts.y, cell.split)
+    if cell.split == cell.seed == 0:
+        chosen["regions"] = keep_regions(model.predict, LIMITS[cell.dataset]).text
 
 
 def _choice(model: Any) -> dict[str, Any]:

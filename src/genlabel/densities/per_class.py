@@ -1,0 +1,101 @@
+"""Densities that describe each class by itself: a new one is a single method."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, final
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from genlabel.densities.base import ClassDensity
+
+__all__ = ["ClassSample", "LogDensity", "PerClassDensity", "class_samples"]
+
+
+class LogDensity(Protocol):
+    """Anything with `log_prob(x)`: ours, a `torch.distributions` object, or a normalising flow."""
+
+    def log_prob(self, x: Tensor, /) -> Tensor:
+        """Log-density of each row of `x`, shape (m,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class ClassSample:
+    """The points of one class, as a density sees them."""
+
+    name: object
+    """The class as the user wrote it."""
+    X: Tensor
+    """Its points, shape (n_c, d), float64 on the CPU unless the density asks for something else."""
+    weight: Tensor
+    """Their weights, shape (n_c,), all positive."""
+    pooled: Tensor
+    """Covariance within the classes, over all classes, shape (d, d): what to fall back on."""
+
+    @property
+    def has_spread(self) -> bool:
+        """Whether any two of its points differ."""
+        return bool((self.X[:1] != self.X).any())
+
+
+class PerClassDensity(ClassDensity):
+    """A density that describes each class by itself: a new one is the single method `_fit_class`.
+
+    >>> from torch.distributions import Independent, Laplace
+    >>> class LaplaceDensity(PerClassDensity):
+    ...     def _fit_class(self, sample):
+    ...         centre = sample.X.mean(0)
+    ...         spread = (sample.X - centre).abs().mean(0).clamp_min(1e-3)  # a feature may be constant in a class
+    ...         return Independent(Laplace(centre, spread), 1)
+    >>> density = LaplaceDensity().fit([[0.0], [1.0], [4.0], [6.0]], ["a", "a", "b", "b"])
+    >>> density.log_prob([[0.5]]).round(2)
+    array([[ 0.  , -5.19]])
+    """
+
+    native: ClassVar[bool] = False
+    """True if the models take queries of any dtype on any device; else they get float64 on the CPU."""
+
+    @final
+    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+        self.models_ = [self._fit_class(sample) for sample in class_samples(self.classes_, X, index, weight)]
+        for model in self.models_:
+            if not callable(getattr(model, "log_prob", None)):
+                raise TypeError(f"{type(self).__name__}._fit_class returned {model!r}; it needs a method log_prob(x)")
+
+    @final
+    def _log_prob(self, X: Tensor) -> Tensor:
+        x = X if self.native else X.cpu().double()
+        values = [model.log_prob(x) for model in self.models_]
+        for value in values:
+            if value.shape != x.shape[:1]:
+                raise ValueError(
+                    f"a model of {type(self).__name__} gave log_prob of shape {tuple(value.shape)} for {len(x)} rows; "
+                    f"it must be ({len(x)},): torch.distributions.Independent sums over the features"
+                )
+        return torch.stack(values).to(X).T
+
+    @abstractmethod
+    def _fit_class(self, sample: ClassSample) -> LogDensity:
+        """Return the density of one class: any object with `log_prob(x)`, (m, d) -> (m,)."""
+
+
+def class_samples(classes: NDArray[Any], X: Tensor, index: Tensor, weight: Tensor) -> list[ClassSample]:
+    """Cut the training points into the samples of the classes."""
+    pooled = _pooled_covariance(X, index, weight)
+    masks = [index == c for c in range(len(classes))]
+    return [
+        ClassSample(name, X[inside], weight[inside], pooled)
+        for name, inside in zip(classes.tolist(), masks, strict=True)
+    ]
+
+
+def _pooled_covariance(X: Tensor, index: Tensor, weight: Tensor) -> Tensor:
+    k, d = int(index.max()) + 1, X.shape[1]
+    mass = X.new_zeros(k).index_add_(0, index, weight)
+    sums = X.new_zeros(k, d).index_add_(0, index, weight[:, None] * X)
+    centred = X - (sums / mass[:, None])[index]
+    return (weight[:, None] * centred).T @ centred / mass.sum()

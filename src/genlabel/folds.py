@@ -1,0 +1,186 @@
+"""The folds of a cross-validation: dealt by class, or given as rows, masks or a splitter, and checked once for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+
+from genlabel.arrays import as_numpy, as_rng
+from genlabel.checks import check_count, warn
+
+__all__ = [
+    "Fold",
+    "check_folds",
+    "deal_in_turn",
+    "deal_like_scikit_learn",
+    "fold_numbers",
+    "make_folds",
+    "training_rows",
+]
+
+WAY_OUT = "give a number of folds, a splitter, or pairs (train, valid) of row numbers"
+GONE = -1
+"""The place of a row that is no point: its weight was 0."""
+
+Dealer = Callable[[NDArray[np.intp], int, Any], NDArray[np.intp]]
+"""From class numbers (n,), a number of folds and a seed to the fold of each row, (n,)."""
+
+
+class Fold(NamedTuple):
+    """The rows that a model is fitted to, and those that it is asked of."""
+
+    train: NDArray[np.intp]
+    valid: NDArray[np.intp]
+
+
+def make_folds(
+    cv: Any,
+    y: NDArray[np.intp],
+    seed: Any,
+    deal: Dealer,
+    *,
+    classes: NDArray[Any] | None = None,
+    X: Any = None,
+    rows: NDArray[np.intp] | None = None,
+    n_rows: int = 0,
+) -> list[Fold]:
+    """Return the folds of points with the class numbers `y` (n,).
+
+    A number of folds is dealt by `deal`; a class of fewer points makes them fewer, with a warning, unless it has one
+    point only. Pairs (train, valid) hold row numbers, or masks; where the points are only some `rows` (n,) of a table
+    of `n_rows`, they are those of the table, and the rows that are gone are left out. A splitter of scikit-learn is
+    shown `X` and the `classes` of the points.
+
+    >>> folds = make_folds(2, np.array([0, 0, 1, 1]), 0, deal_in_turn)
+    >>> [fold.valid.tolist() for fold in folds]
+    [[0, 2], [1, 3]]
+    >>> make_folds([([0, 1, 2], [-1])], np.array([0, 0, 1, 1]), 0, deal_in_turn)
+    Traceback (most recent call last):
+    ValueError: cv names row -1, but X has rows 0 to 3
+    """
+    names = np.arange(int(y.max()) + 1) if classes is None else classes
+    if isinstance(cv, Integral):
+        number = deal(y, _possible(check_count("cv", cv, low=2), y, names), seed)
+        return [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number)]
+    if hasattr(cv, "split") and not isinstance(cv, str):
+        folds = _split(cv, np.zeros((len(y), 1)) if X is None else X, names[y])
+    else:
+        place = np.arange(len(y)) if rows is None else np.full(n_rows, GONE)
+        if rows is not None:
+            place[rows] = np.arange(len(y))
+        folds = [Fold(_points(train, place), _points(valid, place)) for train, valid in _pairs(cv)]
+    if not folds:
+        raise ValueError(f"cv={cv!r} gives no folds; {WAY_OUT}")
+    if any(len(fold.valid) == 0 for fold in folds):
+        raise ValueError(f"a fold of cv={cv!r} holds out no point of positive weight; use fewer folds")
+    return folds
+
+
+def deal_like_scikit_learn(y: NDArray[np.intp], count: int, seed: Any) -> NDArray[np.intp]:
+    """Return the fold of each row, (n,), as `StratifiedKFold` shuffles them.
+
+    NOTE: the estimators deal so, label models on their own :func:`deal_in_turn`; published numbers rest on either.
+    """
+    number = np.empty(len(y), dtype=np.intp)
+    splitter = StratifiedKFold(count, shuffle=True, random_state=seed)
+    for f, (_, valid) in enumerate(splitter.split(np.zeros((len(y), 1)), y)):
+        number[valid] = f
+    return number
+
+
+def deal_in_turn(y: NDArray[np.intp], count: int, seed: Any) -> NDArray[np.intp]:
+    """Return the fold of each row, (n,): a class is shuffled and dealt in turn, from where the one before it stopped.
+
+    NOTE: see :func:`deal_like_scikit_learn`; this one also deals a class of a single point.
+    """
+    shuffled = as_rng(seed).permutation(len(y))
+    order = shuffled[np.argsort(y[shuffled], kind="stable")]
+    number = np.empty(len(y), dtype=np.intp)
+    number[order] = np.arange(len(y)) % count
+    return number
+
+
+def check_folds(
+    folds: Sequence[Fold], cv: Any, y: NDArray[np.intp], classes: NDArray[Any], weight: NDArray[np.float64] | None
+) -> None:
+    """Raise unless every fold trains on each of the classes, and what it holds out weighs something."""
+    for train, valid in folds:
+        missing = np.setdiff1d(np.arange(len(classes)), y[train])
+        if len(missing):
+            name = classes[missing].tolist()[0]
+            raise ValueError(f"a fold of cv={cv!r} has no training point of class {name!r}; use stratified folds")
+        if weight is not None and weight[valid].sum() <= 0:
+            raise ValueError(f"a fold of cv={cv!r} holds out no point of positive weight; use fewer folds")
+
+
+def training_rows(train: NDArray[np.intp], y: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Return the rows to train on, (n,), True or False: those given, and all of a class that would have none.
+
+    >>> training_rows(np.array([2]), np.array([0, 1, 1])).tolist()
+    [True, False, True]
+    """
+    mask = np.zeros(len(y), dtype=bool)
+    mask[train] = True
+    left = np.bincount(y[mask], minlength=int(y.max()) + 1)
+    return mask | (left == 0)[y]
+
+
+def fold_numbers(folds: Sequence[Fold], n: int) -> NDArray[np.intp]:
+    """Return the fold that holds out each of `n` rows; raise unless each is held out once."""
+    number = np.full(n, -1, dtype=np.intp)
+    for f, fold in enumerate(folds):
+        number[fold.valid] = f
+    if (number < 0).any() or sum(len(fold.valid) for fold in folds) != n:
+        raise ValueError("cross_fit=True needs every row in the validation part of one fold of cv, and of one only")
+    return number
+
+
+def _possible(cv: int, y: NDArray[np.intp], classes: NDArray[Any]) -> int:
+    """The number of folds, or of the points of the smallest class that has two at least."""
+    counts = np.bincount(y)
+    several = counts[counts > 1]
+    smallest = int(several.min()) if len(several) else 2
+    if smallest < cv:
+        small = classes[: len(counts)][counts == smallest].tolist()
+        why = f"class {small[0]!r} has only {smallest} samples" if small else "no class has 2 samples"
+        warn("cv", f"cv={cv} folds, but {why}; using {smallest} folds", UserWarning)
+    return min(cv, smallest)
+
+
+def _split(cv: Any, X: Any, labels: NDArray[Any]) -> list[Fold]:
+    """The folds of a splitter of scikit-learn."""
+    try:
+        return [Fold(np.asarray(train), np.asarray(valid)) for train, valid in cv.split(X, labels)]
+    except ValueError as error:
+        raise ValueError(f"cv={cv!r} could not split the rows: {error}; {WAY_OUT}") from error
+
+
+def _pairs(cv: Any) -> list[tuple[Any, Any]]:
+    """The pairs that are given."""
+    if isinstance(cv, str) or not hasattr(cv, "__iter__"):
+        raise ValueError(f"cv={cv!r} is not known; {WAY_OUT}")
+    pairs = [tuple(pair) if np.iterable(pair) else (pair,) for pair in cv]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError(f"cv has a fold that is no pair (train, valid); {WAY_OUT}")
+    return [(train, valid) for train, valid in pairs]
+
+
+def _points(given: Any, place: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The numbers of the points that are the given rows of a table; those that are gone are left out."""
+    rows = as_numpy(given)
+    if rows.ndim != 1 or (len(rows) and rows.dtype.kind not in "biu"):
+        raise ValueError(f"cv names the rows {given!r}; they must be whole numbers, or a mask of True and False")
+    if rows.dtype == bool:
+        if len(rows) != len(place):
+            raise ValueError(f"cv has a mask of {len(rows)} rows, but X has {len(place)}")
+        rows = np.flatnonzero(rows)
+    outside = rows[(rows < 0) | (rows >= len(place))]
+    if len(outside):
+        raise ValueError(f"cv names row {outside[0]}, but X has rows 0 to {len(place) - 1}")
+    found = place[rows.astype(np.intp)]
+    return found[found != GONE]

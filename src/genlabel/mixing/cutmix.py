@@ -1,0 +1,97 @@
+"""CutMix: a box of one image pasted into another (Yun et al., 2019). Experimental."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from genlabel.arrays import as_rng, to_device
+from genlabel.checks import check_count
+from genlabel.mixing.base import Mix, Mixer, check_rows
+from genlabel.mixing.mixup import draw_lam
+
+__all__ = ["CutMix"]
+
+WHOLE = 1e-6
+"""An edge that is no further from the border of a pixel lies on it."""
+
+
+@final
+class CutMix(Mixer):
+    """Paste a box of the partner into each image; lam is the share of the image that remains. Experimental.
+
+    The box has the image's proportions, sides of sqrt(1 - lam') with lam' ~ Beta(alpha, alpha), and a centre anywhere
+    in the image; what lies beyond the image is cut off, and lam is the share that is left. Labels are blended by lam,
+    as in mixup. For the input alone: images (n, c, h, w).
+
+    Parameters
+    ----------
+    alpha : float
+        Above 0; 1 is the usual choice.
+    per : "sample" or "batch"
+        A box for each image, or one for the batch.
+    pixels : int or None
+        Sides of the (square) images, to cut at whole pixels, as Yun et al. do. With None boxes end anywhere, a pixel on
+        an edge is blended by the share that the box covers, and lam is exact for images of every size.
+
+    Examples
+    --------
+    >>> images = np.zeros((2, 1, 8, 8)); images[1] = 1.0
+    >>> draw = CutMix(pixels=8).draw(2, rng=0)
+    >>> mixed = CutMix().mix(images, draw)
+    >>> share = draw.lam * [0, 1] + (1 - draw.lam) * (draw.partner == 1)
+    >>> bool(np.allclose(mixed.mean((1, 2, 3)), share))
+    True
+    """
+
+    def __init__(self, alpha: float = 1.0, per: str = "sample", pixels: int | None = None) -> None:
+        self.alpha = alpha
+        self.per = per
+        self.pixels = pixels
+
+    def draw(self, n: int, rng: Any = None) -> Mix:
+        """Draw a permutation of the batch and its boxes; lam is what the boxes leave."""
+        generator = as_rng(rng)
+        partner, lam = generator.permutation(n), draw_lam(self.alpha, self.per, n, generator)
+        centre = generator.random((1 if self.per == "batch" else n, 2, 1))
+        half = np.sqrt(1.0 - lam)[:, None, None] / 2.0
+        box = (centre + half * np.array([-1.0, 1.0])).clip(0.0, 1.0).reshape(n, 4)
+        if self.pixels is not None:
+            side = check_count("pixels", self.pixels)
+            box = np.round(box * side) / side
+        return Mix(partner, 1.0 - (box[:, 1] - box[:, 0]) * (box[:, 3] - box[:, 2]), box=box)
+
+    def mix(self, X: Any, draw: Mix) -> Any:
+        """Return the images with the boxes of their partners; numpy or torch, (n, c, h, w)."""
+        if np.ndim(X) != 4:
+            raise ValueError(
+                f"CutMix cuts images, (n, c, h, w); X has shape {tuple(np.shape(X))}; use Mixup for others"
+            )
+        check_rows(X, draw)
+        if isinstance(X, Tensor):
+            mask = _mask(to_device(draw.box, X), *X.shape[2:]).to(X.dtype)
+            return (1.0 - mask) * X + mask * X[to_device(draw.partner, X)]
+        images = np.asarray(X, dtype=np.float64)
+        share = _mask(torch.as_tensor(draw.box), *images.shape[2:]).numpy()
+        return (1.0 - share) * images + share * images[np.asarray(draw.partner)]
+
+
+def _mask(box: Tensor, h: int, w: int) -> Tensor:
+    """The share of each pixel that the box covers, (n, 1, h, w)."""
+    rows, columns = _cover(box[:, 0], box[:, 1], h), _cover(box[:, 2], box[:, 3], w)
+    return (rows[:, :, None] * columns[:, None, :])[:, None]
+
+
+def _cover(low: Tensor, high: Tensor, n: int) -> Tensor:
+    """The share of each of n pixels that lies between low and high (shares of the side), (len(low), n)."""
+    pixel = torch.arange(n, dtype=low.dtype, device=low.device)
+    below = [(_snap(edge * n)[:, None] - pixel).clamp(0.0, 1.0) for edge in (low, high)]
+    return below[1] - below[0]
+
+
+def _snap(edge: Tensor) -> Tensor:
+    near = edge.round()
+    return torch.where((edge - near).abs() < WHOLE, near, edge)

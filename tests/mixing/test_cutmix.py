@@ -1,0 +1,53 @@
+"""CutMix against pixels that are counted one by one, and the law of its boxes."""
+
+import numpy as np
+import pytest
+from scipy.stats import kstest, uniform
+
+from genlabel.mixing import CutMix, Mix
+
+
+@pytest.mark.parametrize("side", [7, 28, 32])
+def test_whole_pixels_come_from_one_parent_each(side: int) -> None:
+    """Boxes that end at pixels, pasted by slices as in Yun et al. (2019)."""
+    rng = np.random.default_rng(side)
+    images = rng.normal(size=(40, 3, side, side))
+    draw = CutMix(pixels=side).draw(40, rng)
+    expected = images.copy()
+    for i, box in enumerate(draw.box):
+        top, bottom, left, right = np.rint(box * side).astype(int)
+        expected[i, :, top:bottom, left:right] = images[draw.partner[i], :, top:bottom, left:right]
+        assert draw.lam[i] == pytest.approx(1 - (bottom - top) * (right - left) / side**2, abs=1e-12)
+    np.testing.assert_array_equal(CutMix().mix(images, draw), expected)
+
+
+def test_a_pixel_on_an_edge_is_blended_by_the_share_that_is_covered() -> None:
+    """Against a grid of 100 x 100 sub-pixels."""
+    draw = Mix(np.array([1, 0]), np.array([0.0, 0.0]), box=np.array([[0.13, 0.62, 0.25, 0.81], [0.0, 1.0, 0.4, 0.4]]))
+    images = np.stack([np.zeros((1, 3, 5)), np.ones((1, 3, 5))])
+    fine = (np.arange(3 * 100) + 0.5) / 300, (np.arange(5 * 100) + 0.5) / 500
+    inside = ((fine[0] > 0.13) & (fine[0] < 0.62))[:, None] & ((fine[1] > 0.25) & (fine[1] < 0.81))
+    expected = inside.reshape(3, 100, 5, 100).mean((1, 3))
+    mixed = CutMix().mix(images, draw)
+    np.testing.assert_allclose(mixed[0, 0], expected, atol=1e-9)
+    np.testing.assert_array_equal(mixed[1], images[1])
+
+
+def test_a_box_that_fits_has_the_area_that_was_drawn_and_lies_anywhere() -> None:
+    draw = CutMix(alpha=1.0).draw(40_000, 0)
+    top, bottom, left, right = draw.box.T
+    inside = (top > 0) & (bottom < 1) & (left > 0) & (right < 1)
+    np.testing.assert_allclose((bottom - top)[inside], (right - left)[inside], atol=1e-12)
+    np.testing.assert_allclose(1 - draw.lam, (bottom - top) * (right - left), atol=1e-12)
+    small = inside & (bottom - top < 0.1)
+    centre = (top + bottom)[small] / 2
+    assert kstest(centre, uniform(0.0, 1.0).cdf).pvalue > 1e-3
+    batch = CutMix(per="batch").draw(5, 1)
+    assert (batch.box == batch.box[0]).all()
+
+
+def test_other_than_images_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"CutMix cuts images, \(n, c, h, w\); X has shape \(3, 4\); use Mixup"):
+        CutMix().mix(np.zeros((3, 4)), CutMix().draw(3, 0))
+    with pytest.raises(ValueError, match="pixels=0"):
+        CutMix(pixels=0).draw(3, 0)

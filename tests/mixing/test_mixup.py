@@ -1,0 +1,65 @@
+"""Mixup and manifold mixup: the Beta law of lam, permutations, and the depths."""
+
+import numpy as np
+import pytest
+from scipy.stats import beta, kstest
+from sklearn.base import clone
+
+from genlabel.mixing import CutMix, ManifoldMixup, Mix, Mixer, Mixup, blend
+
+MIXUPS: list[Mixer] = [
+    Mixup(),
+    Mixup(alpha=0.3),
+    Mixup(alpha=2.0, per="batch"),
+    ManifoldMixup(),
+    ManifoldMixup(alpha=1.0, depths=(1,), per="sample"),
+]
+every = pytest.mark.parametrize("mixer", MIXUPS, ids=repr)
+
+
+@every
+def test_partners_are_a_permutation(mixer: Mixer) -> None:
+    draw = mixer.draw(17, 0)
+    assert sorted(draw.partner.tolist()) == list(range(17))
+    assert draw.depth in getattr(mixer, "depths", (0,))
+    assert draw.box is None
+
+
+@every
+def test_lam_follows_its_beta_distribution(mixer: Mixer) -> None:
+    rng = np.random.default_rng(0)
+    alpha = mixer.get_params()["alpha"]
+    if mixer.get_params()["per"] == "sample":
+        lam = mixer.draw(4000, rng).lam
+    else:
+        draws = [mixer.draw(3, rng).lam for _ in range(4000)]
+        assert all(len(set(d)) == 1 for d in draws)
+        lam = np.array([d[0] for d in draws])
+    assert kstest(lam, beta(alpha, alpha).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("mixer", [*MIXUPS, CutMix()], ids=repr)
+@pytest.mark.parametrize("alpha", [0, -1.0, float("nan"), float("inf"), "1", None, True])
+def test_bad_alpha_is_named(mixer: Mixer, alpha: object) -> None:
+    with pytest.raises(ValueError, match=r"alpha=.* must be a finite number above 0"):
+        clone(mixer).set_params(alpha=alpha).draw(3, 0)
+
+
+def test_unknown_words_are_named() -> None:
+    for mixer in (Mixup(per="row"), CutMix(per="row")):
+        with pytest.raises(ValueError, match="per='row' is not known; choose one of 'sample', 'batch'"):
+            mixer.draw(3, 0)
+    with pytest.raises(ValueError, match="depths is empty"):
+        ManifoldMixup(depths=()).draw(3, 0)
+
+
+def test_manifold_mixup_draws_every_depth() -> None:
+    rng = np.random.default_rng(0)
+    counts = np.bincount([ManifoldMixup().draw(2, rng).depth for _ in range(600)])
+    assert len(counts) == 3
+    assert (np.abs(counts - 200) < 5 * np.sqrt(600 * 2 / 9)).all()
+
+
+def test_lam_one_is_the_point_itself() -> None:
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    np.testing.assert_array_equal(blend(X, Mix(np.arange(6)[::-1].copy(), np.ones(6))), X)
