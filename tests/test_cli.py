@@ -23,6 +23,7 @@ from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.bench import drop_rare
 from genlabel.cli import app
 from genlabel.cli.compare import _choices
+from genlabel.cli.terminal import Lines, Telling
 from genlabel.comparison import compare, default_methods, run_comparison, summarize
 from genlabel.datasets import Table, load_table, table_pipeline
 from genlabel.records import COMPARISON, Counts, open_store, read_records
@@ -241,6 +242,15 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
     assert "fits on record: 8; to do: 0" in again.stderr
     assert again.stdout.splitlines()[:-1] == result.stdout.splitlines()[:-1]  # nothing is fitted, the seconds are kept
     assert len(read_records("build/compare-iris.sqlite", COMPARISON)) == 8
+
+
+def test_records_of_other_settings_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    Telling(Lines("loading")).start(Counts(todo=5, done=3, stale=2))
+    said = capsys.readouterr().err.splitlines()
+    assert said[1:] == [
+        "fits on record: 3; to do: 5",
+        "fits on record that were made with other settings, to be done again: 2",
+    ]
 
 
 def test_a_second_run_on_the_same_file_is_refused(here: Path) -> None:

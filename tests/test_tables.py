@@ -11,7 +11,7 @@ import pytest
 from sklearn import datasets as embedded
 from sklearn.dummy import DummyClassifier
 
-from genlabel.datasets import EMBEDDED, SYNTHETIC, load_table, table_pipeline
+from genlabel.datasets import EMBEDDED, SYNTHETIC, find_source, load_table, table_pipeline
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -205,7 +205,7 @@ def test_folder(tmp_path: Path) -> None:
 
 
 def test_target_is_for_files() -> None:
-    with pytest.raises(ValueError, match="target='species' is for files; 'iris' has its own labels"):
+    with pytest.raises(ValueError, match=r"target='species' is for files; 'iris' has its own labels"):
         load_table("iris", "species")
 
 
@@ -274,3 +274,18 @@ def test_columns_without_values_are_left_out_with_a_note(tmp_path: Path) -> None
     table = load_table(path, "y")
     assert table.X.columns.tolist() == ["a"]
     assert table.notes == ["left out column 'b': it has no values"]
+
+
+def test_a_source_is_found_by_its_header_alone(tmp_path: Path) -> None:
+    csv = write(tmp_path / "t.csv", "a;b b;label\n1;2;x\nnot;enough\nand;too;many;fields\n")
+    assert find_source(csv, "b b") == ("t", "b b")
+    with pytest.raises(ValueError, match=r"target='Label' is no column of .*; its columns are 'a', 'b b', 'label'$"):
+        find_source(csv, "Label")
+    pytest.importorskip("pyarrow")
+    parquet = tmp_path / "t.parquet"
+    pd.DataFrame({"a": [1], "label": ["x"]}, index=pd.Index(["row"], name="name")).to_parquet(parquet)
+    assert find_source(parquet, "label") == ("t", "label")
+    with pytest.raises(ValueError, match=r"target='name' is no column of .*; its columns are 'a', 'label'$"):
+        find_source(parquet, "name")
+    with pytest.raises(ValueError, match="could not be read"):
+        find_source(write(tmp_path / "u.parquet", "junk"), "label")
