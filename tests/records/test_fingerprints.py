@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 import genlabel
 from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
 from genlabel.attacks import FGSM
-from genlabel.records import describe, fingerprint
+from genlabel.records import SUITE, describe, fingerprint
 from genlabel.training import SGD
 
 
@@ -157,8 +157,8 @@ def test_what_cannot_be_told_is_refused(value: Any) -> None:
 
 def test_another_process_finds_the_same() -> None:
     """No address and no seed of hashes is in it."""
-    code = "from genlabel import GenLabelClassifier as G; from genlabel.records import fingerprint as f; "
-    code += "print(f(model=G(), kinds={'a', 'b', 'c'}))"
+    code = "from genlabel.records import SUITE, fingerprint; "
+    code += "print(fingerprint(study=SUITE, kinds={'a', 'b', 'c'}))"
     environment = os.environ | {"PYTHONPATH": str(Path(genlabel.__file__).parents[1]), "PYTHONHASHSEED": "7"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout.strip() == fingerprint(model=GenLabelClassifier(), kinds={"c", "b", "a"})
+    assert done.stdout.strip() == fingerprint(study=SUITE, kinds={"c", "b", "a"})
