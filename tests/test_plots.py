@@ -199,7 +199,7 @@ def test_a_suite_shows_every_set_once_a_panel_and_counts_the_wins() -> None:
     losses = {"default": rng.uniform(0.1, 1, 40), "a": rng.uniform(0.1, 1, 40), "b": rng.uniform(0.1, 1, 40)}
     records = pd.DataFrame(
         [
-            {"id": i, "split": s, "method": name, "log_loss": values[i] + 0.01 * s}
+            {"dataset": i, "split": s, "method": name, "log_loss": values[i] + 0.01 * s}
             for name, values in losses.items()
             for i in range(40)
             for s in (0, 1)
