@@ -18,8 +18,8 @@ from genlabel.records import load_records as load
 from genlabel.records import make_frame as frame_of
 from genlabel_paper.study.cells import BUDGETS, STUDY, Cell, make_cells
 
-export_records, load_records = partial(export, study=STUDY), partial(load, study=STUDY)
-make_frame = partial(frame_of, study=STUDY)
+export_records, load_records = partial(export, kind=STUDY), partial(load, kind=STUDY)
+make_frame = partial(frame_of, kind=STUDY)
 VERSIONS = {"genlabel": "0.1", "torch": "2", "python": "3.11"}
 
 

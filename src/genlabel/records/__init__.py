@@ -1,6 +1,6 @@
 """Records of what was trained: cells and the trials that hold them, one store, one runner, one export, one pivot."""
 
-from genlabel.records.cells import Cell, Record, Study, trials
+from genlabel.records.cells import AnyCell, Record, RecordKind, trials
 from genlabel.records.exports import Kept, export_records, load_records, read_records
 from genlabel.records.fingerprints import describe, fingerprint
 from genlabel.records.fits import COMPARISON, SUITE, Fit
@@ -12,14 +12,14 @@ __all__ = [
     "COMPARISON",
     "EXACT",
     "SUITE",
-    "Cell",
+    "AnyCell",
     "Counts",
     "Fit",
     "Kept",
     "Outcome",
     "Record",
+    "RecordKind",
     "Store",
-    "Study",
     "Wins",
     "Work",
     "check_cluster",

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NotRequired, Protocol, TypedDict, final
 
-__all__ = ["Cell", "Record", "Study", "trials"]
+__all__ = ["AnyCell", "Record", "RecordKind", "trials"]
 
 
-class Cell(Protocol):
+class AnyCell(Protocol):
     """What a runner and a store know of a cell; equal cells have equal hashes."""
 
     @property
@@ -28,7 +28,7 @@ class Cell(Protocol):
 class Record(TypedDict):
     """What is kept of a finished cell."""
 
-    cell: Cell
+    cell: AnyCell
     parameters: dict[str, Any]
     """What a search chose."""
     metrics: dict[str, float]
@@ -48,12 +48,12 @@ def as_it_is(metric: str, value: float) -> float:
 
 @final
 @dataclass(frozen=True)
-class Study:
+class RecordKind:
     """What the records of one kind look like: their fields, their metrics, and how they are written down."""
 
     name: str
     """A file has the records of one kind, and says of which."""
-    cell: Callable[..., Cell]
+    cell: Callable[..., AnyCell]
     """Makes a cell of its fields."""
     trial: Any
     """A class of named tuples: makes a trial of the fields that it names."""
@@ -74,7 +74,7 @@ class Study:
         return set(self.trial._fields) == set(self.fields)
 
 
-def trials(cells: Iterable[Cell]) -> dict[Any, list[Any]]:
+def trials(cells: Iterable[AnyCell]) -> dict[Any, list[Any]]:
     """Group cells by trial, each cell once, in the order in which they come."""
     found: dict[Any, list[Any]] = {}
     for cell in dict.fromkeys(cells):

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from genlabel.records.cells import Study
+from genlabel.records.cells import RecordKind
 from genlabel.records.store import Kept, make_frame, read_store
 
 __all__ = ["Kept", "export_records", "load_records", "read_records", "replace_file"]
@@ -28,19 +28,19 @@ _Place = tuple[Any, ...]
 _Which = int | list[int | None] | None
 
 
-def read_records(path: str | Path, study: Study) -> pd.DataFrame:
+def read_records(path: str | Path, kind: RecordKind) -> pd.DataFrame:
     """Return the records of a store, of an export, or of all exports of a folder, as the frame of `Kept`."""
-    return load_records(path, study).frame
+    return load_records(path, kind).frame
 
 
-def load_records(path: str | Path, study: Study) -> Kept:
+def load_records(path: str | Path, kind: RecordKind) -> Kept:
     """Return what a store, an export, or a folder of exports holds.
 
     Parameters
     ----------
     path : path
         Ends in .sqlite or .json, or is a folder with files that end in .json.
-    study : Study
+    kind : RecordKind
 
     Examples
     --------
@@ -51,17 +51,17 @@ def load_records(path: str | Path, study: Study) -> Kept:
     """
     path = Path(path)
     if path.is_dir():
-        return _read_folder(path, study)
+        return _read_folder(path, kind)
     if path.suffix in STORES or _is_database(path):
-        return read_store(path, study)
+        return read_store(path, kind)
     if path.suffix == ".json":
-        return _kept(list(_rows(_load(path, study), study)), _load(path, study)["settings"], study)
+        return _kept(list(_rows(_load(path, kind), kind)), _load(path, kind)["settings"], kind)
     way_out = "name a store (.sqlite), an export (.json) or a folder of exports"
     raise ValueError(f"{str(path)!r} ends in {path.suffix!r}; {way_out}")
 
 
 def export_records(
-    frame: pd.DataFrame, path: str | Path, study: Study, settings: Mapping[str, Any] | None = None
+    frame: pd.DataFrame, path: str | Path, kind: RecordKind, settings: Mapping[str, Any] | None = None
 ) -> None:
     """Write records as JSON, a line for all cells that differ in `study.lists` only, which are lists in it.
 
@@ -72,22 +72,22 @@ def export_records(
     frame : DataFrame
         As of `read_records`.
     path : path
-    study : Study
+    kind : RecordKind
     settings : dict, optional
         What all of them have in common.
     """
     if not frame["id"].is_unique:
         raise ValueError(f"{frame['id'][frame['id'].duplicated()].iloc[0]!r} is there twice; export each cell once")
     rows = cast("list[_Row]", frame.to_dict("records"))
-    lists = {name: sorted({row[name] for row in rows}) for name in study.lists}
+    lists = {name: sorted({row[name] for row in rows}) for name in kind.lists}
     versions = sorted({_named(row) for row in rows})
     prints = sorted({row["fingerprint"] for row in rows})
     lines = [
-        _pack(group, versions, prints, list(product(*lists.values())), study)
-        for _, group in sorted(_group(rows, study).items())
+        _pack(group, versions, prints, list(product(*lists.values())), kind)
+        for _, group in sorted(_group(rows, kind).items())
     ]
     total = round(sum(row["seconds"] for row in rows), 1)
-    header: dict[str, Any] = {MARK: FORMAT, "study": study.name, "settings": dict(settings or {})}
+    header: dict[str, Any] = {MARK: FORMAT, "study": kind.name, "settings": dict(settings or {})}
     header |= {"versions": [json.loads(text) for text in versions], "fingerprints": prints}
     header |= {"lists": lists, "seconds": total}
     head = [f"{_text(name)}: {_text(value)}," for name, value in header.items()]
@@ -113,27 +113,27 @@ def _is_database(path: Path) -> bool:
         return file.read(15) == b"SQLite format 3"
 
 
-def _read_folder(path: Path, study: Study) -> Kept:
+def _read_folder(path: Path, kind: RecordKind) -> Kept:
     files = sorted(path.glob("*.json"))
     if not files:
         raise FileNotFoundError(f"there is no export (*.json) in the folder {str(path)!r}; name another")
     found: dict[str, tuple[Path, _Row]] = {}
     for file in files:
-        for row in _rows(_load(file, study), study):
+        for row in _rows(_load(file, kind), kind):
             if row["id"] in found:
                 both = f"{str(found[row['id']][0])!r} and {str(file)!r}"
                 raise ValueError(f"{row['id']!r} is in {both}; remove one of them, or name a file")
             found[row["id"]] = (file, row)
-    return _kept([row for _, row in found.values()], {}, study)
+    return _kept([row for _, row in found.values()], {}, kind)
 
 
-def _kept(rows: Sequence[_Row], settings: Mapping[str, Any], study: Study) -> Kept:
+def _kept(rows: Sequence[_Row], settings: Mapping[str, Any], kind: RecordKind) -> Kept:
     """An export has what was done: no failures, and nothing that was asked for besides."""
-    frame = make_frame(rows, study)
-    return Kept(frame, {}, dict(settings), frame[list(study.fields)])
+    frame = make_frame(rows, kind)
+    return Kept(frame, {}, dict(settings), frame[list(kind.fields)])
 
 
-def _load(path: Path, study: Study) -> dict[str, Any]:
+def _load(path: Path, kind: RecordKind) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no export {str(path)!r}; make it from a store, or name another")
     try:
@@ -144,63 +144,63 @@ def _load(path: Path, study: Study) -> dict[str, Any]:
     if found != FORMAT:
         what = "no export of records" if found is None else f"an export of format {found}, not {FORMAT}"
         raise ValueError(f"{str(path)!r} is {what}; make it anew from a store, or name another file")
-    if export["study"] != study.name:
-        raise ValueError(f"{str(path)!r} has records of {export['study']}, not of {study.name}; name another file")
+    if export["study"] != kind.name:
+        raise ValueError(f"{str(path)!r} has records of {export['study']}, not of {kind.name}; name another file")
     return export
 
 
-def _rows(export: Mapping[str, Any], study: Study) -> Iterator[_Row]:
+def _rows(export: Mapping[str, Any], kind: RecordKind) -> Iterator[_Row]:
     """Give the rows of an export."""
     places = [dict(zip(export["lists"], place, strict=True)) for place in product(*export["lists"].values())]
     for line in export["lines"]:
-        yield from _unpack(line, export, places, study)
+        yield from _unpack(line, export, places, kind)
 
 
-def _shared_fields(study: Study) -> list[str]:
+def _shared_fields(kind: RecordKind) -> list[str]:
     """The fields that the cells of a line have in common."""
-    return [name for name in study.fields if name not in study.lists]
+    return [name for name in kind.fields if name not in kind.lists]
 
 
-def _group(rows: Sequence[_Row], study: Study) -> dict[_Place, list[_Row]]:
+def _group(rows: Sequence[_Row], kind: RecordKind) -> dict[_Place, list[_Row]]:
     found: dict[_Place, list[_Row]] = {}
     for row in rows:
-        found.setdefault(tuple(row[name] for name in _shared_fields(study)), []).append(row)
+        found.setdefault(tuple(row[name] for name in _shared_fields(kind)), []).append(row)
     return found
 
 
 def _pack(
-    group: Sequence[_Row], versions: Sequence[str], prints: Sequence[str], places: Sequence[_Place], study: Study
+    group: Sequence[_Row], versions: Sequence[str], prints: Sequence[str], places: Sequence[_Place], kind: RecordKind
 ) -> dict[str, Any]:
     """Return rows that differ in the lists only as one line, None where there is no row."""
-    at = {tuple(row[name] for name in study.lists): row for row in group}
+    at = {tuple(row[name] for name in kind.lists): row for row in group}
     rows = [at.get(place) for place in places]
-    fixed = {"id", "seconds", "parameters", "versions", "fingerprint", *study.fields, *study.facts}
-    metrics = {name: _rounded(name, rows, study) for name in group[0] if name not in fixed}
+    fixed = {"id", "seconds", "parameters", "versions", "fingerprint", *kind.fields, *kind.facts}
+    metrics = {name: _rounded(name, rows, kind) for name in group[0] if name not in fixed}
     facts, chosen = [row or {} for row in rows], [{} if row is None else row["parameters"] for row in rows]
     return {
-        "cells": [group[0][name] for name in _shared_fields(study)],
-        "seconds": _rounded("seconds", rows, study)
-        if study.trains_alone
+        "cells": [group[0][name] for name in _shared_fields(kind)],
+        "seconds": _rounded("seconds", rows, kind)
+        if kind.trains_alone
         else round(sum(row["seconds"] for row in group), 3),
         "version": _shared([None if row is None else versions.index(_named(row)) for row in rows]),
         "fingerprint": _shared([None if row is None else prints.index(row["fingerprint"]) for row in rows]),
         "metrics": {name: values for name, values in metrics.items() if any(value is not None for value in values)},
         "parameters": {name: _coded(name, chosen) for name in sorted({name for held in chosen for name in held})},
-        "facts": {name: _coded(name, facts) for name in study.facts},
+        "facts": {name: _coded(name, facts) for name in kind.facts},
     }
 
 
 def _unpack(
-    line: Mapping[str, Any], export: Mapping[str, Any], places: Sequence[Mapping[str, Any]], study: Study
+    line: Mapping[str, Any], export: Mapping[str, Any], places: Sequence[Mapping[str, Any]], kind: RecordKind
 ) -> Iterator[_Row]:
     """Give the rows of a line."""
     count = len(places)
-    common = dict(zip(_shared_fields(study), line["cells"], strict=True))
+    common = dict(zip(_shared_fields(kind), line["cells"], strict=True))
     version, made = (_spread(line[name], count) for name in ("version", "fingerprint"))
     present = [i for i, which in enumerate(version) if which is not None]
     seconds = line["seconds"] if isinstance(line["seconds"], list) else [line["seconds"] / len(present)] * count
     for i in present:
-        cell = study.cell(**common, **places[i])
+        cell = kind.cell(**common, **places[i])
         yield cell.fields | {
             "id": cell.id,
             "seconds": seconds[i],
@@ -212,9 +212,9 @@ def _unpack(
         }
 
 
-def _rounded(metric: str, rows: Sequence[_Row | None], study: Study) -> list[float | None]:
+def _rounded(metric: str, rows: Sequence[_Row | None], kind: RecordKind) -> list[float | None]:
     values = [None if row is None or isnan(row[metric]) else row[metric] for row in rows]
-    return [None if value is None else study.rounded(metric, value) for value in values]
+    return [None if value is None else kind.rounded(metric, value) for value in values]
 
 
 def _coded(name: str, held: Sequence[_Row]) -> tuple[list[Any], _Which]:

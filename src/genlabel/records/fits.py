@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from genlabel.records.cells import Study
+from genlabel.records.cells import RecordKind
 
 __all__ = ["COMPARISON", "SCORES", "SUITE", "Fit"]
 
@@ -46,7 +46,7 @@ def _seven_digits(metric: str, value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-COMPARISON = Study(
+COMPARISON = RecordKind(
     "compare",
     Fit,
     Fit,
@@ -56,7 +56,7 @@ COMPARISON = Study(
     rounded=_seven_digits,
 )
 """The records of a comparison; "warnings" are how often each text was heard."""
-SUITE = Study(
+SUITE = RecordKind(
     "suite",
     Fit,
     Fit,

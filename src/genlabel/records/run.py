@@ -16,7 +16,7 @@ from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from threadpoolctl import threadpool_limits
 
 from genlabel.checks import check_count
-from genlabel.records.cells import Cell, Record, trials
+from genlabel.records.cells import AnyCell, Record, trials
 from genlabel.records.store import Store, make_row
 
 __all__ = ["Counts", "Outcome", "Work", "check_cluster", "run_cells", "software_versions"]
@@ -33,7 +33,7 @@ PATIENCE = 10
 Work = Callable[[Sequence[Any]], list[Record]]
 """Trains and measures cells of one trial; can be pickled if there are several processes."""
 
-_Task = tuple[Sequence[Cell], int]
+_Task = tuple[Sequence[AnyCell], int]
 """The cells of a trial, and how often the cluster gave them up."""
 
 
@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
 
 
 def run_cells(
-    cells: Iterable[Cell],
+    cells: Iterable[AnyCell],
     work: Work,
     *,
     store: Store,
@@ -80,7 +80,7 @@ def run_cells(
 
     Parameters
     ----------
-    cells : iterable of Cell
+    cells : iterable of cells
     work : callable (cells of one trial) -> list of Record
         Of a trial that is partly on record it is given the missing cells only.
     store : Store
@@ -136,11 +136,11 @@ def software_versions() -> dict[str, str]:
 
 
 def _missing(
-    asked: Mapping[Any, list[Cell]],
+    asked: Mapping[Any, list[AnyCell]],
     made: Mapping[str, str],
     done: Mapping[str, str],
     order: Callable[[Any], Any] | None,
-) -> list[list[Cell]]:
+) -> list[list[AnyCell]]:
     """The cells of each trial that are not on record, in the order in which they are done."""
     ordered = list(asked) if order is None else sorted(asked, key=order)
     left = [[cell for cell in asked[trial] if done.get(cell.id) != made[cell.id]] for trial in ordered]
@@ -165,7 +165,7 @@ def _record(
             on_trial(outcome)
 
 
-def _perform(work: Work, cells: Sequence[Cell]) -> Outcome:
+def _perform(work: Work, cells: Sequence[AnyCell]) -> Outcome:
     """Do the cells of a trial; whatever goes wrong is its error."""
     try:
         records = work(cells)
@@ -177,7 +177,7 @@ def _perform(work: Work, cells: Sequence[Cell]) -> Outcome:
     return Outcome(cells, records)
 
 
-def _perform_elsewhere(work: Work, cells: Sequence[Cell]) -> Outcome:
+def _perform_elsewhere(work: Work, cells: Sequence[AnyCell]) -> Outcome:
     """Do the cells of a trial in a worker, which keeps to one thread from now on."""
     _limit_threads()
     return _perform(work, cells)
@@ -212,7 +212,7 @@ def _one_thread() -> Iterator[None]:
 # Here
 
 
-def _here(work: Work, todo: Sequence[Sequence[Cell]], jobs: int) -> Generator[Outcome]:
+def _here(work: Work, todo: Sequence[Sequence[AnyCell]], jobs: int) -> Generator[Outcome]:
     """Do trials in this process or in some of its own, and give each as soon as it is done."""
     if jobs == 1:
         for cells in todo:
@@ -239,7 +239,7 @@ def _here(work: Work, todo: Sequence[Sequence[Cell]], jobs: int) -> Generator[Ou
 # On a cluster
 
 
-def _on_cluster(address: str, work: Work, todo: Iterable[Sequence[Cell]]) -> Generator[Outcome]:
+def _on_cluster(address: str, work: Work, todo: Iterable[Sequence[AnyCell]]) -> Generator[Outcome]:
     """Do trials on the workers of a scheduler, a bounded number in flight, and give each as soon as it is done."""
     distributed = _import_distributed()
     with _connect(distributed, address) as client:
@@ -291,7 +291,7 @@ def _fly(distributed: Any, client: Any, work: Work, waiting: deque[_Task]) -> Ge
             waiting.append((cells, sent + 1))
 
 
-def _parcel(work: Work, cells: Sequence[Cell]) -> tuple[Callable[[bytes], Outcome], bytes]:
+def _parcel(work: Work, cells: Sequence[AnyCell]) -> tuple[Callable[[bytes], Outcome], bytes]:
     """Return a task as a function that travels by value, and bytes.
 
     A cluster can hang on a message that it cannot unpickle; here a package that it lacks is an error of the task.

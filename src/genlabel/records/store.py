@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, final
 import numpy as np
 import pandas as pd
 
-from genlabel.records.cells import Cell, Record, Study
+from genlabel.records.cells import AnyCell, Record, RecordKind
 
 __all__ = ["Kept", "Store", "check_store", "make_frame", "make_row", "open_store", "read_store"]
 
@@ -58,7 +58,7 @@ class Kept(NamedTuple):
 
 
 def open_store(
-    path: str | Path | None, study: Study, *, settings: Mapping[str, Any] | None = None, fresh: bool = False
+    path: str | Path | None, kind: RecordKind, *, settings: Mapping[str, Any] | None = None, fresh: bool = False
 ) -> Store:
     """Open the store of a file to go on with it, or begin it; nobody else can until it is closed.
 
@@ -66,7 +66,7 @@ def open_store(
     ----------
     path : path or None
         Its folders are made. None keeps the records in memory.
-    study : Study
+    kind : RecordKind
         The kind of its records; a file of another kind is left alone.
     settings : dict, optional
         What all its records have in common. Going on with others than those of the file is an error.
@@ -75,7 +75,7 @@ def open_store(
     """
     path = MEMORY if path is None else Path(path)
     wanted = json.loads(json.dumps(dict(settings or {})))
-    check_store(path, study, fresh)
+    check_store(path, kind, fresh)
     with ExitStack() as stack, _clear_errors(path):
         if path != MEMORY:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,12 +83,12 @@ def open_store(
         connection = stack.enter_context(closing(_connect(path, "rwc")))
         connection.execute("PRAGMA synchronous = FULL")
         if fresh or not _tables(connection, path):
-            _begin(connection, path, study, wanted)
-        _check_settings(path, _read_meta(connection, path, study), wanted)
-        return Store(path, study, connection, stack.pop_all())
+            _begin(connection, path, kind, wanted)
+        _check_settings(path, _read_meta(connection, path, kind), wanted)
+        return Store(path, kind, connection, stack.pop_all())
 
 
-def check_store(path: str | Path, study: Study, fresh: bool = False) -> None:
+def check_store(path: str | Path, kind: RecordKind, fresh: bool = False) -> None:
     """Raise where `open_store` would, as far as can be told without opening it for writing."""
     path = Path(path)
     if path.is_dir():
@@ -97,10 +97,10 @@ def check_store(path: str | Path, study: Study, fresh: bool = False) -> None:
         with _clear_errors(path), closing(_connect(path, "rw")) as connection:
             _tables(connection, path)
             if not fresh or _meta(connection).get("format") == FORMAT:
-                _read_meta(connection, path, study)
+                _read_meta(connection, path, kind)
 
 
-def read_store(path: str | Path, study: Study) -> Kept:
+def read_store(path: str | Path, kind: RecordKind) -> Kept:
     """Return what a store holds, also while a run writes it.
 
     The file is not made, and mended only where a kill has left half a transaction.
@@ -108,26 +108,26 @@ def read_store(path: str | Path, study: Study) -> Kept:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(
-            f"there is no file of records {str(path)!r}; run the {study.name} first, or name another"
+            f"there is no file of records {str(path)!r}; run the {kind.name} first, or name another"
         )
     with _clear_errors(path), closing(_connect(path, "rw")) as connection:
         if not _tables(connection, path):
-            raise ValueError(f"{str(path)!r} is empty; run the {study.name} first, or name another file of records")
+            raise ValueError(f"{str(path)!r} is empty; run the {kind.name} first, or name another file of records")
         with _transaction(connection, "BEGIN"):
-            return _read(connection, path, study)
+            return _read(connection, path, kind)
 
 
-def make_frame(rows: Iterable[Mapping[str, Any]], study: Study) -> pd.DataFrame:
+def make_frame(rows: Iterable[Mapping[str, Any]], kind: RecordKind) -> pd.DataFrame:
     """Return rows, whose metrics and facts are dicts beside their fields, as the frame of `Kept`."""
     ordered = sorted(rows, key=lambda row: str(row["id"]))
-    keys = {"id": "str"} | dict(study.fields) | {"seconds": "float64"}
+    keys = {"id": "str"} | dict(kind.fields) | {"seconds": "float64"}
     frame = pd.DataFrame({name: [row[name] for row in ordered] for name in keys}).astype(keys)
     for name in ("parameters", "versions", "fingerprint"):
         frame[name] = pd.Series([row[name] for row in ordered], dtype=object)
-    for name, kind in study.facts.items():
-        frame[name] = pd.Series([row["facts"].get(name) for row in ordered], dtype=kind)
-    others = {name for row in ordered for name in row["metrics"]} - set(study.metrics)
-    for name in (*study.metrics, *sorted(others)):
+    for name, dtype in kind.facts.items():
+        frame[name] = pd.Series([row["facts"].get(name) for row in ordered], dtype=dtype)
+    others = {name for row in ordered for name in row["metrics"]} - set(kind.metrics)
+    for name in (*kind.metrics, *sorted(others)):
         frame[name] = pd.Series([row["metrics"].get(name, np.nan) for row in ordered], dtype="float64")
     return frame
 
@@ -156,13 +156,13 @@ def make_row(record: Record) -> dict[str, Any]:
 class Store:
     """The records and the failures of one file, open for writing; `open_store` makes it."""
 
-    def __init__(self, path: Path, study: Study, connection: sqlite3.Connection, held: ExitStack) -> None:
-        self.path, self.study = path, study
+    def __init__(self, path: Path, kind: RecordKind, connection: sqlite3.Connection, held: ExitStack) -> None:
+        self.path, self.kind = path, kind
         self.done: dict[str, str] = dict(connection.execute("SELECT id, fingerprint FROM records"))
         """The cells on record: their ids, and the fingerprints of the settings that made them."""
         self._connection, self._held = connection, held
 
-    def ask(self, cells: Iterable[Cell]) -> None:
+    def ask(self, cells: Iterable[AnyCell]) -> None:
         """Note which cells are wanted, so that a reader can tell what is missing."""
         rows = [(cell.id, json.dumps(cell.fields)) for cell in cells]
         with _clear_errors(self.path), _transaction(self._connection) as connection:
@@ -199,7 +199,7 @@ class Store:
 
     def read(self) -> Kept:
         """Return what the store holds."""
-        return _read(self._connection, self.path, self.study)
+        return _read(self._connection, self.path, self.kind)
 
     def __enter__(self) -> Self:
         return self
@@ -246,10 +246,10 @@ def _tables(connection: sqlite3.Connection, path: Path) -> list[str]:
     return tables
 
 
-def _begin(connection: sqlite3.Connection, path: Path, study: Study, settings: Mapping[str, Any]) -> None:
+def _begin(connection: sqlite3.Connection, path: Path, kind: RecordKind, settings: Mapping[str, Any]) -> None:
     """Make the tables anew, all or none."""
     tables = _tables(connection, path)
-    meta = {"format": FORMAT, "study": study.name, "settings": json.dumps(settings)}
+    meta = {"format": FORMAT, "study": kind.name, "settings": json.dumps(settings)}
     with _transaction(connection):
         for statement in [*(f'DROP TABLE "{name}"' for name in tables), *TABLES]:
             connection.execute(statement)
@@ -260,15 +260,15 @@ def _meta(connection: sqlite3.Connection) -> dict[str, str]:
     return dict(connection.execute("SELECT name, value FROM meta"))
 
 
-def _read_meta(connection: sqlite3.Connection, path: Path, study: Study) -> dict[str, Any]:
+def _read_meta(connection: sqlite3.Connection, path: Path, kind: RecordKind) -> dict[str, Any]:
     """Return the settings of a store, or raise unless it has records of the study."""
     meta = _meta(connection)
     if meta.get("format") != FORMAT:
         raise ValueError(
             f"the records of {str(path)!r} are of an older format; name another file, or begin again with --fresh"
         )
-    if meta["study"] != study.name:
-        raise ValueError(f"{str(path)!r} has records of {meta['study']}, not of {study.name}; name another file")
+    if meta["study"] != kind.name:
+        raise ValueError(f"{str(path)!r} has records of {meta['study']}, not of {kind.name}; name another file")
     return dict(json.loads(meta["settings"]))
 
 
@@ -282,19 +282,19 @@ def _check_settings(path: Path, found: Mapping[str, Any], wanted: Mapping[str, A
         )
 
 
-def _read(connection: sqlite3.Connection, path: Path, study: Study) -> Kept:
-    settings = _read_meta(connection, path, study)
+def _read(connection: sqlite3.Connection, path: Path, kind: RecordKind) -> Kept:
+    settings = _read_meta(connection, path, kind)
     found = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM records")
     rows = [dict(zip(COLUMNS, row, strict=True)) for row in found]
     parsed = [row | {name: json.loads(row[name]) for name in ("fields", *TEXTS)} for row in rows]
-    frame = make_frame(((row | row["fields"]) for row in parsed), study)
+    frame = make_frame(((row | row["fields"]) for row in parsed), kind)
     asked = [json.loads(fields) for (fields,) in connection.execute("SELECT fields FROM asked ORDER BY rowid")]
-    return Kept(frame, _failures(connection, study), settings, pd.DataFrame(asked, columns=list(study.fields)))
+    return Kept(frame, _failures(connection, kind), settings, pd.DataFrame(asked, columns=list(kind.fields)))
 
 
-def _failures(connection: sqlite3.Connection, study: Study) -> dict[Any, str]:
+def _failures(connection: sqlite3.Connection, kind: RecordKind) -> dict[Any, str]:
     found = connection.execute("SELECT trial, error FROM failures")
-    return dict(sorted((study.trial(*json.loads(trial)), error) for trial, error in found))
+    return dict(sorted((kind.trial(*json.loads(trial)), error) for trial, error in found))
 
 
 @contextmanager

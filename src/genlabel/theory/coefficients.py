@@ -16,7 +16,7 @@ from genlabel.arrays import Values, chunks
 from genlabel.checks import check_positive
 from genlabel.theory.gaussian import GaussianPair, proof_log_odds, sigma_inverse
 from genlabel.theory.quadrature import nodes_between
-from genlabel.theory.reading import read_sample
+from genlabel.theory.reading import read_binary_sample
 
 __all__ = [
     "MIXUP",
@@ -137,7 +137,7 @@ def pair_coefficients(X: Values, y: Values, pair: GaussianPair) -> Moments:
     pair : GaussianPair
         The densities that give the labels.
     """
-    x, labels = read_sample(X, y)
+    x, labels = read_binary_sample(X, y)
     points, index, n = x.numpy(), labels.numpy(), len(x)
     if points.shape[1] != pair.d:
         raise ValueError(f"X has {points.shape[1]} features, but the densities have d={pair.d}")

@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 from genlabel.arrays import Values
 from genlabel.theory.coefficients import class_coefficients, pair_coefficients, taylor_coefficients
 from genlabel.theory.gaussian import GaussianPair
-from genlabel.theory.reading import Model, Scorer, read_model, read_sample
+from genlabel.theory.reading import Model, Scorer, read_binary_sample, read_model
 
 __all__ = ["COEFFICIENTS", "Expansion", "expand", "expand_adversarial", "genlabel_moments", "point_loss"]
 
@@ -62,7 +62,7 @@ def expand(model: Model, X: Values, y: Values, A: Values, B: Values, mass: Value
     >>> [round(value, 4) for value in (*terms, terms.total)]
     [0.3133, 0.0896, 0.0328, 0.0, 0.4357]
     """
-    x, labels = read_sample(X, y)
+    x, labels = read_binary_sample(X, y)
     scorer = read_model(model, x.shape[1])
     f, g = scorer.values(x), scorer.gradients(x)
     slope, curve = _slope(f, labels)[:, None], (f.sigmoid() * (-f).sigmoid())[:, None]

@@ -17,7 +17,7 @@ from genlabel.theory.coefficients import MIXUP, is_limit
 from genlabel.theory.expansions import COEFFICIENTS, expand, expand_adversarial, genlabel_moments, point_loss
 from genlabel.theory.gaussian import GaussianPair
 from genlabel.theory.quadrature import graded_nodes, nodes_between
-from genlabel.theory.reading import Model, Scorer, read_model, read_sample
+from genlabel.theory.reading import Model, Scorer, read_binary_sample, read_model
 
 __all__ = ["adversarial_loss", "genlabel_loss", "mixup_loss", "standard_loss"]
 
@@ -33,7 +33,7 @@ def standard_loss(model: Model, X: Values, y: Values) -> float:
     >>> round(standard_loss([0.0], [[1.0], [2.0]], [0, 1]), 6)  # log 2
     0.693147
     """
-    x, labels = read_sample(X, y)
+    x, labels = read_binary_sample(X, y)
     return float(point_loss(read_model(model, x.shape[1]).values(x), labels).mean())
 
 
@@ -60,7 +60,7 @@ def mixup_loss(model: Model, X: Values, y: Values, *, taylor: bool = False) -> f
     """
     if taylor:
         return expand(model, X, y, *MIXUP).total
-    x, labels = read_sample(X, y)
+    x, labels = read_binary_sample(X, y)
     scorer = read_model(model, x.shape[1])
 
     def of_pairs(i: Tensor, j: Tensor) -> Tensor:
@@ -104,7 +104,7 @@ def genlabel_loss(
     [0.656497, 0.656764]
     """
     check_choice("coefficients", coefficients, COEFFICIENTS)
-    x, labels = read_sample(X, y)
+    x, labels = read_binary_sample(X, y)
     if taylor:
         return expand(model, X, y, *genlabel_moments(x, labels, coefficients, sigma_1, c, tau)).total
     scorer = read_model(model, x.shape[1])
@@ -156,7 +156,7 @@ def adversarial_loss(
     >>> round(adversarial_loss([1.0], X, y, 0.1), 6), round(adversarial_loss([1.0], X, y, 0.1, taylor=True), 6)
     (0.341154, 0.341139)
     """
-    x, labels = read_sample(X, y)
+    x, labels = read_binary_sample(X, y)
     scorer = read_model(model, x.shape[1])
     check_interval("radius", radius, 0.0, 1e100, "it is that of an L2 ball")
     if as_printed and not taylor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from genlabel.arrays import Values, as_numpy, as_tensor, chunks
 from genlabel.attacks import NetworkTarget
 
-__all__ = ["BinarySample", "Model", "Scorer", "read_model", "read_sample"]
+__all__ = ["BinarySample", "Model", "Scorer", "read_binary_sample", "read_model"]
 
 AT_ONCE = 1 << 20
 """Points that a model sees at once."""
@@ -145,10 +145,10 @@ class BinarySample(NamedTuple):
     """0.0 or 1.0, (n,)"""
 
 
-def read_sample(X: Values, y: Values) -> BinarySample:
+def read_binary_sample(X: Values, y: Values) -> BinarySample:
     """Return points (n, d) and labels (n,) of 0 and 1 as float64 tensors; raise if they are not.
 
-    >>> read_sample([[1.0], [2.0]], [0, 1]).y
+    >>> read_binary_sample([[1.0], [2.0]], [0, 1]).y
     tensor([0., 1.], dtype=torch.float64)
     """
     try:

@@ -11,7 +11,7 @@ import torch
 from genlabel.arrays import Values
 from genlabel.theory.coefficients import MIXUP, taylor_coefficients
 from genlabel.theory.losses import adversarial_loss, genlabel_loss, mixup_loss
-from genlabel.theory.reading import BinarySample, Model, Scorer, read_model, read_sample
+from genlabel.theory.reading import BinarySample, Model, Scorer, read_binary_sample, read_model
 
 __all__ = ["C_RANGE", "TheoremCheck", "check_theorem"]
 
@@ -95,7 +95,7 @@ def check_theorem(
     >>> check_theorem([10.0, 0.0], X, y, sigma_1=10.0, c=5.0).holds  # outside 2 - sqrt(3) < c < 2 + sqrt(3)
     False
     """
-    sample = read_sample(X, y)
+    sample = read_binary_sample(X, y)
     scorer = read_model(model, sample.x.shape[1])
     A, B = taylor_coefficients(c, tau, sample.x.shape[1], sigma_1)
     c_x = float(sample.x.norm(dim=1).min())

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from genlabel.checks import check_choice
-from genlabel.records import Study
+from genlabel.records import RecordKind
 from genlabel_paper.study.manifest import manifest
 
 __all__ = ["BUDGETS", "STUDY", "Budget", "Cell", "Trial", "make_cells"]
@@ -85,7 +85,7 @@ def _round(metric: str, value: float) -> float:
     return min(round(value, 4), float(f"{value:.4g}"), key=lambda near: abs(near - value))
 
 
-STUDY = Study(
+STUDY = RecordKind(
     "paper",
     Cell,
     Trial,
