@@ -14,7 +14,17 @@ from genlabel.densities import GaussianDensity
 from genlabel.labeling import GenLabel, Labeler, LinearLabel
 from genlabel.mixing import CutMix, LinearMixer, ManifoldMixup, Mix, Mixer, Mixup, Origin, blend
 from genlabel.networks import MLP, StagedNetwork
-from genlabel.training import SGD, Batch, Candidate, Plan, Task, soft_cross_entropy, train_network, train_task
+from genlabel.training import (
+    SGD,
+    Batch,
+    Candidate,
+    Plan,
+    Task,
+    soft_cross_entropy,
+    train_fleet,
+    train_network,
+    train_task,
+)
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -296,6 +306,14 @@ def test_no_step_waits_for_the_gpu(mixer: Mixer, nothing_waits: Any) -> None:
                 network, Guarded(*data), mixer=mixer, labeler=labeler, optimizer=SGD(), epochs=2, rng=0
             )
             assert np.isfinite(losses).all()
+
+
+def test_a_labeler_that_learns_is_not_for_a_task() -> None:
+    x, y = clusters(9)
+    task = Task(x.numpy(), y.numpy(), 3, (RunningMeans(),), Mixup())
+    for train in (lambda: train_task(MLP(4, 3), task, Candidate(0.1)), lambda: train_fleet([task], [Candidate(0.1)])):
+        with pytest.raises(ValueError, match=r"learns while a network trains, .* use train_network"):
+            train()
 
 
 @needs_gpu

@@ -121,6 +121,11 @@ def check_task(task: Task, depth: int, candidates: Sequence[Candidate]) -> None:
         raise ValueError(
             "exclude_intrusion=True asks for the class of each point, but y has soft labels; leave it False"
         )
+    for labeler in task.labelers:
+        if labeler.learns_from is not None:
+            raise ValueError(
+                f"{labeler!r} learns while a network trains, but a task's labels are planned before; use train_network"
+            )
     for candidate in candidates:
         if len(candidate.label) != len(task.labelers):
             raise ValueError(
@@ -212,8 +217,9 @@ class Plan:
         stretch = self._draw(1)
         draw, origin = stretch.draw.flat(), self._origin(stretch)
         rows = torch.from_numpy(stretch.rows).to(self._points.device)
-        flat = self._points[rows.ravel()]
-        weight = self._weights(stretch, draw, mix_batch(self.task.mixer, flat, draw, origin)).to(self._points)
+        excludes = self._reach is not None
+        mixed = mix_batch(self.task.mixer, self._points[rows.ravel()], draw, origin) if excludes else None
+        weight = self._weights(stretch, draw, mixed).to(self._points)
         for t, real in enumerate(stretch.real):
             part = slice(0, int(real.sum()))
             clean = None if stretch.clean is None else stretch.clean[t, part]
@@ -264,13 +270,13 @@ class Plan:
         clean = None if stretch.clean is None else stretch.clean.ravel()
         return Origin(clean, stretch.rows.ravel(), self._exact if linear else None)
 
-    def _weights(self, stretch: _Stretch, draw: Mix, mixed: Tensor) -> Tensor:
-        """Weights (T, B) in the loss."""
+    def _weights(self, stretch: _Stretch, draw: Mix, mixed: Tensor | None) -> Tensor:
+        """Weights (T, B) in the loss; the mixed points say which of them intrude, where that is asked."""
         task, rows = self.task, stretch.rows.ravel()
         weight = stretch.real.astype(np.float64)
         if task.weight is not None:
             weight *= blend(task.weight[rows], draw).reshape(weight.shape)
-        if self._reach is not None:
+        if self._reach is not None and mixed is not None:
             points = self._exact.reshape(len(self._exact), -1).to(mixed)
             flat = mixed.reshape(len(mixed), -1)
             hit = intrudes(flat, draw, flat, task.y[rows], pool=(points, task.y), rows=rows, reach=self._reach)
