@@ -14,7 +14,7 @@ ROOMS = [
     "datasets", "densities", "mixing", "labeling", "networks", "training", "attacks", "theory", "estimators",
     "records", "bench", "comparison", "suite", "plots", "cli",
 ]  # fmt: skip
-OPEN = {"arrays", "checks", "folds", "metrics", "posterior", "progress", "standardisation"}
+OPEN = {"arrays", "checks", "folds", "lazy", "metrics", "posterior", "progress", "standardisation"}
 PAPER_ROOMS = ["study", "report", "experiments", "registry", "cli"]
 MODULES = sorted(ROOT.rglob("*.py"))
 PAPER_MODULES = sorted(PAPER.rglob("*.py"))
@@ -49,7 +49,9 @@ def imported_names(code: str, module: str) -> set[str]:
 def rooms_in(names: set[str], package: str = "genlabel") -> set[str]:
     """The rooms of a package that names are in; `from genlabel import GenLabel` is in labeling."""
     seconds = {name.split(".")[1] for name in names if name.startswith(f"{package}.")}
-    offered = genlabel._ROOM_OF if package == "genlabel" else {}
+    offered = (
+        {name: room for room, inside in genlabel._ROOMS.items() for name in inside} if package == "genlabel" else {}
+    )
     return {offered.get(second, second) for second in seconds} - {"__version__"}
 
 

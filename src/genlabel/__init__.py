@@ -5,20 +5,22 @@ The public names are loaded when they are first used, so that the command line a
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from genlabel.lazy import load_when_used
 
 if TYPE_CHECKING:
     from genlabel.densities import ClassDensity, DensityWarning, GaussianDensity, KernelDensity, LabelModel
     from genlabel.estimators import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, MixupClassifier
     from genlabel.labeling import GenLabel, LinearLabel, LogisticLabel
-    from genlabel.mixing import ManifoldMixup, Mixup, intrudes
+    from genlabel.mixing import CutMix, ManifoldMixup, Mixup, intrudes
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AdaMixupClassifier",
     "ClassDensity",
+    "CutMix",
     "DensityWarning",
     "GaussianDensity",
     "GenLabel",
@@ -39,15 +41,9 @@ _ROOMS = {
     "densities": ("ClassDensity", "DensityWarning", "GaussianDensity", "KernelDensity", "LabelModel"),
     "estimators": ("AdaMixupClassifier", "GenLabelClassifier", "GenerativeClassifier", "MixupClassifier"),
     "labeling": ("GenLabel", "LinearLabel", "LogisticLabel"),
-    "mixing": ("ManifoldMixup", "Mixup", "intrudes"),
+    "mixing": ("CutMix", "ManifoldMixup", "Mixup", "intrudes"),
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _ROOM_OF:
-        raise AttributeError(f"module 'genlabel' has no attribute {name!r}")
-    return getattr(import_module(f"genlabel.{_ROOM_OF[name]}"), name)
+__getattr__ = load_when_used(__name__, _ROOMS)
 
 
 def __dir__() -> list[str]:

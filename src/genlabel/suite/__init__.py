@@ -5,8 +5,9 @@ The names are loaded when they are first used, so that the command line can chec
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from genlabel.lazy import load_when_used
 
 if TYPE_CHECKING:
     from genlabel.suite.methods import METHODS, default_suite
@@ -44,13 +45,7 @@ _MODULES = {
     "run": ("run_suite",),
     "statistics": ("complete_sets", "holm", "mean_ranks", "set_means", "statement", "wilcoxon_holm", "wins"),
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'genlabel.suite' has no attribute {name!r}")
-    return getattr(import_module(f"genlabel.suite.{_MODULE_OF[name]}"), name)
+__getattr__ = load_when_used(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:
