@@ -34,14 +34,17 @@ class Labeler(BaseEstimator, ABC):
 
     learns_from: ClassVar[str | None] = None
     """Whose features `observe` is given in every step: the "mixed" points of the batch, or, by one more pass through
-    the network, its "clean" ones; None is a labeler that does not learn."""
-    looks_at_points: ClassVar[bool] = False
-    """Whether a label depends on the mixed point itself, not only on its parents' labels."""
+    the network, in the same mode, its "clean" ones; None is a labeler that does not learn."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn what the rule needs from the training set: here, the classes."""
         self.classes_ = np.unique(as_numpy(y))
         return self
+
+    @property
+    def looks_at_points(self) -> bool:
+        """Whether a label depends on the mixed point itself, not only on its parents' labels."""
+        return False
 
     def observe(self, features: Tensor, targets: Tensor, draw: Mix) -> None:
         """Learn from the features (n, d) of a batch in training: the step calls it before it asks for labels.
@@ -181,8 +184,6 @@ class GenLabel(Labeler):
     array([1., 1., 1., 1.])
     """
 
-    looks_at_points: ClassVar[bool] = True
-
     def __init__(
         self,
         density: ClassDensity,
@@ -196,6 +197,11 @@ class GenLabel(Labeler):
         self.top = top
         self.priors = priors
         self.same_class = same_class
+
+    @property
+    def looks_at_points(self) -> bool:
+        """Yes: its density is asked of them."""
+        return True
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit a copy of the density, `density_`, to the training set."""
@@ -262,7 +268,7 @@ class GenLabel(Labeler):
 
     def to_cpu(self) -> Self:
         """The labeler with the twin network of a density in latent space, if it has one, on the CPU."""
-        self.density_.to_cpu()
+        self._fitted_density().to_cpu()
         return self
 
     def _fitted_density(self) -> ClassDensity:
@@ -277,8 +283,9 @@ def _log_prob(density: ClassDensity, x: Tensor, draw: Mix, origin: Origin) -> Te
     if origin.clean is None:
         return _log_prob_of(density, x, draw, origin, slice(None))
     values = x.new_zeros(len(x), len(density.classes_))
-    mixed = to_device(~origin.clean, x)
-    values[mixed] = _log_prob_of(density, x[mixed], draw, origin, ~origin.clean)
+    mixed = np.flatnonzero(~origin.clean)
+    place = to_device(mixed, x)
+    values[place] = _log_prob_of(density, x[place], draw, origin, mixed)
     return values
 
 

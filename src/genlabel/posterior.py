@@ -9,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from genlabel.arrays import to_device
 from genlabel.checks import check_choice, check_count
 
 __all__ = ["Posterior", "log_posterior", "log_priors"]
@@ -38,7 +39,7 @@ def log_posterior(
     >>> log_posterior(log_prob, np.log([0.5, 0.5]))
     Posterior(log_proba=tensor([[ 0.0000,    -inf], [-0.6931, -0.6931]]), lost=tensor([[False], [ True]]))
     """
-    prior = torch.as_tensor(log_prior, dtype=log_prob.dtype, device=log_prob.device)
+    prior = to_device(log_prior, log_prob, log_prob.dtype)
     scores = (log_prob if temperature is None else log_prob / temperature) + prior
     k = scores.shape[-1]
     if top is not None and check_count("top", top) < k:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import Array
+from genlabel.arrays import Array, to_device
 
 __all__ = ["ROUNDING", "Standardisation"]
 
@@ -66,9 +66,9 @@ class Standardisation(NamedTuple):
         """Standardised points, (m, number of kept features); of a tensor in the precision of the fit, on its device."""
         if not isinstance(X, Tensor):
             return ((X - self.mean) / self.scale)[:, self.keep]
-        mean, scale = self.mean.to(X.device), self.scale.to(X.device)
+        mean, scale = to_device(self.mean, X), to_device(self.scale, X)
         scaled = (X.to(mean.dtype) - mean) / scale
-        return scaled if bool(self.keep.all()) else scaled[:, self.keep.to(X.device)]
+        return scaled if bool(self.keep.all()) else scaled[:, to_device(self.keep.nonzero()[:, 0], X)]
 
     def inverse(self, points: Any) -> Any:
         """The points (m, d) of which these (m, number of kept features) are the standardised ones.

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from genlabel.arrays import one_hot, to_device
-from genlabel.densities import GaussianDensity
+from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, LabelModel
 from genlabel.labeling import GenLabel, Labeler, LinearLabel
 from genlabel.mixing import CutMix, LinearMixer, ManifoldMixup, Mix, Mixer, Mixup, Origin, blend
 from genlabel.networks import MLP, StagedNetwork
@@ -19,6 +19,7 @@ from genlabel.training import (
     Batch,
     Candidate,
     Plan,
+    SharedLabel,
     Task,
     soft_cross_entropy,
     train_fleet,
@@ -153,6 +154,7 @@ def test_a_torch_loader_of_classes_weights_and_soft_labels() -> None:
     equal = run(x, y, torch.full((60,), 1 / 60, dtype=torch.float64))
     np.testing.assert_allclose(hard, equal, rtol=1e-12)
     assert not np.allclose(hard, run(x, y, weight))
+    np.testing.assert_allclose(run(x, y, weight), run(x, y, 7.0 * weight), rtol=1e-6)
     smooth = run(x, 0.9 * one_hot(y, 3, torch.float64) + 0.1 / 3)
     assert smooth[0] != hard[0]
 
@@ -314,6 +316,32 @@ def test_a_labeler_that_learns_is_not_for_a_task() -> None:
     for train in (lambda: train_task(MLP(4, 3), task, Candidate(0.1)), lambda: train_fleet([task], [Candidate(0.1)])):
         with pytest.raises(ValueError, match=r"learns while a network trains, .* use train_network"):
             train()
+    shared = SharedLabel([RunningMeans(), LinearLabel()], [0.5, 0.5])
+    with pytest.raises(ValueError, match="cannot share a label; use it alone"):
+        train_network(MLP(4, 3), [(x, y)], mixer=Mixup(), labeler=shared, epochs=1)
+    confused = RunningMeans()
+    confused.__class__ = type("Confused", (RunningMeans,), {"learns_from": "all"})
+    with pytest.raises(ValueError, match="learns_from='all' is not known"):
+        train_network(MLP(4, 3), [(x, y)], mixer=Mixup(), labeler=confused, epochs=1)
+
+
+@pytest.mark.parametrize(
+    "density", [GaussianDensity(), KernelDensity(), LabelModel([GaussianDensity()], cv=3)], ids=repr
+)
+def test_no_label_of_a_density_waits_for_the_gpu(density: ClassDensity, nothing_waits: Any) -> None:
+    """With clean rows, in the precision and on the device of the network."""
+    x, y = clusters(60)
+    labeler = GenLabel(density, gamma=0.7).fit(x, y)
+    batch = Batch(x.cuda().float(), y.cuda(), origin=Origin(clean=np.arange(60) % 4 == 0))
+    network = MLP(4, 3, (8,), rng=0).cuda()
+    train_network(network, [batch], mixer=Mixup(), labeler=labeler, epochs=1, rng=0)
+
+    class Guarded:
+        def __iter__(self) -> Iterator[Batch]:
+            with nothing_waits():
+                yield batch
+
+    assert np.isfinite(train_network(network, Guarded(), mixer=Mixup(), labeler=labeler, epochs=2, rng=0)).all()
 
 
 @needs_gpu

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from genlabel.arrays import chunks
+from genlabel.arrays import chunks, to_device
 from genlabel.checks import warn
 from genlabel.densities.base import DensityWarning
 from genlabel.densities.folded import AT_ONCE
@@ -238,7 +238,7 @@ def normal_log_prob(X: Tensor, gaussians: Gaussians, dtype: torch.dtype = torch.
 
     -1/2 (|a|^2 + log det Sigma + d log 2 pi), a = x - mu whitened; differences are taken in float64, whatever `X` is.
     """
-    mean, matrix, log_det = (part.to(X.device) for part in gaussians)
+    mean, matrix, log_det = (to_device(part, X) for part in gaussians)
     r, d = mean.shape
     middle = mean.mean(0)
     shift = ((middle - mean)[:, None] @ matrix).view(r * d, 1).to(dtype)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from genlabel.arrays import to_device
 from genlabel.densities.covariance import LOG_2_PI, Gaussians, Groups, to_gaussians
 
 __all__ = ["Mixtures", "fit_mixtures", "mixture_log_prob"]
@@ -103,7 +104,7 @@ def fit_mixtures(
 
 def mixture_log_prob(X: Tensor, mixtures: Mixtures) -> Tensor:
     """Log-density of the rows of `X` (m, d) under r mixtures, (m, r)."""
-    weight, mean, covariance = (part.to(X.device) for part in mixtures[:3])
+    weight, mean, covariance = (to_device(part, X) for part in mixtures[:3])
     terms = _terms(Mixtures(weight, mean, covariance, mixtures.tied), X.new_zeros(X.shape[1]))
     r, q, d = terms.linear.shape
     logits = terms.linear.view(r * q, d) @ X.T

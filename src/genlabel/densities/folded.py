@@ -42,7 +42,7 @@ class FoldedSample(NamedTuple):
 
     @property
     def honest(self) -> Tensor:
-        """Rows (n,) that some fold holds out and does not train on; all that are held out if there are none."""
+        """Rows (n,) that the last fold to ask of them does not train on; all that are asked of if there are none."""
         held, asked = torch.zeros_like(self.classes, dtype=torch.bool), torch.zeros_like(self.classes, dtype=torch.bool)
         for train, rows in zip(self.train, self.valid, strict=True):
             asked[rows] = True

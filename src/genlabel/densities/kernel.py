@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import chunks
+from genlabel.arrays import chunks, to_device
 from genlabel.checks import check_choice, check_positive
 from genlabel.densities.base import Excess
 from genlabel.densities.covariance import (
@@ -65,7 +65,7 @@ class KernelModel(NamedTuple):
         """Log-sum of the kernels: one matrix product a block, base 2 inside (exp2 is the faster instruction)."""
         if not self.single and x.dtype != torch.float64:
             return self.log_prob(x.double()).to(x)
-        centre, matrix, points = (part.to(x.device) for part in (self.centre, self.matrix, self.points))
+        centre, matrix, points = (to_device(part, x) for part in (self.centre, self.matrix, self.points))
         points, a = points.to(x), ((x.double() - centre) @ matrix).to(x)
         queries = torch.cat([a, torch.ones_like(a[:, :1]), -0.5 * (a * a).sum(1, keepdim=True)], dim=1)
         known = None if self.left_out is None else _places(x, self.left_out)

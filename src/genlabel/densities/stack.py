@@ -10,7 +10,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from genlabel.arrays import chunks
+from genlabel.arrays import chunks, to_device
 from genlabel.checks import check_positive, check_weights, no_warnings
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.warped import share_warp
@@ -118,8 +118,8 @@ class StackDensity(ClassDensity):
             check_positive("temperature", temperature, "1 leaves a posterior as it is")
 
     def _log_prob(self, X: Tensor) -> Tensor:
-        log_prior = torch.from_numpy(self.class_prior_).log().to(X.device)
-        log_weight = self.log_weight_.to(X.device)
+        log_prior = to_device(torch.from_numpy(self.class_prior_).log(), X)
+        log_weight = to_device(self.log_weight_, X)
         values = self._member_log_prob(X)
         posteriors = [log_posterior(v, log_prior, t).log_proba for v, t in zip(values, self.temperature_, strict=True)]
         posterior = mixed_log_posterior(torch.stack(posteriors), log_weight.exp())

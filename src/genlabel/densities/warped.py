@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, Self, final
 
 import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from genlabel.arrays import as_tensor, like, to_device
 from genlabel.densities.base import ClassDensity, Excess
 
 __all__ = ["Warp", "Warped", "WarpedDensity", "fit_warp", "share_warp"]
@@ -37,7 +38,7 @@ class Warp(NamedTuple):
         Where a value is clipped, the log-Jacobian falls by what is cut off, so that the tails still hold next to
         nothing.
         """
-        power, centre, scale = (part.to(X.device) for part in self)
+        power, centre, scale = (to_device(part, X) for part in self)
         x = X.double()
         warped = (_yeo_johnson(x, power) - centre) / scale
         clipped = warped.clamp(-LIMIT, LIMIT)
@@ -94,6 +95,27 @@ class WarpedDensity(ClassDensity):
     def default_priors(self) -> str:
         """Those of the density."""
         return self.density.default_priors
+
+    def to_cpu(self) -> Self:
+        """With the density, all that it has learned, on the CPU."""
+        self.density_.to_cpu()
+        return self
+
+    @property
+    def cross_fitted(self) -> bool:
+        """Whether the fitted density is."""
+        return self.density_.cross_fitted
+
+    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
+        """As `log_prob`, by models of the density that saw neither parent, where it has them.
+
+        What the map makes of a blend is no blend: `lam` and `points` are of no use.
+        """
+        if not self.cross_fitted:
+            return self.log_prob(X)
+        warped = self.warp_(as_tensor(X))
+        found = self.density_.log_prob_of_pairs(warped.points, rows, partner_rows) + warped.log_jacobian[:, None]
+        return like(found.to(as_tensor(X)), X)
 
     @property
     def may_be_latent(self) -> bool:

@@ -117,8 +117,8 @@ def blend(values: Any, draw: Mix) -> Any:
         lam = to_device(draw.lam, values, values.dtype).reshape(-1, *[1] * (values.ndim - 1))
         return lam * values + (1.0 - lam) * values[to_device(draw.partner, values)]
     values = np.asarray(values, dtype=np.float64)
-    weight = draw.lam.reshape(-1, *[1] * (values.ndim - 1))
-    return weight * values + (1.0 - weight) * values[draw.partner]
+    weight = np.asarray(draw.lam).reshape(-1, *[1] * (values.ndim - 1))
+    return weight * values + (1.0 - weight) * values[np.asarray(draw.partner)]
 
 
 def check_rows(values: Any, draw: Mix) -> None:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel.arrays import as_rng, one_hot, to_device
+from genlabel.checks import check_choice
 from genlabel.labeling import Labeler, LinearLabel
-from genlabel.mixing import Mix, Mixer, Origin, mix_batch, no_mix
+from genlabel.mixing import Mix, Mixer, Origin, blend, mix_batch, no_mix
 from genlabel.networks import StagedNetwork
 from genlabel.progress import Listener
 from genlabel.training.optimizers import Adam, Optimizer
@@ -47,7 +48,8 @@ def train_network(
     network : StagedNetwork
     batches : iterable of (x, y), (x, y, weight) or Batch
         Gone through once an epoch: a `DataLoader`, a list, or a :class:`genlabel.training.Plan`. y are class indices
-        (n,) or soft labels (n, k); without weights every point counts alike.
+        (n,) or soft labels (n, k); weights are those of the points (n,), blended as they are; without any, every point
+        counts alike.
     mixer : Mixer or None
         None mixes nothing.
     labeler : Labeler or None
@@ -142,7 +144,7 @@ class SharedLabel(Labeler):
     Parameters
     ----------
     labelers : sequence of Labeler
-        Fitted.
+        Fitted; none that learns while a network trains.
     shares : sequence of float
 
     Examples
@@ -157,7 +159,15 @@ class SharedLabel(Labeler):
         self.labelers = labelers
         self.shares = shares
 
+    @property
+    def looks_at_points(self) -> bool:
+        """Whether any of them does."""
+        return any(labeler.looks_at_points for labeler in self.labelers)
+
     def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+        for labeler in self.labelers:
+            if labeler.learns_from is not None:
+                raise ValueError(f"{labeler!r} learns while a network trains, and cannot share a label; use it alone")
         labels = torch.stack([labeler.label(x_mix, targets, draw, origin) for labeler in self.labelers], -1)
         shares: Tensor = labels @ to_device(np.asarray(self.shares), labels, labels.dtype)
         return shares
@@ -184,6 +194,8 @@ class _Step:
         class_weight: NDArray[np.float64] | None,
         rng: np.random.Generator,
     ) -> None:
+        if labeler.learns_from is not None:
+            check_choice("learns_from", labeler.learns_from, ["clean", "mixed"])
         self.network, self.mixer, self.labeler, self.rng = network, mixer, labeler, rng
         self.like = next(network.parameters())
         self.tilt = None if class_weight is None else to_device(class_weight, self.like, self.like.dtype)
@@ -196,13 +208,23 @@ class _Step:
         target = self._label(x, passed, targets, draw, batch.origin)
         if self.tilt is not None:
             target = target * self.tilt
-        weight = x.new_full((len(x),), 1.0 / len(x)) if batch.weight is None else to_device(batch.weight, x, x.dtype)
-        return soft_cross_entropy(passed.scores, target, weight)
+        return soft_cross_entropy(passed.scores, target, self._weights(batch, x, draw))
+
+    def _weights(self, batch: Batch, x: Tensor, draw: Mix) -> Tensor:
+        """Weights in the loss, (n,), of sum 1; those that come with a draw are final."""
+        if batch.weight is None:
+            return x.new_full((len(x),), 1.0 / len(x))
+        weight = to_device(batch.weight, x, x.dtype)
+        if batch.draw is not None:
+            return weight
+        blended: Tensor = blend(weight, draw)
+        return blended / blended.sum()
 
     def _forward(self, x: Tensor, draw: Mix, origin: Origin) -> _Passed:
         """Mix at the depth of the draw, and go on; a labeler of points sees the mixed inputs at any depth."""
         net, depth = self.network, int(draw.depth)
-        points = mix_batch(self.mixer, x, draw, origin)
+        asked = depth == 0 or self.labeler.looks_at_points
+        points = mix_batch(self.mixer, x, draw, origin) if asked else x
         h = points if depth == 0 else mix_batch(self.mixer, net.encode(x, depth), draw, origin)
         features = net.encode(h, net.depth, start=depth)
         return _Passed(points, features, net.decode(features, net.depth))

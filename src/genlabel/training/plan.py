@@ -84,7 +84,7 @@ class Batch(NamedTuple):
     y: Tensor
     """Their class indices (n,), or soft labels (n, k)."""
     weight: Tensor | None = None
-    """Weights in the loss, (n,), of sum 1; None is 1/n for each."""
+    """Weights (n,): with a draw, those in the loss, of sum 1; without, those of the points. None is 1/n for each."""
     draw: Mix | None = None
     """How they are mixed; None lets the loop draw."""
     origin: Origin = Origin()
