@@ -25,6 +25,7 @@ import genlabel
 from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
 from genlabel.attacks import FGSM
 from genlabel.records import SUITE, describe, fingerprint
+from genlabel.suite import default_suite
 from genlabel.training import SGD
 
 
@@ -162,3 +163,25 @@ def test_another_process_finds_the_same() -> None:
     environment = os.environ | {"PYTHONPATH": str(Path(genlabel.__file__).parents[1]), "PYTHONHASHSEED": "7"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.strip() == fingerprint(study=SUITE, kinds={"c", "b", "a"})
+
+
+@pytest.mark.parametrize(
+    "place, value, moved",
+    [
+        ("genlabel.estimators.base.LEARNING_RATES", (0.3, 0.1), {"default", "paper", "vanilla", "mixup"}),
+        ("genlabel.estimators.base.WEIGHT_DECAYS", (1e-3,), {"default", "vanilla", "mixup"}),
+        ("genlabel.estimators.base.NETWORKS", {"mlp": (64,)}, {"default", "paper", "vanilla", "mixup"}),
+        ("genlabel.estimators.genlabel.GAMMAS", (0.0, 1.0), {"paper"}),
+        ("genlabel.estimators.genlabel.CLEAN_WEIGHTS", (0.5, 1.0), {"default"}),
+        ("genlabel.densities.candidates.BANDWIDTHS", (0.3,), {"default", "label model"}),
+        ("genlabel.densities.candidates.COMPONENTS", (2, 3), {"default", "label model"}),
+    ],
+)
+def test_a_word_whose_meaning_changes_is_another_setting(
+    place: str, value: Any, moved: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The grids behind "cv", the layers behind "mlp", the candidates of a label model."""
+    before = {name: fingerprint(method=method) for name, method in default_suite().items()}
+    monkeypatch.setattr(place, value)
+    after = {name: fingerprint(method=method) for name, method in default_suite().items()}
+    assert {name for name in before if before[name] != after[name]} == moved

@@ -103,6 +103,14 @@ class LabelModel(ClassDensity):
         self.cross_fit = cross_fit
         self.random_state = random_state
 
+    def in_full(self) -> dict[str, Any]:
+        """Say what the words among the parameters stand for: the candidates, by name.
+
+        >>> len(LabelModel().in_full()["candidates"])
+        66
+        """
+        return {"candidates": named_candidates(self.candidates)}
+
     @property
     def default_priors(self) -> str:
         """Those of the training points, with which it is calibrated."""

@@ -177,7 +177,19 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     def _method(self, settings: Settings) -> Method:
         """Check the parameters of the method and return it with its candidates."""
 
-    def _settings(self) -> Settings:
+    @final
+    def in_full(self) -> dict[str, Any]:
+        """Say what the words among the parameters stand for: the candidates of the search, the densities, the settings.
+
+        >>> from genlabel import MixupClassifier
+        >>> len(MixupClassifier().in_full()["candidates"])
+        12
+        """
+        settings = self._settings(torch.device("cpu"))
+        trained = {name: value for name, value in settings._asdict().items() if name != "device"}
+        return {**trained, **self._method(settings).in_full()}
+
+    def _settings(self, device: torch.device | None = None) -> Settings:
         hidden = _hidden(self.network)
         if not isinstance(self.select, Attack):
             check_choice("select", self.select, SELECTIONS, also="an Attack such as FGSM(0.2)")
@@ -188,7 +200,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             optimizer=resolve_optimizer(self.optimizer),
             epochs=check_count("epochs", self.epochs),
             batch_size=check_count("batch_size", self.batch_size),
-            device=_device(self.device, hidden),
+            device=_device(self.device, hidden) if device is None else device,
         )
 
     def _optimisation(self) -> list[dict[str, Any]]:

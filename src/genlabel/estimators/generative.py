@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from genlabel.checks import each_warning_once, keep_if_it_fails
-from genlabel.densities import named_densities
+from genlabel.densities import ClassDensity, named_densities
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.sample import read_sample
 from genlabel.posterior import log_posterior, log_priors
@@ -62,20 +62,30 @@ class GenerativeClassifier(ProbabilityClassifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the density to the rows of `X` (n, d) with labels `y` (n,). A failing call changes nothing."""
         with keep_if_it_fails(self), each_warning_once():
-            densities = list(named_densities(self.density).values())
-            if len(densities) > 1:
-                raise ValueError(
-                    f"density={self.density!r} names several; use one of 'label-model', 'gaussian', 'kernel'"
-                )
+            density = self._named_density()
             sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1)
             self.scaler_ = sample.standardisation(self.standardize)
-            self.density_ = clone(densities[0]).fit(self.scaler_(sample.X), sample.labels, sample.weight)
+            self.density_ = clone(density).fit(self.scaler_(sample.X), sample.labels, sample.weight)
             prior, default = self.density_.class_prior_, self.density_.default_priors
             self.log_priors_ = log_priors(self.priors, prior, default, sample.class_weight)
             self.classes_ = sample.classes
         return self
 
+    def in_full(self) -> dict[str, Any]:
+        """Say what the words among the parameters stand for: the density.
+
+        >>> GenerativeClassifier("kernel").in_full()
+        {'density': KernelDensity()}
+        """
+        return {"density": self._named_density()}
+
     def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
         found = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self.log_priors_)
         return np.ascontiguousarray(found.log_proba.numpy())
+
+    def _named_density(self) -> ClassDensity:
+        densities = list(named_densities(self.density).values())
+        if len(densities) > 1:
+            raise ValueError(f"density={self.density!r} names several; use one of 'label-model', 'gaussian', 'kernel'")
+        return densities[0]

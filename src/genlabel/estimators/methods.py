@@ -86,6 +86,16 @@ class Method:
     trainer: Trainer = _train_fleet
     """What trains every candidate on every task."""
 
+    def in_full(self) -> dict[str, Any]:
+        """What is trained, in plain words and numbers: it names nothing of how a search is written."""
+        return {
+            "mixing": [[recipe.mixer, recipe.clean_weight] for recipe in self.recipes],
+            "candidates": [[one.learning_rate, one.weight_decay, one.label] for one in self.candidates],
+            "labels": [*self.labelers, *self.densities],
+            "twin": None if self.twin is None else self.twin.in_full(),
+            "average": self.average,
+        }
+
     @cached_property
     def entries(self) -> list[Entry]:
         """Every recipe with every candidate; without mixing, candidates that differ in their labels alone are one."""

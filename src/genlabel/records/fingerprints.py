@@ -13,7 +13,7 @@ from inspect import signature
 from math import isfinite
 from numbers import Integral, Real
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -23,11 +23,19 @@ LETTERS = 12
 """Of a fingerprint."""
 
 
+@runtime_checkable
+class _Explained(Protocol):
+    """What can say what the words among its parameters stand for."""
+
+    def in_full(self) -> dict[str, Any]: ...
+
+
 def fingerprint(**settings: Any) -> str:
     """Return a short hash of settings: the same wherever `describe` says the same.
 
-    It covers the names of classes and functions and every parameter, nested ones included. It does not cover the code
-    behind the names, the data, nor the versions of libraries, which are kept beside the records.
+    It covers the names of classes and functions and every parameter, nested ones included, and what the words among
+    them stand for: the grid behind "cv", the candidates of a label model. It does not cover the code behind the names,
+    the data, nor the versions of libraries, which are kept beside the records.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> fingerprint(model=LogisticRegression(C=2.0), test_size=0.3)
@@ -42,9 +50,10 @@ def fingerprint(**settings: Any) -> str:
 def describe(value: Any) -> Any:
     """Return settings as plain dicts, lists, texts and numbers: an estimator with all its parameters, by name.
 
-    Equal numbers are described alike, whatever their type. Of scikit-learn's own estimators only parameters that
-    differ from the defaults are told, since others come and go with its versions; of ours and of others, all. What is
-    neither an estimator nor plain counts by the bytes of its pickle.
+    Equal numbers are described alike, whatever their type. An estimator that can says what its words stand for
+    (`in_full`), so that a word whose meaning changes is another setting. Of scikit-learn's own estimators only
+    parameters that differ from the defaults are told, since others come and go with its versions; of ours and of
+    others, all. What is neither an estimator nor plain counts by the bytes of its pickle.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> describe({"model": LogisticRegression(C=2.0), "sizes": (np.int64(4), 0.5)})
@@ -86,7 +95,16 @@ def _describe_parts(value: Any) -> Any:
         return {"partial": describe(value.func), "args": describe(value.args), "keywords": describe(value.keywords)}
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         return str(value.__qualname__)
-    return {"class": type(value).__qualname__} | {name: describe(part) for name, part in _parameters(value).items()}
+    found = {"class": type(value).__qualname__} | {name: describe(part) for name, part in _parameters(value).items()}
+    return found | {"in full": _in_full(value)} if isinstance(value, _Explained) else found
+
+
+def _in_full(value: _Explained) -> Any:
+    """What the words of an estimator stand for; nothing where they make no sense, which its fit will tell."""
+    try:
+        return describe(value.in_full())
+    except (TypeError, ValueError):
+        return None
 
 
 def _parameters(value: Any) -> dict[str, Any]:
