@@ -64,6 +64,21 @@ def test_vanilla_chooses_by_one_standard_error(data: tuple[Any, Any]) -> None:
     assert found.best_index_ == one_standard_error(losses, strength)
 
 
+def test_a_stack_is_fitted_once_for_each_fold_and_once_for_all_rows(
+    data: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    fit = StackDensity._fit
+
+    def counted(self: StackDensity, X: Any, *rest: Any) -> None:
+        sizes.append(len(X))
+        fit(self, X, *rest)
+
+    monkeypatch.setattr(StackDensity, "_fit", counted)
+    GenLabelClassifier((8,), **QUICK).fit(*data)
+    assert sorted(sizes) == [100, 100, 100, 150]
+
+
 def test_what_is_predicted_is_the_pool(model: GenLabelClassifier, data: tuple[Any, Any]) -> None:
     X, y = data
     Z = model.scaler_(X)
