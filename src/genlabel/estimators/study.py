@@ -86,7 +86,8 @@ class Study:
     def run(self, method: Method, rule: Rule, variants: Sequence[Sequence[int]]) -> list[Final]:
         """Choose one among the entries of each variant, and train those that are chosen on the whole sample."""
         sources = self._sources(method, rule)
-        self.label_model = next((folded.label_model for folded in sources.densities if folded.label_model), None)
+        models = [folded.label_model for folded in sources.densities if folded.label_model is not None]
+        self.label_model = models[-1] if models else None
         choices = self._choose(method, rule, variants, sources)
         return self._finish(method, choices, sources)
 
