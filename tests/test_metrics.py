@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 
-from genlabel.metrics import accuracy, brier_score, calibration_error, log_loss, score
+from genlabel.metrics import accuracy, brier_score, calibration_error, index_labels, log_loss, score
 
 NOTHING = np.full((4, 2), np.nan)
 
@@ -180,6 +180,35 @@ def test_scores_of_a_model_are_those_of_its_probabilities(seed: int, k: int) -> 
     assert found["log_loss"] == pytest.approx(sk.log_loss(y, proba, labels=np.arange(k)))
     assert found["brier"] == brier_score(np.log(proba), y)
     assert found["calibration_error"] == calibration_error(np.log(proba), y)
+
+
+LABELS = [
+    (["a", "c"], np.array(["c", "a", "c"], dtype=object)),
+    ([0, 1], [1.0, 0.0]),
+    ([0, 1], [True, False]),
+    ([False, True], [True, False]),
+    ([False, True], [1, 0, 1]),
+    ([-1.5, 2.5], np.array([2.5, -1.5], dtype=np.float32)),
+    (np.array([3, 7], dtype=np.int8), np.array([7, 3], dtype=np.uint64)),
+]
+
+
+@pytest.mark.parametrize("classes, y", LABELS)
+def test_known_labels_are_found_where_a_sorted_search_finds_them(classes: Any, y: Any) -> None:
+    found = index_labels(y, classes)
+    assert found.dtype == np.int64
+    assert found.tolist() == np.searchsorted(classes, y).tolist()
+    assert index_labels(y, classes[::-1]).tolist() == (1 - found).tolist()
+
+
+@pytest.mark.parametrize(
+    "classes, y, unknown",
+    [(["a", "c"], ["b", "a"], r"\['b'\]"), ([0, 1], [1, 2, -1], r"\[2, -1\]"), (["1", "2"], [1, 2], r"\[1, 2\]")],
+)
+def test_an_unknown_label_is_not_scored(classes: Any, y: Any, unknown: str) -> None:
+    model = Model(np.tile([0.1, 0.9], (len(y), 1)), classes)
+    with pytest.raises(ValueError, match=f"y has labels {unknown} that the model was not trained on; it knows"):
+        score(model, None, y)
 
 
 def test_probabilities_are_clipped_and_logarithms_preferred() -> None:

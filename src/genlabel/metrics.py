@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from genlabel.checks import check_count
 
-__all__ = ["LEAST_PROBABILITY", "accuracy", "brier_score", "calibration_error", "log_loss", "score"]
+__all__ = ["LEAST_PROBABILITY", "accuracy", "brier_score", "calibration_error", "index_labels", "log_loss", "score"]
 
 LEAST_PROBABILITY = 1e-15
 """Probabilities are clipped here by `score`, so that a log-loss is finite."""
@@ -38,13 +39,35 @@ def score(model: Any, X: Any, y: Any) -> dict[str, float]:
     50.0
     """
     log_proba = np.maximum(_log_proba(model, X), np.log(LEAST_PROBABILITY))
-    index = np.searchsorted(model.classes_, np.asarray(y))
+    index = index_labels(y, model.classes_)
     return {
         "accuracy": 100.0 * float(accuracy(log_proba, index)),
         "log_loss": float(log_loss(log_proba, index)),
         "brier": float(brier_score(log_proba, index)),
         "calibration_error": float(calibration_error(log_proba, index)),
     }
+
+
+def index_labels(y: Any, classes: Any) -> NDArray[np.int64]:
+    """Return the place of each label among the classes that a model was trained on, (m,).
+
+    >>> index_labels(["no", "yes", "no"], ["no", "yes"]).tolist()
+    [0, 1, 0]
+    >>> index_labels(["no", "perhaps"], ["no", "yes"])
+    Traceback (most recent call last):
+    ValueError: y has labels ['perhaps'] that the model was not trained on; it knows ['no', 'yes']
+    """
+    labels, known = np.asarray(y), np.asarray(classes)
+    index = _as_index(known).get_indexer(_as_index(labels))
+    if (index < 0).any():
+        unknown = list(dict.fromkeys(labels[index < 0].tolist()))
+        raise ValueError(f"y has labels {unknown[:5]} that the model was not trained on; it knows {known.tolist()}")
+    return index.astype(np.int64)
+
+
+def _as_index(labels: NDArray[Any]) -> pd.Index:
+    """Truths are the numbers 0 and 1, as they are to numpy."""
+    return pd.Index(labels.astype(np.int64) if labels.dtype.kind == "b" else labels)
 
 
 def _log_proba(model: Any, X: Any) -> NDArray[np.float64]:
@@ -154,7 +177,7 @@ def _read(log_proba: Any, y: Any) -> tuple[NDArray[np.float64], NDArray[np.int64
     if not whole or index.min() < 0 or index.max() >= scores.shape[-1]:
         raise ValueError(
             f"y must hold class indices, 0 to {scores.shape[-1] - 1}, the columns of log_proba; turn labels into them "
-            "with np.searchsorted(model.classes_, y)"
+            "with index_labels(y, model.classes_)"
         )
     if (scores > 1e-6).any():
         raise ValueError("log_proba has values above 0; give log-probabilities, np.log(proba)")

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from genlabel.arrays import Values, as_numpy, as_tensor
 from genlabel.attacks.functions import DecisionTarget, FunctionTarget
 from genlabel.attacks.targets import NetworkTarget, Target
+from genlabel.metrics import index_labels
 
 __all__ = ["View", "class_indices", "view"]
 
@@ -56,14 +57,10 @@ def class_indices(model: Any, y: Values, n: int) -> NDArray[np.int64]:
     """The place of each label in the model's `classes_`, (n,)."""
     if not hasattr(model, "classes_"):
         raise ValueError(f"{type(model).__name__} has no classes_; give a fitted classifier")
-    labels, classes = np.asarray(y), np.asarray(model.classes_)
+    labels = np.asarray(y)
     if labels.shape != (n,):
         raise ValueError(f"y has shape {labels.shape}; expected ({n},), one label a row of X")
-    index = pd.Index(classes).get_indexer(pd.Index(labels))
-    if (index < 0).any():
-        unknown = np.unique(labels[index < 0]).tolist()
-        raise ValueError(f"y has labels {unknown[:5]} that the model was not trained on; it knows {classes.tolist()}")
-    return index.astype(np.int64)
+    return index_labels(labels, model.classes_)
 
 
 def _last_step(model: Any, X: Any) -> tuple[Any, Any, bool]:
