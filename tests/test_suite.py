@@ -184,8 +184,12 @@ def test_an_edited_method_is_fitted_again_and_the_others_are_not(tmp_path: Path)
     assert same.tolist() == [True, True, False] * 2
     assert before["seconds"][same].equals(after["seconds"][same])
     assert len(read_records(path, SUITE)) == 6
-    failing = CHEAP | {"trees": Failing()}
-    assert set(run_suite([1], failing, records=path, load=load).frame["method"]) == {"prior", "linear"}
+    failing = run_suite([1], CHEAP | {"trees": Failing()}, records=path, load=load)
+    assert set(failing.frame["method"]) == {"prior", "linear"}
+    assert len(failing.failures) == 2
+    back = run_suite([1], edited, records=path, load=load)
+    pd.testing.assert_frame_equal(back.frame, after)
+    assert back.failures == {}
 
 
 SLOW = """

@@ -242,6 +242,34 @@ def test_a_failure_is_one_of_a_trial_and_is_tried_again(store: Store) -> None:
     assert read_store(store.path, STUDY).failures == {}
 
 
+def test_a_failure_does_not_outlive_its_settings(store: Store) -> None:
+    """A succeeds, B fails, back to A: all is on record, and the failure is B's."""
+
+    def failing(cells: Sequence[Cell]) -> list[Record]:
+        raise OSError("not there")
+
+    one, other = SEEDS[:2], SEEDS[2:4]
+    for settings, done in (("A", partial(noted, calls=[])), ("B", failing)):
+        run_module.run_cells([*one, *other], done, store=store, fingerprint=lambda cell, now=settings: now)
+    assert set(store.read().failures) == {one[0].trial, other[0].trial}
+    run_module.run_cells(one, failing, store=store, fingerprint=lambda cell: "A")
+    assert set(store.read().failures) == {other[0].trial}
+    run_module.run_cells(other, failing, store=store, fingerprint=lambda cell: "B")
+    assert set(store.read().failures) == {other[0].trial}
+    run_module.run_cells(other, failing, store=store, fingerprint=lambda cell: "A")
+    assert read_store(store.path, STUDY).failures == {}
+
+
+def test_a_failure_is_kept_while_a_cell_of_its_trial_is_missing(store: Store) -> None:
+    def failing(cells: Sequence[Cell]) -> list[Record]:
+        raise OSError("not there")
+
+    run_cells(SEEDS[:1], partial(noted, calls=[]), store=store)
+    run_cells(SEEDS[:2], failing, store=store)
+    run_cells(SEEDS[:1], failing, store=store)
+    assert set(store.read().failures) == {SEEDS[0].trial}
+
+
 def test_an_error_of_the_caller_ends_the_run_and_keeps_what_ended(
     work: Callable[..., list[Record]], store: Store
 ) -> None:

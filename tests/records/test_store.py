@@ -246,11 +246,11 @@ def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path, make: Any, messag
 
 
 def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no file of records .*run the paper first"):
+    with pytest.raises(FileNotFoundError, match=r"there is no file of records .*run genlabel reproduce first"):
         frame_of(tmp_path / "none.sqlite")
     assert not (tmp_path / "none.sqlite").exists()
     (tmp_path / "empty.sqlite").touch()
-    with pytest.raises(ValueError, match="is empty; run the paper first"):
+    with pytest.raises(ValueError, match="is empty; run genlabel reproduce first"):
         frame_of(tmp_path / "empty.sqlite")
     with pytest.raises(ValueError, match=r"is a folder; records are written to one file"):
         opened(tmp_path)

@@ -53,6 +53,8 @@ class RecordKind:
 
     name: str
     """A file has the records of one kind, and says of which."""
+    command: str
+    """What makes such records, as it is typed."""
     cell: Callable[..., AnyCell]
     """Makes a cell of its fields."""
     trial: Any

@@ -63,9 +63,9 @@ def load_records(path: str | Path, kind: RecordKind) -> Kept:
 def export_records(
     frame: pd.DataFrame, path: str | Path, kind: RecordKind, settings: Mapping[str, Any] | None = None
 ) -> None:
-    """Write records as JSON, a line for all cells that differ in `study.lists` only, which are lists in it.
+    """Write records as JSON, a line for all cells that differ in `kind.lists` only, which are lists in it.
 
-    Metrics are rounded as the study says. Of cells that are trained together the seconds are kept as the sum of a line.
+    Metrics are rounded as `kind.rounded` says. Of cells that are trained together the seconds are kept as the sum of a line.
 
     Parameters
     ----------

@@ -48,6 +48,7 @@ def _seven_digits(metric: str, value: float) -> float:
 
 COMPARISON = RecordKind(
     "compare",
+    "genlabel compare",
     Fit,
     Fit,
     {"dataset": "str", "method": "str", "split": "int64"},
@@ -58,6 +59,7 @@ COMPARISON = RecordKind(
 """The records of a comparison; "warnings" are how often each text was heard."""
 SUITE = RecordKind(
     "suite",
+    "genlabel suite",
     Fit,
     Fit,
     {"dataset": "int64", "method": "str", "split": "int64"},

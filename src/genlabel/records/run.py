@@ -76,7 +76,8 @@ def run_cells(
 
     Each trial has one thread, wherever it runs: the number of jobs does not change a number. A trial that fails is
     recorded with its error, and tried again in the next run; the others go on. A record that was made with other
-    settings counts as missing, and is replaced.
+    settings counts as missing, and is replaced; an error that was had with other settings is forgotten where nothing is
+    missing.
 
     Parameters
     ----------
@@ -116,6 +117,7 @@ def run_cells(
     made = {cell.id: fingerprint(cell) for group in asked.values() for cell in group}
     todo = _missing(asked, made, store.done, order)
     store.ask(cell for group in asked.values() for cell in group)
+    store.forget_failures(made)
     if on_start is not None:
         on_start(_count(made, store.done))
     if todo:

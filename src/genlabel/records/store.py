@@ -108,11 +108,11 @@ def read_store(path: str | Path, kind: RecordKind) -> Kept:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(
-            f"there is no file of records {str(path)!r}; run the {kind.name} first, or name another"
+            f"there is no file of records {str(path)!r}; run {kind.command} first, or name another"
         )
     with _clear_errors(path), closing(_connect(path, "rw")) as connection:
         if not _tables(connection, path):
-            raise ValueError(f"{str(path)!r} is empty; run the {kind.name} first, or name another file of records")
+            raise ValueError(f"{str(path)!r} is empty; run {kind.command} first, or name another file of records")
         with _transaction(connection, "BEGIN"):
             return _read(connection, path, kind)
 
@@ -196,6 +196,28 @@ class Store:
         """Keep the error of a trial until it succeeds."""
         with _clear_errors(self.path), _transaction(self._connection) as connection:
             connection.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?)", (json.dumps(trial), error, _now()))
+
+    def forget_failures(self, fingerprints: Mapping[str, str]) -> None:
+        """Forget the errors of trials that are wholly on record: every cell that was ever asked for, those named here
+        with the fingerprints of today.
+
+        Parameters
+        ----------
+        fingerprints : dict of id -> fingerprint
+            Of the settings of today; a trial of which no cell is named is left alone.
+        """
+        if not _failures(self._connection, self.kind):
+            return
+        asked = [self.kind.cell(**fields) for fields in _asked(self._connection)]
+        named = {cell.trial for cell in asked if cell.id in fingerprints}
+        unfinished = {cell.trial for cell in asked if not self._is_done(cell.id, fingerprints)}
+        with _clear_errors(self.path), _transaction(self._connection) as connection:
+            gone = [(json.dumps(trial),) for trial in named - unfinished]
+            connection.executemany("DELETE FROM failures WHERE trial = ?", gone)
+
+    def _is_done(self, name: str, fingerprints: Mapping[str, str]) -> bool:
+        """Whether a cell is on record, with the fingerprint of today if that is known."""
+        return name in self.done and self.done[name] == fingerprints.get(name, self.done[name])
 
     def read(self) -> Kept:
         """Return what the store holds."""
@@ -288,8 +310,13 @@ def _read(connection: sqlite3.Connection, path: Path, kind: RecordKind) -> Kept:
     rows = [dict(zip(COLUMNS, row, strict=True)) for row in found]
     parsed = [row | {name: json.loads(row[name]) for name in ("fields", *TEXTS)} for row in rows]
     frame = make_frame(((row | row["fields"]) for row in parsed), kind)
-    asked = [json.loads(fields) for (fields,) in connection.execute("SELECT fields FROM asked ORDER BY rowid")]
-    return Kept(frame, _failures(connection, kind), settings, pd.DataFrame(asked, columns=list(kind.fields)))
+    asked = pd.DataFrame(_asked(connection), columns=list(kind.fields))
+    return Kept(frame, _failures(connection, kind), settings, asked)
+
+
+def _asked(connection: sqlite3.Connection) -> list[dict[str, Any]]:
+    """The fields of the cells that were ever asked for, in the order in which they were."""
+    return [json.loads(fields) for (fields,) in connection.execute("SELECT fields FROM asked ORDER BY rowid")]
 
 
 def _failures(connection: sqlite3.Connection, kind: RecordKind) -> dict[Any, str]:

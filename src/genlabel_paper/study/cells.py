@@ -87,6 +87,7 @@ def _round(metric: str, value: float) -> float:
 
 STUDY = RecordKind(
     "paper",
+    "genlabel reproduce",
     Cell,
     Trial,
     dict.fromkeys(("setting", "dataset", "method"), "str") | {"alpha": "float64", "split": "int64", "seed": "int64"},
