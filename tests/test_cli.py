@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -241,7 +243,28 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
     again = invoke("iris", *FAST, "--output", "out/picture.png")
     assert "fits on record: 8; to do: 0" in again.stderr
     assert again.stdout.splitlines()[:-1] == result.stdout.splitlines()[:-1]  # nothing is fitted, the seconds are kept
-    assert len(read_records("build/compare-iris.sqlite", COMPARISON)) == 8
+    (file,) = (here / "build").glob("compare-iris-*.sqlite")
+    assert len(read_records(file, COMPARISON)) == 8
+
+
+def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (people.parent / "other").mkdir()
+    shutil.copy(people, people.parent / "other" / "people.csv")
+    monkeypatch.setattr("genlabel.comparison.default_methods", lambda *_: {"certain": Certain()})
+    common = ["--target", "label", "--repeats", "1"]
+    changes = [[], ["--network", "4"], ["--density", "auto"], ["--epochs", "5"], ["--seed", "1"], ["--drop-rare"]]
+    changes += [["--test-size", "0.4"], ["--target", "town"]]
+    runs = [["people.csv", *common, *changed] for changed in changes] + [["other/people.csv", *common]]
+    for done, words in enumerate(runs, 1):
+        result = invoke(*words)
+        assert result.exit_code == 0, result.output
+        assert "on record" not in result.stderr
+        files = sorted(path.name for path in (people.parent / "build").glob("*.sqlite"))
+        assert len(files) == done
+    assert all(re.fullmatch(r"compare-people-[0-9a-f]{6}\.sqlite", name) for name in files)
+    assert "fits on record: 1; to do: 0" in invoke(*runs[0]).stderr
+    assert "fits on record: 1; to do: 0" in invoke(str(people), *common, "--network", "logistic").stderr
+    assert "fits on record: 1; to do: 1" in invoke("people.csv", "--target", "label", "--repeats", "2").stderr
 
 
 def test_records_of_other_settings_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -425,6 +448,27 @@ def test_what_is_wrong_is_told_before_the_heavy_imports(people: Path) -> None:
         assert message in output.replace("\n", " ")
 
 
+FIRST = """
+import sys
+import genlabel.cli
+def first(what, *_, **__):
+    print(what, [name for name in ("torch", "sklearn", "scipy", "matplotlib") if name in sys.modules])
+    raise SystemExit
+for name in ("compare", "suite"):
+    sys.modules[f"genlabel.cli.{name}"].show_progress = first
+sys.argv = ["genlabel", *sys.argv[1].split()]
+genlabel.cli.main()
+"""
+
+
+@pytest.mark.parametrize("words, line", [("compare iris", "loading iris"), ("suite 61", "loading the suite")])
+def test_progress_is_shown_before_the_heavy_imports(here: Path, words: str, line: str) -> None:
+    environment = os.environ | {"PYTHONPATH": str(FOLDER.parent)}
+    command = [sys.executable, "-c", FIRST, words]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=here, check=True)
+    assert done.stdout == f"{line} []\n"
+
+
 def read_terminal(terminal: int, into: list[bytes]) -> None:
     """Read until the other end closes, which on Linux is an error."""
     with contextlib.suppress(OSError):
@@ -478,7 +522,8 @@ def test_an_interrupt_ends_with_a_line(here: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("genlabel.comparison.run_comparison", interrupt)
     result = CliRunner().invoke(app, ["compare", "iris"])
     assert result.exit_code == 130
-    assert "interrupted; what ended is kept in build/compare-iris.sqlite, the same command goes on" in result.stderr
+    told = r"interrupted; what ended is kept in build/compare-iris-[0-9a-f]{6}\.sqlite, the same command goes on"
+    assert re.search(told, result.stderr)
 
 
 def test_the_epochs_of_every_fit_are_heard() -> None:

@@ -6,6 +6,7 @@ import json
 import warnings
 from collections import Counter
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +24,7 @@ from genlabel.cli.terminal import (
     check_jobs,
     check_outputs,
     check_picture,
+    end,
     failed_lines,
     one_line_errors,
     print_line,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 MOST_WARNINGS = 5
+LETTERS = 6
+"""Of the hash in the name of a file of records."""
 
 
 class Density(StrEnum):
@@ -83,7 +87,8 @@ def compare(
     records: Annotated[
         Path | None,
         typer.Option(
-            help="The file of records; a run goes on where it stopped.", show_default="build/compare-<name>.sqlite"
+            help="The file of records; a run goes on where it stopped.",
+            show_default="build/compare-<name>-<hash of the settings>.sqlite",
         ),
     ] = None,
     fresh: Fresh = False,
@@ -97,7 +102,19 @@ def compare(
         check_jobs(jobs, dask)
         check_picture("output", output)
         check_outputs(output=output, csv=csv)
-        file = _check_input(source, target, test_size, records, fresh)
+        name = _check_input(source, target, test_size)
+        file = records or _name_records(
+            name,
+            source,
+            target=target,
+            network=hidden,
+            density=density.value,
+            epochs=epochs,
+            seed=seed,
+            test_size=test_size,
+            drop_rare=drop_rare,
+        )
+        _check_records(file, fresh)
     kept = f"what ended is kept in {file}, the same command goes on"
     with (
         one_line_errors(kept),
@@ -128,35 +145,47 @@ def compare(
         n, d = table.X.shape
         data = f"{table.name}: {n} rows, {d} columns, {table.y.nunique()} classes"
         settings = f"stratified splits: {repeats}, {test_size:.0%} of the rows held out, network {network}, seed {seed}"
-    results, failed = comparison.as_results(found.frame), failed_lines(found.failures)
+    results = comparison.as_results(found.frame)
     notes = [
         f"note: {line}" for line in [*table.notes, *_once([comparison.count_warnings(heard), *found.frame["warnings"]])]
     ]
     if len(results):
         about = [f"{data}; {settings}, {epochs} epochs", *_choices(results)]
-        _print(comparison.summarize(results), [*about, *notes, *failed])
+        _print(comparison.summarize(results), [*about, *notes, *failed_lines(found.failures)])
         with one_line_errors(kept):
             picture = output or Path(f"compare-{table.name}.png")
             plots.plot_comparison(results, f"{data}\n{settings}", test_size=test_size).savefig(picture)
             if csv is not None:
                 results.assign(params=results["params"].map(json.dumps)).to_csv(csv, index=False)
         print_line(f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}")
-    if failed:
-        print_line(f"\nfailed: {len(found.failures)} of the fits, see above; the same command tries them again")
-        raise typer.Exit(1)
+    end(len(found.failures))
 
 
-def _check_input(source: str, target: str | None, test_size: float, records: Path | None, fresh: bool) -> Path:
-    """Find out what is wrong before anything heavy is imported; return the file of records."""
+def _check_input(source: str, target: str | None, test_size: float) -> str:
+    """Find out what is wrong before anything heavy is imported; return the name of the table."""
     from genlabel.checks import check_interval
     from genlabel.datasets import find_source
-    from genlabel.records import COMPARISON, check_store
 
     check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
-    name, _ = find_source(source, target)
-    file = records or Path("build", f"compare-{name}.sqlite")
+    return find_source(source, target)[0]
+
+
+def _name_records(name: str, source: str, **settings: Any) -> Path:
+    """The file of a table with these settings; others have files of their own, and do not evict these records.
+
+    >>> _name_records("iris", "iris", seed=0).as_posix()
+    'build/compare-iris-0f4303.sqlite'
+    """
+    file = Path(source)
+    place = str(file.resolve()) if file.is_file() else name
+    text = json.dumps({"source": place, **settings}, sort_keys=True)
+    return Path("build", f"compare-{name}-{sha256(text.encode()).hexdigest()[:LETTERS]}.sqlite")
+
+
+def _check_records(file: Path, fresh: bool) -> None:
+    from genlabel.records import COMPARISON, check_store
+
     check_store(file, COMPARISON, fresh)
-    return file
 
 
 def _once(heard: Iterable[dict[str, int]]) -> list[str]:

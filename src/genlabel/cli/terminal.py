@@ -26,6 +26,7 @@ __all__ = [
     "check_jobs",
     "check_outputs",
     "check_picture",
+    "end",
     "failed_lines",
     "one_line_errors",
     "print_line",
@@ -35,9 +36,9 @@ __all__ = [
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
 
-Jobs = Annotated[int, typer.Option(help="Fits at once, one thread each; -1 is one for each processor.")]
+Jobs = Annotated[int, typer.Option(help="Processes that train, one thread each; -1 is one for each processor.")]
 Dask = Annotated[
-    str | None, typer.Option(help="Address of a Dask scheduler, tcp://host:8786, whose workers do the fits.")
+    str | None, typer.Option(help="Address of a Dask scheduler, tcp://host:8786, whose workers train instead.")
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin again; the records so far are lost.")]
 
@@ -104,6 +105,13 @@ def one_line_errors(interrupted: str = "nothing was written") -> Iterator[None]:
 def print_line(line: str) -> None:
     """Print a line as it is, however long."""
     Console(highlight=False).print(Text(line), soft_wrap=True)
+
+
+def end(failed: int, what: str = "fits") -> None:
+    """Leave with a code that says whether some failed, after a line that counts them."""
+    if failed:
+        print_line(f"\nfailed: {failed} of the {what}, see above; the same command tries them again")
+        raise typer.Exit(1)
 
 
 class Lines:

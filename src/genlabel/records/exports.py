@@ -65,7 +65,8 @@ def export_records(
 ) -> None:
     """Write records as JSON, a line for all cells that differ in `kind.lists` only, which are lists in it.
 
-    Metrics are rounded as `kind.rounded` says. Of cells that are trained together the seconds are kept as the sum of a line.
+    Metrics are rounded as `kind.rounded` says. Of cells that are trained together the seconds are kept as the sum of a
+    line.
 
     Parameters
     ----------

@@ -107,9 +107,7 @@ def read_store(path: str | Path, kind: RecordKind) -> Kept:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(
-            f"there is no file of records {str(path)!r}; run {kind.command} first, or name another"
-        )
+        raise FileNotFoundError(f"there is no file of records {str(path)!r}; run {kind.command} first, or name another")
     with _clear_errors(path), closing(_connect(path, "rw")) as connection:
         if not _tables(connection, path):
             raise ValueError(f"{str(path)!r} is empty; run {kind.command} first, or name another file of records")
