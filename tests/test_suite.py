@@ -1,6 +1,7 @@
 """The suite: a kill loses nothing, failures are told and tried again, statistics are those of a pencil."""
 
 import contextlib
+import importlib.util
 import os
 import re
 import signal
@@ -231,6 +232,12 @@ def test_a_kill_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     assert len(after) == 12
     kept = after[after["id"].isin(before["id"])].reset_index(drop=True)
     pd.testing.assert_frame_equal(kept, before)  # the seconds too
+    spec = importlib.util.spec_from_file_location("slow", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    pd.testing.assert_frame_equal(comparable(after), comparable(module.main(tmp_path / "undisturbed.sqlite").frame))
 
 
 def count(path: Path) -> int:
@@ -544,6 +551,47 @@ def test_failures_are_told_once_and_the_command_goes_on(cheap: Path, monkeypatch
     nothing = invoke("2", "--records", "none.sqlite")
     assert nothing.exit_code == 1
     assert "failed: 6 of the fits" in nothing.stdout
+
+
+def on_record(*arguments: str) -> str:
+    return str(invoke(*arguments, "--report-only").stdout.splitlines()[0])
+
+
+def test_what_is_missing_is_what_was_asked_for_or_is_named(cheap: Path) -> None:
+    """Two methods on set 1, the third on sets 1 and 2, and two splits of it on set 3."""
+    for words in (("1", "--methods", "default,mixup"), ("1", "2", "--methods", "vanilla")):
+        assert invoke(*words, "--repeats", "1").exit_code == 0
+    assert invoke("3", "--methods", "vanilla", "--repeats", "2").exit_code == 0
+    assert on_record() == "6 of 6 fits on record"
+    assert on_record("1", "2") == "4 of 4 fits on record"
+    assert on_record("2", "1", "2") == "4 of 4 fits on record"
+    assert on_record("--methods", "vanilla") == "4 of 4 fits on record"
+    assert on_record("--repeats", "1") == "5 of 5 fits on record"
+    assert on_record("1", "2", "--methods", "default,vanilla") == "3 of 4 fits on record"
+    assert on_record("1", "7") == "3 of 6 fits on record"
+    assert on_record("--repeats", "3") == "6 of 11 fits on record"
+    assert on_record("1", "7", "--methods", "mixup", "--repeats", "2") == "1 of 4 fits on record"
+
+
+def test_failures_of_other_splits_are_not_reported(cheap: Path) -> None:
+    fixed = {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": 100}
+    assert invoke("1", "--repeats", "1").exit_code == 0
+    with open_store("build/suite.sqlite", SUITE, settings=fixed) as store:
+        store.ask([Fit(1, "mixup", 1)])
+        store.write_failure(Fit(1, "mixup", 1), "OSError: no luck")
+    assert "failed: 1, mixup: OSError: no luck" in invoke("1", "--report-only").stdout
+    assert "no luck" not in invoke("1", "--repeats", "1", "--report-only").stdout
+
+
+def test_records_of_several_settings_are_told(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert invoke("1", "--repeats", "1").exit_code == 0
+    assert "several settings" not in invoke("--report-only").stdout
+    edited = METHODS | {"default": forget(DummyClassifier), "mixup": forget(DummyClassifier)}
+    monkeypatch.setattr("genlabel.suite.methods.METHODS", edited)
+    assert invoke("2", "--repeats", "1", "--methods", "default,mixup").exit_code == 0
+    (line,) = [line for line in invoke("--report-only").stdout.splitlines() if "several settings" in line]
+    assert line.startswith("warning: records of several settings are mixed, by their fingerprints: default (2), mixup")
+    assert "several settings" not in invoke("2", "--report-only").stdout
 
 
 def test_ids_come_from_a_file_or_the_manifest(cheap: Path) -> None:

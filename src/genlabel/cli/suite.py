@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -20,6 +22,7 @@ from genlabel.cli.terminal import (
     check_jobs,
     check_outputs,
     check_picture,
+    end,
     failed_lines,
     one_line_errors,
     print_line,
@@ -28,7 +31,9 @@ from genlabel.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import pandas as pd
 
     from genlabel.records import Kept
     from genlabel.suite import Section
@@ -129,17 +134,10 @@ def suite(
             on_trial=tell.trial,
         )
     if found.frame.empty:
-        _end(found)
+        end(len(found.failures))
     with one_line_errors(kept):
         _report(found, output, picture, export)
-    _end(found)
-
-
-def _end(found: Kept) -> None:
-    """Leave with a code that says whether fits failed."""
-    if found.failures:
-        print_line(f"\nfailed: {len(found.failures)} of the fits, see above; the same command tries them again")
-        raise typer.Exit(1)
+    end(len(found.failures))
 
 
 def _check_test_size(test_size: float) -> None:
@@ -204,17 +202,53 @@ def _select(path: Path, ids: list[int], methods: list[str] | None, repeats: int 
     from genlabel.records import SUITE, load_records
 
     kept = load_records(path, SUITE)
-    methods = _choose(methods, kept.asked["method"].unique())
-    ids = ids or kept.asked["dataset"].unique().tolist()
-    splits = sorted(kept.asked["split"].unique()) if repeats is None else range(repeats)
-    frame = kept.frame[
-        kept.frame["method"].isin(methods) & kept.frame["dataset"].isin(ids) & kept.frame["split"].isin(splits)
-    ]
+    wishes: dict[str, Sequence[Any] | None] = {
+        "dataset": ids or None,
+        "method": None if methods is None else _choose(methods, kept.asked["method"].unique()),
+        "split": None if repeats is None else range(repeats),
+    }
+    named = {name: list(dict.fromkeys(values)) for name, values in wishes.items() if values is not None}
+    frame = _keep_named(kept.frame, named)
     if not len(frame):
         raise ValueError(f"{str(path)!r} has no record of what is asked for; leave the ids out to see all")
-    failures = {fit: error for fit, error in kept.failures.items() if fit.dataset in ids and fit.method in methods}
-    print_line(f"{len(frame)} of {len(ids) * len(methods) * len(splits)} fits on record")
-    return kept._replace(frame=frame.reset_index(drop=True), failures=failures)
+    failures = {
+        fit: error
+        for fit, error in kept.failures.items()
+        if all(fit.fields[name] in values for name, values in named.items())
+    }
+    print_line(f"{len(frame)} of {_count_wanted(kept.asked, named)} fits on record")
+    _tell_mixed(frame)
+    return kept._replace(frame=frame, failures=failures)
+
+
+def _keep_named(rows: pd.DataFrame, named: Mapping[str, list[Any]]) -> pd.DataFrame:
+    """The rows whose fields have the values that are named."""
+    for name, values in named.items():
+        rows = rows[rows[name].isin(values)]
+    return rows.reset_index(drop=True)
+
+
+def _count_wanted(asked: pd.DataFrame, named: Mapping[str, list[Any]]) -> int:
+    """How many fits are wanted: all that were ever asked for, or those of what is named.
+
+    Of what is named, such as set 7, and was never asked for, as many as were asked for of the others that are named.
+    """
+    rows = _keep_named(asked, named)
+    unnamed = [rows[name] for name in rows if name not in named]
+    others = len(set(zip(*unnamed, strict=True))) if unnamed else 1
+    counts = Counter(zip(*(rows[name] for name in named), strict=True)) if named else {(): len(rows)}
+    return sum(counts.get(place, others) for place in product(*named.values()))
+
+
+def _tell_mixed(frame: pd.DataFrame) -> None:
+    """Say which methods have records of several settings, whose means mix what should not be mixed."""
+    counts = frame.groupby("method", sort=False)["fingerprint"].nunique()
+    mixed = [f"{name} ({count})" for name, count in counts.items() if count > 1]
+    if mixed:
+        way_out = "a run trains again those that are not of today"
+        print_line(
+            f"warning: records of several settings are mixed, by their fingerprints: {', '.join(mixed)}; {way_out}"
+        )
 
 
 def _report(found: Kept, output: Path | None, picture: Path | None, export: Path | None) -> None:
