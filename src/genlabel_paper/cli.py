@@ -10,10 +10,14 @@ import typer
 
 from genlabel.cli.terminal import (
     Bar,
+    Dask,
+    Fresh,
+    Jobs,
     Lines,
     Telling,
     check_jobs,
     check_outputs,
+    end,
     one_line_errors,
     print_line,
     show_progress,
@@ -33,8 +37,6 @@ PICTURES = Path("build", "paper")
 WIDE = 160
 """Letters of a line that is not for a terminal."""
 
-Records = Annotated[Path, typer.Option(help="The file of records; a run goes on where it stopped.")]
-
 
 def reproduce(
     ids: Annotated[
@@ -47,12 +49,10 @@ def reproduce(
             help='"smoke" (two sets, one fit), "quick" (all sets, 1 split, 2 seeds) or "full" (3 splits, 5 seeds).'
         ),
     ] = "quick",
-    jobs: Annotated[int, typer.Option(help="Trials at once, one thread each; -1 is one for each processor.")] = -1,
-    dask: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, tcp://host:8786, whose workers do the trials.")
-    ] = None,
-    records: Records = RECORDS,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin again; all records of the file are lost.")] = False,
+    jobs: Jobs = -1,
+    dask: Dask = None,
+    records: Annotated[Path, typer.Option(help="The file of records; a run goes on where it stopped.")] = RECORDS,
+    fresh: Fresh = False,
     data_home: Annotated[
         Path | None,
         typer.Option(help="Folder of the OpenML cache; else GENLABEL_DATA_HOME, else scikit-learn's."),
@@ -79,10 +79,10 @@ def reproduce(
     with one_line_errors(kept), show_progress("loading the study", lines=50) as bar:
         failed = _run(names, budget, jobs, dask, records, fresh, data_home, bar) if trains else 0
     with one_line_errors(kept):
-        _show(find(names), _read(records, trains).frame, pictures)
-    if failed:
-        print_line(f"\nfailed: {failed} of the trials, see above; the same command tries them again")
-        raise typer.Exit(1)
+        current, left_out = _drop_stale(_read(records, trains).frame)
+        _show(find(names), current, pictures)
+        _print_lines(left_out)
+    end(failed, "trials")
 
 
 def report(
@@ -94,10 +94,17 @@ def report(
         list[str] | None, typer.Option("--only", help="Tables and figures to show; all if not given.")
     ] = None,
     export: Annotated[
-        Path | None, typer.Option(help="Also write the records as small JSON files, one a setting, to this folder.")
+        Path | None,
+        typer.Option(
+            help="Also write all records, those that the page leaves out too, as small JSON files, one a setting, to "
+            "this folder."
+        ),
     ] = None,
 ) -> None:
-    """Write the study on one self-contained page, from its records: nothing is trained."""
+    """Write the study on one self-contained page, from its records: nothing is trained.
+
+    Records that were made with other settings than those of today are left out and counted.
+    """
     with one_line_errors():
         if output.suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"output={str(output)!r} ends in {output.suffix!r}; the page is HTML: end it in .html")
@@ -112,16 +119,31 @@ def report(
         only = "".join(f" --only {name}" for name in ids or [])
         source = "" if computed else f" --records {records}"
         command = f"genlabel report -o {output.name}{source}{only}"
-        write_report(found.frame, output, find(names), description=_tell_failures(found), command=command)
+        current, left_out = _drop_stale(found.frame)
+        about = " ".join([*_tell_failures(found), *left_out])
+        write_report(current, output, find(names), description=about, command=command)
+        _print_lines(left_out)
         print_line(f"wrote {output}")
         if export is not None:
             _export(found.frame, export)
 
 
-def _tell_failures(found: Kept) -> str:
+def _tell_failures(found: Kept) -> list[str]:
     """Say which trials failed, and have not been done since."""
     told = {f"{trial.setting}, {trial.dataset}: {error}" for trial, error in found.failures.items()}
-    return f"Trials that failed: {len(found.failures)}. {'; '.join(sorted(told))}." if told else ""
+    return [f"Trials that failed: {len(found.failures)}. {'; '.join(sorted(told))}."] if told else []
+
+
+def _drop_stale(records: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The records that were made with the settings of today, and a sentence about the others, if there are any."""
+    if records.empty:
+        return records, []
+    from genlabel_paper.study.trials import is_current
+
+    current = records[is_current(records)].reset_index(drop=True)
+    count = len(records) - len(current)
+    told = f"Records left out, because they were made with other settings than those of today: {count}."
+    return current, [told] if count else []
 
 
 def _check_work(budget: str, jobs: int, dask: str | None) -> None:
@@ -192,6 +214,11 @@ def _show(chosen: list[Experiment], records: pd.DataFrame, pictures: Path) -> No
             path = pictures / f"{experiment.id}{f'-{place + 1}' if len(shown.pictures) > 1 else ''}.png"
             picture.figure.savefig(path)
             print_line(f"wrote {path}")
+
+
+def _print_lines(lines: list[str]) -> None:
+    for line in lines:
+        print_line(line)
 
 
 def _make_folder(name: str, folder: Path) -> None:

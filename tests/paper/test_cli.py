@@ -14,8 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from genlabel.cli import add_commands, app
-from genlabel.records import read_records
-from genlabel_paper.study.cells import STUDY
+from genlabel.records import Record, open_store, read_records
+from genlabel_paper.study.cells import STUDY, Cell
+from genlabel_paper.study.trials import fingerprint_cell
 
 MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="the OpenML mirror is not at hand")
@@ -144,10 +145,52 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     assert run("report", "-o", tmp_path / "other.html", "--only", "table4", "--records", exports)[0] == 0
     assert "so far" in text_of(run(*words))
 
+    keep(store, {Cell("logistic", "817", "vanilla", 1, 0): 0.0, Cell("gone", "817", "vanilla", 0, 0): 0.0}, "of old")
+    code, again_shown = run(*words)
+    assert code == 0
+    assert LEFT_OUT + "2." in again_shown.replace("\n", " ")
+    assert f"{before['accuracy'].iloc[0]:.2f}" in again_shown
+    before = read_records(store, STUDY)
+
     code, text = run("report", "-o", store, "--records", store)
     assert code == 2
     assert "the page is HTML" in text
     pd.testing.assert_frame_equal(read_records(store, STUDY), before)
+
+
+LEFT_OUT = "Records left out, because they were made with other settings than those of today: "
+
+
+def keep(path: Path, accuracies: dict[Cell, float], made: str | None = None) -> None:
+    """Put records in a store, with a fingerprint, that of today if none is given."""
+    with open_store(path, STUDY) as store:
+        for cell, accuracy in accuracies.items():
+            metrics = {"accuracy": accuracy, "log_loss": 0.5}
+            record = Record(cell=cell, parameters={}, metrics=metrics, seconds=0.1, versions={})
+            store.write([record], {cell.id: made or fingerprint_cell(cell)})
+
+
+def test_records_of_other_settings_are_left_out_of_the_page_and_counted(tmp_path: Path) -> None:
+    store, page = tmp_path / "records.sqlite", tmp_path / "page.html"
+    words = ("report", "-o", page, "--only", "table4", "--records", store)
+    keep(store, {Cell("logistic", "817", "vanilla", 0, seed): 71.23 for seed in range(2)})
+    assert "left out" not in text_of(run(*words))
+    assert "left out" not in page.read_text()
+    gone = [Cell("logistic", "817", "magic", 0, 0), Cell("synthetic", "spiral", "vanilla", 0, 0)]
+    gone += [Cell("logistic", "817", "vanilla", 0, 0, alpha=7.0), Cell("of old", "817", "vanilla", 0, 0)]
+    keep(store, {Cell("logistic", "817", "vanilla", 0, 2): 11.23} | dict.fromkeys(gone, 11.23), "of old")
+    code, text = run(*words, "--export", tmp_path / "all")
+    assert code == 0, text
+    for told in (text.replace("\n", " "), page.read_text()):
+        assert LEFT_OUT + "5." in told
+    assert "71.23" in page.read_text()
+    assert "51.23" not in page.read_text()
+    exported = read_records(tmp_path / "all", STUDY)
+    assert exported["fingerprint"].tolist() == read_records(store, STUDY)["fingerprint"].tolist()
+    keep(store, dict.fromkeys([Cell("logistic", "817", "vanilla", 0, seed) for seed in range(2)], 0.0), "older")
+    assert run(*words)[0] == 0
+    assert "71.23" not in page.read_text()
+    assert LEFT_OUT + "7." in page.read_text()
 
 
 def text_of(found: tuple[int, str]) -> str:

@@ -9,7 +9,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from genlabel.attacks import robust_accuracy
 from genlabel.metrics import LEAST_PROBABILITY, score
@@ -21,7 +23,7 @@ from genlabel_paper.study.methods import METHODS
 from genlabel_paper.study.plane import LIMITS, describe_plane, keep_regions, measure_margins
 from genlabel_paper.study.settings import SETTINGS, Search, Setting, Variant
 
-__all__ = ["fingerprint_cell", "order", "run_trial"]
+__all__ = ["fingerprint_cell", "is_current", "order", "run_trial"]
 
 DRAWN = 1000
 """Rows of a set that is not in the manifest."""
@@ -73,6 +75,30 @@ def fingerprint_cell(cell: Cell) -> str:
     True
     """
     return _fingerprint(cell.setting, cell.dataset, (cell.method, cell.alpha))
+
+
+def is_current(records: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which records (n,) were made with the settings of today; those of a cell that is gone were not.
+
+    >>> cell = Cell("logistic", "61", "mixup", split=0, seed=0)
+    >>> rows = pd.DataFrame([cell.fields | {"fingerprint": name} for name in (fingerprint_cell(cell), "of old")])
+    >>> is_current(rows).tolist()
+    [True, False]
+    """
+    columns = (records[name] for name in ("setting", "dataset", "method", "alpha", "fingerprint"))
+    rows = zip(*columns, strict=True)
+    same = [_today(name, dataset, (method, alpha)) == made for name, dataset, method, alpha, made in rows]
+    return np.array(same, dtype=np.bool_)
+
+
+def _today(name: str, dataset: str, method: Variant) -> str | None:
+    """The fingerprint of today, or None where there is no such setting, or it has no such method or dataset."""
+    if name not in SETTINGS or not any(method in search.variants for search in SETTINGS[name].searches):
+        return None
+    try:
+        return _fingerprint(name, dataset, method)
+    except KeyError:  # a synthetic set of which the settings say nothing
+        return None
 
 
 @cache
