@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # In the environment, the constraints also hold for the tools that build the package.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
-PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet
+PIP    := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --quiet
 
 .PHONY: run test check format bench gallery clean
 
@@ -29,7 +29,7 @@ bench: $(VENV)/.run          ## ratios against a peer, measured side by side
 gallery: $(VENV)/.run        ## figure 6 of the paper, in build/gallery
 	$(BIN)/genlabel reproduce figure6 --budget smoke --records build/gallery/figure6.sqlite --pictures build/gallery
 
-# One environment; each stamp adds the extras that its command needs.
+# One environment; each stamp adds the extras that its command needs, and that of the developers has them all.
 $(BIN)/python:
 	@echo "setting up $(VENV) and installing what is needed; this takes a minute or two, once"
 	$(PYTHON) -m venv $(VENV)
@@ -42,9 +42,9 @@ $(VENV)/.test: $(VENV)/.run
 	$(PIP) --editable '.[test]'
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.test
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[dev]'
-	@touch $@
+	@touch $(VENV)/.run $(VENV)/.test $@
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

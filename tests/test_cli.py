@@ -272,7 +272,7 @@ def test_records_of_other_settings_are_told(capsys: pytest.CaptureFixture[str]) 
     said = capsys.readouterr().err.splitlines()
     assert said[1:] == [
         "fits on record: 3; to do: 5",
-        "fits on record that were made with other settings, to be done again: 2",
+        "fits on record that were made with other settings or data, to be done again: 2",
     ]
 
 
@@ -288,7 +288,7 @@ def test_methods_that_fail_are_told_and_the_others_compared(here: Path, monkeypa
     monkeypatch.setattr("genlabel.comparison.default_methods", lambda *_: methods)
     result = invoke("iris", "--repeats", "2")
     assert result.exit_code == 1
-    assert "failed: iris, broken: RuntimeError: no idea" in result.stdout
+    assert "failed: iris, broken and 1 more: RuntimeError: no idea" in result.stdout
     assert "failed: 2 of the fits, see above; the same command tries them again" in result.stdout
     assert "certain" in result.stdout
     assert (here / "compare-iris.png").exists()

@@ -539,7 +539,7 @@ def test_failures_are_told_once_and_the_command_goes_on(cheap: Path, monkeypatch
     result = invoke("1", "2", "3", "--repeats", "1")
     assert result.exit_code == 1, result.output
     assert result.stderr.count("failed: 2, default: OSError: OpenML set 2 is not there") == 1
-    assert result.stdout.count("failed: 2, default: OSError: OpenML set 2 is not there") == 1
+    assert result.stdout.count("failed: 2, default and 2 more: OSError: OpenML set 2 is not there") == 1
     assert "OpenML sets: 2" in result.stdout
     assert "failed: 3 of the fits, see above; the same command tries them again" in result.stdout
     told = invoke("--report-only")

@@ -52,6 +52,7 @@ class Labeler(BaseEstimator, ABC):
         `targets` (n, k) are the labels before mixing. If the labeler learns from "mixed" points, `draw` tells how they
         were mixed; if from "clean" ones, it is the draw that the batch will be mixed with.
         """
+        raise NotImplementedError(f"{type(self).__name__} has learns_from={self.learns_from!r}, but no method observe")
 
     @final
     def label(self, x_mix: Any, y: Any, draw: Mix, origin: Origin | None = None) -> Any:

@@ -310,6 +310,41 @@ def test_no_step_waits_for_the_gpu(mixer: Mixer, nothing_waits: Any) -> None:
             assert np.isfinite(losses).all()
 
 
+class Forgetful(RunningMeans):
+    """Says that it learns, and does not."""
+
+    observe = Labeler.observe
+
+
+class TwoColumns(Labeler):
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+        return targets[:, :2]
+
+
+@pytest.mark.parametrize(
+    "given, match",
+    [
+        ({"y": torch.tensor([-1, 0, 1])}, r"class indices, 0 to 2, the outputs of the network; it has \[-1, 0, 1\]"),
+        ({"y": torch.tensor([1, 2, 3])}, r"class indices, 0 to 2, .* it has \[1, 2, 3\]"),
+        ({"y": torch.tensor([0.0, 0.5, 1.0])}, "class indices"),
+        ({"y": -torch.eye(3)}, r"soft labels must be \(n, 3\), not negative"),
+        ({"y": 2 * torch.eye(3)}, "each row of sum 1"),
+        ({"y": torch.full((3, 2), 0.5)}, r"y has shape \(3, 2\)"),
+        ({"x": torch.full((3, 4), torch.nan)}, "the loss of epoch 1 is nan; lower learning_rate, or look for NaN in x"),
+        ({"network": nn.Linear(4, 3)}, "network is a Linear; it must be a StagedNetwork"),
+        ({"mixer": "mixup"}, "mixer='mixup' must be None or a Mixer such as Mixup"),
+        ({"labeler": "linear"}, "labeler='linear' must be None or a Labeler"),
+        ({"labeler": TwoColumns()}, r"gave labels \(3, 2\) for scores \(3, 3\)"),
+        ({"labeler": Forgetful()}, "Forgetful has learns_from='clean', but no method observe"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_trained_is_named(given: dict[str, Any], match: str) -> None:
+    batch = (given.pop("x", torch.zeros(3, 4)), given.pop("y", torch.tensor([0, 1, 2])))
+    network = given.pop("network", MLP(4, 3, (5,), rng=0))
+    with pytest.raises((ValueError, TypeError, NotImplementedError), match=match):
+        train_network(network, [batch], epochs=1, rng=0, **({"mixer": Mixup()} | given))
+
+
 def test_a_labeler_that_learns_is_not_for_a_task() -> None:
     x, y = clusters(9)
     task = Task(x.numpy(), y.numpy(), 3, (RunningMeans(),), Mixup())

@@ -201,6 +201,6 @@ def _read_classes(y: Values, x: Tensor, target: Target) -> Tensor:
         raise ValueError(f"y has shape {index.shape}, but X has shape {tuple(x.shape)}; give one class a point")
     if index.dtype.kind not in "iu" or index.min() < 0 or index.max() >= k:
         raise ValueError(
-            f"y must hold class indices, 0 to {k - 1}; turn labels into them with np.searchsorted(model.classes_, y)"
+            f"y must hold class indices, 0 to {k - 1}; turn labels into them with index_labels(y, model.classes_)"
         )
     return torch.from_numpy(index.astype(np.int64)).to(x.device).expand(x.shape[:-1])

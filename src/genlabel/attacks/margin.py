@@ -234,7 +234,7 @@ def _read_indices(y: Values, m: int, k: int) -> Classes:
         raise ValueError(f"y has shape {index.shape}; expected ({m},), one class a row of X")
     if m and (index.dtype.kind not in "iu" or index.min() < 0 or index.max() >= k):
         raise ValueError(
-            f"y must hold class indices, 0 to {k - 1}; turn labels into them with np.searchsorted(model.classes_, y)"
+            f"y must hold class indices, 0 to {k - 1}; turn labels into them with index_labels(y, model.classes_)"
         )
     return index.astype(np.int64)
 

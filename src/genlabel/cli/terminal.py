@@ -180,7 +180,9 @@ class Telling:
         if counts.done or counts.stale:
             self.bar.say(f"{self.what} on record: {counts.done}; to do: {counts.todo}")
         if counts.stale:
-            self.bar.say(f"{self.what} on record that were made with other settings, to be done again: {counts.stale}")
+            self.bar.say(
+                f"{self.what} on record that were made with other settings or data, to be done again: {counts.stale}"
+            )
         self.bar.start(counts.todo)
 
     def trial(self, outcome: Outcome) -> None:
@@ -195,16 +197,17 @@ class Telling:
 
 
 def failed_lines(failures: Mapping[Any, str]) -> list[str]:
-    """Return a line for each failure of trials, the same error of a dataset once.
+    """Return a line for each failure of trials; the same error of a dataset once, with the number of further trials.
 
     >>> from genlabel.records import Fit
     >>> failed_lines({Fit(61, "mixup", 0): "OSError: not there", Fit(61, "vanilla", 0): "OSError: not there"})
-    ['failed: 61, mixup: OSError: not there']
+    ['failed: 61, mixup and 1 more: OSError: not there']
     """
-    first: dict[tuple[Any, str], Any] = {}
+    alike: dict[tuple[Any, str], list[Any]] = {}
     for trial, error in failures.items():
-        first.setdefault((trial.dataset, error), trial)
-    return [f"failed: {trial[0]}, {trial[1]}: {error}" for (_, error), trial in first.items()]
+        alike.setdefault((trial.dataset, error), []).append(trial)
+    more = {key: f" and {len(trials) - 1} more" if len(trials) > 1 else "" for key, trials in alike.items()}
+    return [f"failed: {trials[0][0]}, {trials[0][1]}{more[key]}: {key[1]}" for key, trials in alike.items()]
 
 
 class _Rate(progress.ProgressColumn):

@@ -186,7 +186,10 @@ class ClassDensity(BaseEstimator, ABC):
         data = given.to(self.fit_device or given.device, self.fit_dtype)
         labels = as_numpy(y)
         if data.ndim != 2 or labels.shape != (len(data),):
-            raise ValueError(f"X {tuple(data.shape)} and y {labels.shape} must have shapes (n, d) and (n,)")
+            raise ValueError(
+                f"X {tuple(data.shape)} and y {labels.shape} must have shapes (n, d) and (n,); flatten images, or give "
+                "features of them"
+            )
         if len(data) == 0:
             raise ValueError("X has 0 samples; a density needs at least one point of each class")
         if not bool(torch.isfinite(data).all()):

@@ -74,11 +74,7 @@ def train_network(
     >>> train_network(MLP(1, 2, rng=0), loader, mixer=Mixup(), epochs=5, rng=0).shape
     (5,)
     """
-    if mixer is not None and mixer.max_depth > network.depth:
-        raise ValueError(
-            f"{mixer!r} mixes at depth {mixer.max_depth}, but the network has {network.depth} hidden stages; name "
-            "depths within them"
-        )
+    _check_kinds(network, mixer, labeler)
     rule = Adam() if optimizer is None else optimizer
     update = rule.for_network(network.parameters(), learning_rate, weight_decay)
     step = _Step(network, mixer, LinearLabel() if labeler is None else labeler, class_weight, as_rng(rng))
@@ -89,7 +85,7 @@ def train_network(
             losses.append(_train_epoch(step, batches, update))
             if progress is not None:
                 progress(1)
-    return torch.stack(losses).cpu().double().numpy() if losses else np.empty(0)
+    return _finite(torch.stack(losses).cpu().double().numpy() if losses else np.empty(0))
 
 
 def train_task(
@@ -130,6 +126,29 @@ def train_task(
         epochs=epochs,
         progress=progress,
     )
+
+
+def _check_kinds(network: StagedNetwork, mixer: Mixer | None, labeler: Labeler | None) -> None:
+    """Raise where something else is given than the loop can train, mix or label with."""
+    if not isinstance(network, StagedNetwork):
+        raise TypeError(f"network is a {type(network).__name__}; it must be a StagedNetwork, with encode and decode")
+    if mixer is not None and not isinstance(mixer, Mixer):
+        raise TypeError(f"mixer={mixer!r} must be None or a Mixer such as Mixup()")
+    if labeler is not None and not isinstance(labeler, Labeler):
+        raise TypeError(f"labeler={labeler!r} must be None or a Labeler such as GenLabel(KernelDensity()).fit(X, y)")
+    if mixer is not None and mixer.max_depth > network.depth:
+        raise ValueError(
+            f"{mixer!r} mixes at depth {mixer.max_depth}, but the network has {network.depth} hidden stages; name "
+            "depths within them"
+        )
+
+
+def _finite(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The losses, if they are numbers."""
+    if not np.isfinite(losses).all():
+        epoch = int(np.isfinite(losses).argmin()) + 1
+        raise ValueError(f"the loss of epoch {epoch} is {losses[epoch - 1]}; lower learning_rate, or look for NaN in x")
+    return losses
 
 
 def soft_cross_entropy(scores: Tensor, target: Tensor, weight: Tensor) -> Tensor:
@@ -206,6 +225,11 @@ class _Step:
         passed = self._forward(x, draw, batch.origin)
         targets = self._targets(batch.y, passed.scores)
         target = self._label(x, passed, targets, draw, batch.origin)
+        if target.shape != passed.scores.shape:
+            raise ValueError(
+                f"{self.labeler!r} gave labels {tuple(target.shape)} for scores {tuple(passed.scores.shape)}; it must "
+                "know the classes of the network"
+            )
         if self.tilt is not None:
             target = target * self.tilt
         return soft_cross_entropy(passed.scores, target, self._weights(batch, x, draw))
@@ -241,9 +265,25 @@ class _Step:
         return self.labeler.label(features, targets, draw, origin)
 
     def _targets(self, y: Any, scores: Tensor) -> Tensor:
-        """Labels before mixing, (n, k)."""
-        labels = to_device(y, scores)
+        """Labels before mixing, (n, k); what lives on a GPU is not checked, for to know would be to wait."""
+        given = torch.as_tensor(y)
+        if not given.is_cuda:
+            _check_labels(given, scores.shape[1])
+        labels = to_device(given, scores)
         return one_hot(labels.long(), scores.shape[1], scores.dtype) if labels.ndim == 1 else labels.to(scores.dtype)
+
+
+def _check_labels(y: Tensor, k: int) -> None:
+    """Raise unless labels are class indices (n,) or rows on the simplex (n, k)."""
+    if y.ndim == 1:
+        if y.is_floating_point() or not bool(((y >= 0) & (y < k)).all()):
+            raise ValueError(f"y must hold class indices, 0 to {k - 1}, the outputs of the network; it has {_some(y)}")
+    elif y.shape[1:] != (k,) or not bool((y >= 0).all()) or not bool(((y.sum(1) - 1.0).abs() < 1e-3).all()):
+        raise ValueError(f"soft labels must be (n, {k}), not negative, each row of sum 1; y has shape {tuple(y.shape)}")
+
+
+def _some(y: Tensor) -> list[float]:
+    return np.unique(y.numpy())[:5].tolist()
 
 
 def _train_epoch(step: _Step, batches: Iterable[Batch | Sequence[Any]], update: torch.optim.Optimizer) -> Tensor:
