@@ -3,7 +3,7 @@
     python benchmarks/online_labels.py cifar10 --data-home FOLDER [--epochs 10] [--seeds 3] [--json FILE]
 
 One network is trained with GenLabel by the clean pass (arXiv Alg. 3); beside it two more densities learn from the same
-steps, one from nearly clean mixed images ("near"), one from a quarter of the clean batch ("part"), and every mixed image
+steps, one from nearly clean mixed images ("near"), one from a quarter of the clean batch ("part"), and every mixed one
 is labelled by all three. Told of each epoch: how often they name the same most likely class, the mean total variation
 between their labels, and how sure they are. Then, for each of the statistics, the test accuracy of networks that are
 trained with it, over the seeds.
