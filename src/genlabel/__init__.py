@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING
 from genlabel.lazy import load_when_used
 
 if TYPE_CHECKING:
-    from genlabel.densities import ClassDensity, DensityWarning, GaussianDensity, KernelDensity, LabelModel
+    from genlabel.densities import (
+        ClassDensity,
+        CollapseWarning,
+        DensityWarning,
+        GaussianDensity,
+        KernelDensity,
+        LabelModel,
+        OnlineGaussianDensity,
+    )
     from genlabel.estimators import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, MixupClassifier
-    from genlabel.labeling import GenLabel, LinearLabel, LogisticLabel
+    from genlabel.labeling import GenLabel, LinearLabel, LogisticLabel, OnlineGenLabel
     from genlabel.mixing import CutMix, ManifoldMixup, Mixup, intrudes
 
 __version__ = "0.1.0"
@@ -20,6 +28,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AdaMixupClassifier",
     "ClassDensity",
+    "CollapseWarning",
     "CutMix",
     "DensityWarning",
     "GaussianDensity",
@@ -33,14 +42,24 @@ __all__ = [
     "ManifoldMixup",
     "Mixup",
     "MixupClassifier",
+    "OnlineGaussianDensity",
+    "OnlineGenLabel",
     "__version__",
     "intrudes",
 ]
 
 _ROOMS = {
-    "densities": ("ClassDensity", "DensityWarning", "GaussianDensity", "KernelDensity", "LabelModel"),
+    "densities": (
+        "ClassDensity",
+        "CollapseWarning",
+        "DensityWarning",
+        "GaussianDensity",
+        "KernelDensity",
+        "LabelModel",
+        "OnlineGaussianDensity",
+    ),
     "estimators": ("AdaMixupClassifier", "GenLabelClassifier", "GenerativeClassifier", "MixupClassifier"),
-    "labeling": ("GenLabel", "LinearLabel", "LogisticLabel"),
+    "labeling": ("GenLabel", "LinearLabel", "LogisticLabel", "OnlineGenLabel"),
     "mixing": ("CutMix", "ManifoldMixup", "Mixup", "intrudes"),
 }
 __getattr__ = load_when_used(__name__, _ROOMS)

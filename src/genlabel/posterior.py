@@ -52,7 +52,7 @@ def log_posterior(
         total = scores.amax(-1, keepdim=True)
         logs = torch.log_softmax(scores, -1)
     lost = ~torch.isfinite(total)
-    if lost.device.type == "cpu" and not bool(lost.any()):
+    if lost.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(lost.any()):
         return Posterior(logs, lost)
     return Posterior(torch.where(lost, torch.log_softmax(prior, -1), logs), lost)
 

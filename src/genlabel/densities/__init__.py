@@ -10,6 +10,7 @@ from genlabel.densities.label_model import LabelModel
 from genlabel.densities.latent import LatentDensity
 from genlabel.densities.mixture import MixtureDensity
 from genlabel.densities.named import named_densities
+from genlabel.densities.online import CollapseWarning, OnlineGaussianDensity
 from genlabel.densities.per_class import ClassSample, LogDensity, PerClassDensity
 from genlabel.densities.stack import StackDensity
 from genlabel.densities.warped import WarpedDensity
@@ -17,6 +18,7 @@ from genlabel.densities.warped import WarpedDensity
 __all__ = [
     "ClassDensity",
     "ClassSample",
+    "CollapseWarning",
     "DensityWarning",
     "DiscriminantDensity",
     "FoldedDensity",
@@ -27,6 +29,7 @@ __all__ = [
     "LatentDensity",
     "LogDensity",
     "MixtureDensity",
+    "OnlineGaussianDensity",
     "PerClassDensity",
     "StackDensity",
     "WarpedDensity",

@@ -1,6 +1,6 @@
 """Mixing points: one draw of all randomness, a deterministic mix, and the test for manifold intrusion."""
 
-from genlabel.mixing.base import LinearMixer, Mix, Mixer, Origin, blend, mix_batch, no_mix, stack_draws
+from genlabel.mixing.base import LinearMixer, Mix, Mixer, Origin, blend, draw_on, mix_batch, no_mix, stack_draws
 from genlabel.mixing.cutmix import CutMix
 from genlabel.mixing.intrusion import distance_to_rivals, intrudes
 from genlabel.mixing.mixup import ManifoldMixup, Mixup
@@ -15,6 +15,7 @@ __all__ = [
     "Origin",
     "blend",
     "distance_to_rivals",
+    "draw_on",
     "intrudes",
     "mix_batch",
     "no_mix",

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from genlabel.arrays import to_device
 
-__all__ = ["LinearMixer", "Mix", "Mixer", "Origin", "blend", "mix_batch", "no_mix", "stack_draws"]
+__all__ = ["LinearMixer", "Mix", "Mixer", "Origin", "blend", "draw_on", "mix_batch", "no_mix", "stack_draws"]
 
 
 class Mix(NamedTuple):
@@ -146,6 +146,17 @@ def no_mix(n: int, like: Mix | None = None) -> Mix:
     Mix(partner=array([0, 1]), lam=array([1., 1.]), depth=0, box=None)
     """
     return Mix(np.arange(n), np.ones(n), 0, None if like is None or like.box is None else np.zeros((n, 4)))
+
+
+def draw_on(draw: Mix, like: Tensor) -> Mix:
+    """The draw as tensors on the device of `like`, but for the depth; nobody waits for the copy.
+
+    >>> draw_on(no_mix(2), torch.zeros(1)).lam
+    tensor([1., 1.])
+    """
+    lam = to_device(draw.lam, like, torch.float64 if like.dtype == torch.float64 else torch.float32)
+    box = None if draw.box is None else to_device(draw.box, like, torch.float32)
+    return Mix(to_device(draw.partner, like), lam, draw.depth, box)
 
 
 def stack_draws(draws: Sequence[Mix]) -> Mix:

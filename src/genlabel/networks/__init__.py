@@ -1,5 +1,6 @@
-"""Staged networks: `encode(x, depth)` and `decode(h, depth)`."""
+"""Staged networks: `encode(x, depth)` and `decode(h, depth)`; fully connected, and those of the image experiments."""
 
+from genlabel.networks.convolutional import IMAGE_NETWORKS, LeNet5, PreActResNet18, ResNet18, Stages
 from genlabel.networks.staged import MLP, StagedNetwork, draw_weights
 
-__all__ = ["MLP", "StagedNetwork", "draw_weights"]
+__all__ = ["IMAGE_NETWORKS", "MLP", "LeNet5", "PreActResNet18", "ResNet18", "StagedNetwork", "Stages", "draw_weights"]

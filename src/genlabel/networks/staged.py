@@ -36,6 +36,11 @@ class StagedNetwork(nn.Module, ABC):
     def decode(self, h: Tensor, depth: int) -> Tensor:
         """Class scores (logits) from a representation at `depth`."""
 
+    @property
+    def regions(self) -> list[nn.Module]:
+        """The parts that are worth compiling, each by itself; none says that nothing is."""
+        return []
+
     def forward(self, x: Tensor) -> Tensor:
         """Class scores of `x`, shape (m, k)."""
         return self.decode(x, 0)

@@ -1,154 +1,24 @@
-"""Soft labels for mixed points: linear (mixup), logistic, and generative (GenLabel)."""
+"""GenLabel: the label of a mixed point is its posterior under class densities that were fitted before."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from genlabel.arrays import as_numpy, as_tensor, like, one_hot, to_device
-from genlabel.checks import check_choice, check_interval, check_positive, warn
+from genlabel.arrays import as_numpy, to_device
+from genlabel.checks import check_choice, check_interval, warn
 from genlabel.densities import ClassDensity, DensityWarning
+from genlabel.labeling.base import Labeler
 from genlabel.mixing import Mix, Origin, blend
 from genlabel.posterior import log_posterior, log_priors
 
-__all__ = ["GenLabel", "Labeler", "LinearLabel", "LogisticLabel"]
-
-
-class Labeler(BaseEstimator, ABC):
-    """A rule that labels mixed points: `label(x_mix, y, draw)` has its rows on the simplex.
-
-    `y` are the labels of the batch *before* mixing: class names (n,), or a matrix (n, k) with rows on the
-    simplex, which is taken as it is. The columns are the sorted classes that `fit` saw, or else those in `y`.
-    Rows that are `clean` by their origin keep their own labels.
-
-    A labeler that learns while a network trains says from what in `learns_from`, and does so in :meth:`observe`; it
-    labels the penultimate features of a batch instead of its points.
-    """
-
-    learns_from: ClassVar[str | None] = None
-    """Whose features `observe` is given in every step: the "mixed" points of the batch, or, by one more pass through
-    the network, in the same mode, its "clean" ones; None is a labeler that does not learn."""
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn what the rule needs from the training set: here, the classes."""
-        self.classes_ = np.unique(as_numpy(y))
-        return self
-
-    @property
-    def looks_at_points(self) -> bool:
-        """Whether a label depends on the mixed point itself, not only on its parents' labels."""
-        return False
-
-    def observe(self, features: Tensor, targets: Tensor, draw: Mix) -> None:
-        """Learn from the features (n, d) of a batch in training: the step calls it before it asks for labels.
-
-        `targets` (n, k) are the labels before mixing. If the labeler learns from "mixed" points, `draw` tells how they
-        were mixed; if from "clean" ones, it is the draw that the batch will be mixed with.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has learns_from={self.learns_from!r}, but no method observe")
-
-    @final
-    def label(self, x_mix: Any, y: Any, draw: Mix, origin: Origin | None = None) -> Any:
-        """Return the soft labels of the mixed points, shape (n, k); torch out if `x_mix` is torch.
-
-        Parameters
-        ----------
-        x_mix : array or tensor (n, ...)
-        y : array (n,) or (n, k)
-            The labels of the batch before mixing.
-        draw : Mix
-        origin : Origin, optional
-            What is known of the batch: which rows are clean, which rows of the training set they are.
-        """
-        x = as_tensor(x_mix)
-        if not len(x) == len(y) == len(draw.partner):
-            raise ValueError(
-                f"x_mix has {len(x)} rows, y has {len(y)} and the draw pairs {len(draw.partner)}; pass one batch"
-            )
-        with torch.no_grad():
-            targets, known = self._targets(y, x), origin or Origin()
-            labels = self._label(x, targets, draw, known)
-            if known.clean is not None:
-                labels = torch.where(to_device(known.clean, x)[:, None], targets, labels)
-            return like(labels, x_mix)
-
-    def to_cpu(self) -> Self:
-        """The labeler with all that it has learned on the CPU."""
-        return self
-
-    @abstractmethod
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
-        """Label points (n, ...) whose parents have the labels `targets` (n, k)."""
-
-    def _known_classes(self) -> NDArray[Any] | None:
-        return getattr(self, "classes_", None)
-
-    def _targets(self, y: Any, x: Tensor) -> Tensor:
-        classes = self._known_classes()
-        if np.ndim(y) == 2:
-            matrix = to_device(y, x, x.dtype)
-            if classes is not None and matrix.shape[1] != len(classes):
-                raise ValueError(f"y has {matrix.shape[1]} columns, but {len(classes)} classes are known; fit again")
-            return matrix
-        labels = as_numpy(y)
-        if classes is None:
-            classes = np.unique(labels)
-        index = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
-        if not np.array_equal(classes[index], labels):
-            unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
-            raise ValueError(f"y contains {unknown}, but the known classes are {classes.tolist()}; fit again")
-        return one_hot(torch.from_numpy(index).to(x.device), len(classes), x.dtype)
-
-
-@final
-class LinearLabel(Labeler):
-    """Mixup's label, y_mix = lam y_i + (1 - lam) y_j (arXiv Alg. 1, line 4).
-
-    >>> from genlabel.mixing import Mix
-    >>> LinearLabel().label([[0.0], [0.0]], ["a", "b"], Mix(np.array([1, 0]), np.array([0.25, 1.0])))
-    array([[0.25, 0.75],
-           [0.  , 1.  ]])
-    """
-
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
-        return blend(targets, draw)
-
-
-@final
-class LogisticLabel(Labeler):
-    r"""A logistic curve in lam: y = rho y_i + (1 - rho) y_j with rho = 1 / (1 + exp(-2 (lam - 1/2) / sigma^2)).
-
-    arXiv section 3.2. NOTE[PAPER]: Proposition 1 gives GenLabel's label of two Gaussians of width s without
-    the factor 2, so that `sigma` here is sqrt(2) s.
-
-    Parameters
-    ----------
-    sigma : float
-        Above 0; a small one labels with the nearer parent, a large one gives every pair equal shares.
-
-    Examples
-    --------
-    >>> from genlabel.mixing import Mix
-    >>> draw = Mix(np.array([1, 0]), np.array([0.5, 0.75]))
-    >>> LogisticLabel(sigma=0.5).label([[0.0], [0.0]], ["a", "b"], draw).round(3)
-    array([[0.5  , 0.5  ],
-           [0.119, 0.881]])
-    """
-
-    def __init__(self, sigma: float = 0.5) -> None:
-        self.sigma = sigma
-
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
-        sigma = check_positive("sigma", self.sigma, "it is the width of the logistic curve")
-        rho = torch.sigmoid(torch.as_tensor(2.0 * (draw.lam - 0.5) / sigma**2))
-        return blend(targets, draw._replace(lam=rho))
+__all__ = ["GenLabel"]
 
 
 @final

@@ -1,0 +1,9 @@
+"""Soft labels for mixed points: linear (mixup), logistic, and generative (GenLabel), from densities that were fitted
+before or that learn as the network trains."""
+
+from genlabel.labeling.base import Labeler
+from genlabel.labeling.generative import GenLabel
+from genlabel.labeling.linear import LinearLabel, LogisticLabel
+from genlabel.labeling.online import OnlineGenLabel
+
+__all__ = ["GenLabel", "Labeler", "LinearLabel", "LogisticLabel", "OnlineGenLabel"]

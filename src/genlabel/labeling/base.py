@@ -1,0 +1,123 @@
+"""What every labeler shares: labels of the batch before mixing in, rows on the simplex out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from torch import Tensor, nn
+
+from genlabel.arrays import as_numpy, as_tensor, like, one_hot, to_device
+from genlabel.mixing import Mix, Origin
+
+__all__ = ["Labeler"]
+
+
+class Labeler(BaseEstimator, ABC):
+    """A rule that labels mixed points: `label(x_mix, y, draw)` has its rows on the simplex.
+
+    `y` are the labels of the batch *before* mixing: class names (n,), or a matrix (n, k) with rows on the
+    simplex, which is taken as it is. The columns are the sorted classes that `fit` saw, or else those in `y`.
+    Rows that are `clean` by their origin keep their own labels.
+
+    A labeler that learns while a network trains says from what in `learns_from`, and does so in :meth:`observe`; it
+    labels the penultimate features of a batch instead of its points. What it learns is a module, `state`.
+    """
+
+    @property
+    def learns_from(self) -> str | None:
+        """Whose features `observe` is given in every step: the "mixed" points of the batch, or, by one more pass
+        through the network, its "clean" ones; None is a labeler that does not learn."""
+        return None
+
+    @property
+    def clean_share(self) -> float:
+        """The share of the batch, its first rows, that goes through the network once more if it learns from them."""
+        return 1.0
+
+    @property
+    def state(self) -> nn.Module | None:
+        """What it learns while a network trains: moved with the network, and part of a checkpoint."""
+        return None
+
+    def check(self) -> None:
+        """Warn of what goes wrong with the labels of a run; called after each epoch."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn what the rule needs from the training set: here, the classes."""
+        self.classes_ = np.unique(as_numpy(y))
+        return self
+
+    @property
+    def looks_at_points(self) -> bool:
+        """Whether a label depends on the mixed point itself, not only on its parents' labels."""
+        return False
+
+    def observe(self, features: Tensor, targets: Tensor, draw: Mix) -> None:
+        """Learn from the features (n, d) of a batch in training: the step calls it before it asks for labels.
+
+        `targets` (n, k) are the labels before mixing. If the labeler learns from "mixed" points, `draw` tells how they
+        were mixed; if from "clean" ones, it is the draw that the batch will be mixed with.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has learns_from={self.learns_from!r}, but no method observe")
+
+    @final
+    def label(self, x_mix: Any, y: Any, draw: Mix, origin: Origin | None = None) -> Any:
+        """Return the soft labels of the mixed points, shape (n, k); torch out if `x_mix` is torch.
+
+        Parameters
+        ----------
+        x_mix : array or tensor (n, ...)
+        y : array (n,) or (n, k)
+            The labels of the batch before mixing.
+        draw : Mix
+        origin : Origin, optional
+            What is known of the batch: which rows are clean, which rows of the training set they are.
+        """
+        x = as_tensor(x_mix)
+        if not len(x) == len(y) == len(draw.partner):
+            raise ValueError(
+                f"x_mix has {len(x)} rows, y has {len(y)} and the draw pairs {len(draw.partner)}; pass one batch"
+            )
+        with torch.no_grad():
+            targets, known = self._targets(y, x), origin or Origin()
+            labels = self._label(x, targets, draw, known)
+            if known.clean is not None:
+                labels = torch.where(to_device(known.clean, x)[:, None], targets, labels)
+            return like(labels, x_mix)
+
+    def to_cpu(self) -> Self:
+        """The labeler with all that it has learned on the CPU."""
+        return self
+
+    @abstractmethod
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+        """Label points (n, ...) whose parents have the labels `targets` (n, k)."""
+
+    def _known_classes(self) -> NDArray[Any] | None:
+        return getattr(self, "classes_", None)
+
+    def _targets(self, y: Any, x: Tensor) -> Tensor:
+        classes = self._known_classes()
+        if np.ndim(y) == 2:
+            matrix = to_device(y, x, _precise(x.dtype))
+            if classes is not None and matrix.shape[1] != len(classes):
+                raise ValueError(f"y has {matrix.shape[1]} columns, but {len(classes)} classes are known; fit again")
+            return matrix
+        labels = as_numpy(y)
+        if classes is None:
+            classes = np.unique(labels)
+        index = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+        if not np.array_equal(classes[index], labels):
+            unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
+            raise ValueError(f"y contains {unknown}, but the known classes are {classes.tolist()}; fit again")
+        return one_hot(torch.from_numpy(index).to(x.device), len(classes), _precise(x.dtype))
+
+
+def _precise(dtype: torch.dtype) -> torch.dtype:
+    """The precision of a label: that of the points, but never less than float32."""
+    return dtype if dtype.itemsize >= torch.float32.itemsize else torch.float32
