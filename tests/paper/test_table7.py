@@ -149,7 +149,7 @@ def test_cells_of_different_schedules_are_never_the_same(budget: str) -> None:
     assert all(SCHEDULES[cell.setting].paper for cell in EXPERIMENT.cells("full"))
     ordered = [trial.dataset for trial in sorted((cell.trial for cell in cells if cell.seed == 0), key=order)]
     assert ordered[0] not in ("mnist", "digits")
-    assert ordered[-1] == "digits"
+    assert ordered[-1] in ("mnist", "digits")
 
 
 @pytest.mark.parametrize("change", [{"epochs": 7}, {"attacked": 10}, {"images": 100}, {"tests": 10}], ids=str)
@@ -195,13 +195,13 @@ def test_each_schedule_has_its_own_table_and_digits_only_with_records(
     worse = {("mixup", "mnist"): 90.0, ("mixup-genlabel", "mnist"): 89.0}
     digits = {(method, "digits"): 50.0 for method in ROWS}
     records = records_of(
-        {"images-clean-200": printed("clean", "cifar10"), "images-clean-40": worse, "images-clean-smoke": digits}
+        {"images-clean-200": printed("clean", "cifar10"), "images-clean-40": worse, "images-clean-smoke-15": digits}
     )
     shown = EXPERIMENT.render(records)
     titles = {grid.title: grid for grid in shown.grids}
     assert list(titles["Clean accuracy, 200 epochs"].columns) == ["cifar10", "cifar100", "tinyimagenet"]
     assert list(titles["Clean accuracy, 40 epochs"].columns) == ["mnist"]
-    assert list(titles["Clean accuracy, 2 epochs of 2,000 images"].columns) == ["digits"]
+    assert list(titles["Clean accuracy, 15 epochs of at most 2,000 images"].columns) == ["digits"]
     assert list(titles["Robust accuracy (AutoAttack), 50 epochs"].columns) == SETS
     best = titles["Clean accuracy of the epoch that is best on held-out images, 40 epochs"]
     assert all(value.paper is None for _, row in best.rows for value in row)
@@ -243,15 +243,15 @@ def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(tmp_pat
     records = read_records(store, STUDY)
     assert len(records) == 14
     for kind in ("clean", "robust"):
-        part = records[records["setting"] == f"images-{kind}-smoke"]
+        part = records[records["setting"] == f"images-{kind}-smoke-15"]
         assert set(part["method"]) == set(ROWS)
         assert part[["accuracy", "log_loss", "best_accuracy"]].notna().all(axis=None)
         assert all(TITLES[method] in text for method in part["method"])
-    robust = records[records["setting"] == "images-robust-smoke"]
+    robust = records[records["setting"] == "images-robust-smoke-15"]
     assert (robust["robust_accuracy"] >= 0.0).all()
-    assert {(held["epochs"], held["train_rows"]) for held in records["parameters"]} == {(2, 1438)}
+    assert {(held["epochs"], held["train_rows"]) for held in records["parameters"]} == {(15, 1438)}
     assert all(0 < held["attacked"] <= 50 for held in robust["parameters"])
-    assert records.loc[records["setting"] == "images-clean-smoke", "robust_accuracy"].isna().all()
+    assert records.loc[records["setting"] == "images-clean-smoke-15", "robust_accuracy"].isna().all()
 
     code, text = run(*words, "--dataset", "digits")
     assert code == 0
@@ -260,6 +260,9 @@ def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(tmp_pat
     assert code == 0, text
     assert f"{records['best_accuracy'].iloc[0]:.2f}" in page.read_text()
     assert "Trials that failed: 14" in page.read_text()
-    assert sorted(path.name for path in exports.iterdir()) == ["images-clean-smoke.json", "images-robust-smoke.json"]
-    assert json.loads((exports / "images-clean-smoke.json").read_text())["lines"]
+    assert sorted(path.name for path in exports.iterdir()) == [
+        "images-clean-smoke-15.json",
+        "images-robust-smoke-15.json",
+    ]
+    assert json.loads((exports / "images-clean-smoke-15.json").read_text())["lines"]
     assert read_records(exports, STUDY)["id"].tolist() == records["id"].tolist()

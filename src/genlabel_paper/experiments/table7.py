@@ -86,7 +86,7 @@ def cells(budget: str) -> list[Cell]:
     """Return the cells of the sets of the paper.
 
     >>> [cell.id for cell in cells("smoke")][0]
-    'images-clean-smoke/mnist/vanilla/alpha=1/split=0/seed=0'
+    'images-clean-smoke-2/mnist/vanilla/alpha=1/split=0/seed=0'
     """
     return _cells(budget, [name for name, about in STUDY_IMAGES.items() if about.printed])
 
@@ -191,7 +191,7 @@ def _claims(part: pd.DataFrame, schedule: Schedule, sets: Sequence[str]) -> list
 
 def _length(schedule: Schedule) -> str:
     words = f"{schedule.epochs} epochs"
-    return f"{words} of {schedule.images:,} images" if schedule.images else words
+    return f"{words} of at most {schedule.images:,} images" if schedule.images else words
 
 
 def _extent(part: pd.DataFrame, schedule: Schedule, sets: Sequence[str]) -> str:

@@ -143,8 +143,9 @@ def _measure(trained: TrainedImages) -> dict[str, float]:
 def _attack(trained: TrainedImages, images: ImageSet, most: int, radius: float) -> float:
     """The accuracy of the last epoch under attack, in percent."""
     chosen = _draw(len(images.x_test), most)
-    pixels = images.x_test[chosen].astype(np.float32) / 255.0
-    return robust_accuracy(trained.network, pixels, images.y_test[chosen], ATTACK, radius=radius).accuracy
+    return robust_accuracy(
+        trained.network, images.x_test[chosen], images.y_test[chosen], ATTACK, radius=radius
+    ).accuracy
 
 
 def _tell(
