@@ -46,7 +46,8 @@ def reproduce(
     budget: Annotated[
         str,
         typer.Option(
-            help='"smoke" (two sets, one fit), "quick" (all sets, 1 split, 2 seeds) or "full" (3 splits, 5 seeds).'
+            help='"smoke" (two sets, one fit), "quick" (all sets, 1 split, 2 seeds) or "full" (3 splits, 5 seeds); '
+            "on images also how many epochs."
         ),
     ] = "quick",
     jobs: Jobs = -1,

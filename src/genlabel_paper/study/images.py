@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
 
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 
 from genlabel.attacks import robust_accuracy
 from genlabel.datasets.images import ImageSet, load_images
+from genlabel.densities import CollapseWarning
 from genlabel.images import TrainedImages, train_images
 from genlabel.training import SGD
 from genlabel_paper.study.cells import Cell
@@ -81,11 +84,19 @@ class ImageSetting(Setting):
         (cell,) = cells
         images = _take(_load(cell.dataset, data_home), self.schedule)
         training = self._training(cell.dataset, image_methods(cell.dataset)[cell.method])
-        trained = train_images(images, seed=cell.seed, **training)
-        metrics, attacked = _measure(trained), self._attack(cell.dataset)
+        attacked = self._attack(cell.dataset)
+        if attacked is not None:
+            _check_attack()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            trained = train_images(images, seed=cell.seed, **training)
+        metrics = _measure(trained)
         if attacked is not None:
             metrics["robust_accuracy"] = _attack(trained, images, attacked["images"], attacked["radius"])
-        return [Result(cell, _tell(trained, images, training, attacked), metrics)]
+        told = _tell(trained, images, training, attacked)
+        if any(issubclass(one.category, CollapseWarning) for one in said):
+            told["collapsed"] = True
+        return [Result(cell, told, metrics)]
 
     def _training(self, dataset: str, method: ImageMethod) -> dict[str, Any]:
         """The arguments of `train_images`, but for the seed."""
@@ -146,6 +157,12 @@ def _attack(trained: TrainedImages, images: ImageSet, most: int, radius: float) 
     return robust_accuracy(
         trained.network, images.x_test[chosen], images.y_test[chosen], ATTACK, radius=radius
     ).accuracy
+
+
+def _check_attack() -> None:
+    """Raise before the training where the attack after it could not run."""
+    if find_spec("pyautoattack") is None:
+        raise ImportError("AutoAttack needs pyautoattack: pip install 'genlabel[robustness]'")
 
 
 def _tell(
