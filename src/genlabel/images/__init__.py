@@ -1,7 +1,8 @@
 """Training on images, the method and the network by name: a set of images in, a trained network and its scores out."""
 
+from genlabel.images.diary import ImageScores
 from genlabel.images.recipes import METHODS, Recipe, choose_network, make_recipe
-from genlabel.images.train import ImageScores, TrainedImages, load_network, train_images
+from genlabel.images.train import TrainedImages, load_network, train_images
 
 __all__ = [
     "METHODS",
