@@ -123,10 +123,12 @@ def test_what_is_trained_is_what_tables_13_and_14_print(
         assert (training["epochs"], training["weight_decay"], training["batch_size"]) == (schedule.epochs, 1e-4, 128)
         assert training["optimizer"].momentum == 0.9
         assert (said["attack"] or {}).get("radius") == radius
-        expected = {"mixup-genlabel": mixup, "mixup-genlabel-clean": mixup, "manifold-genlabel": manifold}.get(key)
+        expected = {"mixup-genlabel": mixup, "mixup-genlabel-default": mixup, "manifold-genlabel": manifold}.get(key)
         assert (training.get("gamma"), training.get("beta")) == (expected or (None, None))
         assert training.get("alpha") == (2.0 if "manifold" in key else 1.0 if "mixup" in key[:5] else None)
-        assert training.get("per", "batch") == "batch"
+        assert training.get("per", "batch") == ("sample" if key.endswith("default") else "batch")
+        told = {"mixup-genlabel": "clean", "manifold-genlabel": "clean", "mixup-genlabel-default": "near"}
+        assert training.get("statistics") == told.get(key)
     assert ("adamixup" in methods) == (dataset in ("mnist", "cifar10"))
 
 

@@ -41,7 +41,7 @@ PRINTED = {"clean": CLEAN, "robust": ROBUST}
 METRICS = {"clean": "accuracy", "robust": "robust_accuracy"}
 CAPTIONS = {"clean": "Clean accuracy", "robust": "Robust accuracy (AutoAttack)"}
 ROWS = list(image_methods("mnist"))
-"""The six of the paper, and GenLabel with the moments of clean images."""
+"""The six of the paper, and GenLabel as the library has it if nothing is said."""
 PAIRS = {"mixup-genlabel": "mixup", "manifold-genlabel": "manifold"}
 NAMES = {"mixup": "Mixup", "manifold": "Manifold mixup"}
 AIMS = {"clean": "clean accuracy", "robust": "accuracy under AutoAttack"}
@@ -75,8 +75,8 @@ NOTES = [
     "TinyImageNet-200 and of digits); no network is trained on them, and the test images choose nothing.",
     "CIFAR and TinyImageNet-200 are augmented by crops (4 pixels) and flips, MNIST and digits are not. One lam a "
     "batch, alpha 1 (mixup) and 2 (manifold mixup). None of this is printed.",
-    'Mixup + GenLabel takes its moments from the mixed images near a clean one; the row "clean pass" is Alg. 3 as '
-    "printed, with a further pass over the clean images in every step.",
+    "The last row is GenLabel as the library has it if nothing is said: moments from mixed images that are nearly "
+    "clean (no further pass over the clean ones, as Alg. 3 has it), and a lam for each image.",
     "The paper has AdaMixup for the clean accuracy of MNIST and CIFAR-10 only, though Table 14 has settings for it.",
 ]
 SHORTER = "A schedule shorter than the paper's says how the methods compare there, not what they come to."

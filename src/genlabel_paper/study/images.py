@@ -53,7 +53,7 @@ def about_schedule(schedule: Schedule) -> str:
     attack = f"; AutoAttack on {schedule.attacked:,} test images at most" if schedule.kind == "robust" else ""
     return (
         f"LeNet-5, ResNet-18 or PreAct ResNet-18; SGD, momentum 0.9, {schedule.epochs} epochs{paper}{part}, a tenth of "
-        f"the rate after 1/2 and 3/4 of them; {table}; one lam a batch{attack}"
+        f"the rate after 1/2 and 3/4 of them; {table}; one lam a batch, but for the library's default{attack}"
     )
 
 
@@ -106,7 +106,7 @@ class ImageSetting(Setting):
         if self.schedule.images is not None:
             found["held_out"] = SHARE
         if method.alpha is not None:
-            found |= {"alpha": method.alpha, "per": "batch"}
+            found |= {"alpha": method.alpha, "per": method.per}
         if method.statistics is not None:
             gamma, beta = run.ratios(method)
             found |= {"gamma": gamma, "beta": beta, "statistics": method.statistics}

@@ -118,7 +118,7 @@ _ON_IMAGES = {
     "mixup-genlabel": "Mixup + GenLabel",
     "manifold": "Manifold mixup",
     "manifold-genlabel": "Manifold mixup + GenLabel",
-    "mixup-genlabel-clean": "Mixup + GenLabel, clean pass",
+    "mixup-genlabel-default": "Mixup + GenLabel, the library's default",
 }
 TITLES = {method.key: method.title for method in _DEFINED} | _ON_IMAGES
 """What the paper calls them, by key; those of images are made in `genlabel_paper.study.schedules`."""
