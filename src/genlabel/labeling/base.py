@@ -103,7 +103,7 @@ class Labeler(BaseEstimator, ABC):
 
     def _targets(self, y: Any, x: Tensor) -> Tensor:
         classes = self._known_classes()
-        if np.ndim(y) == 2:
+        if (y.ndim if isinstance(y, Tensor) else np.ndim(y)) == 2:
             matrix = to_device(y, x, _precise(x.dtype))
             if classes is not None and matrix.shape[1] != len(classes):
                 raise ValueError(f"y has {matrix.shape[1]} columns, but {len(classes)} classes are known; fit again")

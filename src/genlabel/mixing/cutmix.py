@@ -66,7 +66,7 @@ class CutMix(Mixer):
 
     def mix(self, X: Any, draw: Mix) -> Any:
         """Return the images with the boxes of their partners; numpy or torch, (n, c, h, w)."""
-        if np.ndim(X) != 4:
+        if (X.ndim if isinstance(X, Tensor) else np.ndim(X)) != 4:
             raise ValueError(
                 f"CutMix cuts images, (n, c, h, w); X has shape {tuple(np.shape(X))}; use Mixup for others"
             )
