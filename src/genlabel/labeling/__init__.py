@@ -5,5 +5,6 @@ from genlabel.labeling.base import Labeler
 from genlabel.labeling.generative import GenLabel
 from genlabel.labeling.linear import LinearLabel, LogisticLabel
 from genlabel.labeling.online import OnlineGenLabel
+from genlabel.labeling.shared import SharedLabel
 
-__all__ = ["GenLabel", "Labeler", "LinearLabel", "LogisticLabel", "OnlineGenLabel"]
+__all__ = ["GenLabel", "Labeler", "LinearLabel", "LogisticLabel", "OnlineGenLabel", "SharedLabel"]

@@ -18,6 +18,7 @@ __all__ = ["LinearLabel", "LogisticLabel"]
 class LinearLabel(Labeler):
     """Mixup's label, y_mix = lam y_i + (1 - lam) y_j (arXiv Alg. 1, line 4).
 
+    >>> import numpy as np
     >>> from genlabel.mixing import Mix
     >>> LinearLabel().label([[0.0], [0.0]], ["a", "b"], Mix(np.array([1, 0]), np.array([0.25, 1.0])))
     array([[0.25, 0.75],
@@ -42,6 +43,7 @@ class LogisticLabel(Labeler):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from genlabel.mixing import Mix
     >>> draw = Mix(np.array([1, 0]), np.array([0.5, 0.75]))
     >>> LogisticLabel(sigma=0.5).label([[0.0], [0.0]], ["a", "b"], draw).round(3)

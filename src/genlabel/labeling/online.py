@@ -1,4 +1,4 @@
-"""GenLabel that learns its densities while the network trains (arXiv Alg. 3): labels from the network's own features."""
+"""GenLabel whose densities learn while the network trains: labels from its own features (arXiv Alg. 3)."""
 
 from __future__ import annotations
 

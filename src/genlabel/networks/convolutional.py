@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
@@ -17,7 +18,7 @@ from genlabel.arrays import as_rng
 from genlabel.checks import check_count
 from genlabel.networks.staged import StagedNetwork
 
-__all__ = ["IMAGE_NETWORKS", "LeNet5", "PreActResNet18", "ResNet18", "Stages"]
+__all__ = ["IMAGE_NETWORKS", "Judge", "LeNet5", "PreActResNet18", "ResNet18", "Stages"]
 
 GROUPS = (1, 2, 4, 8)
 """Width of the four groups of residual blocks, in units of the first; each but the first halves the image."""
@@ -35,6 +36,11 @@ class Stages(StagedNetwork):
     def depth(self) -> int:
         """Number of stages."""
         return len(self.stages)
+
+    @property
+    def n_classes(self) -> int:
+        """Outputs of the last layer."""
+        return self.head.out_features
 
     def encode(self, x: Tensor, depth: int, start: int = 0) -> Tensor:
         """Apply the stages from `start` up to `depth`."""
@@ -146,7 +152,7 @@ class ResNet18(Stages):
     @property
     def regions(self) -> list[nn.Module]:
         """Stem and blocks: what is compiled, each shape once."""
-        return [self.stages[0][0], *(part for part in self.modules() if isinstance(part, _Block))]
+        return [_parts(self.stages[0])[0], *(part for part in self.modules() if isinstance(part, _Block))]
 
 
 @final
@@ -185,10 +191,37 @@ class PreActResNet18(Stages):
     def regions(self) -> list[nn.Module]:
         """Stem, blocks and the last normalisation: what is compiled, each shape once."""
         return [
-            self.stages[0][0],
+            _parts(self.stages[0])[0],
             *(part for part in self.modules() if isinstance(part, _PreActBlock)),
-            self.stages[-1][-1],
+            _parts(self.stages[-1])[-1],
         ]
+
+
+@final
+class Judge(Stages):
+    """A small network that judges images of any size: three convolutions of stride 2, the mean, a linear layer.
+
+    AdaMixup's policy (of pairs: twice the channels, 3 outputs) and critic (2 outputs) for images.
+
+    Parameters
+    ----------
+    in_channels, n_classes : int
+    width : int
+    rng : generator, seed or None
+
+    Examples
+    --------
+    >>> Judge(2, 3, rng=0)(torch.rand(5, 2, 28, 28)).shape
+    torch.Size([5, 3])
+    """
+
+    def __init__(self, in_channels: int, n_classes: int, width: int = 32, rng: Any = None) -> None:
+        super().__init__()
+        channels = [in_channels, width, 2 * width, 2 * width]
+        with _seeded(rng):
+            steps = [nn.Sequential(nn.Conv2d(c, w, 3, 2, 1), nn.ReLU()) for c, w in pairwise(channels)]
+            self.stages = nn.ModuleList([nn.Sequential(*steps, _Pool())])
+            self.head = nn.Linear(channels[-1], n_classes)
 
 
 IMAGE_NETWORKS: dict[str, type[Stages]] = {"lenet5": LeNet5, "resnet18": ResNet18, "preact-resnet18": PreActResNet18}
@@ -262,6 +295,10 @@ def _with_ends(groups: list[nn.Sequential], stem: nn.Module, end: nn.Module) -> 
     """The groups as stages; the stem belongs to the first, the pooling to the last: no stage ends inside a block."""
     first, *middle, last = groups
     return nn.ModuleList([nn.Sequential(stem, *first), *middle, nn.Sequential(*last, end)])
+
+
+def _parts(stage: nn.Module) -> list[nn.Module]:
+    return list(stage.children())
 
 
 def _convolution(channels: int, width: int, stride: int = 1) -> nn.Conv2d:

@@ -37,6 +37,11 @@ class StagedNetwork(nn.Module, ABC):
         """Class scores (logits) from a representation at `depth`."""
 
     @property
+    def n_classes(self) -> int | None:
+        """Number of its outputs; None if it does not say."""
+        return None
+
+    @property
     def regions(self) -> list[nn.Module]:
         """The parts that are worth compiling, each by itself; none says that nothing is."""
         return []
@@ -84,6 +89,11 @@ class MLP(StagedNetwork):
     def depth(self) -> int:
         """Number of hidden layers."""
         return len(self.layers) - 1
+
+    @property
+    def n_classes(self) -> int:
+        """Outputs of the last layer."""
+        return len(cast(Tensor, self.layers[-1].bias))
 
     def encode(self, x: Tensor, depth: int, start: int = 0) -> Tensor:
         """Apply the hidden layers from `start` up to `depth`."""

@@ -1,26 +1,32 @@
-"""The loop for one staged network: draw, mix, observe, label, loss, in every step, for a table or for images."""
+"""The loop over one network: any batches, a table's or images', and whatever a step makes of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, final
+from os import PathLike
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import as_rng, one_hot, to_device
-from genlabel.checks import check_choice
-from genlabel.labeling import Labeler, LinearLabel
-from genlabel.mixing import Mix, Mixer, Origin, blend, mix_batch, no_mix
+from genlabel.arrays import as_rng
+from genlabel.labeling import Labeler, LinearLabel, SharedLabel
+from genlabel.mixing import Mixer
 from genlabel.networks import StagedNetwork
 from genlabel.progress import Listener
+from genlabel.training.acceleration import Acceleration, Stepper, broadcast, resolve_acceleration, tuned
+from genlabel.training.checkpoint import Checkpoint
 from genlabel.training.optimizers import Adam, Optimizer
 from genlabel.training.plan import Batch, Candidate, Plan, Task, batches_per_epoch, check_task
+from genlabel.training.step import NetworkStep, Step
 
-__all__ = ["SharedLabel", "soft_cross_entropy", "train_network", "train_task"]
+__all__ = ["AfterEpoch", "run_epochs", "train_network", "train_task"]
+
+AfterEpoch: TypeAlias = Callable[[int, Tensor], None]
+"""Called with the epoch, from 0, and its mean loss, which lies where the network is."""
 
 
 def train_network(
@@ -36,6 +42,9 @@ def train_network(
     epochs: int = 100,
     rng: Any = None,
     progress: Listener | None = None,
+    acceleration: Acceleration | str | None = None,
+    after_epoch: AfterEpoch | None = None,
+    checkpoint: Checkpoint | str | PathLike[str] | None = None,
 ) -> NDArray[np.float64]:
     """Train a network in place (arXiv Alg. 1) and return the mean training loss of each epoch.
 
@@ -64,6 +73,13 @@ def train_network(
         Of the draws; a batch that brings its own needs none.
     progress : callable, optional
         Told of each epoch.
+    acceleration : Acceleration, "auto" or None
+        How steps are computed. None is plainly; "auto" is, on a GPU, bf16, compiled regions, and each step as one CUDA
+        graph.
+    after_epoch : callable (epoch from 0, mean loss as a tensor), optional
+    checkpoint : Checkpoint or path, optional
+        A file that is written after each epoch, and from which a run goes on, on a CPU bit for bit. Batches with a
+        state of their own, such as :class:`ImageBatches`, belong in it: `Checkpoint(path, also={"batches": batches})`.
 
     Examples
     --------
@@ -75,17 +91,21 @@ def train_network(
     (5,)
     """
     _check_kinds(network, mixer, labeler)
-    rule = Adam() if optimizer is None else optimizer
-    update = rule.for_network(network.parameters(), learning_rate, weight_decay)
-    step = _Step(network, mixer, LinearLabel() if labeler is None else labeler, class_weight, as_rng(rng))
-    losses: list[Tensor] = []
-    with _training(network):
-        for epoch in range(epochs):
-            _set_rate(update, learning_rate * rule.factor(epoch, epochs))
-            losses.append(_train_epoch(step, batches, update))
-            if progress is not None:
-                progress(1)
-    return _finite(torch.stack(losses).cpu().double().numpy() if losses else np.empty(0))
+    how = resolve_acceleration(acceleration, network)
+    labels = LinearLabel() if labeler is None else labeler
+    step = NetworkStep(network, mixer, labels, class_weight, as_rng(rng), how)
+    return run_epochs(
+        step,
+        batches,
+        optimizer=Adam() if optimizer is None else optimizer,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        epochs=epochs,
+        acceleration=how,
+        progress=progress,
+        after_epoch=after_epoch,
+        checkpoint=checkpoint,
+    )
 
 
 def train_task(
@@ -128,6 +148,51 @@ def train_task(
     )
 
 
+def run_epochs(
+    step: Step,
+    batches: Iterable[Batch | Sequence[Any]],
+    *,
+    optimizer: Optimizer,
+    learning_rate: float,
+    weight_decay: float,
+    epochs: int,
+    acceleration: Acceleration,
+    progress: Listener | None = None,
+    after_epoch: AfterEpoch | None = None,
+    checkpoint: Checkpoint | str | PathLike[str] | None = None,
+) -> NDArray[np.float64]:
+    """Go through the batches once an epoch, a step each, and return the mean loss of each epoch.
+
+    Parameters
+    ----------
+    step : Step
+        What is made of a batch: :class:`NetworkStep`, or AdaMixup's.
+    batches, optimizer, learning_rate, weight_decay, epochs, acceleration, progress, after_epoch, checkpoint
+        As of :func:`train_network`.
+    """
+    for network in step.trained:
+        acceleration.prepare(network)
+    graphs = acceleration.graphs and step.capturable
+    weights = [weight for network in step.trained for weight in network.parameters()]
+    update = optimizer.for_network(weights, learning_rate, weight_decay, captured=graphs)
+    file = checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else Checkpoint(checkpoint)
+    losses = [] if file is None else file.load(step.learned, update, weights[0].device)
+    broadcast([*weights, *(buffer for network in step.trained for buffer in network.buffers())])
+    stepper = Stepper(step.loss, update, graphs)
+    with _training(step.trained), tuned(acceleration):
+        for epoch in range(len(losses), epochs):
+            _set_rate(update, learning_rate * optimizer.factor(epoch, epochs))
+            losses.append(_train_epoch(step, stepper, batches))
+            step.check()
+            if after_epoch is not None:
+                after_epoch(epoch, losses[-1])
+            if file is not None:
+                file.save(step.learned, update, losses, last=epoch + 1 == epochs)
+            if progress is not None:
+                progress(1)
+    return _finite(torch.stack(losses).cpu().double().numpy() if losses else np.empty(0))
+
+
 def _check_kinds(network: StagedNetwork, mixer: Mixer | None, labeler: Labeler | None) -> None:
     """Raise where something else is given than the loop can train, mix or label with."""
     if not isinstance(network, StagedNetwork):
@@ -151,166 +216,31 @@ def _finite(losses: NDArray[np.float64]) -> NDArray[np.float64]:
     return losses
 
 
-def soft_cross_entropy(scores: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """sum_i w_i sum_c -y_ic log softmax(s_i)_c: linear in the target, so one matrix serves every method."""
-    return -(weight * (target * torch.log_softmax(scores, dim=-1)).sum(-1)).sum()
-
-
-@final
-class SharedLabel(Labeler):
-    """The blend of several labelers' labels, with a fixed share of each: gamma y_gen + (1 - gamma) y_mix, say.
-
-    Parameters
-    ----------
-    labelers : sequence of Labeler
-        Fitted; none that learns while a network trains.
-    shares : sequence of float
-
-    Examples
-    --------
-    >>> halves = SharedLabel([LinearLabel(), LinearLabel()], [0.5, 0.5])
-    >>> halves.label([[0.0], [0.0]], [0, 1], Mix(np.array([1, 0]), np.array([0.25, 1.0])))
-    array([[0.25, 0.75],
-           [0.  , 1.  ]])
-    """
-
-    def __init__(self, labelers: Sequence[Labeler], shares: Sequence[float]) -> None:
-        self.labelers = labelers
-        self.shares = shares
-
-    @property
-    def looks_at_points(self) -> bool:
-        """Whether any of them does."""
-        return any(labeler.looks_at_points for labeler in self.labelers)
-
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
-        for labeler in self.labelers:
-            if labeler.learns_from is not None:
-                raise ValueError(f"{labeler!r} learns while a network trains, and cannot share a label; use it alone")
-        labels = torch.stack([labeler.label(x_mix, targets, draw, origin) for labeler in self.labelers], -1)
-        shares: Tensor = labels @ to_device(np.asarray(self.shares), labels, labels.dtype)
-        return shares
-
-
-class _Passed(NamedTuple):
-    """What a batch is after its way through the network."""
-
-    points: Tensor
-    """The mixed inputs."""
-    features: Tensor
-    """Those of the penultimate layer."""
-    scores: Tensor
-
-
-class _Step:
-    """The loss of a batch: everything in a step but the update of the weights."""
-
-    def __init__(
-        self,
-        network: StagedNetwork,
-        mixer: Mixer | None,
-        labeler: Labeler,
-        class_weight: NDArray[np.float64] | None,
-        rng: np.random.Generator,
-    ) -> None:
-        if labeler.learns_from is not None:
-            check_choice("learns_from", labeler.learns_from, ["clean", "mixed"])
-        self.network, self.mixer, self.labeler, self.rng = network, mixer, labeler, rng
-        self.like = next(network.parameters())
-        self.tilt = None if class_weight is None else to_device(class_weight, self.like, self.like.dtype)
-
-    def loss(self, batch: Batch) -> Tensor:
-        x = to_device(batch.x, self.like, self.like.dtype)
-        draw = batch.draw or (no_mix(len(x)) if self.mixer is None else self.mixer.draw(len(x), self.rng))
-        passed = self._forward(x, draw, batch.origin)
-        targets = self._targets(batch.y, passed.scores)
-        target = self._label(x, passed, targets, draw, batch.origin)
-        if target.shape != passed.scores.shape:
-            raise ValueError(
-                f"{self.labeler!r} gave labels {tuple(target.shape)} for scores {tuple(passed.scores.shape)}; it must "
-                "know the classes of the network"
-            )
-        if self.tilt is not None:
-            target = target * self.tilt
-        return soft_cross_entropy(passed.scores, target, self._weights(batch, x, draw))
-
-    def _weights(self, batch: Batch, x: Tensor, draw: Mix) -> Tensor:
-        """Weights in the loss, (n,), of sum 1; those that come with a draw are final."""
-        if batch.weight is None:
-            return x.new_full((len(x),), 1.0 / len(x))
-        weight = to_device(batch.weight, x, x.dtype)
-        if batch.draw is not None:
-            return weight
-        blended: Tensor = blend(weight, draw)
-        return blended / blended.sum()
-
-    def _forward(self, x: Tensor, draw: Mix, origin: Origin) -> _Passed:
-        """Mix at the depth of the draw, and go on; a labeler of points sees the mixed inputs at any depth."""
-        net, depth = self.network, int(draw.depth)
-        asked = depth == 0 or self.labeler.looks_at_points
-        points = mix_batch(self.mixer, x, draw, origin) if asked else x
-        h = points if depth == 0 else mix_batch(self.mixer, net.encode(x, depth), draw, origin)
-        features = net.encode(h, net.depth, start=depth)
-        return _Passed(points, features, net.decode(features, net.depth))
-
-    def _label(self, x: Tensor, passed: _Passed, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
-        """Labels (n, k); a labeler that learns is shown features first, and labels features (arXiv Alg. 3)."""
-        if self.labeler.learns_from is None:
-            labels: Tensor = self.labeler.label(passed.points, targets, draw, origin)
-            return labels
-        features = passed.features.detach()
-        with torch.no_grad():
-            clean = self.labeler.learns_from == "clean"
-            self.labeler.observe(self.network.encode(x, self.network.depth) if clean else features, targets, draw)
-        return self.labeler.label(features, targets, draw, origin)
-
-    def _targets(self, y: Any, scores: Tensor) -> Tensor:
-        """Labels before mixing, (n, k); what lives on a GPU is not checked, for to know would be to wait."""
-        given = torch.as_tensor(y)
-        if not given.is_cuda:
-            _check_labels(given, scores.shape[1])
-        labels = to_device(given, scores)
-        return one_hot(labels.long(), scores.shape[1], scores.dtype) if labels.ndim == 1 else labels.to(scores.dtype)
-
-
-def _check_labels(y: Tensor, k: int) -> None:
-    """Raise unless labels are class indices (n,) or rows on the simplex (n, k)."""
-    if y.ndim == 1:
-        if y.is_floating_point() or not bool(((y >= 0) & (y < k)).all()):
-            raise ValueError(f"y must hold class indices, 0 to {k - 1}, the outputs of the network; it has {_some(y)}")
-    elif y.shape[1:] != (k,) or not bool((y >= 0).all()) or not bool(((y.sum(1) - 1.0).abs() < 1e-3).all()):
-        raise ValueError(f"soft labels must be (n, {k}), not negative, each row of sum 1; y has shape {tuple(y.shape)}")
-
-
-def _some(y: Tensor) -> list[float]:
-    return np.unique(y.numpy())[:5].tolist()
-
-
-def _train_epoch(step: _Step, batches: Iterable[Batch | Sequence[Any]], update: torch.optim.Optimizer) -> Tensor:
+def _train_epoch(step: Step, stepper: Stepper, batches: Iterable[Batch | Sequence[Any]]) -> Tensor:
     """Go through the batches once; the mean loss stays where the network is."""
-    losses = []
-    for item in batches:
-        loss = step.loss(item if isinstance(item, Batch) else Batch(*item))
-        update.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        update.step()
-        losses.append(loss.detach())
+    losses = [stepper(step.ready(item if isinstance(item, Batch) else Batch(*item))) for item in batches]
     if not losses:
         raise ValueError("there are no batches: an iterator is used up after an epoch; give a list, a loader or a Plan")
     return torch.stack(losses).double().mean()
 
 
 @contextmanager
-def _training(network: StagedNetwork) -> Iterator[None]:
-    """Training mode inside, the former mode afterwards."""
-    before = network.training
-    network.train()
+def _training(networks: Sequence[StagedNetwork]) -> Iterator[None]:
+    """Training mode inside, the former modes afterwards."""
+    before = [network.training for network in networks]
+    for network in networks:
+        network.train()
     try:
         yield
     finally:
-        network.train(before)
+        for network, mode in zip(networks, before, strict=True):
+            network.train(mode)
 
 
 def _set_rate(update: torch.optim.Optimizer, rate: float) -> None:
+    """Set the learning rate; one that a graph reads stays where it is."""
     for group in update.param_groups:
-        group["lr"] = rate
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate

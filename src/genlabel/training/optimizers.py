@@ -34,8 +34,10 @@ class Optimizer(ABC):
         """Factor on the rate at each milestone."""
 
     @abstractmethod
-    def for_network(self, params: Iterable[nn.Parameter], lr: float, weight_decay: float) -> torch.optim.Optimizer:
-        """The same rule from torch.optim, for the loop over one network."""
+    def for_network(
+        self, params: Iterable[nn.Parameter], lr: float, weight_decay: float, captured: bool = False
+    ) -> torch.optim.Optimizer:
+        """The same rule from torch.optim, for the loop over one network; `captured` if a CUDA graph holds its steps."""
 
     @abstractmethod
     def start(self, theta: Tensor) -> tuple[Tensor, ...]:
@@ -67,9 +69,14 @@ class Adam(Optimizer):
     milestones: tuple[float, ...] = ()
     decay: float = 0.1
 
-    def for_network(self, params: Iterable[nn.Parameter], lr: float, weight_decay: float) -> torch.optim.Optimizer:
+    def for_network(
+        self, params: Iterable[nn.Parameter], lr: float, weight_decay: float, captured: bool = False
+    ) -> torch.optim.Optimizer:
         """`torch.optim.Adam` with these settings."""
-        return torch.optim.Adam(params, lr=lr, betas=self.betas, eps=self.eps, weight_decay=weight_decay)
+        rate, more = _for_graph(lr) if captured else (lr, {})
+        return torch.optim.Adam(
+            params, lr=rate, betas=self.betas, eps=self.eps, weight_decay=weight_decay, capturable=captured, **more
+        )
 
     def start(self, theta: Tensor) -> tuple[Tensor, ...]:
         """First and second moments, and room to work in."""
@@ -95,9 +102,12 @@ class SGD(Optimizer):
     milestones: tuple[float, ...] = (0.5, 0.75)
     decay: float = 0.1
 
-    def for_network(self, params: Iterable[nn.Parameter], lr: float, weight_decay: float) -> torch.optim.Optimizer:
+    def for_network(
+        self, params: Iterable[nn.Parameter], lr: float, weight_decay: float, captured: bool = False
+    ) -> torch.optim.Optimizer:
         """`torch.optim.SGD` with these settings."""
-        return torch.optim.SGD(params, lr=lr, momentum=self.momentum, weight_decay=weight_decay)
+        rate, more = _for_graph(lr) if captured else (lr, {})
+        return torch.optim.SGD(params, lr=rate, momentum=self.momentum, weight_decay=weight_decay, **more)
 
     def start(self, theta: Tensor) -> tuple[Tensor, ...]:
         """Momentum buffer."""
@@ -108,6 +118,11 @@ class SGD(Optimizer):
         (velocity,) = state
         velocity.mul_(self.momentum).add_(grad)
         theta.sub_(velocity * lr)
+
+
+def _for_graph(lr: float) -> tuple[Tensor, dict[str, bool]]:
+    """A learning rate on the GPU, which a graph reads anew at each replay, and fused kernels."""
+    return torch.tensor(lr, device="cuda"), {"fused": True}
 
 
 def resolve_optimizer(optimizer: str | Optimizer) -> Optimizer:

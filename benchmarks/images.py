@@ -1,0 +1,93 @@
+"""What generative labels cost on images: the steps of GenLabel against those of mixup, through the library's own loop.
+
+    python benchmarks/images.py [--batch 128 512] [--rounds 3] [--json FILE]
+
+ResNet-18 on random images of CIFAR-10's shapes; on a GPU in bf16, compiled, each step one CUDA graph. Runs of all kinds
+take turns; the median epoch of each counts.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+import torch
+
+from genlabel import Mixup, OnlineGaussianDensity, OnlineGenLabel
+from genlabel.labeling import Labeler
+from genlabel.networks import IMAGE_NETWORKS, Stages
+from genlabel.training import SGD, ImageBatches, train_network
+
+KINDS = ("mixup", "near", "part", "clean")
+"""Mixup, then GenLabel with each of the statistics."""
+
+
+def labeler(kind: str) -> Labeler | None:
+    return None if kind == "mixup" else OnlineGenLabel(OnlineGaussianDensity(10, statistics=kind), gamma=0.1)
+
+
+def epoch_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int) -> list[float]:
+    """Seconds of each epoch but the first, in which steps are compiled and captured."""
+    times: list[float] = []
+
+    def tick(epoch: int, loss: torch.Tensor) -> None:
+        loss.item()  # waits until the epoch is done
+        times.append(perf_counter())
+
+    train_network(
+        network,
+        batches,
+        mixer=batches.mixer,
+        labeler=labeler(kind),
+        optimizer=SGD(),
+        learning_rate=0.01,
+        epochs=epochs,
+        acceleration="auto",
+        after_epoch=tick,
+    )
+    return np.diff(times).tolist()
+
+
+def measure(name: str, batch: int, steps: int, rounds: int, device: str) -> dict[str, float]:
+    """Images a second of each kind."""
+    rng = np.random.default_rng(0)
+    size, channels = (28, 1) if name == "lenet5" else (32, 3)
+    x = rng.integers(0, 256, (batch * steps, channels, size, size), dtype=np.uint8)
+    y = rng.integers(0, 10, len(x))
+    batches = ImageBatches(x, y, batch_size=batch, mixer=Mixup(), augment=channels == 3, rng=0, device=device)
+    network = IMAGE_NETWORKS[name](rng=0).to(device)
+    times: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    for _ in range(rounds):
+        for kind in KINDS:
+            times[kind] += epoch_seconds(network, batches, kind, epochs=4)
+    return {kind: batch * steps / median(found) for kind, found in times.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch", type=int, nargs="+", default=[128])
+    parser.add_argument("--steps", type=int, default=200, help="batches of an epoch")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--network", choices=list(IMAGE_NETWORKS), default="resnet18")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
+    found = []
+    for batch in given.batch:
+        speed = measure(given.network, batch, given.steps, given.rounds, device)
+        ratios = {kind: speed["mixup"] / speed[kind] for kind in KINDS}
+        found.append({"network": given.network, "batch": batch, "images_per_second": speed, "step_ratio": ratios})
+        for kind in KINDS:
+            print(
+                f"{given.network}, batch {batch}, {name}, {kind}: {speed[kind]:,.0f} images/s, {ratios[kind]:.3f}",
+                flush=True,
+            )
+    if given.json:
+        given.json.write_text(json.dumps({"device": name, "torch": torch.__version__, "runs": found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

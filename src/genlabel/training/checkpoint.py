@@ -1,0 +1,130 @@
+"""A file from which a training run goes on: weights, optimiser, what the labeler has learned, generators, losses."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from genlabel.checks import check_count
+
+__all__ = ["Checkpoint", "Stateful", "read_generator", "write_generator"]
+
+
+class Stateful(Protocol):
+    """Anything whose state can be told and set, as that of a module."""
+
+    def state_dict(self) -> Any:
+        """Tensors, numbers, texts, lists and dictionaries of them."""
+
+    def load_state_dict(self, state_dict: Any, /) -> Any:
+        """Set the state."""
+
+
+@final
+class Checkpoint:
+    """Where a run keeps its state after each epoch, to go on if it is stopped; on a CPU bit for bit.
+
+    The file holds tensors, numbers and texts alone: `torch.load(path, weights_only=True)` reads it. It is written
+    beside and moved into place, so that a run that is killed meanwhile leaves the former one whole.
+
+    Parameters
+    ----------
+    path : path
+    also : dict of name -> Stateful
+        What has a state beside the network, the labeler and the optimiser: batches that are drawn at random, say.
+    every : int
+        Epochs from one file to the next; the last epoch is always kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from genlabel.networks import MLP
+    >>> from genlabel.training import train_network
+    >>> x, y = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.tensor([0, 0, 1, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first = train_network(MLP(1, 2, rng=0), [(x, y)], epochs=3, checkpoint=f"{folder}/run.pt")
+    ...     both = train_network(MLP(1, 2, rng=1), [(x, y)], epochs=5, checkpoint=f"{folder}/run.pt")
+    >>> bool((both[:3] == first).all()), len(both)
+    (True, 5)
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], also: Mapping[str, Stateful] | None = None, every: int = 1
+    ) -> None:
+        self.path, self.also, self.every = Path(path), dict(also or {}), check_count("every", every)
+
+    def load(
+        self, learned: Mapping[str, nn.Module], update: torch.optim.Optimizer, device: torch.device
+    ) -> list[Tensor]:
+        """Set the state of a run that was stopped, and return the losses of its epochs; none if there is no file."""
+        if not self.path.exists():
+            return []
+        kept = self._read(device)
+        parts: dict[str, Stateful] = {**learned, **self.also, "optimizer": update}
+        if set(kept) != {*parts, "losses"}:
+            raise ValueError(
+                f"{self.path} keeps {_names(kept)}, but this run has {_names({*parts, 'losses'})}; remove the file, or "
+                "go on with what made it"
+            )
+        for name, part in parts.items():
+            try:
+                part.load_state_dict(kept[name])
+            except (RuntimeError, ValueError, KeyError) as error:
+                short = " ".join(str(error).split())[:200]
+                raise ValueError(f"{self.path} is of another run: its {name} does not fit ({short})") from error
+        return list(kept["losses"].to(device).unbind())
+
+    def save(
+        self, learned: Mapping[str, nn.Module], update: torch.optim.Optimizer, losses: list[Tensor], last: bool = False
+    ) -> None:
+        """Keep the state after an epoch."""
+        if not last and len(losses) % self.every:
+            return
+        if torch.distributed.is_available() and torch.distributed.is_initialized() and torch.distributed.get_rank():
+            return
+        parts: dict[str, Stateful] = {**learned, **self.also, "optimizer": update}
+        kept = {name: part.state_dict() for name, part in parts.items()} | {"losses": torch.stack(losses)}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.path.with_name(self.path.name + ".new")
+        torch.save(kept, beside)
+        os.replace(beside, self.path)
+
+    def _read(self, device: torch.device) -> dict[str, Any]:
+        try:
+            kept = torch.load(self.path, map_location=device, weights_only=True)
+        except Exception as error:
+            raise ValueError(
+                f"{self.path} cannot be read as a checkpoint ({error}); remove it to begin anew"
+            ) from error
+        if not isinstance(kept, dict) or "losses" not in kept:
+            raise ValueError(f"{self.path} is no checkpoint of a run; name another file, or remove it")
+        return kept
+
+
+def write_generator(rng: np.random.Generator) -> str:
+    """The state of a generator as text.
+
+    >>> rng = np.random.default_rng(0)
+    >>> text = write_generator(rng)
+    >>> first = rng.random()
+    >>> read_generator(rng, text)
+    >>> rng.random() == first
+    True
+    """
+    return json.dumps(rng.bit_generator.state)
+
+
+def read_generator(rng: np.random.Generator, text: str) -> None:
+    """Set the state of a generator."""
+    rng.bit_generator.state = json.loads(text)
+
+
+def _names(parts: Any) -> str:
+    return ", ".join(sorted(parts))

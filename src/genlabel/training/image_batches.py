@@ -1,0 +1,174 @@
+"""Batches of images that live on a device: shuffled, cropped, flipped and drawn there, an epoch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from genlabel.arrays import Seed, to_device
+from genlabel.checks import check_count
+from genlabel.mixing import Mix, Mixer, draw_on, no_mix, stack_draws
+from genlabel.training.acceleration import evaluating
+from genlabel.training.checkpoint import read_generator, write_generator
+from genlabel.training.plan import Batch
+
+__all__ = ["ImageBatches", "predict_scores"]
+
+PAD = 4
+"""Pixels by which an image is padded with zeros before a part of its size is cut out."""
+
+
+class _Epoch(NamedTuple):
+    """All that is random in an epoch of T batches, on the device."""
+
+    rows: Tensor
+    """(T, B)"""
+    corner: Tensor
+    """(T, B, 2): where the part that is cut out begins, in the padded image."""
+    flipped: Tensor
+    """(T, B)"""
+    draw: Mix
+
+
+@final
+class ImageBatches:
+    """An epoch of batches of one size; what remains of the shuffled images is left out of the epoch.
+
+    The pixels stay bytes on the device; a batch is float32 in [0, 1]. What is random is drawn on the host, by numpy,
+    for a whole epoch: a seed means the same on every device. Among the processes of a distributed run each has its part
+    of every batch, drawn and mixed by itself.
+
+    Parameters
+    ----------
+    x : uint8 array or tensor (N, c, h, w)
+    y : array (N,) of class indices
+    batch_size : int
+        Of all processes together; fewer if there are fewer images.
+    mixer : Mixer or None
+        Draws; the loop mixes.
+    augment : bool
+        Cut a part out of the image, padded by 4 pixels, and flip it left to right, each at random.
+    rng : seed (a whole number or a sequence of them)
+    device : torch.device or str
+
+    Examples
+    --------
+    >>> batches = ImageBatches(np.zeros((10, 1, 8, 8), np.uint8), np.arange(10) % 2, batch_size=4, augment=True, rng=0)
+    >>> [tuple(batch.x.shape) for batch in batches]
+    [(4, 1, 8, 8), (4, 1, 8, 8)]
+    """
+
+    def __init__(
+        self,
+        x: Any,
+        y: Any,
+        *,
+        batch_size: int = 128,
+        mixer: Mixer | None = None,
+        augment: bool = False,
+        rng: Seed = 0,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        images, labels = torch.as_tensor(x), torch.as_tensor(y)
+        if images.ndim != 4 or images.dtype != torch.uint8 or labels.shape != (len(images),) or not len(images):
+            raise ValueError(
+                f"x has shape {tuple(images.shape)} of {images.dtype}, y {tuple(labels.shape)}; give images "
+                "(N, c, h, w) of uint8 and N class indices"
+            )
+        self.mixer, self.augment = mixer, augment
+        self.rank, ranks = _place()
+        self.size = check_count("batch_size", min(batch_size, len(images))) // ranks
+        if not self.size:
+            raise ValueError(f"batch_size={batch_size} has not an image for each of {ranks} processes; enlarge it")
+        self._steps = len(images) // (self.size * ranks)
+        self._order, self._rng = (np.random.default_rng([*_numbers(rng), part]) for part in (0, 1 + self.rank))
+        self._labels = labels.long().to(device)
+        pad = PAD if augment else 0
+        self._sides = (images.shape[2], images.shape[3])
+        self._images = torch.nn.functional.pad(images, (pad,) * 4).permute(0, 2, 3, 1).contiguous().to(device)
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return self._steps
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The batches of the next epoch."""
+        epoch = self._draw()
+        for t in range(self._steps):
+            rows = epoch.rows[t]
+            x = self._cut(rows, epoch.corner[t], epoch.flipped[t])
+            yield Batch(x, self._labels[rows], None, epoch.draw.at(t))
+
+    def state_dict(self) -> dict[str, str]:
+        """The states of its generators."""
+        return {"order": write_generator(self._order), "draws": write_generator(self._rng)}
+
+    def load_state_dict(self, state_dict: dict[str, str]) -> None:
+        """Go on from such states."""
+        read_generator(self._order, state_dict["order"])
+        read_generator(self._rng, state_dict["draws"])
+
+    def _draw(self) -> _Epoch:
+        """Draw an epoch; the processes of a run share the order, and take their parts of each batch."""
+        T, B, like = self._steps, self.size, self._images
+        order = self._order.permutation(len(self._images))
+        ranks = len(order) // (T * B)
+        rows = order[: T * B * ranks].reshape(T, ranks, B)[:, self.rank]
+        corner = self._rng.integers(2 * PAD + 1, size=(T, B, 2)) if self.augment else np.zeros((T, B, 2), np.int64)
+        flipped = self._rng.random((T, B)) < 0.5 if self.augment else np.zeros((T, B), bool)
+        draws = [no_mix(B) if self.mixer is None else self.mixer.draw(B, self._rng) for _ in range(T)]
+        rows = np.ascontiguousarray(rows)
+        return _Epoch(
+            to_device(rows, like), to_device(corner, like), to_device(flipped, like), draw_on(stack_draws(draws), like)
+        )
+
+    def _cut(self, rows: Tensor, corner: Tensor, flipped: Tensor) -> Tensor:
+        """Images (n, c, h, w) in [0, 1], of which the channels lie together in memory."""
+        if not self.augment:
+            return self._images[rows].permute(0, 3, 1, 2).float().div_(255.0)
+        h, w = (torch.arange(side, device=rows.device) for side in self._sides)
+        across = torch.where(flipped[:, None], self._sides[1] - 1 - w, w) + corner[:, 1:]
+        down = h + corner[:, :1]
+        images = self._images[rows[:, None, None], down[:, :, None], across[:, None, :]]
+        return images.permute(0, 3, 1, 2).float().div_(255.0)
+
+
+@torch.no_grad()
+def predict_scores(network: torch.nn.Module, x: Any, batch_size: int = 1000) -> Tensor:
+    """Return the scores (N, k) of images, uint8 or in [0, 1], by the network in evaluation mode; float32, on the CPU.
+
+    >>> from genlabel.networks import LeNet5
+    >>> predict_scores(LeNet5(rng=0), np.zeros((3, 1, 28, 28), np.uint8)).shape
+    torch.Size([3, 10])
+    """
+    images, like = torch.as_tensor(x), next(network.parameters())
+    size = check_count("batch_size", batch_size)
+    with evaluating(network):
+        parts = [network(_pixels(part, like)).float() for part in torch.split(images, size)]
+    return torch.cat(parts).cpu()
+
+
+def _pixels(images: Tensor, like: Tensor) -> Tensor:
+    """Images in [0, 1], in the dtype and on the device of the network."""
+    moved = images.to(like.device)
+    return moved.to(like.dtype).div_(255.0) if moved.dtype == torch.uint8 else moved.to(like.dtype)
+
+
+def _place() -> tuple[int, int]:
+    """Which of how many processes this is."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1
+
+
+def _numbers(rng: Seed) -> list[int]:
+    """A seed as whole numbers."""
+    if isinstance(rng, int | np.integer):
+        return [int(rng)]
+    if isinstance(rng, list | tuple):
+        return [int(part) for part in rng]
+    raise ValueError(f"rng={rng!r} must be a whole number, or several: the seed of all processes")
