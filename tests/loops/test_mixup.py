@@ -281,6 +281,7 @@ def early(network: nn.Module, x: Tensor, y: Tensor) -> None:
         (lambda m, n, x, y: (n(m.mix(x, y)), n(x), m.target()), RuntimeError, "ran 2 times"),
         (lambda m, n, x, y: (n(m.mix(x, y)), m.loss(torch.zeros(64, 9))), ValueError, r"\(64, 9\)"),
         (lambda m, n, x, y: m.mix((255 * x).to(torch.uint8), y), TypeError, "uint8"),
+        (lambda m, n, x, y: m.mix(x.numpy(), y), TypeError, "x is a ndarray"),
         (lambda m, n, x, y: m.mix(x, y + 5), ValueError, "0 to 9; it has 5 to 14"),
         (lambda m, n, x, y: m.mix(x, y.float()), ValueError, "float32"),
         (lambda m, n, x, y: m.mix(x, torch.eye(9)[y.clamp(max=8)]), ValueError, "9 columns"),

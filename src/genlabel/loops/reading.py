@@ -19,6 +19,8 @@ def check_batch(x: Tensor, y: Tensor, k: int) -> None:
     Traceback (most recent call last):
     ValueError: y must hold class indices, 0 to 4; it has 0 to 7: give n_classes all of them
     """
+    if not isinstance(x, Tensor) or not isinstance(y, Tensor):
+        raise TypeError(f"x is a {type(x).__name__} and y a {type(y).__name__}; give tensors, those of one batch")
     if not x.is_floating_point():
         raise TypeError(
             f"x is {x.dtype}, and would be rounded where it is mixed; give pixels as floats: x.float() / 255"
