@@ -16,6 +16,7 @@ from genlabel.attacks import (
     FGSM,
     PGD,
     Attack,
+    AutoAttack,
     Boundary,
     DecisionTarget,
     FleetTarget,
@@ -40,7 +41,18 @@ ATTACKS: list[Any] = [
     pytest.param(Boundary(0.5, steps=20, draws=50), marks=FOOLBOX),
     pytest.param(Boundary(0.4, steps=20, bounds=(-2.0, 2.0)), marks=FOOLBOX),
 ]
+AUTO = pytest.mark.skipif(find_spec("pyautoattack") is None, reason="needs pyautoattack")
+IMAGE_ATTACKS: list[Any] = [
+    FGSM(0.1),
+    FGSM(0.5, "l2", targeted=True),
+    PGD(0.1, steps=4),
+    PGD(0.5, "l2", steps=4, restarts=2),
+    pytest.param(Boundary(2.0, steps=20, draws=50), marks=FOOLBOX),
+    pytest.param(AutoAttack(0.4), marks=AUTO),
+    pytest.param(AutoAttack(2.5, "l2", batch_size=7), marks=AUTO),
+]
 every = pytest.mark.parametrize("attack", ATTACKS, ids=repr)
+on_images = pytest.mark.parametrize("attack", IMAGE_ATTACKS, ids=repr)
 
 
 def network(k: int = 3, hidden: tuple[int, ...] = (16,), seed: int = 0) -> MLP:
@@ -288,3 +300,47 @@ def test_a_new_attack_that_leaves_its_ball_is_told_so() -> None:
 
     with pytest.raises(RuntimeError, match="outside its ball or bounds; a `run` must `project`"):
         Far()(TARGETS["function"], np.zeros((2, 3)), [0, 1])
+
+
+def images(m: int = 20) -> tuple[NetworkTarget, np.ndarray, np.ndarray]:
+    """A convolution over images (3, 6, 6) and 5 classes; one label in four is not what it says."""
+    rng = np.random.default_rng(0)
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(128, 5))
+    with torch.no_grad():
+        for weights in net.parameters():
+            weights.copy_(torch.from_numpy(rng.normal(size=weights.shape)) * 0.3)
+    X = rng.integers(0, 256, (m, 3, 6, 6)).astype(np.uint8)
+    target = NetworkTarget(net, shape=(3, 6, 6))
+    y = target.log_proba(target.enter(X)).argmax(-1).numpy()
+    y[::4] = (y[::4] + 1) % 5
+    return target, X, y
+
+
+@on_images
+def test_images_stay_in_the_ball_and_their_range_and_global_streams_are_left_alone(attack: Attack) -> None:
+    target, X, y = images()
+    torch.manual_seed(3)
+    np.random.seed(3)  # noqa: NPY002
+    expected = torch.rand(1), np.random.rand()  # noqa: NPY002
+    torch.manual_seed(3)
+    np.random.seed(3)  # noqa: NPY002
+    found = attack(target, X, y, rng=7)
+    assert (torch.rand(1), np.random.rand()) == expected  # noqa: NPY002
+    assert (found.shape, found.dtype) == (X.shape, np.float32)
+    assert (length((found - X.astype(np.float32) / 255).reshape(20, -1), attack.norm) <= attack.radius + 1e-6).all()
+    assert 0 <= found.min() < found.max() <= 1
+    before, after = (target.wrong(target.enter(points), torch.from_numpy(y)).numpy() for points in (X, found))
+    assert (after >= before).all()
+    assert after.sum() > before.sum() == 5
+    again = pickle.loads(pickle.dumps(attack))
+    assert again == attack
+    np.testing.assert_array_equal(again(target, X, y, rng=np.random.default_rng(7)), found)
+    assert all(weights.grad is None and weights.requires_grad for weights in target.module.parameters())
+
+
+@on_images
+def test_networks_over_images_that_diverged_do_no_harm(attack: Attack) -> None:
+    target, X, y = images(6)
+    with torch.no_grad():
+        target.module[-1].bias.fill_(torch.nan)
+    np.testing.assert_array_equal(attack(target, X, y, rng=0), X.astype(np.float32) / 255)

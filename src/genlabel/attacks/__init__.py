@@ -1,5 +1,6 @@
 """Attacks: points close to the given ones that a model takes for another class, and the accuracy that is left."""
 
+from genlabel.attacks.autoattack import AutoAttack
 from genlabel.attacks.base import Attack
 from genlabel.attacks.boundary import Boundary
 from genlabel.attacks.functions import DecisionTarget, FunctionTarget
@@ -12,6 +13,7 @@ __all__ = [
     "FGSM",
     "PGD",
     "Attack",
+    "AutoAttack",
     "Boundary",
     "DecisionTarget",
     "FleetTarget",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import Seed, Values, as_numpy, as_rng, as_tensor, like
-from genlabel.attacks.targets import Target, chosen
+from genlabel.arrays import Seed, Values, as_numpy, as_rng
+from genlabel.attacks.targets import PIXELS, Target, chosen
 from genlabel.checks import check_choice, check_positive
 
 __all__ = ["NORMS", "Attack", "Worst", "direction", "lengths"]
@@ -34,7 +34,8 @@ class Attack(ABC):
         Of the ball; 0.2 on standardised features is the paper's (arXiv Table 12).
     norm : "linf" or "l2"
     bounds : None or (low, high)
-        Values that a feature may take, numbers or arrays (d,); the points themselves must keep them.
+        Values that a feature may take, numbers or arrays (d,); the points themselves must keep them. For images, None
+        is (0, 1).
     """
 
     radius: float = 0.2
@@ -63,12 +64,15 @@ class Attack(ABC):
         target : Target
         X : array or tensor (m, d) or (..., m, d)
             With many models, either the same points for all, or each model's own; the result has each model's own.
+            Images (m, c, h, w), uint8 or in [0, 1], for a target that has the shape of one; the result is in [0, 1].
         y : array (m,) or (..., m)
             The true classes, as indices.
         rng : generator, seed or None
         """
         if self.needs_gradient and not target.has_gradient:
             raise TypeError(f"{self!r} needs gradients, but the model gives no probabilities; use the boundary attack")
+        if self.bounds is None and target.shape is not None:
+            return replace(self, bounds=PIXELS)(target, X, y, rng=rng)
         x = _read_points(X, target)
         self._check_bounds(x)
         with torch.no_grad():
@@ -76,7 +80,7 @@ class Attack(ABC):
             worst = Worst(target, x, index)
             found = self.run(target, x, index, as_rng(rng))
             self._check_inside(x, found)
-            return like(worst.take(found).points, X)
+            return target.leave(worst.take(found).points, X)
 
     @abstractmethod
     def run(self, target: Target, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
@@ -179,7 +183,7 @@ def _plain(values: NDArray[np.float64]) -> float | tuple[float, ...]:
 
 def _read_points(X: Values, target: Target) -> Tensor:
     """Points with each model's own axis."""
-    x = as_tensor(X).detach()
+    x = target.enter(X)
     if x.ndim < 2 or 0 in x.shape:
         raise ValueError(f"X has shape {tuple(x.shape)}; an attack needs points (m, d), at least one")
     if not bool(x.isfinite().all()):

@@ -15,7 +15,7 @@ from torch import nn
 from genlabel.arrays import Seed, Values, as_numpy, as_rng, as_tensor
 from genlabel.attacks.base import direction
 from genlabel.attacks.nearest import nearest_rivals
-from genlabel.attacks.reading import View, class_indices, view
+from genlabel.attacks.reading import View, check_indices, class_indices, view
 from genlabel.attacks.robustness import SPACES
 from genlabel.attacks.targets import NetworkTarget, Target, chosen
 from genlabel.checks import check_choice, check_count, check_interval
@@ -107,7 +107,7 @@ def linear_margins(W: Values, X: Values, y: Values, b: Values | None = None) -> 
         raise ValueError(f"b has shape {bias.shape}; expected ({len(weight)},), one bias a row of W")
     if not all(np.isfinite(values).all() for values in (weight, points, bias)):
         raise ValueError("W, X or b contains NaN or infinity; a margin needs finite numbers")
-    index = _read_indices(y, len(points), len(weight))
+    index = check_indices(y, len(points), len(weight))
     return _gaps(weight, bias, points, index).min(1, initial=np.inf)
 
 
@@ -224,19 +224,7 @@ def _read(model: Any, X: Values, y: Values, space: str) -> tuple[View, Classes]:
     if points.ndim != 2 or 0 in points.shape or not np.isfinite(points).all():
         raise ValueError(f"X has shape {points.shape}; margins need points (m, d), at least one, all finite")
     k = model.log_proba(as_tensor(points[:1])).shape[-1]
-    return View(points, model), _read_indices(y, len(points), k)
-
-
-def _read_indices(y: Values, m: int, k: int) -> Classes:
-    """Class indices (m,), checked."""
-    index = as_numpy(y)
-    if index.shape != (m,):
-        raise ValueError(f"y has shape {index.shape}; expected ({m},), one class a row of X")
-    if m and (index.dtype.kind not in "iu" or index.min() < 0 or index.max() >= k):
-        raise ValueError(
-            f"y must hold class indices, 0 to {k - 1}; turn labels into them with index_labels(y, model.classes_)"
-        )
-    return index.astype(np.int64)
+    return View(points, model), check_indices(y, len(points), k)
 
 
 def _read_linear(model: Any, X: Values, shown: View, space: str) -> tuple[Floats, Floats] | None:

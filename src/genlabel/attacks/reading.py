@@ -18,7 +18,7 @@ from genlabel.attacks.functions import DecisionTarget, FunctionTarget
 from genlabel.attacks.targets import NetworkTarget, Target
 from genlabel.metrics import index_labels
 
-__all__ = ["View", "class_indices", "view"]
+__all__ = ["View", "check_indices", "class_indices", "network_view", "view"]
 
 Function = Callable[[NDArray[np.float64]], NDArray[Any]]
 
@@ -61,6 +61,30 @@ def class_indices(model: Any, y: Values, n: int) -> NDArray[np.int64]:
     if labels.shape != (n,):
         raise ValueError(f"y has shape {labels.shape}; expected ({n},), one label a row of X")
     return index_labels(labels, model.classes_)
+
+
+def network_view(network: nn.Module, X: Values) -> tuple[NetworkTarget, Tensor]:
+    """A torch network as a target, and the points (m, d) that it takes: images (m, c, h, w), or rows as they are."""
+    given = X if isinstance(X, Tensor) else np.asarray(X)
+    if given.ndim not in (2, 4) or 0 in given.shape:
+        raise ValueError(f"X has shape {tuple(given.shape)}; a network takes images (m, c, h, w) or points (m, d)")
+    target = NetworkTarget(network, tuple(given.shape[1:]) if given.ndim == 4 else None)
+    x = target.enter(given)
+    if not bool(x.isfinite().all()):
+        raise ValueError("X contains NaN or infinity; an attack needs finite points")
+    return target, x
+
+
+def check_indices(y: Values, m: int, k: int) -> NDArray[np.int64]:
+    """Class indices (m,), checked."""
+    index = as_numpy(y)
+    if index.shape != (m,):
+        raise ValueError(f"y has shape {index.shape}; expected ({m},), one class a row of X")
+    if m and (index.dtype.kind not in "iu" or index.min() < 0 or index.max() >= k):
+        raise ValueError(
+            f"y must hold class indices, 0 to {k - 1}; turn labels into them with index_labels(y, model.classes_)"
+        )
+    return index.astype(np.int64)
 
 
 def _last_step(model: Any, X: Any) -> tuple[Any, Any, bool]:

@@ -1,24 +1,31 @@
 """What is attacked: a target, batched over models; one network, or all candidates of a fleet.
 
 Shapes: points x (..., m, d), class indices y (..., m); the leading axes are models.
+An image is a point of c h w numbers.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, final
+from math import prod
+from typing import Any, ClassVar, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genlabel.arrays import chunks, one_hot
+from genlabel.arrays import Values, as_tensor, chunks, like, one_hot
 from genlabel.training.backprop import relu_scores
 from genlabel.training.fleet import Fleet
 
-__all__ = ["LOWEST", "NO_CLASS", "FleetTarget", "NetworkTarget", "Target", "chosen"]
+__all__ = ["LOWEST", "NO_CLASS", "PIXELS", "FleetTarget", "NetworkTarget", "Target", "chosen"]
 
 NUMBERS_AT_ONCE = 1 << 18
 """Of the widest layer of all models: what a cache holds."""
+NUMBERS_OF_IMAGES = {"cpu": 1 << 22, "cuda": 1 << 26}
+"""The same where points are images: a ResNet-18 takes 64 images of 32 x 32 at once, 1,024 on a GPU."""
+PIXELS = (0.0, 1.0)
+"""Values that a pixel may take."""
 LOWEST = -1e6
 """Stands for the logarithm of 0 where a number is needed."""
 NO_CLASS = -1
@@ -43,6 +50,19 @@ class Target(ABC):
     def models(self) -> tuple[int, ...]:
         """The leading axes of the points: () is one model, (C,) are C of them."""
         return ()
+
+    @property
+    def shape(self) -> tuple[int, int, int] | None:
+        """The shape (c, h, w) of a point, where points are images of pixels in [0, 1]; otherwise None."""
+        return None
+
+    def enter(self, X: Values) -> Tensor:
+        """What a caller gives as points (..., m, d)."""
+        return as_tensor(X).detach()
+
+    def leave(self, points: Tensor, X: Values) -> Any:
+        """Points (..., m, d) as the kind of array that the caller gave."""
+        return like(points, X)
 
     @abstractmethod
     def log_proba(self, x: Tensor) -> Tensor:
@@ -96,6 +116,11 @@ class _Scored(Target, ABC):
     def width(self) -> int:
         """Numbers that one point takes."""
 
+    @property
+    def room(self) -> int:
+        """Numbers that one block of points may take."""
+        return NUMBERS_AT_ONCE
+
     @final
     def log_proba(self, x: Tensor) -> Tensor:
         """Log-softmax of the scores."""
@@ -115,7 +140,7 @@ class _Scored(Target, ABC):
         return torch.cat(parts, -2)
 
     def _blocks(self, x: Tensor) -> list[slice]:
-        return chunks(x.shape[-2], NUMBERS_AT_ONCE // self.width)
+        return chunks(x.shape[-2], self.room // self.width)
 
 
 @final
@@ -126,32 +151,84 @@ class NetworkTarget(_Scored):
     ----------
     module : nn.Module
         Call `module.eval()` first, if it has dropout or batch normalisation.
+    shape : (c, h, w) or None
+        For a module that takes images (m, c, h, w) of pixels in [0, 1], that of an image. An attack then takes images,
+        uint8 or in [0, 1], or their pixels (m, c h w), puts them on the module's device in float32 (float64 for a
+        module in float64), stays in [0, 1], and returns them in the shape in which they came.
 
     Examples
     --------
     >>> target = NetworkTarget(nn.Linear(2, 3))
     >>> target.gradient(torch.zeros(5, 2), torch.zeros(5, dtype=torch.int64)).shape
     torch.Size([5, 2])
+    >>> NetworkTarget(nn.Conv2d(1, 2, 8), shape=(1, 8, 8)).enter(np.full((5, 1, 8, 8), 255, dtype=np.uint8)).shape
+    torch.Size([5, 64])
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, shape: tuple[int, int, int] | None = None) -> None:
         fickle = [type(part).__name__ for part in module.modules() if part.training]
         if any(name.startswith(("Dropout", "BatchNorm")) for name in fickle):
             raise ValueError(f"the module trains: {', '.join(fickle)} would change under attack; call module.eval()")
+        if shape is not None and len(shape) != 3:
+            raise ValueError(f"shape={shape} must be that of an image, (channels, height, width), or None")
         self.module = module
+        self._shape = None if shape is None else (int(shape[0]), int(shape[1]), int(shape[2]))
+
+    @property
+    def shape(self) -> tuple[int, int, int] | None:
+        """That of an image, or None."""
+        return self._shape
 
     @property
     def width(self) -> int:
-        """A guess: the numbers of its widest parameter's longest side."""
-        return max((side for weight in self.module.parameters() for side in weight.shape), default=1)
+        """A guess: the numbers of its widest parameter's longest side; for images those of the first convolution."""
+        widest = max((side for weight in self.module.parameters() for side in weight.shape), default=1)
+        if self._shape is None:
+            return widest
+        channels, height, width = self._shape
+        first = next((len(weight) for weight in self.module.parameters() if weight.ndim == 4), channels)
+        return max(widest, height * width * max(channels, first))
+
+    @property
+    def room(self) -> int:
+        """More for images: a convolution wants many at once."""
+        if self._shape is None:
+            return NUMBERS_AT_ONCE
+        return NUMBERS_OF_IMAGES["cpu" if self._pixel_like().device.type == "cpu" else "cuda"]
+
+    def enter(self, X: Values) -> Tensor:
+        """Images as rows of pixels where the module is, float32 or float64; all else as it is."""
+        if self._shape is None:
+            return super().enter(X)
+        given = X.detach() if isinstance(X, Tensor) else torch.from_numpy(np.array(X))
+        whole = given.ndim > 3 and given.shape[-3:] == self._shape
+        if not whole and not (given.ndim > 1 and given.shape[-1] == prod(self._shape)):
+            raise ValueError(f"X has shape {tuple(given.shape)}; the network takes images {('m', *self._shape)}")
+        pixels = given.to(self._pixel_like()) / (255 if given.dtype == torch.uint8 else 1)
+        if pixels.numel() and not bool(((pixels >= PIXELS[0]) & (pixels <= PIXELS[1]) | ~pixels.isfinite()).all()):
+            low, high = pixels.aminmax()
+            raise ValueError(f"X has pixels from {low:g} to {high:g}; give numbers in [0, 1], or uint8 from 0 to 255")
+        return pixels.flatten(-3) if whole else pixels
+
+    def leave(self, points: Tensor, X: Values) -> Any:
+        """In the shape of `X`, and on its device."""
+        if self._shape is None:
+            return super().leave(points, X)
+        given = X if isinstance(X, Tensor) else torch.from_numpy(np.array(X))
+        return like(points.reshape(given.shape).to(given.device), X)
 
     def scores(self, x: Tensor) -> Tensor:
         """The module's output, whatever the leading axes."""
-        like = next(self.module.parameters(), x)
-        scores: Tensor = self.module(x.flatten(0, -2).to(like))
+        flat = x.flatten(0, -2).to(next(self.module.parameters(), x))
+        scores: Tensor = self.module(flat if self._shape is None else flat.reshape(-1, *self._shape))
         if scores.ndim != 2 or scores.shape[1] < 2:
             raise ValueError(f"the module gave {tuple(scores.shape)}; an attack needs scores (m, k), k at least 2")
         return scores.reshape(*x.shape[:-1], -1)
+
+    def _pixel_like(self) -> Tensor:
+        """A number where the module is, in the precision of pixels."""
+        weight = next(self.module.parameters(), torch.zeros(()))
+        return weight.new_empty((), dtype=torch.float64 if weight.dtype == torch.float64 else torch.float32)
 
 
 @final

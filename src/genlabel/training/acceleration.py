@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, ParamSpec, TypeVar, final
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,9 @@ __all__ = [
     "resolve_acceleration",
     "tuned",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 PRECISIONS = {"float32": None, "bf16": torch.bfloat16}
 WARM = 3
@@ -51,7 +54,8 @@ class Acceleration:
     precision: str = "float32"
     """Of the convolutions and matrix products: "float32", or "bf16" (autocast; weights and labels stay float32)."""
     compiled: bool = False
-    """Whether the regions of the network are compiled (`StagedNetwork.regions`): each shape of a block once."""
+    """Whether mixing, labels and loss are compiled, and the regions of the network (`StagedNetwork.regions`), each
+    shape of a block once."""
     graphs: bool = False
     """Whether a whole step (forward, labels, backward, update) is one CUDA graph; needs a GPU."""
     channels_last: bool = False
@@ -71,6 +75,10 @@ class Acceleration:
         if self.compiled:
             for region in network.regions:
                 region.compile(dynamic=False)
+
+    def compile(self, function: Callable[P, R]) -> Callable[P, R]:
+        """The function, compiled where that is asked for."""
+        return torch.compile(function, dynamic=False) if self.compiled else function
 
     def arithmetic(self, device: torch.device) -> AbstractContextManager[Any]:
         """The context in which the network is run."""
@@ -94,7 +102,7 @@ def resolve_acceleration(acceleration: Acceleration | str | None, network: Stage
     if not like.is_cuda or like.dtype != torch.float32:
         return Acceleration()
     fast = torch.cuda.is_bf16_supported(including_emulation=False) and bool(network.regions)
-    return Acceleration("bf16" if fast else "float32", bool(network.regions), True, fast)
+    return Acceleration("bf16" if fast else "float32", compiled=True, graphs=True, channels_last=fast)
 
 
 class Ready(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel.arrays import Seed, to_device
@@ -27,10 +28,10 @@ class _Epoch(NamedTuple):
 
     rows: Tensor
     """(T, B)"""
-    corner: Tensor
-    """(T, B, 2): where the part that is cut out begins, in the padded image."""
-    flipped: Tensor
-    """(T, B)"""
+    down: Tensor
+    """(T, B, h): lines of the padded image that are taken."""
+    across: Tensor
+    """(T, B, w): its columns, backwards if it is flipped."""
     draw: Mix
 
 
@@ -89,6 +90,7 @@ class ImageBatches:
         self._labels = labels.long().to(device)
         pad = PAD if augment else 0
         self._sides = (images.shape[2], images.shape[3])
+        self._cut = torch.compile(_cut, dynamic=False) if torch.device(device).type == "cuda" else _cut
         self._images = torch.nn.functional.pad(images, (pad,) * 4).permute(0, 2, 3, 1).contiguous().to(device)
 
     def __len__(self) -> int:
@@ -100,7 +102,7 @@ class ImageBatches:
         epoch = self._draw()
         for t in range(self._steps):
             rows = epoch.rows[t]
-            x = self._cut(rows, epoch.corner[t], epoch.flipped[t])
+            x = self._cut(self._images, rows, epoch.down[t], epoch.across[t])
             yield Batch(x, self._labels[rows], None, epoch.draw.at(t))
 
     def state_dict(self) -> dict[str, str]:
@@ -118,23 +120,24 @@ class ImageBatches:
         order = self._order.permutation(len(self._images))
         ranks = len(order) // (T * B)
         rows = order[: T * B * ranks].reshape(T, ranks, B)[:, self.rank]
-        corner = self._rng.integers(2 * PAD + 1, size=(T, B, 2)) if self.augment else np.zeros((T, B, 2), np.int64)
-        flipped = self._rng.random((T, B)) < 0.5 if self.augment else np.zeros((T, B), bool)
+        down, across = (self._lines(side) for side in self._sides)
+        if self.augment:
+            across = np.where(self._rng.random((T, B, 1)) < 0.5, across[..., ::-1], across)
         draws = [no_mix(B) if self.mixer is None else self.mixer.draw(B, self._rng) for _ in range(T)]
-        rows = np.ascontiguousarray(rows)
-        return _Epoch(
-            to_device(rows, like), to_device(corner, like), to_device(flipped, like), draw_on(stack_draws(draws), like)
-        )
+        lines = [to_device(np.ascontiguousarray(values), like) for values in (rows, down, across)]
+        return _Epoch(lines[0], lines[1], lines[2], draw_on(stack_draws(draws), like))
 
-    def _cut(self, rows: Tensor, corner: Tensor, flipped: Tensor) -> Tensor:
-        """Images (n, c, h, w) in [0, 1], of which the channels lie together in memory."""
-        if not self.augment:
-            return self._images[rows].permute(0, 3, 1, 2).float().div_(255.0)
-        h, w = (torch.arange(side, device=rows.device) for side in self._sides)
-        across = torch.where(flipped[:, None], self._sides[1] - 1 - w, w) + corner[:, 1:]
-        down = h + corner[:, :1]
-        images = self._images[rows[:, None, None], down[:, :, None], across[:, None, :]]
-        return images.permute(0, 3, 1, 2).float().div_(255.0)
+    def _lines(self, side: int) -> NDArray[np.int64]:
+        """Which lines of each padded image are taken, (T, B, side)."""
+        shape = (self._steps, self.size, 1)
+        begin = self._rng.integers(2 * PAD + 1, size=shape) if self.augment else np.zeros(shape, np.int64)
+        return begin + np.arange(side)
+
+
+def _cut(images: Tensor, rows: Tensor, down: Tensor, across: Tensor) -> Tensor:
+    """Parts (n, c, h, w) in [0, 1] of padded images (N, H, W, c); the channels lie together in memory."""
+    parts = images[rows[:, None, None], down[:, :, None], across[:, None, :]]
+    return parts.permute(0, 3, 1, 2).float().div(255.0)
 
 
 @torch.no_grad()

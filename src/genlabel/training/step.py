@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from genlabel.arrays import one_hot, to_device
 from genlabel.checks import check_choice
 from genlabel.labeling import Labeler
-from genlabel.mixing import Mix, Mixer, blend, draw_on, mix_batch, no_mix
+from genlabel.mixing import Mix, Mixer, Origin, blend, draw_on, mix_batch, no_mix
 from genlabel.networks import StagedNetwork
 from genlabel.training.acceleration import Acceleration, Ready, leave_running_statistics
 from genlabel.training.plan import Batch
@@ -70,6 +70,7 @@ class Batches:
     ) -> None:
         self.network, self.mixer, self.rng, self.tensors = network, mixer, rng, tensors
         self.like, self.n_classes = next(network.parameters()), network.n_classes
+        self._even = self.like.new_empty(0)
         self.format = torch.channels_last if acceleration.channels_last else torch.contiguous_format
 
     def ready(self, batch: Batch) -> Ready:
@@ -84,7 +85,9 @@ class Batches:
     def _weights(self, batch: Batch, x: Tensor, draw: Mix) -> Tensor:
         """Weights in the loss, (n,), of sum 1; those that come with a draw are final."""
         if batch.weight is None:
-            return x.new_full((len(x),), 1.0 / len(x))
+            if len(self._even) != len(x):
+                self._even = x.new_full((len(x),), 1.0 / len(x))
+            return self._even
         weight = to_device(batch.weight, x, x.dtype)
         if batch.draw is not None:
             return weight
@@ -149,6 +152,8 @@ class NetworkStep:
         self.like = next(network.parameters())
         self.tilt = None if class_weight is None else to_device(class_weight, self.like, self.like.dtype)
         self.batches = Batches(network, mixer, rng, acceleration, self.capturable)
+        self._mix, self._labels = acceleration.compile(mix_batch), acceleration.compile(_observe_and_label)
+        self._cross_entropy = acceleration.compile(soft_cross_entropy)
         if labeler.state is not None:
             labeler.state.to(self.like.device)
 
@@ -187,14 +192,14 @@ class NetworkStep:
             )
         if self.tilt is not None:
             target = target * self.tilt
-        return soft_cross_entropy(passed.scores.to(target.dtype), target, batch.weight)
+        return self._cross_entropy(passed.scores.to(target.dtype), target, batch.weight)
 
     def _forward(self, batch: Ready) -> _Passed:
         """Mix at the depth of the draw, and go on; a labeler of points sees the mixed inputs at any depth."""
         net, x, draw, depth = self.network, batch.x, batch.draw, int(batch.draw.depth)
         asked = depth == 0 or self.labeler.looks_at_points
-        points = mix_batch(self.mixer, x, draw, batch.origin) if asked else x
-        h = points if depth == 0 else mix_batch(self.mixer, net.encode(x, depth), draw, batch.origin)
+        points = self._mix(self.mixer, x, draw, batch.origin) if asked else x
+        h = points if depth == 0 else self._mix(self.mixer, net.encode(x, depth), draw, batch.origin)
         features = net.encode(h, net.depth, start=depth)
         return _Passed(points, features, net.decode(features, net.depth))
 
@@ -204,13 +209,11 @@ class NetworkStep:
         if self.labeler.learns_from is None:
             labels: Tensor = self.labeler.label(passed.points, targets, draw, origin)
             return labels
-        features = passed.features.detach().to(targets.dtype)
+        seen, whose = passed.features.detach(), targets
         if self.labeler.learns_from == "clean":
             some = max(2, round(self.labeler.clean_share * len(x)))
-            self.labeler.observe(self._clean_features(x[:some]).to(targets.dtype), targets[:some], draw)
-        else:
-            self.labeler.observe(features, targets, draw)
-        return self.labeler.label(features, targets, draw, origin)
+            seen, whose = self._clean_features(x[:some]), targets[:some]
+        return self._labels(self.labeler, seen, whose, passed.features.detach(), targets, draw, origin)
 
     def _clean_features(self, x: Tensor) -> Tensor:
         """Features of the batch before mixing (arXiv Alg. 3): one more pass.
@@ -220,6 +223,16 @@ class NetworkStep:
         """
         with torch.no_grad(), leave_running_statistics(self.network), self.acceleration.arithmetic(x.device):
             return self.network.encode(x, self.network.depth)
+
+
+def _observe_and_label(
+    labeler: Labeler, seen: Tensor, whose: Tensor, features: Tensor, targets: Tensor, draw: Mix, origin: Origin
+) -> Tensor:
+    """Let a labeler learn from features that it has `seen`, of the labels `whose`, and label those of mixed points."""
+    with torch.no_grad():
+        labeler.observe(seen.to(targets.dtype), whose, draw)
+        labels: Tensor = labeler.label(features.to(targets.dtype), targets, draw, origin)
+    return labels
 
 
 def soft_cross_entropy(scores: Tensor, target: Tensor, weight: Tensor) -> Tensor:
