@@ -1,6 +1,5 @@
 """The Lightning callback, with the real package: training batches are mixed, others are not; state is kept."""
 
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,7 @@ from genlabel import GaussianDensity, GenLabelMixup, ManifoldMixup, Mixup
 pl = pytest.importorskip("pytorch_lightning", reason="needs the extra lightning")
 
 
-@pytest.fixture(autouse=True)
-def _its_own_advice() -> Iterator[None]:
-    """Lightning warns of loggers and workers; those are not ours."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"(pytorch_)?lightning")
-        warnings.filterwarnings("ignore", message=".*(does not have many workers|litlogger|log_every_n_steps).*")
-        yield
+pytestmark = pytest.mark.usefixtures("their_own_advice")
 
 
 class Plain(pl.LightningModule):

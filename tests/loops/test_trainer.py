@@ -1,7 +1,5 @@
 """The Trainer of transformers, with the real package and a small vision transformer."""
 
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +13,8 @@ from genlabel.mixing import Mixer
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
 pytest.importorskip("accelerate", reason="needs the extra transformers")
 
+pytestmark = pytest.mark.usefixtures("their_own_advice")
 LAYERS = ("", "vit.layers.0")
-
-
-@pytest.fixture(autouse=True)
-def _its_own_advice(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """transformers warns of its own parts; those warnings are not ours. It must look for nothing outside."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"(transformers|accelerate|torch)\.")
-        yield
 
 
 def make_model() -> Any:

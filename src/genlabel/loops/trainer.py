@@ -47,8 +47,8 @@ class GenLabelTrainer(_Trainer):  # type: ignore[misc, valid-type]
 
     Examples
     --------
-    >>> GenLabelTrainer.__name__
-    'GenLabelTrainer'
+    >>> mixup = GenLabelMixup(model, n_classes=10)  # doctest: +SKIP
+    >>> GenLabelTrainer(model=model, args=args, train_dataset=rows, mixup=mixup).train()  # doctest: +SKIP
     """
 
     def __init__(self, *args: Any, mixup: GenLabelMixup, images: str = "pixel_values", **kwargs: Any) -> None:
