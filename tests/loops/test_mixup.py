@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import numpy as np
 import pytest
@@ -248,6 +249,24 @@ def test_a_staged_network_works_through_its_head(digits: Batch) -> None:
     oracle.observe(network.encode(x, 1), torch.eye(10)[digits[1]], draw)
     expected = oracle.label(network.encode(blend(x, draw), 1).detach(), torch.eye(10)[digits[1]], draw)
     torch.testing.assert_close(mixup.target(), expected)
+
+
+@pytest.mark.parametrize("mixer", MIXERS, ids=repr)
+@pytest.mark.parametrize("statistics", ["near", "clean"])
+def test_a_step_waits_for_no_gpu(
+    mixer: Mixer, statistics: str, make_network: Make, digits: Batch,
+    nothing_waits: Callable[[], AbstractContextManager[None]],
+) -> None:  # fmt: skip
+    x, y = (part.cuda() for part in digits)
+    network = make_network().cuda()
+    mixup = GenLabelMixup(network, n_classes=10, mixer=mixer, layers=LAYERS, statistics=statistics, ramp=5).cuda()
+    mixup.loss(network(mixup.mix(x, y))).backward()
+    with nothing_waits():
+        scores = network(mixup.mix(x, y))
+        mixup.loss(scores).backward()
+        found = mixup.accuracy(scores)
+    assert mixup.target().device == x.device
+    assert 0.0 <= float(found.weighted) <= 1.0
 
 
 def test_accuracy_counts_both_parents() -> None:

@@ -8,17 +8,15 @@ from typing import Any, Self, final
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.utils.data import get_worker_info
 
-from genlabel.checks import check_choice, check_count, check_interval
+from genlabel.checks import check_count, check_interval
 from genlabel.densities import ClassDensity, OnlineGaussianDensity
-from genlabel.labeling import GenLabel, Labeler, LinearLabel, OnlineGenLabel
 from genlabel.loops.accuracy import MixedAccuracy, mixed_accuracy
 from genlabel.loops.capture import FeatureTap, MixTap, find_layer, unwrap
+from genlabel.loops.parts import check_mixer, make_density, make_labeler, make_teacher
 from genlabel.loops.reading import as_laid_out, as_targets, check_batch, process_rank
-from genlabel.loops.teacher import Teacher
 from genlabel.mixing import Mix, Mixer, Mixup, draw_on
 from genlabel.training import leave_running_statistics
 
@@ -126,11 +124,11 @@ class GenLabelMixup(nn.Module):
         self.n_classes = check_count("n_classes", n_classes, low=2)
         self.gamma = check_interval("gamma", gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
         self.seed, self.layer, self.layers = check_count("seed", seed, low=0), layer, tuple(layers)
-        self.mixer = _check_mixer(Mixup() if mixer is None else mixer, self.layers)
+        self.mixer = check_mixer(Mixup() if mixer is None else mixer, self.layers)
         self._held = () if network is None else (unwrap(network),)  # in a tuple: no submodule
-        self.density = _make_density(n_classes, density, settings)
-        self.labeler = _make_labeler(self.density, self.gamma, top, same_class, ramp)
-        self.teacher = _make_teacher(teacher, network, layer, n_classes, decay)
+        self.density = make_density(n_classes, density, settings)
+        self.labeler = make_labeler(self.density, self.gamma, top, same_class, ramp)
+        self.teacher = make_teacher(teacher, network, layer, n_classes, decay)
         self._check_parts()
         self.register_buffer("_here", torch.zeros(()), persistent=False)
         self._draws = 0
@@ -327,61 +325,3 @@ class GenLabelMixup(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         """Without hooks, which a copy puts on its own network, and without the batch at hand."""
         return {**self.__dict__, "_features": None, "_mixing": {}, "_pending": None}
-
-
-def _check_mixer(mixer: Mixer, layers: Sequence[str]) -> Mixer:
-    """Return the mixer, if it mixes at layers that are named."""
-    if not isinstance(mixer, Mixer):
-        raise TypeError(f"mixer={mixer!r} must be a Mixer such as Mixup(), ManifoldMixup() or CutMix()")
-    if not layers or layers[0] != "":
-        raise ValueError(f"layers={tuple(layers)!r} must begin with '', the input, which is depth 0 of the mixer")
-    if mixer.max_depth >= len(layers):
-        raise ValueError(
-            f"{mixer!r} mixes at depth {mixer.max_depth}, but layers={tuple(layers)!r} names {len(layers) - 1}; name "
-            "one module a depth: layers=('', 'layer1', 'layer2')"
-        )
-    return mixer
-
-
-def _make_density(
-    k: int, density: ClassDensity | OnlineGaussianDensity | None, settings: dict[str, Any]
-) -> ClassDensity | OnlineGaussianDensity:
-    """The density that was given, or one that learns."""
-    if density is None:
-        return OnlineGaussianDensity(k, **settings)
-    if settings:
-        raise ValueError(f"{', '.join(settings)} are settings of a density that is made here; make density= with them")
-    if isinstance(density, ClassDensity):
-        check_is_fitted(density, "classes_")
-        if not np.array_equal(density.classes_, np.arange(k)):
-            raise ValueError(f"the density knows the classes {density.classes_.tolist()}; it must be 0 to {k - 1}")
-    elif density.n_classes != k:
-        raise ValueError(f"the density has n_classes={density.n_classes}, but n_classes={k}")
-    return density
-
-
-def _make_labeler(
-    density: ClassDensity | OnlineGaussianDensity, gamma: float, top: int | None, same_class: str, ramp: int
-) -> Labeler:
-    """The rule for labels: mixup's for gamma 0."""
-    if isinstance(density, OnlineGaussianDensity):
-        return LinearLabel() if gamma == 0.0 else OnlineGenLabel(density, gamma, top, same_class, ramp)
-    if ramp:
-        raise ValueError(f"ramp={ramp!r} is for a density that learns in the steps; a fitted one needs none")
-    return LinearLabel() if gamma == 0.0 else GenLabel.around(density, gamma=gamma, top=top, same_class=same_class)
-
-
-def _make_teacher(
-    teacher: nn.Module | str | None, network: nn.Module | None, layer: str | None, k: int, decay: float
-) -> Teacher | None:
-    """The teacher that was named or given."""
-    if teacher is None:
-        return None
-    if isinstance(teacher, str):
-        check_choice("teacher", teacher, ["average"], also="a module")
-        if network is None:
-            raise ValueError("teacher='average' needs the network that it averages: GenLabelMixup(network, ...)")
-        return Teacher.average_of(network, layer, k, decay)
-    if network is not None and unwrap(teacher) is unwrap(network):
-        raise ValueError("teacher is the network itself; give a copy of it, copy.deepcopy(network), or 'average'")
-    return Teacher(teacher, layer, k)
