@@ -1,6 +1,7 @@
 """torchvision's and timm's networks, transforms and losses, where they are installed."""
 
 import copy
+import importlib
 from collections.abc import Callable
 
 import pytest
@@ -63,15 +64,16 @@ def test_the_call_shape_of_torchvision(batch: tuple[Tensor, Tensor]) -> None:
 @pytest.mark.parametrize("name", ["resnet18", "vit_tiny_patch16_224", "convnext_atto"])
 def test_a_network_of_timm_with_its_loss_and_its_average(name: str, batch: tuple[Tensor, Tensor]) -> None:
     timm = pytest.importorskip("timm", reason="needs timm")
+    losses, utils = (importlib.import_module(f"timm.{part}") for part in ("loss", "utils"))
     sizes = {"img_size": 64} if name.startswith("vit") else {}
     network = timm.create_model(name, num_classes=5, pretrained=False, **sizes)
     steps(network, GenLabelMixup(network, n_classes=5), *batch)
-    make: Callable[..., nn.Module] = timm.utils.ModelEmaV3
+    make: Callable[..., nn.Module] = utils.ModelEmaV3
     average = make(network, decay=0.9)
     average.update(network)
     mixup = GenLabelMixup(network, n_classes=5, teacher="average", gamma=0.3)
     x, target = mixup(*batch)
-    loss = timm.loss.SoftTargetCrossEntropy()(network(x), target)
+    loss = losses.SoftTargetCrossEntropy()(network(x), target)
     torch.testing.assert_close(loss, nn.functional.cross_entropy(network(x), target))
     mixup.update_teacher()
 
@@ -79,7 +81,8 @@ def test_a_network_of_timm_with_its_loss_and_its_average(name: str, batch: tuple
 def test_the_call_shape_of_timm(batch: tuple[Tensor, Tensor]) -> None:
     timm_data = pytest.importorskip("timm.data", reason="needs timm")
     theirs = timm_data.Mixup(mixup_alpha=1.0, num_classes=5, label_smoothing=0.0)(batch[0].clone(), batch[1])
-    density = GaussianDensity(shrinkage=0.9).fit(batch[0][:, :, ::16, ::16].flatten(1), batch[1])
+    rows = batch[0][:, :, ::16, ::16].flatten(1).repeat(3, 1)
+    density = GaussianDensity(shrinkage=0.9).fit(rows + 0.1 * torch.rand(rows.shape), batch[1].repeat(3))
     ours = GenLabelMixup(n_classes=5, density=density)(batch[0][:, :, ::16, ::16], batch[1])
     assert ours[1].shape == theirs[1].shape
     assert ours[1].dtype == theirs[1].dtype
