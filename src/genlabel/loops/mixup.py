@@ -200,7 +200,7 @@ class GenLabelMixup(nn.Module):
         self._close()
         batch = _Pending(y, as_targets(y, self.n_classes, x.device), draw)
         if self.labeler.learns_from == "clean":
-            batch.clean = self._features_of(x[: max(1, round(len(x) * self.labeler.clean_share))])
+            batch.clean = self._features_of(x[: max(2, round(self.labeler.clean_share * len(x)))])
         points = as_laid_out(self.mixer.mix(x, draw), x) if draw.depth == 0 or not self.catches else x
         if draw.depth:
             self._mixing[draw.depth].open(draw)
