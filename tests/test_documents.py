@@ -93,3 +93,10 @@ def test_the_benchmarks_say_what_there_is(
         runpy.run_path(str(ROOT / "benchmarks" / "run.py"), run_name="__main__")
     assert ended.value.code == code
     assert told in " ".join("".join(capsys.readouterr()).split())
+
+
+def test_the_block_on_images_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    space: dict[str, Any] = {}
+    exec(blocks("docs", "images.md")[0], space)
+    assert space["trained"].test.accuracy > 0.9
+    assert "best held-out epoch" in capsys.readouterr().out

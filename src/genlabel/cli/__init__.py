@@ -13,6 +13,7 @@ import typer
 
 from genlabel.cli.compare import compare
 from genlabel.cli.suite import suite
+from genlabel.cli.train_images import train_images
 
 __all__ = ["add_commands", "app", "main"]
 
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 app.command()(compare)
 app.command()(suite)
+app.command()(train_images)
 
 
 def main() -> None:

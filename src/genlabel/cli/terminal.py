@@ -137,6 +137,11 @@ class Lines:
             rate = _rate(self.done / max(spent, 1e-9))
             self.say(f"{self.done} of {self.total} fits, {spent:.0f} s elapsed, {rate}, {left:.0f} s left")
 
+    def step(self, line: str) -> None:
+        """Count one of what was begun, and print what it was."""
+        self.done += 1
+        self.say(line)
+
     def say(self, line: str) -> None:
         """Print a line."""
         typer.echo(line, err=True)
@@ -162,6 +167,10 @@ class Bar:
         """Count a fit."""
         self.within = 0
         self.bar.advance(self.task)
+
+    def step(self, line: str) -> None:
+        """Count one of what was begun, and show what it was."""
+        self.bar.update(self.task, advance=1, description=line)
 
     def say(self, line: str) -> None:
         """Print a line above the bar."""
@@ -213,18 +222,22 @@ def failed_lines(failures: Mapping[Any, str]) -> list[str]:
 class _Rate(progress.ProgressColumn):
     """Fits a second, or seconds a fit."""
 
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
     def render(self, task: progress.Task) -> Text:
         speed = task.finished_speed or task.speed
-        return Text(_rate(speed) if speed else "")
+        return Text(_rate(speed, self.unit) if speed else "")
 
 
-def _rate(speed: float) -> str:
+def _rate(speed: float, unit: str = "fit") -> str:
     """Say a speed with a number above one."""
-    return f"{speed:.1f} fits/s" if speed >= 1 else f"{1 / speed:.1f} s a fit"
+    return f"{speed:.1f} {unit}s/s" if speed >= 1 else f"{1 / speed:.1f} s a {unit}"
 
 
 @contextmanager
-def show_progress(what: str, lines: int = 10) -> Iterator[Lines | Bar]:
+def show_progress(what: str, lines: int = 10, unit: str = "fit") -> Iterator[Lines | Bar]:
     """Show progress on the error stream, at once; where that is no terminal, in about so many lines."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -235,7 +248,7 @@ def show_progress(what: str, lines: int = 10) -> Iterator[Lines | Bar]:
         progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
-        _Rate(),
+        _Rate(unit),
         progress.TextColumn("elapsed"),
         progress.TimeElapsedColumn(),
         progress.TextColumn("left"),

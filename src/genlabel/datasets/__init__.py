@@ -1,4 +1,4 @@
-"""Datasets: the paper's synthetic sets, and tables from files, from scikit-learn or from OpenML.
+"""Datasets: the paper's synthetic sets, tables from files, from scikit-learn or from OpenML, and images.
 
 The names are loaded when they are first used, so that the command line can check its input at once.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from genlabel.lazy import load_when_used
 
 if TYPE_CHECKING:
+    from genlabel.datasets.images import IMAGE_SETS, ImageSet, hold_out, load_images
     from genlabel.datasets.manifest import DATA_HOME, find_home, manifest_ids, openml_manifest
     from genlabel.datasets.openml import load_openml
     from genlabel.datasets.sources import EMBEDDED, find_source
@@ -35,11 +36,15 @@ __all__ = [
     "CUBE_3D_CENTRES",
     "DATA_HOME",
     "EMBEDDED",
+    "IMAGE_SETS",
     "NINE_CENTRES",
     "SYNTHETIC",
+    "ImageSet",
     "Table",
     "find_home",
     "find_source",
+    "hold_out",
+    "load_images",
     "load_openml",
     "load_table",
     "make_circle",
@@ -57,6 +62,12 @@ __all__ = [
 ]
 
 _MODULES = {
+    "images": (
+        "IMAGE_SETS",
+        "ImageSet",
+        "hold_out",
+        "load_images",
+    ),
     "manifest": (
         "DATA_HOME",
         "find_home",

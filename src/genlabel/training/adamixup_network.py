@@ -117,7 +117,7 @@ class _Joint:
         acceleration: Acceleration,
     ) -> None:
         self.network, self.policy, self.critic = network, policy, critic
-        self.intrusion_weight, self.acceleration = intrusion_weight, acceleration
+        self.intrusion_weight, self.acceleration, self.rng = intrusion_weight, acceleration, rng
         self.batches = Batches(network, Mixup(), rng, acceleration, tensors=True)
 
     @property

@@ -16,6 +16,9 @@ from genlabel.checks import check_count
 
 __all__ = ["Checkpoint", "Stateful", "read_generator", "write_generator"]
 
+RUN = ("losses", "rng")
+"""What a file keeps beside the states of the parts."""
+
 
 class Stateful(Protocol):
     """Anything whose state can be told and set, as that of a module."""
@@ -61,16 +64,20 @@ class Checkpoint:
         self.path, self.also, self.every = Path(path), dict(also or {}), check_count("every", every)
 
     def load(
-        self, learned: Mapping[str, nn.Module], update: torch.optim.Optimizer, device: torch.device
+        self,
+        learned: Mapping[str, nn.Module],
+        update: torch.optim.Optimizer,
+        rng: np.random.Generator,
+        device: torch.device,
     ) -> list[Tensor]:
         """Set the state of a run that was stopped, and return the losses of its epochs; none if there is no file."""
         if not self.path.exists():
             return []
         kept = self._read(device)
         parts: dict[str, Stateful] = {**learned, **self.also, "optimizer": update}
-        if set(kept) != {*parts, "losses"}:
+        if set(kept) != {*parts, *RUN}:
             raise ValueError(
-                f"{self.path} keeps {_names(kept)}, but this run has {_names({*parts, 'losses'})}; remove the file, or "
+                f"{self.path} keeps {_names(kept)}, but this run has {_names({*parts, *RUN})}; remove the file, or "
                 "go on with what made it"
             )
         for name, part in parts.items():
@@ -79,18 +86,26 @@ class Checkpoint:
             except (RuntimeError, ValueError, KeyError) as error:
                 short = " ".join(str(error).split())[:200]
                 raise ValueError(f"{self.path} is of another run: its {name} does not fit ({short})") from error
+        if not _several():  # each process draws by itself, but the file has the generator of the first alone
+            read_generator(rng, kept["rng"])
         return list(kept["losses"].to(device).unbind())
 
     def save(
-        self, learned: Mapping[str, nn.Module], update: torch.optim.Optimizer, losses: list[Tensor], last: bool = False
+        self,
+        learned: Mapping[str, nn.Module],
+        update: torch.optim.Optimizer,
+        rng: np.random.Generator,
+        losses: list[Tensor],
+        last: bool = False,
     ) -> None:
         """Keep the state after an epoch."""
         if not last and len(losses) % self.every:
             return
-        if torch.distributed.is_available() and torch.distributed.is_initialized() and torch.distributed.get_rank():
+        if _several() and torch.distributed.get_rank() > 0:
             return
         parts: dict[str, Stateful] = {**learned, **self.also, "optimizer": update}
-        kept = {name: part.state_dict() for name, part in parts.items()} | {"losses": torch.stack(losses)}
+        kept = {name: part.state_dict() for name, part in parts.items()}
+        kept |= {"losses": torch.stack(losses), "rng": write_generator(rng)}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         beside = self.path.with_name(self.path.name + ".new")
         torch.save(kept, beside)
@@ -124,6 +139,10 @@ def write_generator(rng: np.random.Generator) -> str:
 def read_generator(rng: np.random.Generator, text: str) -> None:
     """Set the state of a generator."""
     rng.bit_generator.state = json.loads(text)
+
+
+def _several() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def _names(parts: Any) -> str:

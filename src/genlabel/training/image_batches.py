@@ -14,7 +14,6 @@ from genlabel.arrays import Seed, to_device
 from genlabel.checks import check_count
 from genlabel.mixing import Mix, Mixer, draw_on, no_mix, stack_draws
 from genlabel.training.acceleration import evaluating
-from genlabel.training.checkpoint import read_generator, write_generator
 from genlabel.training.plan import Batch
 
 __all__ = ["ImageBatches", "predict_scores"]
@@ -40,8 +39,8 @@ class ImageBatches:
     """An epoch of batches of one size; what remains of the shuffled images is left out of the epoch.
 
     The pixels stay bytes on the device; a batch is float32 in [0, 1]. What is random is drawn on the host, by numpy,
-    for a whole epoch: a seed means the same on every device. Among the processes of a distributed run each has its part
-    of every batch, drawn and mixed by itself.
+    for a whole epoch, from the seed and the number of the epoch: it is the same on every device. Among the processes of
+    a distributed run each has its part of every batch, drawn and mixed by itself.
 
     Parameters
     ----------
@@ -86,7 +85,7 @@ class ImageBatches:
         if not self.size:
             raise ValueError(f"batch_size={batch_size} has not an image for each of {ranks} processes; enlarge it")
         self._steps = len(images) // (self.size * ranks)
-        self._order, self._rng = (np.random.default_rng([*_numbers(rng), part]) for part in (0, 1 + self.rank))
+        self._seed, self.epoch = _numbers(rng), 0
         self._labels = labels.long().to(device)
         pad = PAD if augment else 0
         self._sides = (images.shape[2], images.shape[3])
@@ -105,32 +104,33 @@ class ImageBatches:
             x = self._cut(self._images, rows, epoch.down[t], epoch.across[t])
             yield Batch(x, self._labels[rows], None, epoch.draw.at(t))
 
-    def state_dict(self) -> dict[str, str]:
-        """The states of its generators."""
-        return {"order": write_generator(self._order), "draws": write_generator(self._rng)}
+    def state_dict(self) -> dict[str, int]:
+        """The number of its epochs, from which all that is random follows."""
+        return {"epoch": self.epoch}
 
-    def load_state_dict(self, state_dict: dict[str, str]) -> None:
-        """Go on from such states."""
-        read_generator(self._order, state_dict["order"])
-        read_generator(self._rng, state_dict["draws"])
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        """Go on after so many epochs."""
+        self.epoch = int(state_dict["epoch"])
 
     def _draw(self) -> _Epoch:
         """Draw an epoch; the processes of a run share the order, and take their parts of each batch."""
         T, B, like = self._steps, self.size, self._images
-        order = self._order.permutation(len(self._images))
+        shared, own = (np.random.default_rng([*self._seed, self.epoch, part]) for part in (0, 1 + self.rank))
+        self.epoch += 1
+        order = shared.permutation(len(self._images))
         ranks = len(order) // (T * B)
         rows = order[: T * B * ranks].reshape(T, ranks, B)[:, self.rank]
-        down, across = (self._lines(side) for side in self._sides)
+        down, across = (self._lines(side, own) for side in self._sides)
         if self.augment:
-            across = np.where(self._rng.random((T, B, 1)) < 0.5, across[..., ::-1], across)
-        draws = [no_mix(B) if self.mixer is None else self.mixer.draw(B, self._rng) for _ in range(T)]
+            across = np.where(own.random((T, B, 1)) < 0.5, across[..., ::-1], across)
+        draws = [no_mix(B) if self.mixer is None else self.mixer.draw(B, own) for _ in range(T)]
         lines = [to_device(np.ascontiguousarray(values), like) for values in (rows, down, across)]
         return _Epoch(lines[0], lines[1], lines[2], draw_on(stack_draws(draws), like))
 
-    def _lines(self, side: int) -> NDArray[np.int64]:
+    def _lines(self, side: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Which lines of each padded image are taken, (T, B, side)."""
         shape = (self._steps, self.size, 1)
-        begin = self._rng.integers(2 * PAD + 1, size=shape) if self.augment else np.zeros(shape, np.int64)
+        begin = rng.integers(2 * PAD + 1, size=shape) if self.augment else np.zeros(shape, np.int64)
         return begin + np.arange(side)
 
 

@@ -176,7 +176,7 @@ def run_epochs(
     weights = [weight for network in step.trained for weight in network.parameters()]
     update = optimizer.for_network(weights, learning_rate, weight_decay, captured=graphs)
     file = checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else Checkpoint(checkpoint)
-    losses = [] if file is None else file.load(step.learned, update, weights[0].device)
+    losses = [] if file is None else file.load(step.learned, update, step.rng, weights[0].device)
     broadcast([*weights, *(buffer for network in step.trained for buffer in network.buffers())])
     stepper = Stepper(step.loss, update, graphs)
     with _training(step.trained), tuned(acceleration):
@@ -187,7 +187,7 @@ def run_epochs(
             if after_epoch is not None:
                 after_epoch(epoch, losses[-1])
             if file is not None:
-                file.save(step.learned, update, losses, last=epoch + 1 == epochs)
+                file.save(step.learned, update, step.rng, losses, last=epoch + 1 == epochs)
             if progress is not None:
                 progress(1)
     return _finite(torch.stack(losses).cpu().double().numpy() if losses else np.empty(0))

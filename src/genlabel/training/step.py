@@ -36,6 +36,10 @@ class Step(Protocol):
     def capturable(self) -> bool:
         """Whether the loss is a function of tensors alone, and may be captured."""
 
+    @property
+    def rng(self) -> np.random.Generator:
+        """Where the draws of batches come from that bring none."""
+
     def ready(self, batch: Batch) -> Ready:
         """The batch as tensors on the device, with its draw."""
 
@@ -149,6 +153,7 @@ class NetworkStep:
         if labeler.learns_from is not None:
             check_choice("learns_from", labeler.learns_from, ["clean", "mixed"])
         self.network, self.mixer, self.labeler, self.acceleration = network, mixer, labeler, acceleration
+        self.rng = rng
         self.like = next(network.parameters())
         self.tilt = None if class_weight is None else to_device(class_weight, self.like, self.like.dtype)
         self.batches = Batches(network, mixer, rng, acceleration, self.capturable)

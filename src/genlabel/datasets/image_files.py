@@ -1,0 +1,162 @@
+"""Files of images as arrays: IDX (MNIST), the binary version of CIFAR, and .npz."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["IDX_NAMES", "Part", "read_cifar", "read_idx", "read_idx_part", "read_npz"]
+
+IDX_NAMES = {
+    "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+}
+"""Images and labels of each part; `train-images.idx3-ubyte` and an ending .gz are read as well."""
+CIFAR_SHAPE = (3, 32, 32)
+KEYS = ("x_train", "y_train", "x_test", "y_test")
+CHANNELS = (1, 3)
+
+
+class Part(NamedTuple):
+    """Images and the labels as the file has them."""
+
+    x: NDArray[np.uint8]
+    """(N, C, H, W)"""
+    y: NDArray[Any]
+    """(N,), whole numbers or text"""
+
+
+def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
+    """Read an IDX file of bytes with so many dimensions; one that ends in .gz is unpacked.
+
+    >>> read_idx(Path("nowhere"), 3)
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'nowhere'
+    """
+    content = _content(path)
+    magic = 0x800 + dimensions
+    start = 4 + 4 * dimensions
+    if len(content) < start or int.from_bytes(content[:4], "big") != magic:
+        raise ValueError(
+            f"{str(path)!r} begins with the bytes {content[:4].hex()!r}; an IDX file of {dimensions} dimensions begins "
+            f"with '{magic:08x}'"
+        )
+    shape = tuple(int(size) for size in np.frombuffer(content, ">u4", dimensions, 4))
+    expected = start + int(np.prod(shape, dtype=np.int64))
+    if len(content) != expected:
+        raise ValueError(
+            f"{str(path)!r} has {len(content)} bytes; for its shape {shape} it should have {expected}; fetch it again"
+        )
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()
+
+
+def read_idx_part(folder: Path, part: str) -> Part:
+    """Read the images and labels of "train" or "test" from the IDX files of a folder."""
+    images, labels = (_find_idx(folder, name) for name in IDX_NAMES[part])
+    return Part(read_idx(images, 3)[:, None], read_idx(labels, 1))
+
+
+def _find_idx(folder: Path, name: str) -> Path:
+    """The file of a name, in any of its spellings."""
+    spelled = (name, name.replace("-idx", ".idx"))
+    places = [folder / f"{spelling}{ending}" for spelling in spelled for ending in ("", ".gz")]
+    found = [place for place in places if place.is_file()]
+    if not found:
+        raise FileNotFoundError(f"{str(folder)!r} has no file {name!r} (or {name + '.gz'!r}); it needs all four")
+    return found[0]
+
+
+def _content(path: Path) -> bytes:
+    if path.suffix != ".gz":
+        return path.read_bytes()
+    try:
+        return gzip.decompress(path.read_bytes())
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{str(path)!r} is no whole gzip file ({error}); fetch it again") from error
+
+
+def read_cifar(paths: list[Path], label_bytes: int) -> Part:
+    """Read files of the binary CIFAR version: rows of label bytes, the last of which counts, and 3 x 32 x 32 bytes.
+
+    CIFAR-10 has one label byte; CIFAR-100 has two, the coarse and the fine label.
+    """
+    row = label_bytes + int(np.prod(CIFAR_SHAPE))
+    parts = []
+    for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {str(path)!r}; the binary version of CIFAR needs it")
+        content = np.frombuffer(path.read_bytes(), np.uint8)
+        if len(content) == 0 or len(content) % row:
+            raise ValueError(
+                f"{str(path)!r} has {len(content)} bytes; it should be rows of {row} ({label_bytes} for labels): the "
+                "binary version of CIFAR"
+            )
+        parts.append(content.reshape(-1, row))
+    rows = np.concatenate(parts)
+    return Part(rows[:, label_bytes:].reshape(-1, *CIFAR_SHAPE), rows[:, label_bytes - 1])
+
+
+def read_npz(path: Path) -> tuple[Part, Part]:
+    """Read the training and the test part of an .npz file with x_train, y_train, x_test, y_test."""
+    arrays = _npz_arrays(path)
+    missing = [key for key in KEYS if key not in arrays]
+    if missing:
+        raise ValueError(f"{str(path)!r} has no {', '.join(missing)}; it has {sorted(arrays)} and needs {list(KEYS)}")
+    train, test = (
+        Part(
+            _as_images(arrays[f"x_{part}"], f"x_{part} of {str(path)!r}"),
+            _as_labels(arrays[f"y_{part}"], f"y_{part} of {str(path)!r}"),
+        )
+        for part in ("train", "test")
+    )
+    return train, test
+
+
+def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of the file that are read here; nothing is unpickled."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            if not hasattr(archive, "files"):
+                raise ValueError("it holds one array")
+            return {key: archive[key] if key in KEYS else np.empty(0) for key in archive.files}
+    except (ValueError, BadZipFile, EOFError, zlib.error, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"{str(path)!r} could not be read as .npz ({error}); write it with np.savez(path, x_train=..., "
+            "y_train=..., x_test=..., y_test=...), numbers and text only"
+        ) from error
+
+
+def _as_images(x: NDArray[Any], what: str) -> NDArray[np.uint8]:
+    """Images (N, C, H, W) of bytes, from grey or colour images with the channels in either place."""
+    if x.ndim == 3:
+        return _as_bytes(x, what)[:, None]
+    last, first = x.ndim == 4 and x.shape[3] in CHANNELS, x.ndim == 4 and x.shape[1] in CHANNELS
+    if last == first:
+        raise ValueError(
+            f"{what} has shape {x.shape}; images are (N, H, W), (N, H, W, C) or (N, C, H, W) with 1 or 3 channels"
+        )
+    return np.ascontiguousarray(np.moveaxis(_as_bytes(x, what), 3, 1) if last else _as_bytes(x, what))
+
+
+def _as_bytes(x: NDArray[Any], what: str) -> NDArray[np.uint8]:
+    """Bytes as they are, numbers in [0, 1] rounded to 1/255."""
+    if x.dtype == np.uint8:
+        return x
+    if x.dtype.kind == "f" and x.size and float(x.min()) >= 0.0 and float(x.max()) <= 1.0:
+        return np.rint(x * 255.0).astype(np.uint8)
+    span = f" from {x.min():g} to {x.max():g}" if x.dtype.kind in "fiu" and x.size else ""
+    raise ValueError(f"{what} is {x.dtype}{span}; pixels must be uint8 (0 to 255), or float in [0, 1]")
+
+
+def _as_labels(y: NDArray[Any], what: str) -> NDArray[Any]:
+    """Labels (N,), whole numbers or text."""
+    labels = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if labels.ndim != 1 or labels.dtype.kind not in "iuU":
+        raise ValueError(f"{what} is {y.dtype} of shape {y.shape}; labels are whole numbers or text, (N,) or (N, 1)")
+    return labels
