@@ -129,10 +129,9 @@ class OnlineGaussianDensity(nn.Module):
         self.register_buffer("mean_label", torch.full((2, n_classes), 1.0 / n_classes))
         self.register_buffer("weight", torch.zeros(n_classes))
         self.register_buffer("steps", torch.zeros(()))
-        if n_features is None:
-            self.register_buffer("mean", None)
-            self.register_buffer("variance", None)
-        else:
+        self.register_buffer("mean", None)
+        self.register_buffer("variance", None)
+        if n_features is not None:
             self._allocate(check_count("n_features", n_features))
 
     @property
