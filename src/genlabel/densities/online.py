@@ -129,10 +129,9 @@ class OnlineGaussianDensity(nn.Module):
         self.register_buffer("mean_label", torch.full((2, n_classes), 1.0 / n_classes))
         self.register_buffer("weight", torch.zeros(n_classes))
         self.register_buffer("steps", torch.zeros(()))
-        if n_features is None:
-            self.register_buffer("mean", None)
-            self.register_buffer("variance", None)
-        else:
+        self.register_buffer("mean", None)
+        self.register_buffer("variance", None)
+        if n_features is not None:
             self._allocate(check_count("n_features", n_features))
 
     @property
@@ -163,21 +162,29 @@ class OnlineGaussianDensity(nn.Module):
 
     @torch.no_grad()
     def update(self, features: Tensor, weights: Tensor) -> None:
-        """Update the moments by features (n, d); weights (n, k) say how much of a row belongs to each class."""
-        f = features.detach()
-        f = f if f.dtype == torch.float64 else f.float()
+        """Update the moments by features (n, d); weights (n, k) say how much of a row belongs to each class.
+
+        Sums are float64: features whose mean is a thousand times their spread keep their variance.
+        """
+        self._check(features)
+        if weights.shape != (len(features), self.n_classes):
+            raise ValueError(
+                f"weights have shape {tuple(weights.shape)}; they must be ({len(features)}, {self.n_classes}), a row "
+                "for each of the features and a column for each class"
+            )
+        f = features.detach().double()
         if self.mean is None:
-            self._allocate(f.shape[1], f)
+            self._allocate(f.shape[1], features)
         with torch.autocast(f.device.type, enabled=False):
-            centre = self.mean.mean(0)
-            mass, first, second = self._sums(f - centre, weights.to(f.dtype))
+            centre = self.mean.double().mean(0)
+            mass, first, second = self._sums(f - centre, weights.double())
             seen = mass > 0
             count = mass.clamp(min=TINY)
             weight = torch.where(seen, self.beta * self.weight + (1.0 - self.beta), self.weight)
-            rate = torch.where(seen, (1.0 - self.beta) / weight.clamp(min=TINY), 0.0).to(f.dtype)
+            rate = torch.where(seen, (1.0 - self.beta) / weight.clamp(min=TINY), 0.0).double()
             moved = first / count[:, None] + centre - self.mean
             self.mean.add_(rate[:, None] * moved)
-            spread = self._spread(first, second, count, self.mean - centre)
+            spread = self._spread(first, second, count, self.mean.double() - centre)
             self.variance.add_(_beside(rate, spread) * (spread - self.variance))
             self.weight.copy_(weight)
             self.steps.add_(1.0)
@@ -203,15 +210,20 @@ class OnlineGaussianDensity(nn.Module):
         """Return log p_c of features (m, d), (m, k); minus infinity for a class that was never seen."""
         if self.mean is None:
             return torch.full((len(features), self.n_classes), -torch.inf, device=features.device)
+        self._check(features)
         d = self.mean.shape[1]
-        if features.ndim != 2 or features.shape[1] != d:
-            raise ValueError(f"features have shape {tuple(features.shape)}; this density has seen (n, {d})")
         with torch.autocast(features.device.type, enabled=False):
             centre = self.mean.mean(0)
             x, mu = features.detach().to(self.mean.dtype) - centre, self.mean - centre
             precision = 1.0 / self._floored()
             logs = -0.5 * (self._distances(x, mu, precision) + self._log_det(precision) + d * LOG_2_PI)
             return logs.masked_fill(self.weight == 0, -torch.inf)
+
+    def _check(self, features: Tensor) -> None:
+        """Raise unless features are (n, d), with the d that is known."""
+        known = features.shape[-1] if self.mean is None else self.mean.shape[1]
+        if features.ndim != 2 or features.shape[1] != known:
+            raise ValueError(f"features have shape {tuple(features.shape)}; they must be (n, {known})")
 
     def _floored(self) -> Tensor:
         """Variances with a floor: a class of one point has none."""
@@ -270,9 +282,10 @@ class OnlineGaussianDensity(nn.Module):
 
     def _allocate(self, d: int, like: Tensor | None = None) -> None:
         at = self.weight if like is None else like
+        dtype = torch.promote_types(self.weight.dtype, at.dtype)
         shape = (self.n_classes, d) if self.covariance == "diagonal" else (self.n_classes,)
-        self.mean = torch.zeros(self.n_classes, d, dtype=at.dtype, device=at.device)
-        self.variance = torch.zeros(shape, dtype=at.dtype, device=at.device)
+        self.mean = torch.zeros(self.n_classes, d, dtype=dtype, device=at.device)
+        self.variance = torch.zeros(shape, dtype=dtype, device=at.device)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Take the number of features from what is loaded, if it is not known yet."""

@@ -1,0 +1,409 @@
+"""Gaussians that learn in the steps of a run: against numpy's moments, scipy's densities and a plain loop."""
+
+import copy
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import multivariate_normal
+from torch import Tensor
+
+from genlabel.densities import CollapseWarning, OnlineGaussianDensity
+from genlabel.labeling import OnlineGenLabel
+from genlabel.mixing import Mix, Mixup, draw_on, no_mix
+
+COVARIANCES = ["spherical", "diagonal"]
+each_covariance = pytest.mark.parametrize("covariance", COVARIANCES)
+
+
+def batch(n: int = 60, k: int = 3, d: int = 4, seed: int = 0, apart: float = 2.0) -> tuple[Tensor, Tensor]:
+    """Features (n, d) and one-hot labels (n, k), float64."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % k)
+    return torch.from_numpy(rng.normal(size=(n, d)) + apart * np.eye(k, d)[y]), torch.eye(k).double()[y]
+
+
+def spread_of(f: np.ndarray, w: np.ndarray, mean: np.ndarray, covariance: str) -> Any:
+    """Weighted mean square of the rows about a mean."""
+    square = (w[:, None] * (f - mean) ** 2).sum(0) / w.sum()
+    return square if covariance == "diagonal" else square.mean()
+
+
+class PlainLoop:
+    """arXiv Alg. 3 class by class; the rate takes the bias of the start out, (1 - beta) / (1 - beta^t)."""
+
+    def __init__(self, k: int, d: int, beta: float, covariance: str) -> None:
+        self.beta, self.covariance, self.t = beta, covariance, np.zeros(k, int)
+        self.mean, self.variance = np.zeros((k, d)), np.zeros((k, d) if covariance == "diagonal" else k)
+
+    def update(self, f: np.ndarray, weights: np.ndarray) -> None:
+        for c, w in enumerate(weights.T):
+            if w.sum() > 0:
+                self.t[c] += 1
+                rate = (1 - self.beta) / (1 - self.beta ** self.t[c])
+                self.mean[c] += rate * (np.average(f, axis=0, weights=w) - self.mean[c])
+                self.variance[c] += rate * (spread_of(f, w, self.mean[c], self.covariance) - self.variance[c])
+
+
+def gaussians(density: OnlineGaussianDensity, x: Tensor) -> np.ndarray:
+    """Log-densities (m, k) by scipy."""
+    d = x.shape[1]
+    columns = [
+        multivariate_normal(mean.numpy(), np.diag(np.broadcast_to(variance.numpy(), d))).logpdf(x.double().numpy())
+        for mean, variance in zip(density.mean.double(), density.variance.double(), strict=True)
+    ]
+    return np.stack(columns, 1)
+
+
+def same(one: OnlineGaussianDensity, other: OnlineGaussianDensity) -> bool:
+    ours, theirs = one.state_dict(), other.state_dict()
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@each_covariance
+@pytest.mark.parametrize("beta", [0.0, 0.5, 0.95])
+@pytest.mark.parametrize("d", [1, 4, 7])
+def test_one_batch_is_its_moments_and_scipys_density(covariance: str, beta: float, d: int) -> None:
+    f, w = batch(d=d)
+    density = OnlineGaussianDensity(3, beta=beta, covariance=covariance).double()
+    density.update(f, w)
+    for c in range(3):
+        rows = f[w[:, c] > 0].numpy()
+        variance = rows.var(0) if covariance == "diagonal" else rows.var(0).mean()
+        np.testing.assert_allclose(density.mean[c], rows.mean(0), rtol=1e-12)
+        np.testing.assert_allclose(density.variance[c], variance, rtol=1e-12)
+    x = 3 * batch(seed=1, d=d)[0]
+    np.testing.assert_allclose(density.log_prob(x), gaussians(density, x), rtol=1e-10)
+
+
+@each_covariance
+@pytest.mark.parametrize("beta", [0.0, 0.3, 0.95])
+@pytest.mark.parametrize("kind", ["classes", "absent classes", "soft labels"])
+def test_many_batches_are_a_plain_loop_of_algorithm_3(covariance: str, beta: float, kind: str) -> None:
+    density, plain = (
+        OnlineGaussianDensity(3, beta=beta, covariance=covariance).double(),
+        PlainLoop(3, 4, beta, covariance),
+    )
+    for t in range(12):
+        f, w = batch(seed=t)
+        if kind == "absent classes":
+            w[:, t % 3] = 0.0
+        if kind == "soft labels":
+            w = 0.7 * w + 0.3 * w.roll(1, 0)
+        density.update(f, w)
+        plain.update(f.numpy(), w.numpy())
+    np.testing.assert_allclose(density.mean, plain.mean, rtol=1e-10)
+    np.testing.assert_allclose(density.variance, plain.variance, rtol=1e-10)
+    np.testing.assert_allclose(density.weight, 1 - beta**plain.t, rtol=1e-10)
+    assert float(density.steps) == 12
+
+
+@each_covariance
+def test_without_memory_the_last_batch_of_a_class_counts(covariance: str) -> None:
+    forgets, last = (OnlineGaussianDensity(3, beta=0.0, covariance=covariance).double() for _ in range(2))
+    f, w = batch(seed=1)
+    for old in (batch(seed=0), (f, w)):
+        forgets.update(*old)
+    last.update(f, w)
+    torch.testing.assert_close(forgets.mean, last.mean, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(forgets.variance, last.variance, rtol=1e-12, atol=1e-12)
+
+
+@each_covariance
+def test_a_class_that_is_absent_keeps_its_numbers_bit_for_bit(covariance: str) -> None:
+    density = OnlineGaussianDensity(3, covariance=covariance)
+    density.update(*batch())
+    before = copy.deepcopy(density)
+    f, w = batch(seed=1)
+    density.update(f, w * torch.tensor([1.0, 0.0, 1.0]))
+    for name in ("mean", "variance", "weight"):
+        assert torch.equal(getattr(density, name)[1], getattr(before, name)[1])
+        assert not torch.equal(getattr(density, name)[0], getattr(before, name)[0])
+
+
+@each_covariance
+@pytest.mark.parametrize("top", [2, None])
+def test_a_class_never_seen_has_no_density_and_no_share_of_a_label(covariance: str, top: int | None) -> None:
+    f, w = batch()
+    density = OnlineGaussianDensity(3, covariance=covariance, temperature=100.0)
+    assert bool((density.log_prob(f) == -torch.inf).all())
+    density.update(f, w * torch.tensor([1.0, 0.0, 1.0]))
+    logs = density.log_prob(f)
+    assert bool((logs[:, 1] == -torch.inf).all())
+    assert bool(logs[:, [0, 2]].isfinite().all())
+    found = density.posterior(f, w, top)
+    assert not bool(found.lost.any())
+    assert float(found.log_proba.exp()[:, 1].sum()) == 0.0
+    assert float(found.log_proba.exp()[:, 0].min()) > 0.0
+
+
+def test_a_class_of_one_point_has_a_finite_density() -> None:
+    f, w = batch(n=3)
+    density = OnlineGaussianDensity(3)
+    density.update(f, w)
+    assert bool(density.log_prob(f).isfinite().all())
+    assert torch.equal(density.log_prob(f).argmax(1), w.argmax(1))
+
+
+@each_covariance
+@pytest.mark.parametrize("as_tensors", [False, True])
+def test_near_rows_count_for_the_parent_that_they_nearly_are(covariance: str, as_tensors: bool) -> None:
+    f, w = batch()
+    draw = Mixup(0.5).draw(60, 0)
+    itself, other = draw.lam >= 0.8, draw.lam <= 0.2
+    assert min(itself.sum(), other.sum(), (~itself & ~other).sum()) > 5
+    one, two = (OnlineGaussianDensity(3, covariance=covariance, margin=0.2).double() for _ in range(2))
+    one.observe(f, w, draw_on(draw, f) if as_tensors else draw)
+    rows = np.concatenate([np.flatnonzero(itself), np.flatnonzero(other)])
+    owner = np.concatenate([np.flatnonzero(itself), draw.partner[other]])
+    two.update(f[rows], w[owner])
+    torch.testing.assert_close(one.mean, two.mean, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(one.variance, two.variance, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("seen_before", [False, True])
+def test_a_batch_without_near_rows_changes_nothing(seen_before: bool) -> None:
+    f, w = batch()
+    density = OnlineGaussianDensity(3, 4)
+    if seen_before:
+        density.update(f, w)
+    before = copy.deepcopy(density)
+    density.observe(f + 1, w, Mix(np.arange(60), np.full(60, 0.5)))
+    for name in ("mean", "variance", "weight", "log_temperature", "mean_label"):
+        assert torch.equal(getattr(density, name), getattr(before, name))
+
+
+@pytest.mark.parametrize(
+    "statistics, learns, share", [("near", "mixed", 0.0), ("clean", "clean", 1.0), ("part", "clean", 0.4)]
+)
+def test_from_what_it_learns(statistics: str, learns: str, share: float) -> None:
+    """From clean features all rows count, whatever the draw says."""
+    f, w = batch()
+    one, two = (OnlineGaussianDensity(3, statistics=statistics, share=0.4) for _ in range(2))
+    assert (one.learns_from, one.clean_share) == (learns, share)
+    one.observe(f, w, Mix(np.arange(60)[::-1].copy(), np.full(60, 0.5)))
+    two.update(f, w)
+    assert same(one, two) == (statistics != "near")
+
+
+@each_covariance
+def test_a_large_offset_does_not_cost_the_variance(covariance: str) -> None:
+    """Mean 1e3, spread 1, in float32: variances to 2e-5, log-densities to 2e-3; squares alone would lose all of it."""
+    f, w = batch(n=300, d=16)
+    f = f.float().double() + 1e3
+    low, high = (
+        OnlineGaussianDensity(3, covariance=covariance),
+        OnlineGaussianDensity(3, covariance=covariance).double(),
+    )
+    for t in range(4):
+        low.update((f + 0.01 * t).float(), w)
+        high.update((f + 0.01 * t).float().double(), w)
+        np.testing.assert_allclose(low.variance, high.variance, rtol=2e-5)
+        np.testing.assert_allclose(low.log_prob(f.float()), high.log_prob(f), atol=2e-3)
+
+
+@each_covariance
+@pytest.mark.parametrize("known", [None, 4])
+def test_a_state_goes_round(covariance: str, known: int | None) -> None:
+    density = OnlineGaussianDensity(3, covariance=covariance, temperature="mixup")
+    label = OnlineGenLabel(density)
+    for t in range(3):
+        f, w = batch(seed=t)
+        label.observe(f.float(), w.float(), no_mix(60))
+        label.label(f.float(), w.float(), no_mix(60))
+    assert {"mean", "variance", "weight", "log_temperature", "mean_label", "steps"} == set(density.state_dict())
+    loaded = OnlineGaussianDensity(3, known, covariance=covariance, temperature="mixup")
+    loaded.load_state_dict(density.state_dict())
+    for other in (loaded, copy.deepcopy(density), pickle.loads(pickle.dumps(density))):
+        assert same(other, density)
+        before = density.mean.clone()
+        other.update(*batch(seed=9))
+        assert torch.equal(density.mean, before)
+    empty = OnlineGaussianDensity(3, covariance=covariance)
+    empty.load_state_dict(OnlineGaussianDensity(3, covariance=covariance).state_dict())
+    assert empty.mean is None
+
+
+@pytest.mark.parametrize("known", [None, 4])
+def test_it_is_moved_as_a_module_is(known: int | None) -> None:
+    f, w = batch()
+    density = OnlineGaussianDensity(3, known).to(torch.float64)
+    density.update(f.float(), w.float())
+    assert {buffer.dtype for buffer in density.buffers()} == {torch.float64}
+    assert density.log_prob(f).dtype == torch.float64
+    assert {buffer.dtype for buffer in density.float().buffers()} == {torch.float32}
+    density.update(f, w)
+    assert density.log_prob(f).dtype == torch.float32
+    assert {buffer.device.type for buffer in density.to("meta").buffers()} == {"meta"}
+
+
+@each_covariance
+def test_autocast_does_not_touch_its_numbers(covariance: str) -> None:
+    f, w = (part.float() for part in batch())
+    runs = []
+    for enabled in (False, True):
+        density = OnlineGaussianDensity(3, covariance=covariance)
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            density.update(f, w)
+            runs.append((density.mean, density.variance, density.log_prob(f)))
+    assert all(torch.equal(one, other) for one, other in zip(*runs, strict=True))
+
+
+def test_features_in_bf16_are_counted_in_full_precision() -> None:
+    f, w = batch()
+    one, two = OnlineGaussianDensity(3), OnlineGaussianDensity(3)
+    one.update(f.bfloat16(), w.float())
+    two.update(f.bfloat16().float(), w.float())
+    assert one.mean.dtype == torch.float32
+    assert same(one, two)
+    assert torch.equal(one.log_prob(f.bfloat16()), two.log_prob(f.bfloat16().float()))
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 7.0])
+def test_a_temperature_divides_the_log_densities(temperature: float) -> None:
+    f, w = batch()
+    density = OnlineGaussianDensity(3, temperature=temperature).double()
+    density.update(f, w)
+    logs = gaussians(density, f) / temperature
+    expected = np.exp(logs - np.logaddexp.reduce(logs, 1, keepdims=True))
+    np.testing.assert_allclose(density.posterior(f, w).log_proba.exp(), expected, rtol=1e-6)
+    assert float(density.log_temperature) == pytest.approx(np.log(temperature))
+
+
+def entropy(labels: Tensor) -> float:
+    return float(-torch.special.xlogy(labels, labels).sum(1).mean())
+
+
+def test_a_matched_temperature_makes_labels_as_uncertain_as_mixups() -> None:
+    """512 dimensions in which the classes are far apart: without it labels are one-hot."""
+    density, plain = OnlineGaussianDensity(3, temperature="mixup", statistics="clean"), OnlineGaussianDensity(3)
+    gaps = []
+    for t in range(300):
+        f, w = (part.float() for part in batch(d=512, seed=t, apart=8.0))
+        draw = draw_on(Mixup().draw(60, t), f)
+        lam = draw.lam[:, None]
+        f_mix, y_mix = (lam * part + (1 - lam) * part[draw.partner] for part in (f, w))
+        density.observe(f, w, draw)
+        plain.update(f, w)
+        gaps.append(entropy(density.posterior(f_mix, y_mix).log_proba.exp()) - entropy(y_mix))
+    sharp = entropy(plain.posterior(f_mix, y_mix).log_proba.exp()) - entropy(y_mix)
+    assert sharp < -0.25
+    assert abs(np.mean(gaps[-50:])) < 0.03
+    assert float(density.log_temperature) > 1.0
+
+
+def taught(w_gen: Tensor, steps: int = 300) -> OnlineGaussianDensity:
+    """A density after many steps of labels in which class shares are those of `w_gen` (n, k)."""
+    density = OnlineGaussianDensity(3, statistics="clean")
+    f, w = (part.float() for part in batch(apart=20.0))
+    density.update(f, w)
+    centres = 20.0 * torch.eye(3, 4)
+    for _ in range(steps):
+        density.posterior(centres[w_gen.argmax(1)], w)
+    return density
+
+
+def test_labels_that_collapse_are_heard_of_by_name() -> None:
+    w = batch()[1]
+    healthy = taught(w)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        healthy.check()
+        OnlineGaussianDensity(3).check()
+    collapsed = taught(torch.eye(3)[torch.full((60,), 2)])
+    with pytest.warns(CollapseWarning, match=r"class 2 has 9\d %.*lower gamma"):
+        collapsed.check()
+    assert bool(collapsed.mean_label.sum(1).sub(1).abs().max() < 1e-5)
+
+
+@pytest.mark.parametrize("statistics", ["near", "clean"])
+@each_covariance
+def test_a_step_compiles_as_one_graph(statistics: str, covariance: str) -> None:
+    """Nothing in it is looked at by Python: the labels and the state are those of the plain step."""
+    labelers = [
+        OnlineGenLabel(
+            OnlineGaussianDensity(3, covariance=covariance, statistics=statistics, temperature="mixup"), 0.5, ramp=4
+        )
+        for _ in range(2)
+    ]
+
+    def step(labeler: OnlineGenLabel, f: Tensor, w: Tensor, draw: Mix) -> Tensor:
+        labeler.observe(f, w, draw)
+        labels: Tensor = labeler.label(f, w, draw)
+        return labels
+
+    torch.compiler.reset()
+    compiled = torch.compile(step, fullgraph=True, backend="eager", dynamic=False)
+    for t in range(3):
+        f, w = (part.float() for part in batch(seed=t))
+        draw = draw_on(Mixup(0.3).draw(60, t), f)
+        torch.testing.assert_close(compiled(labelers[0], f, w, draw), step(labelers[1], f, w, draw))
+    for name, ours in labelers[0].density.state_dict().items():
+        torch.testing.assert_close(ours, labelers[1].density.state_dict()[name])
+
+
+TWO_RANKS = """
+from genlabel.densities import OnlineGaussianDensity
+for covariance in ("spherical", "diagonal"):
+    density = OnlineGaussianDensity(3, covariance=covariance).double()
+    for f, w, at in given["steps"]:
+        part = slice(0, at) if rank == 0 else slice(at, None)
+        density.update(f[part], w[part])
+    left[covariance] = density.state_dict()
+"""
+
+
+def test_two_processes_have_the_moments_of_the_joined_batch(in_two_processes: Callable[..., Any]) -> None:
+    """Halves, uneven parts, and a class that only one of them has."""
+    steps = []
+    for seed, at in enumerate((30, 7, 59, 20)):
+        f, w = batch(seed=seed)
+        order = w[:, 2].argsort() if seed == 3 else torch.arange(60)
+        steps.append((f[order], w[order], at))
+    assert float(steps[3][1][:20, 2].sum()) == 0.0
+    first, second = in_two_processes(TWO_RANKS, steps=steps)
+    for covariance in COVARIANCES:
+        alone = OnlineGaussianDensity(3, covariance=covariance).double()
+        for f, w, _ in steps:
+            alone.update(f, w)
+        for name, value in alone.state_dict().items():
+            assert torch.equal(first[covariance][name], second[covariance][name])
+            torch.testing.assert_close(first[covariance][name], value, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "given, match",
+    [
+        ({"n_classes": 1}, "n_classes=1 must be a whole number of at least 2"),
+        ({"n_features": 0}, "n_features=0 must be a whole number"),
+        ({"beta": 1.0}, r"beta=1.0 must be a number in \[0, 1\]; 0 forgets"),
+        ({"covariance": "full"}, "covariance='full' is not known; choose one of 'spherical', 'diagonal'"),
+        ({"statistics": "all"}, "statistics='all' is not known"),
+        ({"margin": 0.6}, "margin=0.6 must be a number in"),
+        ({"share": -0.1}, "share=-0.1 must be a number in"),
+        ({"temperature": 0.0}, "temperature=0.0 must be a finite number above 0"),
+        ({"temperature": "mixpu"}, "temperature='mixpu' is not known; choose one of 'mixup', or a number above 0"),
+    ],
+    ids=str,
+)
+def test_bad_arguments_are_named(given: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        OnlineGaussianDensity(**{"n_classes": 3, **given})
+
+
+def test_features_and_weights_that_do_not_fit_are_named() -> None:
+    f, w = batch()
+    density = OnlineGaussianDensity(3)
+    density.update(f, w)
+    for call in (density.log_prob, lambda x: density.update(x, w)):
+        with pytest.raises(ValueError, match=r"features have shape \(60, 2\); they must be \(n, 4\)"):
+            call(f[:, :2])
+    with pytest.raises(ValueError, match=r"weights have shape \(60, 2\); they must be \(60, 3\)"):
+        density.update(f, w[:, :2])
+    other = OnlineGaussianDensity(3, 5)
+    with pytest.raises(RuntimeError, match="size mismatch for mean"):
+        other.load_state_dict(density.state_dict())
