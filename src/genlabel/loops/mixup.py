@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Self, final
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch.utils.data import get_worker_info
 
 from genlabel.checks import check_count, check_interval
 from genlabel.densities import ClassDensity, OnlineGaussianDensity
+from genlabel.labeling import observe_and_label
 from genlabel.loops.accuracy import MixedAccuracy, mixed_accuracy
 from genlabel.loops.capture import FeatureTap, MixTap, find_layer, unwrap
 from genlabel.loops.parts import check_mixer, make_density, make_labeler, make_teacher
@@ -21,6 +23,10 @@ from genlabel.mixing import Mix, Mixer, Mixup, draw_on
 from genlabel.training import leave_running_statistics
 
 __all__ = ["GenLabelMixup"]
+
+
+_compiled = torch.compile(observe_and_label, dynamic=False)
+"""A tenth of the kernels; it is compiled when it is first called."""
 
 
 @dataclass
@@ -86,6 +92,9 @@ class GenLabelMixup(nn.Module):
     decay : float
         That of the average.
     seed : int
+    compiled : bool or None
+        Whether the labelling of a density that learns is compiled (some seconds, once); None is on a GPU with Triton,
+        where it takes a tenth of the kernels.
     **settings
         Of the density: beta, statistics, covariance, margin, share, temperature.
 
@@ -118,11 +127,13 @@ class GenLabelMixup(nn.Module):
         teacher: nn.Module | str | None = None,
         decay: float = 0.999,
         seed: int = 0,
+        compiled: bool | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
         self.n_classes = check_count("n_classes", n_classes, low=2)
         self.gamma = check_interval("gamma", gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
+        self.compiled = compiled
         self.seed, self.layer, self.layers = check_count("seed", seed, low=0), layer, tuple(layers)
         self.mixer = check_mixer(Mixup() if mixer is None else mixer, self.layers)
         self._held = () if network is None else (unwrap(network),)  # in a tuple: no submodule
@@ -298,11 +309,18 @@ class GenLabelMixup(nn.Module):
     def _label(self, described: Tensor, batch: _Pending) -> Tensor:
         """Labels of the mixed batch; a density that learns observes first (arXiv Alg. 3)."""
         assert batch.draw is not None
-        if self.labeler.learns_from is not None:
-            seen = described if batch.clean is None else batch.clean
-            self.labeler.observe(seen, batch.targets[: len(seen)], batch.draw)
-        labels: Tensor = self.labeler.label(described, batch.targets, batch.draw)
-        return labels.float()
+        if self.labeler.learns_from is None:
+            labels: Tensor = self.labeler.label(described, batch.targets, batch.draw)
+            return labels.float()
+        seen = described if batch.clean is None else batch.clean
+        rule = _compiled if self._compiles(described) else observe_and_label
+        return rule(self.labeler, seen, batch.targets[: len(seen)], described, batch.targets, batch.draw).float()
+
+    def _compiles(self, features: Tensor) -> bool:
+        """Whether labels are compiled: if not said, where Triton compiles for the GPU that has the features."""
+        if self.compiled is not None:
+            return self.compiled
+        return features.is_cuda and find_spec("triton") is not None
 
     def _check_parts(self) -> None:
         """Raise where the parts do not go together."""
