@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, Self, final
 
@@ -25,8 +26,10 @@ from genlabel.training import leave_running_statistics
 __all__ = ["GenLabelMixup"]
 
 
-_compiled = torch.compile(observe_and_label, dynamic=False)
-"""A tenth of the kernels; it is compiled when it is first called."""
+@cache
+def _compiled() -> Callable[..., Tensor]:
+    """Observing and labelling in a tenth of the kernels, for all objects: it is compiled when it is first called."""
+    return torch.compile(observe_and_label, dynamic=False)
 
 
 @dataclass
@@ -313,7 +316,7 @@ class GenLabelMixup(nn.Module):
             labels: Tensor = self.labeler.label(described, batch.targets, batch.draw)
             return labels.float()
         seen = described if batch.clean is None else batch.clean
-        rule = _compiled if self._compiles(described) else observe_and_label
+        rule = _compiled() if self._compiles(described) else observe_and_label
         return rule(self.labeler, seen, batch.targets[: len(seen)], described, batch.targets, batch.draw).float()
 
     def _compiles(self, features: Tensor) -> bool:
