@@ -132,8 +132,8 @@ def observe_and_label(
     All that a step does with a labeler that learns (arXiv Alg. 3), in one function that can be compiled.
     """
     with torch.no_grad():
-        labeler.observe(seen.to(targets.dtype), whose, draw)
-        labels: Tensor = labeler.label(features.to(targets.dtype), targets, draw, origin)
+        labeler.observe(seen.to(_precise(seen.dtype)), whose, draw)
+        labels: Tensor = labeler.label(features.to(_precise(features.dtype)), targets, draw, origin)
     return labels
 
 
