@@ -114,10 +114,9 @@ class Checkpoint:
     def _read(self, device: torch.device) -> dict[str, Any]:
         try:
             kept = torch.load(self.path, map_location=device, weights_only=True)
-        except Exception as error:
-            raise ValueError(
-                f"{self.path} cannot be read as a checkpoint ({error}); remove it to begin anew"
-            ) from error
+        except Exception as error:  # torch's own words are long, and advise to trust the file
+            why = error if isinstance(error, OSError) else type(error).__name__
+            raise ValueError(f"{self.path} cannot be read as a checkpoint ({why}); remove it to begin anew") from error
         if not isinstance(kept, dict) or "losses" not in kept:
             raise ValueError(f"{self.path} is no checkpoint of a run; name another file, or remove it")
         return kept

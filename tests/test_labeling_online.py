@@ -1,0 +1,162 @@
+"""Labels by densities that learn in the step (arXiv Alg. 3): mixup at its ends, Bayes' rule between."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import softmax
+from scipy.stats import multivariate_normal
+from torch import Tensor
+
+from genlabel.densities import OnlineGaussianDensity
+from genlabel.labeling import LinearLabel, OnlineGenLabel
+from genlabel.mixing import Mix, Mixup, Origin, draw_on, no_mix
+
+SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "the paper's": ({"statistics": "clean"}, {}),
+    "near": ({}, {"gamma": 0.3}),
+    "diagonal, part": ({"covariance": "diagonal", "statistics": "part"}, {"gamma": 1.0, "top": None}),
+    "matched": ({"temperature": "mixup"}, {"gamma": 1.0, "top": 3}),
+    "keep, ramp": ({"temperature": 5.0}, {"gamma": 0.8, "same_class": "keep", "ramp": 7}),
+}
+every = pytest.mark.parametrize("name", SETTINGS)
+
+
+def make(name: str) -> OnlineGenLabel:
+    density, label = SETTINGS[name]
+    return OnlineGenLabel(OnlineGaussianDensity(4, **density), **label)
+
+
+def batch(seed: int = 0, d: int = 5) -> tuple[Tensor, Tensor, Mix]:
+    """Features of a mixed batch, the labels before mixing, the draw."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(4, size=40)
+    draw = draw_on(Mixup(0.5).draw(40, rng), torch.zeros(1, dtype=torch.float64))
+    f = torch.from_numpy(rng.normal(size=(40, d)) + 2 * np.eye(4, d)[y])
+    lam = draw.lam[:, None]
+    return lam * f + (1 - lam) * f[draw.partner], torch.eye(4).double()[y], draw
+
+
+def mixups(targets: Tensor, draw: Mix) -> Tensor:
+    labels: Tensor = LinearLabel().label(targets, targets, draw)
+    return labels
+
+
+@every
+@given(seed=st.integers(0, 10**6), far=st.sampled_from([0.0, 1.0, 1e3, 1e18]))
+def test_rows_are_on_the_simplex(name: str, seed: int, far: float) -> None:
+    labeler = make(name)
+    for step in range(3):
+        f, w, draw = (part.float() if isinstance(part, Tensor) else part for part in batch(seed + step))
+        labeler.observe(f, w, draw)
+    labels = labeler.label(far * f, w, draw)
+    assert labels.shape == (40, 4)
+    assert labels.dtype == torch.float32
+    assert bool((labels >= 0).all())
+    assert bool((labels.sum(1) - 1).abs().max() < 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_without_gamma_the_label_is_mixups_bit_for_bit(dtype: torch.dtype) -> None:
+    f, w, draw = batch()
+    labeler = OnlineGenLabel(OnlineGaussianDensity(4), gamma=0.0)
+    labeler.observe(f.to(dtype), w.to(dtype), draw)
+    assert torch.equal(labeler.label(f.to(dtype), w.to(dtype), draw), mixups(w.to(dtype), draw))
+
+
+@every
+def test_before_anything_was_observed_labels_are_mixups(name: str) -> None:
+    f, w, draw = batch()
+    torch.testing.assert_close(make(name).label(f, w, draw), mixups(w, draw), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("covariance", ["spherical", "diagonal"])
+@pytest.mark.parametrize("top", [None, 1, 2, 3, 4])
+@pytest.mark.parametrize("gamma", [0.1, 1.0])
+def test_the_label_is_bayes_rule_on_scipys_densities(covariance: str, top: int | None, gamma: float) -> None:
+    """Of the most likely classes, `top` of them, blended with mixup's label (arXiv Alg. 3)."""
+    f, w, draw = batch()
+    density = OnlineGaussianDensity(4, covariance=covariance, statistics="clean").double()
+    labeler = OnlineGenLabel(density, gamma=gamma, top=top)
+    labeler.observe(f, w, draw)
+    logs = np.empty((40, 4))
+    for c in range(4):
+        rows = f[w[:, c] > 0].numpy()
+        variance = rows.var(0) if covariance == "diagonal" else np.full(5, rows.var(0).mean())
+        logs[:, c] = multivariate_normal(rows.mean(0), np.diag(variance)).logpdf(f.numpy())
+    rank = (-logs).argsort(1).argsort(1)
+    y_gen = softmax(np.where(rank < (top or 4), logs, -np.inf), axis=1)
+    assert ((y_gen > 0).sum(1) <= (top or 4)).all()
+    expected = gamma * y_gen + (1 - gamma) * mixups(w, draw).numpy()
+    np.testing.assert_allclose(labeler.label(f, w, draw), expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("ramp", [1, 4, 10])
+def test_gamma_grows_over_the_ramp(ramp: int) -> None:
+    """At step t the label lies min(1, t / ramp) of the way to that without a ramp."""
+    slow, fast = (OnlineGenLabel(OnlineGaussianDensity(4).double(), gamma=0.6, ramp=steps) for steps in (ramp, 0))
+    for t in range(1, 13):
+        f, w, draw = batch(t)
+        for labeler in (slow, fast):
+            labeler.observe(f, w, draw)
+        start = mixups(w, draw)
+        expected = torch.lerp(start, fast.label(f, w, draw), min(1.0, t / ramp))
+        torch.testing.assert_close(slow.label(f, w, draw), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_pairs_of_one_class_may_keep_their_label() -> None:
+    f, w, draw = batch()
+    keep, relabel = (
+        OnlineGenLabel(OnlineGaussianDensity(4, temperature=50.0).double(), 1.0, None, same_class=how)
+        for how in ("keep", "relabel")
+    )
+    for labeler in (keep, relabel):
+        labeler.observe(f, w, draw)
+    of_one = (w == w[draw.partner]).all(1)
+    assert 0 < int(of_one.sum()) < 40
+    kept, relabelled = keep.label(f, w, draw), relabel.label(f, w, draw)
+    assert torch.equal(kept[of_one], w[of_one])
+    assert torch.equal(kept[~of_one], relabelled[~of_one])
+    assert not torch.isclose(relabelled[of_one], w[of_one]).all(1).any()
+
+
+def test_clean_rows_keep_their_labels() -> None:
+    f, w, _ = batch()
+    labeler = OnlineGenLabel(OnlineGaussianDensity(4, temperature=50.0), 1.0)
+    labeler.observe(f, w, no_mix(40))
+    clean = np.arange(40) < 11
+    labels = labeler.label(f, w, no_mix(40), Origin(clean=clean))
+    assert torch.equal(labels[:11], w[:11])
+    assert not torch.equal(labels[11:], w[11:])
+
+
+def test_a_draw_of_numpy_and_one_of_tensors_give_one_label() -> None:
+    f, w, draw = batch()
+    as_numpy = Mix(draw.partner.numpy(), draw.lam.numpy())
+    runs = []
+    for how in (draw, as_numpy):
+        labeler = OnlineGenLabel(OnlineGaussianDensity(4), 0.5, same_class="keep")
+        labeler.observe(f, w, how)
+        runs.append(labeler.label(f, w, how))
+    assert torch.equal(*runs)
+
+
+@pytest.mark.parametrize(
+    "given, match",
+    [
+        ({"gamma": 1.5}, r"gamma=1.5 must be a number in \[0, 1\]"),
+        ({"top": 0}, "top=0 must be a whole number of at least 1"),
+        ({"same_class": "drop"}, "same_class='drop' is not known"),
+        ({"ramp": -1}, "ramp=-1 must be a whole number of at least 0"),
+    ],
+    ids=str,
+)
+def test_bad_arguments_are_named(given: dict[str, Any], match: str) -> None:
+    f, w, draw = batch()
+    labeler = OnlineGenLabel(OnlineGaussianDensity(4), **given)
+    labeler.observe(f, w, draw)
+    with pytest.raises(ValueError, match=match):
+        labeler.label(f, w, draw)
