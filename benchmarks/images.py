@@ -16,6 +16,7 @@ from time import perf_counter
 
 import numpy as np
 import torch
+import torch._dynamo
 
 from genlabel import GenLabelMixup, Mixup, OnlineGaussianDensity, OnlineGenLabel
 from genlabel.labeling import Labeler
@@ -97,6 +98,7 @@ def measure(door: str, name: str, batch: int, steps: int, rounds: int, device: s
 
 
 def main() -> None:
+    torch._dynamo.config.recompile_limit = 64  # all kinds in one process, each compiled for itself
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--doors", nargs="+", choices=list(DOORS), default=list(DOORS))
     parser.add_argument("--batch", type=int, nargs="+", default=[128])

@@ -253,6 +253,7 @@ def test_a_staged_network_works_through_its_head(digits: Batch) -> None:
 
 @pytest.mark.parametrize("mixer", MIXERS, ids=repr)
 @pytest.mark.parametrize("statistics", ["near", "clean"])
+@pytest.mark.filterwarnings("ignore:TensorFloat32", "ignore:.*torch.jit")  # of the compiler
 def test_a_step_waits_for_no_gpu(
     mixer: Mixer, statistics: str, make_network: Make, digits: Batch,
     nothing_waits: Callable[[], AbstractContextManager[None]],

@@ -133,7 +133,7 @@ def test_what_is_trained_is_what_tables_13_and_14_print(
 
 
 def test_a_trial_is_one_method_on_images_and_all_methods_on_tables() -> None:
-    one, other = (Cell("images-clean-20", "mnist", method, 0, 1) for method in ("mixup", "vanilla"))
+    one, other = (Cell("images-clean-15", "mnist", method, 0, 1) for method in ("mixup", "vanilla"))
     assert one.trial != other.trial
     assert one.trial.method == "mixup"
     first, second = (Cell("logistic", "61", method, 0, 1) for method in ("mixup", "vanilla"))
@@ -156,7 +156,7 @@ def test_cells_of_different_schedules_are_never_the_same(budget: str) -> None:
 
 @pytest.mark.parametrize("change", [{"epochs": 7}, {"attacked": 10}, {"images": 100}, {"tests": 10}], ids=str)
 def test_an_edited_schedule_is_another_fingerprint(monkeypatch: pytest.MonkeyPatch, change: dict[str, int]) -> None:
-    cell = Cell("images-robust-15", "cifar10", "mixup", 0, 0)
+    cell = Cell("images-robust-10", "cifar10", "mixup", 0, 0)
     before = fingerprint_cell(cell)
     setting = SETTINGS[cell.setting]
     monkeypatch.setitem(SETTINGS, cell.setting, replace(setting, schedule=replace(setting.schedule, **change)))

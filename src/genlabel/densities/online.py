@@ -160,6 +160,14 @@ class OnlineGaussianDensity(nn.Module):
         itself, other = (rows[:, None].to(targets) for rows in (lam >= 1.0 - self.margin, lam <= self.margin))
         return itself * targets + other * targets[partner]
 
+    def meet(self, features: Tensor) -> None:
+        """Make room for means and variances, if the number of features was not known; :meth:`update` does so, too.
+
+        Before a step is compiled, so that it is compiled once.
+        """
+        if self.mean is None:
+            self._allocate(features.shape[1], features)
+
     @torch.no_grad()
     def update(self, features: Tensor, weights: Tensor) -> None:
         """Update the moments by features (n, d); weights (n, k) say how much of a row belongs to each class.
@@ -173,8 +181,7 @@ class OnlineGaussianDensity(nn.Module):
                 "for each of the features and a column for each class"
             )
         f = features.detach().double()
-        if self.mean is None:
-            self._allocate(f.shape[1], features)
+        self.meet(features)
         with torch.autocast(f.device.type, enabled=False):
             centre = self.mean.double().mean(0)
             mass, first, second = self._sums(f - centre, weights.double())

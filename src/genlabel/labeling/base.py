@@ -57,6 +57,9 @@ class Labeler(BaseEstimator, ABC):
         """Whether a label depends on the mixed point itself, not only on its parents' labels."""
         return False
 
+    def meet(self, features: Tensor) -> None:
+        """See features of the kind that will be observed, before each step: what depends on their number is made."""
+
     def observe(self, features: Tensor, targets: Tensor, draw: Mix) -> None:
         """Learn from the features (n, d) of a batch in training: the step calls it before it asks for labels.
 

@@ -84,6 +84,10 @@ class OnlineGenLabel(Labeler):
         """The density."""
         return self.density
 
+    def meet(self, features: Tensor) -> None:
+        """Let the density know the number of features."""
+        self.density.meet(features)
+
     def observe(self, features: Tensor, targets: Tensor, draw: Mix) -> None:
         """Let the density learn from the features (n, d) of a batch."""
         self.density.observe(features, targets, draw)

@@ -316,6 +316,7 @@ class GenLabelMixup(nn.Module):
             labels: Tensor = self.labeler.label(described, batch.targets, batch.draw)
             return labels.float()
         seen = described if batch.clean is None else batch.clean
+        self.labeler.meet(described)
         rule = _compiled() if self._compiles(described) else observe_and_label
         return rule(self.labeler, seen, batch.targets[: len(seen)], described, batch.targets, batch.draw).float()
 

@@ -135,7 +135,11 @@ class _Joint:
         """Nothing is watched."""
 
     def loss(self, batch: Ready) -> Tensor:
-        """Cross-entropy of points and mixed points, plus that of the critic, that tells them apart."""
+        """Mean cross-entropy of points and mixed points, plus that of the critic, that tells them apart.
+
+        NOTE[PAPER]: a mean over both, where `adamixup.py` has their sum: a learning rate for SGD then means what it
+        means for mixup.
+        """
         x, n = batch.x, len(batch.x)
         other = x[batch.draw.partner]
         with self.acceleration.arithmetic(x.device):
@@ -145,7 +149,7 @@ class _Joint:
             scores, judged = self.network(both), self.critic(both)
         labels = self.batches.targets(batch.labels, scores)
         target = torch.cat([labels, torch.lerp(labels[batch.draw.partner], labels, lam[:, None])])
-        weight = torch.cat([batch.weight, batch.weight])
+        weight = torch.cat([batch.weight, batch.weight]) / 2.0
         kind = torch.eye(2, dtype=labels.dtype, device=x.device).repeat_interleave(n, 0)
         intrusion = soft_cross_entropy(judged.to(labels.dtype), kind, weight)
         return soft_cross_entropy(scores.to(labels.dtype), target, weight) + self.intrusion_weight * intrusion

@@ -214,6 +214,7 @@ class NetworkStep:
         if self.labeler.learns_from is None:
             labels: Tensor = self.labeler.label(passed.points, targets, draw, origin)
             return labels
+        self.labeler.meet(passed.features)
         seen, whose = passed.features.detach(), targets
         if self.labeler.learns_from == "clean":
             some = max(2, round(self.labeler.clean_share * len(x)))

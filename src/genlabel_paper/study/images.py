@@ -36,7 +36,7 @@ SHARE = 0.1
 TOLD = ("network", "epochs", "learning_rate", "gamma", "beta", "statistics", "held_out")
 """Arguments of the training that are kept beside a record."""
 DRAW = 0
-"""Seed of the draw of images, where not all are taken."""
+"""Seed of the draw of images, where not all are taken, and of the attack."""
 SECONDS = {"lenet5": 1e4, "resnet18": 5e5, "preact-resnet18": 5e5}
 """Of an epoch of one image, about, in the units of `Setting.cost`."""
 
@@ -155,7 +155,7 @@ def _attack(trained: TrainedImages, images: ImageSet, most: int, radius: float) 
     """The accuracy of the last epoch under attack, in percent."""
     chosen = _draw(len(images.x_test), most)
     return robust_accuracy(
-        trained.network, images.x_test[chosen], images.y_test[chosen], ATTACK, radius=radius
+        trained.network, images.x_test[chosen], images.y_test[chosen], ATTACK, radius=radius, rng=DRAW
     ).accuracy
 
 
