@@ -1,13 +1,15 @@
-"""What generative labels cost on images: the steps of GenLabel against those of mixup, through the library's own loop.
+"""What generative labels cost on images: the steps of GenLabel against those of mixup, by the loop and by the drop-in.
 
-    python benchmarks/images.py [--batch 128 512] [--rounds 3] [--json FILE]
+    python benchmarks/images.py [--batch 128 512] [--doors loop drop-in] [--rounds 3] [--json FILE]
 
-ResNet-18 on random images of CIFAR-10's shapes; on a GPU in bf16, compiled, each step one CUDA graph. Runs of all kinds
-take turns; the median epoch of each counts.
+ResNet-18 on random images of CIFAR-10's shapes. "loop" is `train_network`; on a GPU in bf16, compiled, each step one
+CUDA graph. "drop-in" is `GenLabelMixup` in a plain loop around a network in bf16 whose blocks are compiled, as a user
+writes it. Runs of all kinds take turns; the median epoch of each counts.
 """
 
 import argparse
 import json
+from itertools import product
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -15,7 +17,7 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from genlabel import Mixup, OnlineGaussianDensity, OnlineGenLabel
+from genlabel import GenLabelMixup, Mixup, OnlineGaussianDensity, OnlineGenLabel
 from genlabel.labeling import Labeler
 from genlabel.networks import IMAGE_NETWORKS, Stages
 from genlabel.training import SGD, ImageBatches, train_network
@@ -50,7 +52,32 @@ def epoch_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int
     return np.diff(times).tolist()
 
 
-def measure(name: str, batch: int, steps: int, rounds: int, device: str) -> dict[str, float]:
+def drop_in_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int) -> list[float]:
+    """The same in a loop of one's own: mix, forward, loss, backward, step."""
+    settings = {"gamma": 0.0} if kind == "mixup" else {"statistics": kind}
+    mixup = GenLabelMixup(network, n_classes=10, mixer=batches.mixer, **settings).to(batches.device)
+    gpu = batches.device.type == "cuda"
+    sgd = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=gpu or None)
+    network.train()
+    times: list[float] = []
+    for _ in range(epochs):
+        for x, y, *_ in batches:
+            with torch.autocast(batches.device.type, torch.bfloat16, enabled=gpu):
+                scores = network(mixup.mix(x, y))
+            loss = mixup.loss(scores)
+            sgd.zero_grad()
+            loss.backward()
+            sgd.step()
+        loss.item()
+        times.append(perf_counter())
+    mixup.detach()
+    return np.diff(times).tolist()
+
+
+DOORS = {"loop": epoch_seconds, "drop-in": drop_in_seconds}
+
+
+def measure(door: str, name: str, batch: int, steps: int, rounds: int, device: str) -> dict[str, float]:
     """Images a second of each kind."""
     rng = np.random.default_rng(0)
     size, channels = (28, 1) if name == "lenet5" else (32, 3)
@@ -58,15 +85,20 @@ def measure(name: str, batch: int, steps: int, rounds: int, device: str) -> dict
     y = rng.integers(0, 10, len(x))
     batches = ImageBatches(x, y, batch_size=batch, mixer=Mixup(), augment=channels == 3, rng=0, device=device)
     network = IMAGE_NETWORKS[name](rng=0).to(device)
+    if door == "drop-in" and device == "cuda":
+        network.to(memory_format=torch.channels_last)
+        for region in network.regions:
+            region.compile(dynamic=False)
     times: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for _ in range(rounds):
         for kind in KINDS:
-            times[kind] += epoch_seconds(network, batches, kind, epochs=4)
+            times[kind] += DOORS[door](network, batches, kind, epochs=4)
     return {kind: batch * steps / median(found) for kind, found in times.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--doors", nargs="+", choices=list(DOORS), default=list(DOORS))
     parser.add_argument("--batch", type=int, nargs="+", default=[128])
     parser.add_argument("--steps", type=int, default=200, help="batches of an epoch")
     parser.add_argument("--rounds", type=int, default=3)
@@ -76,15 +108,14 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     found = []
-    for batch in given.batch:
-        speed = measure(given.network, batch, given.steps, given.rounds, device)
+    for door, batch in product(given.doors, given.batch):
+        speed = measure(door, given.network, batch, given.steps, given.rounds, device)
         ratios = {kind: speed["mixup"] / speed[kind] for kind in KINDS}
-        found.append({"network": given.network, "batch": batch, "images_per_second": speed, "step_ratio": ratios})
+        run = {"door": door, "network": given.network, "batch": batch}
+        found.append({**run, "images_per_second": speed, "step_ratio": ratios})
         for kind in KINDS:
-            print(
-                f"{given.network}, batch {batch}, {name}, {kind}: {speed[kind]:,.0f} images/s, {ratios[kind]:.3f}",
-                flush=True,
-            )
+            words = f"{door}, {given.network}, batch {batch}, {name}, {kind}"
+            print(f"{words}: {speed[kind]:,.0f} images/s, {ratios[kind]:.3f} times mixup's step", flush=True)
     if given.json:
         given.json.write_text(json.dumps({"device": name, "torch": torch.__version__, "runs": found}, indent=1) + "\n")
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from genlabel.estimators import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, MixupClassifier
     from genlabel.labeling import GenLabel, LinearLabel, LogisticLabel, OnlineGenLabel
+    from genlabel.loops import GenLabelMixup, mixed_accuracy
     from genlabel.mixing import CutMix, ManifoldMixup, Mixup, intrudes
 
 __version__ = "0.1.0"
@@ -34,6 +35,7 @@ __all__ = [
     "GaussianDensity",
     "GenLabel",
     "GenLabelClassifier",
+    "GenLabelMixup",
     "GenerativeClassifier",
     "KernelDensity",
     "LabelModel",
@@ -46,6 +48,7 @@ __all__ = [
     "OnlineGenLabel",
     "__version__",
     "intrudes",
+    "mixed_accuracy",
 ]
 
 _ROOMS = {
@@ -60,6 +63,7 @@ _ROOMS = {
     ),
     "estimators": ("AdaMixupClassifier", "GenLabelClassifier", "GenerativeClassifier", "MixupClassifier"),
     "labeling": ("GenLabel", "LinearLabel", "LogisticLabel", "OnlineGenLabel"),
+    "loops": ("GenLabelMixup", "mixed_accuracy"),
     "mixing": ("CutMix", "ManifoldMixup", "Mixup", "intrudes"),
 }
 __getattr__ = load_when_used(__name__, _ROOMS)

@@ -46,16 +46,25 @@ def reproduce(
     budget: Annotated[
         str,
         typer.Option(
-            help='"smoke" (two sets, one fit), "quick" (all sets, 1 split, 2 seeds) or "full" (3 splits, 5 seeds).'
+            help='"smoke" (two sets, one fit), "quick" (all sets, 1 split, 2 seeds) or "full" (3 splits, 5 seeds); '
+            "on images also how many epochs."
         ),
     ] = "quick",
     jobs: Jobs = -1,
     dask: Dask = None,
     records: Annotated[Path, typer.Option(help="The file of records; a run goes on where it stopped.")] = RECORDS,
     fresh: Fresh = False,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only cells of this dataset, such as mnist or 61; give it again for more. digits must be named."
+        ),
+    ] = None,
     data_home: Annotated[
         Path | None,
-        typer.Option(help="Folder of the OpenML cache; else GENLABEL_DATA_HOME, else scikit-learn's."),
+        typer.Option(
+            help="Folder of the OpenML cache and of the images; else GENLABEL_DATA_HOME, else scikit-learn's."
+        ),
     ] = None,
     pictures: Annotated[Path, typer.Option(help="Folder for the pictures of the figures.")] = PICTURES,
     show_list: Annotated[bool, typer.Option("--list", help="List the tables and figures, and their cells.")] = False,
@@ -74,10 +83,12 @@ def reproduce(
         names = check_ids(ids)
         trains = not COMPUTED.issuperset(names)
         _check_work(budget, jobs, dask if trains else None)
+        if dataset and not trains:
+            raise ValueError(f"{', '.join(names)}: nothing is trained; leave out --dataset")
         if not all(name.startswith("table") for name in names):
             _make_folder("pictures", pictures)
     with one_line_errors(kept), show_progress("loading the study", lines=50) as bar:
-        failed = _run(names, budget, jobs, dask, records, fresh, data_home, bar) if trains else 0
+        failed = _run(names, budget, dataset or [], jobs, dask, records, fresh, data_home, bar) if trains else 0
     with one_line_errors(kept):
         current, left_out = _drop_stale(_read(records, trains).frame)
         _show(find(names), current, pictures)
@@ -158,6 +169,7 @@ def _check_work(budget: str, jobs: int, dask: str | None) -> None:
 def _run(
     names: list[str],
     budget: str,
+    datasets: list[str],
     jobs: int,
     dask: str | None,
     records: Path,
@@ -166,16 +178,20 @@ def _run(
     bar: Lines | Bar,
 ) -> int:
     """Run the cells that are not on record; return how many trials failed. A bad file of records is told at once."""
-    from genlabel.records import open_store, run_cells
+    from genlabel.records import check_store, open_store, run_cells
     from genlabel_paper.study.cells import STUDY
 
+    check_store(records, STUDY, fresh)
+    from genlabel_paper.report.experiment import choose_cells
+
+    cells = choose_cells(find(names), budget, datasets)
     with open_store(records, STUDY, fresh=fresh) as store:
         from genlabel.datasets import find_home
         from genlabel_paper.study.trials import fingerprint_cell, order, run_trial
 
         home, tell = find_home(data_home), Telling(bar, "cells")
         run_cells(
-            [cell for experiment in find(names) for cell in experiment.cells(budget)],
+            cells,
             partial(run_trial, data_home=None if home is None else str(home.resolve())),
             store=store,
             fingerprint=fingerprint_cell,

@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from genlabel.datasets.synthetic import NINE_CENTRES
 from genlabel.records import open_store, run_cells
 from genlabel_paper.experiments import figure6
-from genlabel_paper.study import plane, trials
+from genlabel_paper.study import plane, tables
 from genlabel_paper.study.cells import STUDY, Cell
 from genlabel_paper.study.data import load_parts
 from genlabel_paper.study.plane import LIMITS, Regions, keep_regions
@@ -56,7 +56,7 @@ def records() -> pd.DataFrame:
     """Of networks that were hardly trained, with few margins and coarse regions."""
     with pytest.MonkeyPatch.context() as patch, open_store(None, STUDY) as store:
         patch.setattr(plane, "MEASURED", 10)
-        patch.setattr(trials, "keep_regions", partial(keep_regions, steps=60))
+        patch.setattr(tables, "keep_regions", partial(keep_regions, steps=60))
         for name in SETS:
             patch.setitem(SHAPES, name, SHAPES[name] | {"epochs": 1})
         run_cells(figure6.EXPERIMENT.cells("smoke"), run_trial, store=store, fingerprint=lambda cell: "hardly trained")

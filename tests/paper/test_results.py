@@ -16,21 +16,28 @@ from genlabel_paper.report.layout import count_agreements
 from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.selected import MISSING
 from genlabel_paper.report.shares import WIDTH, fitted_sets, gains
-from genlabel_paper.study.cells import STUDY, Cell
+from genlabel_paper.study.cells import BUDGETS, STUDY, Cell
 from genlabel_paper.study.manifest import manifest, study_sets
 from genlabel_paper.study.methods import TITLES
+from genlabel_paper.study.schedules import SCHEDULES
 from genlabel_paper.study.trials import fingerprint_cell
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "paper"
 EXPERIMENTS = {one.id: one for one in find(["all"])}
-TRAINED = {name for name, experiment in EXPERIMENTS.items() if experiment.trains} - {"statistics"}
+TRAINED = {name for name, experiment in EXPERIMENTS.items() if experiment.trains} - {"statistics", "table7"}
 pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source tree")
 
 
 @pytest.fixture(scope="module")
-def records() -> pd.DataFrame:
+def every() -> pd.DataFrame:
     return read_records(RECORDS, STUDY)
+
+
+@pytest.fixture(scope="module")
+def records(every: pd.DataFrame) -> pd.DataFrame:
+    """Those of tables and points."""
+    return every[~every["setting"].isin(list(SCHEDULES))].reset_index(drop=True)
 
 
 @pytest.fixture(scope="module")
@@ -44,16 +51,22 @@ def page() -> str:
 
 
 def test_every_cell_of_the_study_is_there(records: pd.DataFrame) -> None:
-    wanted = {cell.id for experiment in EXPERIMENTS.values() for cell in experiment.cells("full")}
+    wanted = {cell.id for name in (*TRAINED, "statistics") for cell in EXPERIMENTS[name].cells("full")}
     assert set(records["id"]) == wanted
     counts = records.groupby(["setting", "dataset", "method", "alpha"])[["split", "seed"]].nunique()
     assert (counts == [3, 5]).all(axis=None)
 
 
-def test_the_records_were_made_with_the_settings_of_today(records: pd.DataFrame) -> None:
+def test_the_records_were_made_with_the_settings_of_today(every: pd.DataFrame) -> None:
     """A setting that is edited must be trained again, or the edit be known to change nothing."""
-    cells = (Cell(**fields) for fields in records[list(STUDY.fields)].to_dict("records"))
-    assert [fingerprint_cell(cell) for cell in cells] == records["fingerprint"].tolist()
+    cells = (Cell(**fields) for fields in every[list(STUDY.fields)].to_dict("records"))
+    assert [fingerprint_cell(cell) for cell in cells] == every["fingerprint"].tolist()
+
+
+def test_records_of_images_are_cells_of_a_budget(every: pd.DataFrame) -> None:
+    table = EXPERIMENTS["table7"]
+    known = {cell.id for budget in BUDGETS for cell in (*table.cells(budget), *table.further(budget))}
+    assert set(every.loc[every["setting"].isin(list(SCHEDULES)), "id"]) <= known
 
 
 @pytest.mark.parametrize("name", ["table1", "table4", "table5", "table6", "table8", "table9"])

@@ -15,16 +15,18 @@ from genlabel_paper.registry import find
 from genlabel_paper.study.cells import Cell, Trial
 from genlabel_paper.study.data import TEST_SIZE, load_parts
 from genlabel_paper.study.manifest import ROUNDED, manifest
-from genlabel_paper.study.methods import METHODS
+from genlabel_paper.study.methods import TITLES
+from genlabel_paper.study.schedules import SCHEDULES, STUDY_IMAGES
 from genlabel_paper.study.settings import SETTINGS
 from genlabel_paper.study.trials import _fingerprint, fingerprint_cell, order, run_trial
 
 MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="the OpenML mirror is not at hand")
 
-KNOWN = {
-    name: {method for search in setting.searches for method in search.variants} for name, setting in SETTINGS.items()
-}
+KNOWN = {name: setting.variants("mnist") or setting.variants("61") for name, setting in SETTINGS.items()}
+
+
+AT_HAND = dict.fromkeys(("synthetic", "plane"), tuple(SYNTHETIC)) | dict.fromkeys(SCHEDULES, tuple(STUDY_IMAGES))
 
 
 @pytest.mark.parametrize("experiment", [one for one in find(["all"]) if one.trains], ids=lambda one: one.id)
@@ -32,9 +34,9 @@ def test_every_cell_has_a_setting_a_method_and_a_dataset(experiment) -> None:
     cells = experiment.cells("full")
     assert cells
     for cell in cells:
-        assert (cell.method, cell.alpha) in KNOWN[cell.setting]
-        assert cell.method in METHODS
-        assert cell.dataset in (SYNTHETIC if cell.setting in ("synthetic", "plane") else manifest().index)
+        assert (cell.method, cell.alpha) in SETTINGS[cell.setting].variants(cell.dataset)
+        assert cell.method in TITLES
+        assert cell.dataset in AT_HAND.get(cell.setting, manifest().index)
 
 
 @needs_mirror
@@ -132,6 +134,7 @@ def test_the_largest_sets_of_a_seed_come_first() -> None:
 
 
 DRAWN = {"synthetic": ("cube-2d", "circle"), "plane": ("nine-gaussians", "two-circle")}
+DRAWN |= dict.fromkeys(SCHEDULES, ("mnist", "cifar10"))
 EVERY = [
     Cell(setting, dataset, method, 0, 0, alpha)
     for setting, known in KNOWN.items()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from genlabel.arrays import as_numpy, as_tensor, like, one_hot, to_device
 from genlabel.mixing import Mix, Origin
 
-__all__ = ["Labeler"]
+__all__ = ["Labeler", "observe_and_label"]
 
 
 class Labeler(BaseEstimator, ABC):
@@ -116,6 +116,25 @@ class Labeler(BaseEstimator, ABC):
             unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
             raise ValueError(f"y contains {unknown}, but the known classes are {classes.tolist()}; fit again")
         return one_hot(torch.from_numpy(index).to(x.device), len(classes), _precise(x.dtype))
+
+
+def observe_and_label(
+    labeler: Labeler,
+    seen: Tensor,
+    whose: Tensor,
+    features: Tensor,
+    targets: Tensor,
+    draw: Mix,
+    origin: Origin | None = None,
+) -> Tensor:
+    """Let a labeler learn from features that it has `seen`, of the labels `whose`, then label those of a mixed batch.
+
+    All that a step does with a labeler that learns (arXiv Alg. 3), in one function that can be compiled.
+    """
+    with torch.no_grad():
+        labeler.observe(seen.to(_precise(seen.dtype)), whose, draw)
+        labels: Tensor = labeler.label(features.to(_precise(features.dtype)), targets, draw, origin)
+    return labels
 
 
 def _precise(dtype: torch.dtype) -> torch.dtype:

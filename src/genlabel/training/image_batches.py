@@ -79,7 +79,7 @@ class ImageBatches:
                 f"x has shape {tuple(images.shape)} of {images.dtype}, y {tuple(labels.shape)}; give images "
                 "(N, c, h, w) of uint8 and N class indices"
             )
-        self.mixer, self.augment = mixer, augment
+        self.mixer, self.augment, self.device = mixer, augment, torch.device(device)
         self.rank, self.ranks = _place()
         self.size = check_count("batch_size", min(batch_size, len(images))) // self.ranks
         if not self.size:
@@ -89,7 +89,7 @@ class ImageBatches:
         self._labels = labels.long().to(device)
         pad = PAD if augment else 0
         self._sides = (images.shape[2], images.shape[3])
-        self._cut = torch.compile(_cut, dynamic=False) if torch.device(device).type == "cuda" else _cut
+        self._cut = torch.compile(_cut, dynamic=False) if self.device.type == "cuda" else _cut
         self._images = torch.nn.functional.pad(images, (pad,) * 4).permute(0, 2, 3, 1).contiguous().to(device)
 
     def __len__(self) -> int:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from genlabel.arrays import one_hot, to_device
 from genlabel.checks import check_choice
-from genlabel.labeling import Labeler
-from genlabel.mixing import Mix, Mixer, Origin, blend, draw_on, mix_batch, no_mix
+from genlabel.labeling import Labeler, observe_and_label
+from genlabel.mixing import Mix, Mixer, blend, draw_on, mix_batch, no_mix
 from genlabel.networks import StagedNetwork
 from genlabel.training.acceleration import Acceleration, Ready, leave_running_statistics
 from genlabel.training.plan import Batch
@@ -157,7 +157,7 @@ class NetworkStep:
         self.like = next(network.parameters())
         self.tilt = None if class_weight is None else to_device(class_weight, self.like, self.like.dtype)
         self.batches = Batches(network, mixer, rng, acceleration, self.capturable)
-        self._mix, self._labels = acceleration.compile(mix_batch), acceleration.compile(_observe_and_label)
+        self._mix, self._labels = acceleration.compile(mix_batch), acceleration.compile(observe_and_label)
         self._cross_entropy = acceleration.compile(soft_cross_entropy)
         if labeler.state is not None:
             labeler.state.to(self.like.device)
@@ -228,16 +228,6 @@ class NetworkStep:
         """
         with torch.no_grad(), leave_running_statistics(self.network), self.acceleration.arithmetic(x.device):
             return self.network.encode(x, self.network.depth)
-
-
-def _observe_and_label(
-    labeler: Labeler, seen: Tensor, whose: Tensor, features: Tensor, targets: Tensor, draw: Mix, origin: Origin
-) -> Tensor:
-    """Let a labeler learn from features that it has `seen`, of the labels `whose`, and label those of mixed points."""
-    with torch.no_grad():
-        labeler.observe(seen.to(targets.dtype), whose, draw)
-        labels: Tensor = labeler.label(features.to(targets.dtype), targets, draw, origin)
-    return labels
 
 
 def soft_cross_entropy(scores: Tensor, target: Tensor, weight: Tensor) -> Tensor:

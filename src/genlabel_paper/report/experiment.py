@@ -14,10 +14,20 @@ from genlabel_paper.report.pieces import Grid, Measured, Printed, Shown, Value
 from genlabel_paper.study.cells import BUDGETS, Cell
 from genlabel_paper.study.methods import TITLES
 
-__all__ = ["Experiment", "PrintedValues", "compare_grid", "measured", "no_cells", "of_cells"]
+__all__ = ["Experiment", "PrintedValues", "choose_cells", "compare_grid", "measured", "no_cells", "of_cells"]
 
 PrintedValues = Mapping[tuple[str, str], Printed]
 """What the paper prints, by row and column: by method and dataset, or by share and rival."""
+
+
+def no_cells(budget: str) -> list[Cell]:
+    """Return the cells of what is computed, not trained: none.
+
+    >>> no_cells("full")
+    []
+    """
+    check_choice("budget", budget, BUDGETS)
+    return []
 
 
 @final
@@ -35,6 +45,8 @@ class Experiment:
     render: Callable[[pd.DataFrame], Shown]
     """Show what the records, a frame of `genlabel.records.read_records`, say of it."""
     paper: PrintedValues = field(default_factory=dict)
+    further: Callable[[str], list[Cell]] = no_cells
+    """Cells of a budget on datasets that are not in the paper: they are run where their dataset is named."""
 
     @property
     def trains(self) -> bool:
@@ -42,14 +54,24 @@ class Experiment:
         return bool(self.cells("smoke"))
 
 
-def no_cells(budget: str) -> list[Cell]:
-    """Return the cells of what is computed, not trained: none.
+def choose_cells(experiments: Sequence[Experiment], budget: str, datasets: Sequence[str] = ()) -> list[Cell]:
+    """Return the cells of experiments in a budget: all, or those of some datasets; raise if a dataset has none.
 
-    >>> no_cells("full")
-    []
+    >>> one = Experiment("t", "", "", lambda budget: [Cell("logistic", "61", "mixup", 0, 0)], lambda records: Shown())
+    >>> choose_cells([one], "smoke", ["mnist"])
+    Traceback (most recent call last):
+    ValueError: dataset 'mnist' is not one of t in the budget 'smoke'; choose among 61
     """
-    check_choice("budget", budget, BUDGETS)
-    return []
+    cells = [cell for one in experiments for cell in one.cells(budget)]
+    if not datasets:
+        return cells
+    cells += [cell for one in experiments for cell in one.further(budget)]
+    known = dict.fromkeys(cell.dataset for cell in cells)
+    for name in datasets:
+        if name not in known:
+            where = f"one of {', '.join(one.id for one in experiments)} in the budget {budget!r}"
+            raise ValueError(f"dataset {name!r} is not {where}; choose among {', '.join(known)}")
+    return [cell for cell in cells if cell.dataset in datasets]
 
 
 def of_cells(records: pd.DataFrame, setting: str, alpha: float = 1.0) -> pd.DataFrame:

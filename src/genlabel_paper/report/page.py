@@ -19,8 +19,8 @@ __all__ = ["report_html", "write_report"]
 PAPER = "https://arxiv.org/abs/2201.02354"
 TITLE = "GenLabel: what of the paper reproduces"
 ABOUT = (
-    "The tables and figures of the paper on low-dimensional data and of its theory, trained or computed again from its "
-    "text with this repository. Every value stands beside the printed one."
+    "The tables and figures of the paper on low-dimensional data, on images and of its theory, trained or computed "
+    "again from its text with this repository. Every value stands beside the printed one."
 )
 
 
@@ -97,7 +97,7 @@ def _facts(records: pd.DataFrame) -> dict[str, str]:
         return {"records": "none yet"}
     sets, splits, seeds = (records[name].nunique() for name in ("dataset", "split", "seed"))
     numbers = {"records": f"{len(records):,}", "datasets": str(sets), "splits": str(splits), "seeds": str(seeds)}
-    return {**numbers, "CPU time": _hours(records), "versions": _versions(records)}
+    return {**numbers, "time of all trials": _hours(records), "versions": _versions(records)}
 
 
 def _hours(records: pd.DataFrame) -> str:
@@ -163,6 +163,6 @@ def _section(experiment: Experiment, shown: Shown) -> Markup:
 
 
 def _settings() -> Markup:
-    """How everything was trained (arXiv Tables 10 to 12)."""
+    """How everything was trained (arXiv Tables 10 to 14)."""
     pairs = [join(element("dt", name), element("dd", setting.about)) for name, setting in SETTINGS.items()]
     return element("section", element("h2", "Settings"), element("dl", *pairs), id="settings")

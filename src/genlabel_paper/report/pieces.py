@@ -106,6 +106,8 @@ class Claim:
     """None where the records do not suffice to say."""
     trials: int = FULL
     """Splits times seeds behind it, at the least."""
+    full: int = FULL
+    """Those of the full budget; what fewer say is said so far."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ __all__ = ["columns_of", "printed_means", "read_printed", "rows_of"]
 
 
 def read_printed(text: str) -> dict[tuple[str, str], Printed]:
-    """Read a table of numbers with their spreads; the keys are (column, line), that is (method, dataset).
+    """Read a table of numbers with their spreads, "-" where none is; the keys are (column, line): (method, dataset).
 
     >>> read_printed('''
     ... dataset  mixup
@@ -20,7 +20,12 @@ def read_printed(text: str) -> dict[tuple[str, str], Printed]:
     {('mixup', '61'): Printed(mean=88.0, spread=1.09)}
     """
     head, *lines = [line.split() for line in text.strip().splitlines()]
-    return {(column, line[0]): _number(word) for line in lines for column, word in zip(head[1:], line[1:], strict=True)}
+    return {
+        (column, line[0]): _number(word)
+        for line in lines
+        for column, word in zip(head[1:], line[1:], strict=True)
+        if word != "-"
+    }
 
 
 def rows_of(paper: PrintedValues) -> list[str]:
@@ -47,8 +52,9 @@ def printed_means(paper: PrintedValues) -> pd.DataFrame:
     >>> printed_means({("mixup", "61"): Printed(88.0)}).loc["61", "mixup"]
     np.float64(88.0)
     """
-    columns = {row: {column: paper[row, column].mean for column in columns_of(paper)} for row in rows_of(paper)}
-    return pd.DataFrame(columns, index=columns_of(paper), dtype=float)
+    sets = columns_of(paper)
+    columns = {row: {name: paper[row, name].mean for name in sets if (row, name) in paper} for row in rows_of(paper)}
+    return pd.DataFrame(columns, index=sets, dtype=float)
 
 
 def _number(word: str) -> Printed:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from genlabel_paper.report.experiment import Experiment
 from genlabel_paper.report.layout import SYMBOLS, Place, count_agreements, has_printed, lines_of, reasons
-from genlabel_paper.report.pieces import FULL, Claim, Grid, Measured, Printed, Shown, agreement
+from genlabel_paper.report.pieces import Claim, Grid, Measured, Printed, Shown, agreement
 
 __all__ = ["number", "print_shown", "verdict"]
 
@@ -63,7 +63,7 @@ def verdict(claim: Claim) -> tuple[str, str]:
     >>> verdict(Claim("", "", "", None))
     ('?', 'cannot be said')
     """
-    early = claim.holds is not None and claim.trials < FULL
+    early = claim.holds is not None and claim.trials < claim.full
     return {True: "✓", False: "✗", None: "?"}[claim.holds], VERDICTS[claim.holds] + " so far" * early
 
 

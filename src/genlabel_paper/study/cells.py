@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from genlabel.checks import check_choice
 from genlabel.records import RecordKind
 from genlabel_paper.study.manifest import manifest
+from genlabel_paper.study.schedules import SCHEDULES
 
 __all__ = ["BUDGETS", "STUDY", "Budget", "Cell", "Trial", "make_cells"]
 
@@ -38,6 +39,8 @@ class Trial(NamedTuple):
     dataset: str
     split: int
     seed: int
+    method: str = ""
+    """Of a setting whose methods are trained one by one, such as those on images."""
 
 
 @dataclass(frozen=True, order=True)
@@ -51,11 +54,11 @@ class Cell:
     setting: str
     """A key of `genlabel_paper.study.settings.SETTINGS`: network, optimiser, search and measure."""
     dataset: str
-    """The OpenML id as text, or the name of a synthetic set."""
+    """The OpenML id as text, or the name of a synthetic set or of a set of images."""
     method: str
-    """A key of `genlabel_paper.study.methods.METHODS`."""
+    """A key of `genlabel_paper.study.methods.TITLES`."""
     split: int
-    """Which cut into training and test rows."""
+    """Which cut into training and test rows; images have one."""
     seed: int
     """Of the initial weights, the mixing and the folds of the search."""
     alpha: float = 1.0
@@ -70,7 +73,9 @@ class Cell:
     @property
     def trial(self) -> Trial:
         """What it shares with the cells that are trained together with it."""
-        return Trial(self.setting, self.dataset, self.split, self.seed)
+        return Trial(
+            self.setting, self.dataset, self.split, self.seed, self.method if self.setting in SCHEDULES else ""
+        )
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -97,7 +102,7 @@ STUDY = RecordKind(
 )
 """The records of the paper's tables: accuracies in percent, log_loss in nats, margins, those that apply.
 
-The parameters are what a search chose, and the regions of a network that is drawn.
+The parameters are what a search chose, the regions of a network that is drawn, and how much was trained on images.
 """
 
 

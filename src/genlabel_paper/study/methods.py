@@ -114,5 +114,11 @@ _DEFINED = (
 )
 METHODS = {method.key: method for method in _DEFINED}
 """The methods by key, in the order of the tables."""
-TITLES = {method.key: method.title for method in _DEFINED}
-"""What the paper calls them, by key."""
+_ON_IMAGES = {
+    "mixup-genlabel": "Mixup + GenLabel",
+    "manifold": "Manifold mixup",
+    "manifold-genlabel": "Manifold mixup + GenLabel",
+    "mixup-genlabel-default": "Mixup + GenLabel, the library's default",
+}
+TITLES = {method.key: method.title for method in _DEFINED} | _ON_IMAGES
+"""What the paper calls them, by key; those of images are made in `genlabel_paper.study.schedules`."""

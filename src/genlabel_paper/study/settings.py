@@ -1,22 +1,22 @@
-"""The settings of the paper's runs (arXiv Tables 10 to 12): which classifiers are fitted, and which share a search."""
+"""The settings of the paper's runs (arXiv Tables 10 to 14): which classifiers are fitted, and which share a search."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from genlabel.attacks import FGSM, Attack
+from genlabel.attacks import FGSM
 from genlabel.datasets.synthetic import NINE_CENTRES
 from genlabel.densities import KernelDensity, known_gaussians
 from genlabel.training import SGD
-from genlabel_paper.study.methods import METHODS, Candidate, Classifier, keys_of
+from genlabel_paper.study.images import ImageSetting, about_schedule
+from genlabel_paper.study.methods import METHODS, keys_of
+from genlabel_paper.study.schedules import SCHEDULES
+from genlabel_paper.study.setting import Setting
+from genlabel_paper.study.tables import Search, TableSetting
 
-__all__ = ["NINE", "RINGS", "SETTINGS", "Search", "Setting", "Variant"]
+__all__ = ["NINE", "RINGS", "SETTINGS"]
 
 Params: TypeAlias = dict[str, Any]
-Variant: TypeAlias = tuple[str, float]
-"""A method of `genlabel_paper.study.methods.METHODS` and its alpha."""
 
 TUNED: Params = {"weight_decay": 1e-4, "select": "accuracy"}
 """arXiv Table 11; the classifiers' own defaults are the rest: Adam, 100 epochs, batches of 128, four rates, 6 folds."""
@@ -66,28 +66,6 @@ here, becomes 15, 16 and 3.
 """
 
 
-@dataclass(frozen=True)
-class Search:
-    """One fit that serves several methods: each has the best of its own candidates."""
-
-    make: Callable[[str, int], Classifier]
-    """The classifier for a dataset and a seed."""
-    variants: Mapping[Variant, Callable[[Candidate], bool]]
-    """Which candidates belong to each method; a classifier without a search serves one."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How the cells of a setting are trained and measured."""
-
-    about: str
-    searches: tuple[Search, ...]
-    attack: Attack | None = None
-    """Under which accuracy is measured as well."""
-    plane: bool = False
-    """Whether margins are measured as well, and regions kept, see `genlabel_paper.study.plane`."""
-
-
 def _search(*methods: str, alpha: float = 1.0, **params: Any) -> Search:
     """One fit by the last of the methods; the candidates of the others are among its own.
 
@@ -108,8 +86,8 @@ def _fixed(method: str, **params: Any) -> Search:
     )
 
 
-SETTINGS = {
-    "logistic": Setting(
+SETTINGS: dict[str, Setting] = {
+    "logistic": TableSetting(
         "softmax regression; Adam, 100 epochs, weight decay 1e-4, batches of 128; learning rate (0.1, 0.01, 0.001, "
         "0.0001), gamma (0, 0.2, ..., 1) and density by accuracy over 6 folds (arXiv Table 11)",
         (
@@ -124,7 +102,7 @@ SETTINGS = {
             _search("generative-kde"),
         ),
     ),
-    "logistic-robust": Setting(
+    "logistic-robust": TableSetting(
         "softmax regression; SGD, momentum 0.9, 50 epochs, learning rate 0.02; gamma by accuracy under FGSM of radius "
         "0.2 over 6 folds (arXiv Table 12)",
         (
@@ -133,7 +111,7 @@ SETTINGS = {
         ),
         ATTACK,
     ),
-    "mlp": Setting(
+    "mlp": TableSetting(
         "two hidden ReLU layers of 128, Gaussians in the penultimate layer of a twin network (arXiv Alg. 2); else as "
         "softmax regression (arXiv Table 11)",
         (
@@ -142,8 +120,9 @@ SETTINGS = {
             _search("mixup-exclude-mi", network="mlp", labeler=["linear"], **TUNED),
             _search("generative-gm"),
         ),
+        weight=10.0,
     ),
-    "mlp-robust": Setting(
+    "mlp-robust": TableSetting(
         "two hidden ReLU layers of 128, Gaussians in the penultimate layer of a twin network (arXiv Alg. 2); else as "
         "softmax regression under attack (arXiv Table 12)",
         (
@@ -151,13 +130,14 @@ SETTINGS = {
             _search("mixup", "genlabel-gm", network="mlp", select=ATTACK, **LATENT, **ROBUST),
         ),
         ATTACK,
+        weight=10.0,
     ),
-    "synthetic": Setting(
+    "synthetic": TableSetting(
         "three layers (64, 128; the cubes, 40 epochs) or four (64, 128, 128; 100 epochs); SGD, momentum 0.9, learning "
         "rate 0.1, a tenth of it after 1/2 and 3/4 of the epochs (arXiv Table 10)",
         (_fixed("vanilla"), _fixed("mixup")),
     ),
-    "plane": Setting(
+    "plane": TableSetting(
         "as synthetic, with GenLabel: gamma 1, the true means and identity covariance for the 9-class set (64, 128; 20 "
         "epochs, learning rate 0.01), kernels for Two-circle; also the margins of 300 training points",
         (
@@ -168,5 +148,6 @@ SETTINGS = {
         ),
         plane=True,
     ),
+    **{name: ImageSetting(about_schedule(schedule), schedule) for name, schedule in SCHEDULES.items()},
 }
 """The settings by name; a method that a setting does not have is not in the paper's tables for it."""

@@ -1,0 +1,146 @@
+"""Whose features the online Gaussians learn from: do the cheap statistics give the labels of the paper's clean pass?
+
+    python benchmarks/online_labels.py cifar10 --data-home FOLDER [--epochs 10] [--seeds 3] [--json FILE]
+
+One network is trained with GenLabel by the clean pass (arXiv Alg. 3); beside it two more densities learn from the same
+steps, one from nearly clean mixed images ("near"), one from a quarter of the clean batch ("part"), and every mixed one
+is labelled by all three. Told of each epoch: how often they name the same most likely class, the mean total variation
+between their labels, and how sure they are. Then, for each of the statistics, the test accuracy of networks that are
+trained with it, over the seeds.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from genlabel import Mixup, OnlineGaussianDensity
+from genlabel.datasets import load_images
+from genlabel.images import choose_network, train_images
+from genlabel.labeling import Labeler
+from genlabel.mixing import Mix, Origin, blend
+from genlabel.networks import IMAGE_NETWORKS
+from genlabel.training import SGD, ImageBatches, train_network
+
+KINDS = ("clean", "near", "part")
+
+
+class Witness(nn.Module):
+    """The three densities, and sums over an epoch: batches, equal classes, total variation, confidence."""
+
+    sums: Tensor
+
+    def __init__(self, n_classes: int, beta: float) -> None:
+        super().__init__()
+        self.densities = nn.ModuleDict(
+            {kind: OnlineGaussianDensity(n_classes, beta=beta, statistics=kind) for kind in KINDS}
+        )
+        self.register_buffer("sums", torch.zeros(4, len(KINDS)))
+
+
+class WitnessedLabel(Labeler):
+    """GenLabel by the clean pass, beside which the other statistics are watched."""
+
+    learns_from = "clean"
+
+    def __init__(self, witness: Witness, gamma: float = 0.1) -> None:
+        self.witness = witness
+        self.gamma = gamma
+
+    @property
+    def state(self) -> Witness:
+        """What learns."""
+        return self.witness
+
+    def observe(self, features: Tensor, targets: Tensor, draw: Mix) -> None:
+        """Let those learn that learn from clean features."""
+        some = len(features) // 4
+        self.witness.densities["clean"].update(features, targets)
+        self.witness.densities["part"].update(features[:some], targets[:some])
+
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+        y_mix = blend(targets, draw)
+        self.witness.densities["near"].observe(x_mix, targets, draw)
+        labels = [self.witness.densities[kind].posterior(x_mix, y_mix, 2).log_proba.exp() for kind in KINDS]
+        rows = [
+            torch.stack(
+                [
+                    torch.ones_like(y[0, 0]),
+                    (y.argmax(1) == labels[0].argmax(1)).to(y).mean(),
+                    0.5 * (y - labels[0]).abs().sum(1).mean(),
+                    y.amax(1).mean(),
+                ]
+            )
+            for y in labels
+        ]
+        self.witness.sums.add_(torch.stack(rows, 1))
+        return torch.lerp(y_mix, labels[0], self.gamma)
+
+
+def watch(images: Any, epochs: int, device: str, seed: int) -> list[dict[str, list[float]]]:
+    """Agreement of the labels in each epoch, for "clean" (with itself), "near" and "part"."""
+    name, arguments = choose_network("auto", images.x_train, len(images.classes))
+    network = IMAGE_NETWORKS[name](**arguments, rng=seed).to(device)
+    batches = ImageBatches(
+        images.x_train,
+        images.y_train,
+        mixer=Mixup(),
+        augment=images.x_train.shape[1] == 3,
+        rng=seed,
+        device=device,
+    )
+    labeler, found = WitnessedLabel(Witness(len(images.classes), 0.95)), []
+
+    def tell(epoch: int, loss: Tensor) -> None:
+        sums = labeler.witness.sums
+        same, apart, sure = (sums[1:] / sums[0]).tolist()
+        found.append({"same_class": same, "total_variation": apart, "confidence": sure})
+        print(f"epoch {epoch + 1}: " + "; ".join(
+            f"{kind}: same class {100 * s:.2f} %, total variation {a:.4f}, confidence {c:.3f}"
+            for kind, s, a, c in zip(KINDS, same, apart, sure, strict=True)
+        ), flush=True)  # fmt: skip
+        sums.zero_()
+
+    train_network(
+        network,
+        batches,
+        mixer=batches.mixer,
+        labeler=labeler,
+        optimizer=SGD(),
+        learning_rate=0.1,
+        epochs=epochs,
+        acceleration="auto",
+        after_epoch=tell,
+    )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data")
+    parser.add_argument("--data-home")
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=3, help="0 leaves out the accuracies")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    images = load_images(given.data, given.data_home)
+    kept: dict[str, Any] = {"data": given.data, "device": device, "kinds": KINDS, "epochs": given.epochs}
+    kept["agreement"] = watch(images, given.epochs, device, seed=0)
+    kept["accuracy"] = {}
+    for kind in KINDS if given.seeds else ():
+        scores = [
+            100 * train_images(images, statistics=kind, epochs=given.epochs, seed=seed, held_out=0).test.accuracy
+            for seed in range(given.seeds)
+        ]
+        kept["accuracy"][kind] = scores
+        print(f"{kind}: test accuracy {', '.join(f'{score:.2f}' for score in scores)}", flush=True)
+    if given.json:
+        given.json.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

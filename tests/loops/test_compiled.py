@@ -1,0 +1,36 @@
+"""torch.compile: to apply a draw, to label, and the network with its hooks are whole graphs."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from genlabel import CutMix, GenLabelMixup, ManifoldMixup, Mixup
+from genlabel.mixing import Mixer
+
+
+@pytest.mark.parametrize("mixer", [Mixup(), Mixup(per="batch"), CutMix(), ManifoldMixup(depths=(1,))], ids=repr)
+@pytest.mark.parametrize("statistics", ["near", "clean"])
+def test_no_graph_breaks(mixer: Mixer, statistics: str, digits: tuple[Tensor, Tensor]) -> None:
+    torch.compiler.reset()
+    (x, y), layers = digits, ("", "1")
+    network = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 10)
+    )
+    mixup = GenLabelMixup(network, n_classes=10, mixer=mixer, layers=layers, gamma=0.5, statistics=statistics)
+    network(mixup.mix(x, y))
+    mixup.target()
+    kept, draw = {name: value.clone() for name, value in mixup.state_dict().items()}, mixup.draw(64)
+    found = []
+    for whole in (False, True):
+        mixup.load_state_dict(kept)
+        apply, net, target = (
+            torch.compile(part, fullgraph=True, backend="eager") if whole else part
+            for part in (mixup.mix_with, network, mixup.target)
+        )
+        mixed = apply(x, y, draw)
+        scores = net(mixed)
+        found.append((mixed, scores, target(), *mixup.density.buffers()))
+    torch.testing.assert_close(*found)
+    network.eval()
+    assert mixup.mix(x, y) is x
+    torch.testing.assert_close(torch.compile(network, backend="eager")(x), network(x))

@@ -1,0 +1,274 @@
+"""Table 7: printed values and settings that are the source's, one trial for each method, and a run on digits."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from genlabel.cli import add_commands, app
+from genlabel.records import read_records
+from genlabel_paper.experiments.table7 import CLEAN, EXPERIMENT, PRINTED, ROBUST, ROWS
+from genlabel_paper.report.experiment import Experiment, choose_cells
+from genlabel_paper.report.pieces import Shown
+from genlabel_paper.report.text import verdict
+from genlabel_paper.study.cells import BUDGETS, STUDY, Cell
+from genlabel_paper.study.methods import TITLES
+from genlabel_paper.study.schedules import (
+    SCHEDULES,
+    SEEDS,
+    STUDY_IMAGES,
+    Kind,
+    image_methods,
+    image_run,
+    schedule_of,
+)
+from genlabel_paper.study.settings import SETTINGS
+from genlabel_paper.study.trials import _fingerprint, fingerprint_cell, order
+
+TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
+needs_source = pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is not at {TEX}")
+KEYS = {
+    "Vanilla": "vanilla",
+    "AdaMixup": "adamixup",
+    "Mixup": "mixup",
+    "Mixup+GenLabel": "mixup-genlabel",
+    "Manifold mixup": "manifold",
+    "Manifold mixup+GenLabel": "manifold-genlabel",
+}
+SETS = ["mnist", "cifar10", "cifar100", "tinyimagenet"]
+NETWORKS = {"LeNet-5": "lenet5", "ResNet-18": "resnet18", "PreAct ResNet-18": "preact-resnet18"}
+KINDS: dict[Kind, str] = {"clean": "Table:real_cln_settings", "robust": "Table:real_rob_settings"}
+
+
+def cells_of_table(label: str) -> Iterator[tuple[str, list[str]]]:
+    """The lines of a table of the source that begin with a method: its key, and the words of its other places."""
+    text = TEX.read_text()
+    end = text.index(r"\end{table}", text.index(rf"\label{{{label}}}"))
+    table = text[text.rindex(r"\begin{table}", 0, end) : end]
+    plain = re.sub(r"\\gray[lc]|\\textbf|[{}$]", "", table)
+    for line in plain.split(r"\\"):
+        places = [place.strip() for place in line.split("&")]
+        names = [number for number, place in enumerate(places) if place.split("\n")[-1].strip() in KEYS]
+        if names:
+            key = KEYS[places[names[0]].split("\n")[-1].strip()]
+            yield key, places[names[0] + 1 :]
+
+
+def number(word: str) -> float | None:
+    if word == "-":
+        return None
+    above, _, below = word.partition("/")
+    return float(above) / float(below or 1)
+
+
+@needs_source
+def test_all_printed_values_are_those_of_the_source() -> None:
+    found = {"robust": {}, "clean": {}}
+    for key, words in cells_of_table("Table:GenLabel_real_datasets"):
+        for place, word in enumerate(words):
+            if word != "-":
+                mean, spread = map(float, re.split(r"\\pm", word))
+                found[("robust", "clean")[place % 2]][key, SETS[place // 2]] = (mean, spread)
+    for kind, values in PRINTED.items():
+        assert {place: (value.mean, value.spread) for place, value in values.items()} == found[kind]
+    assert (len(CLEAN), len(ROBUST)) == (22, 20)
+
+
+@needs_source
+@pytest.mark.parametrize("kind", KINDS)
+def test_network_rate_radius_gamma_and_beta_are_those_of_the_source(kind: Kind) -> None:
+    lines = list(cells_of_table(KINDS[kind]))
+    assert len(lines) == 22
+    place = -1
+    for key, (network, rate, radius, gamma, beta) in lines:
+        place += key == "vanilla"
+        run, method = image_run(kind, SETS[place]), image_methods(SETS[place])[key]
+        assert (run.network, run.learning_rate, run.radius) == (NETWORKS[network], number(rate), number(radius))
+        told = SETTINGS[schedule_of("full", kind, SETS[place]).name].describe(SETS[place], method.variant)["training"]
+        assert (told.get("gamma"), told.get("beta")) == (number(gamma), number(beta))
+        assert (told["network"], told["learning_rate"]) == (NETWORKS[network], number(rate))
+
+
+SPELLED = [
+    ("clean", "mnist", "lenet5", 0.1, None, (0.15, 0.95), (0.15, 0.99)),
+    ("clean", "cifar10", "resnet18", 0.1, None, (0.1, 0.95), (0.1, 0.95)),
+    ("clean", "cifar100", "preact-resnet18", 0.1, None, (0.1, 0.97), (0.1, 0.97)),
+    ("clean", "tinyimagenet", "preact-resnet18", 0.1, None, (0.05, 0.995), (0.05, 0.995)),
+    ("robust", "mnist", "lenet5", 0.001, 0.1, (0.15, 0.97), (0.15, 0.97)),
+    ("robust", "cifar10", "resnet18", 0.001, 2 / 255, (0.15, 0.9), (0.15, 0.9)),
+    ("robust", "cifar100", "preact-resnet18", 0.001, 1 / 255, (0.15, 0.97), (0.15, 0.97)),
+    ("robust", "tinyimagenet", "preact-resnet18", 0.002, 1 / 255, (0.15, 0.995), (0.15, 0.995)),
+]
+
+
+@pytest.mark.parametrize(
+    "kind, dataset, network, rate, radius, mixup, manifold", SPELLED, ids=[f"{one[0]}-{one[1]}" for one in SPELLED]
+)
+def test_what_is_trained_is_what_tables_13_and_14_print(
+    kind: Kind, dataset: str, network: str, rate: float, radius: float | None, mixup: Any, manifold: Any
+) -> None:
+    schedule = schedule_of("full", kind, dataset)
+    setting, methods = SETTINGS[schedule.name], image_methods(dataset)
+    assert (schedule.name, schedule.paper) == (f"images-{kind}-{200 if kind == 'clean' else 50}", True)
+    for key, method in methods.items():
+        said = setting.describe(dataset, method.variant)
+        training = said["training"]
+        assert (training["network"], training["learning_rate"]) == (network, rate)
+        assert (training["epochs"], training["weight_decay"], training["batch_size"]) == (schedule.epochs, 1e-4, 128)
+        assert training["optimizer"].momentum == 0.9
+        assert (said["attack"] or {}).get("radius") == radius
+        expected = {"mixup-genlabel": mixup, "mixup-genlabel-default": mixup, "manifold-genlabel": manifold}.get(key)
+        assert (training.get("gamma"), training.get("beta")) == (expected or (None, None))
+        assert training.get("alpha") == (2.0 if "manifold" in key else 1.0 if "mixup" in key[:5] else None)
+        assert training.get("per", "batch") == ("sample" if key.endswith("default") else "batch")
+        told = {"mixup-genlabel": "clean", "manifold-genlabel": "clean", "mixup-genlabel-default": "near"}
+        assert training.get("statistics") == told.get(key)
+    assert ("adamixup" in methods) == (dataset in ("mnist", "cifar10"))
+
+
+def test_a_trial_is_one_method_on_images_and_all_methods_on_tables() -> None:
+    one, other = (Cell("images-clean-20", "mnist", method, 0, 1) for method in ("mixup", "vanilla"))
+    assert one.trial != other.trial
+    assert one.trial.method == "mixup"
+    first, second = (Cell("logistic", "61", method, 0, 1) for method in ("mixup", "vanilla"))
+    assert first.trial == second.trial == ("logistic", "61", 0, 1, "")
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_cells_of_different_schedules_are_never_the_same(budget: str) -> None:
+    cells = [*EXPERIMENT.cells(budget), *EXPERIMENT.further(budget)]
+    assert len(set(cells)) == len(cells)
+    assert {cell.seed for cell in cells} == set(range(SEEDS[budget]))
+    others = [cell for name in BUDGETS if name != budget for cell in EXPERIMENT.cells(name)]
+    for cell in set(cells) & set(others):
+        assert schedule_of(budget, SCHEDULES[cell.setting].kind, cell.dataset) == SCHEDULES[cell.setting]
+    assert all(SCHEDULES[cell.setting].paper for cell in EXPERIMENT.cells("full"))
+    ordered = [trial.dataset for trial in sorted((cell.trial for cell in cells if cell.seed == 0), key=order)]
+    assert ordered[0] not in ("mnist", "digits")
+    assert ordered[-1] in ("mnist", "digits")
+
+
+@pytest.mark.parametrize("change", [{"epochs": 7}, {"attacked": 10}, {"images": 100}, {"tests": 10}], ids=str)
+def test_an_edited_schedule_is_another_fingerprint(monkeypatch: pytest.MonkeyPatch, change: dict[str, int]) -> None:
+    cell = Cell("images-robust-15", "cifar10", "mixup", 0, 0)
+    before = fingerprint_cell(cell)
+    setting = SETTINGS[cell.setting]
+    monkeypatch.setitem(SETTINGS, cell.setting, replace(setting, schedule=replace(setting.schedule, **change)))
+    _fingerprint.cache_clear()
+    after = fingerprint_cell(cell)
+    _fingerprint.cache_clear()
+    assert after != before
+
+
+def records_of(values: dict[str, dict[tuple[str, str], float]]) -> pd.DataFrame:
+    """Records by setting, of methods and sets."""
+    rows = []
+    for setting, found in values.items():
+        metric = "robust_accuracy" if SCHEDULES[setting].kind == "robust" else "accuracy"
+        told = {"attacked": 50} if SCHEDULES[setting].kind == "robust" else {}
+        for (method, dataset), value in found.items():
+            alpha = image_methods(dataset)[method].variant[1]
+            row = {"setting": setting, "dataset": dataset, "method": method, "alpha": alpha, "split": 0, "seed": 0}
+            rows.append(row | {metric: value, "parameters": told, "best_accuracy": 12.34})
+    return pd.DataFrame(rows)
+
+
+def printed(kind: str, *datasets: str) -> dict[tuple[str, str], float]:
+    return {key: value.mean for key, value in PRINTED[kind].items() if key[1] in (datasets or SETS)}
+
+
+def test_the_printed_values_bear_out_the_papers_statements() -> None:
+    shown = EXPERIMENT.render(records_of({"images-clean-200": printed("clean"), "images-robust-50": printed("robust")}))
+    assert [claim.holds for claim in shown.claims] == [True] * 5
+    assert [verdict(claim)[1] for claim in shown.claims] == ["holds so far"] * 5
+    assert {claim.full for claim in shown.claims} == {5}
+    assert "on 4 of 4 sets; differences from +0.09 to +0.41 points" in shown.claims[0].found
+
+
+def test_each_schedule_has_its_own_table_and_digits_only_with_records(
+    as_text: Callable[[Experiment, Shown, int], str],
+) -> None:
+    worse = {("mixup", "mnist"): 90.0, ("mixup-genlabel", "mnist"): 89.0}
+    digits = {(method, "digits"): 50.0 for method in ROWS}
+    records = records_of(
+        {"images-clean-200": printed("clean", "cifar10"), "images-clean-40": worse, "images-clean-smoke-15": digits}
+    )
+    shown = EXPERIMENT.render(records)
+    titles = {grid.title: grid for grid in shown.grids}
+    assert list(titles["Clean accuracy, 200 epochs"].columns) == ["cifar10", "cifar100", "tinyimagenet"]
+    assert list(titles["Clean accuracy, 40 epochs"].columns) == ["mnist"]
+    assert list(titles["Clean accuracy, 15 epochs of at most 2,000 images"].columns) == ["digits"]
+    assert list(titles["Robust accuracy (AutoAttack), 50 epochs"].columns) == SETS
+    best = titles["Clean accuracy of the epoch that is best on held-out images, 40 epochs"]
+    assert all(value.paper is None for _, row in best.rows for value in row)
+    by_text = {claim.text: claim for claim in shown.claims}
+    assert (
+        by_text["Mixup + GenLabel has a higher clean accuracy than mixup on every set, after 40 epochs."].holds is False
+    )
+    assert sum("digits" in claim.found for claim in shown.claims) == 0
+    text = as_text(EXPERIMENT, shown, 120)
+    assert "12.34" in text
+    assert "A schedule shorter than the paper's" in " ".join(text.split())
+    assert not any("shorter" in note for note in EXPERIMENT.render(pd.DataFrame()).notes)
+
+
+def test_datasets_choose_cells_and_digits_must_be_named() -> None:
+    assert {cell.dataset for cell in choose_cells([EXPERIMENT], "quick")} == set(SETS)
+    assert {cell.dataset for cell in choose_cells([EXPERIMENT], "quick", ["digits", "mnist"])} == {"digits", "mnist"}
+    with pytest.raises(
+        ValueError, match="dataset 'cifar' is not one of table7 in the budget 'full'; choose among mnist"
+    ):
+        choose_cells([EXPERIMENT], "full", ["cifar"])
+    assert {name for name, about in STUDY_IMAGES.items() if about.printed} == set(SETS)
+
+
+def run(*words: str | Path) -> tuple[int, str]:
+    add_commands()
+    found = CliRunner().invoke(app, [str(word) for word in words])
+    return found.exit_code, found.output
+
+
+def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(tmp_path: Path) -> None:
+    """All rows, clean and under AutoAttack; MNIST, which is not there, fails by itself and is named."""
+    pytest.importorskip("pyautoattack", reason="AutoAttack needs pyautoattack")
+    store, page, exports = tmp_path / "records.sqlite", tmp_path / "page.html", tmp_path / "results"
+    words = ("reproduce", "table7", "--budget", "smoke", "--jobs", "1", "--records", store, "--data-home", tmp_path)
+    code, text = run(*words, "--dataset", "digits", "--dataset", "mnist")
+    assert code == 1, text
+    assert "mnist" in text
+    assert "failed: 14 of the trials" in text
+    records = read_records(store, STUDY)
+    assert len(records) == 14
+    for kind in ("clean", "robust"):
+        part = records[records["setting"] == f"images-{kind}-smoke-15"]
+        assert set(part["method"]) == set(ROWS)
+        assert part[["accuracy", "log_loss", "best_accuracy"]].notna().all(axis=None)
+        assert all(TITLES[method] in text for method in part["method"])
+    untrained = 100.0 / 10
+    assert (records.loc[records["method"] == "vanilla", "accuracy"] > 5 * untrained).all()
+    assert (records["accuracy"] > 2 * untrained).all()
+    robust = records[records["setting"] == "images-robust-smoke-15"]
+    assert robust["robust_accuracy"].between(0.0, 50.0).all()
+    assert {(held["epochs"], held["train_rows"]) for held in records["parameters"]} == {(15, 1438)}
+    assert all(0 < held["attacked"] <= 50 for held in robust["parameters"])
+    assert records.loc[records["setting"] == "images-clean-smoke-15", "robust_accuracy"].isna().all()
+
+    code, text = run(*words, "--dataset", "digits")
+    assert code == 0
+    assert "cells on record: 14; to do: 0" in text
+    code, text = run("report", "-o", page, "--only", "table7", "--records", store, "--export", exports)
+    assert code == 0, text
+    assert f"{records['best_accuracy'].iloc[0]:.2f}" in page.read_text()
+    assert "Trials that failed: 14" in page.read_text()
+    assert sorted(path.name for path in exports.iterdir()) == [
+        "images-clean-smoke-15.json",
+        "images-robust-smoke-15.json",
+    ]
+    assert json.loads((exports / "images-clean-smoke-15.json").read_text())["lines"]
+    assert read_records(exports, STUDY)["id"].tolist() == records["id"].tolist()
