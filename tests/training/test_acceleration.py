@@ -28,6 +28,11 @@ from genlabel.training import (
 )
 from genlabel.training.acceleration import resolve_acceleration
 
+pytestmark = [  # of torch, when it compiles: batches on a GPU are cut by a compiled function
+    pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
+    pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning"),
+]
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
@@ -60,8 +65,6 @@ def test_the_products_of_bf16_are_in_bf16() -> None:
 
 
 @pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler")
-@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's own, when it compiles
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 def test_compiled_steps_are_the_plain_ones() -> None:
     """Of a small network: what is compiled is mixing, labels and loss."""
     torch.compiler.reset()
@@ -199,9 +202,12 @@ def on_gpu(name: str, rule: Optimizer, how: Acceleration, **more: Any) -> tuple[
 
 @needs_gpu
 @each_gpu_run
-@pytest.mark.parametrize("rule", [SGD(), Adam()], ids=["SGD", "Adam"])
+@pytest.mark.parametrize("rule", [SGD(), Adam(eps=1e-2)], ids=["SGD", "Adam"])
 def test_captured_steps_are_the_plain_ones(name: str, rule: Optimizer) -> None:
-    """Also when the learning rate falls: SGD's does at half time, when all steps are captured."""
+    """Also when the learning rate falls: SGD's does at half time, when all steps are captured.
+
+    The kernels may differ, so the last digits do; Adam's eps is large, for it makes much of gradients that are little.
+    """
     plain, fast = (on_gpu(name, rule, Acceleration(graphs=graphs)) for graphs in (False, True))
     np.testing.assert_allclose(fast[0], plain[0], rtol=2e-3)
     for one, other in zip(plain[1], fast[1], strict=True):
@@ -238,6 +244,7 @@ def test_adamixup_is_captured() -> None:
             policy=judges[0],
             critic=judges[1],
             learning_rate=0.003,
+            optimizer=Adam(eps=1e-2),
             epochs=5,
             acceleration=Acceleration(graphs=graphs),
         )
