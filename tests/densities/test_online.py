@@ -354,11 +354,17 @@ for covariance in ("spherical", "diagonal"):
         part = slice(0, at) if rank == 0 else slice(at, None)
         density.update(f[part], w[part])
     left[covariance] = density.state_dict()
+matched = OnlineGaussianDensity(3, temperature="mixup").double()
+for f, w, _ in given["steps"]:
+    part = slice(0, 30) if rank == 0 else slice(30, None)
+    matched.update(f[part], w[part])
+    matched.posterior(3 * f[part], 0.6 * w[part] + 0.4 * w[part].roll(1, 0))
+left["matched"] = matched.state_dict()
 """
 
 
-def test_two_processes_have_the_moments_of_the_joined_batch(in_two_processes: Callable[..., Any]) -> None:
-    """Halves, uneven parts, and a class that only one of them has."""
+def test_two_processes_have_the_density_of_the_joined_batch(in_two_processes: Callable[..., Any]) -> None:
+    """Halves, uneven parts, and a class that only one of them has; also the temperature and the labels watched."""
     steps = []
     for seed, at in enumerate((30, 7, 59, 20)):
         f, w = batch(seed=seed)
@@ -373,6 +379,15 @@ def test_two_processes_have_the_moments_of_the_joined_batch(in_two_processes: Ca
         for name, value in alone.state_dict().items():
             assert torch.equal(first[covariance][name], second[covariance][name])
             torch.testing.assert_close(first[covariance][name], value, rtol=1e-12, atol=1e-13)
+    alone = OnlineGaussianDensity(3, temperature="mixup").double()
+    for f, w, _ in steps:
+        alone.update(f, w)
+        halves = [0.6 * half + 0.4 * half.roll(1, 0) for half in (w[:30], w[30:])]
+        alone.posterior(3 * f, torch.cat(halves))
+    assert float(alone.log_temperature) != 0.0
+    for name, value in alone.state_dict().items():
+        assert torch.equal(first["matched"][name], second["matched"][name])
+        torch.testing.assert_close(first["matched"][name], value, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(

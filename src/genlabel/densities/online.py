@@ -263,10 +263,11 @@ class OnlineGaussianDensity(nn.Module):
         uniform = logs.new_full((self.n_classes,), -math.log(self.n_classes))
         found = log_posterior(logs, uniform, self.log_temperature.exp().to(logs.dtype), top)
         y_gen, linear = found.log_proba.exp(), y_mix.to(logs.dtype)
-        self.mean_label.lerp_(torch.stack([y_gen.mean(0), linear.mean(0)]).to(self.mean_label.dtype), FORGETS)
+        apart = _entropy(linear) - _entropy(y_gen)
+        means = _mean_over_ranks(torch.cat([y_gen, linear, apart[:, None]], 1).mean(0))
+        self.mean_label.lerp_(means[:-1].view(2, -1).to(self.mean_label.dtype), FORGETS)
         if self.matched:
-            apart = (_entropy(linear) - _entropy(y_gen)).mean()
-            self.log_temperature.add_(PACE * apart.to(self.log_temperature.dtype)).clamp_(min=0.0)
+            self.log_temperature.add_(PACE * means[-1].to(self.log_temperature.dtype)).clamp_(min=0.0)
         return found
 
     def check(self) -> None:
@@ -310,6 +311,14 @@ class OnlineGaussianDensity(nn.Module):
 def _beside(per_class: Tensor, values: Tensor) -> Tensor:
     """Numbers (k,) in a shape that multiplies values (k,) or (k, d)."""
     return per_class if values.ndim == 1 else per_class[:, None]
+
+
+def _mean_over_ranks(means: Tensor) -> Tensor:
+    """The average of what the processes of a distributed run have, of batches of one size."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.all_reduce(means)
+        means = means / torch.distributed.get_world_size()
+    return means
 
 
 def _entropy(labels: Tensor) -> Tensor:

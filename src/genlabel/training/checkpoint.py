@@ -18,6 +18,8 @@ __all__ = ["Checkpoint", "Stateful", "read_generator", "write_generator"]
 
 RUN = ("losses", "rng")
 """What a file keeps beside the states of the parts."""
+FREE = {"params", "lr", "fused", "foreach", "capturable"}
+"""Of an optimiser, what may differ: the rate is set anew in each epoch, and how it is computed is the machine's."""
 
 
 class Stateful(Protocol):
@@ -82,7 +84,7 @@ class Checkpoint:
             )
         for name, part in parts.items():
             try:
-                part.load_state_dict(kept[name])
+                part.load_state_dict(_for_this_run(update, kept[name]) if part is update else kept[name])
             except (RuntimeError, ValueError, KeyError) as error:
                 short = " ".join(str(error).split())[:200]
                 raise ValueError(f"{self.path} is of another run: its {name} does not fit ({short})") from error
@@ -138,6 +140,19 @@ def write_generator(rng: np.random.Generator) -> str:
 def read_generator(rng: np.random.Generator, text: str) -> None:
     """Set the state of a generator."""
     rng.bit_generator.state = json.loads(text)
+
+
+def _for_this_run(update: torch.optim.Optimizer, kept: dict[str, Any]) -> dict[str, Any]:
+    """The state of an optimiser under this run's settings, which torch would replace by those of the file."""
+    groups = update.state_dict()["param_groups"]
+    for own, other in zip(groups, kept["param_groups"], strict=True):
+        names = sorted((own.keys() | other.keys()) - FREE)
+        apart = [name for name in names if own.get(name) != other.get(name)]
+        if own.keys() - FREE != other.keys() - FREE:
+            raise ValueError(f"it has {_names(other.keys() - FREE)} in the file, {_names(own.keys() - FREE)} here")
+        if apart:
+            raise ValueError(f"{apart[0]} is {other[apart[0]]!r} in the file, {own[apart[0]]!r} here")
+    return {**kept, "param_groups": groups}
 
 
 def _several() -> bool:

@@ -80,11 +80,11 @@ class ImageBatches:
                 "(N, c, h, w) of uint8 and N class indices"
             )
         self.mixer, self.augment, self.device = mixer, augment, torch.device(device)
-        self.rank, ranks = _place()
-        self.size = check_count("batch_size", min(batch_size, len(images))) // ranks
+        self.rank, self.ranks = _place()
+        self.size = check_count("batch_size", min(batch_size, len(images))) // self.ranks
         if not self.size:
-            raise ValueError(f"batch_size={batch_size} has not an image for each of {ranks} processes; enlarge it")
-        self._steps = len(images) // (self.size * ranks)
+            raise ValueError(f"batch_size={batch_size} has not an image for each of {self.ranks} processes; enlarge it")
+        self._steps = len(images) // (self.size * self.ranks)
         self._seed, self.epoch = _numbers(rng), 0
         self._labels = labels.long().to(device)
         pad = PAD if augment else 0
@@ -118,8 +118,7 @@ class ImageBatches:
         shared, own = (np.random.default_rng([*self._seed, self.epoch, part]) for part in (0, 1 + self.rank))
         self.epoch += 1
         order = shared.permutation(len(self._images))
-        ranks = len(order) // (T * B)
-        rows = order[: T * B * ranks].reshape(T, ranks, B)[:, self.rank]
+        rows = order[: T * B * self.ranks].reshape(T, self.ranks, B)[:, self.rank]
         down, across = (self._lines(side, own) for side in self._sides)
         if self.augment:
             across = np.where(own.random((T, B, 1)) < 0.5, across[..., ::-1], across)

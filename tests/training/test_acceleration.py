@@ -1,0 +1,293 @@
+"""How steps are computed must not change what: bf16, compiled, over processes, and as CUDA graphs."""
+
+import copy
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+
+from genlabel.densities import OnlineGaussianDensity
+from genlabel.labeling import Labeler, OnlineGenLabel
+from genlabel.mixing import CutMix, ManifoldMixup, Mixer, Mixup
+from genlabel.networks import MLP, Judge, LeNet5, ResNet18, StagedNetwork
+from genlabel.training import (
+    SGD,
+    Acceleration,
+    Adam,
+    ImageBatches,
+    Optimizer,
+    evaluating,
+    leave_running_statistics,
+    train_adamixup_network,
+    train_network,
+)
+from genlabel.training.acceleration import resolve_acceleration
+
+pytestmark = [  # of torch, when it compiles: batches on a GPU are cut by a compiled function
+    pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
+    pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning"),
+]
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def digits(n: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    found = load_digits()
+    return (found.images[:n, None] * (255 / 16)).astype(np.uint8), found.target[:n]
+
+
+def batches(mixer: Mixer | None = None, device: str = "cpu", size: int = 50) -> ImageBatches:
+    return ImageBatches(*digits(), batch_size=size, mixer=mixer, augment=False, rng=0, device=device)
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_bf16_learns_and_the_weights_stay_float32(channels_last: bool) -> None:
+    net, labeler = LeNet5(size=8, rng=0), OnlineGenLabel(OnlineGaussianDensity(10))
+    how = Acceleration("bf16", channels_last=channels_last)
+    settings: dict[str, Any] = {"mixer": Mixup(0.5), "labeler": labeler, "epochs": 8, "learning_rate": 0.01}
+    losses = train_network(net, batches(Mixup(0.5)), acceleration=how, **settings)
+    plain = train_network(LeNet5(size=8, rng=0), batches(Mixup(0.5)), **{**settings, "labeler": None})
+    assert losses[-1] < losses[0] - 0.3
+    np.testing.assert_allclose(losses, plain, atol=0.35)
+    assert {value.dtype for value in (*net.parameters(), *labeler.density.buffers())} == {torch.float32}
+
+
+def test_the_products_of_bf16_are_in_bf16() -> None:
+    with Acceleration("bf16").arithmetic(torch.device("cpu")):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
+    with Acceleration().arithmetic(torch.device("cpu")):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+
+
+@pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler")
+def test_compiled_steps_are_the_plain_ones() -> None:
+    """Of a small network: what is compiled is mixing, labels and loss."""
+    torch.compiler.reset()
+    runs = []
+    for compiled in (False, True):
+        net, labeler = MLP(3, 3, (5,), rng=0), OnlineGenLabel(OnlineGaussianDensity(3), 0.5)
+        rng = np.random.default_rng(0)
+        x, y = torch.from_numpy(rng.normal(size=(30, 3))).float(), torch.arange(30) % 3
+        losses = train_network(
+            net,
+            [(x, y)],
+            mixer=Mixup(0.3),
+            labeler=labeler,
+            epochs=4,
+            rng=0,
+            acceleration=Acceleration(compiled=compiled),
+        )
+        runs.append((losses, [*net.parameters(), *labeler.density.buffers()]))
+    np.testing.assert_allclose(runs[0][0], runs[1][0], rtol=1e-4)
+    for plain, fast in zip(runs[0][1], runs[1][1], strict=True):
+        torch.testing.assert_close(plain, fast, rtol=1e-3, atol=1e-4)
+
+
+def test_graphs_need_a_gpu_and_precisions_are_known() -> None:
+    with pytest.raises(ValueError, match="graphs=True needs a GPU, but the network is on cpu; move it"):
+        train_network(LeNet5(size=8), batches(), epochs=1, acceleration=Acceleration(graphs=True))
+    with pytest.raises(ValueError, match="precision='fp16' is not known; choose one of 'float32', 'bf16'"):
+        Acceleration("fp16")
+    with pytest.raises(ValueError, match="acceleration='fast' is not known"):
+        train_network(LeNet5(size=8), batches(), epochs=1, acceleration="fast")
+
+
+def test_on_a_cpu_auto_is_plain() -> None:
+    nets = [LeNet5(size=8, rng=0) for _ in range(2)]
+    assert resolve_acceleration("auto", nets[0]) == resolve_acceleration(None, nets[0]) == Acceleration()
+    one, two = (
+        train_network(net, batches(), epochs=1, acceleration=a) for net, a in zip(nets, ("auto", None), strict=True)
+    )
+    assert one == two
+
+
+def noise(n: int, seed: int) -> Tensor:
+    return torch.rand(n, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
+
+
+def test_running_statistics_are_left_alone() -> None:
+    """The output is that of training mode; the network remembers nothing of it, and goes on as before."""
+    net = ResNet18(4, width=2, rng=0).train()
+    net(noise(6, 0))
+    other, before = copy.deepcopy(net), {name: value.clone() for name, value in net.state_dict().items()}
+    x = noise(6, 1)
+    with leave_running_statistics(net):
+        out = net(x)
+    assert torch.equal(out, other(x))
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    net(x)
+    assert all(torch.equal(value, other.state_dict()[name]) for name, value in net.state_dict().items())
+    fixed = nn.BatchNorm1d(2, track_running_stats=False)
+    with pytest.raises(RuntimeError, match="stop"), leave_running_statistics(nn.Sequential(net, fixed)):
+        raise RuntimeError("stop")
+    assert not fixed.track_running_stats
+    assert all(part.track_running_stats for part in net.modules() if isinstance(part, nn.BatchNorm2d))
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_evaluating_leaves_the_mode_as_it_was(training: bool) -> None:
+    net = ResNet18(4, width=2, rng=0).train(training)
+    with evaluating(net):
+        assert not any(part.training for part in net.modules())
+    assert net.training == training
+    with pytest.raises(RuntimeError, match="stop"), evaluating(net):
+        raise RuntimeError("stop")
+    assert all(part.training == training for part in net.modules())
+
+
+TWO_RANKS = """
+from genlabel.mixing import Mix
+from genlabel.networks import MLP
+from genlabel.training import SGD, Batch, train_network
+net = MLP(4, 3, (5,), rng=rank, dtype=torch.float64)
+half = slice(0, 20) if rank == 0 else slice(20, 40)
+draw = Mix(given["partner"], given["lam"][half])
+loader = [Batch(x[half], y[half], None, draw) for x, y in given["data"]]
+losses = train_network(net, loader, learning_rate=0.1, optimizer=SGD(), epochs=3)
+left["weights"] = [value.detach() for value in net.parameters()]
+left["losses"] = torch.from_numpy(losses)
+"""
+
+
+def test_two_processes_train_the_network_of_one_on_the_joined_batch(in_two_processes: Callable[..., Any]) -> None:
+    """Each begins with weights of its own: those of the first count. A loss is that of the own part."""
+    from genlabel.mixing import Mix
+    from genlabel.training import Batch
+
+    rng = np.random.default_rng(0)
+    data = [(torch.from_numpy(rng.normal(size=(40, 4))), torch.from_numpy(rng.integers(3, size=40))) for _ in range(2)]
+    partner, lam = torch.from_numpy(rng.permutation(20)), torch.from_numpy(rng.random(40))
+    first, second = in_two_processes(TWO_RANKS, data=data, partner=partner, lam=lam)
+    net = MLP(4, 3, (5,), rng=0, dtype=torch.float64)
+    joined = Mix(torch.cat([partner, partner + 20]), lam)
+    loader = [Batch(x, y, None, joined) for x, y in data]
+    losses = train_network(net, loader, learning_rate=0.1, optimizer=SGD(), epochs=3)
+    for one, two, alone in zip(first["weights"], second["weights"], net.parameters(), strict=True):
+        assert torch.equal(one, two)
+        torch.testing.assert_close(one, alone.detach(), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose((first["losses"] + second["losses"]) / 2, losses, rtol=1e-10)
+
+
+GPU_RUNS: dict[str, tuple[Mixer | None, Callable[[], Labeler | None]]] = {
+    "vanilla": (None, lambda: None),
+    "mixup": (Mixup(), lambda: None),
+    "manifold": (ManifoldMixup(depths=(0, 1, 3)), lambda: None),
+    "cutmix": (CutMix(pixels=64), lambda: None),
+    "online, near": (Mixup(0.3), lambda: OnlineGenLabel(OnlineGaussianDensity(10), 0.3, ramp=9)),
+    "online, clean": (
+        ManifoldMixup(depths=(0, 2)),
+        lambda: OnlineGenLabel(OnlineGaussianDensity(10, statistics="clean", covariance="diagonal"), 0.3),
+    ),
+}
+each_gpu_run = pytest.mark.parametrize("name", GPU_RUNS)
+
+
+def on_gpu(name: str, rule: Optimizer, how: Acceleration, **more: Any) -> tuple[np.ndarray, list[Tensor]]:
+    mixer, make = GPU_RUNS[name]
+    net, labeler = LeNet5(size=8, rng=0).cuda(), make()
+    losses = train_network(
+        net,
+        batches(mixer, "cuda"),
+        **{"mixer": mixer, "labeler": labeler, "optimizer": rule, "epochs": 6, "learning_rate": 0.003, **more},
+        acceleration=how,
+    )
+    learned = [*net.parameters(), *(labeler.density.buffers() if isinstance(labeler, OnlineGenLabel) else [])]
+    return losses, learned
+
+
+@needs_gpu
+@each_gpu_run
+@pytest.mark.parametrize("rule", [SGD(), Adam(eps=1e-2)], ids=["SGD", "Adam"])
+def test_captured_steps_are_the_plain_ones(name: str, rule: Optimizer) -> None:
+    """Also when the learning rate falls: SGD's does at half time, when all steps are captured.
+
+    The kernels may differ, so the last digits do; Adam's eps is large, for it makes much of gradients that are little.
+    """
+    plain, fast = (on_gpu(name, rule, Acceleration(graphs=graphs)) for graphs in (False, True))
+    np.testing.assert_allclose(fast[0], plain[0], rtol=2e-3)
+    for one, other in zip(plain[1], fast[1], strict=True):
+        torch.testing.assert_close(one, other, rtol=2e-2, atol=2e-3)
+
+
+@needs_gpu
+def test_a_rate_that_falls_reaches_the_graph() -> None:
+    """With a decay to nearly nothing at half time, the weights stay where they were."""
+    rule, seen = SGD(momentum=0.0, milestones=(0.5,), decay=1e-12), []
+    net = LeNet5(size=8, rng=0).cuda()
+    train_network(
+        net,
+        batches(device="cuda"),
+        optimizer=rule,
+        epochs=6,
+        weight_decay=0.0,
+        acceleration=Acceleration(graphs=True),
+        after_epoch=lambda epoch, loss: seen.append(net.head.weight.detach().clone()),
+    )
+    assert not torch.equal(seen[1], seen[2])
+    torch.testing.assert_close(seen[2], seen[5], rtol=0, atol=1e-7)
+
+
+@needs_gpu
+def test_adamixup_is_captured() -> None:
+    runs = []
+    for graphs in (False, True):
+        net: StagedNetwork = LeNet5(size=8, rng=0).cuda()
+        judges = Judge(2, 3, width=8, rng=1).cuda(), Judge(1, 2, width=8, rng=2).cuda()
+        run = train_adamixup_network(
+            net,
+            batches(Mixup(), "cuda"),
+            policy=judges[0],
+            critic=judges[1],
+            learning_rate=0.003,
+            optimizer=Adam(eps=1e-2),
+            epochs=5,
+            acceleration=Acceleration(graphs=graphs),
+        )
+        runs.append((run.losses, [value for part in (net, *judges) for value in part.parameters()]))
+    np.testing.assert_allclose(runs[0][0], runs[1][0], rtol=5e-3)
+    for one, other in zip(runs[0][1], runs[1][1], strict=True):
+        torch.testing.assert_close(one, other, rtol=5e-2, atol=5e-3)
+
+
+@each_gpu_run
+@pytest.mark.parametrize("captured", [False, True])
+def test_no_step_waits_for_the_gpu(name: str, captured: bool, nothing_waits: Any) -> None:
+    """The epochs after the first, in which a step of each depth is captured; the check after an epoch may wait."""
+    mixer, make = GPU_RUNS[name]
+    net, labeler, inner = LeNet5(size=8, rng=0).cuda(), make(), batches(mixer, "cuda", size=10)
+
+    class Guarded:
+        epoch = 0
+
+        def __iter__(self) -> Any:
+            self.epoch += 1
+            if self.epoch < 3:
+                yield from inner
+            else:
+                with nothing_waits():
+                    yield from inner
+
+    guarded = Guarded()
+    losses = train_network(
+        net, guarded, mixer=mixer, labeler=labeler, epochs=4, acceleration=Acceleration(graphs=captured)
+    )
+    assert guarded.epoch == 4
+    assert np.isfinite(losses).all()
+
+
+@needs_gpu
+def test_all_of_it_together_learns() -> None:
+    """bf16, compiled, captured, channels last: what "auto" is for a residual network."""
+    net = ResNet18(10, 1, width=8, rng=0).cuda()
+    assert resolve_acceleration("auto", net) == Acceleration("bf16", compiled=True, graphs=True, channels_last=True)
+    mixer, labeler = ManifoldMixup(depths=(0, 1)), OnlineGenLabel(OnlineGaussianDensity(10))
+    losses = train_network(
+        net, batches(mixer, "cuda"), mixer=mixer, labeler=labeler, epochs=8, learning_rate=0.01, acceleration="auto"
+    )
+    assert losses[-1] < losses[0] - 0.5
+    assert {value.dtype for value in net.parameters()} == {torch.float32}

@@ -1,0 +1,227 @@
+"""A run that was stopped goes on as if it had not been, bit for bit; what is no file of this run is refused."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
+
+from genlabel.densities import OnlineGaussianDensity
+from genlabel.labeling import Labeler, OnlineGenLabel
+from genlabel.mixing import CutMix, ManifoldMixup, Mixup
+from genlabel.networks import MLP, Judge, LeNet5, ResNet18, StagedNetwork
+from genlabel.training import SGD, Checkpoint, ImageBatches, train_adamixup_network, train_network
+
+RNG = np.random.default_rng(0)
+X, Y = torch.from_numpy(RNG.normal(size=(30, 4))).float(), torch.arange(30) % 3
+IMAGES, CLASSES = RNG.integers(0, 256, (24, 1, 8, 8), dtype=np.uint8), np.arange(24) % 3
+TABLE = [(X[:15], Y[:15]), (X[15:], Y[15:])]
+
+
+class StoppedError(Exception):
+    """What stops a run in the midst of it."""
+
+
+def stop_after(epochs: int) -> Callable[[int, Tensor], None]:
+    """Raise in the epoch after so many: as it is killed, the state of that epoch is lost."""
+
+    def look(epoch: int, loss: Tensor) -> None:
+        if epoch == epochs:
+            raise StoppedError
+
+    return look
+
+
+def online(**more: Any) -> Labeler:
+    return OnlineGenLabel(OnlineGaussianDensity(3, temperature="mixup", **more), 0.5, ramp=5)
+
+
+Made = tuple[StagedNetwork, Any, dict[str, Any]]
+RUNS: dict[str, Callable[[], Made]] = {
+    "Adam": lambda: (MLP(4, 3, (6,), rng=0), TABLE, {}),
+    "SGD, mixup": lambda: (MLP(4, 3, (6,), rng=0), TABLE, {"mixer": Mixup(), "optimizer": SGD()}),
+    "manifold": lambda: (MLP(4, 3, (6,), rng=0), TABLE, {"mixer": ManifoldMixup(depths=(0, 1))}),
+    "online, near": lambda: (MLP(4, 3, (6,), rng=0), TABLE, {"mixer": Mixup(0.3), "labeler": online()}),
+    "images, batch norm": lambda: (
+        ResNet18(3, 1, width=2, rng=0),
+        ImageBatches(IMAGES, CLASSES, batch_size=12, mixer=CutMix(pixels=64), augment=True, rng=3),
+        {"optimizer": SGD()},
+    ),
+    "images, online, clean": lambda: (
+        LeNet5(3, size=8, rng=0),
+        ImageBatches(IMAGES, CLASSES, batch_size=12, mixer=Mixup(), rng=3),
+        {"labeler": online(statistics="clean", covariance="diagonal")},
+    ),
+}
+
+
+def train(made: Made, path: Path | None, every: int = 1, **more: Any) -> tuple[np.ndarray, list[Tensor]]:
+    """Six epochs; losses, and all numbers that were learned."""
+    network, batches, settings = made
+    also = {"batches": batches} if isinstance(batches, ImageBatches) else {}
+    file = None if path is None else Checkpoint(path, also, every)
+    losses = train_network(
+        network, batches, **{"epochs": 6, "rng": 1, "learning_rate": 0.01, "checkpoint": file, **settings, **more}
+    )
+    learned = [network, *([settings["labeler"].state] if "labeler" in settings else [])]
+    return losses, [value for module in learned for value in module.state_dict().values()]
+
+
+def equal(one: list[Tensor], other: list[Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("stop, every", [(1, 1), (4, 1), (3, 2), (5, 2)])
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(name: str, stop: int, every: int, tmp_path: Path) -> None:
+    losses, learned = train(RUNS[name](), None)
+    path = tmp_path / "deep" / "run.pt"
+    with pytest.raises(StoppedError):
+        train(RUNS[name](), path, every, after_epoch=stop_after(stop))
+    seen: list[int] = []
+    again, relearned = train(RUNS[name](), path, every, after_epoch=lambda epoch, loss: seen.append(epoch))
+    assert seen == list(range(stop - stop % every, 6))
+    np.testing.assert_array_equal(again, losses)
+    assert equal(relearned, learned)
+
+
+def test_a_loader_that_shuffles_goes_on_with_its_generator(tmp_path: Path) -> None:
+    """The state of a DataLoader's generator is the caller's: named in `also`, it is kept."""
+
+    class Kept:
+        def __init__(self, generator: torch.Generator) -> None:
+            self.generator = generator
+
+        def state_dict(self) -> dict[str, Tensor]:
+            return {"state": self.generator.get_state()}
+
+        def load_state_dict(self, state_dict: dict[str, Tensor]) -> None:
+            self.generator.set_state(state_dict["state"])
+
+    def run(path: Path | None, **more: Any) -> np.ndarray:
+        generator = torch.Generator().manual_seed(5)
+        loader = DataLoader(TensorDataset(X, Y), batch_size=10, shuffle=True, generator=generator)
+        file = None if path is None else Checkpoint(path, {"order": Kept(generator)})
+        return train_network(
+            MLP(4, 3, rng=0), loader, mixer=Mixup(), epochs=6, rng=1, checkpoint=file, learning_rate=0.01, **more
+        )
+
+    with pytest.raises(StoppedError):
+        run(tmp_path / "run.pt", after_epoch=stop_after(3))
+    np.testing.assert_array_equal(run(tmp_path / "run.pt"), run(None))
+
+
+def test_adamixup_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    def run(path: Path | None, **more: Any) -> tuple[np.ndarray, list[Tensor]]:
+        network, judges = LeNet5(3, size=8, rng=0), (Judge(2, 3, width=4, rng=1), Judge(1, 2, width=4, rng=2))
+        batches = ImageBatches(IMAGES, CLASSES, batch_size=12, mixer=Mixup(), rng=3)
+        file = None if path is None else Checkpoint(path, {"batches": batches})
+        done = train_adamixup_network(
+            network, batches, policy=judges[0], critic=judges[1], epochs=5, learning_rate=0.01, checkpoint=file, **more
+        )
+        return done.losses, [value for net in (network, *judges) for value in net.state_dict().values()]
+
+    with pytest.raises(StoppedError):
+        run(tmp_path / "run.pt", after_epoch=stop_after(2))
+    (losses, learned), (again, relearned) = run(None), run(tmp_path / "run.pt")
+    np.testing.assert_array_equal(again, losses)
+    assert equal(relearned, learned)
+
+
+def test_a_run_that_is_complete_is_not_trained_again(tmp_path: Path) -> None:
+    first, learned = train(RUNS["online, near"](), tmp_path / "run.pt", every=4)
+    again, relearned = train(RUNS["online, near"](), tmp_path / "run.pt", after_epoch=stop_after(0))
+    np.testing.assert_array_equal(again, first)
+    assert equal(relearned, learned)
+
+
+def test_the_file_holds_plain_data_alone(tmp_path: Path) -> None:
+    train(RUNS["images, online, clean"](), tmp_path / "run.pt")
+    kept = torch.load(tmp_path / "run.pt", weights_only=True)
+    assert set(kept) == {"network", "labeler", "batches", "optimizer", "losses", "rng"}
+    assert len(kept["losses"]) == 6
+    assert os.listdir(tmp_path) == ["run.pt"]
+
+
+@pytest.mark.parametrize(
+    "made, match",
+    [
+        (lambda: (MLP(4, 3, (7,), rng=0), TABLE, {}), "is of another run: its network does not fit .*size mismatch"),
+        (lambda: (MLP(4, 3, (6, 6), rng=0), TABLE, {}), "is of another run: its network does not fit .*Missing key"),
+        (
+            lambda: (MLP(4, 3, (6,), rng=0), TABLE, {"labeler": online()}),
+            r"keeps losses, network, optimizer, rng, but this run has labeler, losses, network, optimizer, rng; remove",
+        ),
+        (
+            lambda: (MLP(4, 3, (6,), rng=0), ImageBatches(IMAGES, CLASSES), {}),
+            "but this run has batches, losses, network, optimizer, rng",
+        ),
+        (
+            lambda: (MLP(4, 3, (6,), rng=0), TABLE, {"optimizer": SGD()}),
+            "its optimizer does not fit .*amsgrad, betas.* in the file",
+        ),
+        (
+            lambda: (MLP(4, 3, (6,), rng=0), TABLE, {"weight_decay": 0.25}),
+            r"its optimizer does not fit \(weight_decay is 0.0001 in the file, 0.25 here\)",
+        ),
+    ],
+    ids=["width", "depth", "labeler", "batches", "optimizer", "weight decay"],
+)
+def test_a_file_of_another_run_is_refused(made: Callable[[], Made], match: str, tmp_path: Path) -> None:
+    train(RUNS["Adam"](), tmp_path / "run.pt")
+    with pytest.raises(ValueError, match=match):
+        train(made(), tmp_path / "run.pt")
+
+
+@pytest.mark.parametrize("content", [b"", b"no file of torch", "cut off", "a list", "a dictionary"], ids=str)
+def test_a_file_that_is_no_checkpoint_is_named(content: Any, tmp_path: Path) -> None:
+    path = tmp_path / "run.pt"
+    train(RUNS["Adam"](), path)
+    if content == "cut off":
+        content = path.read_bytes()[:700]
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        torch.save([1] if content == "a list" else {"network": 1}, path)
+    with pytest.raises(
+        ValueError, match=r"run.pt (cannot be read as a checkpoint|is no checkpoint of a run).*remove it"
+    ):
+        train(RUNS["Adam"](), path)
+
+
+def test_who_is_killed_while_writing_leaves_the_former_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, whole = tmp_path / "run.pt", torch.save
+
+    def killed(kept: Any, file: Any) -> None:
+        if len(kept["losses"]) == 4:
+            Path(file).write_bytes(b"half a fi")
+            raise StoppedError
+        whole(kept, file)
+
+    monkeypatch.setattr(torch, "save", killed)
+    with pytest.raises(StoppedError):
+        train(RUNS["SGD, mixup"](), path)
+    monkeypatch.undo()
+    assert len(torch.load(path, weights_only=True)["losses"]) == 3
+    (again, relearned), (losses, learned) = train(RUNS["SGD, mixup"](), path), train(RUNS["SGD, mixup"](), None)
+    np.testing.assert_array_equal(again, losses)
+    assert equal(relearned, learned)
+
+
+def test_how_often_it_is_written(tmp_path: Path) -> None:
+    """Every second epoch, and after the last, whatever its number."""
+    path, found = tmp_path / "run.pt", []
+
+    def look(epoch: int, loss: Tensor) -> None:
+        found.append(len(torch.load(path, weights_only=True)["losses"]) if path.exists() else 0)
+
+    train(RUNS["Adam"](), path, every=2, epochs=5, after_epoch=look)
+    assert found == [0, 0, 2, 2, 4]
+    assert len(torch.load(path, weights_only=True)["losses"]) == 5
+    with pytest.raises(ValueError, match="every=0 must be a whole number"):
+        Checkpoint(path, every=0)
