@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_digits, load_wine
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="needs the source tree")
@@ -68,6 +68,17 @@ def test_the_pytorch_block_runs_and_its_loss_reaches_the_network() -> None:
     exec(readme_blocks()[3], space)
     found = space["network"](batch[0]).argmax(1)
     assert float((found == batch[1]).float().mean()) > 0.95
+
+
+def test_the_block_on_images_in_a_loop_trains_the_network() -> None:
+    x, y = load_digits(return_X_y=True)
+    network = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
+    x, y = torch.from_numpy(x / 16).float(), torch.from_numpy(y)
+    loader = list(zip(x.split(64), y.split(64), strict=True)) * 10
+    space = {"network": network, "loader": loader, "optimizer": torch.optim.Adam(network.parameters(), 0.01)}
+    exec(readme_blocks()[4], space)
+    network.eval()
+    assert float((network(x).argmax(1) == y).float().mean()) > 0.9
 
 
 def test_every_file_that_the_paper_map_names_exists_and_holds_the_name() -> None:
