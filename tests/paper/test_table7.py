@@ -7,17 +7,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
+from torch._dynamo.testing import CompileCounter
 from typer.testing import CliRunner
 
 from genlabel.cli import add_commands, app
+from genlabel.datasets import load_images
+from genlabel.images import ImageScores, TrainedImages
+from genlabel.networks import PreActResNet18, ResNet18, Stages
 from genlabel.records import read_records
+from genlabel.training import predict_scores
 from genlabel_paper.experiments.table7 import CLEAN, EXPERIMENT, PRINTED, ROBUST, ROWS
 from genlabel_paper.report.experiment import Experiment, choose_cells
 from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.text import verdict
 from genlabel_paper.study.cells import BUDGETS, STUDY, Cell
+from genlabel_paper.study.images import _attack
 from genlabel_paper.study.methods import TITLES
 from genlabel_paper.study.schedules import (
     SCHEDULES,
@@ -272,3 +280,21 @@ def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(tmp_pat
     ]
     assert json.loads((exports / "images-clean-smoke-15.json").read_text())["lines"]
     assert read_records(exports, STUDY)["id"].tolist() == records["id"].tolist()
+
+
+@pytest.mark.parametrize("kind", [ResNet18, PreActResNet18], ids=lambda kind: kind.__name__)
+def test_an_attack_compiles_nothing(kind: type[Stages]) -> None:
+    """The parts of a network that was compiled for its training run kernel by kernel under attack."""
+    pytest.importorskip("pyautoattack")
+    digits, network = load_images("digits"), kind(in_channels=1, width=1, rng=0).eval()
+    compiled = CompileCounter()
+    for region in network.regions:
+        region.compile(backend=compiled, dynamic=False)
+    x = digits.x_test[:20]
+    wrong = np.asarray(predict_scores(network, x).argmin(1))  # none is left to attack: the scores alone are asked for
+    trained = TrainedImages(network, ("", {}), digits.classes, [], ImageScores(0.0, 0.0), None, None, None, 0.0)
+    assert _attack(trained, digits._replace(x_test=x, y_test=wrong), 20, 0.1) == 0.0
+    assert compiled.frame_count == 0
+    with torch.no_grad():
+        network(torch.from_numpy(x) / 255)
+    assert compiled.frame_count > 0
