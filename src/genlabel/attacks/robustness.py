@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -115,8 +116,8 @@ def robust_accuracy(
     if space is not None or not of_torch:
         check_choice("space", space or SPACES[0], SPACES[1:] if of_torch else SPACES)
     attacks = _read_attacks(attack, radius, images)
-    target, x, index = _read_network(model, X, y) if of_torch else _read_fitted(model, X, y, space or SPACES[0])
-    with np.errstate(divide="ignore"):  # a probability of 0 has a logarithm here
+    with np.errstate(divide="ignore"), _plain_arithmetic():  # a probability of 0 has a logarithm here
+        target, x, index = _read_network(model, X, y) if of_torch else _read_fitted(model, X, y, space or SPACES[0])
         right = _right(target, x, index)
         masks, skipped = _run_all(attacks, target, x, index, right, rng)
     if not masks:
@@ -124,6 +125,20 @@ def robust_accuracy(
     withstood = np.logical_and.reduce(list(masks.values()))
     each = {name: _percent(mask) for name, mask in masks.items()}
     return Robustness(_percent(right), _percent(withstood), each, skipped, withstood)
+
+
+@contextmanager
+def _plain_arithmetic() -> Iterator[None]:
+    """Inside, a network runs kernel by kernel, and on a GPU its convolutions are in whole float32.
+
+    An attack brings batches of many sizes, which need not be compiled; and with the ten bits of TF32 a point just
+    beyond the boundary may be back on its side in a batch of another size.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        if torch.cuda.is_available():
+            stack.enter_context(torch.backends.cudnn.flags(enabled=True, allow_tf32=False))
+        yield
 
 
 def _read_fitted(model: Any, X: Values, y: Values, space: str) -> tuple[Target, Tensor, NDArray[np.int64]]:

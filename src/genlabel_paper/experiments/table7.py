@@ -41,7 +41,7 @@ PRINTED = {"clean": CLEAN, "robust": ROBUST}
 METRICS = {"clean": "accuracy", "robust": "robust_accuracy"}
 CAPTIONS = {"clean": "Clean accuracy", "robust": "Robust accuracy (AutoAttack)"}
 ROWS = list(image_methods("mnist"))
-"""The six of the paper, and GenLabel as the library has it if nothing is said."""
+"""The six of the paper, and GenLabel as the library has it if nothing is said, beside its own mixup."""
 PAIRS = {"mixup-genlabel": "mixup", "manifold-genlabel": "manifold"}
 NAMES = {"mixup": "Mixup", "manifold": "Manifold mixup"}
 AIMS = {"clean": "clean accuracy", "robust": "accuracy under AutoAttack"}
@@ -76,7 +76,11 @@ NOTES = [
     "CIFAR and TinyImageNet-200 are augmented by crops (4 pixels) and flips, MNIST and digits are not. One lam a "
     "batch, alpha 1 (mixup) and 2 (manifold mixup). None of this is printed.",
     "The last row is GenLabel as the library has it if nothing is said: moments from mixed images that are nearly "
-    "clean (no further pass over the clean ones, as Alg. 3 has it), and a lam for each image.",
+    "clean (no further pass over the clean ones, as Alg. 3 has it), and a lam for each image; the row before it is "
+    "mixup with a lam for each image, beside which it belongs.",
+    "AdaMixup has a lam for each pair; its policy and its critic are small networks of three convolutions, and its "
+    "loss is the mean over images and mixed images, of which batch normalisation sees both. Networks are trained on "
+    "the images that are not held out, 55,000 of MNIST and 45,000 of CIFAR; another seed holds out others.",
     "The paper has AdaMixup for the clean accuracy of MNIST and CIFAR-10 only, though Table 14 has settings for it.",
 ]
 SHORTER = "A schedule shorter than the paper's says how the methods compare there, not what they come to."

@@ -17,7 +17,7 @@ from genlabel.attacks import robust_accuracy
 from genlabel.datasets.images import ImageSet, load_images
 from genlabel.densities import CollapseWarning
 from genlabel.images import TrainedImages, train_images
-from genlabel.training import SGD, evaluating
+from genlabel.training import SGD
 from genlabel_paper.study.cells import Cell
 from genlabel_paper.study.schedules import STUDY_IMAGES, ImageMethod, Schedule, image_methods, image_run
 from genlabel_paper.study.setting import Result, Setting, Variant
@@ -152,15 +152,10 @@ def _measure(trained: TrainedImages) -> dict[str, float]:
 
 
 def _attack(trained: TrainedImages, images: ImageSet, most: int, radius: float) -> float:
-    """The accuracy of the last epoch under attack, in percent.
-
-    Kernel by kernel: an attack has a batch of another size at every turn, and each would be compiled. After a few of
-    them PyTorch gives up, for the networks that are trained later as well.
-    """
+    """The accuracy of the last epoch under attack, in percent."""
     chosen = _draw(len(images.x_test), most)
     x, y = images.x_test[chosen], images.y_test[chosen]
-    with evaluating(trained.network):
-        return robust_accuracy(trained.network, x, y, ATTACK, radius=radius, rng=DRAW).accuracy
+    return robust_accuracy(trained.network, x, y, ATTACK, radius=radius, rng=DRAW).accuracy
 
 
 def _check_attack() -> None:

@@ -118,6 +118,7 @@ _ON_IMAGES = {
     "mixup-genlabel": "Mixup + GenLabel",
     "manifold": "Manifold mixup",
     "manifold-genlabel": "Manifold mixup + GenLabel",
+    "mixup-sample": "Mixup, a lam for each image",
     "mixup-genlabel-default": "Mixup + GenLabel, the library's default",
 }
 TITLES = {method.key: method.title for method in _DEFINED} | _ON_IMAGES

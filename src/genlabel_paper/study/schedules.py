@@ -52,10 +52,12 @@ _METHODS = (
     ImageMethod("mixup-genlabel", "genlabel", 1.0, "clean"),
     ImageMethod("manifold", "manifold", 2.0),
     ImageMethod("manifold-genlabel", "manifold-genlabel", 2.0, "clean"),
+    ImageMethod("mixup-sample", "mixup", 1.0, per="sample"),
     ImageMethod("mixup-genlabel-default", "genlabel", 1.0, "near", "sample"),
 )
 """The six of the paper; then GenLabel as the library has it if nothing is said, at almost no cost: moments from mixed
-images that are nearly clean, in place of a further pass over the clean ones, and a lam for each image."""
+images that are nearly clean, in place of a further pass over the clean ones, and a lam for each image; and before it
+mixup with a lam for each image, beside which it belongs."""
 
 
 class ImageRun(NamedTuple):
