@@ -251,6 +251,11 @@ def test_images_are_an_image_set(images: Any) -> None:
         train_images(images, **FAST)
 
 
+def test_pixels_are_bytes() -> None:
+    with pytest.raises(TypeError, match="images has pixels of float64 and uint8; give uint8, 0 to 255"):
+        train_images(SMALL._replace(x_train=SMALL.x_train / 255), **FAST)
+
+
 def test_lenet_takes_square_images() -> None:
     with pytest.raises(ValueError, match="takes square images of at least 8 pixels a side, these are 12 x 8"):
         choose_network("lenet5", np.zeros((2, 1, 8, 12), np.uint8), 2)

@@ -170,6 +170,8 @@ def train_images(
     given = dict(locals())
     if not isinstance(images, ImageSet):
         raise TypeError(f"images is a {type(images).__name__}; give an ImageSet, as load_images makes it")
+    if images.x_train.dtype != np.uint8 or images.x_test.dtype != np.uint8:
+        raise TypeError(f"images has pixels of {images.x_train.dtype} and {images.x_test.dtype}; give uint8, 0 to 255")
     check_count("seed", seed, low=0)
     check_positive("learning_rate", learning_rate, "0.1 is the default")
     recipe = make_recipe(
