@@ -169,6 +169,15 @@ def test_a_folder_of_classes_alone_gives_one_in_five_for_the_test(tmp_path: Path
     assert together == {pixels.tobytes() for pixels in x}
 
 
+def test_hidden_files_are_no_pictures(tmp_path: Path) -> None:
+    write_folder(tmp_path, X, Y)
+    whole = load_images(tmp_path)
+    (tmp_path / "class 0" / "._0.png").write_bytes(b"what macOS writes beside a file")
+    write_picture(tmp_path / "class 1" / ".ipynb_checkpoints" / "0-checkpoint.png", X[0])
+    (tmp_path / ".thumbnails").mkdir()
+    np.testing.assert_array_equal(load_images(tmp_path).x_train, whole.x_train)
+
+
 def test_grey_pictures_among_colour_ones_have_three_channels(tmp_path: Path) -> None:
     write_folder(tmp_path, X, Y)
     write_picture(tmp_path / "class 0" / "00.png", X[0, :1])
@@ -324,6 +333,21 @@ def new_class(home: Path) -> Path:
     return home
 
 
+def train_only(home: Path) -> Path:
+    write_folder(home / "train", X[:9], Y[:9])
+    return home
+
+
+def no_classes(home: Path) -> Path:
+    write_picture(home / "a.png", X[0])
+    return home
+
+
+def one_picture_a_class(home: Path) -> Path:
+    write_folder(home, X[:3], Y[:3])
+    return home
+
+
 IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 BROKEN = {
     "missing keys": (save(x_test=None, y_test=None), r"has no x_test, y_test; it has .*needs"),
@@ -358,6 +382,9 @@ BROKEN = {
     "empty class": (folder_with("train/class 9/notes.txt", b"-"), "class 9' has no images"),
     "16 bits": (deep, "deep.png' could not be read as an image .*not of 8 bits"),
     "one class folder": (one_picture_folder, "training images of one class, class 0"),
+    "no test folder": (train_only, r"has no train, or no test \(or val\) folder"),
+    "pictures without classes": (no_classes, "its pictures have no classes: put those of each class into a folder"),
+    "one picture a class": (one_picture_a_class, "has 3 images of 3 classes: too few to hold one in five"),
     "new class folder": (new_class, "has labels 'class 3' that are no classes"),
 }  # fmt: skip
 

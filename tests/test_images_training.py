@@ -156,6 +156,19 @@ def test_a_saved_network_says_the_same(tmp_path: Path, best: bool) -> None:
     assert same_state(network.state_dict(), state)
 
 
+@pytest.mark.parametrize("kind", ["checkpoint", "state", "empty", "text"])
+def test_a_file_that_is_no_network_is_named(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "file.pt"
+    if kind in ("empty", "text"):
+        path.write_text("" if kind == "empty" else "hello")
+    else:
+        trained = train_images(SMALL, checkpoint=path, **FAST)
+    if kind == "state":
+        torch.save(trained.network.state_dict(), path)
+    with pytest.raises(ValueError, match=r"file.pt' (is no|holds something).*give the model.pt or best.pt"):
+        load_network(path)
+
+
 def test_without_held_out_images_there_is_no_best_to_save(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="best=True needs held-out images"):
         train_images(SMALL, held_out=0, **FAST).save(tmp_path / "model.pt", best=True)
@@ -221,6 +234,8 @@ def test_a_recipe_mixes_as_it_is_told(method: str) -> None:
         ({"epochs": 0}, "epochs=0 must be"),
         ({"batch_size": 0}, "batch_size=0 must be"),
         ({"seed": -1}, "seed=-1 must be"),
+        ({"learning_rate": -1.0}, "learning_rate=-1.0 must be a finite number above 0"),
+        ({"learning_rate": float("nan")}, "learning_rate=nan must be"),
         ({"learning_rate": 1e9}, "the loss of epoch . is .*lower learning_rate"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
@@ -228,6 +243,17 @@ def test_a_recipe_mixes_as_it_is_told(method: str) -> None:
 def test_what_cannot_be_trained_is_named(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         train_images(SMALL, **{**FAST, **change})
+
+
+@pytest.mark.parametrize("images", ["digits", (SMALL.x_train, SMALL.y_train)], ids=["name", "arrays"])
+def test_images_are_an_image_set(images: Any) -> None:
+    with pytest.raises(TypeError, match="give an ImageSet, as load_images makes it"):
+        train_images(images, **FAST)
+
+
+def test_pixels_are_bytes() -> None:
+    with pytest.raises(TypeError, match="images has pixels of float64 and uint8; give uint8, 0 to 255"):
+        train_images(SMALL._replace(x_train=SMALL.x_train / 255), **FAST)
 
 
 def test_lenet_takes_square_images() -> None:
@@ -310,8 +336,10 @@ def test_several_seeds_have_folders_of_their_own(here: Path, jobs: str) -> None:
         (["digits", "--device", "abacus"], "device='abacus' cannot be used"),
         (["digits", "--learning-rate", "1e9", "--epochs", "3"], "lower learning_rate"),
         (["digits", "--alpha", "0"], "alpha=0.0 must be"),
+        (["digits", "--resume", "--fresh"], "give one of them"),
+        (["digits", "--output", __file__], "is a file; name a folder with --output"),
     ],
-    ids=["file", "home", "size", "jobs", "device", "rate", "alpha"],
+    ids=["file", "home", "size", "jobs", "device", "rate", "alpha", "both", "output"],
 )
 def test_wrong_input_is_answered_in_one_line(here: Path, arguments: list[str], message: str) -> None:
     result = invoke(*arguments)

@@ -208,6 +208,11 @@ def test_bad_input_is_named(change: dict[str, Any], match: str) -> None:
     assert isinstance(raised.value, ValueError)
 
 
+def test_a_function_is_no_model() -> None:
+    with pytest.raises(TypeError, match="model is a function; give a torch module or a fitted classifier"):
+        robust_accuracy(lambda x: x, np.zeros((2, 2)), np.array([0, 1]), "pgd")
+
+
 def test_attacks_are_independent_of_their_company() -> None:
     X, y = iris()
     model = MixupClassifier((16,), **QUICK).fit(X, y)

@@ -191,6 +191,25 @@ def test_from_what_it_learns(statistics: str, learns: str, share: float) -> None
 
 
 @each_covariance
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_rows_that_are_not_finite_leave_no_trace(covariance: str, value: float) -> None:
+    """A step that overflows in float16 is skipped by the scaling of the loss; the density must live on."""
+    features, weights = batch()
+    broken = features.clone()
+    broken[::7, 1] = value
+    rows = torch.ones(len(features), dtype=torch.bool)
+    rows[::7] = False
+    whole, part = (OnlineGaussianDensity(3, covariance=covariance) for _ in range(2))
+    for density, (f, w) in ((whole, (broken, weights)), (part, (features[rows], weights[rows]))):
+        density.update(features, weights)
+        density.update(f, w)
+    torch.testing.assert_close(whole.state_dict(), part.state_dict())
+    kept = {name: tensor.clone() for name, tensor in whole.state_dict().items() if name != "steps"}
+    whole.update(torch.full_like(features, value), weights)
+    assert all(torch.equal(whole.state_dict()[name], tensor) for name, tensor in kept.items())
+
+
+@each_covariance
 def test_a_large_offset_does_not_cost_the_variance(covariance: str) -> None:
     """Mean 1e3, spread 1, in float32: variances to 2e-5, log-densities to 2e-3; squares alone would lose all of it."""
     f, w = batch(n=300, d=16)

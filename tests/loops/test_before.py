@@ -149,6 +149,8 @@ def test_what_cannot_be_done_before_the_network_is_refused(make_network: Make, d
         GenLabelMixup(n_classes=10, gamma=0.0, mixer=ManifoldMixup(depths=(1,)), layers=("", "layer1"))
     with pytest.raises(ValueError, match="lost with it"):
         MixCollate(GenLabelMixup(network, n_classes=10))
+    with pytest.raises(TypeError, match="mixup is a Mixup; give GenLabelMixup"):
+        MixCollate(Mixup())  # type: ignore[arg-type]
     density = GaussianDensity(shrinkage=0.5).fit(x.flatten(1), y)
     with pytest.raises(ValueError, match="ramp=5"):
         GenLabelMixup(n_classes=10, density=density, ramp=5)

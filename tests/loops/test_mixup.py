@@ -300,6 +300,8 @@ def early(network: nn.Module, x: Tensor, y: Tensor) -> None:
         (lambda m, n, x, y: (m.mix(x, y), m.target()), RuntimeError, "'fc' has not run"),
         (lambda m, n, x, y: (n(m.mix(x, y)), n(x), m.target()), RuntimeError, "ran 2 times"),
         (lambda m, n, x, y: (n(m.mix(x, y)), m.loss(torch.zeros(64, 9))), ValueError, r"\(64, 9\)"),
+        (lambda m, n, x, y: m.loss({"logits": n(m.mix(x, y))}), TypeError, "scores are a dict; give the tensor"),
+        (lambda m, n, x, y: (m.loss(n(m.mix(x, y))), m.loss(n.eval()(x))), RuntimeError, "now is evaluation"),
         (lambda m, n, x, y: m.mix((255 * x).to(torch.uint8), y), TypeError, "uint8"),
         (lambda m, n, x, y: m.mix(x.numpy(), y), TypeError, "x is a ndarray"),
         (lambda m, n, x, y: m.mix(x, y + 5), ValueError, "0 to 9; it has 5 to 14"),

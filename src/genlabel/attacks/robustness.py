@@ -143,6 +143,8 @@ def _plain_arithmetic() -> Iterator[None]:
 
 def _read_fitted(model: Any, X: Values, y: Values, space: str) -> tuple[Target, Tensor, NDArray[np.int64]]:
     """A classifier as a target, the points (m, d) and their class indices (m,)."""
+    if not hasattr(model, "fit"):
+        raise TypeError(f"model is a {type(model).__name__}; give a torch module or a fitted classifier")
     check_is_fitted(model)
     index = class_indices(model, y, len(model.predict(X)))
     shown = view(model, X, space)

@@ -152,6 +152,8 @@ def train_images(
     }
     with one_line_errors(), _progress(f"loading {data}"):
         check_jobs(jobs)
+        if resume and fresh:
+            raise ValueError("--resume goes on with a run and --fresh begins again; give one of them")
         if jobs != 1 and _in_group():
             raise ValueError(f"jobs={jobs} and torchrun cannot be combined; leave --jobs out")
         from genlabel.datasets import load_images
@@ -297,7 +299,8 @@ def _prepare(folder: Path, resume: bool, fresh: bool) -> None:
             f"{str(checkpoint)!r} is there from an earlier run; go on from it with --resume, begin again with --fresh, "
             "or name another folder with --output"
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"output={str(folder)!r} is a file; name a folder with --output")
     check_outputs(output=folder / MODEL)
 
 

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from genlabel.datasets.image_files import Part
 
-__all__ = ["SUFFIXES", "class_folders", "read_class_folders", "read_image", "read_tiny_imagenet", "stack_images"]
+__all__ = [
+    "SUFFIXES",
+    "class_folders",
+    "picture_files",
+    "read_class_folders",
+    "read_image",
+    "read_tiny_imagenet",
+    "stack_images",
+]
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 GREY, COLOUR = ("1", "L", "LA"), ("P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV", "LAB")
@@ -20,6 +28,12 @@ Labelled = list[tuple[Path, str]]
 def class_folders(folder: Path) -> list[Path]:
     """Return the folders within a folder that are not hidden, sorted: the classes."""
     return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def picture_files(folder: Path) -> list[Path]:
+    """Return the pictures in a folder and below it, sorted; but for hidden ones (._a.png, .ipynb_checkpoints)."""
+    files = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    return sorted(path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts))
 
 
 def read_class_folders(folders: Sequence[Path], size: int | None = None) -> list[Part]:
@@ -35,7 +49,7 @@ def read_tiny_imagenet(folder: Path, size: int | None = None) -> list[Part]:
 def _in_class_folders(folder: Path) -> Labelled:
     found: Labelled = []
     for place in class_folders(folder):
-        files = sorted(path for path in place.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+        files = picture_files(place)
         if not files:
             raise ValueError(f"{str(place)!r} has no images ({', '.join(SUFFIXES)}); each folder there is a class")
         found += [(path, place.name) for path in files]

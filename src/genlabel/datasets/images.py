@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from genlabel.checks import check_count
 from genlabel.datasets.files import listed
 from genlabel.datasets.image_files import IDX_NAMES, Part, read_cifar, read_idx_part, read_npz
-from genlabel.datasets.image_folders import class_folders, read_class_folders, read_tiny_imagenet
+from genlabel.datasets.image_folders import class_folders, picture_files, read_class_folders, read_tiny_imagenet
 from genlabel.datasets.manifest import DATA_HOME, find_home
 
 __all__ = ["IMAGE_SETS", "ImageSet", "hold_out", "load_images"]
@@ -159,7 +159,10 @@ def _read(path: Path, name: str, size: int | None, seed: int) -> ImageSet:
     """Read what lies at a path."""
     layout = "npz" if path.is_file() else _layout(path)
     if layout is None:
-        raise ValueError(f"{str(path)!r} holds neither image files of a known kind nor a folder for each class")
+        pictures = "; its pictures have no classes: put those of each class into a folder" * bool(picture_files(path))
+        raise ValueError(
+            f"{str(path)!r} holds neither image files of a known kind nor a folder for each class{pictures}"
+        )
     if path.is_file() and path.suffix.lower() != ".npz":
         raise ValueError(f"{str(path)!r} ends in {path.suffix!r}; give an .npz file or a folder")
     if size is not None and layout not in ("classes", "tinyimagenet"):
@@ -167,6 +170,11 @@ def _read(path: Path, name: str, size: int | None, seed: int) -> ImageSet:
             f"size={size} is for folders of pictures; the images of {str(path)!r} have a size, leave it out"
         )
     if layout == "classes" and not _has_parts(path):
+        if {folder.name for folder in class_folders(path)} <= {"train", "test", "val"}:
+            raise ValueError(
+                f"{str(path)!r} has no train, or no test (or val) folder; it needs both, or give a folder of "
+                "class folders alone"
+            )
         return _cut(read_class_folders([path], size)[0], name, str(path), seed)
     return _assemble(*_read_parts(path, layout, size), name, str(path), _class_names(path, layout, name))
 
@@ -216,7 +224,13 @@ def _digits(size: int | None) -> ImageSet:
 
 def _cut(part: Part, name: str, where: str, seed: int) -> ImageSet:
     """Cut a test part off."""
-    kept, held = hold_out(part.y, int(TEST_SHARE * len(part.y)), seed)
+    count = int(TEST_SHARE * len(part.y))
+    if not 0 < count <= len(part.y) - len(np.unique(part.y)):
+        raise ValueError(
+            f"{where!r} has {len(part.y)} images of {len(np.unique(part.y))} classes: too few to hold one in five for "
+            "the test, where each class keeps one; give more, or train and test folders"
+        )
+    kept, held = hold_out(part.y, count, seed)
     return _assemble(Part(part.x[kept], part.y[kept]), Part(part.x[held], part.y[held]), name, where, None)
 
 

@@ -172,7 +172,8 @@ class OnlineGaussianDensity(nn.Module):
     def update(self, features: Tensor, weights: Tensor) -> None:
         """Update the moments by features (n, d); weights (n, k) say how much of a row belongs to each class.
 
-        Sums are float64: features whose mean is a thousand times their spread keep their variance.
+        Sums are float64: features whose mean is a thousand times their spread keep their variance. Rows that are not
+        finite do not count: a step that overflows in float16, and is skipped by the loss scaling, leaves no trace.
         """
         self._check(features)
         if weights.shape != (len(features), self.n_classes):
@@ -180,11 +181,12 @@ class OnlineGaussianDensity(nn.Module):
                 f"weights have shape {tuple(weights.shape)}; they must be ({len(features)}, {self.n_classes}), a row "
                 "for each of the features and a column for each class"
             )
-        f = features.detach().double()
+        finite = features.detach().isfinite().all(1, keepdim=True)
+        f = features.detach().double().masked_fill(~finite, 0.0)
         self.meet(features)
         with torch.autocast(f.device.type, enabled=False):
             centre = self.mean.double().mean(0)
-            mass, first, second = self._sums(f - centre, weights.double())
+            mass, first, second = self._sums(f - centre, weights.double() * finite)
             seen = mass > 0
             count = mass.clamp(min=TINY)
             weight = torch.where(seen, self.beta * self.weight + (1.0 - self.beta), self.weight)

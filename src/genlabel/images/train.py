@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from genlabel.checks import check_choice, check_count, check_interval
+from genlabel.checks import check_choice, check_count, check_interval, check_positive
 from genlabel.datasets.images import ImageSet, hold_out
 from genlabel.images.diary import Diary, Entry, ImageScores, measure, state_on_cpu
 from genlabel.images.recipes import Recipe, choose_network, make_recipe
@@ -30,6 +30,8 @@ from genlabel.training import (
 from genlabel.training.acceleration import Acceleration, resolve_acceleration
 
 __all__ = ["TrainedImages", "load_network", "train_images"]
+
+SAVED = "give the model.pt or best.pt of train-images, or what TrainedImages.save wrote"
 
 
 @final
@@ -80,7 +82,14 @@ def load_network(path: str | Path) -> tuple[StagedNetwork, list[str]]:
     >>> network(torch.rand(2, 1, 8, 8)).shape
     torch.Size([2, 10])
     """
-    saved = torch.load(path, weights_only=True, map_location="cpu")
+    try:
+        saved = torch.load(path, weights_only=True, map_location="cpu")
+    except OSError:
+        raise
+    except Exception as error:  # of bytes that mean something else, any
+        raise ValueError(f"{str(path)!r} is no file of a network; {SAVED}") from error
+    if not isinstance(saved, dict) or saved.keys() != {"network", "arguments", "classes", "state"}:
+        raise ValueError(f"{str(path)!r} holds something else, a checkpoint or a state dict perhaps; {SAVED}")
     network = IMAGE_NETWORKS[saved["network"]](**saved["arguments"])
     network.load_state_dict(saved["state"])
     return network.eval(), saved["classes"]
@@ -159,7 +168,12 @@ def train_images(
     (2, True)
     """
     given = dict(locals())
+    if not isinstance(images, ImageSet):
+        raise TypeError(f"images is a {type(images).__name__}; give an ImageSet, as load_images makes it")
+    if images.x_train.dtype != np.uint8 or images.x_test.dtype != np.uint8:
+        raise TypeError(f"images has pixels of {images.x_train.dtype} and {images.x_test.dtype}; give uint8, 0 to 255")
     check_count("seed", seed, low=0)
+    check_positive("learning_rate", learning_rate, "0.1 is the default")
     recipe = make_recipe(
         method, len(images.classes), alpha=alpha, per=per, gamma=gamma, beta=beta, statistics=statistics
     )

@@ -37,6 +37,8 @@ class MixCollate:
     """
 
     def __init__(self, mixup: GenLabelMixup, collate: Callable[[list[Any]], Any] = default_collate) -> None:
+        if not isinstance(mixup, GenLabelMixup):
+            raise TypeError(f"mixup is a {type(mixup).__name__}; give GenLabelMixup(n_classes=..., gamma=0), say")
         if mixup.labeler.learns_from is not None:
             raise ValueError(
                 "the density of mixup learns, and what it learns in a worker is lost with it; give a fitted density=, "

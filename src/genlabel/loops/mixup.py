@@ -46,6 +46,8 @@ class _Pending:
     """Features of clean rows, if the density learns from these."""
     labels: Tensor | None = None
     """Those of the mixed batch, as soon as they are known."""
+    trains: bool = False
+    """Whether it was mixed in training mode, for a pass that is caught: its labels are not for an evaluation."""
 
 
 @final
@@ -212,7 +214,7 @@ class GenLabelMixup(nn.Module):
         """Mix a batch by a draw: deterministic, without checks, and without a break in `torch.compile`."""
         self.attach()
         self._close()
-        batch = _Pending(y, as_targets(y, self.n_classes, x.device), draw)
+        batch = _Pending(y, as_targets(y, self.n_classes, x.device), draw, trains=self.catches and self.is_mixing)
         if self.labeler.learns_from == "clean":
             batch.clean = self._features_of(x[: max(2, round(self.labeler.clean_share * len(x)))])
         points = as_laid_out(self.mixer.mix(x, draw), x) if draw.depth == 0 or not self.catches else x
@@ -228,17 +230,27 @@ class GenLabelMixup(nn.Module):
     def target(self, scores: Tensor | None = None) -> Tensor:
         """Return the labels (n, k), float32, of the batch that was mixed last; `scores` are only compared in shape."""
         batch = self._last()
+        if batch.trains and not self.is_mixing:
+            raise RuntimeError(
+                "the last batch was mixed for training, and now is evaluation: call scores = network(mixup.mix(x, y)) "
+                "there too, which mixes nothing, or use a loss of your own"
+            )
         if batch.draw is not None and batch.draw.depth:
             self._mixing[batch.draw.depth].check()
         if batch.labels is None and batch.draw is not None and self._features is not None:
             batch.labels = self._label(self._features.take(), batch)
         labels = batch.targets if batch.labels is None else batch.labels
         if scores is not None and scores.shape != labels.shape:
-            raise ValueError(f"scores have shape {tuple(scores.shape)}, the labels of the batch {tuple(labels.shape)}")
+            raise ValueError(
+                f"scores have shape {tuple(scores.shape)}, the labels of the batch that was mixed last "
+                f"{tuple(labels.shape)}; call scores = network(mixup.mix(x, y)) for each batch"
+            )
         return labels
 
     def loss(self, scores: Tensor) -> Tensor:
         """Return the mean cross-entropy of scores (n, k) and :meth:`target`, computed in float32."""
+        if not isinstance(scores, Tensor):
+            raise TypeError(f"scores are a {type(scores).__name__}; give the tensor (n, k) in it, output.logits, say")
         return torch.nn.functional.cross_entropy(scores.float(), self.target(scores))
 
     def accuracy(self, scores: Tensor) -> MixedAccuracy:
