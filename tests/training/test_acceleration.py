@@ -274,7 +274,13 @@ def test_no_step_waits_for_the_gpu(name: str, captured: bool, nothing_waits: Any
 
     guarded = Guarded()
     losses = train_network(
-        net, guarded, mixer=mixer, labeler=labeler, epochs=4, acceleration=Acceleration(graphs=captured)
+        net,
+        guarded,
+        mixer=mixer,
+        labeler=labeler,
+        learning_rate=0.001,
+        epochs=4,
+        acceleration=Acceleration(graphs=captured),
     )
     assert guarded.epoch == 4
     assert np.isfinite(losses).all()
