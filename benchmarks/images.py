@@ -9,6 +9,7 @@ writes it. Runs of all kinds take turns; the median epoch of each counts.
 
 import argparse
 import json
+import sys
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -93,7 +94,11 @@ def measure(door: str, name: str, batch: int, steps: int, rounds: int, device: s
     times: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for _ in range(rounds):
         for kind in KINDS:
-            times[kind] += DOORS[door](network, batches, kind, epochs=4)
+            begin = perf_counter()
+            found = DOORS[door](network, batches, kind, epochs=4)
+            times[kind] += found
+            took, epoch = perf_counter() - begin, median(found)
+            print(f"  {door}, {kind}: {took:.1f} s, of which an epoch {epoch:.2f} s", file=sys.stderr, flush=True)
     return {kind: batch * steps / median(found) for kind, found in times.items()}
 
 

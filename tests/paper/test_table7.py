@@ -143,7 +143,7 @@ def test_what_is_trained_is_what_tables_13_and_14_print(
 
 
 def test_a_trial_is_one_method_on_images_and_all_methods_on_tables() -> None:
-    one, other = (Cell("images-clean-15", "mnist", method, 0, 1) for method in ("mixup", "vanilla"))
+    one, other = (Cell("images-clean-30", "mnist", method, 0, 1) for method in ("mixup", "vanilla"))
     assert one.trial != other.trial
     assert one.trial.method == "mixup"
     first, second = (Cell("logistic", "61", method, 0, 1) for method in ("mixup", "vanilla"))

@@ -219,6 +219,8 @@ def _by_name(name: object, new: dict[str, Any], images: bool) -> Attack:
         return replace(ATTACKS[str(name)], **new)
     if not new:
         raise ValueError(f"radius=None has no meaning for {name!r} on images; give one, such as 0.1 or 2 / 255")
+    if new["radius"] >= 1.0:
+        raise ValueError(f"radius={new['radius']:g} is all of a pixel's range, [0, 1]; give a part, such as 8 / 255")
     return IMAGE_ATTACKS[str(name)](**new)
 
 

@@ -267,7 +267,7 @@ def _resolve_device(device: str) -> torch.device:
         return torch.zeros(1, device=device).device
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"device={device!r} cannot be used ({reason}); use 'auto', 'cpu' or 'cuda'") from error
+        raise ValueError(f"device={device!r} cannot be used ({reason}); use 'auto' or 'cpu'") from error
 
 
 def _acceleration(precision: str, network: StagedNetwork) -> Acceleration:

@@ -121,7 +121,7 @@ class ResNet18(Stages):
     width : int
         Channels of the first of four groups; 64 is the ResNet-18 with 512 features.
     rng : generator, seed or None
-        Of the initial weights: those of He et al. (2015) for the convolutions, PyTorch's own for the last layer.
+        Of the initial weights, which are PyTorch's own.
 
     Examples
     --------
@@ -261,7 +261,7 @@ class _Block(nn.Module):
         super().__init__()
         self.first = nn.Sequential(_convolution(channels, width, stride), nn.BatchNorm2d(width), nn.ReLU())
         self.second = nn.Sequential(_convolution(width, width), nn.BatchNorm2d(width))
-        around = nn.Sequential(_convolution(channels, width, stride, size=1), nn.BatchNorm2d(width))
+        around = nn.Sequential(nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
         self.around = around if stride > 1 or channels != width else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -277,7 +277,7 @@ class _PreActBlock(nn.Module):
         self.first = _convolution(channels, width, stride)
         self.second = nn.Sequential(nn.BatchNorm2d(width), nn.ReLU(), _convolution(width, width))
         self.changes = stride > 1 or channels != width
-        self.around = _convolution(channels, width, stride, size=1) if self.changes else nn.Identity()
+        self.around = nn.Conv2d(channels, width, 1, stride, bias=False) if self.changes else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
         ready = self.before(x)
@@ -301,15 +301,8 @@ def _parts(stage: nn.Module) -> list[nn.Module]:
     return list(stage.children())
 
 
-def _convolution(channels: int, width: int, stride: int = 1, size: int = 3) -> nn.Conv2d:
-    """A convolution with the initial weights of He et al. (2015): N(0, 2 / (k^2 width)).
-
-    PyTorch's own weights are a sixth of that in variance: at a learning rate of 0.1 the first steps blow them up, and
-    what is normalised afterwards learns slowly for many epochs.
-    """
-    layer = nn.Conv2d(channels, width, size, stride, padding=size // 2, bias=False)
-    nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
-    return layer
+def _convolution(channels: int, width: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(channels, width, 3, stride, padding=1, bias=False)
 
 
 @contextmanager

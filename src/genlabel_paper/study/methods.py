@@ -118,8 +118,8 @@ _ON_IMAGES = {
     "mixup-genlabel": "Mixup + GenLabel",
     "manifold": "Manifold mixup",
     "manifold-genlabel": "Manifold mixup + GenLabel",
-    "mixup-sample": "Mixup, a lam for each image",
-    "mixup-genlabel-default": "Mixup + GenLabel, the library's default",
+    "mixup-sample": "Mixup, lam per image",
+    "mixup-genlabel-default": "Mixup + GenLabel, default",
 }
 TITLES = {method.key: method.title for method in _DEFINED} | _ON_IMAGES
 """What the paper calls them, by key; those of images are made in `genlabel_paper.study.schedules`."""

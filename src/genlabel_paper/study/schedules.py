@@ -156,7 +156,7 @@ PAPER_EPOCHS: dict[Kind, int] = {"clean": 200, "robust": 50}
 EPOCHS: dict[str, dict[Kind, dict[str, int]]] = {
     "smoke": {kind: dict.fromkeys(STUDY_IMAGES, 2) | {"digits": 15} for kind in PAPER_EPOCHS},
     "quick": {
-        "clean": {"mnist": 40, "cifar10": 15, "cifar100": 15, "tinyimagenet": 15, "digits": 40},
+        "clean": {"mnist": 40, "cifar10": 30, "cifar100": 30, "tinyimagenet": 30, "digits": 40},
         "robust": {"mnist": 50, "cifar10": 10, "cifar100": 10, "tinyimagenet": 10, "digits": 50},
     },
     "full": {kind: dict.fromkeys(STUDY_IMAGES, epochs) for kind, epochs in PAPER_EPOCHS.items()},
