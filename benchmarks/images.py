@@ -79,7 +79,9 @@ def drop_in_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: i
 DOORS = {"loop": epoch_seconds, "drop-in": drop_in_seconds}
 
 
-def measure(door: str, name: str, batch: int, steps: int, rounds: int, device: str) -> dict[str, float]:
+def measure(
+    door: str, name: str, batch: int, kinds: list[str], steps: int, rounds: int, device: str
+) -> dict[str, float]:
     """Images a second of each kind."""
     rng = np.random.default_rng(0)
     size, channels = (28, 1) if name == "lenet5" else (32, 3)
@@ -91,9 +93,9 @@ def measure(door: str, name: str, batch: int, steps: int, rounds: int, device: s
         network.to(memory_format=torch.channels_last)
         for region in network.regions:
             region.compile(dynamic=False)
-    times: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    times: dict[str, list[float]] = {kind: [] for kind in kinds}
     for _ in range(rounds):
-        for kind in KINDS:
+        for kind in kinds:
             begin = perf_counter()
             found = DOORS[door](network, batches, kind, epochs=4)
             times[kind] += found
@@ -106,6 +108,7 @@ def main() -> None:
     torch._dynamo.config.recompile_limit = 64  # all kinds in one process, each compiled for itself
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--doors", nargs="+", choices=list(DOORS), default=list(DOORS))
+    parser.add_argument("--kinds", nargs="+", choices=KINDS[1:], default=list(KINDS[1:]), help="statistics of GenLabel")
     parser.add_argument("--batch", type=int, nargs="+", default=[128])
     parser.add_argument("--steps", type=int, default=200, help="batches of an epoch")
     parser.add_argument("--rounds", type=int, default=3)
@@ -116,11 +119,12 @@ def main() -> None:
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     found = []
     for door, batch in product(given.doors, given.batch):
-        speed = measure(door, given.network, batch, given.steps, given.rounds, device)
-        ratios = {kind: speed["mixup"] / speed[kind] for kind in KINDS}
+        kinds = ["mixup", *given.kinds]
+        speed = measure(door, given.network, batch, kinds, given.steps, given.rounds, device)
+        ratios = {kind: speed["mixup"] / speed[kind] for kind in kinds}
         run = {"door": door, "network": given.network, "batch": batch}
         found.append({**run, "images_per_second": speed, "step_ratio": ratios})
-        for kind in KINDS:
+        for kind in kinds:
             words = f"{door}, {given.network}, batch {batch}, {name}, {kind}"
             print(f"{words}: {speed[kind]:,.0f} images/s, {ratios[kind]:.3f} times mixup's step", flush=True)
     if given.json:
