@@ -16,6 +16,7 @@ from genlabel.checks import check_choice, check_count, check_interval, check_pos
 from genlabel.densities.base import DensityWarning
 from genlabel.densities.covariance import LOG_2_PI
 from genlabel.posterior import Posterior, log_posterior
+from genlabel.ranks import add_up, place
 
 __all__ = ["CollapseWarning", "Drawn", "OnlineGaussianDensity"]
 
@@ -202,8 +203,7 @@ class OnlineGaussianDensity(nn.Module):
         """Number, sum and sum of squares of the centred features of each class, over the batches of all ranks."""
         squares = g.square() if self.covariance == "diagonal" else g.square().sum(1, keepdim=True)
         sums = weights.mT @ torch.cat([torch.ones_like(g[:, :1]), g, squares], 1)
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            torch.distributed.all_reduce(sums)
+        sums = add_up(sums)
         d = g.shape[1]
         return sums[:, 0], sums[:, 1 : d + 1], sums[:, d + 1 :]
 
@@ -317,10 +317,8 @@ def _beside(per_class: Tensor, values: Tensor) -> Tensor:
 
 def _mean_over_ranks(means: Tensor) -> Tensor:
     """The average of what the processes of a distributed run have, of batches of one size."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        torch.distributed.all_reduce(means)
-        means = means / torch.distributed.get_world_size()
-    return means
+    ranks = place()[1]
+    return means if ranks == 1 else add_up(means) / ranks
 
 
 def _entropy(labels: Tensor) -> Tensor:

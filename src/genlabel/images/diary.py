@@ -17,6 +17,7 @@ from torch import Tensor
 from genlabel import metrics
 from genlabel.arrays import as_numpy
 from genlabel.networks import StagedNetwork
+from genlabel.ranks import place
 from genlabel.training import predict_scores
 
 __all__ = ["Diary", "Entry", "ImageScores", "measure", "state_on_cpu"]
@@ -133,15 +134,10 @@ class Diary:
 
     def _keep(self) -> None:
         """Write the diary to its file, whole or not at all; of several processes the first does."""
-        if self._path is None or _rank() > 0:
+        if self._path is None or place()[0] > 0:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
         new = self._path.with_name(f"{self._path.name}.new")
         names = ("settings", "history", "best_epoch", "best_state")
         torch.save({name: getattr(self, name) for name in names}, new)
         os.replace(new, self._path)
-
-
-def _rank() -> int:
-    ready = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return torch.distributed.get_rank() if ready else 0

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from genlabel.arrays import one_hot
+from genlabel.ranks import place
 
 __all__ = ["as_laid_out", "as_targets", "check_batch", "process_rank"]
 
@@ -65,6 +66,7 @@ def as_laid_out(mixed: Tensor, x: Tensor) -> Tensor:
 
 def process_rank() -> int:
     """Return the rank of this process among those that train together: by torch.distributed, else RANK, else 0."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank()
+    rank, many = place()
+    if many > 1:
+        return rank
     return int(os.environ.get("RANK", "0"))

@@ -5,7 +5,7 @@ What a step computes is the loop's affair (`loop.py`); here it is only made fast
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, ParamSpec, TypeVar, final
@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from genlabel.checks import check_choice
 from genlabel.mixing import Mix, Origin
 from genlabel.networks import StagedNetwork
+from genlabel.ranks import add_up, place
 
 __all__ = [
     "Acceleration",
     "Ready",
     "Stepper",
     "average_over_ranks",
-    "broadcast",
     "evaluating",
     "leave_running_statistics",
     "resolve_acceleration",
@@ -172,8 +172,8 @@ class Stepper:
                 return self._beside(batch)
             self._captured[kind] = self._capture(batch)
         known = self._captured[kind]
-        for place, value in zip(known.inputs.tensors, batch.tensors, strict=True):
-            place.copy_(value, non_blocking=True)
+        for held, value in zip(known.inputs.tensors, batch.tensors, strict=True):
+            held.copy_(value, non_blocking=True)
         known.graph.replay()
         return known.loss.clone()
 
@@ -205,12 +205,12 @@ class Stepper:
 
 def average_over_ranks(update: torch.optim.Optimizer) -> None:
     """Average the gradients over the processes of a distributed run, in one message."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+    ranks = place()[1]
+    if ranks == 1:
         return
     grads = [p.grad for group in update.param_groups for p in group["params"] if p.grad is not None]
     flat = torch.cat([grad.flatten() for grad in grads])
-    torch.distributed.all_reduce(flat)
-    flat /= torch.distributed.get_world_size()
+    flat = add_up(flat) / ranks
     for grad, part in zip(grads, torch.split(flat, [grad.numel() for grad in grads]), strict=True):
         grad.copy_(part.view_as(grad))
 
@@ -258,10 +258,3 @@ def tuned(acceleration: Acceleration) -> Iterator[None]:
 
             stack.enter_context(_dynamo.config.patch(recompile_limit=SHAPES))
         yield
-
-
-def broadcast(tensors: Sequence[Tensor]) -> None:
-    """Give every process of a distributed run the numbers of the first."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        for tensor in tensors:
-            torch.distributed.broadcast(tensor, 0)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from genlabel.checks import check_count
+from genlabel.ranks import place
 
 __all__ = ["Checkpoint", "Stateful", "read_generator", "write_generator"]
 
@@ -88,7 +89,7 @@ class Checkpoint:
             except (RuntimeError, ValueError, KeyError) as error:
                 short = " ".join(str(error).split())[:200]
                 raise ValueError(f"{self.path} is of another run: its {name} does not fit ({short})") from error
-        if not _several():  # each process draws by itself, but the file has the generator of the first alone
+        if place()[1] == 1:  # each process draws by itself, but the file has the generator of the first alone
             read_generator(rng, kept["rng"])
         return list(kept["losses"].to(device).unbind())
 
@@ -103,7 +104,7 @@ class Checkpoint:
         """Keep the state after an epoch."""
         if not last and len(losses) % self.every:
             return
-        if _several() and torch.distributed.get_rank() > 0:
+        if place()[0] > 0:
             return
         parts: dict[str, Stateful] = {**learned, **self.also, "optimizer": update}
         kept = {name: part.state_dict() for name, part in parts.items()}
@@ -153,10 +154,6 @@ def _for_this_run(update: torch.optim.Optimizer, kept: dict[str, Any]) -> dict[s
         if apart:
             raise ValueError(f"{apart[0]} is {other[apart[0]]!r} in the file, {own[apart[0]]!r} here")
     return {**kept, "param_groups": groups}
-
-
-def _several() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def _names(parts: Any) -> str:

@@ -13,6 +13,7 @@ from torch import Tensor
 from genlabel.arrays import Seed, to_device
 from genlabel.checks import check_count
 from genlabel.mixing import Mix, Mixer, draw_on, no_mix, stack_draws
+from genlabel.ranks import place
 from genlabel.training.acceleration import evaluating
 from genlabel.training.plan import Batch
 
@@ -80,7 +81,7 @@ class ImageBatches:
                 "(N, c, h, w) of uint8 and N class indices"
             )
         self.mixer, self.augment, self.device = mixer, augment, torch.device(device)
-        self.rank, self.ranks = _place()
+        self.rank, self.ranks = place()
         self.size = check_count("batch_size", min(batch_size, len(images))) // self.ranks
         if not self.size:
             raise ValueError(f"batch_size={batch_size} has not an image for each of {self.ranks} processes; enlarge it")
@@ -158,13 +159,6 @@ def _pixels(images: Tensor, like: Tensor) -> Tensor:
     """Images in [0, 1], in the dtype and on the device of the network."""
     moved = images.to(like.device)
     return moved.to(like.dtype).div_(255.0) if moved.dtype == torch.uint8 else moved.to(like.dtype)
-
-
-def _place() -> tuple[int, int]:
-    """Which of how many processes this is."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1
 
 
 def _numbers(rng: Seed) -> list[int]:

@@ -17,7 +17,8 @@ from genlabel.labeling import Labeler, LinearLabel, SharedLabel
 from genlabel.mixing import Mixer
 from genlabel.networks import StagedNetwork
 from genlabel.progress import Listener
-from genlabel.training.acceleration import Acceleration, Stepper, broadcast, resolve_acceleration, tuned
+from genlabel.ranks import of_first
+from genlabel.training.acceleration import Acceleration, Stepper, resolve_acceleration, tuned
 from genlabel.training.checkpoint import Checkpoint
 from genlabel.training.optimizers import Adam, Optimizer
 from genlabel.training.plan import Batch, Candidate, Plan, Task, batches_per_epoch, check_task
@@ -177,7 +178,7 @@ def run_epochs(
     update = optimizer.for_network(weights, learning_rate, weight_decay, captured=graphs)
     file = checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else Checkpoint(checkpoint)
     losses = [] if file is None else file.load(step.learned, update, step.rng, weights[0].device)
-    broadcast([*weights, *(buffer for network in step.trained for buffer in network.buffers())])
+    of_first([*weights, *(buffer for network in step.trained for buffer in network.buffers())])
     stepper = Stepper(step.loss, update, graphs)
     with _training(step.trained), tuned(acceleration):
         for epoch in range(len(losses), epochs):
