@@ -5,8 +5,8 @@
 One network is trained with GenLabel by the clean pass (arXiv Alg. 3); beside it two more densities learn from the same
 steps, one from nearly clean mixed images ("near"), one from a quarter of the clean batch ("part"), and every mixed one
 is labelled by all three. Told of each epoch: how often they name the same most likely class, the mean total variation
-between their labels, and how sure they are. Then, for each of the statistics, the test accuracy of networks that are
-trained with it, over the seeds.
+between their labels, and how sure they are. Then, for mixup and for each of the statistics, the test accuracy of
+networks that are trained with it, over the seeds.
 """
 
 import argparse
@@ -131,9 +131,10 @@ def main() -> None:
     kept: dict[str, Any] = {"data": given.data, "device": device, "kinds": KINDS, "epochs": given.epochs}
     kept["agreement"] = watch(images, given.epochs, device, seed=0)
     kept["accuracy"] = {}
-    for kind in KINDS if given.seeds else ():
+    for kind in ("mixup", *KINDS) if given.seeds else ():
+        how = {"method": "mixup"} if kind == "mixup" else {"method": "genlabel", "statistics": kind}
         scores = [
-            100 * train_images(images, statistics=kind, epochs=given.epochs, seed=seed, held_out=0).test.accuracy
+            100 * train_images(images, epochs=given.epochs, seed=seed, held_out=0, **how).test.accuracy
             for seed in range(given.seeds)
         ]
         kept["accuracy"][kind] = scores
