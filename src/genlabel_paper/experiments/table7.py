@@ -144,11 +144,15 @@ def _of_images(records: pd.DataFrame) -> pd.DataFrame:
 
 
 def _columns(found: pd.DataFrame, schedule: Schedule) -> list[str]:
-    """The sets that have records of a schedule; in that of the paper also those of the paper that have none of any."""
+    """The sets that have records of a schedule; in that of the paper also those of the paper that have none of any.
+
+    Where there are records of sets alone that are not in the paper, only they were asked for.
+    """
     kind = [name for name, one in SCHEDULES.items() if one.kind == schedule.kind]
     there = set(found.loc[found["setting"] == schedule.name, "dataset"])
     anywhere = set(found.loc[found["setting"].isin(kind), "dataset"])
-    rest = {name for name, about in STUDY_IMAGES.items() if about.printed} - anywhere if schedule.paper else set()
+    printed = {name for name, about in STUDY_IMAGES.items() if about.printed}
+    rest = printed - anywhere if schedule.paper and (printed & anywhere or not anywhere) else set()
     return [name for name in STUDY_IMAGES if name in there | rest]
 
 
