@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from math import isnan
+from math import fsum, isnan
 from pathlib import Path
 from typing import Any, cast
 
@@ -87,7 +87,7 @@ def export_records(
         _pack(group, versions, prints, list(product(*lists.values())), kind)
         for _, group in sorted(_group(rows, kind).items())
     ]
-    total = round(sum(row["seconds"] for row in rows), 1)
+    total = round(round(fsum(row["seconds"] for row in rows), 6), 1)  # a half is one however it was added up
     header: dict[str, Any] = {MARK: FORMAT, "study": kind.name, "settings": dict(settings or {})}
     header |= {"versions": [json.loads(text) for text in versions], "fingerprints": prints}
     header |= {"lists": lists, "seconds": total}
