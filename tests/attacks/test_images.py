@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from genlabel.attacks import FGSM, PGD, Attack, AutoAttack, Boundary, FleetTarget, NetworkTarget, robust_accuracy
-from genlabel.attacks.autoattack import _package
+from genlabel.attacks.autoattack import find_package
 from genlabel.attacks.base import lengths
 from genlabel.training import Fleet
 
@@ -154,7 +154,7 @@ def test_autoattack_is_the_standard_version(norm: str) -> None:
     target = NetworkTarget(trained(), SHAPE)
     attack = AutoAttack(0.1, norm)
     scores = attack._read(target, torch.zeros(1, 64))
-    inside = attack._set_up(_package(), scores, 5, torch.device("cpu"))
+    inside = attack._set_up(find_package(), scores, 5, torch.device("cpu"))
     assert inside.attacks_to_run == ["apgd-ce", "apgd-t", "fab-t", "square"]
     assert (inside.epsilon, inside.seed, inside.norm.lower()) == (0.1, 5, norm)
     parts = inside.apgd, inside.apgd_targeted, inside.fab, inside.square
@@ -170,7 +170,7 @@ def test_autoattack_is_the_standard_version(norm: str) -> None:
 def test_with_few_classes_all_others_are_targets() -> None:
     for k, targets in [(4, 3), (5, 4), (12, 9)]:
         scores = AutoAttack(0.1)._read(NetworkTarget(Small(k, 0).eval(), SHAPE), torch.zeros(1, 64))
-        inside = AutoAttack(0.1)._set_up(_package(), scores, 0, torch.device("cpu"))
+        inside = AutoAttack(0.1)._set_up(find_package(), scores, 0, torch.device("cpu"))
         assert inside.apgd_targeted.n_target_classes == inside.fab.n_target_classes == targets
     X, y = digits(60)
     X, y = X[y < 4], y[y < 4]

@@ -19,7 +19,7 @@ from genlabel.attacks.base import Attack
 from genlabel.attacks.targets import PIXELS, NetworkTarget, Target
 from genlabel.checks import check_count, warn
 
-__all__ = ["AutoAttack"]
+__all__ = ["AutoAttack", "find_package"]
 
 NAMES = {"linf": "Linf", "l2": "L2"}
 """Norms, as the package calls them."""
@@ -71,7 +71,7 @@ class AutoAttack(Attack):
 
     def run(self, target: Target, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
         """Attack the images that are right."""
-        package, network = _package(), self._read(target, x)
+        package, network = find_package(), self._read(target, x)
         right, seed = ~target.wrong(x, y), int(rng.integers(2**31))
         if not bool(right.any()):
             return x
@@ -157,8 +157,8 @@ def _heard() -> Iterator[None]:
         warn(("AutoAttack", kind), f"AutoAttack: {message}", RuntimeWarning)
 
 
-def _package() -> Any:
-    """The library, imported when it is first needed."""
+def find_package() -> Any:
+    """Return the library, imported when it is first needed; raise with the way out where it is missing."""
     try:
         return import_module("pyautoattack")
     except ImportError as error:

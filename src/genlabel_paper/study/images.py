@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel.attacks import robust_accuracy
+from genlabel.attacks.autoattack import find_package
 from genlabel.datasets.images import ImageSet, load_images
 from genlabel.densities import CollapseWarning
 from genlabel.images import TrainedImages, train_images
@@ -86,7 +86,7 @@ class ImageSetting(Setting):
         training = self._training(cell.dataset, image_methods(cell.dataset)[cell.method])
         attacked = self._attack(cell.dataset)
         if attacked is not None:
-            _check_attack()
+            find_package()  # where it is missing, the attack after the training could not run
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             trained = train_images(images, seed=cell.seed, **training)
@@ -156,12 +156,6 @@ def _attack(trained: TrainedImages, images: ImageSet, most: int, radius: float) 
     chosen = _draw(len(images.x_test), most)
     x, y = images.x_test[chosen], images.y_test[chosen]
     return robust_accuracy(trained.network, x, y, ATTACK, radius=radius, rng=DRAW).accuracy
-
-
-def _check_attack() -> None:
-    """Raise before the training where the attack after it could not run."""
-    if find_spec("pyautoattack") is None:
-        raise ImportError("AutoAttack needs pyautoattack: pip install 'genlabel[robustness]'")
 
 
 def _tell(
