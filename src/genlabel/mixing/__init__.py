@@ -4,6 +4,7 @@ from genlabel.mixing.base import LinearMixer, Mix, Mixer, Origin, blend, draw_on
 from genlabel.mixing.cutmix import CutMix
 from genlabel.mixing.intrusion import distance_to_rivals, intrudes
 from genlabel.mixing.mixup import ManifoldMixup, Mixup
+from genlabel.mixing.sampler import Sampler, Synthetic
 
 __all__ = [
     "CutMix",
@@ -13,6 +14,8 @@ __all__ = [
     "Mixer",
     "Mixup",
     "Origin",
+    "Sampler",
+    "Synthetic",
     "blend",
     "distance_to_rivals",
     "draw_on",
