@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from genlabel.estimators import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, MixupClassifier
     from genlabel.labeling import GenLabel, LinearLabel, LogisticLabel, OnlineGenLabel
     from genlabel.loops import GenLabelMixup, mixed_accuracy
-    from genlabel.mixing import CutMix, ManifoldMixup, Mixup, intrudes
+    from genlabel.mixing import CutMix, GenMix, GenMixWarning, ManifoldMixup, Mixup, intrudes
 
 __version__ = "0.1.0"
 
@@ -36,6 +36,8 @@ __all__ = [
     "GenLabel",
     "GenLabelClassifier",
     "GenLabelMixup",
+    "GenMix",
+    "GenMixWarning",
     "GenerativeClassifier",
     "KernelDensity",
     "LabelModel",
@@ -64,7 +66,7 @@ _ROOMS = {
     "estimators": ("AdaMixupClassifier", "GenLabelClassifier", "GenerativeClassifier", "MixupClassifier"),
     "labeling": ("GenLabel", "LinearLabel", "LogisticLabel", "OnlineGenLabel"),
     "loops": ("GenLabelMixup", "mixed_accuracy"),
-    "mixing": ("CutMix", "ManifoldMixup", "Mixup", "intrudes"),
+    "mixing": ("CutMix", "GenMix", "GenMixWarning", "ManifoldMixup", "Mixup", "intrudes"),
 }
 __getattr__ = load_when_used(__name__, _ROOMS)
 

@@ -117,6 +117,22 @@ def test_rows_do_not_depend_on_their_company(density: ClassDensity, monkeypatch:
 
 
 @every
+def test_the_gradient_is_that_of_finite_differences(density: ClassDensity) -> None:
+    X, y = sample()
+    fitted = clone(density).fit(X, y)
+    asked, step = X[:7] + 0.013, 1e-5
+    found = fitted.gradient(asked)
+    moves = step * np.eye(3)
+    expected = np.stack([fitted.log_prob(asked + move) - fitted.log_prob(asked - move) for move in moves], -1)
+    assert found.shape == (7, 3, 3)
+    np.testing.assert_allclose(found, expected / (2 * step), rtol=1e-5, atol=1e-5)
+    single = fitted.gradient(torch.from_numpy(asked).float())
+    assert single.dtype == torch.float32
+    assert not single.requires_grad
+    assert fitted.gradient(X[:0]).shape == (0, 3, 3)
+
+
+@every
 def test_a_point_beyond_all_numbers_has_no_density(density: ClassDensity) -> None:
     X, y = sample()
     fitted = clone(density).fit(X, y)

@@ -18,6 +18,7 @@ from genlabel.checks import check_weights, each_warning_once, keep_if_it_fails
 from genlabel.densities.folded import FoldedSample
 
 if TYPE_CHECKING:
+    from genlabel.densities.covariance import Gaussians
     from genlabel.densities.label_model import LabelModel
     from genlabel.densities.warped import Warp, Warped
     from genlabel.folds import Fold
@@ -76,22 +77,35 @@ class ClassDensity(BaseEstimator, ABC):
     def log_prob(self, X: Any) -> Any:
         """Return log p_c(x), shape (m, k), columns in the order of `classes_`.
 
-        numpy in, numpy out (float64); torch in, torch out (same dtype and device).
+        numpy in, numpy out (float64); torch in, torch out (same dtype and device). It is differentiable where a tensor
+        asks for a gradient.
         """
-        check_is_fitted(self, "classes_")
-        x = as_tensor(X)
-        if x.ndim != 2 or x.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has shape {tuple(x.shape)}, but {type(self).__name__} was fitted with "
-                f"{self.n_features_in_} features; pass an array of shape (m, {self.n_features_in_})"
-            )
+        x = self._check_points(X)
         if len(x) == 0:
             return like(x.new_empty(0, len(self.classes_)), X)
-        with torch.no_grad():
+        with torch.set_grad_enabled(x.requires_grad and torch.is_grad_enabled()):
             parts = [self._log_prob(x[some]) for some in chunks(len(x), self.chunk_rows)]
         values = parts[0] if len(parts) == 1 else torch.cat(parts)
         # Only a point so far away that its distance overflows has no number: its density is nil.
         return like(values.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf), X)
+
+    @final
+    def gradient(self, X: Any) -> Any:
+        """Return the gradients of log p_c(x) in x, shape (m, k, d), as the kind of array that `X` is.
+
+        >>> from genlabel.densities import known_gaussians
+        >>> known_gaussians([[-1.0], [1.0]]).fit([[-1.0], [1.0]], [0, 1]).gradient([[0.5]])
+        array([[[-1.5],
+                [ 0.5]]])
+        """
+        x = self._check_points(X).detach()
+        if len(x) == 0:
+            return like(x.new_empty(0, len(self.classes_), self.n_features_in_), X)
+        return like(torch.cat([self._gradient(x[some]) for some in chunks(len(x), self.chunk_rows)]), X)
+
+    def gaussians(self) -> Gaussians | None:
+        """Return the Gaussians of the classes, if the fitted density is one Gaussian a class; else None."""
+        return None
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
         """Return log p_c of mixed points whose parents are the given training rows.
@@ -180,6 +194,24 @@ class ClassDensity(BaseEstimator, ABC):
     @abstractmethod
     def _log_prob(self, X: Tensor) -> Tensor:
         """Return log p_c for the rows of one chunk, shape (m, k), in the dtype of `X`."""
+
+    def _gradient(self, X: Tensor) -> Tensor:
+        """Gradients for the rows of one chunk, (m, k, d), by differentiating `_log_prob`: no row knows of another."""
+        with torch.enable_grad():
+            x = X.requires_grad_()
+            values = self._log_prob(x)
+            each = [torch.autograd.grad(column.sum(), x, retain_graph=True)[0] for column in values.unbind(1)]
+        return torch.stack(each, 1)
+
+    def _check_points(self, X: Any) -> Tensor:
+        check_is_fitted(self, "classes_")
+        x = as_tensor(X)
+        if x.ndim != 2 or x.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has shape {tuple(x.shape)}, but {type(self).__name__} was fitted with "
+                f"{self.n_features_in_} features; pass an array of shape (m, {self.n_features_in_})"
+            )
+        return x
 
     def _check_sample(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, NDArray[Any], NDArray[np.float64]]:
         given = as_tensor(X).detach()
