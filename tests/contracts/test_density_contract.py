@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from genlabel.densities import (
     ClassDensity,
     DensityWarning,
     DiscriminantDensity,
+    FlowDensity,
     GaussianDensity,
     KernelDensity,
     KnownDensity,
@@ -25,6 +27,7 @@ from genlabel.densities import (
     MixtureDensity,
     PerClassDensity,
     StackDensity,
+    TrainedDensity,
     WarpedDensity,
     known_gaussians,
 )
@@ -39,6 +42,8 @@ class LaplaceDensity(PerClassDensity):
         return Independent(Laplace(centre, (sample.X - centre).abs().mean(0) + 1e-3), 1)
 
 
+QUICK: dict[str, Any] = {"hidden": (8,), "epochs": 4, "random_state": 0}
+FLOWS = [FlowDensity(transforms=2, bins=4, **QUICK), FlowDensity("maf", transforms=2, **QUICK)]
 TWIN = MLP(3, 3, hidden=(6,), rng=0, dtype=torch.float64)
 DENSITIES: list[ClassDensity] = [
     GaussianDensity(),
@@ -60,9 +65,11 @@ DENSITIES: list[ClassDensity] = [
     LaplaceDensity(),
     known_gaussians([[0.0] * 3, [1.0] * 3, [2.0] * 3]),
     LatentDensity(TWIN, 1, GaussianDensity(shrinkage=0.2)),
+    *(FLOWS if find_spec("zuko") else []),
 ]
 LEARNED = [d for d in DENSITIES if isinstance(d, GaussianDensity | KernelDensity | DiscriminantDensity)]
-SMOOTH = [d for d in DENSITIES if isinstance(d, MixtureDensity | WarpedDensity | StackDensity | LabelModel)]
+TRAINED = [d for d in DENSITIES if isinstance(d, TrainedDensity)]
+SMOOTH = [d for d in DENSITIES if isinstance(d, MixtureDensity | WarpedDensity | StackDensity | LabelModel)] + TRAINED
 every = pytest.mark.parametrize("density", DENSITIES, ids=repr)
 learned = pytest.mark.parametrize("density", LEARNED, ids=repr)
 
