@@ -80,7 +80,7 @@ class ClassDensity(BaseEstimator, ABC):
         numpy in, numpy out (float64); torch in, torch out (same dtype and device). It is differentiable where a tensor
         asks for a gradient.
         """
-        x = self._check_points(X)
+        x = self._check_query(X)
         if len(x) == 0:
             return like(x.new_empty(0, len(self.classes_)), X)
         with torch.set_grad_enabled(x.requires_grad and torch.is_grad_enabled()):
@@ -98,7 +98,7 @@ class ClassDensity(BaseEstimator, ABC):
         array([[[-1.5],
                 [ 0.5]]])
         """
-        x = self._check_points(X).detach()
+        x = self._check_query(X).detach()
         if len(x) == 0:
             return like(x.new_empty(0, len(self.classes_), self.n_features_in_), X)
         return like(torch.cat([self._gradient(x[some]) for some in chunks(len(x), self.chunk_rows)]), X)
@@ -203,7 +203,7 @@ class ClassDensity(BaseEstimator, ABC):
             each = [torch.autograd.grad(column.sum(), x, retain_graph=True)[0] for column in values.unbind(1)]
         return torch.stack(each, 1)
 
-    def _check_points(self, X: Any) -> Tensor:
+    def _check_query(self, X: Any) -> Tensor:
         check_is_fitted(self, "classes_")
         x = as_tensor(X)
         if x.ndim != 2 or x.shape[1] != self.n_features_in_:
