@@ -67,6 +67,8 @@ DENSITIES: list[ClassDensity] = [
 ]
 LEARNED = [d for d in DENSITIES if isinstance(d, GaussianDensity | KernelDensity | DiscriminantDensity)]
 SMOOTH = [d for d in DENSITIES if isinstance(d, MixtureDensity | WarpedDensity | StackDensity | LabelModel)]
+# The distances in L1 and L-infinity have kinks, and a nearest point is where coordinates meet them.
+DIFFERENTIABLE = [d for d in DENSITIES if getattr(d, "norm", "l2") == "l2"]
 every = pytest.mark.parametrize("density", DENSITIES, ids=repr)
 learned = pytest.mark.parametrize("density", LEARNED, ids=repr)
 
@@ -121,7 +123,7 @@ def test_rows_do_not_depend_on_their_company(density: ClassDensity, monkeypatch:
     assert fitted.log_prob(X[:0]).shape == (0, 3)
 
 
-@every
+@pytest.mark.parametrize("density", DIFFERENTIABLE, ids=repr)
 def test_the_gradient_is_that_of_finite_differences(density: ClassDensity) -> None:
     X, y = sample()
     fitted = clone(density).fit(X, y)
