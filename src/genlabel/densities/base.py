@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, final
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from genlabel.densities.warped import Warp, Warped
     from genlabel.folds import Fold
 
-__all__ = ["ClassDensity", "DensityWarning", "Excess", "FoldedDensity"]
+__all__ = ["ClassDensity", "DensityWarning", "Excess", "FoldedDensity", "Manifolds"]
 
 
 class DensityWarning(UserWarning):
@@ -35,6 +35,18 @@ class Excess(NamedTuple):
 
     reason: str
     kind: str
+
+
+class Manifolds(Protocol):
+    """Manifolds of the classes, with log p_c minus the distance to each."""
+
+    def project(self, X: Tensor) -> Tensor:
+        """The nearest point of each manifold to points (m, d), (m, k, d)."""
+        ...
+
+    def log_prob_near(self, X: Tensor, points: Tensor) -> Tensor:
+        """Log p_c (m, k) of points (m, d), with their projections (m, k, d) taken as known."""
+        ...
 
 
 class ClassDensity(BaseEstimator, ABC):
@@ -107,6 +119,10 @@ class ClassDensity(BaseEstimator, ABC):
 
     def gaussians(self) -> Gaussians | None:
         """Return the Gaussians of the classes, if the fitted density is one Gaussian a class; else None."""
+        return None
+
+    def manifolds(self) -> Manifolds | None:
+        """Return what projects points onto the manifolds of the classes, if log p_c is minus a distance to one."""
         return None
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:

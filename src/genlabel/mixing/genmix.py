@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from genlabel.checks import check_positive, warn
 from genlabel.densities import ClassDensity, named_densities
+from genlabel.mixing.projection import ProjectionFinder
 from genlabel.mixing.quadric import QuadricFinder
 from genlabel.mixing.roots import SegmentFinder
 from genlabel.mixing.sampler import Sampler, Synthetic, count_of
@@ -41,8 +42,9 @@ class GenMix(Sampler):
     p_i / (p_i + p_j) and p_j / (p_i + p_j).
 
     Where the density is one Gaussian a class, the points are the roots of quadratics along lines from a draw of class i
-    to a draw of class j (GenMix+GM, exact but for rounding). Of any other density they are sought between rows of the
-    two classes, and along gradients.
+    to a draw of class j (GenMix+GM, exact but for rounding). Where it is a distance to manifolds (GenMix+GAN), points
+    move with frozen projections. Of any other density they are sought between rows of the two classes, and along
+    gradients.
 
     Parameters
     ----------
@@ -170,4 +172,7 @@ def _finder(density: ClassDensity, X: NDArray[np.float64], index: NDArray[np.int
     gaussians = density.gaussians()
     if gaussians is not None:
         return QuadricFinder(density, gaussians)
+    manifolds = density.manifolds()
+    if manifolds is not None:
+        return ProjectionFinder(manifolds, X, index, tolerance=0.5 * eps)
     return SegmentFinder(density, X, index, tolerance=1e-3 * eps)
