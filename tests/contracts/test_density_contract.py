@@ -28,6 +28,7 @@ from genlabel.densities import (
     PerClassDensity,
     StackDensity,
     TrainedDensity,
+    VAEDensity,
     WarpedDensity,
     known_gaussians,
 )
@@ -65,6 +66,8 @@ DENSITIES: list[ClassDensity] = [
     LaplaceDensity(),
     known_gaussians([[0.0] * 3, [1.0] * 3, [2.0] * 3]),
     LatentDensity(TWIN, 1, GaussianDensity(shrinkage=0.2)),
+    VAEDensity(n_samples=8, **QUICK),
+    VAEDensity(2, noise=0.5, n_samples=1, train_samples=1, **QUICK),
     *(FLOWS if find_spec("zuko") else []),
 ]
 LEARNED = [d for d in DENSITIES if isinstance(d, GaussianDensity | KernelDensity | DiscriminantDensity)]
