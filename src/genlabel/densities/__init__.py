@@ -4,6 +4,7 @@ from genlabel.densities.base import ClassDensity, DensityWarning, FoldedDensity
 from genlabel.densities.candidates import default_candidates
 from genlabel.densities.discriminant import DiscriminantDensity
 from genlabel.densities.flow import FlowDensity
+from genlabel.densities.gan import CollapsedGeneratorError, GANDensity
 from genlabel.densities.gaussian import GaussianDensity
 from genlabel.densities.kernel import KernelDensity
 from genlabel.densities.known import KnownDensity, known_gaussians
@@ -22,10 +23,12 @@ __all__ = [
     "ClassDensity",
     "ClassSample",
     "CollapseWarning",
+    "CollapsedGeneratorError",
     "DensityWarning",
     "DiscriminantDensity",
     "FlowDensity",
     "FoldedDensity",
+    "GANDensity",
     "GaussianDensity",
     "KernelDensity",
     "KnownDensity",

@@ -77,6 +77,7 @@ class VAEDensity(TrainedDensity):
     (5, 2)
     """
 
+    normalised = False
     gain = 2.0
 
     def __init__(
