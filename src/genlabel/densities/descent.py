@@ -107,14 +107,16 @@ def descend(
     return found
 
 
-def initialise(network: nn.Module, rng: np.random.Generator) -> None:
-    """Draw the weights of all linear layers, uniform within 1 / sqrt(number of inputs), from the generator."""
+def initialise(network: nn.Module, rng: np.random.Generator, gain: float = 1.0) -> None:
+    """Draw the linear layers from the generator: weights uniform within gain / sqrt(number of inputs), shifts likewise
+    with a gain of 1."""
     with torch.no_grad():
         for layer in network.modules():
             if isinstance(layer, nn.Linear):
                 bound = layer.in_features**-0.5
                 for part in layer.parameters(recurse=False):
-                    part.copy_(torch.from_numpy(rng.uniform(-bound, bound, part.shape)))
+                    drawn = rng.uniform(-bound, bound, part.shape) * (gain if part.ndim > 1 else 1.0)
+                    part.copy_(torch.from_numpy(drawn))
 
 
 def _epoch(

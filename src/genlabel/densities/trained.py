@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, final
+from typing import Any, ClassVar, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -52,6 +52,8 @@ class TrainedDensity(ClassDensity):
         What `_train` returned: the held-out loss after each epoch.
     """
 
+    gain: ClassVar[float] = 1.0
+    """Of the weights before training, see :func:`genlabel.densities.descent.initialise`."""
     device: Any
     verbose: int
     random_state: Any
@@ -113,7 +115,7 @@ class TrainedDensity(ClassDensity):
         self.losses_: list[float] = []
         if (self.places_ >= 0).any():
             network = self._new_network()
-            initialise(network, rng)
+            initialise(network, rng, self.gain)
             with epoch_listener(self.verbose, type(self).__name__) as tell:
                 points = self._points(x, index, weight, device)
                 self.losses_ = self._train(network.to(device), points, rng, tell)
@@ -182,7 +184,7 @@ class TrainedDensity(ClassDensity):
         return Schedule(
             check_count("epochs", epochs),
             check_count("batch_size", batch_size),
-            check_positive("learning_rate", learning_rate, "0.005 is the usual choice"),
+            check_positive("learning_rate", learning_rate, "0.01 is the usual choice"),
             check_interval("held_out", held_out, 0.01, 0.5, "0.1 is the usual choice"),
             check_count("patience", patience),
             check_interval("jitter", jitter, 0.0, 1.0, "it is a share of the standard deviation of a feature"),
