@@ -53,6 +53,7 @@ class Density(StrEnum):
     mixture = "mixture"
     flow = "flow"
     vae = "vae"
+    gan = "gan"
     auto = "auto"
 
 

@@ -24,7 +24,7 @@ __all__ = ["TrainedDensity", "hidden_sizes"]
 
 FEWEST = 20
 """A class of fewer distinct points is no training set for a network."""
-ROOM = 1 << 23
+ROOM, GPU_ROOM = 1 << 18, 1 << 24
 """Numbers that a layer may have for the rows that are asked together."""
 
 
@@ -128,7 +128,7 @@ class TrainedDensity(ClassDensity):
             x = x.to(named_device(self.device))
         network = self._network(x.device) if self.weights_ else None
         gaussian = self.gaussian_._log_prob(x) if self.gaussian_ is not None else None
-        rows = chunks(len(x), max(1, ROOM // self._row_size))
+        rows = chunks(len(x), max(1, (GPU_ROOM if x.is_cuda else ROOM) // self._row_size))
         columns = []
         for c, place in enumerate(self.places_.tolist()):
             if gaussian is not None and place < 0:

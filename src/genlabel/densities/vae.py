@@ -155,7 +155,7 @@ class VAEDensity(TrainedDensity):
         shape = (check_count("n_samples", self.n_samples), self._size)
         draws = np.random.default_rng(self.query_seed_).standard_normal(shape)
         eps = torch.from_numpy(draws).to(x)[:, None]
-        context = torch.eye(network.k, dtype=x.dtype, device=x.device)[place].expand(len(x), -1)
+        context = torch.eye(network.k, dtype=x.dtype, device=x.device)[place, None]
         return _bound(network, x, context, eps, int(FROM_PRIOR * self.n_samples))
 
     def _draw(self, network: Any, n: int, place: int, rng: np.random.Generator) -> Tensor:
@@ -195,31 +195,36 @@ class _Autoencoder(nn.Module):
             self.log_noise = nn.Parameter(torch.full((k, d), math.log(noise)), requires_grad=False)
 
     def encode(self, x: Tensor, c: Tensor) -> _Normal:
-        """q(z | x, c): (n, d), (n, k) -> (n, latent)."""
-        mean, log_std = self.encoder(torch.cat([x, c], -1)).chunk(2, -1)
+        """q(z | x, c): (n, d), (n or 1, k) -> (n, latent)."""
+        mean, log_std = self.encoder(torch.cat([x, c.expand(len(x), -1)], -1)).chunk(2, -1)
         return _Normal(mean, WIDEST * torch.tanh(log_std / WIDEST))
 
     def decode(self, z: Tensor, c: Tensor) -> _Normal:
-        """p(x | z, c): (..., n, latent), (n, k) -> (..., n, d)."""
+        """p(x | z, c): (..., n, latent), (n or 1, k) -> (..., n, d)."""
         mean = self.decoder(torch.cat([z, c.expand(*z.shape[:-1], -1)], -1))
         return _Normal(mean, ((c @ self.log_noise).exp() + self.floor).log())
 
 
 def _bound(network: Any, x: Tensor, c: Tensor, eps: Tensor, from_prior: int = 0) -> Tensor:
-    """The importance-weighted bound (n,) from standard normal draws (S, n or 1, latent), the first from the prior.
+    """The importance-weighted bound (n,) of points (n, d) of classes (n or 1, k), from draws (S, n or 1, latent).
 
-    The proposal is the mixture of prior and encoder in proportion to their draws, for every draw.
+    The first draws are from the prior, the others are scaled and shifted to be the encoder's. The proposal is the mixture
+    of the two in proportion to their draws, for every draw.
     """
     q: _Normal = network.encode(x, c)
-    prior = _Normal(torch.zeros_like(q.mean), torch.zeros_like(q.mean))
-    z = torch.cat([eps[:from_prior].expand(-1, *q.mean.shape), q.mean + eps[from_prior:] * q.log_std.exp()])
-    log_prior = prior.log_prob(z)
-    share = from_prior / len(eps)
+    parts = [eps[:from_prior], q.mean + eps[from_prior:] * q.log_std.exp()]
+    weights = [_log_weight(network, x, c, z, q, from_prior / len(eps)) for z in parts if len(z)]
+    return torch.logsumexp(torch.cat(weights), 0) - math.log(len(eps))
+
+
+def _log_weight(network: Any, x: Tensor, c: Tensor, z: Tensor, q: _Normal, share: float) -> Tensor:
+    """log p_c(x, z) / r_c(z | x), shape (S, n), where a share of the proposal r is the prior and the rest is `q`."""
+    prior = -0.5 * (z**2 + LOG_2_PI).sum(-1)
     proposal = q.log_prob(z) + math.log1p(-share)
-    if from_prior:
-        proposal = torch.logaddexp(proposal, log_prior + math.log(share))
-    weights = log_prior + network.decode(z, c).log_prob(x) - proposal
-    return torch.logsumexp(weights, 0) - math.log(len(eps))
+    if share:
+        proposal = torch.logaddexp(proposal, prior + math.log(share))
+    seen: _Normal = network.decode(z, c)
+    return prior + seen.log_prob(x) - proposal
 
 
 def _layers(n_in: int, hidden: tuple[int, ...], n_out: int) -> nn.Sequential:
