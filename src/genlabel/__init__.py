@@ -20,8 +20,14 @@ if TYPE_CHECKING:
         LabelModel,
         OnlineGaussianDensity,
     )
-    from genlabel.estimators import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, MixupClassifier
-    from genlabel.labeling import GenLabel, LinearLabel, LogisticLabel, OnlineGenLabel
+    from genlabel.estimators import (
+        AdaMixupClassifier,
+        GenerativeClassifier,
+        GenLabelClassifier,
+        MixupClassifier,
+        SoftLabelClassifier,
+    )
+    from genlabel.labeling import GenLabel, GenLabelSampler, LinearLabel, LogisticLabel, OnlineGenLabel
     from genlabel.loops import GenLabelMixup, mixed_accuracy
     from genlabel.mixing import CutMix, GenMix, GenMixWarning, ManifoldMixup, Mixup, intrudes
 
@@ -38,6 +44,7 @@ __all__ = [
     "GenLabel",
     "GenLabelClassifier",
     "GenLabelMixup",
+    "GenLabelSampler",
     "GenMix",
     "GenMixWarning",
     "GenerativeClassifier",
@@ -50,6 +57,7 @@ __all__ = [
     "MixupClassifier",
     "OnlineGaussianDensity",
     "OnlineGenLabel",
+    "SoftLabelClassifier",
     "__version__",
     "intrudes",
     "mixed_accuracy",
@@ -66,8 +74,14 @@ _ROOMS = {
         "LabelModel",
         "OnlineGaussianDensity",
     ),
-    "estimators": ("AdaMixupClassifier", "GenLabelClassifier", "GenerativeClassifier", "MixupClassifier"),
-    "labeling": ("GenLabel", "LinearLabel", "LogisticLabel", "OnlineGenLabel"),
+    "estimators": (
+        "AdaMixupClassifier",
+        "GenLabelClassifier",
+        "GenerativeClassifier",
+        "MixupClassifier",
+        "SoftLabelClassifier",
+    ),
+    "labeling": ("GenLabel", "GenLabelSampler", "LinearLabel", "LogisticLabel", "OnlineGenLabel"),
     "loops": ("GenLabelMixup", "mixed_accuracy"),
     "mixing": ("CutMix", "GenMix", "GenMixWarning", "ManifoldMixup", "Mixup", "intrudes"),
 }

@@ -124,7 +124,7 @@ def sample_surfaces(
         labels = _on_the_pair(share[keep], pairs[which[keep]], k)
         parts.append(Synthetic(found.points[keep], labels, pairs[which[keep]], lam[keep]))
         tally.pass_on(rng)
-    made = Synthetic(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    made = Synthetic.join(parts)
     order = np.lexsort((made.pair[:, 1], made.pair[:, 0]))
     return made.take(order), Missing(pairs[tally.given_up], nearest)
 
