@@ -3,6 +3,7 @@
 import argparse
 
 import default
+import densities
 import genmix
 import kernel
 import labels
@@ -18,6 +19,7 @@ BENCHMARKS = {
     "default": default.main,
     "two_circle": two_circle.main,
     "genmix": genmix.main,
+    "densities": densities.main,
 }
 
 
