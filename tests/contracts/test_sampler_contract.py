@@ -137,7 +137,7 @@ def test_kinds_of_numbers_make_sense(sampler: Any) -> None:
         ({"n_aug": "all"}, "n_aug='all'"),
         ({"output": "softly"}, "output='softly' is not known; choose one of 'hard', 'soft', 'weighted'"),
         ({"density": "gausian"}, "density='gausian' is not known; choose one of 'gaussian'"),
-        ({"density": "auto"}, "density='auto' names several; use one of 'label-model'"),
+        ({"density": "auto"}, "density='auto' names several; give one, such as 'label-model'"),
     ],
 )
 def test_bad_parameters_are_named(sampler: Any, params: dict[str, Any], match: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel.densities import named_densities
+from genlabel.densities import named_density
 from genlabel.labeling.generative import GenLabel
 from genlabel.mixing import Mixup, Origin, Sampler, Synthetic
 from genlabel.mixing.sampler import count_of
@@ -24,8 +24,9 @@ class GenLabelSampler(Sampler):
 
     Parameters
     ----------
-    density : "gaussian", "kernel", "label-model" or ClassDensity
-        By name, "gaussian" is shrunk by Ledoit and Wolf's rule; the paper's GM is `GaussianDensity()`.
+    density : str or ClassDensity
+        "gaussian", "kernel", "mixture", "flow", "vae", "gan" or "label-model". By name, "gaussian" is shrunk by Ledoit
+        and Wolf's rule; the paper's GM is `GaussianDensity()`.
     gamma : float in [0, 1]
         Weight of the generative label beside mixup's; 0 is mixup itself.
     alpha : float
@@ -87,12 +88,10 @@ class GenLabelSampler(Sampler):
 
     def _synthesize(self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> Synthetic:
         count = count_of(self.n_aug, len(X))
-        densities = list(named_densities(self.density).values())
-        if len(densities) > 1:
-            raise ValueError(f"density={self.density!r} names several; use one of 'label-model', 'gaussian', 'kernel'")
+        density = named_density(self.density)
         self.scaler_ = Standardisation.fit(X) if self.standardize else Standardisation.identity(X)
         points = self.scaler_(X)
-        labeler = GenLabel(densities[0], self.gamma, priors=self.priors)
+        labeler = GenLabel(density, self.gamma, priors=self.priors)
         self.labeler_ = labeler.fit(points, self.classes_[index])
         parts = [self._mix(X, points, index, rng) for _ in range(-(-count // len(X)))]
         made = Synthetic.join(parts)
