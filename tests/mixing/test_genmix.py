@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,14 @@ from scipy.stats import gaussian_kde, multivariate_normal
 from sklearn.datasets import make_circles, make_moons
 
 from genlabel import GaussianDensity, GenMix, GenMixWarning, KernelDensity, LabelModel
-from genlabel.densities import DiscriminantDensity, MixtureDensity, WarpedDensity, known_gaussians
+from genlabel.densities import (
+    DiscriminantDensity,
+    FlowDensity,
+    MixtureDensity,
+    VAEDensity,
+    WarpedDensity,
+    known_gaussians,
+)
 from genlabel.mixing.quadric import roots_on_segment
 from genlabel.mixing.roots import bracketed_roots
 from genlabel.mixing.surface import share_out
@@ -37,6 +45,7 @@ def shares_and_rest(log_prob: np.ndarray, pair: np.ndarray) -> tuple[np.ndarray,
     return 1.0 / (1.0 + np.exp(inside[:, 0] - inside[:, 1])), inside.min(1) - others.max(1)
 
 
+flows = pytest.mark.skipif(find_spec("zuko") is None, reason="needs zuko")
 DENSITIES: list[Any] = [
     GaussianDensity(),
     DiscriminantDensity(0.3, 0.1),
@@ -46,6 +55,8 @@ DENSITIES: list[Any] = [
     MixtureDensity(2),
     WarpedDensity(MixtureDensity(2, "diagonal")),
     LabelModel([DiscriminantDensity(), KernelDensity(0.5)], cv=3),
+    VAEDensity(1, hidden=(16,), epochs=20, n_samples=8, random_state=0),
+    pytest.param(FlowDensity(transforms=2, bins=4, hidden=(16,), epochs=60, random_state=0), marks=flows),
 ]
 
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from genlabel.checks import check_positive, warn
-from genlabel.densities import ClassDensity, named_densities
+from genlabel.densities import ClassDensity, named_density
 from genlabel.mixing.projection import ProjectionFinder
 from genlabel.mixing.quadric import QuadricFinder
 from genlabel.mixing.roots import SegmentFinder
@@ -48,8 +48,9 @@ class GenMix(Sampler):
 
     Parameters
     ----------
-    density : "gaussian", "kernel", "label-model" or ClassDensity
-        By name, "gaussian" is shrunk by Ledoit and Wolf's rule; the paper's GM is `GaussianDensity()`.
+    density : str or ClassDensity
+        "gaussian", "kernel", "mixture", "flow", "vae", "gan" or "label-model". By name, "gaussian" is shrunk by Ledoit
+        and Wolf's rule; the paper's GM is `GaussianDensity()`.
     n_aug : float or int
         How many points: a share of the rows if it is a float (1.0 doubles the table), a number if it is an int. They
         are spread over all pairs as evenly as can be. Pairs that have no point are named in a :class:`GenMixWarning`;
@@ -120,10 +121,7 @@ class GenMix(Sampler):
         return made._replace(points=self.scaler_.inverse(made.points))
 
     def _fitted_density(self, points: NDArray[np.float64], index: NDArray[np.int64]) -> ClassDensity:
-        densities = list(named_densities(self.density).values())
-        if len(densities) > 1:
-            raise ValueError(f"density={self.density!r} names several; use one of 'label-model', 'gaussian', 'kernel'")
-        density = densities[0]
+        density = named_density(self.density)
         if not self.prefit:
             return clone(density).fit(points, self.classes_[index])
         if self.standardize:

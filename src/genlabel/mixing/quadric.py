@@ -11,7 +11,7 @@ from torch import Tensor
 
 from genlabel.densities import ClassDensity
 from genlabel.densities.covariance import Gaussians
-from genlabel.mixing.surface import Candidates, Finder
+from genlabel.mixing.surface import Candidates, Finder, intrude
 
 __all__ = ["QuadricFinder", "roots_on_segment"]
 
@@ -24,7 +24,7 @@ class QuadricFinder(Finder):
     kept, and polished by one step of Newton's method.
     """
 
-    patience: ClassVar[int] = 100
+    patience: ClassVar[int] = 50
 
     def __init__(self, density: ClassDensity, gaussians: Gaussians) -> None:
         self.density = density
@@ -38,13 +38,15 @@ class QuadricFinder(Finder):
         square, slope, constant = (b - a for a, b in zip(first, second, strict=True))
         t = roots_on_segment(square, slope, constant - torch.from_numpy(height), rng)
         points = start + t[:, None] * (end - start)
-        found = Candidates(np.full(points.shape, np.nan), np.full((len(t), len(self.gaussians.mean)), np.nan))
+        found = Candidates(points.numpy(), np.full((len(t), len(self.gaussians.mean)), np.nan))
         rows = t.isfinite().nonzero()[:, 0].numpy()
+        found.log_prob[rows] = self.density.log_prob(found.points[rows])
+        rows = rows[~intrude(found.log_prob[rows], pair[rows])]
         # The coefficients lose some digits far from the middle; the density itself does not.
-        values = self.density.log_prob(points[rows])
-        left = values.gather(1, classes.T[rows]).diff(dim=1)[:, 0] - torch.from_numpy(height[rows])
-        step = (left / (2.0 * square * t + slope)[rows]).nan_to_num(0.0, 0.0, 0.0)
-        found.points[rows] = points[rows] - step[:, None] * (end - start)[rows]
+        left = np.diff(np.take_along_axis(found.log_prob[rows], pair[rows], 1))[:, 0] - height[rows]
+        slopes = (2.0 * square * t + slope)[rows].numpy()
+        step = np.divide(left, slopes, out=np.zeros_like(left), where=slopes != 0.0)
+        found.points[rows] -= step[:, None] * (end - start)[rows].numpy()
         found.log_prob[rows] = self.density.log_prob(found.points[rows])
         return found
 

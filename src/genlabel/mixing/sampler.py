@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, NamedTuple, final
 
@@ -19,6 +20,8 @@ from genlabel.checks import check_choice, check_count, check_positive, each_warn
 __all__ = ["OUTPUTS", "Sampler", "Synthetic", "count_of"]
 
 OUTPUTS = ("hard", "soft", "weighted")
+LEAST_SHARE = 1e-6
+"""A class with no more of a label than this has no weighted row."""
 
 
 class Synthetic(NamedTuple):
@@ -32,10 +35,20 @@ class Synthetic(NamedTuple):
     """(s, 2): indices of the classes that each point lies between."""
     lam: NDArray[np.float64]
     """(s,): the weight of the second of the two."""
+    parents: NDArray[np.int64] | None = None
+    """(s, 2): the rows that each point is a blend of, where it is one."""
 
     def take(self, rows: Any) -> Synthetic:
         """Some of the points."""
-        return Synthetic(*(part[rows] for part in self))
+        parents = None if self.parents is None else self.parents[rows]
+        return Synthetic(self.points[rows], self.labels[rows], self.pair[rows], self.lam[rows], parents)
+
+    @classmethod
+    def join(cls, parts: Sequence[Synthetic]) -> Synthetic:
+        """The points of several, one after the other."""
+        points, labels, pair, lam, parents = zip(*parts, strict=True)
+        joined = cls(*(np.concatenate(part) for part in (points, labels, pair, lam)))
+        return joined._replace(parents=None if parents[0] is None else np.concatenate(parents))
 
 
 class Sampler(BaseEstimator, ABC):
@@ -53,6 +66,8 @@ class Sampler(BaseEstimator, ABC):
         For each synthetic row, the indices into `classes_` of the two classes that it lies between.
     lam_ : ndarray (s,)
         For each synthetic row, the weight of the second class of its pair.
+    parents_ : ndarray of int (s, 2) or None
+        For each synthetic row, the given rows of which it is a blend, if it is one.
     sample_weight_ : ndarray (m,)
         With output="weighted".
     n_features_in_, feature_names_in_
@@ -67,8 +82,8 @@ class Sampler(BaseEstimator, ABC):
 
         With output="hard", the class of a synthetic row is drawn in proportion to its soft label. With "soft", the
         result's y is a matrix (m, k), its columns in the order of `classes_`. With "weighted", each synthetic point is
-        repeated for every class in its label, and `sample_weight_` holds the shares. A DataFrame or Series comes back
-        as one; columns of whole numbers become floating.
+        repeated for every class in its label (of a share above 1e-6), and `sample_weight_` holds the shares. A
+        DataFrame or Series comes back as one; columns of whole numbers become floating.
         """
         check_choice("output", self.output, OUTPUTS)
         rng = as_rng(self.random_state)
@@ -91,7 +106,8 @@ class Sampler(BaseEstimator, ABC):
         rows, columns = _rows(made, self.output, rng)
         weight = made.labels[rows, columns]
         self.is_synthetic_ = np.arange(n + len(rows)) >= n
-        self.pair_, self.lam_ = made.pair[rows], made.lam[rows]
+        of_rows = made.take(rows)
+        self.pair_, self.lam_, self.parents_ = of_rows.pair, of_rows.lam, of_rows.parents
         if self.output == "weighted":
             self.sample_weight_ = np.concatenate([np.ones(n), weight])
         if self.output == "soft":
@@ -128,7 +144,7 @@ def count_of(n_aug: Any, n: int) -> int:
 def _rows(made: Synthetic, output: str, rng: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
     """The point and the class of each synthetic row of the result."""
     if output == "weighted":
-        rows, columns = made.labels.nonzero()
+        rows, columns = (made.labels > LEAST_SHARE).nonzero()
         return rows, columns
     draws = rng.random((len(made.points), 1))
     drawn = (made.labels.cumsum(1) < draws * made.labels.sum(1, keepdims=True)).sum(1)

@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 
 from genlabel.mixing.sampler import Synthetic
 
-__all__ = ["Candidates", "Finder", "Missing", "sample_surfaces", "share_out"]
+__all__ = ["Candidates", "Finder", "Missing", "intrude", "sample_surfaces", "share_out"]
 
 MOST_TRIALS = 1 << 14
 """Lines that are tried at once."""
@@ -118,13 +118,13 @@ def sample_surfaces(
         found = finder.find(pairs[which], logit(lam), rng)
         share = _share_of_second(found.log_prob, pairs[which])
         error = np.abs(share - lam)
-        good = (error <= eps) & ~_intrude(found.log_prob, pairs[which])  # arXiv Eq. of the condition; line of the check
+        good = (error <= eps) & ~intrude(found.log_prob, pairs[which])  # arXiv Alg. 4, "Find point x", and its test
         nearest = min(nearest, float(np.min(error, initial=np.inf, where=error > eps)))
         keep = tally.add(which, good)
         labels = _on_the_pair(share[keep], pairs[which[keep]], k)
         parts.append(Synthetic(found.points[keep], labels, pairs[which[keep]], lam[keep]))
         tally.pass_on(rng)
-    made = Synthetic(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    made = Synthetic.join(parts)
     order = np.lexsort((made.pair[:, 1], made.pair[:, 0]))
     return made.take(order), Missing(pairs[tally.given_up], nearest)
 
@@ -136,7 +136,7 @@ def _share_of_second(log_prob: NDArray[np.float64], pair: NDArray[np.int64]) -> 
         return np.asarray(expit(log_prob[rows, pair[:, 1]] - log_prob[rows, pair[:, 0]]))
 
 
-def _intrude(log_prob: NDArray[np.float64], pair: NDArray[np.int64]) -> NDArray[np.bool_]:
+def intrude(log_prob: NDArray[np.float64], pair: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether a third class is more likely than one of the pair, (m,)."""
     rows = np.arange(len(pair))[:, None]
     others = log_prob.copy()
