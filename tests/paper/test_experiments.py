@@ -23,6 +23,7 @@ from genlabel_paper.report.selected import extent
 from genlabel_paper.report.shares import SHARES, fitted_sets, gains, tell_shares
 from genlabel_paper.report.text import verdict
 from genlabel_paper.study.cells import BUDGETS, Cell
+from genlabel_paper.study.genmix_hidden import HIDDEN_SETS
 from genlabel_paper.study.genmix_sets import GENMIX_SETS
 from genlabel_paper.study.manifest import manifest, study_sets
 from genlabel_paper.study.methods import TITLES
@@ -112,7 +113,10 @@ def test_budgets_nest(experiment: Experiment) -> None:
 @each_trained
 def test_every_cell_can_be_trained(experiment: Experiment) -> None:
     at_hand = dict.fromkeys(("synthetic", "plane", "densities"), tuple(SYNTHETIC))
-    at_hand |= dict.fromkeys(SCHEDULES, tuple(STUDY_IMAGES)) | {"genmix": tuple(GENMIX_SETS)}
+    at_hand |= dict.fromkeys(SCHEDULES, tuple(STUDY_IMAGES)) | {
+        "genmix": tuple(GENMIX_SETS),
+        "genmix-hidden": tuple(HIDDEN_SETS),
+    }
     for cell in experiment.cells("full"):
         assert (cell.method, cell.alpha) in SETTINGS[cell.setting].variants(cell.dataset)
         assert cell.dataset in at_hand.get(cell.setting, manifest().index[manifest()["n"].notna()])
