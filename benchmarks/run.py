@@ -3,6 +3,7 @@
 import argparse
 
 import default
+import densities
 import kernel
 import labels
 import search
@@ -16,6 +17,7 @@ BENCHMARKS = {
     "labels": labels.main,
     "default": default.main,
     "two_circle": two_circle.main,
+    "densities": densities.main,
 }
 
 

@@ -376,7 +376,10 @@ def test_rare_class_is_an_error_unless_dropped(here: Path) -> None:
         (["iris", "--target", "species"], "target='species' is for files"),
         (["iris", "--network", "64,x"], "network='64,x' is not known"),
         (["iris", "--network", "0"], "network='0' is not known"),
-        (["iris", "--density", "cauchy"], "'cauchy' is not one of 'label-model', 'gaussian', 'kernel', 'auto'"),
+        (
+            ["iris", "--density", "cauchy"],
+            "'cauchy' is not one of 'label-model', 'gaussian', 'kernel', 'mixture',",
+        ),
         (["iris", "--test-size", "2"], "test_size=2.0 must be a number in"),
         (["iris", "--repeats", "0"], "--repeats"),
         (["iris", "--output", "picture.xyz"], "ends in '.xyz'; end it in one of .png"),

@@ -10,7 +10,19 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-__all__ = ["Array", "Seed", "Values", "as_numpy", "as_rng", "as_tensor", "chunks", "like", "one_hot", "to_device"]
+__all__ = [
+    "Array",
+    "Seed",
+    "Values",
+    "as_numpy",
+    "as_rng",
+    "as_tensor",
+    "chunks",
+    "like",
+    "named_device",
+    "one_hot",
+    "to_device",
+]
 
 Array = NDArray[Any] | Tensor
 """A numpy array or a torch tensor."""
@@ -47,6 +59,28 @@ def to_device(values: Any, like: Tensor, dtype: torch.dtype | None = None) -> Te
     if like.is_cuda and not tensor.is_cuda:
         tensor = tensor.pin_memory()
     return tensor.to(device=like.device, dtype=dtype or tensor.dtype, non_blocking=True)
+
+
+def named_device(device: Any) -> torch.device:
+    """Return the device of a name; "auto" is the GPU where there is one.
+
+    >>> named_device("cpu")
+    device(type='cpu')
+    >>> named_device("tpu")
+    Traceback (most recent call last):
+    ValueError: device='tpu' is not known; use 'auto', 'cpu' or 'cuda'
+    """
+    if isinstance(device, str) and device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device={device!r} is not known; use 'auto', 'cpu' or 'cuda'") from error
+    if found.type not in ("cpu", "cuda"):
+        raise ValueError(f"device={device!r} is not supported; use 'auto', 'cpu' or 'cuda'")
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r}, but PyTorch finds no GPU here; use 'auto' or 'cpu'")
+    return found
 
 
 def one_hot(index: Tensor, k: int, dtype: torch.dtype) -> Tensor:

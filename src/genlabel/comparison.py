@@ -134,7 +134,7 @@ def default_methods(network: Any = "logistic", density: str = "label-model", epo
     Parameters
     ----------
     network : "logistic", "mlp" or sequence of int
-    density : "label-model", "gaussian", "kernel" or "auto"
+    density : "label-model", "gaussian", "kernel", "mixture", "flow", "vae", "gan" or "auto"
         "auto" lets GenLabel choose by cross-validation, and lists a generative classifier for each of the two.
     epochs : int
 

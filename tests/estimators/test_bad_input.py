@@ -167,7 +167,7 @@ PARAMETERS = [
     (GenLabelClassifier(gamma=[]), r"gamma=\[\]"),
     (
         GenLabelClassifier(density="gauss"),
-        "density='gauss' is not known; choose one of 'gaussian', 'kernel', 'auto', 'label-model'",
+        "density='gauss' is not known; choose one of 'gaussian', 'kernel', 'mixture', 'flow',",
     ),
     (GenLabelClassifier(network="mpl"), "network='mpl' is not known; choose one of 'logistic', 'mlp'"),
     (GenLabelClassifier(network=128), "network=128"),

@@ -50,6 +50,10 @@ class Density(StrEnum):
     label_model = "label-model"
     gaussian = "gaussian"
     kernel = "kernel"
+    mixture = "mixture"
+    flow = "flow"
+    vae = "vae"
+    gan = "gan"
     auto = "auto"
 
 

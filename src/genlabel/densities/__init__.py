@@ -3,6 +3,8 @@
 from genlabel.densities.base import ClassDensity, DensityWarning, FoldedDensity
 from genlabel.densities.candidates import default_candidates
 from genlabel.densities.discriminant import DiscriminantDensity
+from genlabel.densities.flow import FlowDensity
+from genlabel.densities.gan import CollapsedGeneratorError, GANDensity
 from genlabel.densities.gaussian import GaussianDensity
 from genlabel.densities.kernel import KernelDensity
 from genlabel.densities.known import KnownDensity, known_gaussians
@@ -13,15 +15,20 @@ from genlabel.densities.named import named_densities
 from genlabel.densities.online import CollapseWarning, OnlineGaussianDensity
 from genlabel.densities.per_class import ClassSample, LogDensity, PerClassDensity
 from genlabel.densities.stack import StackDensity
+from genlabel.densities.trained import TrainedDensity
+from genlabel.densities.vae import VAEDensity
 from genlabel.densities.warped import WarpedDensity
 
 __all__ = [
     "ClassDensity",
     "ClassSample",
     "CollapseWarning",
+    "CollapsedGeneratorError",
     "DensityWarning",
     "DiscriminantDensity",
+    "FlowDensity",
     "FoldedDensity",
+    "GANDensity",
     "GaussianDensity",
     "KernelDensity",
     "KnownDensity",
@@ -32,6 +39,8 @@ __all__ = [
     "OnlineGaussianDensity",
     "PerClassDensity",
     "StackDensity",
+    "TrainedDensity",
+    "VAEDensity",
     "WarpedDensity",
     "default_candidates",
     "known_gaussians",

@@ -58,6 +58,8 @@ class ClassDensity(BaseEstimator, ABC):
     """The precision of the points and weights that `_fit` is given."""
     fit_device: ClassVar[str | None] = "cpu"
     """The device on which `_fit` is given them; None is where `X` is."""
+    normalised: ClassVar[bool] = True
+    """Whether exp(log_prob) integrates to 1: not where a distance or a bound stands in for a log-density."""
 
     @final
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -78,13 +80,7 @@ class ClassDensity(BaseEstimator, ABC):
 
         numpy in, numpy out (float64); torch in, torch out (same dtype and device).
         """
-        check_is_fitted(self, "classes_")
-        x = as_tensor(X)
-        if x.ndim != 2 or x.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has shape {tuple(x.shape)}, but {type(self).__name__} was fitted with "
-                f"{self.n_features_in_} features; pass an array of shape (m, {self.n_features_in_})"
-            )
+        x = self._check_query(X)
         if len(x) == 0:
             return like(x.new_empty(0, len(self.classes_)), X)
         with torch.no_grad():
@@ -180,6 +176,17 @@ class ClassDensity(BaseEstimator, ABC):
     @abstractmethod
     def _log_prob(self, X: Tensor) -> Tensor:
         """Return log p_c for the rows of one chunk, shape (m, k), in the dtype of `X`."""
+
+    def _check_query(self, X: Any) -> Tensor:
+        """The points that a fitted density is asked of, as a floating tensor (m, d)."""
+        check_is_fitted(self, "classes_")
+        x = as_tensor(X)
+        if x.ndim != 2 or x.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has shape {tuple(x.shape)}, but {type(self).__name__} was fitted with "
+                f"{self.n_features_in_} features; pass an array of shape (m, {self.n_features_in_})"
+            )
+        return x
 
     def _check_sample(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, NDArray[Any], NDArray[np.float64]]:
         given = as_tensor(X).detach()

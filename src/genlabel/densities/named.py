@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from genlabel.checks import check_choice
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.candidates import named_candidates
+from genlabel.densities.flow import FlowDensity
+from genlabel.densities.gan import GANDensity
 from genlabel.densities.gaussian import GaussianDensity
 from genlabel.densities.kernel import KernelDensity
 from genlabel.densities.label_model import LabelModel
+from genlabel.densities.mixture import MixtureDensity
+from genlabel.densities.vae import VAEDensity
 
 __all__ = ["named_densities"]
 
 
+NAMES = ("gaussian", "kernel", "mixture", "flow", "vae", "gan")
+"""The densities that have a name of their own; "auto" and "label-model" choose among several."""
+
+
 def named_densities(density: Any) -> dict[str, ClassDensity]:
-    """Return the densities that a parameter names: "gaussian", "kernel", both for "auto", "label-model",
-    or those that are given, one alone or several in a dict by name.
+    """Return the densities that a parameter names: "gaussian", "kernel", both for "auto", "mixture", "flow", "vae",
+    "gan", "label-model", or those that are given, one alone or several in a dict by name.
 
     NOTE[PAPER]: by name, "gaussian" is shrunk by Ledoit and Wolf's rule, for classes of few points; the paper's own is
     `GaussianDensity()`.
 
     >>> list(named_densities("auto"))
     ['gaussian', 'kernel']
+    >>> named_densities("mixture")
+    {'mixture': MixtureDensity()}
     """
     if isinstance(density, ClassDensity):
         return {type(density).__name__: density}
     if isinstance(density, Mapping):
         return named_candidates(density)
-    if density == "label-model":
-        return {"label-model": LabelModel()}
-    known: dict[str, ClassDensity] = {"gaussian": GaussianDensity(shrinkage="ledoit-wolf"), "kernel": KernelDensity()}
-    check_choice("density", density, [*known, "auto", "label-model"], also="a ClassDensity such as GaussianDensity()")
-    return known if density == "auto" else {density: known[density]}
+    check_choice("density", density, [*NAMES, "auto", "label-model"], also="a ClassDensity such as GaussianDensity()")
+    return {name: _KNOWN[name]() for name in (("gaussian", "kernel") if density == "auto" else (density,))}
+
+
+_KNOWN: dict[str, Callable[[], ClassDensity]] = {
+    "gaussian": lambda: GaussianDensity(shrinkage="ledoit-wolf"),
+    "kernel": KernelDensity,
+    "mixture": MixtureDensity,
+    "flow": FlowDensity,
+    "vae": VAEDensity,
+    "gan": GANDensity,
+    "label-model": LabelModel,
+}

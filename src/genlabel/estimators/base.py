@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from genlabel.arrays import chunks
+from genlabel.arrays import chunks, named_device
 from genlabel.attacks import Attack
 from genlabel.checks import check_choice, check_count, check_interval, each_warning_once, keep_if_it_fails
 from genlabel.estimators.classifier import ProbabilityClassifier
@@ -290,14 +290,5 @@ def _hidden(network: Any) -> tuple[int, ...]:
 
 def _device(device: Any, hidden: tuple[int, ...]) -> torch.device:
     """The device of a name; "auto" is the GPU, but for softmax regression, whose small steps a CPU does faster."""
-    if isinstance(device, str) and device == "auto":
-        return torch.device("cuda" if hidden and torch.cuda.is_available() else "cpu")
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device={device!r} is not known; use 'auto', 'cpu' or 'cuda'") from error
-    if found.type not in ("cpu", "cuda"):
-        raise ValueError(f"device={device!r} is not supported; use 'auto', 'cpu' or 'cuda'")
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r}, but PyTorch finds no GPU here; use 'auto' or 'cpu'")
-    return found
+    softmax = isinstance(device, str) and device == "auto" and not hidden
+    return torch.device("cpu") if softmax else named_device(device)

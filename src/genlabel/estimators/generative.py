@@ -24,7 +24,7 @@ class GenerativeClassifier(ProbabilityClassifier):
 
     Parameters
     ----------
-    density : "gaussian", "kernel", "label-model" or ClassDensity
+    density : "gaussian", "kernel", "mixture", "flow", "vae", "gan", "label-model" or ClassDensity
         By name, "gaussian" is shrunk by Ledoit and Wolf's rule; the paper's GM is `GaussianDensity()`.
     priors : "empirical", "uniform" or array (k,)
     class_weight : None, "balanced" or dict
@@ -87,5 +87,5 @@ class GenerativeClassifier(ProbabilityClassifier):
     def _named_density(self) -> ClassDensity:
         densities = list(named_densities(self.density).values())
         if len(densities) > 1:
-            raise ValueError(f"density={self.density!r} names several; use one of 'label-model', 'gaussian', 'kernel'")
+            raise ValueError(f"density={self.density!r} names several; give one, such as 'label-model' or 'kernel'")
         return densities[0]

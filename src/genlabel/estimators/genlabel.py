@@ -46,7 +46,7 @@ class GenLabelClassifier(NetworkClassifier):
 
     *Labels*
 
-    density : "label-model", "gaussian", "kernel", "auto", ClassDensity or dict of name -> ClassDensity
+    density : "label-model", "gaussian", "kernel", "mixture", "flow", "vae", "gan", "auto", ClassDensity or dict
         "auto", or a dict, also chooses between several by cross-validation: the paper's mixup+GenLabel (CV).
         By name, "gaussian" is shrunk by Ledoit and Wolf's rule; the paper's own is `GaussianDensity()`.
         A label model is chosen over the folds of `cv` (its own `cv` and `random_state` do not count), for each fold by

@@ -1,0 +1,322 @@
+"""Class densities by the distance to a manifold that a GAN has learned (arXiv section "implicit density")."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from genlabel.arrays import Seed, as_rng, chunks, like
+from genlabel.checks import check_choice, check_count, check_interval, check_positive, warn
+from genlabel.densities.base import ClassDensity, DensityWarning
+from genlabel.densities.gan_choice import FEW, ClassRows, Judged, judge, split_rows
+from genlabel.densities.gan_networks import ConvGenerator, ConvReader, Network, Perceptron, Shape
+from genlabel.densities.gan_training import Latents, Schedule, train_gans
+from genlabel.densities.inversion import NORMS, Bank, Inverter, train_encoder
+from genlabel.progress import Listener, epoch_listener
+from genlabel.standardisation import Standardisation
+
+__all__ = ["CollapsedGeneratorError", "GANDensity"]
+
+PENALTY = 0.05
+"""The weight of the critic's penalty, for features of variance 1, that is tried as it is, times 4 and divided by 4."""
+BANK = 2048
+"""Points of each manifold from which an inversion begins."""
+
+
+class CollapsedGeneratorError(RuntimeError):
+    """The generator of a class leaves out a part of it; the message names the class and says what to do."""
+
+
+@final
+class GANDensity(ClassDensity):
+    r"""log p_c(x) = -d(x, M_c) / scale, with M_c = {G(w, c)} the manifold that a GAN has learned of class c.
+
+    The paper's proxy for an implicit density (arXiv section "implicit density", and "GenMix+GAN"): no density, but a
+    distance, which is found by inverting the generator. Each class has a generator of its own, x = G(w, c) + sigma_c e,
+    trained against a critic with a relativistic loss and penalties on both sides; sigma_c e is the noise around the
+    manifold, which the paper's argument assumes. Several penalties are tried at once, and rows that were held out
+    choose for each class.
+
+    Parameters
+    ----------
+    norm : "l1", "l2" or "linf"
+        The distance d, in the units of the features.
+    latent_dim : int or None
+        Dimension of the manifolds; None is half of the features, rounded up, at most 16: a curve in the plane. With as
+        many as there are features a manifold may fill the space, and every distance is nil.
+    charts : int
+        Pieces that a manifold may have.
+    shape : (c, h, w) or None
+        For flat images, h and w multiples of 4: convolutional networks, and one scale for all pixels.
+    hidden : sequence of int
+        Hidden layers of generator, critic and encoder; of images, the channels of the first only.
+    steps, batch_size, learning_rate : int, int, float
+        Of the training; a batch has as many rows of each class.
+    penalty : float or None
+        Weight of the penalties R1 + R2; None tries three.
+    scale : float or "typical"
+        What a distance is divided by; 1 is the paper's. NOTE[PAPER]: "typical" is the mean distance of held-out rows to
+        the manifold of their own class, the same for all classes. Points at equal distance remain so, and a label
+        says nearly 1 where a point is several such distances nearer to a class than to the others, whatever the
+        units of the features are.
+    standardize : bool
+        Whether the distance is that of standardised features.
+    encoder : "regression" or None
+        Where an inversion begins, besides the nearest of known points of the manifold: where an encoder says that was
+        regressed on the latents of generated points.
+    restarts, inversion_steps : int
+        Starts from the nearest charts, and Gauss-Newton steps, of an inversion.
+    min_coverage : float
+        The share of the held-out rows of a class that must have a generated point near by.
+    retries : int
+        How often the classes that fall short of it are trained again, before the fit is refused.
+    verbose : int
+    random_state : int, generator or None
+
+    Attributes
+    ----------
+    scale_ : float
+    noise_ : ndarray (k, d)
+        Standard deviation of the noise around each manifold.
+    coverage_, penalty_ : ndarray (k,)
+        Share of the held-out rows that are covered, and the penalty that was chosen.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(60, 2)) * [1.0, 0.1] + [[0.0, 0.0], [0.0, 2.0]] * 30
+    >>> density = GANDensity(hidden=(16,), steps=150, penalty=0.05, random_state=0).fit(X, [0, 1] * 30)
+    >>> density.log_prob([[0.0, 0.1], [0.0, 1.9]]).argmax(1)
+    array([0, 1])
+    >>> density.project([[0.0, 0.1]]).shape
+    (1, 2, 2)
+    """
+
+    normalised: ClassVar[bool] = False
+    chunk_rows: int = 512
+
+    def __init__(
+        self,
+        norm: str = "l2",
+        latent_dim: int | None = None,
+        charts: int = 4,
+        shape: Shape | None = None,
+        hidden: tuple[int, ...] = (64, 64, 64),
+        steps: int = 2000,
+        batch_size: int = 128,
+        learning_rate: float = 2e-3,
+        penalty: float | None = None,
+        scale: float | str = "typical",
+        standardize: bool = False,
+        encoder: str | None = "regression",
+        restarts: int = 2,
+        inversion_steps: int = 12,
+        min_coverage: float = 0.5,
+        retries: int = 1,
+        verbose: int = 0,
+        random_state: Seed = None,
+    ) -> None:
+        self.norm = norm
+        self.latent_dim = latent_dim
+        self.charts = charts
+        self.shape = shape
+        self.hidden = hidden
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.penalty = penalty
+        self.scale = scale
+        self.standardize = standardize
+        self.encoder = encoder
+        self.restarts = restarts
+        self.inversion_steps = inversion_steps
+        self.min_coverage = min_coverage
+        self.retries = retries
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def project(self, X: Any) -> Any:
+        """Return m*_c, the nearest point of each class manifold to each row: (m, k, d), numpy or torch as `X` is.
+
+        `log_prob(X)[:, c]` is -norm(x - m*_c) / scale_.
+        """
+        x = self._check_query(X)
+        return like(torch.cat([self._project(x[some]) for some in chunks(len(x), self.chunk_rows)]), X)
+
+    def log_prob_near(self, X: Tensor, points: Tensor) -> Tensor:
+        """Return log p_c (m, k) of points (m, d) whose projections (m, k, d) are taken as known; differentiable.
+
+        What `log_prob` is near the points that were projected (arXiv section "GenMix+GAN": d(x + delta, M) is about
+        d(x + delta, m*)).
+        """
+        unit = self._unit.to(X)
+        return -torch.linalg.vector_norm((X[:, None] - points) / unit, NORMS[self.norm], -1) / self.scale_
+
+    def sample(self, n: int, class_index: int, rng: Seed = None) -> NDArray[np.float64]:
+        """Return `n` points (n, d) of a class, with the noise around its manifold."""
+        generators = self.generators_.take(torch.tensor([class_index]))
+        found: NDArray[np.float64] = self.standardisation_.inverse(generators.sample(n, as_rng(rng))[0]).numpy()
+        return found
+
+    @property
+    def noise_(self) -> NDArray[np.float64]:
+        """Standard deviation of the noise around each manifold, (k, d)."""
+        return (self.generators_.log_noise[:, 0].exp() * self.standardisation_.scale).numpy()
+
+    @property
+    def _unit(self) -> Tensor:
+        """(d,): what the features are divided by before a distance is taken."""
+        scale: Tensor = self.standardisation_.scale
+        return scale if self.standardize else torch.ones_like(scale)
+
+    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+        self._check_parameters(X.shape[1])
+        seeds = as_rng(self.random_state).integers(2**32, size=4)
+        self.standardisation_ = self._standardise(X, weight)
+        points = self.standardisation_(X)
+        members = [index == c for c in range(len(self.classes_))]
+        classes = [split_rows(points[rows].float(), weight[rows], seeds[0]) for rows in members]
+        with epoch_listener(self.verbose, "GANDensity") as tell:
+            judged = self._choose(classes, np.random.default_rng(seeds[1]), tell)
+        self._keep(judged, np.random.default_rng(seeds[2]))
+        self.scale_ = self._scale(classes)
+
+    def _check_parameters(self, d: int) -> None:
+        check_choice("norm", self.norm, NORMS)
+        check_choice("encoder", self.encoder or "regression", ["regression"], also="None")
+        for name, low in (("charts", 1), ("batch_size", 1), ("restarts", 1), ("steps", 1), ("inversion_steps", 0)):
+            check_count(name, getattr(self, name), low)
+        check_count("retries", self.retries, 0)
+        check_positive("learning_rate", self.learning_rate, "2e-3 is the usual choice")
+        check_interval("min_coverage", self.min_coverage, 0.0, 1.0, "0 accepts every generator")
+        if self.latent_dim is not None:
+            check_count("latent_dim", self.latent_dim)
+        if self.shape is not None and (math.prod(self.shape) != d or self.shape[1] % 4 or self.shape[2] % 4):
+            raise ValueError(
+                f"shape={self.shape!r} must be (c, h, w) with c h w = {d} features, h and w multiples of 4; "
+                "pad the images, or leave out shape for fully connected networks"
+            )
+
+    def _standardise(self, X: Tensor, weight: Tensor) -> Standardisation:
+        fitted = Standardisation.fit(X, weight, keep_constant=True)
+        if self.shape is None:
+            return fitted
+        flat = Standardisation.fit(X.reshape(-1, 1), keep_constant=True)
+        return fitted._replace(mean=flat.mean.expand(X.shape[1]).clone(), scale=flat.scale.expand(X.shape[1]).clone())
+
+    def _latents(self) -> Latents:
+        dim = min((self.n_features_in_ + 1) // 2, 16) if self.latent_dim is None else self.latent_dim
+        return Latents(dim, self.charts)
+
+    def _generator(self) -> Network:
+        size, d = self._latents().size, self.n_features_in_
+        if self.shape is not None:
+            return ConvGenerator(size, self.shape, self.hidden[0])
+        return Perceptron((size, *self.hidden, d))
+
+    def _reader(self, n_beside: int, n_out: int) -> Network:
+        """A network that sees points: a critic, or an encoder."""
+        if self.shape is not None:
+            return ConvReader(self.shape, n_beside, self.hidden[0], n_out)
+        return Perceptron((self.n_features_in_ + n_beside, *self.hidden, n_out))
+
+    def _choose(self, classes: list[ClassRows], rng: np.random.Generator, tell: Listener | None) -> list[Judged]:
+        """The best generator for each class; those that leave out too much are trained again."""
+        found: dict[int, Judged] = {}
+        missing = list(range(len(classes)))
+        for _ in range(self.retries + 1):
+            for c, judged in zip(missing, self._round([classes[c] for c in missing], rng, tell), strict=True):
+                found[c] = max([judged, *([found[c]] if c in found else [])], key=self._merit)
+            missing = [c for c in missing if found[c].coverage < self.min_coverage and len(classes[c].train) >= FEW]
+            if not missing:
+                break
+        for c in missing:
+            raise CollapsedGeneratorError(self._collapsed(c, found[c]))
+        for c, rows in enumerate(classes):
+            if len(rows.train) < FEW and len(rows.train) == len(rows.held_out):
+                warn(("GANDensity", c), self._few(c, len(rows.train)), DensityWarning)
+        return [found[c] for c in range(len(classes))]
+
+    def _merit(self, judged: Judged) -> tuple[float, float]:
+        """What is covered, up to what is enough; then how well the points agree."""
+        return min(judged.coverage, self.min_coverage), -judged.energy
+
+    def _collapsed(self, c: int, judged: Judged) -> str:
+        return (
+            f"the generator of class {self.classes_[c]!r} covers {judged.coverage:.0%} of the rows that were held out, "
+            f"less than min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s) with penalty "
+            f"{judged.penalty:g}: it has collapsed; train longer (steps={self.steps}), with another random_state or "
+            f"penalty, or with more charts ({self.charts}) if the class is in many pieces"
+        )
+
+    def _few(self, c: int, n: int) -> str:
+        return (
+            f"class {self.classes_[c]!r} has {n} rows: GANDensity holds none of them out, so that nothing says whether "
+            f"its manifold is right; give at least {FEW} rows, or use GaussianDensity"
+        )
+
+    def _round(self, classes: list[ClassRows], rng: np.random.Generator, tell: Listener | None) -> list[Judged]:
+        """Train a generator for each class and penalty; the best of each class."""
+        penalties = [PENALTY, PENALTY / 4, PENALTY * 4] if self.penalty is None else [self.penalty]
+        latents = self._latents()
+        schedule = Schedule(self.steps, self.batch_size, self.learning_rate)
+        epoch = max(1, sum(len(rows.train) for rows in classes) // (self.batch_size * len(classes)))
+        trained = train_gans(
+            (self._generator(), self._reader(0, 1)),
+            latents,
+            classes,
+            torch.tensor(penalties),
+            schedule,
+            rng,
+            lambda step: tell(1) if tell is not None and step % epoch == 0 else None,
+        )
+        seed = int(rng.integers(2**32))
+        stack = [trained.take(torch.tensor([member])) for member in range(len(classes) * len(penalties))]
+        judged = [
+            judge(one, classes[i // len(penalties)], penalties[i % len(penalties)], seed) for i, one in enumerate(stack)
+        ]
+        t = len(penalties)
+        return [max(judged[c * t : (c + 1) * t], key=self._merit) for c in range(len(classes))]
+
+    def _keep(self, judged: list[Judged], rng: np.random.Generator) -> None:
+        parts = [one.generators for one in judged]
+        weights = [torch.cat(same) for same in zip(*(part.weights for part in parts), strict=True)]
+        trained = parts[0]._replace(weights=weights, log_noise=torch.cat([part.log_noise for part in parts]))
+        self.coverage_ = np.array([one.coverage for one in judged])
+        self.penalty_ = np.array([one.penalty for one in judged])
+        self.encoder_: tuple[Network, list[Tensor]] | None = None
+        if self.encoder is not None:
+            network = self._reader(0, trained.latents.size)
+            learned = train_encoder(network, trained, (self.steps // 4, self.batch_size, self.learning_rate), rng)
+            self.encoder_ = network, [part.double() for part in learned]
+        self.generators_ = trained.to(torch.zeros(0, dtype=torch.float64))
+        with torch.no_grad():
+            self.bank_ = Bank.draw(self.generators_, BANK, rng)
+
+    def _scale(self, classes: list[ClassRows]) -> float:
+        if not isinstance(self.scale, str):
+            return check_positive("scale", self.scale, "1 is the paper's, 'typical' that of the rows")
+        check_choice("scale", self.scale, ["typical"], also="a number above 0")
+        self.scale_ = 1.0
+        rows = [self.standardisation_.inverse(rows.held_out.double()) for rows in classes]
+        typical = float(np.mean([-self.log_prob(own)[:, c].mean() for c, own in enumerate(rows)]))
+        return typical if typical > 0 else 1.0
+
+    @torch.no_grad()
+    def _project(self, X: Tensor) -> Tensor:
+        """m*_c (m, k, d), in the dtype of `X`."""
+        x = self.standardisation_(X.detach().double())
+        unit = self.standardisation_.scale / self._unit
+        encoder = self.encoder_
+        inverter = Inverter(
+            self.generators_.to(x), self.bank_, encoder, self.norm, self.restarts, self.inversion_steps, unit
+        )
+        found = inverter(x).transpose(0, 1)
+        return self.standardisation_.inverse(found.flatten(0, 1)).reshape(found.shape).to(X)
+
+    def _log_prob(self, X: Tensor) -> Tensor:
+        return self.log_prob_near(X, self._project(X))

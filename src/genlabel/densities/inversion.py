@@ -1,0 +1,174 @@
+"""The nearest point of each class manifold: the inversion of generators, batched over points, classes and restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from genlabel.arrays import one_hot
+from genlabel.densities.gan_networks import Network, Weights, apply, linearise
+from genlabel.densities.gan_training import Generators
+
+__all__ = ["NORMS", "Bank", "Inverter", "train_encoder"]
+
+NORMS = {"l1": 1.0, "l2": 2.0, "linf": torch.inf}
+"""The order of each norm."""
+
+
+class _Model(NamedTuple):
+    """A smooth function f of the residual r (..., d) near a norm: its value, slope and (majorised) curvature.
+
+    The curvature is diag(weight) - rank slope slope'.
+    """
+
+    value: Tensor
+    slope: Tensor
+    weight: Tensor
+    rank: Tensor | float
+
+
+def _squared(r: Tensor, width: Tensor) -> _Model:
+    return _Model(0.5 * r.square().sum(-1), r, torch.ones_like(r), 0.0)
+
+
+def _absolute(r: Tensor, width: Tensor) -> _Model:
+    """Sum of sqrt(r^2 + width^2), and the parabola above it that touches it at r."""
+    size = (r.square() + width.square()).sqrt()
+    return _Model(size.sum(-1), r / size, 1 / size, 0.0)
+
+
+def _largest(r: Tensor, width: Tensor) -> _Model:
+    """The soft maximum of |r|, width log sum (exp(r / width) + exp(-r / width))."""
+    both = torch.cat([r, -r], -1) / width
+    up, down = torch.softmax(both, -1).chunk(2, -1)
+    return _Model(width[..., 0] * both.logsumexp(-1), up - down, (up + down) / width, 1 / width[..., None])
+
+
+_MODELS: dict[str, Callable[[Tensor, Tensor], _Model]] = {"l1": _absolute, "l2": _squared, "linf": _largest}
+
+
+class Bank(NamedTuple):
+    """Points of each manifold with their latents, from which a search begins."""
+
+    latents: Tensor
+    """(k, n, size)"""
+    points: Tensor
+    """(k, n, d)"""
+
+    @classmethod
+    def draw(cls, generators: Generators, n: int, rng: np.random.Generator) -> Bank:
+        """`n` points for each manifold, the charts in turn."""
+        w = generators.latents.draw(n, rng).to(generators.log_noise)
+        w = w.expand(len(generators.log_noise), -1, -1)
+        return cls(w, generators(w))
+
+
+class Inverter(NamedTuple):
+    """Finds m*_c = argmin over the manifold of class c of d(x, m) (arXiv section "GenMix+GAN").
+
+    The search begins at the nearest point of a bank in each of the nearest charts, and where the encoder says; it goes
+    on by damped Gauss-Newton steps in a norm that is smoothed less and less, within the cube of the latents, and the
+    best point ever seen is kept. Every row is treated by itself, and nothing is random.
+    """
+
+    generators: Generators
+    bank: Bank
+    encoder: tuple[Network, Weights] | None
+    norm: str
+    restarts: int
+    steps: int
+    unit: Tensor
+    """(d,): what a unit of the generator is in the units of the distance."""
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """The nearest points, (k, m, d), to points (m, d); both in the units of the generator."""
+        k, m = len(self.generators.log_noise), len(X)
+        w = torch.cat(self._starts(X), 2)  # (k, m, restarts, size)
+        target = X[None, :, None].expand(k, m, w.shape[2], -1)
+        best = self._search(w.flatten(1, 2), target.flatten(1, 2))
+        points = self.generators(best).reshape(target.shape)
+        nearest = self._distance(points - target).argmin(-1)
+        return points.gather(2, nearest[..., None, None].expand(-1, -1, 1, X.shape[1]))[:, :, 0]
+
+    def _distance(self, r: Tensor) -> Tensor:
+        return torch.linalg.vector_norm(r * self.unit, NORMS[self.norm], -1)
+
+    def _starts(self, X: Tensor) -> list[Tensor]:
+        """Latents (k, m, some, size)."""
+        charts = self.generators.latents.charts
+        distance = torch.cdist(X * self.unit, self.bank.points * self.unit, NORMS[self.norm])  # (k, m, n)
+        chart_best, rank = distance.reshape(*distance.shape[:2], -1, charts).min(-2)
+        near = chart_best.topk(min(self.restarts, charts), -1, largest=False).indices
+        index = rank.gather(-1, near) * charts + near
+        starts = self.bank.latents[torch.arange(len(index), device=X.device)[:, None, None], index]
+        return [starts] if self.encoder is None else [starts, self._encoded(X)]
+
+    def _encoded(self, X: Tensor) -> Tensor:
+        assert self.encoder is not None
+        network, weights = self.encoder
+        k, (dim, charts) = len(self.generators.log_noise), self.generators.latents
+        w = apply(network, weights, X.expand(k, -1, -1))
+        chart = one_hot(w[..., dim:].argmax(-1), charts, w.dtype)
+        return torch.cat([w[..., :dim].clamp(-1, 1), chart], -1)[:, :, None]
+
+    def _search(self, w: Tensor, target: Tensor) -> Tensor:
+        """The best latents that are seen on the way from w (k, n, size)."""
+        dim = self.generators.latents.dim
+        best, least = w, self._distance(self.generators(w) - target)
+        damping = torch.full_like(least, 1e-2)
+        start = least.clone()
+        for step in range(self.steps):
+            width = (start * 0.1 * 0.4**step).clamp_min(1e-12)[..., None]
+            residual, jacobian = self._linearise(w, target)
+            model = _MODELS[self.norm](residual, width)
+            z = (w[..., :dim] - _solve(model, jacobian, damping)).clamp(-1, 1)
+            tried = torch.cat([z, w[..., dim:]], -1)
+            r = (self.generators(tried) - target) * self.unit
+            better = _MODELS[self.norm](r, width).value < model.value
+            damping = torch.where(better, damping * 0.2, damping * 8).clamp(1e-9, 1e9)
+            w = torch.where(better[..., None], tried, w)
+            distance = torch.linalg.vector_norm(r, NORMS[self.norm], -1)
+            best = torch.where((distance < least)[..., None], tried, best)
+            least = torch.minimum(distance, least)
+        return best
+
+    def _linearise(self, w: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Residuals (k, n, d) and their Jacobian by the latents (k, n, d, dim), in the units of the distance."""
+        network, latents, weights, _ = self.generators
+        points, jacobian = linearise(network, weights, w, latents.dim)
+        return (points - target) * self.unit, jacobian * self.unit[:, None]
+
+
+def _solve(model: _Model, jacobian: Tensor, damping: Tensor) -> Tensor:
+    """The damped Gauss-Newton step, (k, n, dim)."""
+    slope = (jacobian.mT @ model.slope[..., None])[..., 0]
+    curvature = jacobian.mT @ (model.weight[..., None] * jacobian)
+    curvature = curvature - model.rank * slope[..., :, None] * slope[..., None, :]
+    diagonal = jacobian.square().sum(-2) * model.weight.mean(-1, keepdim=True)
+    damped = curvature + torch.diag_embed(damping[..., None] * diagonal + 1e-12)
+    return torch.linalg.solve_ex(damped, slope)[0]
+
+
+def train_encoder(
+    network: Network, generators: Generators, schedule: tuple[int, int, float], rng: np.random.Generator
+) -> list[Tensor]:
+    """Weights of encoders (k) that were regressed on the latents of generated points, x = G(w) -> w."""
+    steps, batch_size, learning_rate = schedule
+    k = len(generators.log_noise)
+    weights = [part.repeat(k, *[1] * (part.ndim - 1)).to(generators.log_noise) for part in network.draw(rng)]
+    weights = [part.requires_grad_() for part in weights]
+    optimizer = torch.optim.Adam(weights, learning_rate, fused=True)
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = learning_rate * (1 - step / steps)
+        w = generators.latents.draw(batch_size, rng).to(generators.log_noise).expand(k, -1, -1)
+        with torch.no_grad():
+            points = generators(w)
+        loss = (apply(network, weights, points) - w).square().mean((1, 2)).sum()
+        for weight, slope in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+            weight.grad = slope
+        optimizer.step()
+    return [part.detach() for part in weights]
