@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel.densities.base import Manifolds
-from genlabel.mixing.roots import draw_segments
+from genlabel.mixing.roots import draw_rows
 from genlabel.mixing.surface import Candidates, Finder
 
 __all__ = ["ProjectionFinder"]
@@ -65,7 +65,7 @@ class ProjectionFinder(Finder):
 
     def find(self, pair: NDArray[np.int64], height: NDArray[np.float64], rng: np.random.Generator) -> Candidates:
         """Move a point between two rows of each pair until it is where it should be."""
-        first, second = draw_segments(self.X, self.index, pair, rng)
+        first, second = (self.X[rows] for rows in draw_rows(self.index, pair, rng).T)
         start = first + rng.uniform(0.25, 0.75, size=(len(pair), 1)) * (second - first)
         classes, wanted = torch.from_numpy(pair), torch.from_numpy(height)
         state = self._project(torch.from_numpy(start), classes, wanted)

@@ -29,6 +29,7 @@ class QuadricFinder(Finder):
     def __init__(self, density: ClassDensity, gaussians: Gaussians) -> None:
         self.density = density
         self.gaussians = gaussians
+        self.spread = torch.linalg.inv(gaussians.matrix)
 
     def find(self, pair: NDArray[np.int64], height: NDArray[np.float64], rng: np.random.Generator) -> Candidates:
         """Draw a line for each pair, and solve for its root."""
@@ -52,12 +53,12 @@ class QuadricFinder(Finder):
 
     def _draws(self, classes: Tensor, rng: np.random.Generator) -> Tensor:
         """A point of each of the classes, (m, d)."""
-        mean, matrix, _ = self.gaussians
+        mean = self.gaussians.mean
         normal = torch.from_numpy(rng.standard_normal((len(classes), mean.shape[1])))
         found = torch.empty_like(normal)
         for c in range(len(mean)):
             of_class = classes == c
-            found[of_class] = torch.linalg.solve(matrix[c], normal[of_class], left=False) + mean[c]
+            found[of_class] = normal[of_class] @ self.spread[c] + mean[c]
         return found
 
     def _quadratic(self, start: Tensor, direction: Tensor, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:

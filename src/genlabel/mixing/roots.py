@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from genlabel.densities import ClassDensity
 from genlabel.mixing.surface import Candidates, Finder
 
-__all__ = ["SegmentFinder", "bracketed_roots", "draw_segments"]
+__all__ = ["SegmentFinder", "bracketed_roots", "draw_rows"]
 
 NODES = 7
 """Places inside a segment that are asked where its ends lie on the same side of the surface."""
@@ -37,6 +38,15 @@ class Brackets(NamedTuple):
     at_high: NDArray[np.float64]
     """(m,)"""
 
+    def at(self, t: NDArray[np.float64], which: Any = slice(None)) -> NDArray[np.float64]:
+        """Points of some of the lines, at places t."""
+        return np.asarray(self.origin[which] + t[:, None] * self.direction[which])
+
+    def put(self, rows: NDArray[np.int64], others: Brackets) -> None:
+        """Put others in the place of some, for good."""
+        for whole, part in zip(self, others, strict=True):
+            whole[rows] = part
+
     @property
     def crossed(self) -> NDArray[np.bool_]:
         """Whether the sign changes, (m,)."""
@@ -49,12 +59,12 @@ class SegmentFinder(Finder):
 
     Where its signs at the two rows are equal, places between them are asked; where there is no change either, a line
     along its gradient. The root in a bracket is found by Chandrupatla's method (1997): bisection, and inverse quadratic
-    interpolation where that is safe.
+    interpolation where that is safe. A line on which a third class is the most likely near the root is left at once.
 
     `tolerance` is the error in p_j / (p_i + p_j) at which a search ends.
     """
 
-    patience: ClassVar[int] = 100
+    patience: ClassVar[int] = 50
 
     def __init__(
         self, density: ClassDensity, X: NDArray[np.float64], index: NDArray[np.int64], tolerance: float
@@ -62,109 +72,123 @@ class SegmentFinder(Finder):
         self.density = density
         self.X, self.index = X, index
         self.tolerance = tolerance
+        self.known = np.full((len(X), len(density.classes_)), np.nan)
+        """(n, k): log p_c of the rows that were the end of a segment."""
 
     def find(self, pair: NDArray[np.int64], height: NDArray[np.float64], rng: np.random.Generator) -> Candidates:
         """Draw two rows for each pair, and seek a root between them."""
-        start, end = draw_segments(self.X, self.index, pair, rng)
-        brackets = self._brackets(start, end, pair, height)
-        points = np.full_like(start, np.nan)
-        rows = np.flatnonzero(brackets.crossed)
+        brackets = self._brackets(draw_rows(self.index, pair, rng), pair, height)
+        points = np.full_like(brackets.origin, np.nan)
+        log_prob = np.full((len(points), self.known.shape[1]), np.nan)
+        rows = self._promising(brackets, pair, height)
         some = Brackets(*(part[rows] for part in brackets))
         lam = expit(height[rows])
 
         def difference(t: NDArray[np.float64], which: NDArray[np.int64]) -> NDArray[np.float64]:
-            at = some.origin[which] + t[:, None] * some.direction[which]
-            return self._difference(at, pair[rows[which]], height[rows[which]])
+            return self._ask(some.at(t, which), pair[rows[which]], height[rows[which]])[0]
 
         def is_near(value: NDArray[np.float64], which: NDArray[np.int64]) -> NDArray[np.bool_]:
             return np.asarray(np.abs(expit(value + height[rows[which]]) - lam[which]) <= self.tolerance)
 
         t = bracketed_roots(difference, some.low, some.high, some.at_low, some.at_high, is_near)
-        points[rows] = some.origin + t[:, None] * some.direction
-        log_prob = np.full((len(points), len(self.density.classes_)), np.nan)
+        points[rows] = some.at(t)
         log_prob[rows] = self.density.log_prob(points[rows])
         return Candidates(points, log_prob)
 
-    def _difference(
-        self, points: NDArray[np.float64], pair: NDArray[np.int64], height: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """log p_j - log p_i less the height, (m,)."""
-        values = self.density.log_prob(points)
-        rows = np.arange(len(pair))
-        with np.errstate(invalid="ignore"):
-            return np.clip(values[rows, pair[:, 1]] - values[rows, pair[:, 0]] - height, -LARGEST, LARGEST)
+    def _promising(self, brackets: Brackets, pair: NDArray[np.int64], height: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The lines that cross the surface where no third class is the most likely: near the root, if it were flat."""
+        rows = np.flatnonzero(brackets.crossed)
+        if self.known.shape[1] == 2 or len(rows) == 0:
+            return rows
+        low, high, at_low, at_high = (part[rows] for part in brackets[2:])
+        total = np.abs(at_low) + np.abs(at_high)
+        share = np.divide(np.abs(at_low), total, out=np.full_like(total, 0.5), where=total > 0.0)
+        guess = brackets.at(low + share * (high - low), rows)
+        return rows[~self._ask(guess, pair[rows], height[rows])[1]]
 
-    def _brackets(
-        self, start: NDArray[np.float64], end: NDArray[np.float64], pair: NDArray[np.int64], height: NDArray[np.float64]
-    ) -> Brackets:
-        m, direction = len(pair), end - start
-        ends = self._difference(np.concatenate([start, end]), np.tile(pair, (2, 1)), np.tile(height, 2))
-        found = Brackets(start, direction, np.zeros(m), np.ones(m), ends[:m], ends[m:])
+    def _ask(
+        self, points: NDArray[np.float64], pair: NDArray[np.int64], height: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """log p_j - log p_i less the height, and whether a third class is the most likely, (m,) each."""
+        return _compare(self.density.log_prob(points), pair, height)
+
+    def _brackets(self, ends: NDArray[np.int64], pair: NDArray[np.int64], height: NDArray[np.float64]) -> Brackets:
+        unknown = np.unique(ends[np.isnan(self.known[ends]).any(-1)])
+        self.known[unknown] = self.density.log_prob(self.X[unknown])
+        at_low, at_high = (_compare(self.known[rows], pair, height)[0] for rows in ends.T)
+        start, m = self.X[ends[:, 0]], len(pair)
+        found = Brackets(start, self.X[ends[:, 1]] - start, np.zeros(m), np.ones(m), at_low, at_high)
         rest = np.flatnonzero(~found.crossed)
-        if len(rest) == 0:
-            return found
-        inner = self._inside(Brackets(*(part[rest] for part in found)), pair[rest], height[rest])
-        for whole, part in zip(found, inner, strict=True):
-            whole[rest] = part
+        if len(rest):
+            found.put(rest, self._inside(Brackets(*(part[rest] for part in found)), pair[rest], height[rest]))
         return found
 
     def _inside(self, ends: Brackets, pair: NDArray[np.int64], height: NDArray[np.float64]) -> Brackets:
         """Brackets between places inside the segments; where there are none, along the gradient at the nearest."""
-        m = len(pair)
-        t = np.linspace(0.0, 1.0, NODES + 2)
+        m, t = len(pair), np.linspace(0.0, 1.0, NODES + 2)
         at = ends.origin[:, None] + t[1:-1, None] * ends.direction[:, None]
-        inner = self._difference(at.reshape(m * NODES, -1), np.repeat(pair, NODES, 0), np.repeat(height, NODES))
+        inner, third = self._ask(at.reshape(m * NODES, -1), np.repeat(pair, NODES, 0), np.repeat(height, NODES))
         values = np.column_stack([ends.at_low, inner.reshape(m, NODES), ends.at_high])
         changes = values[:, :-1] * values[:, 1:] <= 0.0
         place, rows = changes.argmax(1), np.arange(m)
-        found = Brackets(
-            ends.origin.copy(),
-            ends.direction.copy(),
-            t[place],
-            t[place + 1],
-            values[rows, place],
-            values[rows, place + 1],
-        )
-        rest = np.flatnonzero(~changes.any(1))
+        two = values[rows, place], values[rows, place + 1]
+        found = Brackets(ends.origin.copy(), ends.direction.copy(), t[place], t[place + 1], *two)
+        nearest = np.nan_to_num(np.abs(inner.reshape(m, NODES)), nan=np.inf).argmin(1)
+        rest = np.flatnonzero(~changes.any(1) & ~third.reshape(m, NODES)[rows, nearest])
         if len(rest):
-            nearest = np.nan_to_num(np.abs(values[rest]), nan=np.inf).argmin(1)
-            origin = ends.origin[rest] + t[nearest, None] * ends.direction[rest]
             reach = 0.5 * np.linalg.norm(ends.direction[rest], axis=1)
-            along = self._along_gradient(origin, values[rest, nearest], reach, pair[rest], height[rest])
-            for whole, part in zip(found, along, strict=True):
-                whole[rest] = part
+            found.put(rest, self._along_gradient(at[rest, nearest[rest]], reach, pair[rest], height[rest]))
         return found
 
     def _along_gradient(
         self,
         origin: NDArray[np.float64],
-        value: NDArray[np.float64],
         reach: NDArray[np.float64],
         pair: NDArray[np.int64],
         height: NDArray[np.float64],
     ) -> Brackets:
         """Lines from points (m, d) towards the surface, twice as far as it would be if it were flat, or `reach`."""
-        rows = np.arange(len(pair))
-        each = self.density.gradient(origin)
-        slope = np.nan_to_num(each[rows, pair[:, 1]] - each[rows, pair[:, 0]])
-        square = (slope * slope).sum(1)
-        size = np.sqrt(np.where(square > 0.0, square, 1.0))
+        value, slope = self._difference_and_slope(origin, pair, height)
+        size = np.linalg.norm(slope, axis=1)
+        size = np.where(size > 0.0, size, 1.0)
         length = np.minimum(2.0 * np.abs(value) / size, reach)
         direction = slope * np.nan_to_num(-np.sign(value) * length / size)[:, None]
-        at_end = self._difference(origin + direction, pair, height)
+        at_end, _ = self._ask(origin + direction, pair, height)
         return Brackets(origin, direction, np.zeros(len(pair)), np.ones(len(pair)), value, at_end)
 
+    def _difference_and_slope(
+        self, points: NDArray[np.float64], pair: NDArray[np.int64], height: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """log p_j - log p_i less the height, (m,), and its gradient, (m, d)."""
+        with torch.enable_grad():
+            x = torch.from_numpy(points).requires_grad_()
+            found = self.density.log_prob(x).gather(1, torch.from_numpy(pair)).diff(dim=1)[:, 0]
+            slope = torch.autograd.grad(found.sum(), x)[0]
+        return found.detach().numpy() - height, np.nan_to_num(slope.numpy())
 
-def draw_segments(
-    X: NDArray[np.float64], index: NDArray[np.int64], pair: NDArray[np.int64], rng: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Draw a row of each class of the pairs (m, 2), two arrays (m, d); `index` (n,) are the classes of the rows."""
+
+def _compare(
+    log_prob: NDArray[np.float64], pair: NDArray[np.int64], height: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """log p_j - log p_i less the height, and whether a third class is the most likely, (m,) each."""
+    rows = np.arange(len(pair))[:, None]
+    inside = log_prob[rows, pair]
+    with np.errstate(invalid="ignore"):
+        found = np.clip(inside[:, 1] - inside[:, 0] - height, -LARGEST, LARGEST)
+    return found, np.asarray(log_prob.max(1) > inside.max(1))
+
+
+def draw_rows(index: NDArray[np.int64], pair: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw a row of each class of the pairs (m, 2), (m, 2); `index` (n,) are the classes of the rows.
+
+    >>> draw_rows(np.array([0, 1, 1]), np.array([[0, 1], [1, 0]]), np.random.default_rng(0))
+    array([[0, 1],
+           [1, 0]])
+    """
     order = np.argsort(index, kind="stable")
     count = np.bincount(index)
     first = np.cumsum(count) - count
-    drawn = first[pair] + (rng.random(pair.shape) * count[pair]).astype(np.int64)
-    rows = order[drawn]
-    return X[rows[:, 0]], X[rows[:, 1]]
+    return order[first[pair] + (rng.random(pair.shape) * count[pair]).astype(np.int64)]
 
 
 def bracketed_roots(
