@@ -224,8 +224,8 @@ def test_a_density_repairs_mixup_where_it_is_near_vanilla_again() -> None:
     frame = pd.DataFrame(rows).assign(setting="densities", alpha=1.0, split=0, seed=0, seconds=1.0)
     shown = densities.render(frame)
     assert shown.claims[0].holds is True
-    assert "Mixup + GenLabel (KDE) repairs mixup on Circle (1 of 1 sets where it is worse)." in shown.notes
-    assert "Mixup + GenLabel (GM) repairs mixup nowhere (0 of 1 sets where it is worse)." in shown.notes
+    assert "kernels: GenLabel repairs mixup on Circle (1 of 1 sets where it is worse)." in shown.notes
+    assert "GM: GenLabel repairs mixup nowhere (0 of 1 sets where it is worse)." in shown.notes
     broken = frame[frame["method"] != "genlabel-kde"]
     assert densities.render(broken).claims[0].found == "on 0 of 1 sets; not on Circle"
 

@@ -125,7 +125,7 @@ def _value(records: pd.DataFrame, name: str, row: str) -> Value:
 def _seconds(records: pd.DataFrame, sets: Sequence[str]) -> Grid:
     """What it takes to fit a density and to find the points."""
     rows = [
-        (TITLES[row], [Value(measured(records, name, row, "augment_seconds"), None, "not run") for name in sets])
+        (TITLES[row], [Value(measured(records, name, row, "augment_seconds"), None, _why(row, name)) for name in sets])
         for row in ROWS
         if row not in RIVALS
     ]

@@ -191,5 +191,6 @@ def _keep(network: StagedNetwork, rows: Rows, limits: tuple[float, float]) -> di
     regions = keep_regions(lambda X: _log_proba(network, X, None).argmax(1), limits, steps=300)
     kept = {"regions": regions.text}
     if len(rows.pair):
-        kept["points"] = keep_points(rows.added[:KEPT], rows.pair[:KEPT], limits)
+        some = np.linspace(0, len(rows.pair) - 1, min(KEPT, len(rows.pair))).round().astype(np.int64)  # of every pair
+        kept["points"] = keep_points(rows.added[some], rows.pair[some], limits)
     return kept
