@@ -90,9 +90,8 @@ def _repairs(records: pd.DataFrame) -> list[str]:
         repaired, broken = _repaired(records, row)
         if broken:
             words = f"on {', '.join(repaired)}" if repaired else "nowhere"
-            found.append(
-                f"{NAMES[row]}: GenLabel repairs mixup {words} ({len(repaired)} of {len(broken)} sets where it is worse)."
-            )
+            count = f"{len(repaired)} of {len(broken)} sets where it is worse"
+            found.append(f"{NAMES[row]}: GenLabel repairs mixup {words} ({count}).")
     return found
 
 

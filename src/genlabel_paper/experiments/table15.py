@@ -116,10 +116,11 @@ def _errors(records: pd.DataFrame, sets: Sequence[str]) -> Grid:
 
 
 def _value(records: pd.DataFrame, name: str, row: str) -> Value:
-    suits = GENMIX_METHODS[row].suits(GENMIX_SETS[name])
-    return Value(
-        measured(records, name, row, "error"), PAPER.get((row, name)), "not run" if suits else "not for images"
-    )
+    return Value(measured(records, name, row, "error"), PAPER.get((row, name)), _why(row, name))
+
+
+def _why(row: str, name: str) -> str:
+    return "not run" if GENMIX_METHODS[row].suits(GENMIX_SETS[name]) else "not for images"
 
 
 def _seconds(records: pd.DataFrame, sets: Sequence[str]) -> Grid:
