@@ -61,6 +61,7 @@ def made_up(cells: list[Cell], seed: int = 0) -> pd.DataFrame:
         metrics |= {"robust_accuracy": 0.6 * accuracy} if "robust" in cell.setting else {}
         if cell.setting in {"plane", "genmix", "densities"}:
             metrics |= {"smallest_margin": 0.01 * accuracy, "median_margin": 0.02 * accuracy, "right_points": 300.0}
+            metrics |= {"class_margin": 0.015 * accuracy}
         if cell.method.startswith("genmix"):
             metrics |= {"equidistance_median": 0.001 * accuracy, "equidistance_share": accuracy}
         if cell.setting == "genmix-hidden":

@@ -90,6 +90,7 @@ class GenMixSetting(Setting):
         method, about = GENMIX_METHODS[variant[0]], GENMIX_SETS[dataset]
         training = {"hidden": HIDDEN, "steps": STEPS, "batch": BATCH, "decay": DECAY, "optimizer": SGD()}
         points = {"limits": about.limits, "margins": MEASURED, "kept": KEPT, "near": NEAR}
+        points |= {} if about.limits is None else {"class_margin": "least median"}
         return {
             "training": training,
             "data": about.describe(),
@@ -172,6 +173,7 @@ def _measure(network: StagedNetwork, parts: Parts, about: GenMixSet) -> dict[str
         chosen = np.random.default_rng(2).permutation(len(parts.X))[:MEASURED]
         far = margins(network, parts.X[chosen], parts.y[chosen])
         found |= {"smallest_margin": far.smallest, "median_margin": far.median, "right_points": float(far.right.sum())}
+        found["class_margin"] = min(float(np.median(far.distances[far.labels == c])) for c in np.unique(far.labels))
     return {name: value for name, value in found.items() if np.isfinite(value)}
 
 
