@@ -69,9 +69,7 @@ def _grid(records: pd.DataFrame, metric: str) -> Grid:
 
 
 def _margin_claim(records: pd.DataFrame) -> Claim:
-    text = (
-        "GenMix has larger margins than mixup on all three sets (here: in the class of the least median margin)."
-    )
+    text = "GenMix has larger margins than mixup on all three sets (here: in the class of the least median margin)."
     said = "the suggested mixup enjoys larger margins for all classes than vanilla mixup"
     found = {
         name: (measured(records, name, "mixup", "class_margin"), measured(records, name, genmix, "class_margin"))

@@ -89,7 +89,7 @@ class GenMixSetting(Setting):
         """The network and its training, the rows, the mixing, and the density with all its parameters."""
         method, about = GENMIX_METHODS[variant[0]], GENMIX_SETS[dataset]
         training = {"hidden": HIDDEN, "steps": STEPS, "batch": BATCH, "decay": DECAY, "optimizer": SGD()}
-        points = {"limits": about.limits, "margins": MEASURED, "kept": KEPT, "near": NEAR}
+        points: dict[str, Any] = {"limits": about.limits, "margins": MEASURED, "kept": KEPT, "near": NEAR}
         points |= {} if about.limits is None else {"class_margin": "least median"}
         return {
             "training": training,
