@@ -16,10 +16,9 @@ from genlabel_paper.report.layout import count_agreements
 from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.selected import MISSING
 from genlabel_paper.report.shares import WIDTH, fitted_sets, gains
-from genlabel_paper.study.cells import BUDGETS, STUDY, Cell
+from genlabel_paper.study.cells import ALONE, BUDGETS, STUDY, Cell
 from genlabel_paper.study.manifest import manifest, study_sets
 from genlabel_paper.study.methods import TITLES
-from genlabel_paper.study.schedules import SCHEDULES
 from genlabel_paper.study.trials import fingerprint_cell
 
 ROOT = Path(__file__).parents[2]
@@ -38,8 +37,8 @@ def every() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def records(every: pd.DataFrame) -> pd.DataFrame:
-    """Those of tables and points."""
-    return every[~every["setting"].isin(list(SCHEDULES))].reset_index(drop=True)
+    """Those of tables and points, of which the full budget is there."""
+    return every[~every["setting"].isin(list(ALONE))].reset_index(drop=True)
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +64,14 @@ def test_the_records_were_made_with_the_settings_of_today(every: pd.DataFrame) -
     assert [fingerprint_cell(cell) for cell in cells] == every["fingerprint"].tolist()
 
 
-def test_records_of_images_are_cells_of_a_budget(every: pd.DataFrame) -> None:
-    table = EXPERIMENTS["table7"]
-    known = {cell.id for budget in BUDGETS for cell in (*table.cells(budget), *table.further(budget))}
-    assert set(every.loc[every["setting"].isin(list(SCHEDULES)), "id"]) <= known
+def test_records_of_images_and_of_genmix_are_cells_of_a_budget(every: pd.DataFrame) -> None:
+    known = {
+        cell.id
+        for name in ("table7", *GENMIX)
+        for budget in BUDGETS
+        for cell in (*EXPERIMENTS[name].cells(budget), *EXPERIMENTS[name].further(budget))
+    }
+    assert set(every.loc[every["setting"].isin(list(ALONE)), "id"]) <= known
 
 
 @pytest.mark.parametrize("name", ["table1", "table4", "table5", "table6", "table8", "table9"])
