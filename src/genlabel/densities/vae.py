@@ -71,7 +71,7 @@ class VAEDensity(TrainedDensity):
     --------
     >>> from genlabel.datasets import make_moon
     >>> X, y = make_moon(200, random_state=0)
-    >>> density = VAEDensity(hidden=(32,), epochs=40).fit(X, y)
+    >>> density = VAEDensity(hidden=(32, 32), epochs=60, learning_rate=0.01).fit(X, y)
     >>> bool((density.log_prob(X).argmax(1) == y).mean() > 0.8)
     True
     >>> density.sample(5, class_index=1, rng=0).shape
