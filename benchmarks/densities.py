@@ -130,18 +130,18 @@ def line(name: str, rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def run(names: Sequence[str], seeds: int) -> dict[str, dict[str, list[dict[str, Any]]]]:
+def run(names: Sequence[str], seeds: range) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Measure, and print a line for each density as soon as it is known."""
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for title, table in TABLES.items():
-        print(f"\n{title}, {seeds} seeds")
+        print(f"\n{title}, {len(seeds)} seeds")
         print(f"{'':>18} {'accuracy %':>15} {'log p':>8} {'mass':>15} {'gap':>6} {'fit s':>9} {'us a row':>9}")
-        tests = [table.make(random_state=1000 + seed) for seed in range(seeds)]
+        tests = [table.make(random_state=1000 + seed) for seed in seeds]
         truth = [score(true_log_prob(table, X), y) for X, y in tests]
         found[title] = {"truth": truth}
         print(line("truth", [{**row, "fit_seconds": np.nan, "query_us": np.nan} for row in truth]), flush=True)
         for name in names:
-            found[title][name] = [measure(name, table, seed) for seed in range(seeds)]
+            found[title][name] = [measure(name, table, seed) for seed in seeds]
             print(line(name, found[title][name]), flush=True)
     return found
 
@@ -151,10 +151,11 @@ def main(arguments: Sequence[str] = ()) -> None:
     known = ", ".join([*SETTINGS, "gan", "label-model"])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {known}; all but the last two by default")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--json", type=Path, help="also write the numbers of every fit to this file")
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    found = run(given.names or list(SETTINGS), given.seeds)
+    found = run(given.names or list(SETTINGS), range(given.first, given.first + given.seeds))
     if given.json:
         given.json.write_text(json.dumps(found, indent=1) + "\n")
 
