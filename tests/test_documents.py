@@ -122,3 +122,12 @@ def test_the_block_on_images_runs(capsys: pytest.CaptureFixture[str]) -> None:
     exec(blocks("docs", "images.md")[0], space)
     assert space["trained"].test.accuracy > 0.9
     assert "best held-out epoch" in capsys.readouterr().out
+
+
+def test_the_block_on_densities_runs() -> None:
+    pytest.importorskip("zuko", reason="flows need the package zuko")
+    space: dict[str, Any] = {}
+    exec(blocks("docs", "densities.md")[0], space)
+    np.testing.assert_allclose(space["mass"], 1.0, atol=0.02)
+    assert space["classifier"].score(space["X"], space["y"]) > 0.9
+    assert (space["many"].log_prob(space["X"]).argmax(1) == space["y"]).mean() > 0.97

@@ -99,7 +99,7 @@ def test_columns_follow_the_sorted_classes_whatever_their_names(density: ClassDe
     np.testing.assert_allclose(named.log_prob(X), numbers, rtol=1e-12)
     swapped = clone(density).fit(X, np.array(["c", "b", "a"])[y]).log_prob(X)
     if not hasattr(density, "models"):
-        rounding = 1e-5 if isinstance(density, GANDensity) else 1e-12  # networks are trained in float32
+        rounding = 1e-3 if isinstance(density, GANDensity) else 1e-12  # trained in float32, and a search after it
         np.testing.assert_allclose(swapped[:, ::-1], numbers, rtol=rounding)
 
 

@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import Seed, as_rng, chunks, like
+from genlabel.arrays import Seed, as_rng, chunks, like, named_device
 from genlabel.checks import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
-from genlabel.densities.gan_choice import FEW, ClassRows, Judged, judge, split_rows
+from genlabel.densities.gan_charts import Latents
+from genlabel.densities.gan_choice import FEW, ClassRows, Judged, choose, judge, split_rows
 from genlabel.densities.gan_networks import ConvGenerator, ConvReader, Network, Perceptron, Shape
-from genlabel.densities.gan_training import Latents, Schedule, train_gans
+from genlabel.densities.gan_training import Generators, Schedule, Trial, train_gans
 from genlabel.densities.inversion import NORMS, Bank, Inverter, train_encoder
 from genlabel.progress import Listener, epoch_listener
 from genlabel.standardisation import Standardisation
@@ -24,6 +25,8 @@ __all__ = ["CollapsedGeneratorError", "GANDensity"]
 
 PENALTY = 0.05
 """The weight of the critic's penalty, for features of variance 1, that is tried as it is, times 4 and divided by 4."""
+CHARTS = 4
+"""The pieces that are tried beside one."""
 BANK = 2048
 """Points of each manifold from which an inversion begins."""
 
@@ -49,8 +52,9 @@ class GANDensity(ClassDensity):
     latent_dim : int or None
         Dimension of the manifolds; None is half of the features, rounded up, at most 16: a curve in the plane. With as
         many as there are features a manifold may fill the space, and every distance is nil.
-    charts : int
-        Pieces that a manifold may have.
+    charts : int or None
+        Pieces that a manifold may have, as the classes of Two-circle have two; None tries 1 and 4, of images 1. Pieces
+        begin at clusters of the rows; fewer have fewer ends.
     shape : (c, h, w) or None
         For flat images, h and w multiples of 4: convolutional networks, and one scale for all pixels.
     hidden : sequence of int
@@ -58,7 +62,7 @@ class GANDensity(ClassDensity):
     steps, batch_size, learning_rate : int, int, float
         Of the training; a batch has as many rows of each class.
     penalty : float or None
-        Weight of the penalties R1 + R2; None tries three.
+        Weight of the penalties R1 + R2; None is 0.05, and a quarter and four times of it for a class that fell short.
     scale : float or "typical"
         What a distance is divided by; 1 is the paper's. NOTE[PAPER]: "typical" is the mean distance of held-out rows to
         the manifold of their own class, the same for all classes. Points at equal distance remain so, and a label
@@ -70,11 +74,13 @@ class GANDensity(ClassDensity):
         Where an inversion begins, besides the nearest of known points of the manifold: where an encoder says that was
         regressed on the latents of generated points.
     restarts, inversion_steps : int
-        Starts from the nearest charts, and Gauss-Newton steps, of an inversion.
+        Starts from known points, of several charts if there are, and Gauss-Newton steps, of an inversion.
     min_coverage : float
         The share of the held-out rows of a class that must have a generated point near by.
     retries : int
         How often the classes that fall short of it are trained again, before the fit is refused.
+    device : "auto", "cpu" or "cuda"
+        Where the networks are trained; a query is answered where its points are.
     verbose : int
     random_state : int, generator or None
 
@@ -103,20 +109,21 @@ class GANDensity(ClassDensity):
         self,
         norm: str = "l2",
         latent_dim: int | None = None,
-        charts: int = 4,
+        charts: int | None = None,
         shape: Shape | None = None,
         hidden: tuple[int, ...] = (64, 64, 64),
         steps: int = 2000,
         batch_size: int = 128,
-        learning_rate: float = 2e-3,
+        learning_rate: float = 5e-3,
         penalty: float | None = None,
         scale: float | str = "typical",
         standardize: bool = False,
         encoder: str | None = "regression",
-        restarts: int = 2,
+        restarts: int = 4,
         inversion_steps: int = 12,
         min_coverage: float = 0.5,
         retries: int = 1,
+        device: Any = "auto",
         verbose: int = 0,
         random_state: Seed = None,
     ) -> None:
@@ -136,6 +143,7 @@ class GANDensity(ClassDensity):
         self.inversion_steps = inversion_steps
         self.min_coverage = min_coverage
         self.retries = retries
+        self.device = device
         self.verbose = verbose
         self.random_state = random_state
 
@@ -183,7 +191,7 @@ class GANDensity(ClassDensity):
         self.standardisation_ = self._standardise(X, weight)
         points = self.standardisation_(X)
         members = [index == c for c in range(len(self.classes_))]
-        classes = [split_rows(points[rows].float(), weight[rows], seeds[0]) for rows in members]
+        classes = [split_rows(points[rows].float(), weight[rows], int(seeds[0])) for rows in members]
         with epoch_listener(self.verbose, "GANDensity") as tell:
             judged = self._choose(classes, np.random.default_rng(seeds[1]), tell)
         self._keep(judged, np.random.default_rng(seeds[2]))
@@ -192,13 +200,14 @@ class GANDensity(ClassDensity):
     def _check_parameters(self, d: int) -> None:
         check_choice("norm", self.norm, NORMS)
         check_choice("encoder", self.encoder or "regression", ["regression"], also="None")
-        for name, low in (("charts", 1), ("batch_size", 1), ("restarts", 1), ("steps", 1), ("inversion_steps", 0)):
+        for name, low in (("batch_size", 1), ("restarts", 1), ("steps", 1), ("inversion_steps", 0)):
             check_count(name, getattr(self, name), low)
         check_count("retries", self.retries, 0)
-        check_positive("learning_rate", self.learning_rate, "2e-3 is the usual choice")
+        check_positive("learning_rate", self.learning_rate, "5e-3 is the usual choice")
         check_interval("min_coverage", self.min_coverage, 0.0, 1.0, "0 accepts every generator")
-        if self.latent_dim is not None:
-            check_count("latent_dim", self.latent_dim)
+        for name in ("latent_dim", "charts"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
         if self.shape is not None and (math.prod(self.shape) != d or self.shape[1] % 4 or self.shape[2] % 4):
             raise ValueError(
                 f"shape={self.shape!r} must be (c, h, w) with c h w = {d} features, h and w multiples of 4; "
@@ -214,7 +223,7 @@ class GANDensity(ClassDensity):
 
     def _latents(self) -> Latents:
         dim = min((self.n_features_in_ + 1) // 2, 16) if self.latent_dim is None else self.latent_dim
-        return Latents(dim, self.charts)
+        return Latents(dim, self.charts if self.charts is not None else 1 if self.shape is not None else CHARTS)
 
     def _generator(self) -> Network:
         size, d = self._latents().size, self.n_features_in_
@@ -230,31 +239,36 @@ class GANDensity(ClassDensity):
 
     def _choose(self, classes: list[ClassRows], rng: np.random.Generator, tell: Listener | None) -> list[Judged]:
         """The best generator for each class; those that leave out too much are trained again."""
-        found: dict[int, Judged] = {}
+        tried: list[list[Judged]] = [[] for _ in classes]
         missing = list(range(len(classes)))
-        for _ in range(self.retries + 1):
-            for c, judged in zip(missing, self._round([classes[c] for c in missing], rng, tell), strict=True):
-                found[c] = max([judged, *([found[c]] if c in found else [])], key=self._merit)
-            missing = [c for c in missing if found[c].coverage < self.min_coverage and len(classes[c].train) >= FEW]
+        for attempt in range(self.retries + 1):
+            found = self._round(self._trials(attempt), [classes[c] for c in missing], rng, tell)
+            for c, judged in zip(missing, found, strict=True):
+                tried[c] += judged
+            best = [choose(judged, self.min_coverage) for judged in tried]
+            missing = [c for c in missing if best[c].coverage < self.min_coverage and not classes[c].few]
             if not missing:
                 break
         for c in missing:
-            raise CollapsedGeneratorError(self._collapsed(c, found[c]))
+            raise CollapsedGeneratorError(self._collapsed(c, best[c]))
         for c, rows in enumerate(classes):
-            if len(rows.train) < FEW and len(rows.train) == len(rows.held_out):
+            if rows.few:
                 warn(("GANDensity", c), self._few(c, len(rows.train)), DensityWarning)
-        return [found[c] for c in range(len(classes))]
+        return best
 
-    def _merit(self, judged: Judged) -> tuple[float, float]:
-        """What is covered, up to what is enough; then how well the points agree."""
-        return min(judged.coverage, self.min_coverage), -judged.energy
+    def _trials(self, attempt: int) -> list[Trial]:
+        """What is tried at first, and again: both numbers of charts; then the penalty over 4, and times 4."""
+        charts = [1, self._latents().charts] if self.charts is None and self.shape is None else [self._latents().charts]
+        fixed = self.penalty if self.penalty is not None else PENALTY if attempt == 0 else None
+        penalties = [PENALTY / 4, PENALTY * 4] if fixed is None else [fixed]
+        return [Trial(penalty, number) for penalty in penalties for number in charts]
 
     def _collapsed(self, c: int, judged: Judged) -> str:
         return (
             f"the generator of class {self.classes_[c]!r} covers {judged.coverage:.0%} of the rows that were held out, "
-            f"less than min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s) with penalty "
-            f"{judged.penalty:g}: it has collapsed; train longer (steps={self.steps}), with another random_state or "
-            f"penalty, or with more charts ({self.charts}) if the class is in many pieces"
+            f"less than min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s): it "
+            f"has collapsed; train longer (steps={self.steps}), with another random_state or "
+            f"penalty, or with more charts ({self._latents().charts}) if the class is in many pieces"
         )
 
     def _few(self, c: int, n: int) -> str:
@@ -263,35 +277,25 @@ class GANDensity(ClassDensity):
             f"its manifold is right; give at least {FEW} rows, or use GaussianDensity"
         )
 
-    def _round(self, classes: list[ClassRows], rng: np.random.Generator, tell: Listener | None) -> list[Judged]:
-        """Train a generator for each class and penalty; the best of each class."""
-        penalties = [PENALTY, PENALTY / 4, PENALTY * 4] if self.penalty is None else [self.penalty]
-        latents = self._latents()
-        schedule = Schedule(self.steps, self.batch_size, self.learning_rate)
+    def _round(
+        self, trials: list[Trial], classes: list[ClassRows], rng: np.random.Generator, tell: Listener | None
+    ) -> list[list[Judged]]:
+        """Train a generator for each class and trial, all at once, and judge them."""
+        schedule = Schedule(self.steps, self.batch_size, self.learning_rate, named_device(self.device))
         epoch = max(1, sum(len(rows.train) for rows in classes) // (self.batch_size * len(classes)))
-        trained = train_gans(
-            (self._generator(), self._reader(0, 1)),
-            latents,
-            classes,
-            torch.tensor(penalties),
-            schedule,
-            rng,
-            lambda step: tell(1) if tell is not None and step % epoch == 0 else None,
-        )
-        seed = int(rng.integers(2**32))
-        stack = [trained.take(torch.tensor([member])) for member in range(len(classes) * len(penalties))]
-        judged = [
-            judge(one, classes[i // len(penalties)], penalties[i % len(penalties)], seed) for i, one in enumerate(stack)
+        networks = self._generator(), self._reader(0, 1)
+        heard = (lambda step: tell(1) if step % epoch == 0 else None) if tell is not None else None
+        stack = train_gans(networks, self._latents(), classes, trials, schedule, rng, heard)
+        seed, t = int(rng.integers(2**32)), len(trials)
+        return [
+            [judge(stack.take(torch.tensor([c * t + j])), trial, rows, seed) for j, trial in enumerate(trials)]
+            for c, rows in enumerate(classes)
         ]
-        t = len(penalties)
-        return [max(judged[c * t : (c + 1) * t], key=self._merit) for c in range(len(classes))]
 
     def _keep(self, judged: list[Judged], rng: np.random.Generator) -> None:
-        parts = [one.generators for one in judged]
-        weights = [torch.cat(same) for same in zip(*(part.weights for part in parts), strict=True)]
-        trained = parts[0]._replace(weights=weights, log_noise=torch.cat([part.log_noise for part in parts]))
+        trained = Generators.join([one.generators for one in judged])
         self.coverage_ = np.array([one.coverage for one in judged])
-        self.penalty_ = np.array([one.penalty for one in judged])
+        self.penalty_ = np.array([one.trial.penalty for one in judged])
         self.encoder_: tuple[Network, list[Tensor]] | None = None
         if self.encoder is not None:
             network = self._reader(0, trained.latents.size)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from genlabel.densities.gan_training import Generators
+from genlabel.densities.gan_training import Generators, Trial
 
-__all__ = ["FEW", "ClassRows", "Judged", "judge", "split_rows"]
+__all__ = ["FEW", "ClassRows", "Judged", "choose", "judge", "split_rows"]
 
 FEW = 20
 """Rows of a class under which none are held out."""
@@ -23,17 +24,22 @@ NEAR = 2.0
 
 
 class ClassRows(NamedTuple):
-    """Standardised rows of a class: those that train, with the running sum of their shares, and those that judge."""
+    """Standardised rows of a class: those that train, with their weights, and those that judge."""
 
     train: Tensor
-    shares: Tensor
+    weight: Tensor
     held_out: Tensor
+
+    @property
+    def few(self) -> bool:
+        """Whether there are too few to hold some out: all of them judge."""
+        return len(self.train) < FEW and len(self.train) == len(self.held_out)
 
     @property
     def reach(self) -> float:
         """How near a generated point must come to a held-out row to cover it."""
         distance = torch.cdist(self.held_out, self.train)
-        if len(self.train) < FEW and len(self.train) > 1:  # the rows judge themselves
+        if self.few and len(self.train) > 1:
             distance = distance + torch.diag(torch.full((len(self.train),), torch.inf, dtype=distance.dtype))
         typical = NEAR * float(distance.min(1).values.quantile(0.9))
         return max(typical, 0.1 * self.train.shape[1] ** 0.5)
@@ -43,11 +49,11 @@ class Judged(NamedTuple):
     """A generator of a class, and how it did on the rows that were held out."""
 
     generators: Generators
-    penalty: float
+    trial: Trial
     coverage: float
     """The share of the held-out rows that have a generated point near by."""
-    energy: float
-    """The energy distance between them and generated points, but for a term that all share: less is better."""
+    log_prob: Tensor
+    """(n,): their log-densities under the noise around points of the manifold."""
 
 
 def split_rows(rows: Tensor, weight: Tensor, seed: int) -> ClassRows:
@@ -55,15 +61,38 @@ def split_rows(rows: Tensor, weight: Tensor, seed: int) -> ClassRows:
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(rows)))
     cut = 0 if len(rows) < FEW else max(4, round(HELD_OUT * len(rows)))
     train = order[cut:]
-    shares = weight[train].cumsum(0) / weight[train].sum()
-    return ClassRows(rows[train], shares, rows[order[:cut]] if cut else rows[train])
+    return ClassRows(rows[train], weight[train], rows[order[:cut]] if cut else rows[train])
 
 
-def judge(generators: Generators, rows: ClassRows, penalty: float, seed: int) -> Judged:
+@torch.no_grad()
+def judge(generators: Generators, trial: Trial, rows: ClassRows, seed: int) -> Judged:
     """Compare the points of one generator with the rows of its class that were held out."""
-    with torch.no_grad():
-        points = generators.sample(SEEN, np.random.default_rng(seed))[0]
-    distance = torch.cdist(rows.held_out.to(points), points)
-    covered = distance.min(1).values <= rows.reach
-    energy = 2 * distance.mean() - torch.cdist(points, points).mean()
-    return Judged(generators, penalty, float(covered.double().mean()), float(energy))
+    points = generators.sample(SEEN, np.random.default_rng(seed))[0].cpu()
+    covered = torch.cdist(rows.held_out, points).min(1).values <= rows.reach
+    return Judged(generators, trial, float(covered.double().mean()), _log_prob(generators, rows.held_out, seed))
+
+
+def _log_prob(generators: Generators, X: Tensor, seed: int) -> Tensor:
+    """Log of the mean over latents of N(x; G(w), sigma^2), (n,) (arXiv section "implicit density": before its maximum).
+
+    It is known up to the draws of w: an underestimate where these are sparse.
+    """
+    w = generators.latents.draw(SEEN, generators.shares, np.random.default_rng(seed))
+    points, log_noise = generators(w)[0].cpu().double(), generators.log_noise[0, 0].cpu().double()
+    distance = torch.cdist(X.double() / log_noise.exp(), points / log_noise.exp())
+    return torch.logsumexp(-0.5 * distance.square(), 1) - log_noise.sum()
+
+
+def choose(judged: Sequence[Judged], min_coverage: float) -> Judged:
+    """The one that covers enough, or the most; of several, the best, or one of fewer charts that is hardly worse.
+
+    Hardly worse is by no more than a standard error of the difference over the held-out rows.
+    """
+    enough = min(max(one.coverage for one in judged), min_coverage)
+    able = sorted((one for one in judged if one.coverage >= enough), key=lambda one: one.trial.charts)
+    best = max(able, key=lambda one: float(one.log_prob.mean()))
+    for one in able:
+        worse = best.log_prob - one.log_prob
+        if one is best or float(worse.mean()) <= float(worse.std()) / len(worse) ** 0.5:
+            return one
+    return best

@@ -10,34 +10,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from genlabel.arrays import one_hot
+from genlabel.densities.gan_charts import Charts, Latents, chart_rows
 from genlabel.densities.gan_networks import Network, Weights, apply
 
-__all__ = ["Generators", "Latents", "Schedule", "TrainingRows", "train_gans"]
+__all__ = ["Generators", "Schedule", "TrainingRows", "Trial", "descend", "train_gans"]
 
-NOISE = 0.3
+NOISE = 0.1
 """The noise with which a generator begins, in standard deviations of the features."""
-
-
-class Latents(NamedTuple):
-    """Where the generators live: a cube [-1, 1]^dim in each of several charts, w = (z, e_chart).
-
-    NOTE[PAPER]: the paper has w in R^d. A cube gives a manifold that ends where the class ends, and charts let it be in
-    several pieces, as the classes of Two-circle are.
-    """
-
-    dim: int
-    charts: int
-
-    @property
-    def size(self) -> int:
-        """Numbers that a generator is given."""
-        return self.dim + self.charts
-
-    def draw(self, n: int, rng: np.random.Generator) -> Tensor:
-        """Latents (n, size), float32: z uniform, the charts in turn."""
-        z = torch.from_numpy(rng.random((n, self.dim), dtype=np.float32) * 2 - 1)
-        return torch.cat([z, one_hot(torch.arange(n) % self.charts, self.charts, torch.float32)], 1)
+FASTER = 4.0
+"""How much faster the noise is learned than the manifold."""
+ENERGY = 5.0
+"""The weight of the energy distance in the loss of the generators."""
 
 
 class Generators(NamedTuple):
@@ -48,6 +31,8 @@ class Generators(NamedTuple):
     weights: Weights
     log_noise: Tensor
     """(s, 1, d): log sigma of each feature."""
+    shares: Tensor
+    """(s, charts): how often a point is of each chart."""
 
     def __call__(self, w: Tensor) -> Tensor:
         """The points of the manifolds at latents (s, n, size): (s, n, d)."""
@@ -55,18 +40,29 @@ class Generators(NamedTuple):
 
     def sample(self, n: int, rng: np.random.Generator) -> Tensor:
         """Points with noise, (s, n, d); every generator is given the same latents and noise."""
-        w = self.latents.draw(n, rng).to(self.log_noise)
-        points = self(w.expand(len(self.log_noise), -1, -1))
+        points = self(self.latents.draw(n, self.shares, rng))
         noise = torch.from_numpy(rng.standard_normal(points.shape[1:], dtype=np.float32)).to(points)
         return points + self.log_noise.exp() * noise
 
     def take(self, members: Tensor) -> Generators:
         """Those of some members of the stack."""
-        return self._replace(weights=[part[members] for part in self.weights], log_noise=self.log_noise[members])
+        return self.map(lambda part: part[members])
 
     def to(self, like: Tensor) -> Generators:
         """In the precision of a tensor, and on its device."""
-        return self._replace(weights=[part.to(like) for part in self.weights], log_noise=self.log_noise.to(like))
+        return self.map(lambda part: part.to(like))
+
+    @classmethod
+    def join(cls, stacks: Sequence[Generators]) -> Generators:
+        """One stack of several."""
+        weights = [torch.cat(same) for same in zip(*(one.weights for one in stacks), strict=True)]
+        noise, shares = (torch.cat(same) for same in zip(*((one.log_noise, one.shares) for one in stacks), strict=True))
+        return stacks[0]._replace(weights=weights, log_noise=noise, shares=shares)
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Generators:
+        """With every tensor changed alike."""
+        weights = [change(part) for part in self.weights]
+        return self._replace(weights=weights, log_noise=change(self.log_noise), shares=change(self.shares))
 
 
 class TrainingRows(Protocol):
@@ -78,39 +74,51 @@ class TrainingRows(Protocol):
         ...
 
     @property
-    def shares(self) -> Tensor:
-        """(n,): the running sum of their weights, up to 1."""
+    def weight(self) -> Tensor:
+        """(n,): their weights."""
         ...
 
 
+class Trial(NamedTuple):
+    """What is varied between the generators of a class."""
+
+    penalty: float
+    charts: int
+    """Those of the latents' that are used."""
+
+
 class Schedule(NamedTuple):
-    """How long, and how fast."""
+    """How long, how fast, and where."""
 
     steps: int
     batch_size: int
     learning_rate: float
+    device: torch.device
 
 
 def train_gans(
     networks: tuple[Network, Network],
     latents: Latents,
     rows: Sequence[TrainingRows],
-    trials: Tensor,
+    trials: Sequence[Trial],
     schedule: Schedule,
     rng: np.random.Generator,
-    tell: Callable[[int], None] = lambda step: None,
+    tell: Callable[[int], None] | None = None,
 ) -> Generators:
     """Return k t generators: those of class c, and trial j are at c t + j.
 
     The critic's loss is softplus(D(fake) - D(real)), the generator's the same with the roles changed, and the critic's
-    gradients at real and at generated points are penalised alike (R1 + R2), with the weight of the trial, (t,). All
+    gradients at real and at generated points are penalised alike (R1 + R2), with the weight of the trial. The
+    generators also lessen the energy distance of a batch, which holds them in all parts of their class. All
     classes begin with the same weights and see the same latents, so that their order does not matter; the generators
     that are returned have the average of the weights of the later steps.
     """
     fleet = _Fleet(networks, latents, rows, trials, schedule, rng)
+    fleet.begin()
     for step in range(schedule.steps):
         fleet.step(step)
-        tell(step)
+        if tell is not None:
+            tell(step)
     return fleet.average
 
 
@@ -122,52 +130,63 @@ class _Fleet:
         networks: tuple[Network, Network],
         latents: Latents,
         rows: Sequence[TrainingRows],
-        trials: Tensor,
+        trials: Sequence[Trial],
         schedule: Schedule,
         rng: np.random.Generator,
     ) -> None:
-        self.rows, self.schedule, self.rng, self.latents = rows, schedule, rng, latents
-        self.n_trials = len(trials)
-        self.device = rows[0].train.device
-        self.penalty = trials.repeat(len(rows)).to(self.device)
+        self.schedule, self.rng, self.device, self.trials = schedule, rng, schedule.device, trials
+        self.rows = [one.train.to(self.device) for one in rows]
+        self.shares = [(one.weight.cumsum(0) / one.weight.sum()).to(self.device) for one in rows]
+        self.penalty = torch.tensor([trial.penalty for trial in trials]).repeat(len(rows)).to(self.device)
         generator, self.critic = networks
         self.critic_weights = self._draw(self.critic)
-        log_noise = torch.full((len(self.penalty), 1, rows[0].train.shape[1]), np.log(NOISE))
+        log_noise = torch.full((len(self.penalty), 1, self.rows[0].shape[1]), np.log(NOISE))
         log_noise = log_noise.to(self.device, torch.float32).requires_grad_()
-        self.generators = Generators(generator, latents, self._draw(generator), log_noise)
-        self.average = self.generators._replace(
-            weights=[part.detach().clone() for part in self.generators.weights], log_noise=log_noise.detach().clone()
-        )
-        self.optimizers = [_adam(self._learned, schedule), _adam(self.critic_weights, schedule)]
-
-    @property
-    def _learned(self) -> list[Tensor]:
-        return [*self.generators.weights, self.generators.log_noise]
+        seed = int(rng.integers(2**31))
+        pieces = [chart_rows(one.train, one.weight, latents, trial.charts, seed) for one in rows for trial in trials]
+        self.charts = Charts.join(pieces).to(log_noise)
+        self.generators = Generators(generator, latents, self._draw(generator), log_noise, self.charts.shares)
+        rate = schedule.learning_rate
+        learned: list[tuple[Weights, float]] = [(self.generators.weights, rate), ([log_noise], FASTER * rate)]
+        self.optimizers = [_adam(learned), _adam([(self.critic_weights, rate)])]
+        self.average = self.generators.map(lambda part: part.detach().clone())
 
     def _draw(self, network: Network) -> list[Tensor]:
         """Weights of all members: each trial its own, each class the same."""
-        trials = [network.draw(self.rng) for _ in range(self.n_trials)]
+        trials = [network.draw(self.rng) for _ in self.trials]
         stacked = [
             torch.cat(parts).repeat(len(self.rows), *[1] * (parts[0].ndim - 1)) for parts in zip(*trials, strict=True)
         ]
         return [part.to(self.device).requires_grad_() for part in stacked]
 
+    def begin(self) -> None:
+        """Regress the generators on the flat pieces of the charts."""
+        steps, batch_size, rate = self.schedule.steps // 5, self.schedule.batch_size, self.schedule.learning_rate
+        weights = list(self.generators.weights)
+        optimizer = torch.optim.Adam(weights, rate, fused=True)
+        for step in range(steps):
+            optimizer.param_groups[0]["lr"] = rate * (1 - step / steps)
+            w = self.generators.latents.draw(batch_size, self.generators.shares, self.rng)
+            descend(optimizer, (self.generators(w) - self.charts(w)).square().mean((1, 2)).sum())
+        self.average = self.generators.map(lambda part: part.detach().clone())
+
     def step(self, step: int) -> None:
         """One step of the critics, one of the generators."""
         share = step / self.schedule.steps
         for optimizer in self.optimizers:
-            optimizer.param_groups[0]["lr"] = self.schedule.learning_rate * min(1.0, 2 * (1 - share))
+            for group in optimizer.param_groups:
+                group["lr"] = group["initial_lr"] * min(1.0, 2 * (1 - share))
         real, fake = self._real(), self.generators.sample(self.schedule.batch_size, self.rng)
-        self._descend(1, self._critic_loss(real, fake.detach()), self.critic_weights)
+        descend(self.optimizers[1], self._critic_loss(real, fake.detach()))
         on_real, on_fake = (apply(self.critic, self.critic_weights, points) for points in (real, fake))
-        self._descend(0, softplus(on_real - on_fake).mean(1).sum(), self._learned)
+        descend(self.optimizers[0], softplus(on_real - on_fake).mean(1).sum() + ENERGY * _energy(real, fake).sum())
         self._keep_average(min(0.998, step / (step + 10)))
 
     def _real(self) -> Tensor:
         """Rows of each class, (s, n, d), drawn alike in all."""
         share = torch.from_numpy(self.rng.random(self.schedule.batch_size)).to(self.device)
-        batches = torch.stack([rows.train[_quantile(rows.shares, share)] for rows in self.rows])
-        return batches.repeat_interleave(self.n_trials, 0)
+        batches = torch.stack([rows[_quantile(at, share)] for rows, at in zip(self.rows, self.shares, strict=True)])
+        return batches.repeat_interleave(len(self.trials), 0)
 
     def _critic_loss(self, real: Tensor, fake: Tensor) -> Tensor:
         points = torch.cat([real, fake], 1).requires_grad_()
@@ -176,11 +195,6 @@ class _Fleet:
         slopes = torch.autograd.grad(scores.sum(), points, create_graph=True)[0].square().sum(-1)
         loss = softplus(on_fake - on_real).mean(1).sum()
         return loss + (self.penalty * slopes.mean(1)).sum()  # the mean over both halves is half of R1 + R2
-
-    def _descend(self, which: int, loss: Tensor, weights: list[Tensor]) -> None:
-        for weight, slope in zip(weights, torch.autograd.grad(loss, weights), strict=True):
-            weight.grad = slope
-        self.optimizers[which].step()
 
     @torch.no_grad()
     def _keep_average(self, decay: float) -> None:
@@ -196,5 +210,20 @@ def _quantile(shares: Tensor, at: Tensor) -> Tensor:
     return torch.searchsorted(shares, at, right=True).clamp_max(len(shares) - 1)
 
 
-def _adam(weights: list[Tensor], schedule: Schedule) -> torch.optim.Optimizer:
-    return torch.optim.Adam(weights, schedule.learning_rate, betas=(0.5, 0.99), fused=True)
+def _energy(real: Tensor, fake: Tensor) -> Tensor:
+    """The energy distance between the points (s, n, d) of each member, but for a term of the real points alone."""
+    n = fake.shape[1]
+    return 2 * torch.cdist(real, fake).mean((1, 2)) - torch.cdist(fake, fake).sum((1, 2)) / (n * max(n - 1, 1))
+
+
+def descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """One step down a loss, by the weights of the optimizer alone."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    for weight, slope in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+        weight.grad = slope
+    optimizer.step()
+
+
+def _adam(rates: list[tuple[Weights, float]]) -> torch.optim.Optimizer:
+    groups = [{"params": list(weights), "lr": rate, "initial_lr": rate} for weights, rate in rates]
+    return torch.optim.Adam(groups, betas=(0.5, 0.99), fused=True)

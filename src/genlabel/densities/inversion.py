@@ -11,7 +11,7 @@ from torch import Tensor
 
 from genlabel.arrays import one_hot
 from genlabel.densities.gan_networks import Network, Weights, apply, linearise
-from genlabel.densities.gan_training import Generators
+from genlabel.densities.gan_training import Generators, descend
 
 __all__ = ["NORMS", "Bank", "Inverter", "train_encoder"]
 
@@ -62,15 +62,14 @@ class Bank(NamedTuple):
     @classmethod
     def draw(cls, generators: Generators, n: int, rng: np.random.Generator) -> Bank:
         """`n` points for each manifold, the charts in turn."""
-        w = generators.latents.draw(n, rng).to(generators.log_noise)
-        w = w.expand(len(generators.log_noise), -1, -1)
+        w = generators.latents.spread(n, generators.shares, rng)
         return cls(w, generators(w))
 
 
 class Inverter(NamedTuple):
     """Finds m*_c = argmin over the manifold of class c of d(x, m) (arXiv section "GenMix+GAN").
 
-    The search begins at the nearest point of a bank in each of the nearest charts, and where the encoder says; it goes
+    The search begins at the nearest points of a bank, in several charts or draws, and where the encoder says; it goes
     on by damped Gauss-Newton steps in a norm that is smoothed less and less, within the cube of the latents, and the
     best point ever seen is kept. Every row is treated by itself, and nothing is random.
     """
@@ -99,11 +98,12 @@ class Inverter(NamedTuple):
 
     def _starts(self, X: Tensor) -> list[Tensor]:
         """Latents (k, m, some, size)."""
-        charts = self.generators.latents.charts
-        distance = torch.cdist(X * self.unit, self.bank.points * self.unit, NORMS[self.norm])  # (k, m, n)
-        chart_best, rank = distance.reshape(*distance.shape[:2], -1, charts).min(-2)
-        near = chart_best.topk(min(self.restarts, charts), -1, largest=False).indices
-        index = rank.gather(-1, near) * charts + near
+        parts = self.generators.latents.charts * -(-self.restarts // self.generators.latents.charts)
+        some = self.bank.points.shape[1] // parts * parts
+        distance = torch.cdist(X * self.unit, self.bank.points[:, :some] * self.unit, NORMS[self.norm])  # (k, m, some)
+        nearest, rank = distance.reshape(*distance.shape[:2], -1, parts).min(-2)
+        near = nearest.topk(self.restarts, -1, largest=False).indices
+        index = rank.gather(-1, near) * parts + near
         starts = self.bank.latents[torch.arange(len(index), device=X.device)[:, None, None], index]
         return [starts] if self.encoder is None else [starts, self._encoded(X)]
 
@@ -112,7 +112,8 @@ class Inverter(NamedTuple):
         network, weights = self.encoder
         k, (dim, charts) = len(self.generators.log_noise), self.generators.latents
         w = apply(network, weights, X.expand(k, -1, -1))
-        chart = one_hot(w[..., dim:].argmax(-1), charts, w.dtype)
+        used = self.generators.shares[:, None] > 0
+        chart = one_hot(w[..., dim:].where(used, -torch.inf).argmax(-1), charts, w.dtype)
         return torch.cat([w[..., :dim].clamp(-1, 1), chart], -1)[:, :, None]
 
     def _search(self, w: Tensor, target: Tensor) -> Tensor:
@@ -125,7 +126,8 @@ class Inverter(NamedTuple):
             width = (start * 0.1 * 0.4**step).clamp_min(1e-12)[..., None]
             residual, jacobian = self._linearise(w, target)
             model = _MODELS[self.norm](residual, width)
-            z = (w[..., :dim] - _solve(model, jacobian, damping)).clamp(-1, 1)
+            z = w[..., :dim]
+            z = (z - _solve(model, jacobian, damping, z)).clamp(-1, 1)
             tried = torch.cat([z, w[..., dim:]], -1)
             r = (self.generators(tried) - target) * self.unit
             better = _MODELS[self.norm](r, width).value < model.value
@@ -138,14 +140,16 @@ class Inverter(NamedTuple):
 
     def _linearise(self, w: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Residuals (k, n, d) and their Jacobian by the latents (k, n, d, dim), in the units of the distance."""
-        network, latents, weights, _ = self.generators
+        network, latents, weights, *_ = self.generators
         points, jacobian = linearise(network, weights, w, latents.dim)
         return (points - target) * self.unit, jacobian * self.unit[:, None]
 
 
-def _solve(model: _Model, jacobian: Tensor, damping: Tensor) -> Tensor:
-    """The damped Gauss-Newton step, (k, n, dim)."""
+def _solve(model: _Model, jacobian: Tensor, damping: Tensor, z: Tensor) -> Tensor:
+    """The damped Gauss-Newton step, (k, n, dim), less those latents that it would push out of the cube."""
     slope = (jacobian.mT @ model.slope[..., None])[..., 0]
+    free = ~((z <= -1) & (slope > 0) | (z >= 1) & (slope < 0))
+    slope, jacobian = slope * free, jacobian * free[..., None, :]
     curvature = jacobian.mT @ (model.weight[..., None] * jacobian)
     curvature = curvature - model.rank * slope[..., :, None] * slope[..., None, :]
     diagonal = jacobian.square().sum(-2) * model.weight.mean(-1, keepdim=True)
@@ -164,11 +168,8 @@ def train_encoder(
     optimizer = torch.optim.Adam(weights, learning_rate, fused=True)
     for step in range(steps):
         optimizer.param_groups[0]["lr"] = learning_rate * (1 - step / steps)
-        w = generators.latents.draw(batch_size, rng).to(generators.log_noise).expand(k, -1, -1)
+        w = generators.latents.spread(batch_size, generators.shares, rng)
         with torch.no_grad():
             points = generators(w)
-        loss = (apply(network, weights, points) - w).square().mean((1, 2)).sum()
-        for weight, slope in zip(weights, torch.autograd.grad(loss, weights), strict=True):
-            weight.grad = slope
-        optimizer.step()
+        descend(optimizer, (apply(network, weights, points) - w).square().mean((1, 2)).sum())
     return [part.detach() for part in weights]
