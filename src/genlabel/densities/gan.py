@@ -120,7 +120,7 @@ class GANDensity(ClassDensity):
         standardize: bool = False,
         encoder: str | None = "regression",
         restarts: int = 4,
-        inversion_steps: int = 12,
+        inversion_steps: int = 16,
         min_coverage: float = 0.5,
         retries: int = 1,
         device: Any = "auto",
@@ -265,7 +265,7 @@ class GANDensity(ClassDensity):
 
     def _collapsed(self, c: int, judged: Judged) -> str:
         return (
-            f"the generator of class {self.classes_[c]!r} covers {judged.coverage:.0%} of the rows that were held out, "
+            f"the generator of class {self.classes_.tolist()[c]!r} covers {judged.coverage:.0%} of the rows that were held out, "
             f"less than min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s): it "
             f"has collapsed; train longer (steps={self.steps}), with another random_state or "
             f"penalty, or with more charts ({self._latents().charts}) if the class is in many pieces"
@@ -273,7 +273,7 @@ class GANDensity(ClassDensity):
 
     def _few(self, c: int, n: int) -> str:
         return (
-            f"class {self.classes_[c]!r} has {n} rows: GANDensity holds none of them out, so that nothing says whether "
+            f"class {self.classes_.tolist()[c]!r} has {n} rows: GANDensity holds none of them out, so that nothing says whether "
             f"its manifold is right; give at least {FEW} rows, or use GaussianDensity"
         )
 
@@ -300,7 +300,7 @@ class GANDensity(ClassDensity):
         if self.encoder is not None:
             network = self._reader(0, trained.latents.size)
             learned = train_encoder(network, trained, (self.steps // 4, self.batch_size, self.learning_rate), rng)
-            self.encoder_ = network, [part.double() for part in learned]
+            self.encoder_ = network, [part.cpu().double() for part in learned]
         self.generators_ = trained.to(torch.zeros(0, dtype=torch.float64))
         with torch.no_grad():
             self.bank_ = Bank.draw(self.generators_, BANK, rng)
@@ -318,11 +318,10 @@ class GANDensity(ClassDensity):
     def _project(self, X: Tensor) -> Tensor:
         """m*_c (m, k, d), in the dtype of `X`."""
         x = self.standardisation_(X.detach().double())
-        unit = self.standardisation_.scale / self._unit
-        encoder = self.encoder_
-        inverter = Inverter(
-            self.generators_.to(x), self.bank_, encoder, self.norm, self.restarts, self.inversion_steps, unit
-        )
+        unit = (self.standardisation_.scale / self._unit).to(x)
+        encoder = None if self.encoder_ is None else (self.encoder_[0], [part.to(x) for part in self.encoder_[1]])
+        bank = Bank(*(part.to(x) for part in self.bank_))
+        inverter = Inverter(self.generators_.to(x), bank, encoder, self.norm, self.restarts, self.inversion_steps, unit)
         found = inverter(x).transpose(0, 1)
         return self.standardisation_.inverse(found.flatten(0, 1)).reshape(found.shape).to(X)
 

@@ -123,7 +123,7 @@ class Inverter(NamedTuple):
         damping = torch.full_like(least, 1e-2)
         start = least.clone()
         for step in range(self.steps):
-            width = (start * 0.1 * 0.4**step).clamp_min(1e-12)[..., None]
+            width = (start * 0.3 * 0.6**step).clamp_min(1e-12)[..., None]
             residual, jacobian = self._linearise(w, target)
             model = _MODELS[self.norm](residual, width)
             z = w[..., :dim]
@@ -131,7 +131,7 @@ class Inverter(NamedTuple):
             tried = torch.cat([z, w[..., dim:]], -1)
             r = (self.generators(tried) - target) * self.unit
             better = _MODELS[self.norm](r, width).value < model.value
-            damping = torch.where(better, damping * 0.2, damping * 8).clamp(1e-9, 1e9)
+            damping = torch.where(better, damping * 0.2, damping * 4).clamp(1e-9, 1e9)
             w = torch.where(better[..., None], tried, w)
             distance = torch.linalg.vector_norm(r, NORMS[self.norm], -1)
             best = torch.where((distance < least)[..., None], tried, best)
