@@ -70,7 +70,7 @@ def test_the_inversion_finds_the_nearest_point_of_a_fine_grid(norm: str, dim: in
     unit = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
     bank = Bank.draw(manifolds, 512, rng)
     X = torch.from_numpy(rng.normal(size=(60, 3)))
-    found = Inverter(manifolds, bank, None, norm, 4, 16, unit)(X)
+    found = Inverter(manifolds, bank, norm, 4, 16, unit)(X)
     distance = torch.linalg.vector_norm((found - X) * unit, NORMS[norm], -1)
     for c in range(2):
         nearest = torch.cdist(X * unit, dense(manifolds, c, per_side) * unit, NORMS[norm]).min(1).values

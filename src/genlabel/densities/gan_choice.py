@@ -67,7 +67,7 @@ def split_rows(rows: Tensor, weight: Tensor, seed: int) -> ClassRows:
 @torch.no_grad()
 def judge(generators: Generators, trial: Trial, rows: ClassRows, seed: int) -> Judged:
     """Compare the points of one generator with the rows of its class that were held out."""
-    points = generators.sample(SEEN, np.random.default_rng(seed))[0].cpu()
+    points = generators.draw(SEEN, np.random.default_rng(seed))[0][0].cpu()
     covered = torch.cdist(rows.held_out, points).min(1).values <= rows.reach
     return Judged(generators, trial, float(covered.double().mean()), _log_prob(generators, rows.held_out, seed))
 
