@@ -15,7 +15,7 @@ from genlabel.checks import check_choice, check_count, check_interval, check_pos
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gan_charts import Latents
 from genlabel.densities.gan_choice import FEW, ClassRows, Judged, choose, judge, split_rows
-from genlabel.densities.gan_networks import ConvGenerator, ConvReader, Network, Perceptron, Shape
+from genlabel.densities.gan_networks import ConvReader, Network, Perceptron, Shape
 from genlabel.densities.gan_training import Generators, Networks, Schedule, Trial, train_gans
 from genlabel.densities.inversion import NORMS, Bank, Inverter, train_encoder
 from genlabel.progress import Listener, epoch_listener
@@ -25,6 +25,8 @@ __all__ = ["CollapsedGeneratorError", "GANDensity"]
 
 PENALTY = 0.05
 """The weight of the critic's penalty, for features of variance 1, that is tried as it is, times 4 and divided by 4."""
+CHANNELS = 16
+"""Of the first convolution of a network that sees images."""
 CHARTS = 4
 """The pieces that are tried beside one."""
 BANK = 2048
@@ -56,9 +58,9 @@ class GANDensity(ClassDensity):
         Pieces that a manifold may have, as the classes of Two-circle have two; None tries 1 and 4, of images 1. Pieces
         begin at clusters of the rows; fewer have fewer ends.
     shape : (c, h, w) or None
-        For flat images, h and w multiples of 4: convolutional networks, and one scale for all pixels.
+        For flat images, h and w multiples of 4: convolutional critic and encoder, and one scale for all pixels.
     hidden : sequence of int
-        Hidden layers of generator, critic and encoder; of images, the channels of the first only.
+        Hidden layers of generator, critic and encoder.
     steps, batch_size, learning_rate : int, int, float
         Of the training; a batch has as many rows of each class.
     penalty : float or None
@@ -223,15 +225,13 @@ class GANDensity(ClassDensity):
         return Latents(dim, self.charts if self.charts is not None else 1 if self.shape is not None else CHARTS)
 
     def _generator(self) -> Network:
-        size, d = self._latents().size, self.n_features_in_
-        if self.shape is not None:
-            return ConvGenerator(size, self.shape, self.hidden[0])
-        return Perceptron((size, *self.hidden, d))
+        """Fully connected for images too: an inversion needs its Jacobian, which is slow for convolutions on a CPU."""
+        return Perceptron((self._latents().size, *self.hidden, self.n_features_in_))
 
     def _reader(self, n_beside: int, n_out: int) -> Network:
         """A network that sees points: a critic, or an encoder."""
         if self.shape is not None:
-            return ConvReader(self.shape, n_beside, self.hidden[0], n_out)
+            return ConvReader(self.shape, n_beside, CHANNELS, n_out)
         return Perceptron((self.n_features_in_ + n_beside, *self.hidden, n_out))
 
     def _choose(self, classes: list[ClassRows], rng: np.random.Generator, tell: Listener | None) -> list[Judged]:
@@ -251,6 +251,8 @@ class GANDensity(ClassDensity):
         for c, rows in enumerate(classes):
             if rows.few:
                 warn(("GANDensity", c), self._few(c, len(rows.train)), DensityWarning)
+            elif best[c].precision < self.min_coverage:
+                warn(("GANDensity blurred", c), self._blurred(c, best[c]), DensityWarning)
         return best
 
     def _trials(self, attempt: int) -> list[Trial]:
@@ -266,6 +268,13 @@ class GANDensity(ClassDensity):
             f"held out, less than min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s): it "
             f"has collapsed; train longer (steps={self.steps}), with another random_state or "
             f"penalty, or with more charts ({self._latents().charts}) if the class is in many pieces"
+        )
+
+    def _blurred(self, c: int, judged: Judged) -> str:
+        return (
+            f"of the points generated for class {self.classes_.tolist()[c]!r} only {judged.precision:.0%} are near its "
+            f"rows: its manifold is blurred; train longer (steps={self.steps}), or with more charts "
+            f"({self._latents().charts}) if the class is in many pieces"
         )
 
     def _few(self, c: int, n: int) -> str:
