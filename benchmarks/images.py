@@ -1,10 +1,11 @@
 """What generative labels cost on images: the steps of GenLabel against those of mixup, by the loop and by the drop-in.
 
-    python benchmarks/images.py [--batch 128 512] [--doors loop drop-in] [--rounds 3] [--json FILE]
+    python benchmarks/images.py [--batch 128 512] [--doors loop drop-in drop-in-graph] [--rounds 3] [--json FILE]
 
 ResNet-18 on random images of CIFAR-10's shapes. "loop" is `train_network`; on a GPU in bf16, compiled, each step one
 CUDA graph. "drop-in" is `GenLabelMixup` in a plain loop around a network in bf16 whose blocks are compiled, as a user
-writes it. Runs of all kinds take turns; the median epoch of each counts.
+writes it; "drop-in-graph" the same loop, whose step the user captures as a CUDA graph (docs/images.md). Runs of all
+kinds take turns; the median epoch of each counts.
 """
 
 import argparse
@@ -56,11 +57,8 @@ def epoch_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int
 
 def drop_in_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int) -> list[float]:
     """The same in a loop of one's own: mix, forward, loss, backward, step."""
-    settings = {"gamma": 0.0} if kind == "mixup" else {"statistics": kind}
-    mixup = GenLabelMixup(network, n_classes=10, mixer=batches.mixer, **settings).to(batches.device)
+    mixup, sgd = drop_in(network, batches, kind)
     gpu = batches.device.type == "cuda"
-    sgd = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=gpu or None)
-    network.train()
     times: list[float] = []
     for _ in range(epochs):
         for x, y, *_ in batches:
@@ -76,7 +74,52 @@ def drop_in_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: i
     return np.diff(times).tolist()
 
 
-DOORS = {"loop": epoch_seconds, "drop-in": drop_in_seconds}
+def graph_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int) -> list[float]:
+    """The same, with the step captured: a batch and its draw are copied to where the graph reads them."""
+    mixup, sgd = drop_in(network, batches, kind)
+    x, y, *_ = next(iter(batches))
+    held = x.clone(), y.clone(), mixup.draw(len(x), x)
+
+    def step() -> torch.Tensor:
+        with torch.autocast("cuda", torch.bfloat16):
+            scores = network(mixup.mix_with(*held))
+        loss = mixup.loss(scores)
+        sgd.zero_grad()
+        loss.backward()
+        sgd.step()
+        return loss.detach()
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step()
+    times: list[float] = []
+    for _ in range(epochs):
+        for x, y, *_ in batches:
+            draw = mixup.draw(len(x), x)
+            for here, value in zip((*held[:2], *held[2][:2]), (x, y, *draw[:2]), strict=True):
+                here.copy_(value, non_blocking=True)
+            graph.replay()
+        loss.item()
+        times.append(perf_counter())
+    mixup.detach()
+    return np.diff(times).tolist()
+
+
+def drop_in(network: Stages, batches: ImageBatches, kind: str) -> tuple[GenLabelMixup, torch.optim.SGD]:
+    settings = {"gamma": 0.0} if kind == "mixup" else {"statistics": kind}
+    mixup = GenLabelMixup(network, n_classes=10, mixer=batches.mixer, **settings).to(batches.device)
+    fused = batches.device.type == "cuda" or None
+    network.train()
+    return mixup, torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=fused)
+
+
+DOORS = {"loop": epoch_seconds, "drop-in": drop_in_seconds, "drop-in-graph": graph_seconds}
 
 
 def measure(
@@ -89,7 +132,8 @@ def measure(
     y = rng.integers(0, 10, len(x))
     batches = ImageBatches(x, y, batch_size=batch, mixer=Mixup(), augment=channels == 3, rng=0, device=device)
     network = IMAGE_NETWORKS[name](rng=0).to(device)
-    if door == "drop-in" and device == "cuda":
+    if door != "loop" and device == "cuda":
+        torch.backends.cudnn.benchmark = True
         network.to(memory_format=torch.channels_last)
         for region in network.regions:
             region.compile(dynamic=False)
@@ -118,7 +162,8 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     found = []
-    for door, batch in product(given.doors, given.batch):
+    doors = [door for door in given.doors if device == "cuda" or not door.endswith("graph")]
+    for door, batch in product(doors, given.batch):
         kinds = ["mixup", *given.kinds]
         speed = measure(door, given.network, batch, kinds, given.steps, given.rounds, device)
         ratios = {kind: speed["mixup"] / speed[kind] for kind in kinds}

@@ -4,6 +4,7 @@ import argparse
 
 import default
 import densities
+import genmix
 import kernel
 import labels
 import search
@@ -17,6 +18,7 @@ BENCHMARKS = {
     "labels": labels.main,
     "default": default.main,
     "two_circle": two_circle.main,
+    "genmix": genmix.main,
     "densities": densities.main,
 }
 

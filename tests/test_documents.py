@@ -31,6 +31,17 @@ def test_the_block_on_label_models_runs() -> None:
     assert space["labeler"].density_.report_["chosen"]
 
 
+def test_the_blocks_on_genmix_run_one_after_the_other() -> None:
+    space: dict[str, Any] = {}
+    for block in blocks("docs", "genmix.md"):
+        exec(block, space)
+    assert space["error"] <= 1e-6
+    assert space["more"].shape == (300, 2)
+    assert space["boosted"].score(space["X"], space["y"]) > 0.95
+    assert space["model"].score(space["X"], space["y"]) > 0.8
+    assert float(np.median(space["hidden"].misfit_)) < 0.2
+
+
 def test_the_blocks_of_the_theory_page_print_what_they_show() -> None:
     text = "\n".join(blocks("docs", "theory.md"))
     assert text.count(">>>") > 60
@@ -111,3 +122,12 @@ def test_the_block_on_images_runs(capsys: pytest.CaptureFixture[str]) -> None:
     exec(blocks("docs", "images.md")[0], space)
     assert space["trained"].test.accuracy > 0.9
     assert "best held-out epoch" in capsys.readouterr().out
+
+
+def test_the_block_on_densities_runs() -> None:
+    pytest.importorskip("zuko", reason="flows need the package zuko")
+    space: dict[str, Any] = {}
+    exec(blocks("docs", "densities.md")[0], space)
+    np.testing.assert_allclose(space["mass"], 1.0, atol=0.02)
+    assert space["classifier"].score(space["X"], space["y"]) > 0.9
+    assert (space["many"].log_prob(space["X"]).argmax(1) == space["y"]).mean() > 0.97

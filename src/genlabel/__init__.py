@@ -23,10 +23,16 @@ if TYPE_CHECKING:
         OnlineGaussianDensity,
         VAEDensity,
     )
-    from genlabel.estimators import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, MixupClassifier
-    from genlabel.labeling import GenLabel, LinearLabel, LogisticLabel, OnlineGenLabel
+    from genlabel.estimators import (
+        AdaMixupClassifier,
+        GenerativeClassifier,
+        GenLabelClassifier,
+        MixupClassifier,
+        SoftLabelClassifier,
+    )
+    from genlabel.labeling import GenLabel, GenLabelSampler, LinearLabel, LogisticLabel, OnlineGenLabel
     from genlabel.loops import GenLabelMixup, mixed_accuracy
-    from genlabel.mixing import CutMix, ManifoldMixup, Mixup, intrudes
+    from genlabel.mixing import CutMix, GenMix, GenMixWarning, ManifoldMixup, Mixup, intrudes
 
 __version__ = "0.1.0"
 
@@ -42,6 +48,9 @@ __all__ = [
     "GenLabel",
     "GenLabelClassifier",
     "GenLabelMixup",
+    "GenLabelSampler",
+    "GenMix",
+    "GenMixWarning",
     "GenerativeClassifier",
     "KernelDensity",
     "LabelModel",
@@ -53,6 +62,7 @@ __all__ = [
     "MixupClassifier",
     "OnlineGaussianDensity",
     "OnlineGenLabel",
+    "SoftLabelClassifier",
     "VAEDensity",
     "__version__",
     "intrudes",
@@ -73,10 +83,16 @@ _ROOMS = {
         "OnlineGaussianDensity",
         "VAEDensity",
     ),
-    "estimators": ("AdaMixupClassifier", "GenLabelClassifier", "GenerativeClassifier", "MixupClassifier"),
-    "labeling": ("GenLabel", "LinearLabel", "LogisticLabel", "OnlineGenLabel"),
+    "estimators": (
+        "AdaMixupClassifier",
+        "GenLabelClassifier",
+        "GenerativeClassifier",
+        "MixupClassifier",
+        "SoftLabelClassifier",
+    ),
+    "labeling": ("GenLabel", "GenLabelSampler", "LinearLabel", "LogisticLabel", "OnlineGenLabel"),
     "loops": ("GenLabelMixup", "mixed_accuracy"),
-    "mixing": ("CutMix", "ManifoldMixup", "Mixup", "intrudes"),
+    "mixing": ("CutMix", "GenMix", "GenMixWarning", "ManifoldMixup", "Mixup", "intrudes"),
 }
 __getattr__ = load_when_used(__name__, _ROOMS)
 

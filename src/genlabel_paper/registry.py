@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 __all__ = ["COMPUTED", "IDS", "check_ids", "find"]
 
 IDS = (
-    "table1", "table2", "table3", "table4", "table5", "table6", "table7", "table8", "table9",
-    "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "figure8", "figure9", "statistics",
+    "table1", "table2", "table3", "table4", "table5", "table6", "table7", "table8", "table9", "table15",
+    "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "figure8", "figure9",
+    "figure13", "figure14", "figure15", "densities", "statistics",
 )  # fmt: skip
 """All experiments, in the order of the report; to know them imports none."""
 COMPUTED = frozenset({"figure2", "figure4", "figure7", "figure8"})
@@ -25,9 +26,9 @@ def check_ids(ids: Iterable[str]) -> list[str]:
 
     >>> check_ids(["Table4", "figure3", "table4"])
     ['table4', 'figure3']
-    >>> check_ids(["table15"])
+    >>> check_ids(["table16"])
     Traceback (most recent call last):
-    ValueError: table or figure 'table15' is not known; choose all, or among table1, ...
+    ValueError: table or figure 'table16' is not known; choose all, or among table1, ...
     """
     chosen: list[str] = []
     for name in map(str.lower, ids):

@@ -79,6 +79,8 @@ DENSITIES: list[ClassDensity] = [
 LEARNED = [d for d in DENSITIES if isinstance(d, GaussianDensity | KernelDensity | DiscriminantDensity)]
 TRAINED = [d for d in DENSITIES if isinstance(d, TrainedDensity)]
 SMOOTH = [d for d in DENSITIES if isinstance(d, MixtureDensity | WarpedDensity | StackDensity | LabelModel)] + TRAINED
+# The distances in L1 and L-infinity have kinks, and a nearest point is where coordinates meet them.
+DIFFERENTIABLE = [d for d in DENSITIES if getattr(d, "norm", "l2") == "l2"]
 every = pytest.mark.parametrize("density", DENSITIES, ids=repr)
 learned = pytest.mark.parametrize("density", LEARNED, ids=repr)
 
@@ -131,6 +133,29 @@ def test_rows_do_not_depend_on_their_company(density: ClassDensity, monkeypatch:
     np.testing.assert_allclose(fitted.log_prob(X), whole, rtol=1e-10)
     np.testing.assert_allclose(fitted.log_prob(X[41:42]), whole[41:42], rtol=1e-10)
     assert fitted.log_prob(X[:0]).shape == (0, 3)
+
+
+@pytest.mark.parametrize("density", DIFFERENTIABLE, ids=repr)
+def test_the_gradient_is_that_of_finite_differences(density: ClassDensity) -> None:
+    X, y = sample()
+    fitted = clone(density).fit(X, y)
+    asked, step = X[:7] + 0.013, 1e-5
+    found = fitted.gradient(asked)
+    moves, manifolds = step * np.eye(3), fitted.manifolds()
+
+    def value(points: np.ndarray) -> np.ndarray:
+        if manifolds is None:
+            return fitted.log_prob(points)
+        frozen = manifolds.project(torch.from_numpy(asked))  # the gradient of a distance is that to the nearest point
+        return manifolds.log_prob_near(torch.from_numpy(points), frozen).numpy()
+
+    expected = np.stack([value(asked + move) - value(asked - move) for move in moves], -1)
+    assert found.shape == (7, 3, 3)
+    np.testing.assert_allclose(found, expected / (2 * step), rtol=1e-5, atol=1e-5)
+    single = fitted.gradient(torch.from_numpy(asked).float())
+    assert single.dtype == torch.float32
+    assert not single.requires_grad
+    assert fitted.gradient(X[:0]).shape == (0, 3, 3)
 
 
 @every

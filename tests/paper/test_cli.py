@@ -53,7 +53,7 @@ def test_a_computed_figure_is_drawn_without_records_and_leaves_those_there_are(t
     ("words", "message"),
     [
         ((), "name a table or figure"),
-        (("table15",), "table or figure 'table15' is not known"),
+        (("table16",), "table or figure 'table16' is not known"),
         (("table7", "--dataset", "imagenet"), "dataset 'imagenet' is not one of table7"),
         (("figure2", "--dataset", "mnist"), "nothing is trained; leave out --dataset"),
         (("table4", "--budget", "smoke", "--dask", "localhost"), "write it as tcp://host:8786"),
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_told_before_torch_is_imported(tmp_path: Path) -> None:
     reproduce = ["reproduce", "--records", records]
     page = ["report", "-o", str(tmp_path / "page.html")]
     wrong = [
-        ([*reproduce, "table15"], "table or figure 'table15' is not known"),
+        ([*reproduce, "table16"], "table or figure 'table16' is not known"),
         ([*reproduce, "table4", "--budget", "huge"], "budget='huge' is not known"),
         ([*reproduce, "table4", "--jobs", "-2"], "jobs=-2 must be at least 1"),
         ([*reproduce, "table4", "--dask", "localhost"], "write it as tcp://host:8786"),

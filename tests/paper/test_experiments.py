@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,8 +23,10 @@ from genlabel_paper.report.selected import extent
 from genlabel_paper.report.shares import SHARES, fitted_sets, gains, tell_shares
 from genlabel_paper.report.text import verdict
 from genlabel_paper.study.cells import BUDGETS, Cell
+from genlabel_paper.study.genmix_sets import GENMIX_SETS
 from genlabel_paper.study.manifest import manifest, study_sets
 from genlabel_paper.study.methods import TITLES
+from genlabel_paper.study.plane import keep_points, keep_regions
 from genlabel_paper.study.schedules import SCHEDULES, STUDY_IMAGES
 from genlabel_paper.study.settings import SETTINGS
 
@@ -55,13 +58,26 @@ def made_up(cells: list[Cell], seed: int = 0) -> pd.DataFrame:
         accuracy = float(np.clip(base + gain + rng.normal(), 0.0, 100.0))
         metrics = {"accuracy": accuracy, "log_loss": 0.3}
         metrics |= {"robust_accuracy": 0.6 * accuracy} if "robust" in cell.setting else {}
-        if cell.setting == "plane":
+        if cell.setting in {"plane", "genmix", "densities"}:
             metrics |= {"smallest_margin": 0.01 * accuracy, "median_margin": 0.02 * accuracy, "right_points": 300.0}
+        if cell.method.startswith("genmix"):
+            metrics |= {"equidistance_median": 0.001 * accuracy, "equidistance_share": accuracy}
         metrics |= {"train_accuracy": base + 10.0} if cell.method.startswith("generative") else {}
         rows.append(
-            {"id": cell.id, **cell.fields, "seconds": 1.0, "parameters": {}, "versions": {"torch": "2"}} | metrics
+            {"id": cell.id, **cell.fields, "seconds": 1.0, "parameters": kept(cell), "versions": {"torch": "2"}}
+            | metrics
         )
     return pd.DataFrame(rows)
+
+
+def kept(cell: Cell) -> dict[str, Any]:
+    """What the record of a set that is drawn keeps: regions, and points that were added."""
+    limits = GENMIX_SETS[cell.dataset].limits if cell.setting == "genmix" else None
+    if limits is None:
+        return {"augment_seconds": 1.5} if "genmix" in cell.method else {}
+    points = keep_points(np.array([[0.0, 0.5], [0.5, 0.0]]), np.array([[0, 1], [1, 0]]), limits)
+    regions = keep_regions(lambda X: (X[:, 0] > 0).astype(int), limits, steps=20).text
+    return {"regions": regions, "augment_seconds": 1.5} | ({"points": points} if "genmix" in cell.method else {})
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +97,8 @@ def test_the_registry_has_every_table_and_figure_in_order() -> None:
     assert files == set(IDS)
     assert {experiment.id for experiment in COMPUTED} == COMPUTED_IDS
     assert find(["table4", "all"])[0].id == "table4"
-    with pytest.raises(ValueError, match=r"'table15' is not known; choose all, or among table1, table2"):
-        find(["table15"])
+    with pytest.raises(ValueError, match=r"'table16' is not known; choose all, or among table1, table2"):
+        find(["table16"])
 
 
 @pytest.mark.parametrize("experiment", [one for one in TRAINED if one.id != "table7"], ids=lambda one: one.id)
@@ -95,7 +111,8 @@ def test_budgets_nest(experiment: Experiment) -> None:
 
 @each_trained
 def test_every_cell_can_be_trained(experiment: Experiment) -> None:
-    at_hand = dict.fromkeys(("synthetic", "plane"), tuple(SYNTHETIC)) | dict.fromkeys(SCHEDULES, tuple(STUDY_IMAGES))
+    at_hand = dict.fromkeys(("synthetic", "plane", "densities"), tuple(SYNTHETIC))
+    at_hand |= dict.fromkeys(SCHEDULES, tuple(STUDY_IMAGES)) | {"genmix": tuple(GENMIX_SETS)}
     for cell in experiment.cells("full"):
         assert (cell.method, cell.alpha) in SETTINGS[cell.setting].variants(cell.dataset)
         assert cell.dataset in at_hand.get(cell.setting, manifest().index[manifest()["n"].notna()])
@@ -104,7 +121,7 @@ def test_every_cell_can_be_trained(experiment: Experiment) -> None:
 def test_only_figure_9_and_manifold_mixup_ask_for_alpha_2_and_the_filter_is_in_every_study() -> None:
     for experiment in ALL:
         asks = 2.0 in {cell.alpha for cell in experiment.cells("smoke")}
-        assert asks == (experiment.id in {"figure9", "table7"})
+        assert asks == (experiment.id in {"figure9", "table7", "table15"})
     for name in ("table2", "table3", "figure9", "statistics"):
         cells = EXPERIMENTS[name].cells("quick")
         assert {"generative-gm", "generative-kde"} <= {cell.method for cell in cells}
@@ -188,9 +205,10 @@ def test_all_records_settle_every_statement(experiment: Experiment, records: pd.
     shown = experiment.render(records)
     check_shown(shown, experiment)
     assert all(claim.holds is not None for claim in shown.claims)
-    assert len(shown.pictures) == {"figure3": 1, "figure5": 1, "figure9": 2}.get(experiment.id, 0)
+    drawn = dict.fromkeys(("figure3", "figure5", "figure13", "figure14", "figure15"), 1) | {"figure9": 2}
+    assert len(shown.pictures) == drawn.get(experiment.id, 0)
     missing = [value.why for grid in shown.grids for _, row in grid.rows for value in row if value.ours is None]
-    assert len(missing) == {"table7": 4, "table9": 12}.get(experiment.id, 0)
+    assert len(missing) == {"table7": 4, "table9": 12, "table15": 2}.get(experiment.id, 0)
     assert all("not part of this study" in why or "no settings of AdaMixup" in why for why in missing)
 
 

@@ -14,6 +14,7 @@ from genlabel_paper.experiments.table5 import PAPER as TABLE5
 from genlabel_paper.registry import find
 from genlabel_paper.study.cells import Cell, Trial
 from genlabel_paper.study.data import TEST_SIZE, load_parts
+from genlabel_paper.study.genmix_sets import GENMIX_SETS
 from genlabel_paper.study.manifest import ROUNDED, manifest
 from genlabel_paper.study.methods import TITLES
 from genlabel_paper.study.schedules import SCHEDULES, STUDY_IMAGES
@@ -26,7 +27,8 @@ needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="the OpenML mirror
 KNOWN = {name: setting.variants("mnist") or setting.variants("61") for name, setting in SETTINGS.items()}
 
 
-AT_HAND = dict.fromkeys(("synthetic", "plane"), tuple(SYNTHETIC)) | dict.fromkeys(SCHEDULES, tuple(STUDY_IMAGES))
+AT_HAND = dict.fromkeys(("synthetic", "plane", "densities"), tuple(SYNTHETIC))
+AT_HAND |= dict.fromkeys(SCHEDULES, tuple(STUDY_IMAGES)) | {"genmix": tuple(GENMIX_SETS)}
 
 
 @pytest.mark.parametrize("experiment", [one for one in find(["all"]) if one.trains], ids=lambda one: one.id)

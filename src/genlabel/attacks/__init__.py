@@ -8,11 +8,13 @@ from genlabel.attacks.gradient import FGSM, PGD
 from genlabel.attacks.margin import Margins, linear_margins, margins
 from genlabel.attacks.robustness import Robustness, robust_accuracy
 from genlabel.attacks.targets import FleetTarget, NetworkTarget, Target
+from genlabel.attacks.training import AttackedBatches, train_robust
 
 __all__ = [
     "FGSM",
     "PGD",
     "Attack",
+    "AttackedBatches",
     "AutoAttack",
     "Boundary",
     "DecisionTarget",
@@ -25,4 +27,5 @@ __all__ = [
     "linear_margins",
     "margins",
     "robust_accuracy",
+    "train_robust",
 ]

@@ -10,24 +10,31 @@ from typing import TYPE_CHECKING
 from genlabel.lazy import load_when_used
 
 if TYPE_CHECKING:
+    from genlabel.datasets.curves import NORMS, curve_distances, equidistance_error, true_curves
     from genlabel.datasets.images import IMAGE_SETS, ImageSet, hold_out, load_images
     from genlabel.datasets.manifest import DATA_HOME, find_home, manifest_ids, openml_manifest
     from genlabel.datasets.openml import load_openml
     from genlabel.datasets.sources import EMBEDDED, find_source
+    from genlabel.datasets.strokes import FOUR_CENTRES, FOUR_DEVIATIONS, SPHERES, STROKES
     from genlabel.datasets.synthetic import (
         CUBE_2D_CENTRES,
         CUBE_3D_CENTRES,
         NINE_CENTRES,
         SYNTHETIC,
         make_circle,
+        make_circle_3d,
         make_cube_2d,
         make_cube_3d,
         make_example1,
         make_example2,
         make_example3,
+        make_four_gaussians,
+        make_ket,
         make_moon,
         make_nine_gaussians,
         make_two_circle,
+        make_v,
+        make_y,
     )
     from genlabel.datasets.tables import Table, load_table, table_pipeline
 
@@ -36,11 +43,18 @@ __all__ = [
     "CUBE_3D_CENTRES",
     "DATA_HOME",
     "EMBEDDED",
+    "FOUR_CENTRES",
+    "FOUR_DEVIATIONS",
     "IMAGE_SETS",
     "NINE_CENTRES",
+    "NORMS",
+    "SPHERES",
+    "STROKES",
     "SYNTHETIC",
     "ImageSet",
     "Table",
+    "curve_distances",
+    "equidistance_error",
     "find_home",
     "find_source",
     "hold_out",
@@ -48,20 +62,27 @@ __all__ = [
     "load_openml",
     "load_table",
     "make_circle",
+    "make_circle_3d",
     "make_cube_2d",
     "make_cube_3d",
     "make_example1",
     "make_example2",
     "make_example3",
+    "make_four_gaussians",
+    "make_ket",
     "make_moon",
     "make_nine_gaussians",
     "make_two_circle",
+    "make_v",
+    "make_y",
     "manifest_ids",
     "openml_manifest",
     "table_pipeline",
+    "true_curves",
 ]
 
 _MODULES = {
+    "curves": ("NORMS", "curve_distances", "equidistance_error", "true_curves"),
     "images": (
         "IMAGE_SETS",
         "ImageSet",
@@ -79,20 +100,26 @@ _MODULES = {
         "EMBEDDED",
         "find_source",
     ),
+    "strokes": ("FOUR_CENTRES", "FOUR_DEVIATIONS", "SPHERES", "STROKES"),
     "synthetic": (
         "CUBE_2D_CENTRES",
         "CUBE_3D_CENTRES",
         "NINE_CENTRES",
         "SYNTHETIC",
         "make_circle",
+        "make_circle_3d",
         "make_cube_2d",
         "make_cube_3d",
         "make_example1",
         "make_example2",
         "make_example3",
+        "make_four_gaussians",
+        "make_ket",
         "make_moon",
         "make_nine_gaussians",
         "make_two_circle",
+        "make_v",
+        "make_y",
     ),
     "tables": (
         "Table",

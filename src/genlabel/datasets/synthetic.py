@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from itertools import product
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genlabel.checks import check_count, check_positive
+from genlabel.datasets.drawing import Arrays, Seed, perturb, shuffle
+from genlabel.datasets.strokes import make_circle_3d, make_four_gaussians, make_ket, make_v, make_y
 
 __all__ = [
     "CUBE_2D_CENTRES",
@@ -15,18 +16,20 @@ __all__ = [
     "NINE_CENTRES",
     "SYNTHETIC",
     "make_circle",
+    "make_circle_3d",
     "make_cube_2d",
     "make_cube_3d",
     "make_example1",
     "make_example2",
     "make_example3",
+    "make_four_gaussians",
+    "make_ket",
     "make_moon",
     "make_nine_gaussians",
     "make_two_circle",
+    "make_v",
+    "make_y",
 ]
-
-Arrays: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int64]]
-Seed: TypeAlias = int | np.random.Generator | None
 
 # Row c is the centre of class c; rows are in lexicographic order of the coordinates, the first one slowest.
 # NOTE[PAPER]: of the eight cubes the paper numbers the first, of the nine Gaussians the first and the last;
@@ -59,7 +62,7 @@ def make_circle(n_samples: int = 1000, *, noise: float = 0.02, random_state: See
     """
     check_count("n_samples", n_samples, low=2)
     X, y = _circles(n_samples)
-    return _perturb(X, y, noise, random_state)
+    return perturb(X, y, noise, random_state)
 
 
 def make_moon(n_samples: int = 1000, *, noise: float = 0.1, random_state: Seed = None) -> Arrays:
@@ -86,7 +89,7 @@ def make_moon(n_samples: int = 1000, *, noise: float = 0.1, random_state: Seed =
     from sklearn.datasets import make_moons
 
     X, y = make_moons(n_samples, shuffle=False)
-    return _perturb(X, y, noise, random_state)
+    return perturb(X, y, noise, random_state)
 
 
 def make_two_circle(n_per_circle: int = 1000, *, noise: float = 0.01, random_state: Seed = None) -> Arrays:
@@ -114,7 +117,7 @@ def make_two_circle(n_per_circle: int = 1000, *, noise: float = 0.01, random_sta
     # NOTE[PAPER]: the shift is not given, so the centres are ours; the text flips the set shifted to the
     # right where we flip the left one, which only swaps the names of the two classes.
     centre = np.array([1.2, 0.0])
-    return _perturb(np.vstack([X + centre, X - centre]), np.concatenate([y, 1 - y]), noise, random_state)
+    return perturb(np.vstack([X + centre, X - centre]), np.concatenate([y, 1 - y]), noise, random_state)
 
 
 def make_cube_2d(n_per_class: int = 20, *, random_state: Seed = None) -> Arrays:
@@ -182,7 +185,7 @@ def make_nine_gaussians(n_per_class: int = 5000, *, random_state: Seed = None) -
     check_count("n_per_class", n_per_class)
     rng = np.random.default_rng(random_state)
     y = np.repeat(np.arange(9), n_per_class)
-    return _shuffle(NINE_CENTRES[y] + np.sqrt(0.1) * rng.standard_normal((y.size, 2)), y, rng)
+    return shuffle(NINE_CENTRES[y] + np.sqrt(0.1) * rng.standard_normal((y.size, 2)), y, rng)
 
 
 def make_example1() -> Arrays:
@@ -257,21 +260,7 @@ def _make_cubes(centres: NDArray[np.float64], n_per_class: int, random_state: Se
     check_count("n_per_class", n_per_class)
     rng = np.random.default_rng(random_state)
     y = np.repeat(np.arange(len(centres)), n_per_class)
-    return _shuffle(centres[y] + rng.uniform(-1.0, 1.0, (y.size, centres.shape[1])), y, rng)
-
-
-def _perturb(X: NDArray[np.float64], y: NDArray[np.intp], noise: float, random_state: Seed) -> Arrays:
-    """Add Laplace noise of scale `noise` to every coordinate, then shuffle the rows."""
-    if not 0 <= noise < np.inf:
-        raise ValueError(f"noise={noise!r} is not a Laplace scale; pass a finite number of at least 0, 0 for no noise")
-    rng = np.random.default_rng(random_state)
-    return _shuffle(X + noise * rng.laplace(size=X.shape), y, rng)
-
-
-def _shuffle(X: NDArray[np.float64], y: NDArray[np.intp], rng: np.random.Generator) -> Arrays:
-    """Put the rows of `X` and `y` into one random order."""
-    order = rng.permutation(len(y))
-    return X[order], y[order].astype(np.int64)
+    return shuffle(centres[y] + rng.uniform(-1.0, 1.0, (y.size, centres.shape[1])), y, rng)
 
 
 SYNTHETIC: dict[str, Callable[..., Arrays]] = {
@@ -281,4 +270,9 @@ SYNTHETIC: dict[str, Callable[..., Arrays]] = {
     "cube-2d": make_cube_2d,
     "cube-3d": make_cube_3d,
     "nine-gaussians": make_nine_gaussians,
+    "v": make_v,
+    "ket": make_ket,
+    "y": make_y,
+    "four-gaussians": make_four_gaussians,
+    "circle-3d": make_circle_3d,
 }

@@ -11,7 +11,7 @@ from genlabel.densities.known import KnownDensity, known_gaussians
 from genlabel.densities.label_model import LabelModel
 from genlabel.densities.latent import LatentDensity
 from genlabel.densities.mixture import MixtureDensity
-from genlabel.densities.named import named_densities
+from genlabel.densities.named import named_densities, named_density
 from genlabel.densities.online import CollapseWarning, OnlineGaussianDensity
 from genlabel.densities.per_class import ClassSample, LogDensity, PerClassDensity
 from genlabel.densities.stack import StackDensity
@@ -45,4 +45,5 @@ __all__ = [
     "default_candidates",
     "known_gaussians",
     "named_densities",
+    "named_density",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, final
 
 import numpy as np
 import torch
@@ -18,11 +18,12 @@ from genlabel.checks import check_weights, each_warning_once, keep_if_it_fails
 from genlabel.densities.folded import FoldedSample
 
 if TYPE_CHECKING:
+    from genlabel.densities.covariance import Gaussians
     from genlabel.densities.label_model import LabelModel
     from genlabel.densities.warped import Warp, Warped
     from genlabel.folds import Fold
 
-__all__ = ["ClassDensity", "DensityWarning", "Excess", "FoldedDensity"]
+__all__ = ["ClassDensity", "DensityWarning", "Excess", "FoldedDensity", "Manifolds"]
 
 
 class DensityWarning(UserWarning):
@@ -34,6 +35,18 @@ class Excess(NamedTuple):
 
     reason: str
     kind: str
+
+
+class Manifolds(Protocol):
+    """Manifolds of the classes, with log p_c minus the distance to each."""
+
+    def project(self, X: Tensor) -> Tensor:
+        """The nearest point of each manifold to points (m, d), (m, k, d)."""
+        ...
+
+    def log_prob_near(self, X: Tensor, points: Tensor) -> Tensor:
+        """Log p_c (m, k) of points (m, d), with their projections (m, k, d) taken as known."""
+        ...
 
 
 class ClassDensity(BaseEstimator, ABC):
@@ -78,16 +91,39 @@ class ClassDensity(BaseEstimator, ABC):
     def log_prob(self, X: Any) -> Any:
         """Return log p_c(x), shape (m, k), columns in the order of `classes_`.
 
-        numpy in, numpy out (float64); torch in, torch out (same dtype and device).
+        numpy in, numpy out (float64); torch in, torch out (same dtype and device). It is differentiable where a tensor
+        asks for a gradient.
         """
         x = self._check_query(X)
         if len(x) == 0:
             return like(x.new_empty(0, len(self.classes_)), X)
-        with torch.no_grad():
+        with torch.set_grad_enabled(x.requires_grad and torch.is_grad_enabled()):
             parts = [self._log_prob(x[some]) for some in chunks(len(x), self.chunk_rows)]
         values = parts[0] if len(parts) == 1 else torch.cat(parts)
         # Only a point so far away that its distance overflows has no number: its density is nil.
         return like(values.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf), X)
+
+    @final
+    def gradient(self, X: Any) -> Any:
+        """Return the gradients of log p_c(x) in x, shape (m, k, d), as the kind of array that `X` is.
+
+        >>> from genlabel.densities import known_gaussians
+        >>> known_gaussians([[-1.0], [1.0]]).fit([[-1.0], [1.0]], [0, 1]).gradient([[0.5]])
+        array([[[-1.5],
+                [ 0.5]]])
+        """
+        x = self._check_query(X).detach()
+        if len(x) == 0:
+            return like(x.new_empty(0, len(self.classes_), self.n_features_in_), X)
+        return like(torch.cat([self._gradient(x[some]) for some in chunks(len(x), self.chunk_rows)]), X)
+
+    def gaussians(self) -> Gaussians | None:
+        """Return the Gaussians of the classes, if the fitted density is one Gaussian a class; else None."""
+        return None
+
+    def manifolds(self) -> Manifolds | None:
+        """Return what projects points onto the manifolds of the classes, if log p_c is minus a distance to one."""
+        return None
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
         """Return log p_c of mixed points whose parents are the given training rows.
@@ -176,6 +212,14 @@ class ClassDensity(BaseEstimator, ABC):
     @abstractmethod
     def _log_prob(self, X: Tensor) -> Tensor:
         """Return log p_c for the rows of one chunk, shape (m, k), in the dtype of `X`."""
+
+    def _gradient(self, X: Tensor) -> Tensor:
+        """Gradients for the rows of one chunk, (m, k, d), by differentiating `_log_prob`: no row knows of another."""
+        with torch.enable_grad():
+            x = X.requires_grad_()
+            values = self._log_prob(x)
+            each = [torch.autograd.grad(column.sum(), x, retain_graph=True)[0] for column in values.unbind(1)]
+        return torch.stack(each, 1)
 
     def _check_query(self, X: Any) -> Tensor:
         """The points that a fitted density is asked of, as a floating tensor (m, d)."""

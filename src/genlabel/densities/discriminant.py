@@ -93,6 +93,10 @@ class DiscriminantDensity(ClassDensity):
         """The covariances Sigma_c as they are used, (k, d, d)."""
         return torch.linalg.inv(self.gaussians_.matrix @ self.gaussians_.matrix.mT).numpy()
 
+    def gaussians(self) -> Gaussians:
+        """Its Gaussians, by their whitenings."""
+        return self.gaussians_
+
     def _log_prob(self, X: Tensor) -> Tensor:
         return normal_log_prob(X, self.gaussians_).to(X)
 

@@ -167,6 +167,10 @@ class GANDensity(ClassDensity):
         unit = self._unit.to(X)
         return -torch.linalg.vector_norm((X[:, None] - points) / unit, NORMS[self.norm], -1) / self.scale_
 
+    def manifolds(self) -> GANDensity:
+        """Itself: it projects."""
+        return self
+
     def sample(self, n: int, class_index: int, rng: Seed = None) -> NDArray[np.float64]:
         """Return `n` points (n, d) of a class, with the noise around its manifold."""
         generators = self.generators_.take(torch.tensor([class_index]))

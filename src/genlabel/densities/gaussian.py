@@ -110,10 +110,14 @@ class GaussianDensity(ClassDensity):
         """Without the distances, which are found again."""
         return {name: value for name, value in super().__getstate__().items() if name != "_last_distances"}
 
-    def _log_prob(self, X: Tensor) -> Tensor:
+    def gaussians(self) -> Gaussians:
+        """Its Gaussians, by their whitenings."""
         centres, matrices = (torch.stack(parts) for parts in list(zip(*self.whitenings_, strict=True))[:2])
         log_dets = torch.tensor([white.log_det for white in self.whitenings_], dtype=centres.dtype)
-        return normal_log_prob(X, Gaussians(centres, matrices, log_dets), X.dtype)
+        return Gaussians(centres, matrices, log_dets)
+
+    def _log_prob(self, X: Tensor) -> Tensor:
+        return normal_log_prob(X, self.gaussians(), X.dtype)
 
     def _whitening(self, sample: ClassSample) -> Whitening:
         mean, covariance = moments(sample.X, sample.weight, unbiased=False)

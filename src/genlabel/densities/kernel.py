@@ -70,10 +70,10 @@ class KernelModel(NamedTuple):
         queries = torch.cat([a, torch.ones_like(a[:, :1]), -0.5 * (a * a).sum(1, keepdim=True)], dim=1)
         known = None if self.left_out is None else _places(x, self.left_out)
         size = max(1, (BLOCK if x.device.type == "cpu" else GPU_BLOCK) // len(points))
-        room = x.new_empty(min(size, len(x)), len(points))
+        room = None if queries.requires_grad else x.new_empty(min(size, len(x)), len(points))
         total = x.new_empty(len(x))
         for some in chunks(len(x), size):
-            exponents = torch.mm(queries[some], points.T, out=room[: some.stop - some.start])
+            exponents = torch.mm(queries[some], points.T, out=None if room is None else room[: some.stop - some.start])
             total[some] = self._block(exponents, None if known is None else known[some])
         return total / LOG2_E + self.log_norm
 
@@ -228,13 +228,13 @@ def _likeliest(sample: ClassSample, white: Whitening, scott: float) -> float:
 
 def _log2_sum(exponents: Tensor) -> Tensor:
     """Return log2 of the row sums of 2^exponents, in place."""
-    top = exponents.amax(1, keepdim=True).clamp_min(torch.finfo(exponents.dtype).min)
+    top = exponents.detach().amax(1, keepdim=True).clamp_min(torch.finfo(exponents.dtype).min)
     return exponents.sub_(top).exp2_().sum(1).log2_() + top[:, 0]
 
 
 def _places(x: Tensor, points: NDArray[np.float64]) -> Tensor:
     """Index of a point equal to each row; -1 where there is none."""
-    queries = x.cpu().numpy()
+    queries = x.detach().cpu().numpy()
     keys, known = _row_keys(queries), _row_keys(points.astype(queries.dtype))
     order = np.argsort(known)
     place = order[np.searchsorted(known, keys, sorter=order).clip(max=len(known) - 1)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol, Self, final
 
+import torch
 from sklearn.base import clone
 from torch import Tensor
 
@@ -47,7 +48,6 @@ class LatentDensity(ClassDensity):
 
     Examples
     --------
-    >>> import torch
     >>> from genlabel.densities import GaussianDensity
     >>> from genlabel.networks import MLP
     >>> twin = MLP(2, 2, hidden=(4,), rng=0, dtype=torch.float64)
@@ -95,4 +95,5 @@ class LatentDensity(ClassDensity):
 
     def _features(self, X: Tensor) -> Tensor:
         weight = next(iter(self.encoder.parameters()))
-        return self.encoder.encode(X.to(weight), self.depth).detach().to(X)
+        with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
+            return self.encoder.encode(X.to(weight), self.depth).to(X)

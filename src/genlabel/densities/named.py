@@ -16,7 +16,7 @@ from genlabel.densities.label_model import LabelModel
 from genlabel.densities.mixture import MixtureDensity
 from genlabel.densities.vae import VAEDensity
 
-__all__ = ["named_densities"]
+__all__ = ["named_densities", "named_density"]
 
 
 NAMES = ("gaussian", "kernel", "mixture", "flow", "vae", "gan")
@@ -41,6 +41,21 @@ def named_densities(density: Any) -> dict[str, ClassDensity]:
         return named_candidates(density)
     check_choice("density", density, [*NAMES, "auto", "label-model"], also="a ClassDensity such as GaussianDensity()")
     return {name: _KNOWN[name]() for name in (("gaussian", "kernel") if density == "auto" else (density,))}
+
+
+def named_density(density: Any) -> ClassDensity:
+    """Return the one density that a parameter names, as :func:`named_densities` does.
+
+    >>> named_density("kernel")
+    KernelDensity()
+    >>> named_density("auto")
+    Traceback (most recent call last):
+    ValueError: density='auto' names several; give one, such as 'label-model' or 'kernel'
+    """
+    densities = list(named_densities(density).values())
+    if len(densities) > 1:
+        raise ValueError(f"density={density!r} names several; give one, such as 'label-model' or 'kernel'")
+    return densities[0]
 
 
 _KNOWN: dict[str, Callable[[], ClassDensity]] = {

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from genlabel.checks import each_warning_once, keep_if_it_fails
-from genlabel.densities import ClassDensity, named_densities
+from genlabel.densities import ClassDensity, named_density
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.sample import read_sample
 from genlabel.posterior import log_posterior, log_priors
@@ -85,7 +85,4 @@ class GenerativeClassifier(ProbabilityClassifier):
         return np.ascontiguousarray(found.log_proba.numpy())
 
     def _named_density(self) -> ClassDensity:
-        densities = list(named_densities(self.density).values())
-        if len(densities) > 1:
-            raise ValueError(f"density={self.density!r} names several; give one, such as 'label-model' or 'kernel'")
-        return densities[0]
+        return named_density(self.density)

@@ -5,6 +5,16 @@ from genlabel.labeling.base import Labeler, observe_and_label
 from genlabel.labeling.generative import GenLabel
 from genlabel.labeling.linear import LinearLabel, LogisticLabel
 from genlabel.labeling.online import OnlineGenLabel
+from genlabel.labeling.sampler import GenLabelSampler
 from genlabel.labeling.shared import SharedLabel
 
-__all__ = ["GenLabel", "Labeler", "LinearLabel", "LogisticLabel", "OnlineGenLabel", "SharedLabel", "observe_and_label"]
+__all__ = [
+    "GenLabel",
+    "GenLabelSampler",
+    "Labeler",
+    "LinearLabel",
+    "LogisticLabel",
+    "OnlineGenLabel",
+    "SharedLabel",
+    "observe_and_label",
+]

@@ -12,7 +12,10 @@ from genlabel.records import RecordKind
 from genlabel_paper.study.manifest import manifest
 from genlabel_paper.study.schedules import SCHEDULES
 
-__all__ = ["BUDGETS", "STUDY", "Budget", "Cell", "Trial", "make_cells"]
+__all__ = ["ALONE", "BUDGETS", "STUDY", "Budget", "Cell", "Trial", "make_cells", "make_trials"]
+
+ALONE = frozenset({*SCHEDULES, "genmix", "genmix-hidden", "densities"})
+"""Settings whose methods are trained one by one: they share nothing, or what each costs is told."""
 
 
 class Budget(NamedTuple):
@@ -40,7 +43,7 @@ class Trial(NamedTuple):
     split: int
     seed: int
     method: str = ""
-    """Of a setting whose methods are trained one by one, such as those on images."""
+    """Of a setting whose methods are trained one by one."""
 
 
 @dataclass(frozen=True, order=True)
@@ -73,9 +76,7 @@ class Cell:
     @property
     def trial(self) -> Trial:
         """What it shares with the cells that are trained together with it."""
-        return Trial(
-            self.setting, self.dataset, self.split, self.seed, self.method if self.setting in SCHEDULES else ""
-        )
+        return Trial(self.setting, self.dataset, self.split, self.seed, self.method if self.setting in ALONE else "")
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -119,6 +120,16 @@ def make_cells(
     chosen = list(datasets) if most is None else _smallest(datasets, most)
     places = product(chosen, range(splits), range(seeds), alphas, methods)
     return [Cell(setting, dataset, method, split, seed, alpha) for dataset, split, seed, alpha, method in places]
+
+
+def make_trials(setting: str, datasets: Sequence[str], methods: Sequence[tuple[str, float]], trials: int) -> list[Cell]:
+    """Return methods with their alphas on datasets, in some trials, of which each has a split and a seed of its own.
+
+    >>> [cell.id for cell in make_trials("genmix", ["v"], [("mixup", 1.0)], trials=2)]
+    ['genmix/v/mixup/alpha=1/split=0/seed=0', 'genmix/v/mixup/alpha=1/split=1/seed=1']
+    """
+    places = product(datasets, range(trials), methods)
+    return [Cell(setting, dataset, method, trial, trial, alpha) for dataset, trial, (method, alpha) in places]
 
 
 def _smallest(datasets: Sequence[str], most: int) -> list[str]:

@@ -14,7 +14,7 @@ __all__ = ["METHODS", "TITLES", "Candidate", "Classifier", "PaperMethod", "keys_
 Candidate: TypeAlias = dict[str, Any]
 """The parameters of one candidate of a search."""
 Classifier: TypeAlias = MixupClassifier | GenLabelClassifier | AdaMixupClassifier | GenerativeClassifier
-Kind: TypeAlias = Literal["vanilla", "mixup", "generative", "genlabel"]
+Kind: TypeAlias = Literal["vanilla", "mixup", "generative", "genlabel", "density"]
 
 
 @final
@@ -111,6 +111,10 @@ _DEFINED = (
     PaperMethod("genlabel-gm", "Mixup + GenLabel (GM)", "genlabel", _genlabel, _is_gm),
     PaperMethod("genlabel-kde", "Mixup + GenLabel (KDE)", "genlabel", _genlabel, _is_kde),
     PaperMethod("genlabel-cv", "Mixup + GenLabel (CV)", "genlabel", _genlabel, _every),
+    PaperMethod("genlabel-mixture", "Mixup + GenLabel (mixtures)", "density", _genlabel, _every),
+    PaperMethod("genlabel-flow", "Mixup + GenLabel (flow)", "density", _genlabel, _every),
+    PaperMethod("genlabel-vae", "Mixup + GenLabel (VAE)", "density", _genlabel, _every),
+    PaperMethod("genlabel-gan", "Mixup + GenLabel (GAN)", "density", _genlabel, _every),
 )
 METHODS = {method.key: method for method in _DEFINED}
 """The methods by key, in the order of the tables."""
@@ -121,5 +125,17 @@ _ON_IMAGES = {
     "mixup-sample": "Mixup, lam per image",
     "mixup-genlabel-default": "Mixup + GenLabel, default",
 }
-TITLES = {method.key: method.title for method in _DEFINED} | _ON_IMAGES
-"""What the paper calls them, by key; those of images are made in `genlabel_paper.study.schedules`."""
+_GENMIX = {
+    "genmix-gan": "GenMix + GAN",
+    "genmix-gan-l1": "GenMix + GAN, L1",
+    "genmix-gan-linf": "GenMix + GAN, Linf",
+    "genmix-gaussian": "GenMix + GM",
+    "genmix-kernel": "GenMix + kernels",
+    "genmix-mixture": "GenMix + mixtures",
+    "genmix-flow": "GenMix + flow",
+    "genmix-vae": "GenMix + VAE",
+    "genmix-hidden": "GenMix + GM in the hidden space",
+}
+TITLES = {method.key: method.title for method in _DEFINED} | _ON_IMAGES | _GENMIX
+"""What the paper calls them, by key; those of images are made in `genlabel_paper.study.schedules`, those of GenMix in
+`genlabel_paper.study.genmix_methods`."""

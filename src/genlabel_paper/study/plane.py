@@ -13,7 +13,18 @@ from numpy.typing import NDArray
 
 from genlabel.attacks import margins
 
-__all__ = ["LIMITS", "STEPS", "Regions", "choose_points", "describe_plane", "keep_regions", "measure_margins"]
+__all__ = [
+    "LIMITS",
+    "MEASURED",
+    "STEPS",
+    "Regions",
+    "choose_points",
+    "describe_plane",
+    "keep_points",
+    "keep_regions",
+    "measure_margins",
+    "read_points",
+]
 
 LIMITS = {"nine-gaussians": (15.0, 15.0), "two-circle": (2.5, 1.3)}
 """Half the width and half the height of the part of the plane whose regions are kept, by dataset."""
@@ -21,6 +32,8 @@ STEPS = 500
 """Cells of the regions along each axis."""
 MEASURED = 300
 """Training points whose margins are measured."""
+LARGEST = 32_767
+"""A kept coordinate is a whole number of such parts of half the picture's width or height."""
 
 Floats = NDArray[np.float64]
 
@@ -28,10 +41,10 @@ Floats = NDArray[np.float64]
 def choose_points(n: int, draw: int) -> NDArray[np.int64]:
     """Return the places of the training points whose margins are measured, the same for all methods.
 
-    >>> len(choose_points(1000, draw=0))
-    300
+    >>> len(choose_points(1000, draw=0)), len(choose_points(40, draw=0))
+    (300, 40)
     """
-    return np.random.default_rng([draw, 2]).choice(n, MEASURED, replace=False)
+    return np.random.default_rng([draw, 2]).choice(n, min(n, MEASURED), replace=False)
 
 
 def measure_margins(model: Any, X: Floats, y: NDArray[Any], draw: int) -> dict[str, float]:
@@ -104,3 +117,23 @@ def keep_regions(predict: Callable[[Floats], NDArray[Any]], limits: tuple[float,
     centres = (np.arange(steps) + 0.5) / steps * 2.0 - 1.0
     grid = np.stack(np.meshgrid(limits[0] * centres, limits[1] * centres), axis=-1)
     return Regions(predict(grid.reshape(-1, 2)).reshape(steps, steps).astype(np.uint8), limits)
+
+
+def keep_points(points: Floats, pair: NDArray[np.int64], limits: tuple[float, float]) -> str:
+    """Return points (s, 2) with their pairs of classes (s, 2) as a text; those outside the picture are left out.
+
+    >>> text = keep_points(np.array([[0.5, -1.0], [9.0, 0.0]]), np.array([[0, 2], [0, 1]]), (2.0, 2.0))
+    >>> again, same = read_points(text, (2.0, 2.0))
+    >>> again.round(3).tolist(), same.tolist()
+    ([[0.5, -1.0]], [[0, 2]])
+    """
+    inside = (np.abs(points) <= limits).all(axis=1)
+    places = np.rint(points[inside] / limits * LARGEST)
+    numbers = np.column_stack([places, pair[inside]]).astype("<i2")
+    return b85encode(compress(np.ascontiguousarray(numbers.T).tobytes(), level=9)).decode()
+
+
+def read_points(text: str, limits: tuple[float, float]) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the points (s, 2) of a text, and their pairs (s, 2)."""
+    numbers = np.frombuffer(decompress(b85decode(text)), dtype="<i2").reshape(4, -1).T
+    return numbers[:, :2] / LARGEST * np.array(limits), numbers[:, 2:].astype(np.int64)

@@ -8,13 +8,16 @@ from genlabel.attacks import FGSM
 from genlabel.datasets.synthetic import NINE_CENTRES
 from genlabel.densities import KernelDensity, known_gaussians
 from genlabel.training import SGD
+from genlabel_paper.study.genmix import ABOUT as ABOUT_GENMIX
+from genlabel_paper.study.genmix import GenMixSetting
+from genlabel_paper.study.genmix_methods import make_density
 from genlabel_paper.study.images import ImageSetting, about_schedule
-from genlabel_paper.study.methods import METHODS, keys_of
+from genlabel_paper.study.methods import METHODS, Classifier, keys_of
 from genlabel_paper.study.schedules import SCHEDULES
 from genlabel_paper.study.setting import Setting
 from genlabel_paper.study.tables import Search, TableSetting
 
-__all__ = ["NINE", "RINGS", "SETTINGS"]
+__all__ = ["DENSITIES", "NINE", "RINGS", "SETTINGS"]
 
 Params: TypeAlias = dict[str, Any]
 
@@ -86,6 +89,25 @@ def _fixed(method: str, **params: Any) -> Search:
     )
 
 
+def _with_density(method: str, density: str) -> Search:
+    """GenLabel with gamma 1 and a density, for the synthetic sets."""
+    only = METHODS[method]
+
+    def make(dataset: str, seed: int) -> Classifier:
+        return only.make(1.0, seed, **SHAPES[dataset], **FIXED, density=make_density(density, seed), gamma=1.0)
+
+    return Search(make, {(method, 1.0): only.has})
+
+
+DENSITIES = {
+    "genlabel-gm": "gaussian",
+    "genlabel-kde": "kernel",
+    "genlabel-mixture": "mixture",
+    "genlabel-flow": "flow",
+    "genlabel-vae": "vae",
+    "genlabel-gan": "gan",
+}
+"""The densities of the setting of that name, by method, see `genlabel_paper.study.genmix_methods.make_density`."""
 SETTINGS: dict[str, Setting] = {
     "logistic": TableSetting(
         "softmax regression; Adam, 100 epochs, weight decay 1e-4, batches of 128; learning rate (0.1, 0.01, 0.001, "
@@ -148,6 +170,17 @@ SETTINGS: dict[str, Setting] = {
         ),
         plane=True,
     ),
+    "densities": TableSetting(
+        "as synthetic, with GenLabel: gamma 1, Gaussians, kernels (bandwidth by leave-one-out likelihood), mixtures of "
+        "8, a spline flow, a VAE and a GAN, all learned from the training points; also the margins of 300 of these",
+        (
+            _fixed("vanilla"),
+            _fixed("mixup"),
+            *(_with_density(method, density) for method, density in DENSITIES.items()),
+        ),
+        margins=True,
+    ),
+    "genmix": GenMixSetting(ABOUT_GENMIX),
     **{name: ImageSetting(about_schedule(schedule), schedule) for name, schedule in SCHEDULES.items()},
 }
 """The settings by name; a method that a setting does not have is not in the paper's tables for it."""

@@ -15,7 +15,7 @@ from genlabel_paper.study.cells import Cell
 from genlabel_paper.study.data import Parts, describe_parts, load_parts
 from genlabel_paper.study.manifest import manifest
 from genlabel_paper.study.methods import METHODS, Candidate, Classifier
-from genlabel_paper.study.plane import LIMITS, describe_plane, keep_regions, measure_margins
+from genlabel_paper.study.plane import LIMITS, MEASURED, describe_plane, keep_regions, measure_margins
 from genlabel_paper.study.setting import Result, Setting, Variant
 
 __all__ = ["Search", "TableSetting"]
@@ -46,6 +46,8 @@ class TableSetting(Setting):
     """Under which accuracy is measured as well."""
     plane: bool = False
     """Whether margins are measured as well, and regions kept, see `genlabel_paper.study.plane`."""
+    margins: bool = False
+    """Whether margins are measured, without a picture."""
     weight: float = 1.0
     """How much longer a trial takes than one of softmax regression."""
 
@@ -63,6 +65,7 @@ class TableSetting(Setting):
             "data": describe_parts(dataset),
             "least_probability": LEAST_PROBABILITY,
             **(describe_plane(dataset) if self.plane else {}),
+            **({"margins": MEASURED} if self.margins else {}),
         }
 
     def cost(self, dataset: str) -> float:
@@ -79,6 +82,8 @@ class TableSetting(Setting):
         found = []
         for method, model in _fit(self, set(wanted), parts, dataset, seed):
             found.append(Result(wanted[method], _choice(model), _measure(model, method, parts, self)))
+            if self.margins:
+                found[-1].metrics.update(measure_margins(model, parts.X, parts.y, split))
             if self.plane:
                 _add_plane(*found[-1], model, parts)
         return found

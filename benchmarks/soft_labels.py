@@ -1,0 +1,153 @@
+"""Do synthetic points with soft labels help models that are no networks? GenMix, GenLabel and SMOTE on OpenML sets.
+
+    python benchmarks/soft_labels.py                      # goes on where it was stopped
+    python benchmarks/soft_labels.py --report --json build/soft_labels.json
+
+Logistic regression, gradient boosting and a random forest, each alone and on more rows; every sampler as it comes.
+Needs the OpenML sets of a manifest (environment variable GENLABEL_DATA_HOME) and imbalanced-learn.
+"""
+
+import argparse
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from imblearn.over_sampling import SMOTE
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from genlabel import GenLabel, GenLabelSampler, GenMix, SoftLabelClassifier
+from genlabel.datasets import load_openml, manifest_ids, openml_manifest
+from genlabel.densities import named_densities
+from genlabel.mixing import Sampler, Synthetic
+from genlabel.records import SUITE, load_records
+from genlabel.suite import complete_sets, mean_ranks, run_suite, set_means, wilcoxon_holm, wins
+
+MODELS: dict[str, Any] = {
+    "logistic": LogisticRegression(max_iter=2000),
+    "boosting": HistGradientBoostingClassifier(random_state=0),
+    "forest": RandomForestClassifier(random_state=0),
+}
+ACCIDENT = 0.05
+"""A log-loss that is higher than that of the model alone by more than this."""
+
+
+class SmoteSampler(Sampler):
+    """SMOTE's points: of their own class, or, with a density, with their posterior as label."""
+
+    def __init__(self, density: str | None = None, output: str = "hard", random_state: Any = None) -> None:
+        self.density = density
+        self.output = output
+        self.random_state = random_state
+
+    def _synthesize(self, X: Any, index: Any, rng: np.random.Generator) -> Synthetic:
+        neighbours = min(5, int(np.bincount(index).min()) - 1)
+        points, classes = SMOTE(k_neighbors=neighbours, random_state=int(rng.integers(2**31))).fit_resample(X, index)
+        points, classes = points[len(X) :], classes[len(X) :]
+        labels = np.eye(len(self.classes_))[classes]
+        if self.density is not None and len(points):
+            labeler = GenLabel(named_densities(self.density)[self.density]).fit(X, index)
+            labels = np.exp(labeler.log_posterior_of(points))
+        return Synthetic(points, labels, np.stack([classes, classes], 1), np.zeros(len(points)))
+
+
+SAMPLERS: dict[str, Any] = {
+    "GenMix": GenMix(),
+    "GenMix, any lam": GenMix(lam="uniform"),
+    "GenLabel": GenLabelSampler(),
+    "GenLabel, priors": GenLabelSampler(priors="empirical"),
+    "mixup": GenLabelSampler(gamma=0.0),
+    "SMOTE": SmoteSampler(),
+    "SMOTE, soft": SmoteSampler("gaussian"),
+}
+
+
+def methods(names: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in names:
+        found[name] = make_pipeline(StandardScaler(), MODELS[name])
+        for label, sampler in SAMPLERS.items():
+            soft = SoftLabelClassifier(MODELS[name], sampler, random_state=0)
+            found[f"{name} + {label}"] = make_pipeline(StandardScaler(), soft)
+    return found
+
+
+def report(records: pd.DataFrame, model: str) -> pd.DataFrame:
+    """Each sampler with a model beside the model alone, on the sets where all of them have every split."""
+    names = [model, *(f"{model} + {label}" for label in SAMPLERS)]
+    ours, _ = complete_sets(records, names)
+    losses, accuracies = set_means(ours, "log_loss", names), set_means(ours, "accuracy", names)
+    ranks = {metric: mean_ranks(ours, metric) for metric in ("log_loss", "accuracy")}
+    tests = {metric: wilcoxon_holm(ours, model, metric) for metric in ("log_loss", "accuracy")}
+    seconds = set_means(ours, "seconds", names).mean()
+    rows: dict[str, dict[str, Any]] = {}
+    for name in names:
+        rows[name] = {
+            "sets": len(losses),
+            "log-loss": round(float(losses[name].mean()), 4),
+            "accuracy": round(float(accuracies[name].mean()), 2),
+            "rank (log-loss)": round(float(ranks["log_loss"][name]), 2),
+            "rank (accuracy)": round(float(ranks["accuracy"][name]), 2),
+            "times the seconds": round(float(seconds[name] / seconds[model]), 2),
+        }
+        if name != model:
+            for metric in ("log_loss", "accuracy"):
+                found = wins(ours, name, model, metric)
+                rows[name] |= {
+                    f"{metric}: better, same, worse": f"{found.better}, {found.tie}, {found.worse}",
+                    f"{metric}: p": float(f"{tests[metric].loc[name, 'holm']:.2g}"),
+                }
+            rows[name]["accidents"] = int((losses[name] - losses[model] > ACCIDENT).sum())
+    return pd.DataFrame(rows).T
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-home", type=Path, help="the folder of the manifest; default: GENLABEL_DATA_HOME")
+    parser.add_argument("--max-rows", type=int, default=500)
+    parser.add_argument("--max-features", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--records", type=Path, default=Path("build", "soft_labels.sqlite"))
+    parser.add_argument("--report", action="store_true", help="fit nothing, report the records")
+    parser.add_argument("--json", type=Path, help="also write the report there")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    if asked.report:
+        kept = load_records(asked.records, SUITE)
+    else:
+        manifest = openml_manifest(asked.data_home)
+        if manifest is None:
+            parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
+        with threadpool_limits(1):
+            kept = run_suite(
+                manifest_ids(manifest, asked.max_features, min_rows=100, max_rows=asked.max_rows),
+                methods(asked.models),
+                asked.repeats,
+                seed=asked.seed,
+                records=asked.records,
+                n_jobs=asked.jobs,
+                load=partial(load_openml, data_home=asked.data_home),
+                on_trial=lambda outcome: print(outcome.trial, outcome.error or "", flush=True),
+            )
+    failures = [f"{cell.id}: {error}" for cell, error in kept.failures.items()]
+    tables = {model: report(kept.frame, model) for model in asked.models}
+    for model, table in tables.items():
+        print(f"\n== {model} ==\n{table.fillna('').to_string()}")
+    print(f"\n{len(failures)} fits failed", *failures[:20], sep="\n")
+    if asked.json:
+        found = {model: json.loads(table.T.to_json()) for model, table in tables.items()}
+        asked.json.write_text(json.dumps({"repeats": asked.repeats, "tables": found, "failures": failures}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

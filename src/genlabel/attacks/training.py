@@ -1,0 +1,107 @@
+"""Adversarial training: batches whose points an attack has moved, against the network as it is at that step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from genlabel.arrays import Seed, as_rng
+from genlabel.attacks.base import Attack
+from genlabel.attacks.targets import NetworkTarget
+from genlabel.networks import StagedNetwork
+from genlabel.training import train_network
+
+__all__ = ["AttackedBatches", "train_robust"]
+
+
+@final
+class AttackedBatches:
+    """The batches of a loader, each attacked when it is its turn (Madry et al., 2018).
+
+    Parameters
+    ----------
+    network : StagedNetwork
+        The one in training: it is attacked in evaluation mode, as it is when the batch is asked for.
+    batches : iterable of (x, y)
+        y are class indices (n,).
+    attack : Attack
+        Such as `PGD(0.1, steps=5)`.
+    shape : (c, h, w) or None
+        That of an image, for a network that takes images.
+    rng : generator, seed or None
+        Of the attack.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from genlabel.attacks import FGSM
+    >>> from genlabel.networks import MLP
+    >>> network, x = MLP(1, 2, rng=0), torch.zeros(3, 1)
+    >>> moved, y = next(iter(AttackedBatches(network, [(x, torch.tensor([0, 1, 0]))], FGSM(0.5))))
+    >>> moved.abs().max()
+    tensor(0.5000)
+    """
+
+    def __init__(
+        self,
+        network: StagedNetwork,
+        batches: Iterable[Sequence[Any]],
+        attack: Attack,
+        shape: tuple[int, int, int] | None = None,
+        rng: Seed = None,
+    ) -> None:
+        self.network, self.batches, self.attack, self.shape = network, batches, attack, shape
+        self.rng = as_rng(rng)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for x, y, *_ in self.batches:
+            yield self._moved(x, y), y
+
+    def _moved(self, x: Tensor, y: Tensor) -> Tensor:
+        before = self.network.training
+        self.network.eval()
+        try:
+            moved: Tensor = self.attack(NetworkTarget(self.network, self.shape), x, y, rng=self.rng)
+        finally:
+            self.network.train(before)
+        return moved
+
+
+def train_robust(
+    network: StagedNetwork,
+    batches: Iterable[Sequence[Any]],
+    attack: Attack,
+    *,
+    shape: tuple[int, int, int] | None = None,
+    rng: Seed = None,
+    **settings: Any,
+) -> NDArray[np.float64]:
+    """Train a network on attacked points, in place, and return the mean loss of each epoch.
+
+    The features of such a network can be inverted, which :class:`genlabel.mixing.HiddenGenMix` needs (Engstrom et al.,
+    2019).
+
+    Parameters
+    ----------
+    network, batches, attack, shape, rng
+        As of :class:`AttackedBatches`.
+    **settings
+        Of :func:`genlabel.training.train_network`: learning_rate, epochs, optimizer, ...
+
+    Examples
+    --------
+    >>> import torch
+    >>> from genlabel.attacks import FGSM
+    >>> from genlabel.networks import MLP
+    >>> batches = [(torch.tensor([[0.0], [4.0]]), torch.tensor([0, 1]))]
+    >>> train_robust(MLP(1, 2, rng=0), batches, FGSM(0.5), rng=0, epochs=3).shape
+    (3,)
+    """
+    generator = as_rng(rng)
+    return train_network(
+        network, AttackedBatches(network, batches, attack, shape, generator), rng=generator, **settings
+    )

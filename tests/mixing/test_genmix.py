@@ -1,0 +1,229 @@
+"""GenMix: every point has its likelihood ratio, none intrudes, and pairs that have no point are named."""
+
+import time
+import warnings
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import brentq
+from scipy.stats import gaussian_kde, multivariate_normal
+from sklearn.datasets import make_circles, make_moons
+
+from genlabel import GaussianDensity, GenMix, GenMixWarning, KernelDensity, LabelModel
+from genlabel.densities import (
+    DiscriminantDensity,
+    FlowDensity,
+    MixtureDensity,
+    VAEDensity,
+    WarpedDensity,
+    known_gaussians,
+)
+from genlabel.mixing.quadric import roots_on_segment
+from genlabel.mixing.roots import bracketed_roots
+from genlabel.mixing.surface import share_out
+
+
+def blobs(n: int, k: int, d: int, seed: int = 0, spread: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian classes with covariances of their own, on a circle or on the axes: every two of three are neighbours."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % k
+    angle = 2 * np.pi * np.arange(k) / k
+    means = np.column_stack([np.cos(angle), np.sin(angle)]) if d == 2 else np.eye(k, d)
+    roots = np.eye(d) + 0.1 * rng.normal(size=(k, d, d))
+    return spread * means[y] + np.einsum("nd,nde->ne", rng.normal(size=(n, d)), roots[y]), y
+
+
+def shares_and_rest(log_prob: np.ndarray, pair: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """p_j / (p_i + p_j), and by how much the pair is more likely than any other class."""
+    rows = np.arange(len(pair))[:, None]
+    inside = log_prob[rows, pair]
+    others = log_prob.copy()
+    others[rows, pair] = -np.inf
+    return 1.0 / (1.0 + np.exp(inside[:, 0] - inside[:, 1])), inside.min(1) - others.max(1)
+
+
+flows = pytest.mark.skipif(find_spec("zuko") is None, reason="needs zuko")
+DENSITIES: list[Any] = [
+    GaussianDensity(),
+    DiscriminantDensity(0.3, 0.1),
+    DiscriminantDensity(1.0),  # one covariance for all: the quadric is a plane
+    KernelDensity(),
+    KernelDensity(leave_one_out=True),
+    MixtureDensity(2),
+    WarpedDensity(MixtureDensity(2, "diagonal")),
+    LabelModel([DiscriminantDensity(), KernelDensity(0.5)], cv=3),
+    VAEDensity(1, hidden=(16,), epochs=20, n_samples=8, random_state=0),
+    pytest.param(FlowDensity(transforms=2, bins=4, hidden=(16,), epochs=60, random_state=0), marks=flows),
+]
+
+
+@pytest.mark.parametrize("density", DENSITIES, ids=repr)
+@pytest.mark.parametrize("lam", [0.5, 0.9, (0.1, 0.3), "uniform"], ids=str)
+def test_every_point_has_its_ratio_and_none_intrudes(density: Any, lam: Any) -> None:
+    X, y = blobs(150, 3, 2)
+    genmix = GenMix(density, n_aug=90, lam=lam, output="soft", random_state=0)
+    points, labels = genmix.fit_resample(X, y)
+    share, ahead = shares_and_rest(genmix.density_.log_prob(points[150:]), genmix.pair_)
+    assert np.abs(share - genmix.lam_).max() <= 1e-6
+    assert (ahead >= 0).all()
+    rows = np.arange(90)
+    np.testing.assert_allclose(labels[150 + rows, genmix.pair_[:, 1]], share, atol=1e-9)
+    np.testing.assert_allclose(labels[150 + rows, genmix.pair_[:, 0]], 1 - share, atol=1e-9)
+    assert [tuple(pair) for pair in np.unique(genmix.pair_, axis=0)] == [(0, 1), (0, 2), (1, 2)]
+    assert (np.unique(genmix.pair_, axis=0, return_counts=True)[1] == 30).all()
+    low, high = {"uniform": (0.0, 1.0)}.get(str(lam), lam if isinstance(lam, tuple) else (lam, lam))
+    assert low <= genmix.lam_.min() <= genmix.lam_.max() <= high
+    assert lam != "uniform" or np.ptp(genmix.lam_) > 0.8
+
+
+def test_gaussian_points_agree_with_scipy_to_nine_digits() -> None:
+    """An oracle that shares nothing with the closed form."""
+    X, y = blobs(300, 2, 5)
+    genmix = GenMix(GaussianDensity(reg=0.0), lam="uniform", output="soft", random_state=0)
+    points = genmix.fit_resample(X, y)[0][300:]
+    p = [multivariate_normal(X[y == c].mean(0), np.cov(X[y == c].T, bias=True)).pdf(points) for c in (0, 1)]
+    np.testing.assert_allclose(p[1] / (p[0] + p[1]), genmix.lam_, atol=1e-9)
+
+
+def test_kernel_points_agree_with_scipy() -> None:
+    X, y = make_moons(200, noise=0.1, random_state=0)
+    genmix = GenMix("kernel", output="soft", random_state=0)
+    points = genmix.fit_resample(X, y)[0][200:]
+    p = [gaussian_kde(X[y == c].T).pdf(points.T) for c in (0, 1)]
+    np.testing.assert_allclose(p[1] / (p[0] + p[1]), 0.5, atol=1e-6)
+
+
+def test_between_two_known_gaussians_the_surface_is_the_plane_in_the_middle() -> None:
+    X, y = blobs(60, 2, 2)
+    density = known_gaussians([[-1.0, 0.0], [1.0, 0.0]])
+    points = GenMix(density, n_aug=30, random_state=0).fit_resample(X, y)[0][60:]
+    np.testing.assert_allclose(points[:, 0], 0.0, atol=1e-5)
+    lam = 0.8
+    points = GenMix(density, n_aug=30, lam=lam, random_state=0).fit_resample(X, y)[0][60:]
+    np.testing.assert_allclose(points[:, 0], 0.5 * np.log(lam / (1 - lam)), atol=1e-5)
+
+
+def test_points_lie_between_two_circles_where_the_classes_meet() -> None:
+    X, y = make_circles(600, noise=0.03, factor=0.4, random_state=0)
+    points = GenMix(KernelDensity("likelihood"), n_aug=200, random_state=0).fit_resample(X, y)[0][600:]
+    radius = np.linalg.norm(points, axis=1)
+    assert ((radius > 0.5) & (radius < 0.9)).all()
+
+
+def test_ten_classes_in_twenty_dimensions_take_less_than_two_seconds() -> None:
+    X, y = blobs(5000, 10, 20)
+    genmix = GenMix(GaussianDensity(), n_aug=10_000, output="soft", random_state=0)
+    start = time.process_time()
+    points = genmix.fit_resample(X, y)[0][5000:]
+    assert time.process_time() - start < 2.0
+    share, ahead = shares_and_rest(genmix.density_.log_prob(points), genmix.pair_)
+    assert np.abs(share - 0.5).max() <= 1e-9
+    assert (ahead >= 0).all()
+    assert len(np.unique(genmix.pair_, axis=0)) == 45
+
+
+def test_a_class_between_two_others_leaves_them_no_point_and_others_have_more() -> None:
+    X = np.concatenate([np.random.default_rng(c).normal(3.0 * c, 0.3, size=(50, 1)) for c in range(3)])
+    y = np.repeat(["left", "middle", "right"], 50)
+    for density in (GaussianDensity(), KernelDensity()):
+        genmix = GenMix(density, n_aug=100, random_state=0)
+        with pytest.warns(GenMixWarning, match="between 'left' and 'right': a third class") as heard:
+            points, _ = genmix.fit_resample(X, y)
+        assert len(heard) == 1
+        assert len(points) == 250
+        assert [tuple(pair) for pair in np.unique(genmix.pair_, axis=0)] == [(0, 1), (1, 2)]
+
+
+def test_where_no_pair_has_a_point_the_way_out_is_said() -> None:
+    X, y = blobs(40, 2, 2)
+    same = known_gaussians([[0.0, 0.0], [0.0, 0.0]])
+    with pytest.raises(
+        ValueError, match=r"found no point between 0 and 1: .*; try another density, lam or a larger eps"
+    ):
+        GenMix(same, lam=0.7, random_state=0).fit_resample(X, y)
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"lam": 0.0}, "lam=0.0 must be a number above 0 and below 1"),
+        ({"lam": 1}, "lam=1 must be"),
+        ({"lam": "half"}, "lam='half' must be"),
+        ({"lam": (0.6, 0.2)}, "empty range"),
+        ({"lam": (0.2, 0.4, 0.6)}, r"lam=\(0.2, 0.4, 0.6\) must be"),
+        ({"eps": 0.0}, "eps=0.0 must be a finite number above 0"),
+        ({"prefit": True, "density": GaussianDensity()}, "not fitted"),
+        ({"prefit": True, "standardize": True}, "standardize=True and prefit=True"),
+    ],
+)
+def test_bad_parameters_are_named(params: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        GenMix(**params).fit_resample(*blobs(40, 2, 2))
+
+
+def test_a_density_that_is_fitted_already_is_used_as_it_is() -> None:
+    X, y = blobs(100, 2, 2)
+    density = GaussianDensity().fit(X + 5.0, y)
+    genmix = GenMix(density, prefit=True, n_aug=20, random_state=0)
+    points = genmix.fit_resample(X, y)[0][100:]
+    assert genmix.density_ is density
+    share, _ = shares_and_rest(density.log_prob(points), genmix.pair_)
+    np.testing.assert_allclose(share, 0.5, atol=1e-9)
+    with pytest.raises(ValueError, match="but the density was fitted to"):
+        genmix.fit_resample(X, y + 1)
+
+
+def test_standardised_features_of_other_units_have_the_same_points() -> None:
+    X, y = blobs(100, 2, 2)
+    units = np.array([1e-3, 1e4])
+    plain = GenMix("kernel", standardize=True, random_state=0).fit_resample(X, y)[0]
+    scaled = GenMix("kernel", standardize=True, random_state=0).fit_resample(units * X + 7.0, y)[0]
+    np.testing.assert_allclose((scaled - 7.0) / units, plain, rtol=1e-6, atol=1e-6)
+    constant = np.column_stack([X, np.full(100, 3.0)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        points = GenMix(standardize=True, random_state=0).fit_resample(constant, y)[0]
+    assert (points[:, 2] == 3.0).all()
+
+
+def test_more_pairs_than_points_share_them_out() -> None:
+    X, y = blobs(240, 12, 2)
+    genmix = GenMix(GaussianDensity(), n_aug=20, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GenMixWarning)
+        assert len(genmix.fit_resample(X, y)[0]) == 260
+    shares = share_out(20, 66, np.random.default_rng(0))
+    assert (shares.sum(), shares.max(), shares.min()) == (20, 1, 0)
+
+
+def test_roots_of_quadratics_agree_with_numpy() -> None:
+    rng = np.random.default_rng(0)
+    coefficients = rng.normal(size=(3, 200))
+    coefficients[0, :5] = 0.0
+    found = roots_on_segment(*torch.from_numpy(coefficients), rng).numpy()
+    for t, column in zip(found, coefficients.T, strict=True):
+        roots = np.roots(column)
+        inside = [root.real for root in roots if abs(root.imag) < 1e-12 and 0 <= root.real <= 1]
+        assert np.isnan(t) == (not inside)
+        assert not inside or min(abs(t - root) for root in inside) < 1e-9
+
+
+def test_bracketed_roots_agree_with_brent_in_few_calls() -> None:
+    rng = np.random.default_rng(0)
+    place, steep = rng.uniform(0.05, 0.95, 50), rng.uniform(0.5, 300.0, 50)
+    calls = []
+
+    def function(t: np.ndarray, which: np.ndarray) -> np.ndarray:
+        calls.append(len(which))
+        return np.tanh(steep[which] * (t - place[which])) + (t - place[which]) ** 3
+
+    everyone = np.arange(50)
+    low, high = np.zeros(50), np.ones(50)
+    ends = function(low, everyone), function(high, everyone)
+    found = bracketed_roots(function, low, high, *ends, lambda value, which: np.abs(value) < 1e-13)
+    expected = [brentq(lambda t, i=i: float(function(np.array([t]), np.array([i]))[0]), 0, 1) for i in range(50)]
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    assert sum(calls[2:22]) < 50 * 20
