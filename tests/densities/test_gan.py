@@ -11,7 +11,7 @@ from genlabel.datasets import make_circle
 from genlabel.densities import CollapsedGeneratorError, DensityWarning, GANDensity
 from genlabel.densities.gan_charts import Charts, Latents, chart_rows
 from genlabel.densities.gan_choice import Judged, choose, split_rows
-from genlabel.densities.gan_networks import ConvGenerator, ConvReader, Network, Perceptron, apply, linearise
+from genlabel.densities.gan_networks import ConvReader, Network, Perceptron, apply, linearise
 from genlabel.densities.gan_training import Generators, Trial
 from genlabel.densities.inversion import NORMS, Bank, Inverter
 
@@ -27,7 +27,6 @@ def stack(network: Network, members: int, seed: int = 0) -> list[torch.Tensor]:
 NETWORKS: list[tuple[Network, int]] = [
     (Perceptron((3, 7, 5, 4)), 3),
     (Perceptron((3, 2)), 3),
-    (ConvGenerator(3, (2, 8, 4), 3), 3),
     (ConvReader((1, 8, 8), 2, 3, 4), 66),
 ]
 
@@ -70,7 +69,7 @@ def test_the_inversion_finds_the_nearest_point_of_a_fine_grid(norm: str, dim: in
     unit = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
     bank = Bank.draw(manifolds, 512, rng)
     X = torch.from_numpy(rng.normal(size=(60, 3)))
-    found = Inverter(manifolds, bank, None, norm, 4, 16, unit)(X)
+    found = Inverter(manifolds, bank, norm, 4, 16, unit)(X)
     distance = torch.linalg.vector_norm((found - X) * unit, NORMS[norm], -1)
     for c in range(2):
         nearest = torch.cdist(X * unit, dense(manifolds, c, per_side) * unit, NORMS[norm]).min(1).values
@@ -98,7 +97,7 @@ def test_fewer_charts_are_kept_unless_more_are_clearly_better_or_alone_cover_eno
     noise = torch.from_numpy(rng.normal(size=40))
 
     def judged(charts: int, coverage: float, gain: float) -> Judged:
-        return Judged(generators(1, 4, 2, 1), Trial(0.05, charts), coverage, gain + noise * charts)
+        return Judged(generators(1, 4, 2, 1), Trial(0.05, charts), coverage, 1.0, gain + noise * charts)
 
     shift = float(noise.mean()) * 3
     assert choose([judged(4, 1.0, 0.1 - shift), judged(1, 1.0, 0.0)], 0.5).trial.charts == 1
@@ -174,6 +173,20 @@ def test_a_generator_that_leaves_out_its_class_is_refused_and_named() -> None:
     assert (clone(untrained).set_params(min_coverage=0.0).fit(X, y).coverage_ < 0.5).any()
 
 
+def test_a_blurred_class_is_named_and_more_charts_mend_it() -> None:
+    rng = np.random.default_rng(0)
+    modes = np.stack(np.meshgrid(*[np.arange(3.0)] * 2), -1).reshape(-1, 2)
+    X = np.repeat(modes, 30, 0) + rng.normal(0, 0.01, (270, 2))
+    few = GANDensity(hidden=(16,), steps=300, charts=1, random_state=0)
+    with pytest.warns(
+        DensityWarning, match=r"points generated for class 'a' only \d+% are near its rows.* more charts"
+    ):
+        few.fit(X, ["a"] * 270)
+    many = GANDensity(hidden=(16,), steps=300, charts=9, random_state=0).fit(X, ["a"] * 270)
+    distance = np.linalg.norm(many.sample(900, 0, 0)[:, None] - modes, axis=-1)
+    assert (np.bincount(distance.argmin(1)[distance.min(1) < 0.2], minlength=9) >= 20).all()  # a fifth of its share
+
+
 def test_a_class_of_few_rows_is_named() -> None:
     rng = np.random.default_rng(0)
     X = np.r_[rng.normal(size=(30, 2)), rng.normal(3, 1, size=(7, 2))]
@@ -205,13 +218,13 @@ def test_bad_parameters_are_named(parameters: dict[str, Any], match: str) -> Non
         GANDensity(**{**QUICK, **parameters}).fit(np.random.default_rng(0).normal(size=(40, 2)), [0, 1] * 20)
 
 
-def test_flat_images_have_convolutional_generators() -> None:
+def test_flat_images_have_convolutional_critics_and_one_scale() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(60, 64)) * np.repeat([[1.0], [0.2]], 30, 0)
     fitted = GANDensity(shape=(1, 8, 8), latent_dim=2, batch_size=16, **{**QUICK, "hidden": (4,)}).fit(
         X, np.repeat([0, 1], 30)
     )
-    assert isinstance(fitted.generators_.network, ConvGenerator)
+    assert isinstance(fitted.generators_.reader, ConvReader)
     assert np.mean(fitted.log_prob(X).argmax(1) == np.repeat([0, 1], 30)) > 0.9
     assert np.unique(fitted.standardisation_.scale).size == 1
 
