@@ -123,7 +123,8 @@ def test_every_printed_value_is_on_the_page(experiment: Experiment, text_of_page
     if empty:
         text = "".join(read(report_html(pd.DataFrame(), [experiment])).text)
     for value in experiment.paper.values():
-        digits = 2 if experiment.id in {"table1", "table4", "table5", "table6", "table7", "table8", "table9"} else 1
+        two = {"table1", "table4", "table5", "table6", "table7", "table8", "table9", "table15"}
+        digits = 2 if experiment.id in two else 1
         words = f"{value.mean:g}" if value.mean == int(value.mean) and digits == 1 else f"{value.mean:.{digits}f}"
         assert words + (f"±{value.spread:.2f}" if value.spread is not None else "") in text
 

@@ -25,7 +25,7 @@ from genlabel_paper.study.trials import fingerprint_cell
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "paper"
 EXPERIMENTS = {one.id: one for one in find(["all"])}
-GENMIX = {"table15", "figure13", "figure14", "figure15", "densities"}
+GENMIX = {"table15", "figure13", "figure14", "figure15", "figure16", "densities"}
 """Of which there are records of a smaller budget, or none."""
 TRAINED = {name for name, experiment in EXPERIMENTS.items() if experiment.trains} - {"statistics", "table7"} - GENMIX
 pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source tree")

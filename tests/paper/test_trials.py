@@ -14,6 +14,7 @@ from genlabel_paper.experiments.table5 import PAPER as TABLE5
 from genlabel_paper.registry import find
 from genlabel_paper.study.cells import Cell, Trial
 from genlabel_paper.study.data import TEST_SIZE, load_parts
+from genlabel_paper.study.genmix_hidden import HIDDEN_SETS
 from genlabel_paper.study.genmix_sets import GENMIX_SETS
 from genlabel_paper.study.manifest import ROUNDED, manifest
 from genlabel_paper.study.methods import TITLES
@@ -28,7 +29,10 @@ KNOWN = {name: setting.variants("mnist") or setting.variants("61") for name, set
 
 
 AT_HAND = dict.fromkeys(("synthetic", "plane", "densities"), tuple(SYNTHETIC))
-AT_HAND |= dict.fromkeys(SCHEDULES, tuple(STUDY_IMAGES)) | {"genmix": tuple(GENMIX_SETS)}
+AT_HAND |= dict.fromkeys(SCHEDULES, tuple(STUDY_IMAGES)) | {
+    "genmix": tuple(GENMIX_SETS),
+    "genmix-hidden": tuple(HIDDEN_SETS),
+}
 
 
 @pytest.mark.parametrize("experiment", [one for one in find(["all"]) if one.trains], ids=lambda one: one.id)

@@ -10,7 +10,6 @@ from genlabel_paper.report.experiment import Experiment, measured, of_cells
 from genlabel_paper.report.pieces import Claim, Grid, Shown, Value
 from genlabel_paper.report.selected import extent
 from genlabel_paper.study.cells import Cell, make_cells
-from genlabel_paper.study.methods import TITLES
 from genlabel_paper.study.settings import DENSITIES, SETTINGS
 
 __all__ = ["EXPERIMENT", "render"]
@@ -24,6 +23,11 @@ SETS = {
     "nine-gaussians": "9-class Gaussian",
 }
 ROWS = ["vanilla", "mixup", *DENSITIES]
+NAMES = {"vanilla": "vanilla", "mixup": "mixup"} | {
+    row: {"gaussian": "GM", "kernel": "kernels", "mixture": "mixture", "vae": "VAE", "gan": "GAN"}.get(density, density)
+    for row, density in DENSITIES.items()
+}
+"""Of the rows, short: GenLabel with this density where it is none of the first two."""
 METRICS = {
     "accuracy": ("Test accuracy", "%", 2),
     "median_margin": ("Median margin of the training points that are right", "", 3),
@@ -53,8 +57,8 @@ def render(records: pd.DataFrame) -> Shown:
 
 def _grid(records: pd.DataFrame, metric: str) -> Grid:
     title, unit, digits = METRICS[metric]
-    rows = [(TITLES[row], [_value(records, name, row, metric) for name in SETS]) for row in ROWS]
-    best = [] if metric == "seconds" else [TITLES[row] for row in ROWS]
+    rows = [(NAMES[row], [_value(records, name, row, metric) for name in SETS]) for row in ROWS]
+    best = [] if metric == "seconds" else [NAMES[row] for row in ROWS]
     return Grid(title, list(SETS.values()), rows, unit, best, "dataset", digits)
 
 
@@ -86,9 +90,8 @@ def _repairs(records: pd.DataFrame) -> list[str]:
         repaired, broken = _repaired(records, row)
         if broken:
             words = f"on {', '.join(repaired)}" if repaired else "nowhere"
-            found.append(
-                f"{TITLES[row]} repairs mixup {words} ({len(repaired)} of {len(broken)} sets where it is worse)."
-            )
+            count = f"{len(repaired)} of {len(broken)} sets where it is worse"
+            found.append(f"{NAMES[row]}: GenLabel repairs mixup {words} ({count}).")
     return found
 
 

@@ -116,16 +116,17 @@ def _errors(records: pd.DataFrame, sets: Sequence[str]) -> Grid:
 
 
 def _value(records: pd.DataFrame, name: str, row: str) -> Value:
-    suits = GENMIX_METHODS[row].suits(GENMIX_SETS[name])
-    return Value(
-        measured(records, name, row, "error"), PAPER.get((row, name)), "not run" if suits else "not for images"
-    )
+    return Value(measured(records, name, row, "error"), PAPER.get((row, name)), _why(row, name))
+
+
+def _why(row: str, name: str) -> str:
+    return "not run" if GENMIX_METHODS[row].suits(GENMIX_SETS[name]) else "not for images"
 
 
 def _seconds(records: pd.DataFrame, sets: Sequence[str]) -> Grid:
     """What it takes to fit a density and to find the points."""
     rows = [
-        (TITLES[row], [Value(measured(records, name, row, "augment_seconds"), None, "not run") for name in sets])
+        (TITLES[row], [Value(measured(records, name, row, "augment_seconds"), None, _why(row, name)) for name in sets])
         for row in ROWS
         if row not in RIVALS
     ]

@@ -25,6 +25,7 @@ METRICS = {
     "accuracy": ("Test accuracy", "%", 2),
     "smallest_margin": ("Smallest margin of the training points that are right", "", 3),
     "median_margin": ("Median margin of the training points that are right", "", 3),
+    "class_margin": ("Median margin of the class that has the least; a point that is wrong has none", "", 3),
     "equidistance_median": ("Median of |d_i - d_j| / max(d_i, d_j), d the distances of an added point to the true "
                             "curves of its two classes", "", 3),
     "equidistance_share": ("Added points for which that is at most 5 %", "%", 1),

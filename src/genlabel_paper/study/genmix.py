@@ -89,7 +89,8 @@ class GenMixSetting(Setting):
         """The network and its training, the rows, the mixing, and the density with all its parameters."""
         method, about = GENMIX_METHODS[variant[0]], GENMIX_SETS[dataset]
         training = {"hidden": HIDDEN, "steps": STEPS, "batch": BATCH, "decay": DECAY, "optimizer": SGD()}
-        points = {"limits": about.limits, "margins": MEASURED, "kept": KEPT, "near": NEAR}
+        points: dict[str, Any] = {"limits": about.limits, "margins": MEASURED, "kept": KEPT, "near": NEAR}
+        points |= {} if about.limits is None else {"class_margin": "least median"}
         return {
             "training": training,
             "data": about.describe(),
@@ -172,6 +173,7 @@ def _measure(network: StagedNetwork, parts: Parts, about: GenMixSet) -> dict[str
         chosen = np.random.default_rng(2).permutation(len(parts.X))[:MEASURED]
         far = margins(network, parts.X[chosen], parts.y[chosen])
         found |= {"smallest_margin": far.smallest, "median_margin": far.median, "right_points": float(far.right.sum())}
+        found["class_margin"] = min(float(np.median(far.distances[far.labels == c])) for c in np.unique(far.labels))
     return {name: value for name, value in found.items() if np.isfinite(value)}
 
 
@@ -191,5 +193,6 @@ def _keep(network: StagedNetwork, rows: Rows, limits: tuple[float, float]) -> di
     regions = keep_regions(lambda X: _log_proba(network, X, None).argmax(1), limits, steps=300)
     kept = {"regions": regions.text}
     if len(rows.pair):
-        kept["points"] = keep_points(rows.added[:KEPT], rows.pair[:KEPT], limits)
+        some = np.linspace(0, len(rows.pair) - 1, min(KEPT, len(rows.pair))).round().astype(np.int64)  # of every pair
+        kept["points"] = keep_points(rows.added[some], rows.pair[some], limits)
     return kept

@@ -10,6 +10,7 @@ from genlabel.densities import KernelDensity, known_gaussians
 from genlabel.training import SGD
 from genlabel_paper.study.genmix import ABOUT as ABOUT_GENMIX
 from genlabel_paper.study.genmix import GenMixSetting
+from genlabel_paper.study.genmix_hidden import ABOUT_HIDDEN, HiddenSetting
 from genlabel_paper.study.genmix_methods import make_density
 from genlabel_paper.study.images import ImageSetting, about_schedule
 from genlabel_paper.study.methods import METHODS, Classifier, keys_of
@@ -181,6 +182,7 @@ SETTINGS: dict[str, Setting] = {
         margins=True,
     ),
     "genmix": GenMixSetting(ABOUT_GENMIX),
+    "genmix-hidden": HiddenSetting(ABOUT_HIDDEN),
     **{name: ImageSetting(about_schedule(schedule), schedule) for name, schedule in SCHEDULES.items()},
 }
 """The settings by name; a method that a setting does not have is not in the paper's tables for it."""

@@ -1,0 +1,95 @@
+"""Figure 16: GenMix in the hidden space of a robust network: images between two classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from genlabel.checks import check_choice
+from genlabel.plots import DPI
+from genlabel_paper.report.experiment import Experiment, measured, of_cells
+from genlabel_paper.report.pieces import Claim, Grid, Picture, Shown, Value
+from genlabel_paper.report.selected import extent
+from genlabel_paper.study.cells import BUDGETS, Cell, make_trials
+from genlabel_paper.study.genmix_hidden import HIDDEN_SETS, read_images
+from genlabel_paper.study.settings import SETTINGS
+
+__all__ = ["EXPERIMENT", "render"]
+
+SETS = {"smoke": ["digits"], "quick": ["digits", "mnist"], "full": list(HIDDEN_SETS)}
+METRICS = {
+    "accuracy": "Test accuracy of the robust network",
+    "robust_accuracy": "Under the attack that it was trained against (300 images)",
+    "judged_pair": "Images whose two classes are the two most likely ones of another network (chance: about 2 %)",
+    "judged_one": "Images whose most likely class, by that network, is one of the two (chance: 20 %)",
+}
+HALF = 50.0
+NOTES = (
+    "The paper shows CIFAR-10 and a network that others have trained on it; which and how it does not say. Ours are "
+    "LeNet-5, much smaller, on part of the training images: digits, MNIST and, in the full budget, CIFAR-10.",
+    "Of each pair that is shown, the image is the one of three whose features are nearest to the point asked for.",
+)
+
+
+def cells(budget: str) -> list[Cell]:
+    """Return a cell for each set of a budget.
+
+    >>> [cell.dataset for cell in cells("quick")]
+    ['digits', 'mnist']
+    """
+    check_choice("budget", budget, BUDGETS)
+    return make_trials("genmix-hidden", SETS[budget], [("genmix-hidden", 1.0)], 1)
+
+
+def render(records: pd.DataFrame) -> Shown:
+    """Show the images that are on record, and what another network says of all that were made; nothing is trained.
+
+    >>> [claim.holds for claim in render(pd.DataFrame()).claims]
+    [None]
+    """
+    chosen = of_cells(records, "genmix-hidden")
+    sets = [name for name in HIDDEN_SETS if (chosen["dataset"] == name).any()] or SETS["quick"]
+    rows = [(title, [Value(measured(chosen, name, "genmix-hidden", metric), None, "not run") for name in sets])
+            for metric, title in METRICS.items()]  # fmt: skip
+    grid = Grid("GenMix in the hidden space", [HIDDEN_SETS[name].title for name in sets], rows, corner="dataset")
+    pictures = [_picture(row) for row in chosen.to_dict("records") if "images" in row["parameters"]]
+    notes = [f"{SETTINGS['genmix-hidden'].about}.", extent(chosen, sets, ["genmix-hidden"]), *NOTES]
+    return Shown([grid], [_claim(chosen, sets)], pictures, notes)
+
+
+def _claim(records: pd.DataFrame, sets: list[str]) -> Claim:
+    text = (
+        "Each image lies between its two classes (here: they are the two most likely ones of another network for more "
+        "than half of the images)."
+    )
+    said = "each generated image contains the features of both classes"
+    found = {name: measured(records, name, "genmix-hidden", "judged_pair") for name in sets}
+    known = {name: value.mean for name, value in found.items() if value is not None}
+    if not known:
+        return Claim(text, said, "nothing measured", None)
+    words = ", ".join(f"{value:.0f} % ({HIDDEN_SETS[name].title})" for name, value in known.items())
+    return Claim(text, said, words, all(value > HALF for value in known.values()), 1, full=1)
+
+
+def _picture(record: dict[Any, Any]) -> Picture:
+    held = record["parameters"]
+    images = read_images(held)
+    figure = Figure(figsize=(9.0, 3.9), dpi=DPI, layout="constrained")
+    columns = -(-len(images) // 2)
+    for ax, image, name in zip(figure.subplots(2, columns).ravel(), images, held["pairs"], strict=False):
+        pixels = np.moveaxis(image, 0, -1)
+        ax.imshow(pixels.squeeze(), cmap="gray" if pixels.shape[-1] == 1 else None, vmin=0, vmax=255)
+        ax.set_xlabel(name, fontsize=9)
+        ax.set(xticks=[], yticks=[])
+    title = HIDDEN_SETS[record["dataset"]].title
+    figure.suptitle(title, fontsize=11)
+    caption = f"{title}: images whose features lie between those of the two classes below, equally likely under both."
+    return Picture(caption, figure)
+
+
+EXPERIMENT = Experiment(
+    "figure16", "GenMix in the hidden space of a robust network", "arXiv Figure 16, Section GenMix", cells, render
+)
