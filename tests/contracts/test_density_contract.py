@@ -72,7 +72,9 @@ DENSITIES: list[ClassDensity] = [
     *(FLOWS if find_spec("zuko") else []),
     GANDensity("l1", hidden=(8,), steps=20, min_coverage=0.0, random_state=0),
     GANDensity("l2", hidden=(8,), steps=20, min_coverage=0.0, random_state=0, encoder=None, penalty=0.1),
-    GANDensity("linf", hidden=(8,), steps=20, min_coverage=0.0, random_state=0, standardize=True, scale=1.0),
+    GANDensity(
+        "linf", hidden=(8,), steps=20, min_coverage=0.0, random_state=0, standardize=True, scale=1.0, encoder="bigan"
+    ),
 ]
 LEARNED = [d for d in DENSITIES if isinstance(d, GaussianDensity | KernelDensity | DiscriminantDensity)]
 TRAINED = [d for d in DENSITIES if isinstance(d, TrainedDensity)]

@@ -10,6 +10,7 @@ import pytest
 import torch
 from scipy.optimize import brentq
 from scipy.stats import gaussian_kde, multivariate_normal
+from sklearn.base import clone
 from sklearn.datasets import make_circles, make_moons
 
 from genlabel import GaussianDensity, GenMix, GenMixWarning, KernelDensity, LabelModel
@@ -153,6 +154,7 @@ def test_where_no_pair_has_a_point_the_way_out_is_said() -> None:
         ({"lam": 1}, "lam=1 must be"),
         ({"lam": "half"}, "lam='half' must be"),
         ({"lam": (0.6, 0.2)}, "empty range"),
+        ({"lam": np.array([0.6, 0.2])}, "empty range"),
         ({"lam": (0.2, 0.4, 0.6)}, r"lam=\(0.2, 0.4, 0.6\) must be"),
         ({"eps": 0.0}, "eps=0.0 must be a finite number above 0"),
         ({"prefit": True, "density": GaussianDensity()}, "not fitted"),
@@ -174,6 +176,10 @@ def test_a_density_that_is_fitted_already_is_used_as_it_is() -> None:
     np.testing.assert_allclose(share, 0.5, atol=1e-9)
     with pytest.raises(ValueError, match="but the density was fitted to"):
         genmix.fit_resample(X, y + 1)
+    again = clone(genmix)
+    assert again.density is density
+    np.testing.assert_array_equal(again.fit_resample(X, y)[0][100:], points)
+    assert not hasattr(clone(genmix.set_params(prefit=False)).density, "classes_")
 
 
 def test_standardised_features_of_other_units_have_the_same_points() -> None:

@@ -72,7 +72,7 @@ class FlowDensity(TrainedDensity):
         self,
         kind: str = "spline",
         transforms: int = 3,
-        bins: int = 8,
+        bins: int = 16,
         hidden: Sequence[int] = (64, 64),
         *,
         epochs: int = 100,

@@ -15,8 +15,8 @@ from genlabel.checks import check_choice, check_count, check_interval, check_pos
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gan_charts import Latents
 from genlabel.densities.gan_choice import FEW, ClassRows, Judged, choose, judge, split_rows
-from genlabel.densities.gan_networks import ConvGenerator, ConvReader, Network, Perceptron, Shape
-from genlabel.densities.gan_training import Generators, Schedule, Trial, train_gans
+from genlabel.densities.gan_networks import ConvReader, Network, Perceptron, Shape
+from genlabel.densities.gan_training import Generators, Networks, Schedule, Trial, train_gans
 from genlabel.densities.inversion import NORMS, Bank, Inverter, train_encoder
 from genlabel.progress import Listener, epoch_listener
 from genlabel.standardisation import Standardisation
@@ -25,6 +25,8 @@ __all__ = ["CollapsedGeneratorError", "GANDensity"]
 
 PENALTY = 0.05
 """The weight of the critic's penalty, for features of variance 1, that is tried as it is, times 4 and divided by 4."""
+CHANNELS = 16
+"""Of the first convolution of a network that sees images."""
 CHARTS = 4
 """The pieces that are tried beside one."""
 BANK = 2048
@@ -56,9 +58,9 @@ class GANDensity(ClassDensity):
         Pieces that a manifold may have, as the classes of Two-circle have two; None tries 1 and 4, of images 1. Pieces
         begin at clusters of the rows; fewer have fewer ends.
     shape : (c, h, w) or None
-        For flat images, h and w multiples of 4: convolutional networks, and one scale for all pixels.
+        For flat images, h and w multiples of 4: convolutional critic and encoder, and one scale for all pixels.
     hidden : sequence of int
-        Hidden layers of generator, critic and encoder; of images, the channels of the first only.
+        Hidden layers of generator, critic and encoder.
     steps, batch_size, learning_rate : int, int, float
         Of the training; a batch has as many rows of each class.
     penalty : float or None
@@ -70,9 +72,10 @@ class GANDensity(ClassDensity):
         units of the features are.
     standardize : bool
         Whether the distance is that of standardised features.
-    encoder : "regression" or None
+    encoder : "regression", "bigan" or None
         Where an inversion begins, besides the nearest of known points of the manifold: where an encoder says that was
-        regressed on the latents of generated points.
+        regressed on the latents of generated points, or one that was trained with the generator against a critic of
+        points and latents (ALI, bidirectional GAN: the paper's suggestion). The latter is unstable.
     restarts, inversion_steps : int
         Starts from known points, of several charts if there are, and Gauss-Newton steps, of an inversion.
     min_coverage : float
@@ -120,7 +123,7 @@ class GANDensity(ClassDensity):
         standardize: bool = False,
         encoder: str | None = "regression",
         restarts: int = 4,
-        inversion_steps: int = 12,
+        inversion_steps: int = 16,
         min_coverage: float = 0.5,
         retries: int = 1,
         device: Any = "auto",
@@ -171,7 +174,7 @@ class GANDensity(ClassDensity):
     def sample(self, n: int, class_index: int, rng: Seed = None) -> NDArray[np.float64]:
         """Return `n` points (n, d) of a class, with the noise around its manifold."""
         generators = self.generators_.take(torch.tensor([class_index]))
-        found: NDArray[np.float64] = self.standardisation_.inverse(generators.sample(n, as_rng(rng))[0]).numpy()
+        found: NDArray[np.float64] = self.standardisation_.inverse(generators.draw(n, as_rng(rng))[0][0]).numpy()
         return found
 
     @property
@@ -199,7 +202,7 @@ class GANDensity(ClassDensity):
 
     def _check_parameters(self, d: int) -> None:
         check_choice("norm", self.norm, NORMS)
-        check_choice("encoder", self.encoder or "regression", ["regression"], also="None")
+        check_choice("encoder", self.encoder or "regression", ["regression", "bigan"], also="None")
         for name, low in (("batch_size", 1), ("restarts", 1), ("steps", 1), ("inversion_steps", 0)):
             check_count(name, getattr(self, name), low)
         check_count("retries", self.retries, 0)
@@ -226,15 +229,13 @@ class GANDensity(ClassDensity):
         return Latents(dim, self.charts if self.charts is not None else 1 if self.shape is not None else CHARTS)
 
     def _generator(self) -> Network:
-        size, d = self._latents().size, self.n_features_in_
-        if self.shape is not None:
-            return ConvGenerator(size, self.shape, self.hidden[0])
-        return Perceptron((size, *self.hidden, d))
+        """Fully connected for images too: an inversion needs its Jacobian, which is slow for convolutions on a CPU."""
+        return Perceptron((self._latents().size, *self.hidden, self.n_features_in_))
 
     def _reader(self, n_beside: int, n_out: int) -> Network:
         """A network that sees points: a critic, or an encoder."""
         if self.shape is not None:
-            return ConvReader(self.shape, n_beside, self.hidden[0], n_out)
+            return ConvReader(self.shape, n_beside, CHANNELS, n_out)
         return Perceptron((self.n_features_in_ + n_beside, *self.hidden, n_out))
 
     def _choose(self, classes: list[ClassRows], rng: np.random.Generator, tell: Listener | None) -> list[Judged]:
@@ -254,6 +255,8 @@ class GANDensity(ClassDensity):
         for c, rows in enumerate(classes):
             if rows.few:
                 warn(("GANDensity", c), self._few(c, len(rows.train)), DensityWarning)
+            elif best[c].precision < self.min_coverage:
+                warn(("GANDensity blurred", c), self._blurred(c, best[c]), DensityWarning)
         return best
 
     def _trials(self, attempt: int) -> list[Trial]:
@@ -265,16 +268,23 @@ class GANDensity(ClassDensity):
 
     def _collapsed(self, c: int, judged: Judged) -> str:
         return (
-            f"the generator of class {self.classes_[c]!r} covers {judged.coverage:.0%} of the rows that were held out, "
-            f"less than min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s): it "
+            f"the generator of class {self.classes_.tolist()[c]!r} covers {judged.coverage:.0%} of the rows that were "
+            f"held out, less than min_coverage={self.min_coverage:g}, after {self.retries + 1} training(s): it "
             f"has collapsed; train longer (steps={self.steps}), with another random_state or "
             f"penalty, or with more charts ({self._latents().charts}) if the class is in many pieces"
         )
 
+    def _blurred(self, c: int, judged: Judged) -> str:
+        return (
+            f"of the points generated for class {self.classes_.tolist()[c]!r} only {judged.precision:.0%} are near its "
+            f"rows: its manifold is blurred; train longer (steps={self.steps}), or with more charts "
+            f"({self._latents().charts}) if the class is in many pieces"
+        )
+
     def _few(self, c: int, n: int) -> str:
         return (
-            f"class {self.classes_[c]!r} has {n} rows: GANDensity holds none of them out, so that nothing says whether "
-            f"its manifold is right; give at least {FEW} rows, or use GaussianDensity"
+            f"class {self.classes_.tolist()[c]!r} has {n} rows: GANDensity holds none of them out, so "
+            f"that nothing says whether its manifold is right; give at least {FEW} rows, or use GaussianDensity"
         )
 
     def _round(
@@ -283,7 +293,8 @@ class GANDensity(ClassDensity):
         """Train a generator for each class and trial, all at once, and judge them."""
         schedule = Schedule(self.steps, self.batch_size, self.learning_rate, named_device(self.device))
         epoch = max(1, sum(len(rows.train) for rows in classes) // (self.batch_size * len(classes)))
-        networks = self._generator(), self._reader(0, 1)
+        size = self._latents().size if self.encoder == "bigan" else 0
+        networks = Networks(self._generator(), self._reader(size, 1), self._reader(0, size) if size else None)
         heard = (lambda step: tell(1) if step % epoch == 0 else None) if tell is not None else None
         stack = train_gans(networks, self._latents(), classes, trials, schedule, rng, heard)
         seed, t = int(rng.integers(2**32)), len(trials)
@@ -296,11 +307,9 @@ class GANDensity(ClassDensity):
         trained = Generators.join([one.generators for one in judged])
         self.coverage_ = np.array([one.coverage for one in judged])
         self.penalty_ = np.array([one.trial.penalty for one in judged])
-        self.encoder_: tuple[Network, list[Tensor]] | None = None
-        if self.encoder is not None:
-            network = self._reader(0, trained.latents.size)
-            learned = train_encoder(network, trained, (self.steps // 4, self.batch_size, self.learning_rate), rng)
-            self.encoder_ = network, [part.double() for part in learned]
+        if self.encoder == "regression":
+            schedule = Schedule(self.steps // 4, self.batch_size, self.learning_rate, trained.shares.device)
+            trained = train_encoder(self._reader(0, trained.latents.size), trained, schedule, rng)
         self.generators_ = trained.to(torch.zeros(0, dtype=torch.float64))
         with torch.no_grad():
             self.bank_ = Bank.draw(self.generators_, BANK, rng)
@@ -318,11 +327,9 @@ class GANDensity(ClassDensity):
     def _project(self, X: Tensor) -> Tensor:
         """m*_c (m, k, d), in the dtype of `X`."""
         x = self.standardisation_(X.detach().double())
-        unit = self.standardisation_.scale / self._unit
-        encoder = self.encoder_
-        inverter = Inverter(
-            self.generators_.to(x), self.bank_, encoder, self.norm, self.restarts, self.inversion_steps, unit
-        )
+        unit = (self.standardisation_.scale / self._unit).to(x)
+        bank = Bank(*(part.to(x) for part in self.bank_))
+        inverter = Inverter(self.generators_.to(x), bank, self.norm, self.restarts, self.inversion_steps, unit)
         found = inverter(x).transpose(0, 1)
         return self.standardisation_.inverse(found.flatten(0, 1)).reshape(found.shape).to(X)
 

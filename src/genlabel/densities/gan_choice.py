@@ -52,6 +52,8 @@ class Judged(NamedTuple):
     trial: Trial
     coverage: float
     """The share of the held-out rows that have a generated point near by."""
+    precision: float
+    """The share of the generated points that have a training row near by."""
     log_prob: Tensor
     """(n,): their log-densities under the noise around points of the manifold."""
 
@@ -67,9 +69,12 @@ def split_rows(rows: Tensor, weight: Tensor, seed: int) -> ClassRows:
 @torch.no_grad()
 def judge(generators: Generators, trial: Trial, rows: ClassRows, seed: int) -> Judged:
     """Compare the points of one generator with the rows of its class that were held out."""
-    points = generators.sample(SEEN, np.random.default_rng(seed))[0].cpu()
-    covered = torch.cdist(rows.held_out, points).min(1).values <= rows.reach
-    return Judged(generators, trial, float(covered.double().mean()), _log_prob(generators, rows.held_out, seed))
+    points = generators.draw(SEEN, np.random.default_rng(seed))[0][0].cpu()
+    covered, near = (
+        float((torch.cdist(some, others).min(1).values <= rows.reach).double().mean())
+        for some, others in ((rows.held_out, points), (points, rows.train))
+    )
+    return Judged(generators, trial, covered, near, _log_prob(generators, rows.held_out, seed))
 
 
 def _log_prob(generators: Generators, X: Tensor, seed: int) -> Tensor:

@@ -10,9 +10,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import conv2d, pixel_shuffle, silu
+from torch.nn.functional import conv2d, silu
 
-__all__ = ["ConvGenerator", "ConvReader", "Network", "Perceptron", "Shape", "Weights", "apply", "linearise"]
+__all__ = ["ConvReader", "Network", "Perceptron", "Shape", "Weights", "apply", "linearise"]
 
 Weights = Sequence[Tensor]
 """The weights of a stack of s networks, which are the first dimension of each."""
@@ -83,34 +83,6 @@ class Perceptron(NamedTuple):
         return [_Dense(*pair) for pair in zip(weights[::2], weights[1::2], strict=True)]
 
 
-class ConvGenerator(NamedTuple):
-    """Latents to flat images (c, h, w), by a dense layer at a quarter of the size and two convolutions.
-
-    >>> network = ConvGenerator(4, (1, 28, 28), 8)
-    >>> apply(network, network.draw(np.random.default_rng(0)), torch.zeros(1, 5, 4)).shape
-    torch.Size([1, 5, 784])
-    """
-
-    n_in: int
-    shape: Shape
-    width: int
-
-    def draw(self, rng: np.random.Generator) -> list[Tensor]:
-        """Initial weights, normal, of variance 2 over the fan-in."""
-        c, h, w = self.shape
-        dense = _dense(rng, self.n_in, 2 * self.width * (h // 4) * (w // 4))
-        return [*dense, *_kernel(rng, 2 * self.width, 4 * self.width, 3), *_kernel(rng, self.width, 4 * c, 3)]
-
-    def layers(self, weights: Weights) -> list[Layer]:
-        """A dense layer and two convolutions, each of which doubles height and width."""
-        _, h, w = self.shape
-        return [
-            _Dense(*weights[:2]),
-            _Convolution(weights[2], weights[3], (2 * self.width, h // 4, w // 4), 1, 2),
-            _Convolution(weights[4], weights[5], (self.width, h // 2, w // 2), 1, 2),
-        ]
-
-
 class ConvReader(NamedTuple):
     """Flat images (c, h, w), and what else is known of them, to numbers: two strided convolutions, two dense layers.
 
@@ -135,8 +107,8 @@ class ConvReader(NamedTuple):
         """Two convolutions, each of which halves height and width, and two dense layers."""
         c, h, w = self.shape
         return [
-            _Convolution(weights[0], weights[1], (c, h, w), 2, 1),
-            _Convolution(weights[2], weights[3], (self.width, h // 2, w // 2), 2, 1),
+            _Convolution(weights[0], weights[1], (c, h, w)),
+            _Convolution(weights[2], weights[3], (self.width, h // 2, w // 2)),
             _Dense(*weights[4:6]),
             _Dense(*weights[6:]),
         ]
@@ -153,7 +125,7 @@ class _Dense(NamedTuple):
 
 
 class _Convolution(NamedTuple):
-    """A convolution of flat images; each network of the stack sees its own channels. What is beside them stays."""
+    """A strided convolution of flat images; each network of the stack sees its own channels; the rest stays."""
 
     kernel: Tensor
     """(s, out, in, size, size)"""
@@ -161,9 +133,6 @@ class _Convolution(NamedTuple):
     """(s, out)"""
     shape: Shape
     """Of the images that come in."""
-    stride: int
-    grow: int
-    """What height and width are multiplied by, at the cost of channels."""
 
     def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
         s, n, _ = x.shape
@@ -171,8 +140,8 @@ class _Convolution(NamedTuple):
         c, h, w = self.shape
         images = x[..., :pixels].transpose(0, 1).reshape(n, s * c, h, w)
         bias = self.bias.flatten() if shift else None
-        found = conv2d(images, self.kernel.flatten(0, 1), bias, stride=self.stride, padding=1, groups=s)
-        flat = pixel_shuffle(found, self.grow).reshape(n, s, -1).transpose(0, 1)
+        found = conv2d(images, self.kernel.flatten(0, 1), bias, stride=2, padding=1, groups=s)
+        flat = found.reshape(n, s, -1).transpose(0, 1)
         return flat if x.shape[-1] == pixels else torch.cat([flat, x[..., pixels:]], -1)
 
 

@@ -13,7 +13,7 @@ from torch.nn.functional import softplus
 from genlabel.densities.gan_charts import Charts, Latents, chart_rows
 from genlabel.densities.gan_networks import Network, Weights, apply
 
-__all__ = ["Generators", "Schedule", "TrainingRows", "Trial", "descend", "train_gans"]
+__all__ = ["Generators", "Networks", "Schedule", "TrainingRows", "Trial", "descend", "train_gans"]
 
 NOISE = 0.1
 """The noise with which a generator begins, in standard deviations of the features."""
@@ -33,16 +33,27 @@ class Generators(NamedTuple):
     """(s, 1, d): log sigma of each feature."""
     shares: Tensor
     """(s, charts): how often a point is of each chart."""
+    reader: Network | None = None
+    """The encoder, if there is one."""
+    reader_weights: Weights = ()
 
     def __call__(self, w: Tensor) -> Tensor:
         """The points of the manifolds at latents (s, n, size): (s, n, d)."""
         return apply(self.network, self.weights, w)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Tensor:
-        """Points with noise, (s, n, d); every generator is given the same latents and noise."""
-        points = self(self.latents.draw(n, self.shares, rng))
+    def encode(self, x: Tensor) -> Tensor:
+        """What the encoder says of the latents of points (s, n, d): (s, n, size), the charts as shares."""
+        assert self.reader is not None
+        raw = apply(self.reader, self.reader_weights, x)
+        dim = self.latents.dim
+        return torch.cat([raw[..., :dim].tanh(), raw[..., dim:].softmax(-1)], -1)
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Points with noise, (s, n, d), and their latents; every generator is given the same z and noise."""
+        w = self.latents.draw(n, self.shares, rng)
+        points = self(w)
         noise = torch.from_numpy(rng.standard_normal(points.shape[1:], dtype=np.float32)).to(points)
-        return points + self.log_noise.exp() * noise
+        return points + self.log_noise.exp() * noise, w
 
     def take(self, members: Tensor) -> Generators:
         """Those of some members of the stack."""
@@ -55,14 +66,31 @@ class Generators(NamedTuple):
     @classmethod
     def join(cls, stacks: Sequence[Generators]) -> Generators:
         """One stack of several."""
-        weights = [torch.cat(same) for same in zip(*(one.weights for one in stacks), strict=True)]
-        noise, shares = (torch.cat(same) for same in zip(*((one.log_noise, one.shares) for one in stacks), strict=True))
-        return stacks[0]._replace(weights=weights, log_noise=noise, shares=shares)
+        parts = [torch.cat(same) for same in zip(*(one._tensors for one in stacks), strict=True)]
+        return stacks[0]._with(parts)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Generators:
         """With every tensor changed alike."""
-        weights = [change(part) for part in self.weights]
-        return self._replace(weights=weights, log_noise=change(self.log_noise), shares=change(self.shares))
+        return self._with([change(part) for part in self._tensors])
+
+    @property
+    def _tensors(self) -> list[Tensor]:
+        return [self.log_noise, self.shares, *self.weights, *self.reader_weights]
+
+    def _with(self, tensors: list[Tensor]) -> Generators:
+        log_noise, shares, *weights = tensors
+        n = len(self.weights)
+        return self._replace(log_noise=log_noise, shares=shares, weights=weights[:n], reader_weights=weights[n:])
+
+
+class Networks(NamedTuple):
+    """The shapes of what is trained."""
+
+    generator: Network
+    critic: Network
+    """Of points; with an encoder, of points with their latents."""
+    encoder: Network | None
+    """Trained with the generator (ALI, bidirectional GAN), or none."""
 
 
 class TrainingRows(Protocol):
@@ -97,7 +125,7 @@ class Schedule(NamedTuple):
 
 
 def train_gans(
-    networks: tuple[Network, Network],
+    networks: Networks,
     latents: Latents,
     rows: Sequence[TrainingRows],
     trials: Sequence[Trial],
@@ -127,7 +155,7 @@ class _Fleet:
 
     def __init__(
         self,
-        networks: tuple[Network, Network],
+        networks: Networks,
         latents: Latents,
         rows: Sequence[TrainingRows],
         trials: Sequence[Trial],
@@ -138,7 +166,7 @@ class _Fleet:
         self.rows = [one.train.to(self.device) for one in rows]
         self.shares = [(one.weight.cumsum(0) / one.weight.sum()).to(self.device) for one in rows]
         self.penalty = torch.tensor([trial.penalty for trial in trials]).repeat(len(rows)).to(self.device)
-        generator, self.critic = networks
+        generator, self.critic, encoder = networks
         self.critic_weights = self._draw(self.critic)
         log_noise = torch.full((len(self.penalty), 1, self.rows[0].shape[1]), np.log(NOISE))
         log_noise = log_noise.to(self.device, torch.float32).requires_grad_()
@@ -146,8 +174,13 @@ class _Fleet:
         pieces = [chart_rows(one.train, one.weight, latents, trial.charts, seed) for one in rows for trial in trials]
         self.charts = Charts.join(pieces).to(log_noise)
         self.generators = Generators(generator, latents, self._draw(generator), log_noise, self.charts.shares)
+        if encoder is not None:
+            self.generators = self.generators._replace(reader=encoder, reader_weights=self._draw(encoder))
         rate = schedule.learning_rate
-        learned: list[tuple[Weights, float]] = [(self.generators.weights, rate), ([log_noise], FASTER * rate)]
+        learned: list[tuple[Weights, float]] = [
+            ([*self.generators.weights, *self.generators.reader_weights], rate),
+            ([log_noise], FASTER * rate),
+        ]
         self.optimizers = [_adam(learned), _adam([(self.critic_weights, rate)])]
         self.average = self.generators.map(lambda part: part.detach().clone())
 
@@ -176,9 +209,10 @@ class _Fleet:
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["initial_lr"] * min(1.0, 2 * (1 - share))
-        real, fake = self._real(), self.generators.sample(self.schedule.batch_size, self.rng)
-        descend(self.optimizers[1], self._critic_loss(real, fake.detach()))
-        on_real, on_fake = (apply(self.critic, self.critic_weights, points) for points in (real, fake))
+        real, (fake, w) = self._real(), self.generators.draw(self.schedule.batch_size, self.rng)
+        seen = self._seen(real, fake, w)
+        descend(self.optimizers[1], self._critic_loss(seen.detach()))
+        on_real, on_fake = apply(self.critic, self.critic_weights, seen).chunk(2, 1)
         descend(self.optimizers[0], softplus(on_real - on_fake).mean(1).sum() + ENERGY * _energy(real, fake).sum())
         self._keep_average(min(0.998, step / (step + 10)))
 
@@ -188,8 +222,15 @@ class _Fleet:
         batches = torch.stack([rows[_quantile(at, share)] for rows, at in zip(self.rows, self.shares, strict=True)])
         return batches.repeat_interleave(len(self.trials), 0)
 
-    def _critic_loss(self, real: Tensor, fake: Tensor) -> Tensor:
-        points = torch.cat([real, fake], 1).requires_grad_()
+    def _seen(self, real: Tensor, fake: Tensor, w: Tensor) -> Tensor:
+        """What the critics see: real points, then generated ones; with an encoder, beside the latents."""
+        points = torch.cat([real, fake], 1)
+        if self.generators.reader is None:
+            return points
+        return torch.cat([points, torch.cat([self.generators.encode(real), w], 1)], -1)
+
+    def _critic_loss(self, seen: Tensor) -> Tensor:
+        points = seen.requires_grad_()
         scores = apply(self.critic, self.critic_weights, points)
         on_real, on_fake = scores.chunk(2, 1)
         slopes = torch.autograd.grad(scores.sum(), points, create_graph=True)[0].square().sum(-1)
@@ -198,11 +239,7 @@ class _Fleet:
 
     @torch.no_grad()
     def _keep_average(self, decay: float) -> None:
-        torch._foreach_lerp_(
-            [*self.average.weights, self.average.log_noise],
-            [*self.generators.weights, self.generators.log_noise],
-            1 - decay,
-        )
+        torch._foreach_lerp_(self.average._tensors, self.generators._tensors, 1 - decay)
 
 
 def _quantile(shares: Tensor, at: Tensor) -> Tensor:

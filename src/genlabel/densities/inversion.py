@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from genlabel.arrays import one_hot
-from genlabel.densities.gan_networks import Network, Weights, apply, linearise
-from genlabel.densities.gan_training import Generators, descend
+from genlabel.densities.gan_networks import Network, linearise
+from genlabel.densities.gan_training import Generators, Schedule, descend
 
 __all__ = ["NORMS", "Bank", "Inverter", "train_encoder"]
 
@@ -76,7 +76,6 @@ class Inverter(NamedTuple):
 
     generators: Generators
     bank: Bank
-    encoder: tuple[Network, Weights] | None
     norm: str
     restarts: int
     steps: int
@@ -105,16 +104,14 @@ class Inverter(NamedTuple):
         near = nearest.topk(self.restarts, -1, largest=False).indices
         index = rank.gather(-1, near) * parts + near
         starts = self.bank.latents[torch.arange(len(index), device=X.device)[:, None, None], index]
-        return [starts] if self.encoder is None else [starts, self._encoded(X)]
+        return [starts] if self.generators.reader is None else [starts, self._encoded(X)]
 
     def _encoded(self, X: Tensor) -> Tensor:
-        assert self.encoder is not None
-        network, weights = self.encoder
         k, (dim, charts) = len(self.generators.log_noise), self.generators.latents
-        w = apply(network, weights, X.expand(k, -1, -1))
+        w = self.generators.encode(X.expand(k, -1, -1))
         used = self.generators.shares[:, None] > 0
         chart = one_hot(w[..., dim:].where(used, -torch.inf).argmax(-1), charts, w.dtype)
-        return torch.cat([w[..., :dim].clamp(-1, 1), chart], -1)[:, :, None]
+        return torch.cat([w[..., :dim], chart], -1)[:, :, None]
 
     def _search(self, w: Tensor, target: Tensor) -> Tensor:
         """The best latents that are seen on the way from w (k, n, size)."""
@@ -123,7 +120,7 @@ class Inverter(NamedTuple):
         damping = torch.full_like(least, 1e-2)
         start = least.clone()
         for step in range(self.steps):
-            width = (start * 0.1 * 0.4**step).clamp_min(1e-12)[..., None]
+            width = (start * 0.3 * 0.6**step).clamp_min(1e-12)[..., None]
             residual, jacobian = self._linearise(w, target)
             model = _MODELS[self.norm](residual, width)
             z = w[..., :dim]
@@ -131,7 +128,7 @@ class Inverter(NamedTuple):
             tried = torch.cat([z, w[..., dim:]], -1)
             r = (self.generators(tried) - target) * self.unit
             better = _MODELS[self.norm](r, width).value < model.value
-            damping = torch.where(better, damping * 0.2, damping * 8).clamp(1e-9, 1e9)
+            damping = torch.where(better, damping * 0.2, damping * 4).clamp(1e-9, 1e9)
             w = torch.where(better[..., None], tried, w)
             distance = torch.linalg.vector_norm(r, NORMS[self.norm], -1)
             best = torch.where((distance < least)[..., None], tried, best)
@@ -157,19 +154,16 @@ def _solve(model: _Model, jacobian: Tensor, damping: Tensor, z: Tensor) -> Tenso
     return torch.linalg.solve_ex(damped, slope)[0]
 
 
-def train_encoder(
-    network: Network, generators: Generators, schedule: tuple[int, int, float], rng: np.random.Generator
-) -> list[Tensor]:
-    """Weights of encoders (k) that were regressed on the latents of generated points, x = G(w) -> w."""
-    steps, batch_size, learning_rate = schedule
+def train_encoder(network: Network, generators: Generators, schedule: Schedule, rng: np.random.Generator) -> Generators:
+    """The generators with encoders that were regressed on the latents of generated points, x = G(w) -> w."""
     k = len(generators.log_noise)
     weights = [part.repeat(k, *[1] * (part.ndim - 1)).to(generators.log_noise) for part in network.draw(rng)]
-    weights = [part.requires_grad_() for part in weights]
-    optimizer = torch.optim.Adam(weights, learning_rate, fused=True)
-    for step in range(steps):
-        optimizer.param_groups[0]["lr"] = learning_rate * (1 - step / steps)
-        w = generators.latents.spread(batch_size, generators.shares, rng)
+    learned = generators._replace(reader=network, reader_weights=[part.requires_grad_() for part in weights])
+    optimizer = torch.optim.Adam(weights, schedule.learning_rate, fused=True)
+    for step in range(schedule.steps):
+        optimizer.param_groups[0]["lr"] = schedule.learning_rate * (1 - step / schedule.steps)
+        w = generators.latents.spread(schedule.batch_size, generators.shares, rng)
         with torch.no_grad():
             points = generators(w)
-        descend(optimizer, (apply(network, weights, points) - w).square().mean((1, 2)).sum())
-    return [part.detach() for part in weights]
+        descend(optimizer, (learned.encode(points) - w).square().mean((1, 2)).sum())
+    return learned.map(Tensor.detach)

@@ -71,7 +71,7 @@ class VAEDensity(TrainedDensity):
     --------
     >>> from genlabel.datasets import make_moon
     >>> X, y = make_moon(200, random_state=0)
-    >>> density = VAEDensity(hidden=(32,), epochs=40).fit(X, y)
+    >>> density = VAEDensity(hidden=(32, 32), epochs=60, learning_rate=0.01).fit(X, y)
     >>> bool((density.log_prob(X).argmax(1) == y).mean() > 0.8)
     True
     >>> density.sample(5, class_index=1, rng=0).shape
@@ -84,7 +84,7 @@ class VAEDensity(TrainedDensity):
     def __init__(
         self,
         latent: int | None = None,
-        hidden: Sequence[int] = (64, 64),
+        hidden: Sequence[int] = (64, 64, 64),
         *,
         noise: str | float = "diagonal",
         floor: float = 0.02,
@@ -92,7 +92,7 @@ class VAEDensity(TrainedDensity):
         train_samples: int = 8,
         epochs: int = 200,
         batch_size: int = 256,
-        learning_rate: float = 1e-2,
+        learning_rate: float = 5e-3,
         held_out: float = 0.1,
         patience: int = 30,
         jitter: float = 0.02,

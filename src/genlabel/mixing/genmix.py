@@ -106,6 +106,11 @@ class GenMix(Sampler):
         self.prefit = prefit
         self.random_state = random_state
 
+    def __sklearn_clone__(self) -> GenMix:
+        """A copy, with an unfitted density, or with the same one if it is fitted already."""
+        params = self.get_params(deep=False)
+        return GenMix(**params if self.prefit else {name: clone(value, safe=False) for name, value in params.items()})
+
     def _synthesize(self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> Synthetic:
         eps = check_positive("eps", self.eps, "1e-6 is the usual choice")
         low, high = self._range_of_lam()
@@ -135,8 +140,9 @@ class GenMix(Sampler):
         return density
 
     def _range_of_lam(self) -> tuple[float, float]:
-        lam = (MARGIN, 1.0 - MARGIN) if self.lam == "uniform" else self.lam
-        low, high = lam if isinstance(lam, Sequence) and not isinstance(lam, str) and len(lam) == 2 else (lam, lam)
+        lam: Any = (MARGIN, 1.0 - MARGIN) if isinstance(self.lam, str) and self.lam == "uniform" else self.lam
+        ends = isinstance(lam, Sequence | np.ndarray) and not isinstance(lam, str) and len(lam) == 2
+        low, high = lam if ends else (lam, lam)
         numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (low, high))
         if not numbers or not (0.0 < float(low) < 1.0 and 0.0 < float(high) < 1.0):
             raise ValueError(

@@ -1,0 +1,132 @@
+"""GANDensity: what a fit and an inversion cost, how far its manifolds are from the true curves, modes that it covers.
+
+python benchmarks/gan.py [--seeds 2] [--sets moon circle two-circle] [--json FILE]
+"""
+
+import argparse
+import json
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from genlabel.datasets import make_circle, make_moon, make_two_circle
+from genlabel.densities import GANDensity
+
+Points = NDArray[np.float64]
+TURN = np.linspace(0, 2 * np.pi, 4001)
+HALF = TURN / 2
+SETS: dict[str, Any] = {"moon": make_moon, "circle": make_circle, "two-circle": make_two_circle}
+
+
+def ring(radius: float, x: float = 0.0) -> Points:
+    return np.c_[x + radius * np.cos(TURN), radius * np.sin(TURN)]
+
+
+CURVES: dict[str, list[Points]] = {
+    "moon": [np.c_[np.cos(HALF), np.sin(HALF)], np.c_[1 - np.cos(HALF), 0.5 - np.sin(HALF)]],
+    "circle": [ring(1.0), ring(0.8)],
+    "two-circle": [np.r_[ring(1.0, 1.2), ring(0.8, -1.2)], np.r_[ring(0.8, 1.2), ring(1.0, -1.2)]],
+}
+"""The classes without their noise."""
+
+
+def to_curves(name: str, points: Points) -> Points:
+    """True distances (m, 2)."""
+    given = torch.from_numpy(points)
+    return np.stack([torch.cdist(given, torch.from_numpy(c)).min(1).values.numpy() for c in CURVES[name]], 1)
+
+
+def between(name: str, X: Points, rng: np.random.Generator, n: int = 300) -> Points:
+    """Points of the box of the rows at nearly the same distance from both curves, not on them."""
+    points = rng.uniform(X.min(0), X.max(0), (20000, 2))
+    distance = to_curves(name, points)
+    middle = np.abs(distance[:, 0] - distance[:, 1]) < 0.02 * distance.sum(1)
+    return points[middle][:n]
+
+
+def on_set(name: str, seed: int) -> dict[str, Any]:
+    X, y = SETS[name](random_state=seed)
+    X_test, y_test = SETS[name](random_state=100 + seed)
+    start = perf_counter()
+    density = GANDensity(random_state=seed).fit(X, y)
+    fit = perf_counter() - start
+    queries = X_test[:1000]
+    start = perf_counter()
+    density.project(queries)
+    inversion = perf_counter() - start
+    points = between(name, X, np.random.default_rng(seed))
+    found = np.linalg.norm(points[:, None] - density.project(points), axis=-1)
+    true = to_curves(name, points)
+    unequal = np.abs((found[:, 0] - found[:, 1]) - (true[:, 0] - true[:, 1])) / true.sum(1)
+    return {
+        "set": name,
+        "seed": seed,
+        "fit_s": fit,
+        "inversion_of_1000_s": inversion,
+        "accuracy": float(np.mean(density.log_prob(X_test).argmax(1) == y_test)),
+        "distance_error_median": float(np.median(np.abs(found - true) / true)),
+        "off_equidistance_median": float(np.median(unequal)),
+        "off_equidistance_90": float(np.quantile(unequal, 0.9)),
+        "coverage": density.coverage_.tolist(),
+    }
+
+
+def centres(name: str) -> Points:
+    if name == "8-ring":
+        angle = 2 * np.pi * np.arange(8) / 8
+        return 2 * np.c_[np.cos(angle), np.sin(angle)]
+    grid = np.arange(-4.0, 5.0, 2.0)
+    return np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 2)
+
+
+def on_modes(name: str, seed: int, charts: int | None) -> dict[str, Any]:
+    """Modes with at least a fifth of their share among 2,500 samples, and samples within 4 deviations of a mode."""
+    rng, modes, deviation = np.random.default_rng(seed), centres(name), 0.05
+    X = modes[rng.integers(len(modes), size=2500)] + rng.normal(0, deviation, (2500, 2))
+    start = perf_counter()
+    density = GANDensity(charts=charts, min_coverage=0.0, random_state=seed).fit(X, np.zeros(len(X)))
+    fit = perf_counter() - start
+    points = density.sample(2500, 0, seed)
+    distance = np.linalg.norm(points[:, None] - modes, axis=-1)
+    near = distance.min(1) < 4 * deviation
+    counts = np.bincount(distance.argmin(1)[near], minlength=len(modes))
+    return {
+        "set": name,
+        "seed": seed,
+        "charts": charts,
+        "fit_s": fit,
+        "modes": int((counts >= 0.2 * 2500 / len(modes)).sum()),
+        "of": len(modes),
+        "near_a_mode": float(near.mean()),
+        "coverage": density.coverage_.tolist(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--sets", nargs="*", default=[*SETS, "8-ring", "25-grid"])
+    parser.add_argument("--charts", type=int, default=None, help="of the sets of modes")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    runs = []
+    for name in given.sets:
+        for seed in range(given.seeds):
+            run = on_set(name, seed) if name in SETS else on_modes(name, seed, given.charts)
+            print(
+                ", ".join(
+                    f"{key} {value:.3g}" if isinstance(value, float) else f"{key} {value}" for key, value in run.items()
+                ),
+                flush=True,
+            )
+            runs.append(run)
+    if given.json:
+        given.json.write_text(json.dumps({"torch": torch.__version__, "runs": runs}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""GANDensity: projections against dense grids, distances against known curves, and generators that are refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+from genlabel.datasets import make_circle
+from genlabel.densities import CollapsedGeneratorError, DensityWarning, GANDensity
+from genlabel.densities.gan_charts import Charts, Latents, chart_rows
+from genlabel.densities.gan_choice import Judged, choose, split_rows
+from genlabel.densities.gan_networks import ConvReader, Network, Perceptron, apply, linearise
+from genlabel.densities.gan_training import Generators, Trial
+from genlabel.densities.inversion import NORMS, Bank, Inverter
+
+QUICK: dict[str, Any] = {"hidden": (8,), "steps": 20, "min_coverage": 0.0, "random_state": 0}
+
+
+def stack(network: Network, members: int, seed: int = 0) -> list[torch.Tensor]:
+    rng = np.random.default_rng(seed)
+    drawn = [network.draw(rng) for _ in range(members)]
+    return [torch.cat(same).double() for same in zip(*drawn, strict=True)]
+
+
+NETWORKS: list[tuple[Network, int]] = [
+    (Perceptron((3, 7, 5, 4)), 3),
+    (Perceptron((3, 2)), 3),
+    (ConvReader((1, 8, 8), 2, 3, 4), 66),
+]
+
+
+@pytest.mark.parametrize("network, n_in", NETWORKS, ids=repr)
+def test_tangents_are_the_jacobian_of_autograd_and_members_do_not_mix(network: Network, n_in: int) -> None:
+    weights = stack(network, 2)
+    x = torch.from_numpy(np.random.default_rng(1).normal(size=(2, 5, n_in)))
+    points, jacobian = linearise(network, weights, x, 2)
+    torch.testing.assert_close(points, apply(network, weights, x))
+    for s, n in ((0, 1), (1, 4)):
+        alone = [part[s : s + 1] for part in weights]
+        whole = torch.autograd.functional.jacobian(
+            lambda v, alone=alone: apply(network, alone, v[None, None])[0, 0], x[s, n]
+        )
+        torch.testing.assert_close(jacobian[s, n], whole[:, :2])
+
+
+def generators(dim: int, charts: int, d: int, k: int = 2) -> Generators:
+    network, latents = Perceptron((dim + charts, 12, d)), Latents(dim, charts)
+    shares = torch.full((k, charts), 1 / charts, dtype=torch.float64)
+    weights = [2 * part for part in stack(network, k)]
+    return Generators(network, latents, weights, torch.zeros(k, 1, d, dtype=torch.float64), shares)
+
+
+def dense(found: Generators, c: int, per_side: int) -> torch.Tensor:
+    """Points of a manifold on a fine grid of its latents."""
+    dim, charts = found.latents
+    side = torch.linspace(-1, 1, per_side, dtype=torch.float64)
+    z = torch.cartesian_prod(*[side] * dim).reshape(-1, dim)
+    w = [torch.cat([z, torch.eye(charts).double()[j].expand(len(z), -1)], 1) for j in range(charts)]
+    return found.take(torch.tensor([c]))(torch.cat(w)[None])[0]
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("dim, charts, per_side", [(1, 1, 20001), (1, 3, 20001), (2, 2, 301)])
+def test_the_inversion_finds_the_nearest_point_of_a_fine_grid(norm: str, dim: int, charts: int, per_side: int) -> None:
+    manifolds = generators(dim, charts, 3)
+    rng = np.random.default_rng(0)
+    unit = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
+    bank = Bank.draw(manifolds, 512, rng)
+    X = torch.from_numpy(rng.normal(size=(60, 3)))
+    found = Inverter(manifolds, bank, norm, 4, 16, unit)(X)
+    distance = torch.linalg.vector_norm((found - X) * unit, NORMS[norm], -1)
+    for c in range(2):
+        nearest = torch.cdist(X * unit, dense(manifolds, c, per_side) * unit, NORMS[norm]).min(1).values
+        excess = (distance[c] - nearest) / nearest.mean()
+        assert float(excess.mean()) < 1e-3
+        assert float(excess.quantile(0.95)) < (1e-2 if norm == "linf" else 1e-3)
+        assert float(excess.min()) > -2e-2  # the grid has gaps of its own
+
+
+def test_charts_begin_at_clusters_with_their_shares() -> None:
+    rng = np.random.default_rng(0)
+    rows = torch.from_numpy(np.r_[rng.normal(0, 0.1, (30, 2)), rng.normal(5, 0.1, (10, 2))]).float()
+    charts = chart_rows(rows, torch.ones(40), Latents(1, 3), 2, 0)
+    order = charts.shares[0].argsort(descending=True)
+    torch.testing.assert_close(charts.shares[0, order], torch.tensor([0.75, 0.25, 0.0]))
+    torch.testing.assert_close(charts.centres[0, order[0]], rows[:30].mean(0), atol=1e-6, rtol=1e-5)
+    w = Latents(1, 3).draw(4000, charts.shares, rng)
+    assert set(w[0, :, 1:].argmax(1).tolist()) == set(order[:2].tolist())
+    assert float((charts(w)[0].std(0) - rows.std(0)).abs().max()) < 0.1
+    assert Charts.join([charts, charts]).shares.shape == (2, 3)
+
+
+def test_fewer_charts_are_kept_unless_more_are_clearly_better_or_alone_cover_enough() -> None:
+    rng = np.random.default_rng(0)
+    noise = torch.from_numpy(rng.normal(size=40))
+
+    def judged(charts: int, coverage: float, gain: float) -> Judged:
+        return Judged(generators(1, 4, 2, 1), Trial(0.05, charts), coverage, 1.0, gain + noise * charts)
+
+    shift = float(noise.mean()) * 3
+    assert choose([judged(4, 1.0, 0.1 - shift), judged(1, 1.0, 0.0)], 0.5).trial.charts == 1
+    assert choose([judged(1, 1.0, 0.0), judged(4, 1.0, 9.0)], 0.5).trial.charts == 4
+    assert choose([judged(1, 0.4, 9.0), judged(4, 0.6, 0.0)], 0.5).trial.charts == 4
+    assert choose([judged(1, 0.4, 9.0), judged(4, 0.3, 0.0)], 0.5).trial.charts == 1
+
+
+@pytest.fixture(scope="module")
+def circle() -> GANDensity:
+    X, y = make_circle(600, random_state=0)
+    return GANDensity(
+        hidden=(32, 32), steps=400, charts=2, penalty=0.05, batch_size=64, restarts=2, random_state=0
+    ).fit(X, y)
+
+
+def test_two_circles_are_told_apart_by_distances_near_the_true_ones(circle: GANDensity) -> None:
+    X, y = make_circle(600, random_state=1)
+    assert np.mean(circle.log_prob(X).argmax(1) == y) >= 0.97
+    angle = np.linspace(0, 2 * np.pi, 200, endpoint=False)
+    for radius in (0.5, 0.9, 1.3):
+        points = radius * np.c_[np.cos(angle), np.sin(angle)]
+        distance = np.linalg.norm(points[:, None] - circle.project(points), axis=-1)
+        true = np.abs(radius - np.array([1.0, 0.8]))
+        assert np.median(np.abs(distance - true), 0).max() < 0.15 * 0.2  # of the gap between the circles
+    assert circle.coverage_.min() > 0.9
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_log_prob_is_minus_the_norm_over_the_scale(circle: GANDensity, norm: str, scale: float) -> None:
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    other = clone(circle).set_params(norm=norm)
+    vars(other).update({name: value for name, value in vars(circle).items() if name.endswith("_")})
+    other.scale_ = scale
+    points = other.project(X)
+    order = {"l1": 1, "l2": 2, "linf": np.inf}[norm]
+    np.testing.assert_allclose(
+        other.log_prob(X), -np.linalg.norm(X[:, None] - points, order, axis=-1) / scale, rtol=1e-12
+    )
+    assert points.shape == (20, 2, 2)
+
+
+def test_with_frozen_projections_the_slope_is_that_of_the_distance(circle: GANDensity) -> None:
+    """At the nearest point, the distance changes as if that point stood still (the envelope theorem)."""
+    X = torch.from_numpy(np.random.default_rng(1).uniform(-1.2, 1.2, size=(30, 2))).requires_grad_()
+    circle._log_prob(X).sum(0)[0].backward()
+    assert X.grad is not None
+    step = 1e-5
+    for j in range(2):
+        shift = step * torch.eye(2, dtype=torch.float64)[j]
+        difference = (circle.log_prob(X.detach() + shift) - circle.log_prob(X.detach() - shift))[:, 0] / (2 * step)
+        assert float((difference - X.grad[:, j]).abs().median()) < 1e-3 / circle.scale_
+
+
+def test_samples_are_of_the_class_and_of_the_seed(circle: GANDensity) -> None:
+    for c, radius in ((0, 1.0), (1, 0.8)):
+        points = circle.sample(500, c, 3)
+        np.testing.assert_array_equal(points, circle.sample(500, c, 3))
+        assert abs(np.median(np.hypot(*points.T)) - radius) < 0.05
+    assert circle.noise_.shape == (2, 2)
+    assert not GANDensity.normalised
+
+
+def test_a_generator_that_leaves_out_its_class_is_refused_and_named() -> None:
+    X, y = make_circle(200, random_state=0)
+    untrained = GANDensity(hidden=(8,), steps=1, retries=0, random_state=0)
+    with pytest.raises(
+        CollapsedGeneratorError, match=r"generator of class '(in|out)' covers \d+% .* train longer \(steps=1\)"
+    ):
+        untrained.fit(10 * X, np.where(y == 1, "in", "out"))
+    assert not hasattr(untrained, "classes_")
+    assert (clone(untrained).set_params(min_coverage=0.0).fit(X, y).coverage_ < 0.5).any()
+
+
+def test_a_blurred_class_is_named_and_more_charts_mend_it() -> None:
+    rng = np.random.default_rng(0)
+    modes = np.stack(np.meshgrid(*[np.arange(3.0)] * 2), -1).reshape(-1, 2)
+    X = np.repeat(modes, 30, 0) + rng.normal(0, 0.01, (270, 2))
+    few = GANDensity(hidden=(16,), steps=300, charts=1, random_state=0)
+    with pytest.warns(
+        DensityWarning, match=r"points generated for class 'a' only \d+% are near its rows.* more charts"
+    ):
+        few.fit(X, ["a"] * 270)
+    many = GANDensity(hidden=(16,), steps=300, charts=9, random_state=0).fit(X, ["a"] * 270)
+    distance = np.linalg.norm(many.sample(900, 0, 0)[:, None] - modes, axis=-1)
+    assert (np.bincount(distance.argmin(1)[distance.min(1) < 0.2], minlength=9) >= 20).all()  # a fifth of its share
+
+
+def test_a_class_of_few_rows_is_named() -> None:
+    rng = np.random.default_rng(0)
+    X = np.r_[rng.normal(size=(30, 2)), rng.normal(3, 1, size=(7, 2))]
+    with pytest.warns(DensityWarning, match="class 'few' has 7 rows: GANDensity holds none of them out"):
+        fitted = GANDensity(**QUICK).fit(X, ["many"] * 30 + ["few"] * 7)
+    assert np.isfinite(fitted.log_prob(X)).all()
+
+
+def test_weights_draw_rows_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(0)
+    X = np.r_[rng.normal(0, 0.1, (50, 2)), rng.normal(5, 0.1, (50, 2))]
+    weight = np.repeat([9.0, 1.0], 50)
+    fitted = GANDensity(hidden=(16,), steps=150, charts=2, random_state=0).fit(X, np.zeros(100), weight)
+    assert abs((fitted.sample(1000, 0, 0)[:, 0] < 2.5).mean() - 0.9) < 0.05
+    assert split_rows(torch.zeros(100, 2), torch.ones(100), 0).train.shape == (90, 2)
+
+
+@pytest.mark.parametrize("parameters, match", [
+    ({"norm": "l3"}, "norm='l3' is not known"),
+    ({"charts": 0}, "charts=0 must be a whole number"),
+    ({"shape": (1, 3, 4)}, r"shape=\(1, 3, 4\) must be \(c, h, w\) with c h w = 2 features"),
+    ({"scale": "unit"}, "scale='unit' is not known"),
+    ({"scale": -1.0}, "scale=-1.0 must be a finite number above 0"),
+    ({"encoder": "vae"}, "encoder='vae' is not known"),
+    ({"min_coverage": 2.0}, "min_coverage=2.0 must be a number in"),
+])  # fmt: skip
+def test_bad_parameters_are_named(parameters: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        GANDensity(**{**QUICK, **parameters}).fit(np.random.default_rng(0).normal(size=(40, 2)), [0, 1] * 20)
+
+
+def test_flat_images_have_convolutional_critics_and_one_scale() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(60, 64)) * np.repeat([[1.0], [0.2]], 30, 0)
+    fitted = GANDensity(shape=(1, 8, 8), latent_dim=2, batch_size=16, **{**QUICK, "hidden": (4,)}).fit(
+        X, np.repeat([0, 1], 30)
+    )
+    assert isinstance(fitted.generators_.reader, ConvReader)
+    assert np.mean(fitted.log_prob(X).argmax(1) == np.repeat([0, 1], 30)) > 0.9
+    assert np.unique(fitted.standardisation_.scale).size == 1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_training_on_the_gpu_leaves_plain_arrays_on_the_cpu() -> None:
+    X, y = make_circle(200, random_state=0)
+    fitted = GANDensity(**{**QUICK, "device": "cuda"}).fit(X, y)
+    here = fitted.log_prob(X)
+    there = fitted.log_prob(torch.from_numpy(X).cuda())
+    assert there.is_cuda
+    np.testing.assert_allclose(there.cpu().numpy(), here, rtol=1e-6)
