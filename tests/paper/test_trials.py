@@ -140,12 +140,13 @@ def test_the_largest_sets_of_a_seed_come_first() -> None:
 
 
 DRAWN = {"synthetic": ("cube-2d", "circle"), "plane": ("nine-gaussians", "two-circle")}
+DRAWN |= {"densities": ("circle", "moon"), "genmix": ("v", "mnist-79"), "genmix-hidden": ("digits", "mnist")}
 DRAWN |= dict.fromkeys(SCHEDULES, ("mnist", "cifar10"))
 EVERY = [
     Cell(setting, dataset, method, 0, 0, alpha)
-    for setting, known in KNOWN.items()
-    for method, alpha in sorted(known)
+    for setting in SETTINGS
     for dataset in DRAWN.get(setting, ("61", "223"))
+    for method, alpha in sorted(SETTINGS[setting].variants(dataset))
 ]
 
 
