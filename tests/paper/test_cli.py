@@ -100,7 +100,7 @@ def test_what_is_wrong_is_told_before_torch_is_imported(tmp_path: Path) -> None:
         (["reproduce", "table4", "--records", note], "is no store of records"),
         (["reproduce", "table4", "--records", str(tmp_path)], "is a folder"),
         ([*reproduce, "figure3", "--pictures", note], "cannot be made a folder"),
-        ([*page, "--only", "table15"], "table or figure 'table15' is not known"),
+        ([*page, "--only", "table16"], "table or figure 'table16' is not known"),
         ([*page, "--records", none], "there is no file of records"),
         ([*page, "--records", note], "name a store (.sqlite), an export (.json) or a folder of exports"),
         ([*page, "--records", str(tmp_path)], "there is no export (*.json) in the folder"),

@@ -140,7 +140,7 @@ def test_the_largest_sets_of_a_seed_come_first() -> None:
 
 
 DRAWN = {"synthetic": ("cube-2d", "circle"), "plane": ("nine-gaussians", "two-circle")}
-DRAWN |= {"densities": ("circle", "moon"), "genmix": ("v", "mnist-79"), "genmix-hidden": ("digits", "mnist")}
+DRAWN |= {"densities": ("circle", "cube-2d"), "genmix": ("v", "mnist-79"), "genmix-hidden": ("digits", "mnist")}
 DRAWN |= dict.fromkeys(SCHEDULES, ("mnist", "cifar10"))
 EVERY = [
     Cell(setting, dataset, method, 0, 0, alpha)
