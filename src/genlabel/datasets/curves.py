@@ -116,28 +116,41 @@ _ROUND: dict[str, list[list[Floats]]] = {
 
 def _to_polyline(points: Floats, corners: Floats, norm: str) -> Floats:
     """The distance (m,) of points (m, 2) to the straight pieces between corners (s, 2)."""
-    begin, along = corners[:-1], np.diff(corners, axis=0)
-    size = max(1, AT_ONCE // len(along))
+    size = max(1, AT_ONCE // len(corners))
     parts = [points[at : at + size] for at in range(0, len(points), size)]
-    return np.concatenate([_to_pieces(part, begin, along, norm) for part in parts]) if parts else np.empty(0)
+    return np.concatenate([_to_corners(part, corners, norm) for part in parts]) if parts else np.empty(0)
 
 
-def _to_pieces(points: Floats, begin: Floats, along: Floats, norm: str) -> Floats:
-    """The least distance over pieces `begin + t along`, t in [0, 1]: convex in t, so one of few t is the best.
+def _to_corners(points: Floats, corners: Floats, norm: str) -> Floats:
+    """The same of few points; only pieces are asked that may be the nearest, by the distances of their corners.
+
+    A point of a piece is at most half of its length from a corner of it.
+    """
+    ends = _length(points[:, None] - corners, norm)
+    begin, along = corners[:-1], np.diff(corners, axis=0)
+    nearer = np.minimum(ends[:, :-1], ends[:, 1:])
+    reach = 0.5 * _length(along, norm) * (1.0 + 1e-9)
+    rows, pieces = np.nonzero(nearer - reach <= ends.min(axis=1, keepdims=True))
+    found = _to_pieces(points[rows] - begin[pieces], along[pieces], norm)
+    least: Floats = np.minimum.reduceat(found, np.searchsorted(rows, np.arange(len(points))))
+    return least
+
+
+def _to_pieces(gap: Floats, along: Floats, norm: str) -> Floats:
+    """The least norm of `gap - t along`, t in [0, 1], (q,): convex in t, so one of few t is the best.
 
     In l2 it is the foot of the perpendicular. In l1 and linf the distance is linear between the t where a coordinate of
     the gap, or the sum or difference of the two, is zero.
     """
-    gap = points[:, None] - begin  # (m, s, 2)
     if norm == "l2":
         times = [(gap * along).sum(-1) / (along**2).sum(-1)]
     else:
-        x, y, v, w = gap[..., 0], gap[..., 1], along[:, 0], along[:, 1]
+        (x, y), (v, w) = gap.T, along.T
         breaks = [(x, v), (y, w)] if norm == "l1" else [(x, v), (y, w), (x + y, v + w), (x - y, v - w)]
         times = [np.divide(a, b, out=np.zeros_like(a), where=b != 0.0) for a, b in breaks]
         times += [np.zeros_like(x), np.ones_like(x)]
     lengths = [_length(gap - t.clip(0.0, 1.0)[..., None] * along, norm) for t in times]
-    least: Floats = np.minimum.reduce(lengths).min(axis=1)
+    least: Floats = np.minimum.reduce(lengths)
     return least
 
 

@@ -92,7 +92,7 @@ def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> Picture:
     return Picture(caption, figure)
 
 
-def _draw_middle(ax: Axes, norm: str, steps: int = 160) -> None:
+def _draw_middle(ax: Axes, norm: str, steps: int = 80) -> None:
     """The line of equal distance to the true curves."""
     across, up = AXES[SET]
     xs, ys = np.linspace(*across, steps), np.linspace(*up, steps)
