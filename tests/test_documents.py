@@ -81,13 +81,22 @@ def test_the_pytorch_block_runs_and_its_loss_reaches_the_network() -> None:
     assert float((found == batch[1]).float().mean()) > 0.95
 
 
+@pytest.mark.filterwarnings("ignore::genlabel.GenMixWarning")
+def test_the_block_on_points_between_the_classes_runs() -> None:
+    X, y = load_wine(return_X_y=True)
+    space: dict[str, Any] = {"X": X / X.std(0), "y": y}
+    exec(readme_blocks()[4], space)
+    assert space["X_more"].shape == (267, 13)
+    assert space["boosted"].score(space["X"], y) > 0.95
+
+
 def test_the_block_on_images_in_a_loop_trains_the_network() -> None:
     x, y = load_digits(return_X_y=True)
     network = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
     x, y = torch.from_numpy(x / 16).float(), torch.from_numpy(y)
     loader = list(zip(x.split(64), y.split(64), strict=True)) * 10
     space = {"network": network, "loader": loader, "optimizer": torch.optim.Adam(network.parameters(), 0.01)}
-    exec(readme_blocks()[4], space)
+    exec(readme_blocks()[5], space)
     network.eval()
     assert float((network(x).argmax(1) == y).float().mean()) > 0.9
 
