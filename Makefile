@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # In the environment, the constraints also hold for the tools that build the package.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+# Packages come without bytecode (--no-compile): what is imported is compiled once, not in each of the tests' processes.
+unexport PYTHONDONTWRITEBYTECODE
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --quiet
 
 .PHONY: run test check format bench gallery clean
