@@ -13,7 +13,7 @@ from genlabel.arrays import Seed, as_rng
 from genlabel.attacks.base import Attack
 from genlabel.attacks.targets import NetworkTarget
 from genlabel.networks import StagedNetwork
-from genlabel.training import train_network
+from genlabel.training import evaluating, train_network
 
 __all__ = ["AttackedBatches", "train_robust"]
 
@@ -62,12 +62,8 @@ class AttackedBatches:
             yield self._moved(x, y), y
 
     def _moved(self, x: Tensor, y: Tensor) -> Tensor:
-        before = self.network.training
-        self.network.eval()
-        try:
+        with evaluating(self.network):
             moved: Tensor = self.attack(NetworkTarget(self.network, self.shape), x, y, rng=self.rng)
-        finally:
-            self.network.train(before)
         return moved
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from genlabel.checks import check_choice, check_count
-from genlabel.densities.descent import Points, Schedule, descend
+from genlabel.densities.descent import Points, descend
 from genlabel.densities.trained import TrainedDensity, hidden_sizes
 from genlabel.progress import Listener
 
@@ -104,13 +104,8 @@ class FlowDensity(TrainedDensity):
         check_count("transforms", self.transforms)
         check_count("bins", self.bins, low=2)
         hidden_sizes(self.hidden)
-        self._settings()
+        self._schedule()
         _zuko()
-
-    def _settings(self) -> Schedule:
-        return self._schedule(
-            self.epochs, self.batch_size, self.learning_rate, self.held_out, self.patience, self.jitter
-        )
 
     def _build(self, d: int, k: int) -> nn.Module:
         flows = _zuko().flows
@@ -131,7 +126,7 @@ class FlowDensity(TrainedDensity):
             found: Tensor = -network(c).log_prob(x)
             return found
 
-        return descend(network, loss, points, self._settings(), rng, tell)
+        return descend(network, loss, points, self._schedule(), rng, tell)
 
     def _class_log_prob(self, network: Any, x: Tensor, place: int) -> Tensor:
         found: Tensor = network(self._context(place, x)).log_prob(x)

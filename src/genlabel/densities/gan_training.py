@@ -13,7 +13,7 @@ from torch.nn.functional import softplus
 from genlabel.densities.gan_charts import Charts, Latents, chart_rows
 from genlabel.densities.gan_networks import Network, Weights, apply
 
-__all__ = ["Generators", "Networks", "Schedule", "TrainingRows", "Trial", "descend", "train_gans"]
+__all__ = ["Generators", "Networks", "Schedule", "TrainingRows", "Trial", "take_step", "train_gans"]
 
 NOISE = 0.1
 """The noise with which a generator begins, in standard deviations of the features."""
@@ -200,7 +200,7 @@ class _Fleet:
         for step in range(steps):
             optimizer.param_groups[0]["lr"] = rate * (1 - step / steps)
             w = self.generators.latents.draw(batch_size, self.generators.shares, self.rng)
-            descend(optimizer, (self.generators(w) - self.charts(w)).square().mean((1, 2)).sum())
+            take_step(optimizer, (self.generators(w) - self.charts(w)).square().mean((1, 2)).sum())
         self.average = self.generators.map(lambda part: part.detach().clone())
 
     def step(self, step: int) -> None:
@@ -211,9 +211,9 @@ class _Fleet:
                 group["lr"] = group["initial_lr"] * min(1.0, 2 * (1 - share))
         real, (fake, w) = self._real(), self.generators.draw(self.schedule.batch_size, self.rng)
         seen = self._seen(real, fake, w)
-        descend(self.optimizers[1], self._critic_loss(seen.detach()))
+        take_step(self.optimizers[1], self._critic_loss(seen.detach()))
         on_real, on_fake = apply(self.critic, self.critic_weights, seen).chunk(2, 1)
-        descend(self.optimizers[0], softplus(on_real - on_fake).mean(1).sum() + ENERGY * _energy(real, fake).sum())
+        take_step(self.optimizers[0], softplus(on_real - on_fake).mean(1).sum() + ENERGY * _energy(real, fake).sum())
         self._keep_average(min(0.998, step / (step + 10)))
 
     def _real(self) -> Tensor:
@@ -253,7 +253,7 @@ def _energy(real: Tensor, fake: Tensor) -> Tensor:
     return 2 * torch.cdist(real, fake).mean((1, 2)) - torch.cdist(fake, fake).sum((1, 2)) / (n * max(n - 1, 1))
 
 
-def descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+def take_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
     """One step down a loss, by the weights of the optimizer alone."""
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     for weight, slope in zip(weights, torch.autograd.grad(loss, weights), strict=True):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from genlabel.arrays import one_hot
 from genlabel.densities.gan_networks import Network, linearise
-from genlabel.densities.gan_training import Generators, Schedule, descend
+from genlabel.densities.gan_training import Generators, Schedule, take_step
 
 __all__ = ["NORMS", "Bank", "Inverter", "train_encoder"]
 
@@ -165,5 +165,5 @@ def train_encoder(network: Network, generators: Generators, schedule: Schedule, 
         w = generators.latents.spread(schedule.batch_size, generators.shares, rng)
         with torch.no_grad():
             points = generators(w)
-        descend(optimizer, (learned.encode(points) - w).square().mean((1, 2)).sum())
+        take_step(optimizer, (learned.encode(points) - w).square().mean((1, 2)).sum())
     return learned.map(Tensor.detach)

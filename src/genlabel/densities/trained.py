@@ -38,9 +38,8 @@ class TrainedDensity(ClassDensity):
     `device` says). A class of fewer than 20 distinct points is described by a Gaussian instead, with a
     :class:`DensityWarning` that names it.
 
-    A subclass has the parameters `device`, `verbose` and `random_state`, and gives `_build`, `_train`,
-    `_class_log_prob` and `_draw`; training by one loss is :func:`genlabel.densities.descent.descend`, with the
-    parameters of :meth:`_schedule`.
+    A subclass has the parameters below, and gives `_build`, `_train`, `_class_log_prob` and `_draw`; training by one
+    loss is :func:`genlabel.densities.descent.descend`, with :meth:`_schedule`.
 
     Attributes
     ----------
@@ -54,6 +53,12 @@ class TrainedDensity(ClassDensity):
 
     gain: ClassVar[float] = 1.0
     """Of the weights before training, see :func:`genlabel.densities.descent.initialise`."""
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    held_out: float
+    patience: int
+    jitter: float
     device: Any
     verbose: int
     random_state: Any
@@ -178,16 +183,16 @@ class TrainedDensity(ClassDensity):
             _BUILT[self] = known
         return known[2]
 
-    def _schedule(
-        self, epochs: Any, batch_size: Any, learning_rate: Any, held_out: Any, patience: Any, jitter: Any
-    ) -> Schedule:
+    @final
+    def _schedule(self) -> Schedule:
+        """How it is trained, by its parameters, or raise."""
         return Schedule(
-            check_count("epochs", epochs),
-            check_count("batch_size", batch_size),
-            check_positive("learning_rate", learning_rate, "0.01 is the usual choice"),
-            check_interval("held_out", held_out, 0.01, 0.5, "0.1 is the usual choice"),
-            check_count("patience", patience),
-            check_interval("jitter", jitter, 0.0, 1.0, "it is a share of the standard deviation of a feature"),
+            check_count("epochs", self.epochs),
+            check_count("batch_size", self.batch_size),
+            check_positive("learning_rate", self.learning_rate, "0.01 is the usual choice"),
+            check_interval("held_out", self.held_out, 0.01, 0.5, "0.1 is the usual choice"),
+            check_count("patience", self.patience),
+            check_interval("jitter", self.jitter, 0.0, 1.0, "it is a share of the standard deviation of a feature"),
         )
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from genlabel.checks import check_choice, check_count, check_positive
-from genlabel.densities.descent import Points, Schedule, descend
+from genlabel.densities.descent import Points, descend
 from genlabel.densities.trained import TrainedDensity, hidden_sizes
 from genlabel.progress import Listener
 
@@ -126,17 +126,12 @@ class VAEDensity(TrainedDensity):
             check_choice("noise", self.noise, ["diagonal", "scalar"], also="a number above 0")
         else:
             check_positive("noise", self.noise, "or choose 'diagonal' or 'scalar'")
-        self._settings()
+        self._schedule()
 
     @property
     def _size(self) -> int:
         """Dimensions of z."""
         return min(self.n_features_in_, MOST_DIMENSIONS) if self.latent is None else self.latent
-
-    def _settings(self) -> Schedule:
-        return self._schedule(
-            self.epochs, self.batch_size, self.learning_rate, self.held_out, self.patience, self.jitter
-        )
 
     def _build(self, d: int, k: int) -> nn.Module:
         return _Autoencoder(d, k, self._size, hidden_sizes(self.hidden), self.noise, self.floor)
@@ -150,7 +145,7 @@ class VAEDensity(TrainedDensity):
             eps = torch.from_numpy(rng.standard_normal((self.train_samples, len(x), self._size), np.float32))
             return -_bound(network, x, c, eps.to(x))
 
-        return descend(network, loss, points, self._settings(), rng, tell)
+        return descend(network, loss, points, self._schedule(), rng, tell)
 
     def _class_log_prob(self, network: Any, x: Tensor, place: int) -> Tensor:
         rng = np.random.default_rng(self.query_seed_)
