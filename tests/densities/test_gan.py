@@ -62,13 +62,17 @@ def dense(found: Generators, c: int, per_side: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("dim, charts, per_side", [(1, 1, 20001), (1, 3, 20001), (2, 2, 301)])
-def test_the_inversion_finds_the_nearest_point_of_a_fine_grid(norm: str, dim: int, charts: int, per_side: int) -> None:
-    manifolds = generators(dim, charts, 3)
+@pytest.mark.parametrize(
+    "dim, charts, per_side, d", [(1, 1, 20001, 3), (1, 3, 20001, 3), (2, 2, 301, 3), (1, 1, 20001, 40)]
+)
+def test_the_inversion_finds_the_nearest_point_of_a_fine_grid(
+    norm: str, dim: int, charts: int, per_side: int, d: int
+) -> None:
+    manifolds = generators(dim, charts, d)
     rng = np.random.default_rng(0)
-    unit = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
+    unit = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64).repeat(d)[:d]
     bank = Bank.draw(manifolds, 512, rng)
-    X = torch.from_numpy(rng.normal(size=(60, 3)))
+    X = torch.from_numpy(rng.normal(size=(60, d)))
     found = Inverter(manifolds, bank, norm, 4, 16, unit)(X)
     distance = torch.linalg.vector_norm((found - X) * unit, NORMS[norm], -1)
     for c in range(2):
