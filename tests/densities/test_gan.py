@@ -12,7 +12,7 @@ from genlabel.densities import CollapsedGeneratorError, DensityWarning, GANDensi
 from genlabel.densities.gan_charts import Charts, Latents, chart_rows
 from genlabel.densities.gan_choice import Judged, choose, split_rows
 from genlabel.densities.gan_networks import ConvReader, Network, Perceptron, apply, linearise
-from genlabel.densities.gan_training import Generators, Trial
+from genlabel.densities.gan_training import Generators, Trial, take_step
 from genlabel.densities.inversion import NORMS, Bank, Inverter
 
 QUICK: dict[str, Any] = {"hidden": (8,), "steps": 20, "min_coverage": 0.0, "random_state": 0}
@@ -43,6 +43,16 @@ def test_tangents_are_the_jacobian_of_autograd_and_members_do_not_mix(network: N
             lambda v, alone=alone: apply(network, alone, v[None, None])[0, 0], x[s, n]
         )
         torch.testing.assert_close(jacobian[s, n], whole[:, :2])
+
+
+def test_a_step_pairs_every_weight_with_its_own_slope() -> None:
+    slope = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 5, 4)))
+    weights = [torch.zeros(2, 4, 5, dtype=torch.float64).requires_grad_() for _ in range(2)]
+    for weight, fused in zip(weights, (True, False), strict=True):
+        optimizer = torch.optim.Adam([weight], 0.1, fused=fused)
+        for scale in (1.0, -3.0):
+            take_step(optimizer, scale * (weight.mT * slope).sum())  # whose slope is transposed in memory
+    torch.testing.assert_close(*weights)
 
 
 def generators(dim: int, charts: int, d: int, k: int = 2) -> Generators:
