@@ -96,6 +96,11 @@ class FleetRun:
         found.losses = torch.cat(self._losses).numpy() if self._losses else self._fleet.losses
         return found
 
+    @property
+    def trio(self) -> None:
+        """Nothing is trained beside them."""
+        return
+
     @torch.no_grad()
     def advance(self, epochs: int) -> None:
         """Train for some epochs more."""
