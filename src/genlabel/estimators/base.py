@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import product
 from numbers import Integral, Real
 from typing import Any, Self, cast, final
@@ -35,15 +36,20 @@ __all__ = [
     "CLEAN_WEIGHTS",
     "LEARNING_RATES",
     "NETWORKS",
+    "QUICK_RATES",
     "WEIGHT_DECAYS",
     "NetworkClassifier",
     "grid",
+    "over_networks",
     "recipes",
 ]
 
-NETWORKS: dict[str, tuple[int, ...]] = {"logistic": (), "mlp": (128, 128)}
+NETWORKS: dict[str, tuple[int, ...]] = {"mlp": (128, 128), "logistic": ()}
+"""By name; "auto" is all of them, as candidates of one search."""
 LEARNING_RATES = (0.1, 0.01, 0.001, 0.0001)
-"""Among which `learning_rate="cv"` chooses (arXiv Table 11)."""
+"""Among which `learning_rate="cv"` chooses in a full search (arXiv Table 11)."""
+QUICK_RATES = (0.1, 0.03, 0.01, 0.003)
+"""Among which it chooses in a search that halves: few steps, whose average is what counts, want large ones."""
 WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2)
 """Among which `weight_decay="cv"` chooses; 1e-4 is the paper's."""
 ALPHAS = (0.3, 1.0)
@@ -159,7 +165,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         variants: Sequence[Sequence[int]],
     ) -> tuple[Study, list[Final]]:
         """Choose among the entries of each variant, and train those that are chosen on all rows."""
-        sample = read_sample(self, X, y, sample_weight, self.class_weight)
+        sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1 if settings.halving else 2)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with epoch_listener(self.verbose, type(self).__name__) as progress:
             study = Study(sample, settings, cv=self.cv, standardize=self.standardize, seed=seed, progress=progress)
@@ -212,7 +218,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
     def _optimisation(self) -> list[dict[str, Any]]:
         """Every learning rate with every weight decay."""
-        rates = grid("learning_rate", self.learning_rate, LEARNING_RATES, 1e-12, 1e3)
+        known = QUICK_RATES if self.search == "halving" else LEARNING_RATES
+        rates = grid("learning_rate", self.learning_rate, known, 1e-12, 1e3)
         decays = grid("weight_decay", self.weight_decay, WEIGHT_DECAYS, 0.0, 1e6)
         return [{"learning_rate": rate, "weight_decay": decay} for rate, decay in product(rates, decays)]
 
@@ -286,12 +293,23 @@ def grid(name: str, value: Any, default: Sequence[float], low: float, high: floa
     return tuple(check_interval(name, v, low, high, way_out) for v in values)
 
 
+def over_networks(network: Any, ways: Sequence[Recipe]) -> list[Recipe]:
+    """The recipes, with each of the networks that "auto" stands for."""
+    if not _is(network, "auto"):
+        return list(ways)
+    return [
+        replace(way, hidden=hidden, params={"network": name, **way.params})
+        for name, hidden in NETWORKS.items()
+        for way in ways
+    ]
+
+
 def _hidden(network: Any) -> tuple[int, ...]:
     if isinstance(network, str):
-        check_choice("network", network, NETWORKS, also="a sequence of hidden layer sizes such as (64, 128)")
-        return NETWORKS[network]
+        check_choice("network", network, ["auto", *NETWORKS], also="a sequence of hidden layer sizes such as (64, 128)")
+        return NETWORKS["mlp" if network == "auto" else network]
     if isinstance(network, Integral) or not isinstance(network, Iterable):
-        raise ValueError(f"network={network!r} must be one of {list(NETWORKS)} or a sequence of hidden sizes")
+        raise ValueError(f"network={network!r} must be 'auto', one of {list(NETWORKS)} or a sequence of hidden sizes")
     return tuple(check_count("network", size) for size in network)
 
 

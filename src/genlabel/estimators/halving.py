@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,10 +15,8 @@ from genlabel.training import Fleet
 
 __all__ = ["Rung", "climb", "rungs_of"]
 
-SHARES = ((1 / 8, 1 / 4), (1 / 4, 1 / 8), (1 / 2, 1 / 16))
-"""After which part of the epochs a search stops to look, and which part of the entries goes on."""
-LEAST = 2
-"""Entries that go on, at least."""
+LOOKS = ((1 / 10, 8), (1 / 4, 5), (1 / 2, 3))
+"""After which part of the epochs a search stops to look, and how many entries go on."""
 
 Ask = Callable[[Fleet, int], NDArray[np.float64]]
 """Log-probabilities (candidates, m, k) of the rows that a fold holds out, by the networks of a fleet."""
@@ -30,8 +27,8 @@ class Rung(NamedTuple):
 
     epochs: int
     """Trained until then."""
-    share: float
-    """Of all entries, those that go on; the last rung keeps all."""
+    most: int | None
+    """Of the entries that go on; None is all."""
 
 
 class _Stop(NamedTuple):
@@ -105,12 +102,12 @@ class _Ladder:
 def rungs_of(epochs: int, halving: bool) -> list[Rung]:
     """Return the stops of a search of so many epochs; without halving there is one, at the end.
 
-    >>> [(rung.epochs, rung.share) for rung in rungs_of(50, halving=True)]
-    [(6, 0.25), (12, 0.125), (25, 0.0625), (50, 1.0)]
+    >>> [(rung.epochs, rung.most) for rung in rungs_of(50, halving=True)]
+    [(5, 8), (12, 5), (25, 3), (50, None)]
     """
-    found = [Rung(max(1, int(part * epochs)), share) for part, share in SHARES] if halving else []
+    found = [Rung(max(1, int(part * epochs)), count) for part, count in LOOKS] if halving else []
     last = {rung.epochs: rung for rung in found if rung.epochs < epochs}
-    return [*last.values(), Rung(epochs, 1.0)]
+    return [*last.values(), Rung(epochs, None)]
 
 
 def climb(
@@ -144,7 +141,7 @@ def climb(
         ladder.advance(rung.epochs)
         said = ladder.log_proba(_union(search.alive for search in searches), ask)
         for search in searches:
-            search.thin(said, max(LEAST, math.ceil(rung.share * search.size)), judge)
+            search.thin(said, rung.most, judge)
         stay = _union(search.alive for search in searches)
         snapshots = {e: ladder.snapshot(e) for e in stay}
         for search in searches:
@@ -157,10 +154,10 @@ class _Search:
     """What a variant has seen, and the entries that are left to it."""
 
     def __init__(self, entries: list[int]) -> None:
-        self.size, self.before, self.alive = len(entries), entries, entries
+        self.before, self.alive = entries, entries
         self.stops: list[_Stop] = []
 
-    def thin(self, said: Mapping[int, NDArray[Any]], count: int, judge: Judge) -> None:
+    def thin(self, said: Mapping[int, NDArray[Any]], count: int | None, judge: Judge) -> None:
         """Leave the best entries."""
         ranks = judge.ranks(np.stack([said[e] for e in self.alive]))
         self.before, order = self.alive, ranks.argsort(kind="stable")[:count]

@@ -170,12 +170,18 @@ def pooling_weights(network: HeldOut, label_model: NDArray[np.float64], log_prio
 
     (a - 1/2)^2 + (b - 1/2)^2, times `PULL` over the number of rows, is added: few rows say little.
     """
-    weight = np.ones(len(network.y)) if network.weight is None else network.weight
+    share = np.ones(len(network.y)) if network.weight is None else network.weight
+    share = share / share.sum()
+    prior = np.asarray(log_prior, dtype=np.float64)
+    parts = np.stack([np.maximum(values, POOLED_FLOOR) - prior for values in (network.log_proba, label_model)])
+    of_truth = np.take_along_axis(parts, network.y[None, :, None], -1)[..., 0]
 
-    def loss(ab: NDArray[np.float64]) -> float:
-        mixed = pool(network.log_proba, label_model, log_prior, (float(ab[0]), float(ab[1])))
-        fit = float(log_loss(mixed, network.y, weight))
-        return fit + PULL / len(weight) * float(((ab - 0.5) ** 2).sum())
+    def loss(ab: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        mixed = log_softmax(prior + np.tensordot(ab, parts, 1), axis=-1)
+        slope = (np.einsum("nk,pnk->pn", np.exp(mixed), parts) - of_truth) @ share
+        truth = np.take_along_axis(mixed, network.y[:, None], -1)[:, 0]
+        pull = PULL / len(share)
+        return float(pull * ((ab - 0.5) ** 2).sum() - truth @ share), slope + 2.0 * pull * (ab - 0.5)
 
-    found = minimize(loss, [0.5, 0.5], bounds=[(0.0, 2.0)] * 2, method="L-BFGS-B")
+    found = minimize(loss, [0.5, 0.5], jac=True, bounds=[(0.0, 2.0)] * 2, method="L-BFGS-B")
     return float(found.x[0]), float(found.x[1])

@@ -19,7 +19,7 @@ from genlabel.estimators.judge import Judge
 from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings
 from genlabel.estimators.sample import Sample
 from genlabel.estimators.selection import POOLED_FLOOR, HeldOut
-from genlabel.folds import Fold, check_folds, deal_like_scikit_learn, make_folds
+from genlabel.folds import Fold, check_folds, deal_like_scikit_learn, deal_with_rare, folds_by_size, make_folds
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.networks import MLP
 from genlabel.progress import Listener
@@ -112,16 +112,19 @@ class Study:
     def folds(self) -> list[Fold]:
         """Rows of the sample to train on and to hold out; drawn when they are first needed."""
         sample = self.sample
+        count, used = (
+            folds_by_size(len(sample.X)) if isinstance(self.cv, str) and self.cv == "auto" else (self.cv, None)
+        )
         folds = make_folds(
-            self.cv,
+            count,
             sample.y,
             self.seed,
-            deal_like_scikit_learn,
+            deal_with_rare if self.settings.halving else deal_like_scikit_learn,
             classes=sample.classes,
             X=sample.X,
             rows=sample.rows,
             n_rows=sample.n_rows,
-        )
+        )[:used]
         check_folds(folds, self.cv, sample.y, sample.classes, sample.score_weight)
         return folds
 
@@ -187,6 +190,7 @@ class Study:
             method.calibrated,
             partner,
             self.log_prior,
+            again=self.settings.halving,
         )
         rungs = rungs_of(self.epochs, self.settings.halving)
         return climb(method, runs, rungs, variants, partial(self._log_proba, rule=rule), judge)

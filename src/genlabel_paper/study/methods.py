@@ -43,7 +43,7 @@ def keys_of(kind: Kind) -> tuple[str, ...]:
 
 
 def _vanilla(alpha: float, seed: int, **params: Any) -> MixupClassifier:
-    return MixupClassifier(mixer=None, random_state=seed, **params)
+    return MixupClassifier.from_paper(mixer=None, random_state=seed, **params)
 
 
 def _adamixup(alpha: float, seed: int, **params: Any) -> AdaMixupClassifier:
@@ -51,7 +51,7 @@ def _adamixup(alpha: float, seed: int, **params: Any) -> AdaMixupClassifier:
 
 
 def _mixup(alpha: float, seed: int, **params: Any) -> MixupClassifier:
-    return MixupClassifier(mixer=Mixup(alpha, per="batch"), random_state=seed, **params)
+    return MixupClassifier.from_paper(mixer=Mixup(alpha, per="batch"), random_state=seed, **params)
 
 
 def _exclude(alpha: float, seed: int, **params: Any) -> MixupClassifier:
