@@ -44,10 +44,12 @@ class Forgetful(DummyClassifier):
 """
 
 
-def each_that_can_run() -> list[Any]:
+def each_that_can_run(aims: bool = True) -> list[Any]:
+    """The names of the peers; without the aims, each class once."""
     return [
         pytest.param(name, marks=pytest.mark.skipif(reason is not None, reason=f"{name}: {reason}"))
         for name, reason in REASONS.items()
+        if aims or not PEERS[name].aim
     ]
 
 
@@ -65,7 +67,8 @@ def sample(rare: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.int64
 
 def test_a_peer_is_no_method() -> None:
     assert not set(PEERS) & set(METHODS)
-    assert {"catboost", "lightgbm", "xgboost", "forest", "realmlp", "tabm", "tabicl", "tabpfn"} == set(PEERS)
+    as_they_come = {name for name, peer in PEERS.items() if not peer.aim}
+    assert {"catboost", "lightgbm", "xgboost", "forest", "realmlp", "tabm", "tabicl", "tabpfn"} == as_they_come
     assert len({peer.title for peer in PEERS.values()}) == len(PEERS)
 
 
@@ -96,13 +99,14 @@ def test_reasons() -> None:
 
 
 @pytest.mark.parametrize("name", each_that_can_run())
-def test_only_threads_device_output_and_seed_are_set(name: str) -> None:
+def test_only_threads_device_output_seed_and_aim_are_set(name: str) -> None:
     peer = PEERS[name]
     assert any(value == 1 for value in peer.settings.values()) or name == "tabpfn"
     as_it_comes, made = peer.load()().get_params(), peer.make(7).get_params()
     changed = {key for key, value in made.items() if key not in as_it_comes or repr(as_it_comes[key]) != repr(value)}
     assert made[peer.seed] == 7
-    assert changed <= {*peer.settings, peer.seed}
+    assert changed <= {*peer.settings, *peer.aim, peer.seed}
+    assert {"val_metric_name"} <= set(peer.aim) <= {"val_metric_name", "use_ls"} or not peer.aim
 
 
 def test_a_fingerprint_covers_the_settings_behind_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +121,7 @@ def test_a_fingerprint_covers_the_settings_behind_the_name(monkeypatch: pytest.M
 
 
 @pytest.mark.filterwarnings("ignore")  # what other packages warn of is theirs
-@pytest.mark.parametrize("name", each_that_can_run())
+@pytest.mark.parametrize("name", each_that_can_run(aims=False))
 def test_a_peer_takes_any_labels_and_rare_classes_and_says_nothing(
     name: str, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +241,7 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [name for name in PEERS if name != "forest"]:
         monkeypatch.delitem(PEERS, name)
     monkeypatch.setitem(PEERS, "absent", ABSENT)
+    monkeypatch.setitem(PEERS, "aimed", replace(PEERS["forest"], title="Aimed", aim={"criterion": "log_loss"}))
     monkeypatch.setattr("genlabel.datasets.load_openml", lambda number, data_home: load(number))
     return tmp_path
 
@@ -248,6 +253,7 @@ def test_the_list_names_methods_and_peers(few: Path) -> None:
         "methods: default",
         "peer: forest (random forest): can run here",
         f"peer: absent (Absent): {ABSENT.why_not()}",
+        "peer: aimed (Aimed): can run here",
     ]
     assert list(few.iterdir()) == []
 
@@ -264,6 +270,9 @@ def test_peers_join_the_methods_and_the_others_are_told(few: Path) -> None:
     named = invoke("1", "--methods", "forest", "--repeats", "1", "--records", "f.sqlite")
     assert named.exit_code == 0
     assert read_records("f.sqlite", SUITE)["method"].tolist() == ["forest"]
+    aimed = invoke("1", "--methods", "aimed", "--repeats", "1", "--records", "a.sqlite")
+    assert aimed.exit_code == 0
+    assert read_records("a.sqlite", SUITE)["method"].tolist() == ["aimed"]
     both = invoke("1", "--methods", "forest", "--peers", "--repeats", "1", "--records", "f.sqlite")
     assert "fits on record: 1; to do: 0" in both.stderr
     assert invoke("--report-only", "--methods", "default,forest").exit_code == 0
@@ -273,7 +282,10 @@ def test_peers_join_the_methods_and_the_others_are_told(few: Path) -> None:
     "arguments, message",
     [
         (["1", "--methods", "default,absent"], "methods='absent' cannot run here: no-such-package is not installed"),
-        (["1", "--methods", "magic"], "methods='magic' is not known; choose among 'default', 'forest', 'absent'"),
+        (
+            ["1", "--methods", "magic"],
+            "methods='magic' is not known; choose among 'default', 'forest', 'absent',",
+        ),
         (["--report-only", "--peers"], "--peers trains; --report-only has all that is on record"),
     ],
 )

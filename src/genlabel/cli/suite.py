@@ -69,7 +69,7 @@ def suite(
         ),
     ] = None,
     peers: Annotated[
-        bool, typer.Option("--peers", help="Also the classifiers of other packages that can run here; see --list.")
+        bool, typer.Option("--peers", help="Also the peers that can run here, each as it comes; see --list.")
     ] = False,
     show_list: Annotated[
         bool, typer.Option("--list", help="Name the methods and the peers, and say which can run here; train nothing.")
@@ -218,7 +218,8 @@ def _choose_methods(wanted: list[str] | None, peers: bool) -> list[str]:
     from genlabel.suite import METHODS, PEERS, why_not
 
     chosen = list(METHODS) if wanted is None else _choose(wanted, [*METHODS, *PEERS])
-    asked = list(PEERS) if peers else [name for name in chosen if name in PEERS]
+    as_they_come = [name for name, peer in PEERS.items() if peers and not peer.aim]
+    asked = [*as_they_come, *(name for name in chosen if name in PEERS)]
     reasons = {name: reason for name in asked if (reason := why_not(name)) is not None}
     for name, reason in reasons.items():
         if name in chosen:

@@ -76,7 +76,7 @@ class PeerClassifier(ClassifierMixin, BaseEstimator):
         """Return the class and the settings behind the name, for fingerprints."""
         check_choice("peer", self.peer, PEERS)
         peer = PEERS[self.peer]
-        return {"source": peer.source, "settings": dict(peer.settings), "seed": peer.seed}
+        return {"source": peer.source, "settings": {**peer.settings, **peer.aim}, "seed": peer.seed}
 
     def __sklearn_clone__(self) -> Self:
         """Copy it, and import its package if it is there, so that the time of a fit is that of the fit."""

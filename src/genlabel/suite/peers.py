@@ -1,7 +1,8 @@
 """The peers of the suite: classifiers of other packages, each as it comes, on one thread of the CPU.
 
-Only threads, device and output are set, and the seed. Every peer is given what every other method is given: the numbers
-of `genlabel.datasets.table_pipeline`.
+Only threads, device and output are set, and the seed. Two that stop by accuracy are there once more, told to stop by
+log-loss, which is what the suite counts. Every peer is given what every other method is given: the numbers of
+`genlabel.datasets.table_pipeline`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Peer:
     """As `pip` knows it."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """One thread, the CPU, no output; the rest is the default of the package."""
+    aim: Mapping[str, Any] = field(default_factory=dict)
+    """What it is told besides, so that it aims at the log-loss; nothing of a peer that is as it comes."""
     seed: str = "random_state"
     """The parameter that takes the seed."""
     install: str = '"genlabel[peers]"'
@@ -48,7 +51,7 @@ class Peer:
     def make(self, random_state: Any = None) -> Any:
         """Make the classifier; without a random state, with the seed that the package has."""
         seed = {} if random_state is None else {self.seed: random_state}
-        return self.load()(**self.settings, **seed)
+        return self.load()(**self.settings, **self.aim, **seed)
 
     def version(self) -> str:
         """Return the version of the package that is imported, whoever distributes it."""
@@ -104,6 +107,20 @@ PEERS: dict[str, Peer] = {
     "forest": Peer("random forest", "sklearn.ensemble.RandomForestClassifier", "scikit-learn", {"n_jobs": 1}),
     "realmlp": Peer("RealMLP-TD", "pytabkit.RealMLP_TD_Classifier", "pytabkit", _PYTABKIT),
     "tabm": Peer("TabM-D", "pytabkit.TabM_D_Classifier", "pytabkit", _PYTABKIT),
+    "realmlp-log-loss": Peer(
+        "RealMLP-TD, its epoch chosen by log-loss, labels not smoothed",
+        "pytabkit.RealMLP_TD_Classifier",
+        "pytabkit",
+        _PYTABKIT,
+        aim={"val_metric_name": "cross_entropy", "use_ls": False},
+    ),
+    "tabm-log-loss": Peer(
+        "TabM-D, stopped by log-loss",
+        "pytabkit.TabM_D_Classifier",
+        "pytabkit",
+        _PYTABKIT,
+        aim={"val_metric_name": "cross_entropy"},
+    ),
     "tabicl": Peer(
         "TabICL",
         "tabicl.TabICLClassifier",
