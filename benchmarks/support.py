@@ -173,7 +173,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, help="so many sets only")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=[m for m in METHODS if m != SLOW])
     parser.add_argument("--seed", type=int, default=0, help="of the splits and of the odd rows")
-    parser.add_argument("--json", type=Path, help="write the records there")
+    parser.add_argument(
+        "--json", type=Path, help="write the records there, beside those of other methods that it holds"
+    )
     parser.add_argument("--report", type=Path, help="measure nothing, report these records")
     asked = parser.parse_args()
     torch.set_num_threads(1)
@@ -186,6 +188,12 @@ def run(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> list[dict
     if manifest is None:
         parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
     numbers = manifest_ids(manifest, asked.max_features, min_rows=100, max_rows=asked.max_rows)[: asked.first]
+    known = (
+        json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {"seed": asked.seed, "sets": []}
+    )
+    if known["seed"] != asked.seed:
+        parser.error(f"{asked.json} holds records of seed {known['seed']}; name another file")
+    before = {record["id"]: record["methods"] for record in known["sets"]}
     records: list[dict[str, Any]] = []
     chosen = {title: METHODS[title] for title in asked.methods}
     with threadpool_limits(1), warnings.catch_warnings():
@@ -201,11 +209,14 @@ def run(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> list[dict
                 "new level": new_level(test, train, rng),
             }
             found = {title: measure(make(), train, y, test, odd) for title, make in chosen.items()}
-            records.append({"id": number, "name": name, "n": len(train), "d": train.shape[1], "methods": found})
+            every = before.pop(number, {}) | found
+            every = {title: every[title] for title in METHODS if title in every}
+            records.append({"id": number, "name": name, "n": len(train), "d": train.shape[1], "methods": every})
             print(place + 1, name, train.shape, next(iter(found.values())), flush=True)
-            if asked.json:
-                lines = ",\n".join(json.dumps(record) for record in records)
-                asked.json.write_text(f'{{"seed": {asked.seed}, "sets": [\n{lines}\n]}}\n')
+    if asked.json:
+        kept = records + [record for record in known["sets"] if record["id"] in before]
+        lines = ",\n".join(json.dumps(record) for record in kept)
+        asked.json.write_text(f'{{"seed": {asked.seed}, "sets": [\n{lines}\n]}}\n')
     return records
 
 

@@ -116,7 +116,7 @@ def test_a_classifier_without_densities_learns_it_on_request_and_forgets_it_in_a
 
 
 def test_weights_reach_it_and_variants_share_it() -> None:
-    X, y, test = cut("iris")
+    X, y, _ = cut("iris")
     weight = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
     fitted = GenerativeClassifier().fit(X, y, weight)
     assert fitted.support_.report_["rows"] == (weight > 0).sum()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -58,6 +59,10 @@ class Judge(NamedTuple):
     """Densities that were fitted to the same rows, and the columns in which these have next to no value once only."""
 
     scaler: Standardisation
+    low: Tensor
+    """The smallest value of each column, (d,)."""
+    high: Tensor
+    """The largest, (d,)."""
     closed: Sequence[tuple[int, Tensor]]
     """Closed columns, and the values they have had, sorted."""
     directions: Directions | None
@@ -74,6 +79,15 @@ class Judge(NamedTuple):
         with torch.no_grad():
             found = [_log_density(member, member.log_prob_knowing(x, warped)) for member in self.members]
         return torch.stack(found).nan_to_num(nan=FARTHEST).clamp_min(FARTHEST)
+
+    def excess(self, X: Tensor) -> Tensor:
+        """How far a point (m, d) is beyond what its columns have had, (m,): log2(1 + distance over range), the largest.
+
+        A density whose tails are long, or which was learned after a map that shortens them, hardly sees a wild value.
+        """
+        reach = torch.where(self.high > self.low, self.high - self.low, torch.ones_like(self.low))
+        outside = torch.maximum((self.low - X) / reach, (X - self.high) / reach).amax(1)
+        return outside.clamp(0.0, 1e300).log1p() / math.log(2.0)
 
     def novelties(self, X: Tensor) -> Tensor:
         """In how many closed columns a point (m, d) has a value that was never seen, (m,)."""
@@ -114,7 +128,7 @@ def fit_judge(candidates: Sequence[ClassDensity], X: Tensor, y: NDArray[np.intp]
     with no_warnings():  # what does not suit a small class is not likely, and has little weight
         members, warp = share_warp([clone(candidate) for candidate in candidates], x, weight)
         fitted = [member.fit(x, y, weight) for member in members]
-    return Judge(scaler, _closed_columns(X), directions, fitted, warp)
+    return Judge(scaler, X.amin(0), X.amax(0), _closed_columns(X), directions, fitted, warp)
 
 
 def _closed_columns(X: Tensor) -> list[tuple[int, Tensor]]:

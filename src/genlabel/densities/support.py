@@ -27,6 +27,8 @@ MOST = 5000
 """Rows that judges are fitted to, and rows that are held out, where there are many."""
 EQUAL = 1e-8
 """Scores that differ by this share are the same: of equal rows in different batches the last digits differ."""
+EXCESS = 20.0
+"""Nats that a row loses for a value that is a whole range beyond those of its column."""
 COMMON = (0.1, 0.3, 0.5, 0.7, 0.9)
 """The quantiles that are common values of a column."""
 WORST = -50.0
@@ -55,10 +57,12 @@ class Support(BaseEstimator):
     better they are, the smaller is the support of other rows. The weights w are those under which the held-out rows are
     most likely.
 
-    A column is closed if next to no value occurs once in it (levels, counts, constants); a value that such a column has
-    never had counts as less typical than anything a density can say. With more than 100 features the densities are of
-    what is seen along 50 random directions, of the length of a row and of its largest deviation. All of up to 2,000
-    rows are held out, in folds; of more, at most 5,000, once, and the densities are fitted to as many others.
+    A value beyond those of its column costs 20 nats for each doubling of the range that it asks for, lest long tails
+    hide it. A column is closed if next to no value occurs once in it (levels, counts, constants); a value that such a
+    column has never had counts as less typical than anything a density can say. With more than 100 features the
+    densities are of what is seen along 50 random directions, of the length of a row and of its largest deviation. All
+    of up to 2,000 rows are held out, in folds; of more, at most 5,000, once, and the densities are fitted to as many
+    others.
 
     Parameters
     ----------
@@ -179,7 +183,8 @@ class Support(BaseEstimator):
     def _scores(self, judge: Judge, points: Tensor) -> NDArray[np.float64]:
         """How typical points (m, d) are to a judge, (m,): first by what is new in closed columns, then by density."""
         log_density = (judge.evidence(points) + self.log_share_[:, None]).logsumexp(0).clamp_min(FARTHEST)
-        return (log_density + 2.0 * FARTHEST * judge.novelties(points)).numpy()
+        beyond = log_density - EXCESS * judge.excess(points)
+        return (beyond + 2.0 * FARTHEST * judge.novelties(points)).numpy()
 
     def _points(self, X: Any) -> Tensor:
         check_is_fitted(self, "held_")
