@@ -12,7 +12,7 @@ from genlabel.densities import CollapsedGeneratorError, DensityWarning, GANDensi
 from genlabel.densities.gan_charts import Charts, Latents, chart_rows
 from genlabel.densities.gan_choice import Judged, choose, split_rows
 from genlabel.densities.gan_networks import ConvReader, Network, Perceptron, apply, linearise
-from genlabel.densities.gan_training import Generators, Trial
+from genlabel.densities.gan_training import Generators, Trial, take_step
 from genlabel.densities.inversion import NORMS, Bank, Inverter
 
 QUICK: dict[str, Any] = {"hidden": (8,), "steps": 20, "min_coverage": 0.0, "random_state": 0}
@@ -45,6 +45,16 @@ def test_tangents_are_the_jacobian_of_autograd_and_members_do_not_mix(network: N
         torch.testing.assert_close(jacobian[s, n], whole[:, :2])
 
 
+def test_a_step_pairs_every_weight_with_its_own_slope() -> None:
+    slope = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 5, 4)))
+    weights = [torch.zeros(2, 4, 5, dtype=torch.float64).requires_grad_() for _ in range(2)]
+    for weight, fused in zip(weights, (True, False), strict=True):
+        optimizer = torch.optim.Adam([weight], 0.1, fused=fused)
+        for scale in (1.0, -3.0):
+            take_step(optimizer, scale * (weight.mT * slope).sum())  # whose slope is transposed in memory
+    torch.testing.assert_close(*weights)
+
+
 def generators(dim: int, charts: int, d: int, k: int = 2) -> Generators:
     network, latents = Perceptron((dim + charts, 12, d)), Latents(dim, charts)
     shares = torch.full((k, charts), 1 / charts, dtype=torch.float64)
@@ -62,13 +72,17 @@ def dense(found: Generators, c: int, per_side: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("dim, charts, per_side", [(1, 1, 20001), (1, 3, 20001), (2, 2, 301)])
-def test_the_inversion_finds_the_nearest_point_of_a_fine_grid(norm: str, dim: int, charts: int, per_side: int) -> None:
-    manifolds = generators(dim, charts, 3)
+@pytest.mark.parametrize(
+    "dim, charts, per_side, d", [(1, 1, 20001, 3), (1, 3, 20001, 3), (2, 2, 301, 3), (1, 1, 20001, 40)]
+)
+def test_the_inversion_finds_the_nearest_point_of_a_fine_grid(
+    norm: str, dim: int, charts: int, per_side: int, d: int
+) -> None:
+    manifolds = generators(dim, charts, d)
     rng = np.random.default_rng(0)
-    unit = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
+    unit = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64).repeat(d)[:d]
     bank = Bank.draw(manifolds, 512, rng)
-    X = torch.from_numpy(rng.normal(size=(60, 3)))
+    X = torch.from_numpy(rng.normal(size=(60, d)))
     found = Inverter(manifolds, bank, norm, 4, 16, unit)(X)
     distance = torch.linalg.vector_norm((found - X) * unit, NORMS[norm], -1)
     for c in range(2):

@@ -1,5 +1,6 @@
 """The fleet against the loop with autograd, and against itself in other company."""
 
+import math
 from dataclasses import replace
 from operator import itemgetter
 
@@ -11,7 +12,7 @@ from genlabel.densities import GaussianDensity, KernelDensity
 from genlabel.labeling import GenLabel, LinearLabel
 from genlabel.mixing import LinearMixer, ManifoldMixup, Mix, Mixer, Mixup, intrudes
 from genlabel.networks import MLP
-from genlabel.training import SGD, Adam, Candidate, Optimizer, Plan, Task, train_fleet, train_task
+from genlabel.training import SGD, Adam, Candidate, FleetRun, Optimizer, Plan, Task, train_fleet, train_task
 from genlabel.training.fleet import weight_rng
 from genlabel.training.plan import batches_per_epoch
 
@@ -91,6 +92,35 @@ def test_a_model_does_not_depend_on_its_company(hidden: tuple[int, ...], rule: O
             alone = train_fleet([own], [candidate], **settings)
             torch.testing.assert_close(together.theta[g, c], alone.theta[0, 0], rtol=1e-9, atol=1e-11)
             np.testing.assert_allclose(together.losses[:, g, c], alone.losses[:, 0, 0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("hidden", [(), (6,)])
+@pytest.mark.parametrize("rule", [Adam(), SGD()], ids=repr)
+def test_a_candidate_that_survives_is_the_one_that_trains_alone(hidden: tuple[int, ...], rule: Optimizer) -> None:
+    """Halving: whichever candidates leave on the way, those that stay end where they end without any stop."""
+    tasks = [task(n, seed, Mixup()) for seed, n in enumerate((100, 97))]
+    candidates = [Candidate(0.1 / 2**c, 1e-3, (0.5, 0.5)) for c in range(5)]
+    settings = {"hidden": hidden, "optimizer": rule, "epochs": 9, "batch_size": 34, "dtype": torch.float64}
+    run = FleetRun(tasks, candidates, **settings)
+    for epochs, places in ((1, [4, 1, 2]), (3, [2, 0]), (5, [0, 1])):
+        run.advance(epochs)
+        run.keep(places)
+    alone = train_fleet(tasks, [candidates[2], candidates[4]], **settings)
+    torch.testing.assert_close(run.fleet.theta, alone.theta, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(run.fleet.losses, alone.losses, rtol=1e-9)
+
+
+def test_averaged_parameters_are_the_mean_over_the_steps_that_favours_late_ones() -> None:
+    runs = [FleetRun([task(mixer=Mixup())], [Candidate(0.1, label=(1.0, 0.0))], epochs=6, batch_size=200, averaged=a, dtype=torch.float64)
+            for a in (False, True)]  # fmt: skip
+    seen = []
+    for _ in range(6):  # of one step each
+        for run in runs:
+            run.advance(1)
+        seen.append(runs[0].fleet.theta.clone())
+    share = np.array([math.prod(range(t, t + 8)) for t in range(1, 7)], dtype=np.float64)  # about t to the power of 8
+    mean = (torch.stack(seen) * torch.from_numpy(share / share.sum())[:, None, None, None]).sum(0)
+    torch.testing.assert_close(runs[1].fleet.theta, mean, rtol=1e-9, atol=1e-11)
 
 
 def test_single_precision_is_close_to_double() -> None:
@@ -272,7 +302,7 @@ def test_tasks_that_train_in_blocks_end_where_they_end_together(mixer: Mixer, mo
     whole = train_fleet(tasks, candidates, **settings)
     for at_once in (1, 200):  # one task, or two, at a time
         heard: list[int] = []
-        monkeypatch.setattr("genlabel.training.fleet.PARAMETERS_AT_ONCE", at_once)
+        monkeypatch.setattr("genlabel.training.fleet_run.PARAMETERS_AT_ONCE", at_once)
         cut = train_fleet(tasks, candidates, progress=heard.append, **settings)
         torch.testing.assert_close(cut.theta, whole.theta, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(cut.losses, whole.losses, rtol=1e-9)

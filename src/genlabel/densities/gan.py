@@ -83,7 +83,7 @@ class GANDensity(ClassDensity):
     retries : int
         How often the classes that fall short of it are trained again, before the fit is refused.
     device : "auto", "cpu" or "cuda"
-        Where the networks are trained; a query is answered where its points are.
+        Where the networks are trained and inverted; an answer is where the points of the query are.
     verbose : int
     random_state : int, generator or None
 
@@ -326,12 +326,12 @@ class GANDensity(ClassDensity):
     @torch.no_grad()
     def _project(self, X: Tensor) -> Tensor:
         """m*_c (m, k, d), in the dtype of `X`."""
-        x = self.standardisation_(X.detach().double())
+        x = self.standardisation_(X.detach().double()).to(named_device(self.device))
         unit = (self.standardisation_.scale / self._unit).to(x)
         bank = Bank(*(part.to(x) for part in self.bank_))
         inverter = Inverter(self.generators_.to(x), bank, self.norm, self.restarts, self.inversion_steps, unit)
         found = inverter(x).transpose(0, 1)
-        return self.standardisation_.inverse(found.flatten(0, 1)).reshape(found.shape).to(X)
+        return self.standardisation_.inverse(found.flatten(0, 1).to(X.device)).reshape(found.shape).to(X)
 
     def _log_prob(self, X: Tensor) -> Tensor:
         return self.log_prob_near(X, self._project(X))

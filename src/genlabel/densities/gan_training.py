@@ -254,10 +254,14 @@ def _energy(real: Tensor, fake: Tensor) -> Tensor:
 
 
 def take_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    """One step down a loss, by the weights of the optimizer alone."""
+    """One step down a loss, by the weights of the optimizer alone.
+
+    NOTE: slopes must lie in memory as their weights do. A transposed one, as a product of matrices may leave it, is
+    refused by the fused optimizer of a GPU and read in the wrong order by that of a CPU (torch 2.13).
+    """
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     for weight, slope in zip(weights, torch.autograd.grad(loss, weights), strict=True):
-        weight.grad = slope
+        weight.grad = slope.contiguous()
     optimizer.step()
 
 

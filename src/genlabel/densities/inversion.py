@@ -84,13 +84,27 @@ class Inverter(NamedTuple):
 
     def __call__(self, X: Tensor) -> Tensor:
         """The nearest points, (k, m, d), to points (m, d); both in the units of the generator."""
-        k, m = len(self.generators.log_noise), len(X)
         w = torch.cat(self._starts(X), 2)  # (k, m, restarts, size)
-        target = X[None, :, None].expand(k, m, w.shape[2], -1)
-        best = self._search(w.flatten(1, 2), target.flatten(1, 2))
-        points = self.generators(best).reshape(target.shape)
-        nearest = self._distance(points - target).argmin(-1)
-        return points.gather(2, nearest[..., None, None].expand(-1, -1, 1, X.shape[1]))[:, :, 0]
+        k, m, n, _ = w.shape
+        inner, target = self._narrowed(X)
+        target = target[:, :, None].expand(-1, -1, n, -1).flatten(1, 2)
+        best = inner._search(w.flatten(1, 2), target)
+        nearest = inner._distance(inner.generators(best) - target).reshape(k, m, n).argmin(-1)
+        return self.generators(best.reshape(w.shape).take_along_dim(nearest[..., None, None], 2)[:, :, 0])
+
+    def _narrowed(self, X: Tensor) -> tuple[Inverter, Tensor]:
+        """The same search in fewer coordinates, if there are such, and the points (k, m, coordinates) there.
+
+        The last layer of a generator reaches no more directions than it has inputs; what is left of an L2 distance
+        is the same for all points of the manifold. An image of 784 pixels is sought in 64 coordinates.
+        """
+        weight, bias = self.generators.weights[-2:]
+        if self.norm != "l2" or weight.shape[1] >= weight.shape[2]:
+            return self, X.expand(len(weight), -1, -1)
+        base, square = torch.linalg.qr((weight * self.unit).mT)
+        weights = [*self.generators.weights[:-2], square.mT, bias * self.unit @ base]
+        generators = self.generators._replace(weights=weights)
+        return self._replace(generators=generators, unit=torch.ones_like(self.unit[:1])), X * self.unit @ base
 
     def _distance(self, r: Tensor) -> Tensor:
         return torch.linalg.vector_norm(r * self.unit, NORMS[self.norm], -1)

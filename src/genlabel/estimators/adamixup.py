@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast, final
 
 from genlabel.checks import check_count, check_interval
 from genlabel.estimators.base import NetworkClassifier
-from genlabel.estimators.methods import Final, Method, Recipe, Settings, Training
+from genlabel.estimators.methods import Final, Method, Recipe, Settings
 from genlabel.estimators.study import Study
 from genlabel.labeling import LinearLabel
 from genlabel.mixing import Mixup
-from genlabel.training import Trio, mixing_share, policy_range, train_adamixup
+from genlabel.training import Fleet, Trio, mixing_share, policy_range, train_adamixup
 
 __all__ = ["AdaMixupClassifier"]
 
@@ -97,15 +98,15 @@ class AdaMixupClassifier(NetworkClassifier):
 
     def _method(self, settings: Settings) -> Method:
         way_out = "1 is the paper's, 0 lets the policy do without the critic"
-        trainer = partial(
-            _train,
+        start = partial(
+            _WholeRun,
             policy_hidden=check_count("policy_hidden", self.policy_hidden),
             intrusion_weight=check_interval("intrusion_weight", self.intrusion_weight, 0.0, 1e6, way_out),
         )
-        return replace(self._plain([Recipe(Mixup())], LinearLabel()), trainer=trainer)
+        return replace(self._plain([Recipe(Mixup())], LinearLabel()), start=start)
 
     def _attributes(self, study: Study, fitted: Final) -> dict[str, Any]:
-        trio, X, place = cast(Trio, fitted.training.trio), fitted.task.X, fitted.place
+        trio, X, place = cast(Trio, fitted.trio), fitted.task.X, fitted.place
         low, high = policy_range(trio.policy, X, rng=study.seed)[place]
         return super()._attributes(study, fitted) | {
             "policy_": trio.policy.network(0, place),
@@ -114,6 +115,26 @@ class AdaMixupClassifier(NetworkClassifier):
         }
 
 
-def _train(*args: Any, **settings: Any) -> Training:
-    trio = train_adamixup(*args, **settings)
-    return Training(trio.classifier, trio)
+class _WholeRun:
+    """AdaMixup's training, all epochs at once: its search halves nothing."""
+
+    def __init__(self, *args: Any, averaged: bool = False, **settings: Any) -> None:
+        self._train = partial(train_adamixup, *args, **settings)
+        self._trio: Trio | None = None
+
+    @property
+    def trio(self) -> Trio:
+        """The three networks of every model."""
+        return cast(Trio, self._trio)
+
+    @property
+    def fleet(self) -> Fleet:
+        """The classifiers."""
+        return self.trio.classifier
+
+    def advance(self, epochs: int) -> None:
+        """Train for all epochs."""
+        self._trio = self._train()
+
+    def keep(self, places: Sequence[int]) -> None:
+        """All of them stay."""

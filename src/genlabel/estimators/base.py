@@ -14,18 +14,19 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
+from torch import nn
 
 from genlabel.arrays import chunks, named_device
 from genlabel.attacks import Attack
 from genlabel.checks import check_choice, check_count, check_interval, each_warning_once, keep_if_it_fails
 from genlabel.estimators.classifier import ProbabilityClassifier
-from genlabel.estimators.methods import Final, Method, Recipe, Settings
+from genlabel.estimators.methods import FOLDS, SEARCHES, Final, Method, Recipe, Settings
 from genlabel.estimators.sample import read_sample
 from genlabel.estimators.selection import SELECTIONS, pool
 from genlabel.estimators.study import Study
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.mixing import Mixer
-from genlabel.networks import MLP
+from genlabel.networks import Ensemble
 from genlabel.progress import epoch_listener
 from genlabel.training import Candidate, resolve_optimizer
 
@@ -59,8 +60,10 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     network: Any
     learning_rate: Any
     class_weight: Any
+    search: str = "full"
+    members: Any = 1
     cv: Any
-    epochs: int
+    epochs: Any
     batch_size: int
     weight_decay: Any
     optimizer: Any
@@ -70,7 +73,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     random_state: Any
     verbose: int
 
-    network_: MLP
+    network_: nn.Module
     labeler_: Labeler
     average_: tuple[float, float] | None
     log_prior_: NDArray[np.float64]
@@ -170,6 +173,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         logs = torch.log_softmax(torch.cat(parts), dim=1).numpy()
         if self.average_ is None:
             return logs
+        if self.average_[1] == 0.0:
+            return pool(logs, self.log_prior_, self.log_prior_, self.average_)
         density = cast(GenLabel, self.labeler_).log_posterior_of(points, self.class_weight_)
         return pool(logs, density, self.log_prior_, self.average_)
 
@@ -186,8 +191,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         12
         """
         settings = self._settings(torch.device("cpu"))
-        trained = {name: value for name, value in settings._asdict().items() if name != "device"}
-        return {**trained, **self._method(settings).in_full()}
+        return {**settings.in_full(), **self._method(settings).in_full()}
 
     def _settings(self, device: torch.device | None = None) -> Settings:
         hidden = _hidden(self.network)
@@ -195,12 +199,15 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             check_choice("select", self.select, SELECTIONS, also="an Attack such as FGSM(0.2)")
         if not isinstance(self.standardize, bool | np.bool_):
             raise ValueError(f"standardize={self.standardize!r} must be True or False")
+        check_choice("search", self.search, SEARCHES)
         return Settings(
             hidden=hidden,
             optimizer=resolve_optimizer(self.optimizer),
-            epochs=check_count("epochs", self.epochs),
+            epochs=None if _is(self.epochs, "auto") else check_count("epochs", self.epochs),
             batch_size=check_count("batch_size", self.batch_size),
             device=_device(self.device, hidden) if device is None else device,
+            search=self.search,
+            members=FOLDS if _is(self.members, FOLDS) else check_count("members", self.members),
         )
 
     def _optimisation(self) -> list[dict[str, Any]]:
@@ -217,31 +224,31 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
     def _attributes(self, study: Study, fitted: Final) -> dict[str, Any]:
         """What a fit leaves, by name; a subclass adds what is its own."""
-        choice, task, fleet, place = fitted.choice, fitted.task, fitted.training.fleet, fitted.place
-        averaged = {} if choice.average is None else {"average": choice.average}
+        choice, task, average = fitted.choice, fitted.task, fitted.average
+        averaged = {} if average is None else {"average": average}
         found = {
             "classes_": study.sample.classes,
             "scaler_": study.scaler,
-            "network_": fleet.network(0, place),
+            "network_": _network(fitted, study.log_prior),
             "best_params_": {**choice.entry.params, **averaged},
             "best_index_": choice.place,
             "cv_results_": choice.results,
-            "average_": choice.average,
+            "average_": average,
             "labeler_": fitted.labeler.to_cpu(),
             "log_prior_": study.log_prior,
             "class_weight_": task.class_weight,
-            "history_": {"loss": fleet.losses[:, 0, place].tolist()},
-            "n_iter_": study.settings.epochs,  # NOTE[PAPER]: the last epoch's network, not the best on validation data
+            "history_": {"loss": fitted.losses},
+            "n_iter_": choice.epochs,  # NOTE[PAPER]: of a full search the last one's, not the best on validation data
         }
-        if choice.fleet is not None:
-            score = "mean_test_score" if choice.average is None else "mean_test_pooled_score"
+        if choice.networks is not None:
+            score = "mean_test_score" if average is None else "mean_test_pooled_score"
             found["best_score_"] = float(choice.results[score][choice.place])
         return found
 
     @final
     def _keep(self, study: Study, fitted: Final) -> None:
         """Set what a fit leaves, and forget what the one before it left."""
-        if not bool(torch.isfinite(fitted.training.fleet.theta[0, fitted.place]).all()):
+        if not all(bool(part.isfinite().all()) for network in fitted.networks for part in network.parameters()):
             raise ValueError(
                 f"training diverged at learning rate {fitted.choice.entry.params['learning_rate']:g}; "
                 "lower learning_rate, or leave standardize=True"
@@ -286,6 +293,18 @@ def _hidden(network: Any) -> tuple[int, ...]:
     if isinstance(network, Integral) or not isinstance(network, Iterable):
         raise ValueError(f"network={network!r} must be one of {list(NETWORKS)} or a sequence of hidden sizes")
     return tuple(check_count("network", size) for size in network)
+
+
+def _is(value: Any, word: str) -> bool:
+    return isinstance(value, str) and value == word
+
+
+def _network(fitted: Final, log_prior: NDArray[np.float64]) -> nn.Module:
+    """What predicts: the one network, or the mean of several; by itself, it is calibrated."""
+    weights = fitted.choice.weights
+    if weights is None or len(weights) == 2:
+        return fitted.networks[0] if len(fitted.networks) == 1 else Ensemble(fitted.networks)
+    return Ensemble(fitted.networks, weights[0], torch.from_numpy(log_prior))
 
 
 def _device(device: Any, hidden: tuple[int, ...]) -> torch.device:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -13,9 +13,22 @@ from genlabel.attacks import Attack
 from genlabel.densities import ClassDensity
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mixer
-from genlabel.training import Candidate, Fleet, Optimizer, Task, Trio, train_fleet
+from genlabel.networks import MLP
+from genlabel.training import Candidate, Fleet, FleetRun, Optimizer, Task, Trio
 
-__all__ = ["Average", "Choice", "Entry", "Final", "Method", "Recipe", "Rule", "Settings", "Training"]
+__all__ = [
+    "FOLDS",
+    "SEARCHES",
+    "Average",
+    "Choice",
+    "Entry",
+    "Final",
+    "Method",
+    "Recipe",
+    "Rule",
+    "Run",
+    "Settings",
+]
 
 Rule = str | Attack
 """How a candidate is chosen: a name of `SELECTIONS`, or by held-out accuracy under an attack."""
@@ -23,14 +36,44 @@ Average = tuple[float, float] | str | None
 """Weights of the network and of its density in what is predicted; "cv" is those of the lowest held-out log-loss."""
 
 
+SEARCHES = ("halving", "full")
+"""How a search spends its time: few epochs for all candidates and many for the best, or all epochs for all."""
+FOLDS = "folds"
+"""The members that the search has trained anyway: the networks of the folds."""
+
+
 class Settings(NamedTuple):
-    """How networks are built and trained, the same for every candidate."""
+    """How networks are built, trained and sought, the same for every candidate."""
 
     hidden: tuple[int, ...]
     optimizer: Optimizer
-    epochs: int
+    epochs: int | None
+    """None is as many as suit the size of the sample."""
     batch_size: int
     device: torch.device
+    search: str = "full"
+    members: int | str = 1
+    """How many networks are trained on all rows and averaged; or `FOLDS`."""
+
+    @property
+    def halving(self) -> bool:
+        """Whether the search halves its candidates as it goes on."""
+        return self.search == "halving"
+
+    def of_training(self, epochs: int, hidden: tuple[int, ...] | None = None) -> dict[str, Any]:
+        """What a training needs, by name."""
+        return {
+            "hidden": self.hidden if hidden is None else hidden,
+            "optimizer": self.optimizer,
+            "epochs": epochs,
+            "batch_size": self.batch_size,
+            "device": self.device,
+        }
+
+    def in_full(self) -> dict[str, Any]:
+        """The settings by name, but for the machine; of the search and the members where they are not the paper's."""
+        found = {name: value for name, value in self._asdict().items() if name != "device"}
+        return found if (self.search, self.members) != ("full", 1) else dict(list(found.items())[:4])
 
 
 @dataclass(frozen=True)
@@ -41,6 +84,8 @@ class Recipe:
     clean_weight: float = 0.0
     params: Mapping[str, Any] = field(default_factory=dict)
     """What tells the recipes apart, in the words of the estimator's parameters."""
+    hidden: tuple[int, ...] | None = None
+    """The hidden layers of the network, where they are not those of the settings."""
 
     @property
     def mixes(self) -> bool:
@@ -48,19 +93,30 @@ class Recipe:
         return self.mixer is not None and self.clean_weight < 1.0
 
 
-class Training(NamedTuple):
-    """What a trainer returns: the classifiers of every task and candidate, and what it trained beside them."""
+class Run(Protocol):
+    """The training of every candidate on every task, as :class:`genlabel.training.FleetRun` is."""
 
-    fleet: Fleet
-    trio: Trio | None = None
+    @property
+    def fleet(self) -> Fleet:
+        """The networks as they are now, and their losses."""
+        ...
+
+    @property
+    def trio(self) -> Trio | None:
+        """What was trained beside them, if anything was."""
+        ...
+
+    def advance(self, epochs: int) -> None:
+        """Train for some epochs more."""
+        ...
+
+    def keep(self, places: Sequence[int]) -> None:
+        """Go on with some of the candidates alone."""
+        ...
 
 
-Trainer = Callable[..., Training]
-"""Called as `train_fleet` is: tasks, candidates, and the settings by name."""
-
-
-def _train_fleet(*args: Any, **settings: Any) -> Training:
-    return Training(train_fleet(*args, **settings))
+Start = Callable[..., Run]
+"""Called as `FleetRun` is: tasks, candidates, and the settings by name."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +136,19 @@ class Method:
     twin: Method | None = None
     """How the twin networks are trained in whose features the densities live; None is the input space."""
     average: Average = None
+    calibrated: bool = False
+    """Whether a network that is not averaged with a density is drawn towards the frequencies of the classes, as far as
+    held-out rows say."""
     about_labels: frozenset[str] = frozenset()
     """Those of the candidates' parameters that say nothing where no point is mixed."""
     exclude_intrusion: bool = False
-    trainer: Trainer = _train_fleet
+    start: Start = FleetRun
     """What trains every candidate on every task."""
 
     def in_full(self) -> dict[str, Any]:
         """What is trained, in plain words and numbers: it names nothing of how a search is written."""
         return {
-            "mixing": [[recipe.mixer, recipe.clean_weight] for recipe in self.recipes],
+            "mixing": [_said(recipe) for recipe in self.recipes],
             "candidates": [[one.learning_rate, one.weight_decay, one.label] for one in self.candidates],
             "labels": [*self.labelers, *self.densities],
             "twin": None if self.twin is None else self.twin.in_full(),
@@ -119,6 +178,11 @@ class Entry(NamedTuple):
     params: dict[str, Any]
 
 
+def _said(recipe: Recipe) -> list[Any]:
+    """A recipe in plain words; the network too, where there are several."""
+    return [recipe.mixer, recipe.clean_weight, *([] if recipe.hidden is None else [recipe.hidden])]
+
+
 class Choice(NamedTuple):
     """The entry that was chosen, and how all of them did on the folds."""
 
@@ -126,25 +190,39 @@ class Choice(NamedTuple):
     place: int
     """Its row in the results."""
     results: dict[str, Any]
-    fleet: Fleet | None = None
-    """The models of the folds, recipe by recipe; None if there was nothing to choose."""
-    average: tuple[float, float] | None = None
-    """Weights of the network and the label model in what is predicted; None is the network alone."""
+    epochs: int
+    """How long it is trained."""
+    networks: Callable[[], list[MLP]] | None = None
+    """Makes the networks of the folds, each of points that its fold has standardised; None if there are none."""
+    losses: list[float] | None = None
+    """Their mean training loss, epoch by epoch."""
+    weights: tuple[float, ...] | None = None
+    """Weights in what is predicted: of the network and the label model, or of the network beside the frequencies of the
+    classes; None is the network alone."""
 
 
 class Final(NamedTuple):
-    """What a fit comes to: the choice, the models trained on the whole sample, and the task they were trained on."""
+    """What a fit comes to: the choice, the networks that predict, and the task of the whole sample."""
 
     choice: Choice
-    training: Training
+    networks: list[MLP]
+    """Of points that the whole sample has standardised."""
+    losses: list[float]
     task: Task
-    place: int
-    """Which model of the training it is."""
     label: tuple[float, ...]
     """Share of each labeler of the task in the target of the model."""
+    trio: Trio | None = None
+    place: int = 0
+    """Which model of the trio it is."""
+
+    @property
+    def average(self) -> tuple[float, float] | None:
+        """Weights of the network and the density, if there are two."""
+        weights = self.choice.weights
+        return None if weights is None or len(weights) == 1 else (weights[0], weights[1])
 
     @property
     def labeler(self) -> Labeler:
         """The labeler of the chosen density; of the only one, if it is averaged with."""
         shares = [place for place, share in enumerate(self.label) if share > 0]
-        return self.task.labelers[-1 if self.choice.average is not None else shares[-1]]
+        return self.task.labelers[-1 if self.average is not None else shares[-1]]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax
 
 from genlabel.metrics import accuracy, log_loss
@@ -21,6 +21,7 @@ __all__ = [
     "pool",
     "pooling_weights",
     "results_table",
+    "sharpness",
 ]
 
 SELECTIONS = ("log-loss", "accuracy")
@@ -51,11 +52,14 @@ class HeldOut(NamedTuple):
         return np.where(np.isnan(losses), np.inf, losses)
 
 
-def one_standard_error(losses: NDArray[Any], strength: Sequence[float], weight: Any = None) -> int:
+def one_standard_error(
+    losses: NDArray[Any], strength: Sequence[float], weight: Any = None, steps: Sequence[float] | None = None
+) -> int:
     """Return the most strongly regularised candidate that is no worse than the best by more than the noise.
 
     The noise of a candidate is the standard error of its mean difference to the best one, row by row: paired, so that
-    rows that are hard for all count for none. Among candidates of equal strength the lowest loss wins.
+    rows that are hard for all count for none. Among candidates of equal strength the lowest loss wins, and among those
+    whose losses are the same to the sixth digit, the smallest step.
 
     Parameters
     ----------
@@ -64,6 +68,8 @@ def one_standard_error(losses: NDArray[Any], strength: Sequence[float], weight: 
     strength : sequence of float
         How strongly each candidate is regularised.
     weight : array (n,), optional
+    steps : sequence of float, optional
+        The learning rate of each.
 
     Examples
     --------
@@ -81,14 +87,22 @@ def one_standard_error(losses: NDArray[Any], strength: Sequence[float], weight: 
         spread = np.sqrt(((gaps - (gaps @ share)[:, None]) ** 2) @ share * (share**2).sum())
         within = means <= means[best] + np.nan_to_num(spread, nan=0.0, posinf=0.0)
     within[best] = True
-    return min(np.flatnonzero(within).tolist(), key=lambda i: (-strength[i], means[i], i))
+    size = np.zeros(len(means)) if steps is None else np.asarray(steps)
+    level = means if steps is None else means.round(6)
+    return min(np.flatnonzero(within).tolist(), key=lambda i: (-strength[i], level[i], size[i], i))
 
 
-def choose_best(held_out: HeldOut, rule: str, strength: Sequence[float], ranks: NDArray[np.int64]) -> int:
+def choose_best(
+    held_out: HeldOut,
+    rule: str,
+    strength: Sequence[float],
+    ranks: NDArray[np.int64],
+    steps: Sequence[float] | None = None,
+) -> int:
     """Return the candidate that a rule of `SELECTIONS` chooses; `ranks` are those of the results table."""
     if rule == "accuracy":
         return int(ranks.argmin())
-    return one_standard_error(held_out.losses, strength, held_out.weight)
+    return one_standard_error(held_out.losses, strength, held_out.weight, steps)
 
 
 def results_table(params: list[dict[str, Any]], held_out: HeldOut, rule: str) -> dict[str, Any]:
@@ -131,6 +145,24 @@ def pool(network: Any, label_model: Any, log_prior: Any, weights: tuple[float, f
     prior = np.asarray(log_prior, dtype=np.float64)
     first, second = (np.maximum(values, POOLED_FLOOR) - prior for values in (network, label_model))
     return np.asarray(log_softmax(prior + a * first + b * second, axis=-1))
+
+
+def sharpness(network: HeldOut, log_prior: Any) -> float:
+    """Return the weight a in [0, 2] of log pi + a (log p - log pi) with the lowest held-out log-loss, near 1 if few.
+
+    Below 1 a network is too sure of itself; 0 is the frequencies of the classes.
+
+    >>> sure = HeldOut(np.log([[0.99, 0.01]] * 4), np.array([0, 0, 0, 1]), None, np.zeros(4, dtype=np.int64))
+    >>> sharpness(sure, np.log([0.5, 0.5])) < 0.5
+    True
+    """
+    weight = np.ones(len(network.y)) if network.weight is None else network.weight
+
+    def loss(a: float) -> float:
+        fit = float(log_loss(pool(network.log_proba, log_prior, log_prior, (a, 0.0)), network.y, weight))
+        return fit + PULL / len(weight) * (a - 1.0) ** 2
+
+    return float(minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-4}).x)
 
 
 def pooling_weights(network: HeldOut, label_model: NDArray[np.float64], log_prior: Any) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -14,19 +14,28 @@ from sklearn.base import clone
 
 from genlabel.attacks import FleetTarget
 from genlabel.densities import FoldedDensity, LabelModel, LatentDensity, Support
-from genlabel.estimators.methods import Choice, Entry, Final, Method, Recipe, Rule, Settings, Training
+from genlabel.estimators.halving import climb, rungs_of
+from genlabel.estimators.judge import Judge
+from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings
 from genlabel.estimators.sample import Sample
-from genlabel.estimators.selection import POOLED_FLOOR, HeldOut, choose_best, pool, pooling_weights, results_table
+from genlabel.estimators.selection import POOLED_FLOOR, HeldOut
 from genlabel.folds import Fold, check_folds, deal_like_scikit_learn, make_folds
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.networks import MLP
 from genlabel.progress import Listener
-from genlabel.training import Candidate, Fleet, Task
+from genlabel.standardisation import Standardisation
+from genlabel.training import Candidate, Fleet, Task, batches_per_epoch
 
 __all__ = ["Study"]
 
 NETWORK, TWIN = 0, 1
 """Stages of a study, each with random streams of its own."""
+EPOCHS = 100
+"""Of a full search, if nothing is said (arXiv Table 11)."""
+MOST_EPOCHS, LEAST_EPOCHS = 50, 4
+"""Of a search that halves, if nothing is said."""
+STEPS = 320.0
+"""Steps of a training times the root of an epoch's, between these bounds."""
 WHOLE = None
 """The place of the whole sample among the folds."""
 
@@ -36,6 +45,7 @@ class _Part(NamedTuple):
 
     train: Sample
     valid: Sample
+    scaler: Standardisation
 
 
 class _Twins(NamedTuple):
@@ -135,9 +145,22 @@ class Study:
     def _part(self, fold: Fold) -> _Part:
         inside = self.sample.take(fold.train)
         scaler = inside.standardisation(self.standardize, self.scaler)
-        return _Part(inside.scaled(scaler), self.sample.take(fold.valid).scaled(scaler))
+        return _Part(inside.scaled(scaler), self.sample.take(fold.valid).scaled(scaler), scaler)
 
     # The search
+
+    @cached_property
+    def epochs(self) -> int:
+        """How long a network is trained, at most: as said, or by the number of steps that make an epoch.
+
+        Small samples take few steps an epoch; of large ones the number of steps grows with the root of theirs.
+        """
+        if self.settings.epochs is not None:
+            return self.settings.epochs
+        if not self.settings.halving:
+            return EPOCHS
+        batches = batches_per_epoch(len(self.sample.X), self.settings.batch_size)
+        return int(min(MOST_EPOCHS, max(LEAST_EPOCHS, round(STEPS / batches**0.5))))
 
     def _choose(
         self,
@@ -147,78 +170,58 @@ class Study:
         sources: _Sources,
         stage: int = NETWORK,
     ) -> list[Choice]:
-        """Train every entry once on every fold, and choose one among those of each variant, as if there were no others.
+        """Train the entries on every fold, and choose one among those of each variant, as if there were no others.
 
         With an average, an entry is judged by its pool with the density: at the given weights, or half and half, until
         those of the one that is chosen are found.
         """
-        entries, average = method.entries, method.average
-        if not isinstance(average, str) and all(len(places) == 1 for places in variants):
-            return [Choice(entries[e], 0, {"params": [entries[e].params]}, average=average) for (e,) in variants]
+        if not self._needs_folds(method, variants):
+            entries, weights = method.entries, method.average
+            assert not isinstance(weights, str)
+            return [
+                Choice(entries[e], 0, {"params": [entries[e].params]}, self.epochs, weights=weights)
+                for (e,) in variants
+            ]
         tasks = self._tasks(method, sources, stage)
-        fleet = self._train(method, tasks).fleet
-        held_out = self._held_out(fleet, entries, rule)
-        partner = None if average is None else self._density_held_out(tasks[: len(self.parts)])
-        strength = [method.candidates[entry.candidate].weight_decay for entry in entries]
-        found = []
-        for places in variants:
-            part = held_out._replace(log_proba=held_out.log_proba[places])
-            params, decay = [entries[e].params for e in places], [strength[e] for e in places]
-            best, results, weights = self._best(part, params, decay, rule, average, partner)
-            found.append(Choice(entries[places[best]], best, results, fleet, weights))
-        return found
+        runs = {r: self._start(method, tasks[r], r, self.epochs) for r in range(len(method.recipes))}
+        partner = None if method.average is None else self._density_held_out(tasks[0])
+        judge = Judge(
+            self._held_out_rows(),
+            rule if isinstance(rule, str) else "accuracy",
+            method.average,
+            method.calibrated,
+            partner,
+            self.log_prior,
+        )
+        rungs = rungs_of(self.epochs, self.settings.halving)
+        return climb(method, runs, rungs, variants, partial(self._log_proba, rule=rule), judge)
 
-    def _best(
-        self,
-        held_out: HeldOut,
-        params: list[dict[str, Any]],
-        strength: Sequence[float],
-        rule: Rule,
-        average: Any,
-        partner: NDArray[np.float64] | None,
-    ) -> tuple[int, dict[str, Any], Any]:
-        """The best of some entries, the table of all of them, and the weights of its average."""
-        by = rule if isinstance(rule, str) else "accuracy"
-        results = results_table(params, held_out, by)
-        judged = held_out
-        if partner is not None:
-            weights = (0.5, 0.5) if average == "cv" else average
-            judged = held_out._replace(log_proba=pool(held_out.log_proba, partner, self.log_prior, weights))
-            pooled = results_table(params, judged, by)
-            results["mean_test_pooled_score"] = pooled["mean_test_score"]
-            results["mean_test_pooled_log_loss"] = pooled["mean_test_log_loss"]
-            results["rank_test_score"] = pooled["rank_test_score"]
-        best = choose_best(judged, by, strength, results["rank_test_score"])
-        if average == "cv" and partner is not None:
-            chosen = held_out._replace(log_proba=held_out.log_proba[best])
-            return best, results, pooling_weights(chosen, partner, self.log_prior)
-        return best, results, average
+    def _needs_folds(self, method: Method, variants: Sequence[Sequence[int]]) -> bool:
+        """Whether there is anything to choose, to weigh or to keep of the folds."""
+        chooses = any(len(places) > 1 for places in variants)
+        return chooses or isinstance(method.average, str) or method.calibrated or self.settings.members == FOLDS
 
-    def _held_out(self, fleet: Fleet, entries: Sequence[Entry], rule: Rule) -> HeldOut:
-        """Log-probabilities (entries, n, k) of the rows of all folds, each by the models that did not see them.
-
-        If the rule is an attack, of the attacked rows: every model meets its own.
-        """
-        n_folds = len(self.parts)
-        log_proba = []
-        for fold, part in enumerate(self.parts):
-            recipes = range(max(entry.recipe for entry in entries) + 1)
-            scores = [self._log_proba(fleet, r * n_folds + fold, part.valid, rule) for r in recipes]
-            log_proba.append(np.stack([scores[entry.recipe][entry.candidate] for entry in entries]))
+    def _held_out_rows(self) -> HeldOut:
+        """The rows of all folds, fold after fold, without log-probabilities."""
         valid = [part.valid for part in self.parts]
         weighted = valid[0].score_weight is not None
         return HeldOut(
-            np.concatenate(log_proba, axis=1),
+            np.empty(0),
             np.concatenate([sample.y for sample in valid]),
             np.concatenate([cast(NDArray[Any], sample.score_weight) for sample in valid]) if weighted else None,
-            np.repeat(np.arange(n_folds), [len(sample.y) for sample in valid]),
+            np.repeat(np.arange(len(valid)), [len(sample.y) for sample in valid]),
         )
 
-    def _log_proba(self, fleet: Fleet, group: int, sample: Sample, rule: Rule) -> NDArray[np.float64]:
+    def _log_proba(self, fleet: Fleet, fold: int, rule: Rule) -> NDArray[np.float64]:
+        """Log-probabilities (candidates, m, k) of the rows that a fold holds out, by its networks of a fleet.
+
+        If the rule is an attack, of the attacked rows: every model meets its own.
+        """
+        sample = self.parts[fold].valid
         if isinstance(rule, str):
-            return fleet.log_proba(group, sample.X)
-        target = FleetTarget(fleet, group)
-        attacked = rule(target, torch.from_numpy(sample.X), sample.y, rng=[self.seed, group])
+            return fleet.log_proba(fold, sample.X)
+        target = FleetTarget(fleet, fold)
+        attacked = rule(target, torch.from_numpy(sample.X), sample.y, rng=[self.seed, fold])
         return np.ascontiguousarray(target.log_proba(attacked).cpu().numpy())
 
     def _density_held_out(self, tasks: Sequence[Task]) -> NDArray[np.float64]:
@@ -232,21 +235,46 @@ class Study:
     # The final fit
 
     def _finish(
-        self, method: Method, choices: Sequence[Choice], sources: _Sources, stage: int = NETWORK
+        self,
+        method: Method,
+        choices: Sequence[Choice],
+        sources: _Sources,
+        stage: int = NETWORK,
+        members: int | str | None = None,
     ) -> list[Final]:
-        """Train the entries that were chosen on the whole sample, those of a recipe together."""
+        """The networks of the folds, or as many as are asked for, trained on the whole sample as it was chosen."""
         task = self._task(method, method.recipes[0], self.whole, WHOLE, sources, stage)
-        trained: dict[int, tuple[Training, Task, list[int]]] = {}
-        for r in dict.fromkeys(choice.entry.recipe for choice in choices):
-            places = list(dict.fromkeys(choice.entry.candidate for choice in choices if choice.entry.recipe == r))
-            under = _under(task, method.recipes[r])
-            trained[r] = (self._train(method, [under], [method.candidates[c] for c in places]), under, places)
-        finals = []
-        for choice in choices:
-            training, under, places = trained[choice.entry.recipe]
-            candidate = choice.entry.candidate
-            finals.append(Final(choice, training, under, places.index(candidate), method.candidates[candidate].label))
-        return finals
+        wanted = self.settings.members if members is None else members
+        if isinstance(wanted, str):
+            return [self._of_folds(method, choice, task) for choice in choices]
+        trained: dict[tuple[int, int], tuple[Run, list[int]]] = {}
+        for key in dict.fromkeys((choice.entry.recipe, choice.epochs) for choice in choices):
+            places = [c.entry.candidate for c in choices if (c.entry.recipe, c.epochs) == key]
+            places = list(dict.fromkeys(places))
+            tasks = [_under(again, method.recipes[key[0]]) for again in _again(task, wanted)]
+            run = self._start(method, tasks, key[0], key[1], [method.candidates[c] for c in places])
+            run.advance(key[1])
+            trained[key] = run, places
+        return [self._of_run(method, choice, task, *trained[choice.entry.recipe, choice.epochs]) for choice in choices]
+
+    def _of_folds(self, method: Method, choice: Choice, task: Task) -> Final:
+        assert choice.networks is not None
+        networks = [self._unscaled(net, part) for net, part in zip(choice.networks(), self.parts, strict=True)]
+        label = method.candidates[choice.entry.candidate].label
+        return Final(choice, networks, choice.losses or [], _under(task, method.recipes[choice.entry.recipe]), label)
+
+    def _of_run(self, method: Method, choice: Choice, task: Task, run: Run, places: Sequence[int]) -> Final:
+        place, fleet = places.index(choice.entry.candidate), run.fleet
+        networks = [fleet.network(member, place) for member in range(len(fleet.theta))]
+        losses, label = fleet.losses[:, :, place].mean(1).tolist(), method.candidates[choice.entry.candidate].label
+        under = _under(task, method.recipes[choice.entry.recipe])
+        return Final(choice, networks, losses, under, label, run.trio, place)
+
+    def _unscaled(self, network: MLP, part: _Part) -> MLP:
+        """A network of points that a fold has standardised, as one of points that the whole sample has."""
+        own, whole, keep = part.scaler, self.scaler, self.scaler.keep
+        scale, shift = whole.scale / own.scale, (whole.mean - own.mean) / own.scale
+        return network.behind(scale[keep], shift[keep])
 
     # Where labels come from
 
@@ -262,24 +290,29 @@ class Study:
     def _train_twins(self, method: Method, vanilla: Method, rule: Rule) -> _Twins:
         """Twins at the learning rate and weight decay that suit vanilla training; of the folds if there is a search."""
         (found,) = self._choose(vanilla, rule, [list(range(len(vanilla.entries)))], _Sources(), TWIN)
-        (final,) = self._finish(vanilla, [found], _Sources(), TWIN)
-        whole = final.training.fleet.network().to(self.settings.device)
-        if len(method.entries) == 1 and method.average != "cv":
+        (final,) = self._finish(vanilla, [found], _Sources(), TWIN, members=1)
+        whole = final.networks[0].to(self.settings.device)
+        if not self._needs_folds(method, [list(range(len(method.entries)))]):
             return _Twins([], whole)
-        fleet = found.fleet or self._train(vanilla, self._tasks(vanilla, _Sources(), TWIN)).fleet
-        networks = [fleet.network(fold, found.entry.candidate) for fold in range(len(self.parts))]
+        networks = self._twins_of_folds(vanilla, found) if found.networks is None else found.networks()
         return _Twins([network.to(self.settings.device) for network in networks], whole)
+
+    def _twins_of_folds(self, vanilla: Method, found: Choice) -> list[MLP]:
+        """The twins of the folds, where there was nothing to choose."""
+        tasks = self._tasks(vanilla, _Sources(), TWIN)[found.entry.recipe]
+        run = self._start(vanilla, tasks, found.entry.recipe, found.epochs)
+        run.advance(found.epochs)
+        return [run.fleet.network(fold, found.entry.candidate) for fold in range(len(tasks))]
 
     # Tasks: a sample, its labelers, a recipe
 
-    def _tasks(self, method: Method, sources: _Sources, stage: int) -> list[Task]:
-        """The folds under the first recipe, then under the second, and so on."""
+    def _tasks(self, method: Method, sources: _Sources, stage: int) -> list[list[Task]]:
+        """The folds under each recipe."""
         first = [
             self._task(method, method.recipes[0], part.train, fold, sources, stage)
             for fold, part in enumerate(self.parts)
         ]
-        more = [_under(task, recipe) for recipe in method.recipes[1:] for task in first]
-        return first + more
+        return [[_under(task, recipe) for task in first] for recipe in method.recipes]
 
     def _task(
         self, method: Method, recipe: Recipe, sample: Sample, fold: int | None, sources: _Sources, stage: int
@@ -313,9 +346,23 @@ class Study:
             fitted.append(GenLabel.around(density, priors=method.priors))
         return tuple(fitted)
 
-    def _train(self, method: Method, tasks: Sequence[Task], candidates: Sequence[Candidate] | None = None) -> Training:
+    def _start(
+        self,
+        method: Method,
+        tasks: Sequence[Task],
+        recipe: int,
+        epochs: int,
+        candidates: Sequence[Candidate] | None = None,
+    ) -> Run:
+        """The training of candidates on tasks, about to begin."""
+        settings = self.settings.of_training(epochs, method.recipes[recipe].hidden)
         chosen = method.candidates if candidates is None else candidates
-        return method.trainer(tasks, chosen, progress=self.progress, **self.settings._asdict())
+        return method.start(tasks, chosen, progress=self.progress, averaged=self.settings.halving, **settings)
+
+
+def _again(task: Task, members: int) -> list[Task]:
+    """The same task as often as there are members, each with random streams of its own."""
+    return [task, *(replace(task, seed=[*task.seed, member]) for member in range(1, members))]
 
 
 def _under(task: Task, recipe: Recipe) -> Task:

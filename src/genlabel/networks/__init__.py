@@ -1,11 +1,13 @@
 """Staged networks: `encode(x, depth)` and `decode(h, depth)`; fully connected, and those of the image experiments."""
 
 from genlabel.networks.convolutional import IMAGE_NETWORKS, Judge, LeNet5, PreActResNet18, ResNet18, Stages
+from genlabel.networks.ensemble import Ensemble
 from genlabel.networks.staged import MLP, StagedNetwork, draw_weights
 
 __all__ = [
     "IMAGE_NETWORKS",
     "MLP",
+    "Ensemble",
     "Judge",
     "LeNet5",
     "PreActResNet18",

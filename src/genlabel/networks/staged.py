@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import deepcopy
 from itertools import pairwise
 from typing import Any, cast, final
 
@@ -108,6 +109,21 @@ class MLP(StagedNetwork):
     def decode(self, h: Tensor, depth: int) -> Tensor:
         """Apply the hidden layers after `depth`, then the last one."""
         return self.layers[-1](self.encode(h, self.depth, start=depth))
+
+    @torch.no_grad()
+    def behind(self, scale: Any, shift: Any) -> MLP:
+        """The network of points z that does at z what this one does at scale z + shift; both (d,).
+
+        >>> net, z = MLP(2, 3, rng=0), torch.tensor([[1.0, 2.0]])
+        >>> bool(torch.allclose(net.behind([2.0, 1.0], [0.0, 3.0])(z), net(torch.tensor([[2.0, 5.0]]))))
+        True
+        """
+        found = deepcopy(self)
+        first = cast(nn.Linear, found.layers[0])
+        s, t = (torch.as_tensor(values, dtype=first.weight.dtype) for values in (scale, shift))
+        first.bias.add_(first.weight @ t)
+        first.weight.mul_(s)
+        return found
 
     @torch.no_grad()
     def load(self, weights: Weights) -> MLP:

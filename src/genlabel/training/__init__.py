@@ -5,7 +5,8 @@ from genlabel.training.acceleration import Acceleration, evaluating, leave_runni
 from genlabel.training.adamixup import Trio, mixing_share, policy_range, train_adamixup
 from genlabel.training.adamixup_network import AdaMixupRun, train_adamixup_network
 from genlabel.training.checkpoint import Checkpoint
-from genlabel.training.fleet import Fleet, train_fleet
+from genlabel.training.fleet import Fleet
+from genlabel.training.fleet_run import FleetRun, train_fleet
 from genlabel.training.image_batches import ImageBatches, predict_scores
 from genlabel.training.loop import train_network, train_task
 from genlabel.training.optimizers import SGD, Adam, Optimizer, resolve_optimizer
@@ -21,6 +22,7 @@ __all__ = [
     "Candidate",
     "Checkpoint",
     "Fleet",
+    "FleetRun",
     "ImageBatches",
     "Optimizer",
     "Plan",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import final
 
 import torch
@@ -15,9 +16,13 @@ from genlabel.training.plan import Candidate
 __all__ = ["Descent"]
 
 
+LATE = 8.0
+"""How strongly an average of the weights favours late steps: that of step t counts as t to this power."""
+
+
 @final
 class Descent:
-    """The state of a training run: parameters, gradients, optimiser state and losses of G tasks with C candidates each.
+    """The state of a training run: parameters, optimiser state and losses of G tasks with C candidates each.
 
     Parameters
     ----------
@@ -27,14 +32,17 @@ class Descent:
         Rate and decay of each of the C models of a task.
     rule : Optimizer
     epochs, batches : int
-        How long it goes on, and the steps of an epoch.
+        How long it goes on at most, and the steps of an epoch.
     progress : callable, optional
         Told of each epoch.
+    averaged : bool
+        Whether the average of the parameters over the steps so far is kept, in which late steps count most.
 
     Attributes
     ----------
     grad : Tensor (G, C, size)
         Where the gradient of a step is written before it is taken.
+    average : Tensor (G, C, size) or None
     """
 
     def __init__(
@@ -45,25 +53,48 @@ class Descent:
         epochs: int,
         batches: int,
         progress: Listener | None = None,
+        averaged: bool = False,
     ) -> None:
         self.theta, self.grad = theta, torch.zeros_like(theta)
-        self.epochs, self.batches, self._progress = epochs, batches, progress
+        self.average = theta.clone() if averaged else None
+        self.epochs, self.batches, self.progress = epochs, batches, progress
         self._rule, self._state = rule, rule.start(theta)
         self._lr = theta.new_tensor([c.learning_rate for c in candidates])[:, None]
         self._decay = theta.new_tensor([c.weight_decay for c in candidates])[:, None]
+        self.steps = 0
         self._losses: list[Tensor] = []
+
+    def of_tasks(self, tasks: slice, progress: Listener | None = None) -> Descent:
+        """The descent of some tasks alone, in the same memory."""
+        part = copy(self)
+        part.theta, part.grad = self.theta[tasks], self.grad[tasks]
+        part.average = None if self.average is None else self.average[tasks]
+        part._state = tuple(one[tasks] for one in self._state)
+        part._losses, part.progress = [], progress
+        return part
+
+    def of_candidates(self, places: Sequence[int]) -> Descent:
+        """The descent of some candidates alone, in memory of its own."""
+        part, index = copy(self), torch.tensor(places, device=self.theta.device)
+        part.theta, part.grad = self.theta[:, index], self.grad[:, index]
+        part.average = None if self.average is None else self.average[:, index]
+        part._state = tuple(one[:, index] for one in self._state)
+        part._lr, part._decay = self._lr[index], self._decay[index]
+        return part
 
     def step(self, loss: Tensor) -> None:
         """Take a step along `grad`, in which the gradient of the losses (G, C) has been written."""
         self._losses.append(loss)
         self.grad.addcmul_(self.theta, self._decay)
-        t = len(self._losses)
-        rate = self._lr * self._rule.factor((t - 1) // self.batches, self.epochs)
-        self._rule.step(self.theta, self.grad, self._state, rate, t)
-        if self._progress is not None and t % self.batches == 0:
-            self._progress(1)
+        self.steps += 1
+        rate = self._lr * self._rule.factor((self.steps - 1) // self.batches, self.epochs)
+        self._rule.step(self.theta, self.grad, self._state, rate, self.steps)
+        if self.average is not None:
+            self.average.lerp_(self.theta, (LATE + 1.0) / (self.steps + LATE))
+        if self.progress is not None and self.steps % self.batches == 0:
+            self.progress(1)
 
     def epoch_losses(self) -> Tensor:
-        """Mean loss of each epoch, (epochs, G, C), in float64 on the CPU."""
+        """Mean loss of each epoch that it made, (epochs, G, C), in float64 on the CPU."""
         losses = torch.stack(self._losses).cpu().double()
-        return losses.view(self.epochs, self.batches, *self.theta.shape[:2]).mean(1)
+        return losses.view(-1, self.batches, *self.theta.shape[:2]).mean(1)

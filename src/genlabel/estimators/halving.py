@@ -1,0 +1,190 @@
+"""Successive halving: every entry of a method for a few epochs on all folds, then the better ones for longer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genlabel.estimators.judge import Judge
+from genlabel.estimators.methods import Choice, Method, Run
+from genlabel.networks import MLP
+from genlabel.training import Fleet
+
+__all__ = ["Rung", "climb", "rungs_of"]
+
+SHARES = ((1 / 8, 1 / 4), (1 / 4, 1 / 8), (1 / 2, 1 / 16))
+"""After which part of the epochs a search stops to look, and which part of the entries goes on."""
+LEAST = 2
+"""Entries that go on, at least."""
+
+Ask = Callable[[Fleet, int], NDArray[np.float64]]
+"""Log-probabilities (candidates, m, k) of the rows that a fold holds out, by the networks of a fleet."""
+
+
+class Rung(NamedTuple):
+    """A stop of the search."""
+
+    epochs: int
+    """Trained until then."""
+    share: float
+    """Of all entries, those that go on; the last rung keeps all."""
+
+
+class _Stop(NamedTuple):
+    """An entry at a rung."""
+
+    entry: int
+    epochs: int
+    log_proba: NDArray[Any]
+    """(n, k), of the held-out rows of all folds."""
+    snapshot: _Snapshot | None
+    """Of an entry that goes on."""
+
+
+class _Snapshot(NamedTuple):
+    """The networks of the folds, as they are at a rung."""
+
+    fleet: Fleet
+    """Of one candidate."""
+    losses: list[float]
+
+    def networks(self) -> list[MLP]:
+        """Each as a network of its own."""
+        return [self.fleet.network(fold) for fold in range(len(self.fleet.theta))]
+
+
+class _Ladder:
+    """The runs of a search, one for each recipe, with the candidates that are left in each."""
+
+    def __init__(self, method: Method, runs: Mapping[int, Run], dtype: type[np.floating[Any]]) -> None:
+        self.method, self.runs, self.dtype = method, dict(runs), dtype
+        self.left = {r: list(range(len(method.candidates))) for r in runs}
+        self.epochs = 0
+
+    def advance(self, epochs: int) -> None:
+        """Train all that are left until so many epochs."""
+        for run in self.runs.values():
+            run.advance(epochs - self.epochs)
+        self.epochs = epochs
+
+    def log_proba(self, entries: Sequence[int], ask: Ask) -> dict[int, NDArray[Any]]:
+        """What entries say of the held-out rows of all folds, (n, k) each."""
+        said = {}
+        for r, run in self.runs.items():
+            fleet = run.fleet
+            said[r] = np.concatenate([ask(fleet, f) for f in range(len(fleet.theta))], 1).astype(self.dtype)
+        return {e: said[r][place] for e, (r, place) in zip(entries, map(self._place, entries), strict=True)}
+
+    def snapshot(self, e: int) -> _Snapshot:
+        """The networks of an entry."""
+        r, place = self._place(e)
+        fleet = self.runs[r].fleet
+        return _Snapshot(fleet.at(fleet.theta[:, [place]].clone()), fleet.losses[:, :, place].mean(1).tolist())
+
+    def keep(self, entries: Sequence[int]) -> None:
+        """Go on with some entries."""
+        places = sorted({self._place(e) for e in entries})
+        for r in list(self.runs):
+            some = [place for recipe, place in places if recipe == r]
+            if not some:
+                del self.runs[r], self.left[r]
+            elif len(some) < len(self.left[r]):
+                self.runs[r].keep(some)
+                self.left[r] = [self.left[r][place] for place in some]
+
+    def _place(self, e: int) -> tuple[int, int]:
+        """The run of an entry, and its place among those that are left there."""
+        entry = self.method.entries[e]
+        return entry.recipe, self.left[entry.recipe].index(entry.candidate)
+
+
+def rungs_of(epochs: int, halving: bool) -> list[Rung]:
+    """Return the stops of a search of so many epochs; without halving there is one, at the end.
+
+    >>> [(rung.epochs, rung.share) for rung in rungs_of(50, halving=True)]
+    [(6, 0.25), (12, 0.125), (25, 0.0625), (50, 1.0)]
+    """
+    found = [Rung(max(1, int(part * epochs)), share) for part, share in SHARES] if halving else []
+    last = {rung.epochs: rung for rung in found if rung.epochs < epochs}
+    return [*last.values(), Rung(epochs, 1.0)]
+
+
+def climb(
+    method: Method,
+    runs: Mapping[int, Run],
+    rungs: Sequence[Rung],
+    variants: Sequence[Sequence[int]],
+    ask: Ask,
+    judge: Judge,
+) -> list[Choice]:
+    """Train from rung to rung, and return what is best among the entries of each variant, as if there were no others.
+
+    An entry that stays behind is judged no more; one that goes on may be chosen as it was at any of its rungs, which is
+    early stopping.
+
+    Parameters
+    ----------
+    method : Method
+    runs : dict of recipe -> Run
+        Each trains all candidates of the method on all folds, mixed by its recipe.
+    rungs : sequence of Rung
+    variants : sequence of sequences of int
+        The entries that each variant may choose.
+    ask : callable
+    judge : Judge
+    """
+    # The table of a long climb is kept in single precision: it has a row for each entry at each rung.
+    ladder = _Ladder(method, runs, np.float64 if len(rungs) == 1 else np.float32)
+    searches = [_Search(list(variant)) for variant in variants]
+    for rung in rungs:
+        ladder.advance(rung.epochs)
+        said = ladder.log_proba(_union(search.alive for search in searches), ask)
+        for search in searches:
+            search.thin(said, max(LEAST, math.ceil(rung.share * search.size)), judge)
+        stay = _union(search.alive for search in searches)
+        snapshots = {e: ladder.snapshot(e) for e in stay}
+        for search in searches:
+            search.note(rung.epochs, said, snapshots)
+        ladder.keep(stay)
+    return [search.choice(method, judge) for search in searches]
+
+
+class _Search:
+    """What a variant has seen, and the entries that are left to it."""
+
+    def __init__(self, entries: list[int]) -> None:
+        self.size, self.before, self.alive = len(entries), entries, entries
+        self.stops: list[_Stop] = []
+
+    def thin(self, said: Mapping[int, NDArray[Any]], count: int, judge: Judge) -> None:
+        """Leave the best entries."""
+        ranks = judge.ranks(np.stack([said[e] for e in self.alive]))
+        self.before, order = self.alive, ranks.argsort(kind="stable")[:count]
+        self.alive = [self.alive[place] for place in sorted(order.tolist())]
+
+    def note(self, epochs: int, said: Mapping[int, NDArray[Any]], snapshots: Mapping[int, _Snapshot]) -> None:
+        """Remember what was seen at a rung."""
+        self.stops += [_Stop(e, epochs, said[e], snapshots[e] if e in self.alive else None) for e in self.before]
+
+    def choice(self, method: Method, judge: Judge) -> Choice:
+        """The best of what went on."""
+        entries = [method.entries[stop.entry] for stop in self.stops]
+        several = len({stop.epochs for stop in self.stops}) > 1
+        named = [
+            {**entry.params, **({"epochs": stop.epochs} if several else {})}
+            for entry, stop in zip(entries, self.stops, strict=True)
+        ]
+        among = [place for place, stop in enumerate(self.stops) if stop.snapshot is not None]
+        log_proba = np.stack([stop.log_proba for stop in self.stops])
+        best, results, weights = judge.decide(method, [e.candidate for e in entries], named, log_proba, among)
+        stop = self.stops[best]
+        assert stop.snapshot is not None
+        return Choice(entries[best], best, results, stop.epochs, stop.snapshot.networks, stop.snapshot.losses, weights)
+
+
+def _union(parts: Iterable[Sequence[int]]) -> list[int]:
+    return sorted({e for part in parts for e in part})

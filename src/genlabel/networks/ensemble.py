@@ -1,0 +1,52 @@
+"""Several networks as one: the mean of their probabilities, drawn towards the frequencies of the classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast, final
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Ensemble"]
+
+
+@final
+class Ensemble(nn.Module):
+    """log pi + a (log mean_m p_m(x) - log pi), for networks p_m and class frequencies pi.
+
+    Scores like those of any network: their softmax is what is predicted. With weight a = 1 it is the plain mean.
+
+    Parameters
+    ----------
+    networks : sequence of Module
+        Scores (m, k) of points (m, d).
+    weight : float
+    log_prior : Tensor (k,), optional
+        Needed where the weight is not 1.
+
+    Examples
+    --------
+    >>> from genlabel.networks import MLP
+    >>> networks = [MLP(2, 3, rng=seed) for seed in (0, 1)]
+    >>> x = torch.ones(1, 2)
+    >>> mean = sum(torch.softmax(network(x), 1) for network in networks) / 2
+    >>> bool(torch.allclose(torch.softmax(Ensemble(networks)(x), 1), mean))
+    True
+    """
+
+    def __init__(self, networks: Sequence[nn.Module], weight: float = 1.0, log_prior: Tensor | None = None) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+        self.weight = weight
+        self.register_buffer("log_prior", log_prior)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores (m, k)."""
+        logs = torch.stack([torch.log_softmax(network(x), -1) for network in self.networks])
+        mean = torch.logsumexp(logs, 0) - math.log(len(logs))
+        if self.log_prior is None:
+            return mean
+        prior = cast(Tensor, self.log_prior).to(mean)
+        return prior + self.weight * (mean - prior)
