@@ -54,7 +54,7 @@ WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2)
 """Among which `weight_decay="cv"` chooses; 1e-4 is the paper's."""
 ALPHAS = (0.3, 1.0)
 """Among which `alpha="cv"` chooses."""
-OPTIONAL = ("best_score_", "label_model_")
+OPTIONAL = ("best_score_", "label_model_", "support_")
 """What not every fit leaves."""
 CLEAN_WEIGHTS = (0.75, 1.0)
 """Among which `clean_weight="cv"` chooses: a quarter of the points mixed, or none (vanilla training)."""

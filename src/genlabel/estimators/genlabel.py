@@ -143,6 +143,8 @@ class GenLabelClassifier(NetworkClassifier):
         The trained network (float64), or the mean of several, which takes `scaler_(X)`.
     labeler_ : Labeler
         The fitted labeler of the chosen density; its `density_` takes `scaler_(X)`. At gamma = 0, mixup's.
+    support_ : Support
+        What :meth:`support` asks.
 
     Examples
     --------
@@ -325,5 +327,5 @@ class GenLabelClassifier(NetworkClassifier):
         return a, b
 
     def _attributes(self, study: Study, fitted: Final) -> dict[str, Any]:
-        found = super()._attributes(study, fitted)
+        found = super()._attributes(study, fitted) | {"support_": study.support}
         return found if study.label_model is None else found | {"label_model_": study.label_model}

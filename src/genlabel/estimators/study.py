@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from genlabel.attacks import FleetTarget
-from genlabel.densities import FoldedDensity, LabelModel, LatentDensity
+from genlabel.densities import FoldedDensity, LabelModel, LatentDensity, Support
 from genlabel.estimators.halving import climb, rungs_of
 from genlabel.estimators.judge import Judge
 from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings
@@ -139,6 +139,11 @@ class Study:
         mass = np.bincount(self.sample.y, weights=self.sample.score_weight, minlength=len(self.sample.classes))
         with np.errstate(divide="ignore"):
             return np.maximum(np.log(mass / mass.sum()), POOLED_FLOOR)
+
+    @cached_property
+    def support(self) -> Support:
+        """How typical rows are of the sample, found when it is first asked for."""
+        return Support(random_state=self.seed).fit(self.sample.X, self.sample.y, self.sample.weight)
 
     def _part(self, fold: Fold) -> _Part:
         inside = self.sample.take(fold.train)
