@@ -111,12 +111,13 @@ def test_all_rows_of_a_class_are_seen_by_their_weights() -> None:
 
 @pytest.mark.parametrize("end", [(0.0, 1.0), (1.0, 1.0)], ids=str)
 def test_a_learned_segment_ends_where_the_true_one_ends(end: tuple[float, float]) -> None:
-    """With a noise of its own for each feature an upright segment came out a sixth too short at both ends."""
+    """With a noise of its own for each feature, the stem of Y came out short by a sixth of its length at both ends."""
     rng = np.random.default_rng(0)
     X = (np.arange(200)[:, None] / 100 - 0.995) * np.array(end) + rng.laplace(0, 0.03, (200, 2))
     fitted = GANDensity(hidden=(32, 32), steps=400, charts=1, encoder=None, random_state=0).fit(X, np.zeros(200))
-    found = fitted.project(np.array([end, -np.array(end)]) * 1.5)[:, 0]
-    np.testing.assert_allclose(found, [end, -np.array(end)], atol=0.06)
+    ends = np.array([[1.0], [-1.0]]) * np.array(end)
+    found = fitted.project(1.5 * ends)[:, 0]
+    np.testing.assert_allclose(found, ends, atol=0.06)
     assert abs(fitted.noise_[0, 0] - 0.03 * 2**0.5) < 0.01
     assert fitted.noise_[0, 0] == pytest.approx(fitted.noise_[0, 1])
 
