@@ -14,10 +14,10 @@ from genlabel.arrays import Seed, as_rng, chunks, like, named_device
 from genlabel.checks import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gan_charts import Latents
-from genlabel.densities.gan_choice import FEW, ClassRows, Judged, choose, judge, split_rows
-from genlabel.densities.gan_curves import refine_curves
+from genlabel.densities.gan_choice import CLEARLY, FEW, ClassRows, Judged, choose, judge, split_rows
+from genlabel.densities.gan_curves import EVENNESS, refine_curves
 from genlabel.densities.gan_networks import ConvReader, Network, Perceptron, Shape
-from genlabel.densities.gan_training import Generators, Networks, Schedule, Trial, train_gans
+from genlabel.densities.gan_training import CRITIC, ENERGY, NOISE, Generators, Networks, Schedule, Trial, train_gans
 from genlabel.densities.inversion import NORMS, Bank, Inverter, train_encoder
 from genlabel.progress import Listener, epoch_listener
 from genlabel.standardisation import Standardisation
@@ -151,6 +151,16 @@ class GANDensity(ClassDensity):
         self.device = device
         self.verbose = verbose
         self.random_state = random_state
+
+    def in_full(self) -> dict[str, Any]:
+        """Say what the words among the parameters stand for: what is tried, and how the losses are weighed.
+
+        >>> GANDensity().in_full()["penalties"]
+        [0.05, 0.0125, 0.2]
+        """
+        penalties = [PENALTY, PENALTY / 4, PENALTY * 4] if self.penalty is None else [self.penalty]
+        weights = {"critic": CRITIC, "energy": ENERGY, "evenness": EVENNESS, "clearly": CLEARLY}
+        return {"penalties": penalties, "charts": [1, CHARTS], "noise": ["spherical", NOISE], **weights}
 
     def project(self, X: Any) -> Any:
         """Return m*_c, the nearest point of each class manifold to each row: (m, k, d), numpy or torch as `X` is.
