@@ -29,6 +29,7 @@ from genlabel.labeling import GenLabel, Labeler
 from genlabel.mixing import Mixer
 from genlabel.networks import Ensemble
 from genlabel.progress import epoch_listener
+from genlabel.threads import one_thread
 from genlabel.training import Candidate, resolve_optimizer
 
 __all__ = [
@@ -98,7 +99,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
         A call that fails leaves the classifier as it was.
         """
-        with keep_if_it_fails(self), each_warning_once():
+        with keep_if_it_fails(self), each_warning_once(), one_thread():
             settings = self._settings()
             method = self._method(settings)
             every = list(range(len(method.entries)))
@@ -135,7 +136,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         >>> search.fit_variants(*load_iris(return_X_y=True), variants)["mixup"].best_params_["gamma"]
         0.0
         """
-        with each_warning_once():
+        with each_warning_once(), one_thread():
             worker = clone(self)
             settings = worker._settings()
             method = worker._method(settings)

@@ -14,6 +14,7 @@ from genlabel.densities import ClassDensity, Support, named_density
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.sample import read_sample
 from genlabel.posterior import log_posterior, log_priors
+from genlabel.threads import one_thread
 
 __all__ = ["GenerativeClassifier"]
 
@@ -63,7 +64,7 @@ class GenerativeClassifier(ProbabilityClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the density to the rows of `X` (n, d) with labels `y` (n,). A failing call changes nothing."""
-        with keep_if_it_fails(self), each_warning_once():
+        with keep_if_it_fails(self), each_warning_once(), one_thread():
             density = self._named_density()
             sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1)
             self.scaler_ = sample.standardisation(self.standardize)
