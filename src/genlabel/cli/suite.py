@@ -16,8 +16,10 @@ from rich.text import Text
 
 from genlabel.cli.terminal import (
     Dask,
+    Epochs,
     Fresh,
     Jobs,
+    NetworkName,
     Telling,
     check_jobs,
     check_outputs,
@@ -80,10 +82,8 @@ def suite(
     ] = None,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out in each split.")] = 0.3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits and the training.")] = 0,
-    network: Annotated[
-        str, typer.Option(help='"logistic", "mlp" (two hidden layers of 128), or hidden sizes such as "64,128".')
-    ] = "mlp",
-    epochs: Annotated[int, typer.Option(min=1, help="Training epochs.")] = 100,
+    network: NetworkName = "auto",
+    epochs: Epochs = None,
     jobs: Jobs = 1,
     dask: Dask = None,
     records: Annotated[
@@ -130,7 +130,7 @@ def suite(
         from genlabel import datasets
         from genlabel import suite as room
 
-        known = room.default_suite(hidden, epochs) | {name: room.PeerClassifier(name) for name in room.PEERS}
+        known = room.default_suite(hidden, epochs or "auto") | {name: room.PeerClassifier(name) for name in room.PEERS}
         home = datasets.find_home(data_home)
         tell = Telling(bar)
         found = room.run_suite(
@@ -140,7 +140,7 @@ def suite(
             test_size,
             seed,
             records=records,
-            settings={"network": network, "epochs": epochs},
+            settings={"network": network, "epochs": epochs or "auto"},
             fresh=fresh,
             n_jobs=jobs,
             dask=dask,
