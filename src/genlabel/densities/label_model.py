@@ -48,7 +48,7 @@ class LabelModel(ClassDensity):
     Parameters
     ----------
     candidates : "default", sequence or dict of ClassDensity
-        "default" is the 66 of :func:`default_candidates`: discriminant analyses, kernels and mixtures, on the features
+        "default" is the 47 of :func:`default_candidates`: discriminant analyses, kernels and mixtures, on the features
         as they are and warped.
     cv : int, splitter or iterable of (train, valid)
         Stratified folds, or row numbers or masks. A class with fewer points means fewer folds, with a warning; a class
@@ -84,7 +84,7 @@ class LabelModel(ClassDensity):
     >>> X = rng.normal(size=(80, 2)) + 2 * y[:, None]
     >>> model = LabelModel().fit(X, y)
     >>> len(model.report_["candidates"]), model.held_out_.shape
-    (66, (80, 2))
+    (47, (80, 2))
     >>> model.report_["accuracy"] > 0.8
     True
     """
@@ -107,7 +107,7 @@ class LabelModel(ClassDensity):
         """Say what the words among the parameters stand for: the candidates, by name.
 
         >>> len(LabelModel().in_full()["candidates"])
-        66
+        47
         """
         return {"candidates": named_candidates(self.candidates)}
 
@@ -230,9 +230,9 @@ class LabelModel(ClassDensity):
     def _report(self, log_prob: Tensor, held_out: Tensor, index: Tensor, weight: Tensor) -> dict[str, Any]:
         members = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
         chosen = [{"name": name, "weight": share, "temperature": heat} for name, share, heat in members]
-        log_prior = torch.from_numpy(np.log(self.class_prior_))
+        log_prior, heats = torch.from_numpy(np.log(self.class_prior_)), self.choice_.temperature
         everyone = []
-        for name, heat, values in zip(self.candidates_, self.choice_.temperature.tolist(), log_prob, strict=True):
+        for name, heat, values in zip(self.candidates_, heats.tolist(), log_prob, strict=True):
             logs = log_posterior_where_known(values, log_prior, heat)
             everyone.append({"name": name, "temperature": heat, **_measures(logs, index, weight)})
         return {
