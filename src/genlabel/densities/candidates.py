@@ -15,6 +15,8 @@ from genlabel.densities.warped import WarpedDensity
 __all__ = ["default_candidates", "named_candidates"]
 
 BANDWIDTHS = (0.15, 0.25, 0.4, 0.6, 0.9)
+POINTS = 1000
+"""Kernels of a class at most: labels of blends take time in proportion to them."""
 COMPONENTS = (3, 6)
 
 
@@ -62,7 +64,7 @@ def _discriminants() -> dict[str, ClassDensity]:
 
 def _kernels(covariance: str) -> dict[str, ClassDensity]:
     return {
-        f"kernel {bandwidth:g} {covariance}": KernelDensity(bandwidth, covariance=covariance)
+        f"kernel {bandwidth:g} {covariance}": KernelDensity(bandwidth, covariance=covariance, max_points=POINTS)
         for bandwidth in BANDWIDTHS
     }
 

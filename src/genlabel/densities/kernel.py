@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, final
 
 import numpy as np
@@ -11,9 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import chunks, to_device
-from genlabel.checks import check_choice, check_positive
-from genlabel.densities.base import Excess
+from genlabel.arrays import as_rng, chunks, to_device
+from genlabel.checks import check_choice, check_count, check_positive
 from genlabel.densities.covariance import (
     Whitening,
     effective_size,
@@ -27,9 +27,6 @@ from genlabel.densities.folded import FoldedSample
 from genlabel.densities.per_class import ClassSample, PerClassDensity, class_samples
 
 __all__ = ["KernelDensity", "KernelModel"]
-
-MOST_ROWS = 10_000
-"""With more rows, kernels are no candidates by default: their time grows with the square of the rows."""
 
 BLOCK, GPU_BLOCK = 1 << 19, 1 << 26
 """Kernels evaluated at once: on a CPU so that they stay in the cache, on a GPU so that it is kept busy."""
@@ -109,10 +106,15 @@ class KernelDensity(PerClassDensity):
     covariance : "class", "shrunk" or "shared"
         What stands for Sigma_c: the covariance of the class, the same after Ledoit and Wolf's shrinkage, or the
         diagonal of the covariance within all classes.
+    max_points : int or None
+        A class of more points keeps so many kernels, at points that are drawn without replacement; Sigma_c and h are
+        still those of all of its points. None keeps all.
+    random_state : int, Generator or None
+        For that draw.
 
     A class with at most d points, or with a singular covariance, is regularised, with a
     :class:`DensityWarning` that names it. Evaluation takes time in proportion to queries times training points:
-    labelling the mixed points of 100 epochs on 20,000 rows means 10^11 kernels.
+    labelling the mixed points of 100 epochs on 20,000 rows means 10^11 kernels, unless there are `max_points`.
 
     Examples
     --------
@@ -124,20 +126,29 @@ class KernelDensity(PerClassDensity):
     native = True
 
     def __init__(
-        self, bandwidth: str | float = "scott", leave_one_out: bool = False, covariance: str = "class"
+        self,
+        bandwidth: str | float = "scott",
+        leave_one_out: bool = False,
+        covariance: str = "class",
+        max_points: int | None = None,
+        random_state: int | np.random.Generator | None = 0,
     ) -> None:
         self.bandwidth = bandwidth
         self.leave_one_out = leave_one_out
         self.covariance = covariance
+        self.max_points = max_points
+        self.random_state = random_state
 
     def _fit_class(self, sample: ClassSample) -> KernelModel:
         white = self._whitening(sample)
-        return _kernel_model(sample, white, self._factor(sample, white), self.leave_one_out)
+        return _kernel_model(self._thinned(sample), white, self._factor(sample, white), self.leave_one_out)
 
     @property
     def family(self) -> Hashable | None:
         """Those of given bandwidths share the distances."""
-        return None if isinstance(self.bandwidth, str) or self.leave_one_out else ("kernel", self.covariance)
+        if isinstance(self.bandwidth, str) or self.leave_one_out or not isinstance(self.random_state, int):
+            return None
+        return ("kernel", self.covariance, self.max_points, self.random_state)
 
     def held_out_log_prob(self, folds: FoldedSample, densities: Sequence[KernelDensity]) -> Tensor:
         """All bandwidths of a fold share the distances."""
@@ -148,12 +159,17 @@ class KernelDensity(PerClassDensity):
         for train, rows in zip(folds.train, folds.valid, strict=True):
             samples = class_samples(np.arange(folds.k), folds.X[train], folds.classes[train], folds.weight[train])
             for c, sample in enumerate(samples):
-                found[:, rows, c] = _log_sums(folds.X[rows], sample, self._whitening(sample), bandwidths)
+                white = self._whitening(sample)
+                found[:, rows, c] = _log_sums(folds.X[rows], self._thinned(sample), white, bandwidths)
         return found
 
-    def excess(self, n: int, d: int) -> Excess | None:
-        """Say if there are too many rows."""
-        return Excess(f"{n} rows, more than {MOST_ROWS}", "kernels") if n > MOST_ROWS else None
+    def _thinned(self, sample: ClassSample) -> ClassSample:
+        """The points of a class that have kernels."""
+        n = len(sample.X)
+        if self.max_points is None or n <= check_count("max_points", self.max_points):
+            return sample
+        kept = torch.from_numpy(np.sort(as_rng(self.random_state).permutation(n)[: self.max_points]))
+        return replace(sample, X=sample.X[kept], weight=sample.weight[kept])
 
     def _whitening(self, sample: ClassSample) -> Whitening:
         """The whitening of the kernels of a class, at bandwidth 1."""
