@@ -42,7 +42,7 @@ LEAST_WEIGHT = 0.02
 """A member of less weight is left out, unless all weights are small."""
 SCORES_AT_ONCE = 1 << 18
 """Numbers that are worked on at once."""
-MOST = 8
+MOST = 6
 """So many members are kept: more cost time, and gain nothing on held-out rows."""
 TOP = 60.0
 """A log-ratio above this is as good as infinite."""
