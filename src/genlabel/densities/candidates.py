@@ -28,7 +28,11 @@ def default_candidates() -> dict[str, ClassDensity]:
     (47, 'discriminant pooling=0 shrinkage=0.1', 'warped mixture 6 diagonal')
     """
     both = {**_discriminants(), **_kernels("shrunk"), **_mixtures()}
-    return {**both, **_kernels("shared"), **{f"warped {name}": WarpedDensity(density) for name, density in both.items()}}
+    return {
+        **both,
+        **_kernels("shared"),
+        **{f"warped {name}": WarpedDensity(density) for name, density in both.items()},
+    }
 
 
 def named_candidates(candidates: Any) -> dict[str, ClassDensity]:

@@ -66,12 +66,12 @@ class _Data(NamedTuple):
 
     points: Tensor
     """(k, n, d)"""
-    squares: Tensor | None
-    """(k, n, d): the points, each feature squared; None where covariances are tied."""
+    squares: Tensor
+    """(k, n, d): the points, each feature squared; (k, n, 0) where they are not asked for."""
     share: Tensor
     """(k, g, n): weights that sum to 1 in each group."""
-    second: Tensor | None
-    """(k, g, d, d): second moments about zero, where covariances are tied."""
+    second: Tensor
+    """(k, g, d, d): second moments about zero where covariances are tied, (k, g, 0, 0) where they are not."""
     variance: Tensor
     """(k, g, d): of each feature, with `reg`."""
     reg: Tensor
@@ -85,8 +85,8 @@ class _Sums(NamedTuple):
     """(k, g, q)"""
     first: Tensor
     """(k, g, q, d): sums of the points."""
-    second: Tensor | None
-    """(k, g, q, d): sums of their squares; None where covariances are tied."""
+    second: Tensor
+    """(k, g, q, d): sums of their squares; (k, g, q, 0) where they are not asked for."""
     likelihood: Tensor
     """(k, g): mean of log sum_j exp."""
 
@@ -141,7 +141,9 @@ def _joined(fitted: Sequence[Mixtures]) -> Mixtures:
     if fitted[0].tied:
         covariance = [part.covariance for part in fitted]
     else:
-        covariance = [pad(part.covariance, (0, 0, 0, more), value=1.0) for part, more in zip(fitted, missing, strict=True)]
+        covariance = [
+            pad(part.covariance, (0, 0, 0, more), value=1.0) for part, more in zip(fitted, missing, strict=True)
+        ]
     return Mixtures(torch.stack(weight, 2), torch.stack(mean, 2), torch.stack(covariance, 2), fitted[0].tied)
 
 
@@ -165,16 +167,16 @@ def _prepare(groups: Groups, reg: Tensor, tied: bool) -> _Data:
     squares = points**2
     variance = (share @ squares - (share @ points) ** 2).clamp_min(0) + reg
     if not tied:
-        return _Data(points, squares, share, None, variance, reg)
+        return _Data(points, squares, share, points.new_zeros(*share.shape[:2], 0, 0), variance, reg)
     second = torch.stack([(part[:, :, None] * points).mT @ points for part in share.unbind(1)], 1)
-    return _Data(points, None, share, second, variance, reg)
+    return _Data(points, points[..., :0], share, second, variance, reg)
 
 
 def _seeded(data: _Data, seeds: Tensor, cap: Tensor) -> Mixtures:
     """The mixtures of a few steps of k-means from seeds (k, g, q, d), of which a group may have the first `cap`."""
     allowed, mean = torch.arange(seeds.shape[2]) < cap[..., None], seeds
     for _ in range(KMEANS_STEPS):
-        sums = _sums(data._replace(squares=None), _distance_terms(data, mean, allowed), hard=True)
+        sums = _sums(data._replace(squares=data.points[..., :0]), _distance_terms(data, mean, allowed), hard=True)
         weight = sums.weight[..., None]
         mean = torch.where(weight > 0, sums.first / weight.clamp_min(torch.finfo(weight.dtype).tiny), mean)
     return _maximise(data, _sums(data, _distance_terms(data, mean, allowed), hard=True))
@@ -222,12 +224,12 @@ def _maximise(data: _Data, sums: _Sums) -> Mixtures:
     """The M-step; with one covariance for all components it needs no products of features."""
     divisor = sums.weight.clamp_min(torch.finfo(sums.weight.dtype).tiny)[..., None]
     mean = sums.first / divisor
-    if sums.second is None:
-        assert data.second is not None  # for the type checker: one of the two is there
+    tied = data.second.numel() > 0
+    if tied:
         covariance = data.second - (sums.weight[..., None] * mean).mT @ mean + torch.diag(data.reg)
     else:
         covariance = (sums.second / divisor - mean**2).clamp_min(0) + data.reg
-    return Mixtures(sums.weight.log(), mean, covariance, sums.second is None)
+    return Mixtures(sums.weight.log(), mean, covariance, tied)
 
 
 def _sums(data: _Data, terms: _Terms, hard: bool = False) -> _Sums:
@@ -235,12 +237,12 @@ def _sums(data: _Data, terms: _Terms, hard: bool = False) -> _Sums:
     k, g, q, d = terms.linear.shape
     linear = terms.linear.view(k, g * q, d)
     weight, first = linear.new_zeros(k, g * q), torch.zeros_like(linear)
-    second = None if data.squares is None else torch.zeros_like(linear)
+    second = linear.new_zeros(k, g * q, data.squares.shape[-1])
     likelihood = linear.new_zeros(k, g)
     for some in chunks(data.points.shape[1], max(1, BLOCK // (k * g * q))):
         points, share = data.points[:, some], data.share[:, :, None, some]
         logits = linear @ points.mT
-        if terms.square is not None and data.squares is not None:
+        if terms.square is not None:
             logits.baddbmm_(terms.square.view(k, g * q, d), data.squares[:, some].mT)
         logits = logits.view(k, g, q, -1).add_(terms.constant[..., None])
         top = logits.amax(-2, keepdim=True)
@@ -250,10 +252,8 @@ def _sums(data: _Data, terms: _Terms, hard: bool = False) -> _Sums:
         shared = logits.mul_(share / total).view(k, g * q, -1)
         weight += shared.sum(-1)
         first.baddbmm_(shared, points)
-        if second is not None and data.squares is not None:
-            second.baddbmm_(shared, data.squares[:, some])
-    shape = (k, g, q, d)
-    return _Sums(weight.view(k, g, q), first.view(shape), None if second is None else second.view(shape), likelihood)
+        second.baddbmm_(shared, data.squares[:, some])
+    return _Sums(weight.view(k, g, q), first.view(k, g, q, d), second.view(k, g, q, data.squares.shape[-1]), likelihood)
 
 
 def _terms(mixtures: Mixtures, reg: Tensor) -> _Terms:

@@ -14,13 +14,16 @@ from torch import Tensor
 
 from genlabel.arrays import as_rng, chunks, to_device
 from genlabel.checks import check_choice, check_count, check_positive
+from genlabel.densities.base import Excess
 from genlabel.densities.covariance import (
     Whitening,
+    diagonal_whitening,
     effective_size,
     ledoit_wolf,
     moments,
     shrink,
     usable_covariance,
+    whiten,
     whitening,
 )
 from genlabel.densities.folded import FoldedSample
@@ -28,6 +31,8 @@ from genlabel.densities.per_class import ClassSample, PerClassDensity, class_sam
 
 __all__ = ["KernelDensity", "KernelModel"]
 
+MOST_FEATURES, MOST_OF_FEW_ROWS = 300, 100
+"""With more features than the first, or than rows and the second, no default candidate has a full covariance."""
 BLOCK, GPU_BLOCK = 1 << 19, 1 << 26
 """Kernels evaluated at once: on a CPU so that they stay in the cache, on a GPU so that it is kept busy."""
 LOG2_E = math.log2(math.e)
@@ -46,7 +51,7 @@ class KernelModel(NamedTuple):
     centre: Tensor
     """(d,)"""
     matrix: Tensor
-    """(d, d): a = (x - centre) @ matrix."""
+    """(d, d): a = (x - centre) @ matrix; or the diagonal of one, (d,)."""
     points: Tensor
     """(n, d + 2): [b, -|b|^2 / 2 + log2 weight, 1]."""
     weight: Tensor
@@ -63,7 +68,7 @@ class KernelModel(NamedTuple):
         if not self.single and x.dtype != torch.float64:
             return self.log_prob(x.double()).to(x)
         centre, matrix, points = (to_device(part, x) for part in (self.centre, self.matrix, self.points))
-        points, a = points.to(x), ((x.double() - centre) @ matrix).to(x)
+        points, a = points.to(x), whiten(x.double(), centre, matrix).to(x)
         queries = torch.cat([a, torch.ones_like(a[:, :1]), -0.5 * (a * a).sum(1, keepdim=True)], dim=1)
         known = None if self.left_out is None else _places(x, self.left_out)
         size = max(1, (BLOCK if x.device.type == "cpu" else GPU_BLOCK) // len(points))
@@ -171,13 +176,19 @@ class KernelDensity(PerClassDensity):
         kept = torch.from_numpy(np.sort(as_rng(self.random_state).permutation(n)[: self.max_points]))
         return replace(sample, X=sample.X[kept], weight=sample.weight[kept])
 
+    def excess(self, n: int, d: int) -> Excess | None:
+        """Say if there are too many features for a full covariance."""
+        if self.covariance == "shared" or d <= (MOST_FEATURES if n >= d else MOST_OF_FEW_ROWS):
+            return None
+        return Excess(f"{n} rows of {d} features", "kernels of full covariance")
+
     def _whitening(self, sample: ClassSample) -> Whitening:
         """The whitening of the kernels of a class, at bandwidth 1."""
         check_choice("covariance", self.covariance, ["class", "shrunk", "shared"])
-        mean, covariance = moments(sample.X, sample.weight, unbiased=len(sample.X) > 1)
         if self.covariance == "shared":
-            covariance = sample.pooled.diagonal().diag()
-        elif self.covariance == "shrunk" and sample.has_spread:
+            return diagonal_whitening(sample.X.mean(0), sample.within.variance)
+        mean, covariance = moments(sample.X, sample.weight, unbiased=len(sample.X) > 1)
+        if self.covariance == "shrunk" and sample.has_spread:
             biased = moments(sample.X, sample.weight, unbiased=False)[1]
             covariance = shrink(covariance, ledoit_wolf(sample.X, sample.weight, mean, biased))
         else:
@@ -202,7 +213,7 @@ def _kernel_model(sample: ClassSample, white: Whitening, h: float, leave_one_out
     n, d = sample.X.shape
     weight = sample.weight / sample.weight.sum()
     matrix = white.matrix * (math.sqrt(LOG2_E) / h)
-    b = (sample.X - white.centre) @ matrix
+    b = whiten(sample.X, white.centre, matrix)
     lift = weight.log2() - 0.5 * (b * b).sum(1)
     points = torch.cat([b, lift[:, None], torch.ones(n, 1, dtype=b.dtype)], 1)
     log_norm = -0.5 * (white.log_det + d * math.log(2.0 * math.pi)) - d * math.log(h)
@@ -216,7 +227,7 @@ def _log_sums(X: Tensor, sample: ClassSample, white: Whitening, bandwidths: Sequ
     """Log-densities (number of bandwidths, m) of points (m, d) in float64, from one matrix of distances a block."""
     share = sample.weight / sample.weight.sum()
     d = X.shape[1]
-    a, b = (X - white.centre) @ white.matrix, (sample.X - white.centre) @ white.matrix
+    a, b = (whiten(points, white.centre, white.matrix) for points in (X, sample.X))
     found = X.new_empty(len(bandwidths), len(X))
     for some in chunks(len(X), max(1, BLOCK // len(b))):
         distance = torch.addmm((b * b).sum(1), a[some], b.T, alpha=-2.0)

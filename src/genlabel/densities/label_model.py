@@ -35,7 +35,7 @@ __all__ = ["LabelModel", "judging_order"]
 
 JUDGED_ROWS, WEIGHED_ROWS = 3_000, 12_000
 """Rows on which all candidates are judged, and on which those that get a weight are weighed again."""
-JUDGED_NUMBERS, LEAST_JUDGED_ROWS = 600_000, 500
+JUDGED_NUMBERS, LEAST_JUDGED_ROWS = 400_000, 500
 """With many features all candidates are judged on fewer rows: so many numbers, but not fewer rows than that."""
 FEWEST = 20
 """Rows of a class among these, if it has them."""
@@ -50,7 +50,7 @@ class LabelModel(ClassDensity):
     weight are fitted to all points, as a :class:`StackDensity` of standardised features.
 
     Standardisation and the Yeo-Johnson map of the warped candidates see no labels; in the search they are fitted once,
-    to all rows. Of a table of more than 3,000 rows (or 600,000 numbers, but not fewer than 500 rows), so many judge all
+    to all rows. Of a table of more than 3,000 rows (or 400,000 numbers, but not fewer than 500 rows), so many judge all
     candidates; those that got a weight are weighed again by 12,000 rows. The chosen ones are fitted to all rows; a
     kernel density has at most 1,000 kernels a class. `report_["rows"]` tells how many rows had a say.
 
@@ -260,12 +260,12 @@ class LabelModel(ClassDensity):
         members = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
         chosen = [{"name": name, "weight": share, "temperature": heat} for name, share, heat in members]
         seen = judged.folds.honest
-        held_out = (judged.held_out[seen], judged.folds.classes[seen], judged.folds.weight[seen])
+        logs, index, weight = judged.held_out[seen], judged.folds.classes[seen], judged.folds.weight[seen]
         return {
             "method": self.method,
             "chosen": sorted(chosen, key=lambda member: -member["weight"]),
-            **_measures(*held_out),
-            "calibration_error": float(calibration_error(*(part.numpy() for part in held_out))),
+            **_measures(logs, index, weight),
+            "calibration_error": float(calibration_error(logs.numpy(), index.numpy(), weight.numpy())),
             "candidates": list(everyone.values()),
             "folds": len(self.fold_choices_),
             "rows": len(judged.folds.X),
@@ -323,7 +323,7 @@ class _Judged(NamedTuple):
 
 
 def judging_order(classes: NDArray[np.intp], seed: Any = 0) -> NDArray[np.intp]:
-    """Return the rows (n,) so that the first m of them, whatever m is, hold each class in its share, or a few rows of it.
+    """Return the rows (n,), so that the first m of them, for any m, hold each class in its share, or a few rows of it.
 
     >>> y = np.repeat([0, 1, 2], [900, 300, 30])
     >>> np.bincount(y[judging_order(y)[:400]]).tolist()
@@ -349,7 +349,8 @@ def _folded(sample: _Sample, pairs: Sequence[Fold], rows: NDArray[np.intp]) -> F
         here, asked = inside[fold.train], inside[fold.valid]
         masks.append(training_rows(here[here >= 0], index))
         valid.append(torch.from_numpy(asked[asked >= 0]))
-    return FoldedSample(*(part[rows] for part in sample), torch.from_numpy(np.stack(masks)), valid)
+    X, classes, weight = (part[rows] for part in sample)
+    return FoldedSample(X, classes, weight, torch.from_numpy(np.stack(masks)), valid)
 
 
 def _measures(log_posterior: Tensor, index: Tensor, weight: Tensor) -> dict[str, float]:

@@ -162,7 +162,8 @@ class WarpedDensity(ClassDensity):
 def fit_warp(X: Tensor, weight: Tensor) -> Warp:
     """Return the map of the largest (weighted) likelihood: a grid of powers, then golden sections, for all features.
 
-    Of more than 5,000 rows, so many choose the powers; centre and scale are those of all rows. A feature whose likelihood is no number anywhere, a constant one for example, keeps power 1.
+    Of more than 5,000 rows, so many choose the powers; centre and scale are those of all rows. A feature whose
+    likelihood is no number anywhere, a constant one for example, keeps power 1.
 
     >>> X = torch.linspace(0, 3, 50, dtype=torch.float64)[:, None] ** 3
     >>> round(float(fit_warp(X, torch.ones(50, dtype=torch.float64)).power), 2)
