@@ -29,7 +29,7 @@ from genlabel.densities import (
     default_candidates,
     named_densities,
 )
-from genlabel.densities.label_model import judging_order
+from genlabel.densities.folded import judging_order
 from genlabel.densities.stack import (
     TEMPERATURES,
     WORST,
@@ -554,6 +554,19 @@ def test_of_many_rows_some_judge_all_candidates_and_more_the_chosen(monkeypatch:
     for row in again.report_["candidates"]:
         if row["name"] in kept:
             assert row == named[row["name"]]
+
+
+def test_very_many_rows_are_told_and_members_are_fitted_to_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = data(19, n=200)
+    for module in ("label_model", "stack"):
+        monkeypatch.setattr(f"genlabel.densities.{module}.FITTED_ROWS", 150)
+    with pytest.warns(DensityWarning, match="200 rows; its members are fitted to 150 of them"):
+        model = LabelModel(FEW[:3], cv=3).fit(X, y)
+    assert model.report_["fitted_rows"] == 150
+    rows = np.sort(judging_order(y)[:150])
+    alone = model.frozen().fit(X[rows], y[rows])
+    np.testing.assert_allclose(posterior(alone, X), posterior(model, X), rtol=1e-8)
+    np.testing.assert_allclose(model.stack_.class_prior_, np.bincount(y) / 200)
 
 
 def test_a_rare_class_is_among_the_rows_that_judge() -> None:

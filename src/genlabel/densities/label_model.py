@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor
 
-from genlabel.arrays import as_numpy, as_rng, as_tensor, like
+from genlabel.arrays import as_numpy, as_tensor, like
 from genlabel.checks import check_choice, no_warnings, warn
 from genlabel.densities.base import ClassDensity, DensityWarning, FoldedDensity
 from genlabel.densities.candidates import named_candidates
-from genlabel.densities.folded import FoldedSample
+from genlabel.densities.folded import FoldedSample, judging_order
 from genlabel.densities.held_out import held_out_log_prob
 from genlabel.densities.stack import (
+    FITTED_ROWS,
     WORST,
     StackDensity,
     Stacking,
@@ -31,14 +32,12 @@ from genlabel.folds import Fold, deal_in_turn, fold_numbers, make_folds, trainin
 from genlabel.metrics import accuracy, calibration_error, log_loss
 from genlabel.standardisation import Standardisation
 
-__all__ = ["LabelModel", "judging_order"]
+__all__ = ["LabelModel"]
 
 JUDGED_ROWS, WEIGHED_ROWS = 3_000, 12_000
 """Rows on which all candidates are judged, and on which those that get a weight are weighed again."""
 JUDGED_NUMBERS, LEAST_JUDGED_ROWS = 400_000, 500
 """With many features all candidates are judged on fewer rows: so many numbers, but not fewer rows than that."""
-FEWEST = 20
-"""Rows of a class among these, if it has them."""
 
 
 @final
@@ -51,8 +50,9 @@ class LabelModel(ClassDensity):
 
     Standardisation and the Yeo-Johnson map of the warped candidates see no labels; in the search they are fitted once,
     to all rows. Of a table of more than 3,000 rows (or 400,000 numbers, but not fewer than 500 rows), so many judge all
-    candidates; those that got a weight are weighed again by 12,000 rows. The chosen ones are fitted to all rows; a
-    kernel density has at most 1,000 kernels a class. `report_["rows"]` tells how many rows had a say.
+    candidates; those that got a weight are weighed again by 12,000 rows. The chosen ones are fitted to all rows, or to
+    200,000 of them, with a :class:`DensityWarning`; a kernel density has at most 1,000 kernels a class. How many rows
+    had a say is `report_["rows"]`, and to how many the members were fitted "fitted_rows".
 
     Parameters
     ----------
@@ -160,6 +160,8 @@ class LabelModel(ClassDensity):
         candidates = self._affordable(named_candidates(self.candidates), *X.shape)
         standardised = Standardisation.fit(X, weight, keep_constant=True)(X)
         pairs = make_folds(self.cv, index.numpy(), self.random_state, deal_in_turn, classes=self.classes_, X=X.numpy())
+        if len(X) > FITTED_ROWS:
+            warn("rows", f"LabelModel: {len(X)} rows; its members are fitted to {FITTED_ROWS} of them", DensityWarning)
         with no_warnings():
             self._search(candidates, _Sample(standardised, index, weight), pairs)
             # Without weights that say nothing, it is to the last digit the stack that anyone else fits to these points.
@@ -269,6 +271,7 @@ class LabelModel(ClassDensity):
             "candidates": list(everyone.values()),
             "folds": len(self.fold_choices_),
             "rows": len(judged.folds.X),
+            "fitted_rows": min(len(self.held_out_), FITTED_ROWS),
         }
 
     def _fit_pairs(
@@ -320,23 +323,6 @@ class _Judged(NamedTuple):
             logs = log_posterior_where_known(values, self.log_prior, heat)
             found.append({"name": name, "temperature": heat, **_measures(logs, index, weight), "rows": len(seen)})
         return found
-
-
-def judging_order(classes: NDArray[np.intp], seed: Any = 0) -> NDArray[np.intp]:
-    """Return the rows (n,), so that the first m of them, for any m, hold each class in its share, or a few rows of it.
-
-    >>> y = np.repeat([0, 1, 2], [900, 300, 30])
-    >>> np.bincount(y[judging_order(y)[:400]]).tolist()
-    [285, 95, 20]
-    """
-    shuffled = as_rng(seed).permutation(len(classes))
-    order = shuffled[np.argsort(classes[shuffled], kind="stable")]
-    counts = np.bincount(classes)
-    place = np.arange(len(classes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    size = np.repeat(counts, counts)
-    # A class whose share of the rows is too small for FEWEST of them has these first.
-    quantile = np.where(place < np.minimum(size, FEWEST), 0.0, place / size)
-    return order[np.lexsort((place, quantile))]
 
 
 def _folded(sample: _Sample, pairs: Sequence[Fold], rows: NDArray[np.intp]) -> FoldedSample:

@@ -13,11 +13,13 @@ from torch import Tensor
 from genlabel.arrays import chunks, to_device
 from genlabel.checks import check_positive, check_weights, no_warnings
 from genlabel.densities.base import ClassDensity
+from genlabel.densities.folded import judging_order
 from genlabel.densities.warped import share_warp
 from genlabel.posterior import log_posterior
 from genlabel.standardisation import Standardisation
 
 __all__ = [
+    "FITTED_ROWS",
     "TEMPERATURES",
     "WORST",
     "StackDensity",
@@ -44,6 +46,8 @@ SCORES_AT_ONCE = 1 << 18
 """Numbers that are worked on at once."""
 MOST = 6
 """So many members are kept: more cost time, and gain nothing on held-out rows."""
+FITTED_ROWS = 200_000
+"""Members are fitted to no more rows than these: they have few parameters."""
 TOP = 60.0
 """A log-ratio above this is as good as infinite."""
 
@@ -68,7 +72,8 @@ class StackDensity(ClassDensity):
     standardize : bool
         Standardise the features before the members see them.
 
-    Members that are :class:`WarpedDensity` share one map.
+    Members that are :class:`WarpedDensity` share one map. Of more than 200,000 rows they see so many, each class in
+    its share; the shares of the classes are those of all rows.
 
     Attributes
     ----------
@@ -107,6 +112,8 @@ class StackDensity(ClassDensity):
         shares = torch.tensor([float(self.weights[m]) for m in kept], dtype=torch.float64)
         self.log_weight_ = (shares / shares.sum()).log()
         self.temperature_ = [float(self.temperatures[m]) for m in kept]
+        if len(X) > FITTED_ROWS:
+            X, index, weight = (part[judging_order(index.numpy())[:FITTED_ROWS]] for part in (X, index, weight))
         fitted = Standardisation.fit(X, weight, keep_constant=True) if self.standardize else Standardisation.identity(X)
         self.standardisation_, x = fitted, fitted(X)
         members, self.warp_ = share_warp([clone(self.members[m]) for m in kept], x, weight)
