@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from genlabel.arrays import chunks, to_device
-from genlabel.densities.covariance import LOG_2_PI, Gaussians, Groups, to_gaussians
+from genlabel.densities.covariance import LOG_2_PI, Groups, to_gaussians
 
-__all__ = ["Mixtures", "fit_mixtures", "mixture_log_prob"]
+__all__ = ["Mixtures", "Terms", "fit_mixtures", "mixture_terms"]
 
 TOLERANCE = 1e-3
 """Gain of the mean log-likelihood below which a mixture is done."""
@@ -48,7 +48,7 @@ class Mixtures(NamedTuple):
         return Mixtures(weight, mean, torch.where(done[..., None, None], old.covariance, self.covariance), self.tied)
 
 
-class _Terms(NamedTuple):
+class Terms(NamedTuple):
     """What makes log pi_j N(x; mu_j, Sigma_j): linear_j x + square_j x^2 + constant_j, and what all j share."""
 
     linear: Tensor
@@ -57,8 +57,20 @@ class _Terms(NamedTuple):
     """(..., q)"""
     square: Tensor | None
     """(..., q, d); None if tied, when the square is shared."""
-    shared: Gaussians | None
-    """Centred Gaussians (...) of the shared covariance, if tied."""
+    precision: Tensor | None
+    """(..., d, d): the inverse of the shared covariance, if tied."""
+
+    def log_prob(self, X: Tensor) -> Tensor:
+        """Log-density of the rows of `X` (m, d) under r mixtures, (m, r), in the precision of `X`."""
+        linear, constant = to_device(self.linear, X, X.dtype), to_device(self.constant, X, X.dtype)
+        r, q, d = linear.shape
+        logits = linear.view(r * q, d) @ X.T
+        if self.square is not None:
+            logits = logits.addmm_(to_device(self.square, X, X.dtype).view(r * q, d), (X * X).T)
+        values = (logits.view(r, q, -1) + constant[..., None]).logsumexp(1)
+        if self.precision is not None:
+            values = values - 0.5 * ((X @ to_device(self.precision, X, X.dtype)) * X).sum(-1)
+        return values.T
 
 
 class _Data(NamedTuple):
@@ -147,19 +159,9 @@ def _joined(fitted: Sequence[Mixtures]) -> Mixtures:
     return Mixtures(torch.stack(weight, 2), torch.stack(mean, 2), torch.stack(covariance, 2), fitted[0].tied)
 
 
-def mixture_log_prob(X: Tensor, mixtures: Mixtures) -> Tensor:
-    """Log-density of the rows of `X` (m, d) under r mixtures, (m, r)."""
-    weight, mean, covariance = (to_device(part, X) for part in mixtures[:3])
-    terms = _terms(Mixtures(weight, mean, covariance, mixtures.tied), X.new_zeros(X.shape[1]))
-    r, q, d = terms.linear.shape
-    logits = terms.linear.view(r * q, d) @ X.T
-    if terms.square is not None:
-        logits = logits.addmm_(terms.square.view(r * q, d), (X * X).T)
-    values = (logits.view(r, q, -1) + terms.constant[..., None]).logsumexp(1)
-    if terms.shared is not None:
-        white = X @ terms.shared.matrix
-        values = values - 0.5 * (white * white).sum(-1)
-    return values.T
+def mixture_terms(mixtures: Mixtures) -> Terms:
+    """Return what answers for mixtures, once for all points."""
+    return _terms(mixtures, torch.zeros_like(mixtures.mean[..., 0, :]))
 
 
 def _prepare(groups: Groups, reg: Tensor, tied: bool) -> _Data:
@@ -182,11 +184,11 @@ def _seeded(data: _Data, seeds: Tensor, cap: Tensor) -> Mixtures:
     return _maximise(data, _sums(data, _distance_terms(data, mean, allowed), hard=True))
 
 
-def _distance_terms(data: _Data, mean: Tensor, allowed: Tensor) -> _Terms:
+def _distance_terms(data: _Data, mean: Tensor, allowed: Tensor) -> Terms:
     """Terms that are largest for the nearest of the allowed means (k, g, q, d)."""
     scaled = mean / data.variance[:, :, None]
     constant = (-0.5 * (scaled * mean).sum(-1)).masked_fill(~allowed, -torch.inf)
-    return _Terms(scaled, constant, None, None)
+    return Terms(scaled, constant, None, None)
 
 
 def _seeds(data: _Data, draws: NDArray[np.float64]) -> Tensor:
@@ -214,9 +216,8 @@ def _step(data: _Data, mixtures: Mixtures) -> tuple[Tensor, Mixtures]:
     terms = _terms(mixtures, data.reg)
     sums = _sums(data, terms)
     likelihood = sums.likelihood
-    if terms.shared is not None:
-        precision = terms.shared.matrix @ terms.shared.matrix.mT
-        likelihood = likelihood - 0.5 * (precision * data.second).sum((-1, -2))
+    if terms.precision is not None:
+        likelihood = likelihood - 0.5 * (terms.precision * data.second).sum((-1, -2))
     return likelihood, _maximise(data, sums)
 
 
@@ -232,7 +233,7 @@ def _maximise(data: _Data, sums: _Sums) -> Mixtures:
     return Mixtures(sums.weight.log(), mean, covariance, tied)
 
 
-def _sums(data: _Data, terms: _Terms, hard: bool = False) -> _Sums:
+def _sums(data: _Data, terms: Terms, hard: bool = False) -> _Sums:
     """The E-step, some points at a time, so that they stay in the cache; `hard` gives a point to its nearest."""
     k, g, q, d = terms.linear.shape
     linear = terms.linear.view(k, g * q, d)
@@ -256,16 +257,25 @@ def _sums(data: _Data, terms: _Terms, hard: bool = False) -> _Sums:
     return _Sums(weight.view(k, g, q), first.view(k, g, q, d), second.view(k, g, q, data.squares.shape[-1]), likelihood)
 
 
-def _terms(mixtures: Mixtures, reg: Tensor) -> _Terms:
+def _terms(mixtures: Mixtures, reg: Tensor) -> Terms:
     """Coefficients of the components, each multiplied by exp(-reg/2 tr Sigma^-1), under which EM is exact."""
     log_weight, mean, covariance, tied = mixtures
     d = mean.shape[-1]
     if not tied:
-        inverse = 1.0 / covariance
-        norm = covariance.log().sum(-1) + (inverse * (mean**2 + reg)).sum(-1) + d * LOG_2_PI
-        return _Terms(mean * inverse, log_weight - 0.5 * norm, -0.5 * inverse, None)
-    shared, _ = to_gaussians(torch.zeros_like(mean[..., 0, :]), covariance)
-    white = mean @ shared.matrix
-    penalty = ((shared.matrix**2).sum(-1) @ reg)[..., None]
-    norm = shared.log_det[..., None] + (white**2).sum(-1) + penalty + d * LOG_2_PI
-    return _Terms(white @ shared.matrix.mT, log_weight - 0.5 * norm, None, shared)
+        inverse, spread = 1.0 / covariance, reg[..., None, :] if reg.dim() > 1 else reg
+        norm = covariance.log().sum(-1) + (inverse * (mean**2 + spread)).sum(-1) + d * LOG_2_PI
+        return Terms(mean * inverse, log_weight - 0.5 * norm, -0.5 * inverse, None)
+    precision, log_det = _inverse(covariance)
+    linear = mean @ precision
+    penalty = (precision.diagonal(dim1=-2, dim2=-1) * reg).sum(-1)
+    norm = (log_det + penalty)[..., None] + (linear * mean).sum(-1) + d * LOG_2_PI
+    return Terms(linear, log_weight - 0.5 * norm, None, precision)
+
+
+def _inverse(covariance: Tensor) -> tuple[Tensor, Tensor]:
+    """Inverses (..., d, d) and log-determinants (...) of covariances; singular ones are floored."""
+    root, info = torch.linalg.cholesky_ex(covariance)
+    if bool((info > 0).any()):
+        gaussians, _ = to_gaussians(torch.zeros_like(covariance[..., 0]), covariance)
+        return gaussians.matrix @ gaussians.matrix.mT, gaussians.log_det
+    return torch.cholesky_inverse(root), 2.0 * root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
