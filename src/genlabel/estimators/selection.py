@@ -86,9 +86,9 @@ def one_standard_error(
         gaps = losses - losses[best]
         spread = np.sqrt(((gaps - (gaps @ share)[:, None]) ** 2) @ share * (share**2).sum())
         within = means <= means[best] + np.nan_to_num(spread, nan=0.0, posinf=0.0)
-    within[best] = True
     size = np.zeros(len(means)) if steps is None else np.asarray(steps)
     level = means if steps is None else means.round(6)
+    within |= level == level[best]
     return min(np.flatnonzero(within).tolist(), key=lambda i: (-strength[i], level[i], size[i], i))
 
 
