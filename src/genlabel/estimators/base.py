@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from torch import nn
 
-from genlabel.arrays import chunks, named_device
+from genlabel.arrays import named_device
 from genlabel.attacks import Attack
 from genlabel.checks import check_choice, check_count, check_interval, each_warning_once, keep_if_it_fails
 from genlabel.estimators.classifier import ProbabilityClassifier
@@ -27,7 +27,7 @@ from genlabel.estimators.selection import SELECTIONS, pool
 from genlabel.estimators.study import Study
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.mixing import Mixer
-from genlabel.networks import Ensemble
+from genlabel.networks import Ensemble, log_proba_of
 from genlabel.progress import epoch_listener
 from genlabel.threads import one_thread
 from genlabel.training import Candidate, resolve_optimizer
@@ -175,9 +175,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     @final
     def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
-        with torch.no_grad():
-            parts = [self.network_(torch.from_numpy(points[rows])) for rows in chunks(len(points), 65536)]
-        logs = torch.log_softmax(torch.cat(parts), dim=1).numpy()
+        logs = log_proba_of(self.network_, points)
         if self.average_ is None:
             return logs
         if self.average_[1] == 0.0:

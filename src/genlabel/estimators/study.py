@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from genlabel.attacks import FleetTarget
+from genlabel.checks import warn
 from genlabel.densities import FoldedDensity, LabelModel, LatentDensity, Support
 from genlabel.estimators.halving import climb, rungs_of
 from genlabel.estimators.judge import Judge
@@ -21,7 +22,8 @@ from genlabel.estimators.sample import Sample
 from genlabel.estimators.selection import POOLED_FLOOR, HeldOut
 from genlabel.folds import Fold, check_folds, deal_like_scikit_learn, deal_with_rare, folds_by_size, make_folds
 from genlabel.labeling import GenLabel, Labeler
-from genlabel.networks import MLP
+from genlabel.metrics import log_loss
+from genlabel.networks import MLP, log_proba_of
 from genlabel.progress import Listener
 from genlabel.standardisation import Standardisation
 from genlabel.training import Candidate, Fleet, Task, batches_per_epoch
@@ -36,6 +38,10 @@ MOST_EPOCHS, LEAST_EPOCHS = 50, 4
 """Of a search that halves, if nothing is said."""
 STEPS = 320.0
 """Steps of a training times the root of an epoch's, between these bounds."""
+FAR = 0.1
+"""How much worse than the folds promised a final network may be, in units of the log-loss of the class shares."""
+SECOND = 2
+"""Added to a stage that is gone through again, with other random streams."""
 WHOLE = None
 """The place of the whole sample among the folds."""
 
@@ -251,12 +257,17 @@ class Study:
         wanted = self.settings.members if members is None else members
         if isinstance(wanted, str):
             return [self._of_folds(method, choice, task) for choice in choices]
+        finals = self._train(method, choices, task, wanted)
+        return [self._mended(method, final, wanted) for final in finals] if self.settings.halving else finals
+
+    def _train(self, method: Method, choices: Sequence[Choice], task: Task, members: int) -> list[Final]:
+        """So many networks of the whole sample for each choice; those of one recipe and length together."""
         trained: dict[tuple[int, int], tuple[Run, list[int]]] = {}
         for key in dict.fromkeys((choice.entry.recipe, choice.epochs) for choice in choices):
             places = [c.entry.candidate for c in choices if (c.entry.recipe, c.epochs) == key]
             places = list(dict.fromkeys(places))
-            tasks = [_under(again, method.recipes[key[0]]) for again in _again(task, wanted)]
-            run = self._start(method, tasks, key[0], key[1], [method.candidates[c] for c in places])
+            tasks = [_under(again, method.recipes[key[0]]) for again in _again(task, members)]
+            run = self._start(method, tasks, key[0], self.epochs, [method.candidates[c] for c in places])
             run.advance(key[1])
             trained[key] = run, places
         return [self._of_run(method, choice, task, *trained[choice.entry.recipe, choice.epochs]) for choice in choices]
@@ -273,6 +284,33 @@ class Study:
         losses, label = fleet.losses[:, :, place].mean(1).tolist(), method.candidates[choice.entry.candidate].label
         under = _under(task, method.recipes[choice.entry.recipe])
         return Final(choice, networks, losses, under, label, run.trio, place)
+
+    def _mended(self, method: Method, final: Final, members: int) -> Final:
+        """The networks, or if one of them is far from what the folds promised, the better of them and a second try."""
+        choice, shares = final.choice, -float(np.exp(self.log_prior) @ self.log_prior)
+        if choice.networks is None:
+            return final
+        promised = float(choice.results["mean_test_log_loss"][choice.place])
+        most, first = promised + FAR * shares, self._worst_loss(final)
+        if first <= most:
+            return final
+        seed, stage, *rest = final.task.seed
+        (again,) = self._train(method, [choice], replace(final.task, seed=[seed, stage + SECOND, *rest]), members)
+        second = self._worst_loss(again)
+        if not second <= most:
+            message = (
+                f"trained on all rows, a network has a log-loss of {first:.3g} on them, and {second:.3g} in a second "
+                f"try, where the folds promised {promised:.3g} (the class shares have {shares:.3g}); "
+                "use members='folds', or a smaller learning_rate"
+            )
+            warn("promise", message, UserWarning)
+        return again if second < first else final
+
+    def _worst_loss(self, final: Final) -> float:
+        """The highest log-loss of a member on the rows it was trained on."""
+        sample = self.whole
+        logs = (log_proba_of(network, sample.X) for network in final.networks)
+        return max(float(log_loss(said, sample.y, sample.score_weight)) for said in logs)
 
     def _unscaled(self, network: MLP, part: _Part) -> MLP:
         """A network of points that a fold has standardised, as one of points that the whole sample has."""
