@@ -119,7 +119,7 @@ def measure_memory(size: str, who: str) -> dict[str, Any]:
         "label model": lambda X, y: Parts(X, y).choose(),
         "boosting": lambda X, y: HistGradientBoostingClassifier().fit(X, y),
     }
-    calls[who](*points("150x5x3"))  # what is loaded on the way is no memory of the fit
+    calls[who](*points("150x10x3"))  # what is loaded on the way is no memory of the fit
     before = getrusage(RUSAGE_SELF).ru_maxrss
     calls[who](*points(size))
     return {f"{who}, MB": round((getrusage(RUSAGE_SELF).ru_maxrss - before) * UNIT / 1e6)}
