@@ -6,7 +6,7 @@
 Each size (rows x columns x classes) is done in processes of its own, on one thread: the label model over the folds of a
 search (5, or one validation part beyond 20,000 rows) with the stacks of the folds, the labels of 40 epochs of blends,
 `MLPClassifier((128, 128), max_iter=100)` (up to 20,000 rows) and `HistGradientBoostingClassifier()`. Ratios are of runs
-that alternate. Memory is the peak of a process less what it held before the fit.
+that alternate. Memory is the peak of a process, the table included, less that of a fit to a small one.
 """
 
 import argparse
@@ -115,12 +115,13 @@ def measure_time(size: str, repeats: int) -> dict[str, Any]:
 
 
 def measure_memory(size: str, who: str) -> dict[str, Any]:
-    X, y = points(size)
-    small = np.flatnonzero(deal_in_turn(y, max(1, len(y) // 300), 0) == 0)
-    calls = {"label model": lambda A, b: Parts(A, b).choose(), "boosting": HistGradientBoostingClassifier().fit}
-    calls[who](X[small], y[small])  # what is loaded on the way is no memory of the fit
+    calls: dict[str, Callable[[Any, Any], object]] = {
+        "label model": lambda X, y: Parts(X, y).choose(),
+        "boosting": lambda X, y: HistGradientBoostingClassifier().fit(X, y),
+    }
+    calls[who](*points("150x10x3"))  # what is loaded on the way is no memory of the fit
     before = getrusage(RUSAGE_SELF).ru_maxrss
-    calls[who](X, y)
+    calls[who](*points(size))
     return {f"{who}, MB": round((getrusage(RUSAGE_SELF).ru_maxrss - before) * UNIT / 1e6)}
 
 
@@ -147,13 +148,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", default=SIZES, help="rows x columns x classes, as 1000x10x3")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="also write the figures there, after each size")
+    parser.add_argument("--json", type=Path, help="also keep the figures there, beside those of other sizes")
     parser.add_argument("--one", nargs="+", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.one:
         print(json.dumps(one(asked.one)))
         return
-    table: dict[str, Any] = {}
+    table: dict[str, Any] = json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {}
     for size in asked.sizes:
         repeats = asked.repeats if int(size.split("x")[0]) <= SPLIT_ROWS else 1
         table[size] = in_a_process(size, "time", str(repeats))

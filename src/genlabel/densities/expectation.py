@@ -16,7 +16,7 @@ from genlabel.densities.covariance import LOG_2_PI, Groups, to_gaussians
 
 __all__ = ["Mixtures", "Terms", "fit_mixtures", "mixture_terms"]
 
-TOLERANCE = 1e-3
+TOLERANCE = 3e-3
 """Gain of the mean log-likelihood below which a mixture is done."""
 POINTS_A_COMPONENT = 8
 """A group has at most one component for so many points."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from genlabel.arrays import as_rng, chunks, to_device
 from genlabel.checks import check_choice, check_count, check_positive
-from genlabel.densities.base import Excess
+from genlabel.densities.base import LEAST_WEIGHT, Excess
 from genlabel.densities.covariance import (
     Whitening,
     diagonal_whitening,
@@ -167,6 +167,11 @@ class KernelDensity(PerClassDensity):
                 white = self._whitening(sample)
                 found[:, rows, c] = _log_sums(folds.X[rows], self._thinned(sample), white, bandwidths)
         return found
+
+    @property
+    def least_weight(self) -> float:
+        """More than that of others: it is by far the slowest to answer."""
+        return 2.5 * LEAST_WEIGHT
 
     def _thinned(self, sample: ClassSample) -> ClassSample:
         """The points of a class that have kernels."""

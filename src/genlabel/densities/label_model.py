@@ -238,13 +238,14 @@ class LabelModel(ClassDensity):
         log_prior = torch.from_numpy(np.log(self.class_prior_))
         seen = folds.honest
         truth = log_posterior_of_truth(log_prob, log_prior, folds.classes)
-        choice = weigh(truth[..., seen], folds.weight[seen], self.method)
+        least = torch.tensor([density.least_weight for density in candidates.values()])
+        choice = weigh(truth[..., seen], folds.weight[seen], self.method, least)
         choices, held_out = [], torch.full_like(log_prob[0], torch.nan)
         for rows in folds.valid:
             others = seen.clone()
             others[rows] = False
             usable = bool(others.any())  # a single fold has no others
-            choices.append(weigh(truth[..., others], folds.weight[others], self.method) if usable else choice)
+            choices.append(weigh(truth[..., others], folds.weight[others], self.method, least) if usable else choice)
             held_out[rows] = stacked(log_prob[:, rows], log_prior, choices[-1])
         held_out[~seen] = torch.nan
         return _Judged(folds, log_prob, log_prior, choice, choices, held_out)

@@ -40,7 +40,7 @@ class MixtureDensity(ClassDensity):
     reg : float
         Added to the variances; meant for standardised features. It keeps a lump of equal points from being a spike.
     max_iter : int
-        Steps of EM at most; a class whose mean log-likelihood gains less than 1e-3 in a step is done.
+        Steps of EM at most; a class whose mean log-likelihood gains less than 3e-3 in a step is done.
     random_state : int, Generator or None
         For the seeds, which are drawn as in k-means++.
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from genlabel.arrays import chunks, to_device
 from genlabel.checks import check_positive, check_weights, no_warnings
-from genlabel.densities.base import ClassDensity
+from genlabel.densities.base import LEAST_WEIGHT, ClassDensity
 from genlabel.densities.folded import judging_order
 from genlabel.densities.warped import share_warp
 from genlabel.posterior import log_posterior
@@ -40,8 +40,6 @@ ROUNDS = ((40, 1e-3), (60, 5e-3), (100, 0.0))
 """Steps of EM for the weights, and the weight below which a candidate is left out after them."""
 PACE = 1.8
 """Each factor of a step of EM is raised to this power, which gets there in about half the steps."""
-LEAST_WEIGHT = 0.02
-"""A member of less weight is left out, unless all weights are small."""
 SCORES_AT_ONCE = 1 << 18
 """Numbers that are worked on at once."""
 MOST = 6
@@ -199,15 +197,18 @@ def _known(log_prob: Tensor) -> Tensor:
     return log_prob.amax(-1) < torch.inf
 
 
-def weigh(truth: Tensor, weight: Tensor, method: str) -> Stacking:
+def weigh(truth: Tensor, weight: Tensor, method: str, least: Tensor | float = LEAST_WEIGHT) -> Stacking:
     """Choose each candidate's temperature by its log-loss, and then the candidates' weights, on n points.
 
-    `truth` (temperatures, M, n) is that of :func:`log_posterior_of_truth`; `method` is "stack" or "select".
+    `truth` (temperatures, M, n) is that of :func:`log_posterior_of_truth`; `method` is "stack" or "select"; a candidate
+    of a weight below `least` (M,) is left out.
     """
     losses = -(truth @ weight) / weight.sum()
     least, places = losses.min(0)
     best = truth[places, torch.arange(truth.shape[1])]
-    shares = stacking_weights(best, weight) if method == "stack" else torch.eye(len(least)).to(best)[least.argmin()]
+    shares = (
+        stacking_weights(best, weight, least) if method == "stack" else torch.eye(len(least)).to(best)[least.argmin()]
+    )
     return Stacking(torch.tensor(TEMPERATURES, dtype=best.dtype)[places], shares)
 
 
@@ -218,11 +219,11 @@ def stacked(log_prob: Tensor, log_prior: Tensor, choice: Stacking) -> Tensor:
     return mixed_log_posterior(each, choice.weight[kept])
 
 
-def stacking_weights(truth: Tensor, weight: Tensor) -> Tensor:
+def stacking_weights(truth: Tensor, weight: Tensor, least: Tensor | float = LEAST_WEIGHT) -> Tensor:
     """Return the weights (M,) under which the mixed posterior is most likely, by EM; all but the `MOST` largest are 0.
 
     `truth` (M, n) is the log posterior of each point's class under each candidate. Candidates that have lost nearly
-    all of their weight are left out on the way.
+    all of their weight are left out on the way, and at last those below `least` (M,), unless all weights are small.
 
     >>> stacking_weights(torch.tensor([[0.9, 0.8], [0.5, 0.5]]).log(), torch.ones(2))
     tensor([1., 0.])
@@ -230,14 +231,16 @@ def stacking_weights(truth: Tensor, weight: Tensor) -> Tensor:
     likelihood, share = truth.exp(), weight / weight.sum()
     alive = torch.arange(len(truth))
     found = likelihood.new_full((len(truth),), 1.0 / len(truth))
-    for steps, least in ROUNDS:
+    floor = torch.as_tensor(least, dtype=found.dtype).expand(len(truth))
+    for steps, share_of_largest in ROUNDS:
         found = _climb(found, likelihood, share, steps)
-        kept = found >= least * found.max()
+        kept = found >= share_of_largest * found.max()
         alive, found, likelihood = alive[kept], found[kept], likelihood[kept]
-    found = _largest(found)
+    found = _largest(found, floor[alive])
     kept = found > 0  # those that are left share what was taken from the others
+    alive = alive[kept]
     final = _climb(found[kept], likelihood[kept], share, ROUNDS[0][0])
-    return torch.zeros_like(truth[:, 0]).index_put_((alive[kept],), _largest(final))
+    return torch.zeros_like(truth[:, 0]).index_put_((alive,), _largest(final, floor[alive]))
 
 
 def _climb(weights: Tensor, likelihood: Tensor, share: Tensor, steps: int) -> Tensor:
@@ -248,9 +251,9 @@ def _climb(weights: Tensor, likelihood: Tensor, share: Tensor, steps: int) -> Te
     return weights
 
 
-def _largest(weights: Tensor) -> Tensor:
+def _largest(weights: Tensor, least: Tensor) -> Tensor:
     """The weights with small ones, and all but the `MOST` largest, set to 0; they sum to 1."""
     order = weights.sort(descending=True, stable=True).indices
-    kept = torch.where(weights < min(LEAST_WEIGHT, 0.2 * float(weights.max())), torch.zeros_like(weights), weights)
+    kept = torch.where(weights < least.clamp_max(0.2 * float(weights.max())), torch.zeros_like(weights), weights)
     kept[order[MOST:]] = 0.0
     return kept / kept.sum()

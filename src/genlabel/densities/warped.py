@@ -142,6 +142,11 @@ class WarpedDensity(ClassDensity):
         return self._log_prob_of(warped)
 
     @property
+    def least_weight(self) -> float:
+        """That of the density."""
+        return self.density.least_weight
+
+    @property
     def wants_warp(self) -> bool:
         """Whether no map was given."""
         return self.warp is None
