@@ -13,7 +13,7 @@ from genlabel.estimators.methods import Choice, Method, Run
 from genlabel.networks import MLP
 from genlabel.training import Fleet
 
-__all__ = ["Rung", "climb", "rungs_of"]
+__all__ = ["Rung", "candidates_of", "climb", "rungs_of"]
 
 LOOKS = ((1 / 10, 8), (1 / 4, 5), (1 / 2, 3))
 """After which part of the epochs a search stops to look, and how many entries go on."""
@@ -57,9 +57,11 @@ class _Snapshot(NamedTuple):
 class _Ladder:
     """The runs of a search, one for each recipe, with the candidates that are left in each."""
 
-    def __init__(self, method: Method, runs: Mapping[int, Run], dtype: type[np.floating[Any]]) -> None:
+    def __init__(
+        self, method: Method, runs: Mapping[int, Run], used: Mapping[int, list[int]], dtype: type[np.floating[Any]]
+    ) -> None:
         self.method, self.runs, self.dtype = method, dict(runs), dtype
-        self.left = {r: list(range(len(method.candidates))) for r in runs}
+        self.left = dict(used)
         self.epochs = 0
 
     def advance(self, epochs: int) -> None:
@@ -112,6 +114,15 @@ def rungs_of(epochs: int, halving: bool) -> list[Rung]:
     return [*last.values(), Rung(epochs, None)]
 
 
+def candidates_of(method: Method, variants: Sequence[Sequence[int]]) -> dict[int, list[int]]:
+    """Return the candidates that are trained under each recipe: those of the entries of any variant."""
+    found: dict[int, list[int]] = {}
+    for e in _union(variants):
+        entry = method.entries[e]
+        found.setdefault(entry.recipe, []).append(entry.candidate)
+    return found
+
+
 def climb(
     method: Method,
     runs: Mapping[int, Run],
@@ -129,7 +140,7 @@ def climb(
     ----------
     method : Method
     runs : dict of recipe -> Run
-        Each trains all candidates of the method on all folds, mixed by its recipe.
+        Each trains its candidates, those of :func:`candidates_of`, on all folds, mixed by its recipe.
     rungs : sequence of Rung
     variants : sequence of sequences of int
         The entries that each variant may choose.
@@ -137,7 +148,7 @@ def climb(
     judge : Judge
     """
     # The table of a long climb is kept in single precision: it has a row for each entry at each rung.
-    ladder = _Ladder(method, runs, np.float64 if len(rungs) == 1 else np.float32)
+    ladder = _Ladder(method, runs, candidates_of(method, variants), np.float64 if len(rungs) == 1 else np.float32)
     searches = [_Search(list(variant)) for variant in variants]
     for rung in rungs:
         ladder.advance(rung.epochs)

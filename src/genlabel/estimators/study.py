@@ -15,7 +15,8 @@ from sklearn.base import clone
 from genlabel.attacks import FleetTarget
 from genlabel.checks import warn
 from genlabel.densities import FoldedDensity, LabelModel, LatentDensity, Support
-from genlabel.estimators.halving import climb, rungs_of
+from genlabel.estimators.budget import affordable
+from genlabel.estimators.halving import candidates_of, climb, rungs_of
 from genlabel.estimators.judge import Judge
 from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings
 from genlabel.estimators.sample import Sample
@@ -192,7 +193,14 @@ class Study:
                 for (e,) in variants
             ]
         tasks = self._tasks(method, sources, stage)
-        runs = {r: self._start(method, tasks[r], r, self.epochs) for r in range(len(method.recipes))}
+        if self.settings.halving:
+            d, k = self.whole.X.shape[1], len(self.sample.classes)
+            variants = affordable(method, variants, self.settings.hidden, d, k, len(self.parts))
+        used = candidates_of(method, variants)
+        runs = {
+            r: self._start(method, tasks[r], r, self.epochs, [method.candidates[c] for c in some])
+            for r, some in used.items()
+        }
         partner = None if method.average is None else self._density_held_out(tasks[0])
         judge = Judge(
             self._held_out_rows(),
