@@ -128,7 +128,7 @@ def as_results(records: pd.DataFrame) -> pd.DataFrame:
     return records.rename(columns={"parameters": "params"})[REPORTED]
 
 
-def default_methods(network: Any = "auto", density: str = "label-model", epochs: Any = "auto") -> dict[str, Any]:
+def default_methods(network: Any = "mlp", density: str = "label-model", epochs: Any = "auto") -> dict[str, Any]:
     """Return the four methods of a comparison, all with the same network.
 
     Parameters

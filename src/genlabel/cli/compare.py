@@ -69,7 +69,7 @@ def compare(
         ),
     ],
     target: Annotated[str | None, typer.Option(metavar="COLUMN", help="The label column of the file.")] = None,
-    network: NetworkName = "auto",
+    network: NetworkName = "mlp",
     density: Annotated[
         Density,
         typer.Option(

@@ -82,7 +82,7 @@ def suite(
     ] = None,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out in each split.")] = 0.3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits and the training.")] = 0,
-    network: NetworkName = "auto",
+    network: NetworkName = "mlp",
     epochs: Epochs = None,
     jobs: Jobs = 1,
     dask: Dask = None,

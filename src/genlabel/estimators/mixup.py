@@ -27,9 +27,9 @@ class MixupClassifier(NetworkClassifier):
     ----------
     *The network*
 
-    network : "auto", "logistic", "mlp" or sequence of int
-        Softmax regression, two hidden ReLU layers of 128, or the given hidden layers; "auto" lets the search choose
-        among the first two (where hidden layers are mixed, it is the second).
+    network : "mlp", "logistic", "auto" or sequence of int
+        Two hidden ReLU layers of 128, softmax regression, or the given hidden layers; "auto" lets the search choose
+        among the first two (where hidden layers are mixed, it is the first).
 
     *Mixing and labels*
 
@@ -76,7 +76,7 @@ class MixupClassifier(NetworkClassifier):
 
     def __init__(
         self,
-        network: Any = "auto",
+        network: Any = "mlp",
         mixer: Any = "mixup",
         labeler: Any = "linear",
         exclude_intrusion: bool = False,

@@ -78,7 +78,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 """What makes each method, for a network and a number of epochs; what it is made of is imported then."""
 
 
-def default_suite(network: Any = "auto", epochs: Any = "auto") -> dict[str, Any]:
+def default_suite(network: Any = "mlp", epochs: Any = "auto") -> dict[str, Any]:
     """Return the methods of the suite.
 
     Parameters
