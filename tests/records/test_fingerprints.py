@@ -168,11 +168,13 @@ def test_another_process_finds_the_same() -> None:
 @pytest.mark.parametrize(
     "place, value, moved",
     [
-        ("genlabel.estimators.base.LEARNING_RATES", (0.3, 0.1), {"default", "paper", "vanilla", "mixup"}),
+        ("genlabel.estimators.base.LEARNING_RATES", (0.3, 0.1), {"paper"}),
+        ("genlabel.estimators.base.QUICK_RATES", (0.3, 0.1), {"default", "vanilla", "mixup"}),
         ("genlabel.estimators.base.WEIGHT_DECAYS", (1e-3,), {"default", "vanilla", "mixup"}),
         ("genlabel.estimators.base.NETWORKS", {"mlp": (64,)}, {"default", "paper", "vanilla", "mixup"}),
         ("genlabel.estimators.genlabel.GAMMAS", (0.0, 1.0), {"paper"}),
         ("genlabel.estimators.genlabel.CLEAN_WEIGHTS", (0.5, 1.0), {"default"}),
+        ("genlabel.estimators.mixup.CLEAN_WEIGHTS", (0.5, 1.0), {"mixup"}),
         ("genlabel.densities.candidates.BANDWIDTHS", (0.3,), {"default", "label model"}),
         ("genlabel.densities.candidates.COMPONENTS", (2, 3), {"default", "label model"}),
     ],
