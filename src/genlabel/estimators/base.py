@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from itertools import product
 from numbers import Integral, Real
-from typing import Any, Self, cast, final
+from typing import Any, ClassVar, Self, cast, final
 
 import numpy as np
 import torch
@@ -67,6 +67,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     network: Any
     learning_rate: Any
     class_weight: Any
+    came_later: ClassVar[dict[str, Any]] = {"search": "full", "members": 1, "calibrate": False}
+    """Parameters that came later, and the values at which it is what it was without them: for fingerprints."""
     search: str = "full"
     members: Any = 1
     cv: Any

@@ -142,8 +142,8 @@ class MixupClassifier(NetworkClassifier):
         >>> MixupClassifier.from_paper("mlp").mixer
         Mixup(per='batch')
         """
-        mixing = {} if mixer is None else {"clean_weight": 0.0}
         setting = {
+            "clean_weight": 0.0,
             "weight_decay": 1e-4,
             "calibrate": False,
             "select": "accuracy",
@@ -153,7 +153,7 @@ class MixupClassifier(NetworkClassifier):
             "epochs": 100,
         }
         way = Mixup(per="batch") if isinstance(mixer, str) and mixer == "mixup" else mixer
-        return cls(network, way, **{**mixing, **setting, **params})
+        return cls(network, way, **{**setting, **params})
 
     def _method(self, settings: Settings) -> Method:
         mixer, labelers = self._mixer(len(settings.hidden)), self._labelers()
@@ -208,16 +208,16 @@ class MixupClassifier(NetworkClassifier):
 
     def _check_unused(self, why: str, *names: str) -> None:
         """Raise if a parameter that has no effect here is not at its default."""
-        defaults = {
-            "alpha": None,
-            "per": None,
-            "exclude_intrusion": False,
-            "labeler": "linear",
-            "clean_weight": "cv",
+        idle: dict[str, tuple[Any, ...]] = {
+            "alpha": (None,),
+            "per": (None,),
+            "exclude_intrusion": (False,),
+            "labeler": ("linear",),
+            "clean_weight": ("cv", 0.0),  # by default, and in the paper's setting
         }
         for name in names:
             value = getattr(self, name)
-            if value is not defaults[name] and not (np.ndim(value) == 0 and value == defaults[name]):
+            if not any(value is one or (np.ndim(value) == 0 and value == one) for one in idle[name]):
                 raise ValueError(f"{name}={value!r} has no effect: mixer={self.mixer!r} {why}")
 
     def _labelers(self) -> list[Labeler]:
