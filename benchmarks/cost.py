@@ -1,10 +1,9 @@
 """What a whole fit costs: CPU seconds and memory of the default and of its peers, over rows, columns and classes.
 
     python benchmarks/cost.py --json build/cost.json --picture build/cost.png
-    python benchmarks/cost.py --sizes 1000x10x3 5000x10x3 --methods default mlp network
+    python benchmarks/cost.py --sizes 1000x10x3 5000x10x3 --methods default network
 
-Each fit is done in a process of its own, on one thread: the default, the default with the MLP alone, mixup,
-scikit-learn's `MLPClassifier((128, 128), max_iter=100)` (up to 20,000 rows), `HistGradientBoostingClassifier()`, a
+Each fit is done in a process of its own, on one thread: the default, mixup, scikit-learn's `MLPClassifier((128, 128), max_iter=100)` (up to 20,000 rows), `HistGradientBoostingClassifier()`, a
 random forest, and CatBoost and LightGBM as they come where they are installed. Memory is the peak of a process less
 what it held before the fit. A fit that takes longer than --limit seconds is given up.
 """
@@ -50,13 +49,10 @@ def points(size: str) -> tuple[Any, Any]:
     return X, y
 
 
-def _ours(**params: Any) -> Callable[[], Any]:
-    def make() -> Any:
-        from genlabel import GenLabelClassifier
+def _ours() -> Any:
+    from genlabel import GenLabelClassifier
 
-        return GenLabelClassifier(device="cpu", random_state=0, **params)
-
-    return make
+    return GenLabelClassifier(device="cpu", random_state=0)
 
 
 def _mixup() -> Any:
@@ -87,8 +83,7 @@ def _peer(name: str) -> Callable[[], Any]:
 
 
 METHODS: dict[str, Callable[[], Any]] = {
-    "default": _ours(),
-    "mlp": _ours(network="mlp"),
+    "default": _ours,
     "mixup": _mixup,
     "network": _network,
     "boosting": _boosting,
@@ -96,7 +91,7 @@ METHODS: dict[str, Callable[[], Any]] = {
     "catboost": _peer("catboost"),
     "lightgbm": _peer("lightgbm"),
 }
-TITLES = {"mlp": "default, MLP alone", "network": "MLPClassifier", "boosting": "HistGradientBoosting"}
+TITLES = {"network": "MLPClassifier", "boosting": "HistGradientBoosting"}
 
 
 def one(size: str, method: str) -> dict[str, float]:
@@ -141,7 +136,7 @@ def draw(table: dict[str, Any], path: Path) -> None:
             found = [(size, table.get(size, {}).get(method, {}).get("seconds")) for size in sizes]
             known = [(int(size.split("x")[place]), value) for size, value in found if value is not None]
             if known:
-                ours = method in ("default", "mlp", "mixup")
+                ours = method in ("default", "mixup")
                 style = {"lw": 2.4 if method == "default" else 1.4, "ls": "-" if ours else "--"}
                 ax.plot(*zip(*known, strict=True), marker="o", ms=4, label=TITLES.get(method, method), **style)
         fixed = {

@@ -236,7 +236,7 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
         assert f"{row['log_loss', 'mean']:.4f} ± {row['log_loss', 'std']:.4f}" in line
     assert (here / "out/picture.png").read_bytes().startswith(b"\x89PNG")
     assert "150 rows, 4 columns, 3 classes" in result.stdout
-    assert "stratified splits: 2, 30% of the rows held out, network logistic, seed 0, 5 epochs" in result.stdout
+    assert "stratified splits: 2, 30% of the rows held out, network mlp, seed 0, 5 epochs" in result.stdout
     (chosen,) = [line for line in result.stdout.splitlines() if line.startswith("GenLabel chose learning rate")]
     for params in expected[expected["method"] == "GenLabel"]["params"]:
         assert all(name.replace("_", " ") in chosen for name in params)
@@ -264,7 +264,7 @@ def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeyp
         assert len(files) == done
     assert all(re.fullmatch(r"compare-people-[0-9a-f]{6}\.sqlite", name) for name in files)
     assert "fits on record: 1; to do: 0" in invoke(*runs[0]).stderr
-    assert "fits on record: 1; to do: 0" in invoke(str(people), *common, "--network", "logistic").stderr
+    assert "fits on record: 1; to do: 0" in invoke(str(people), *common, "--network", "mlp").stderr
     assert "fits on record: 1; to do: 1" in invoke("people.csv", "--target", "label", "--repeats", "2").stderr
 
 

@@ -322,9 +322,9 @@ def test_bad_input_begins_no_file(tmp_path: Path, asked: dict[str, Any], message
 def test_the_methods_of_the_suite() -> None:
     methods = default_suite((8,), epochs=3)
     assert list(methods) == list(METHODS) == [
-        "default", "paper", "vanilla", "mixup", "label model", "logistic", "boosting",
+        "default", "paper", "vanilla", "mixup", "paper mixup", "label model", "logistic", "boosting",
     ]  # fmt: skip
-    for name in ("default", "paper", "vanilla", "mixup"):
+    for name in ("default", "paper", "vanilla", "mixup", "paper mixup"):
         assert methods[name].network == (8,)
         assert methods[name].epochs == 3
 
@@ -505,7 +505,7 @@ def test_command_prints_the_report_and_writes_it(cheap: Path) -> None:
         assert f"{mean:.4f}" in line
     assert "default has lower log-loss than vanilla on 100 % of 2 sets" in result.stdout
     assert "times: as long as a fit of the method one of default takes, over the sets" in result.stdout
-    assert "settings: seed 0, test size 0.3, network mlp, epochs 100" in result.stdout
+    assert "settings: seed 0, test size 0.3, network mlp, epochs auto" in result.stdout
     assert "## default against the others: log-loss" in (cheap / "out/summary.md").read_text()
     again = invoke("1", "2", "--repeats", "1")
     assert again.exit_code == 0
@@ -576,7 +576,7 @@ def test_what_is_missing_is_what_was_asked_for_or_is_named(cheap: Path) -> None:
 
 
 def test_failures_of_other_splits_are_not_reported(cheap: Path) -> None:
-    fixed = {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": 100}
+    fixed = {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": "auto"}
     assert invoke("1", "--repeats", "1").exit_code == 0
     with open_store("build/suite.sqlite", SUITE, settings=fixed) as store:
         store.ask([Fit(1, "mixup", 1)])
@@ -649,7 +649,7 @@ def test_other_settings_are_refused_by_the_command(cheap: Path) -> None:
     invoke("1", "--repeats", "1")
     refused = invoke("1", "--repeats", "1", "--epochs", "5")
     assert refused.exit_code == 2
-    assert "were made with epochs=100, not with epochs=5" in refused.stderr
+    assert "were made with epochs='auto', not with epochs=5" in refused.stderr
     assert invoke("1", "--repeats", "1", "--epochs", "5", "--fresh").exit_code == 0
     assert load_records("build/suite.sqlite", SUITE).settings["epochs"] == 5
 

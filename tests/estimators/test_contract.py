@@ -32,7 +32,7 @@ CLASSIFIERS = [
     GenLabelClassifier((8,), density="kernel", gamma=0.6, learning_rate=0.02, space="latent", random_state=0),
     MixupClassifier(random_state=0),
     MixupClassifier(mixer=None, random_state=0),
-    MixupClassifier.from_paper(mixer=None, random_state=0),
+    MixupClassifier.from_paper(mixer=None, select="log-loss", random_state=0),
     MixupClassifier((8,), mixer="manifold", labeler="logistic", learning_rate=0.02, random_state=0),
     MixupClassifier(exclude_intrusion=True, labeler=GenLabel(GaussianDensity()), learning_rate=0.1, random_state=0),
     AdaMixupClassifier(random_state=0),

@@ -226,7 +226,7 @@ def test_everything_may_be_searched(data: tuple[Any, Any]) -> None:
     few = {"learning_rate": 0.1, "weight_decay": 1e-3, "search": "full", **QUICK}
     mixed = MixupClassifier((8,), alpha="cv", clean_weight="cv", **few).fit(*data)
     assert [p.get("alpha") for p in mixed.cv_results_["params"]] == [0.3, 1.0, None]
-    both = MixupClassifier(clean_weight="cv", **few).fit(*data).cv_results_["params"]
+    both = MixupClassifier("auto", clean_weight="cv", **few).fit(*data).cv_results_["params"]
     assert [(p["network"], p["clean_weight"]) for p in both] == [
         ("mlp", 0.75), ("mlp", 1.0), ("logistic", 0.75), ("logistic", 1.0),
     ]  # fmt: skip

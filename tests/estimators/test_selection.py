@@ -103,8 +103,7 @@ def test_the_weights_of_the_pool_are_those_of_a_minimiser_without_slopes(seed: i
 
     found = np.array(pooling_weights(held_out(p, y, weight), q, prior))
     other = minimize(objective, [0.5, 0.5], bounds=[(0.0, 2.0)] * 2, method="Nelder-Mead", options={"xatol": 1e-6})
-    assert objective(found) <= other.fun + 1e-6
-    np.testing.assert_allclose(found, other.x, atol=2e-3)
+    assert objective(found) <= other.fun + 1e-6  # the simplex itself may end early at a bound
 
 
 @given(st.integers(0, 10_000), st.booleans())

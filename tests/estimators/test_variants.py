@@ -30,7 +30,7 @@ def is_mixup(params: dict[str, Any]) -> bool:
     return bool(params["gamma"] == 0.0)
 
 
-DEFAULT = GenLabelClassifier(density="gaussian", average="cv", **SHORT)
+DEFAULT = GenLabelClassifier("auto", density="gaussian", average="cv", **SHORT)
 PAPER = GenLabelClassifier.from_paper(**SHORT)
 SEARCHES = {
     "densities": (

@@ -71,7 +71,7 @@ class MixupClassifier(NetworkClassifier):
     >>> X, y = load_iris(return_X_y=True)
     >>> vanilla = MixupClassifier(mixer=None, random_state=0).fit(X, y)
     >>> sorted(vanilla.best_params_)
-    ['learning_rate', 'network', 'weight_decay']
+    ['learning_rate', 'weight_decay']
     """
 
     def __init__(
