@@ -3,9 +3,10 @@
     python benchmarks/cost.py --json build/cost.json --picture build/cost.png
     python benchmarks/cost.py --sizes 1000x10x3 5000x10x3 --methods default network
 
-Each fit is done in a process of its own, on one thread: the default, mixup, scikit-learn's `MLPClassifier((128, 128), max_iter=100)` (up to 20,000 rows), `HistGradientBoostingClassifier()`, a
-random forest, and CatBoost and LightGBM as they come where they are installed. Memory is the peak of a process less
-what it held before the fit. A fit that takes longer than --limit seconds is given up.
+Each fit is done in a process of its own, on one thread: the default, mixup, scikit-learn's
+`MLPClassifier((128, 128), max_iter=100)` (up to 20,000 rows), `HistGradientBoostingClassifier()`, a random forest, and
+CatBoost and LightGBM as they come where they are installed. Memory is the peak of a process less what it held before
+the fit. A fit that takes longer than --limit seconds is given up.
 """
 
 import argparse
