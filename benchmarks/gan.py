@@ -1,20 +1,25 @@
 """GANDensity: what a fit and an inversion cost, how far its manifolds are from the true curves, modes that it covers.
 
-python benchmarks/gan.py [--seeds 2] [--sets moon circle two-circle] [--json FILE]
+python benchmarks/gan.py [--seeds 2] [--sets moon circle two-circle] [--ablation] [--json FILE]
+
+`--ablation` fits each of these sets also without the critic, without the energy distance, without the last phase of
+curves, and with the other encoders; the sets of modes also with 32 charts.
 """
 
 import argparse
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from genlabel.datasets import make_circle, make_moon, make_two_circle
-from genlabel.densities import GANDensity
+from genlabel.densities import GANDensity, gan_curves, gan_training
 
 Points = NDArray[np.float64]
 TURN = np.linspace(0, 2 * np.pi, 4001)
@@ -48,11 +53,39 @@ def between(name: str, X: Points, rng: np.random.Generator, n: int = 300) -> Poi
     return points[middle][:n]
 
 
-def on_set(name: str, seed: int) -> dict[str, Any]:
+class Variant(NamedTuple):
+    """A density, and what is changed of its training."""
+
+    encoder: str | None = "regression"
+    critic: float = gan_training.CRITIC
+    energy: float = gan_training.ENERGY
+    likelihood: float = gan_curves.SHARE
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """Set the weights of the losses for a while."""
+        kept = gan_training.CRITIC, gan_training.ENERGY, gan_curves.SHARE
+        gan_training.CRITIC, gan_training.ENERGY, gan_curves.SHARE = self.critic, self.energy, self.likelihood
+        yield
+        gan_training.CRITIC, gan_training.ENERGY, gan_curves.SHARE = kept
+
+
+VARIANTS = {
+    "default": Variant(),
+    "no critic": Variant(critic=0.0),
+    "no energy distance": Variant(energy=0.0),
+    "no likelihood": Variant(likelihood=0.0),
+    "bigan": Variant(encoder="bigan"),
+    "no encoder": Variant(encoder=None),
+}
+
+
+def on_set(name: str, seed: int, variant: str) -> dict[str, Any]:
     X, y = SETS[name](random_state=seed)
     X_test, y_test = SETS[name](random_state=100 + seed)
     start = perf_counter()
-    density = GANDensity(random_state=seed).fit(X, y)
+    with VARIANTS[variant].training():
+        density = GANDensity(encoder=VARIANTS[variant].encoder, min_coverage=0.0, random_state=seed).fit(X, y)
     fit = perf_counter() - start
     queries = X_test[:1000]
     start = perf_counter()
@@ -64,6 +97,7 @@ def on_set(name: str, seed: int) -> dict[str, Any]:
     unequal = np.abs((found[:, 0] - found[:, 1]) - (true[:, 0] - true[:, 1])) / true.sum(1)
     return {
         "set": name,
+        "variant": variant,
         "seed": seed,
         "fit_s": fit,
         "inversion_of_1000_s": inversion,
@@ -106,24 +140,31 @@ def on_modes(name: str, seed: int, charts: int | None) -> dict[str, Any]:
     }
 
 
+def runs_of(name: str, seed: int, charts: int | None, ablation: bool) -> Iterator[dict[str, Any]]:
+    if name in SETS:
+        yield from (on_set(name, seed, variant) for variant in (VARIANTS if ablation else ["default"]))
+    else:
+        yield from (on_modes(name, seed, number) for number in ([None, 32] if ablation else [charts]))
+
+
+def shown(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--sets", nargs="*", default=[*SETS, "8-ring", "25-grid"])
     parser.add_argument("--charts", type=int, default=None, help="of the sets of modes")
+    parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     runs = []
     for name in given.sets:
         for seed in range(given.seeds):
-            run = on_set(name, seed) if name in SETS else on_modes(name, seed, given.charts)
-            print(
-                ", ".join(
-                    f"{key} {value:.3g}" if isinstance(value, float) else f"{key} {value}" for key, value in run.items()
-                ),
-                flush=True,
-            )
-            runs.append(run)
+            for run in runs_of(name, seed, given.charts, given.ablation):
+                print(", ".join(f"{key} {shown(value)}" for key, value in run.items()), flush=True)
+                runs.append(run)
     if given.json:
         given.json.write_text(json.dumps({"torch": torch.__version__, "runs": runs}, indent=1) + "\n")
 

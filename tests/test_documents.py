@@ -140,3 +140,12 @@ def test_the_block_on_densities_runs() -> None:
     np.testing.assert_allclose(space["mass"], 1.0, atol=0.02)
     assert space["classifier"].score(space["X"], space["y"]) > 0.9
     assert (space["many"].log_prob(space["X"]).argmax(1) == space["y"]).mean() > 0.97
+
+
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+def test_the_block_on_support_runs_and_says_what_it_found() -> None:
+    space: dict[str, Any] = {}
+    exec(blocks("docs", "support.md")[0], space)
+    assert (space["support"] <= 0.05).mean() <= 0.12
+    assert (space["model"].support(space["odd"]) <= 0.05).all()
+    assert space["model"].support_.columns(space["odd"][:3]).argmax(1).tolist() == [9, 9, 9]

@@ -13,7 +13,9 @@ from genlabel.folds import (
     check_folds,
     deal_in_turn,
     deal_like_scikit_learn,
+    deal_with_rare,
     fold_numbers,
+    folds_by_size,
     make_folds,
     training_rows,
 )
@@ -39,6 +41,40 @@ def test_every_row_is_held_out_once_and_every_class_is_spread_evenly(deal: Any, 
     again = make_folds(count, y, seed, deal)
     np.testing.assert_array_equal(fold_numbers(again, len(y)), number)
     check_folds(folds, count, y, np.arange(k), np.ones(len(y)))
+
+
+@pytest.mark.filterwarnings("ignore:class .* has a single row")
+@given(seed=st.integers(0, 10**6), count=st.integers(2, 8), counts=st.lists(st.integers(1, 12), min_size=2, max_size=6))
+def test_dealt_with_rare_every_fold_trains_on_every_class_and_rows_with_company_are_held_out_once(
+    seed: int, count: int, counts: list[int]
+) -> None:
+    y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
+    sizes = np.array(counts)
+    folds = make_folds(count, y, seed, deal_with_rare)
+    held = np.bincount(np.concatenate([fold.valid for fold in folds]), minlength=len(y)) if folds else np.zeros(len(y))
+    np.testing.assert_array_equal(held, sizes[y] > 1)
+    assert len(folds) == min(count, int(sizes[sizes > 1].sum()))
+    for fold in folds:
+        assert set(y[fold.train]) == set(range(len(counts)))
+        np.testing.assert_array_equal(np.sort(np.r_[fold.train, fold.valid]), np.arange(len(y)))
+    if folds:
+        table = np.array([np.bincount(y[fold.valid], minlength=len(counts)) for fold in folds])
+        assert (np.ptp(table, axis=0) <= 1).all()
+        check_folds(folds, count, y, np.arange(len(counts)), None)
+
+
+def test_a_single_row_is_told_of_by_its_class() -> None:
+    y, names = np.array([0, 0, 0, 1, 2]), np.array(["a", "b", "c"])
+    with pytest.warns(UserWarning, match=r"class 'b' has a single row \(and so for 1 more\): it is trained on") as told:
+        make_folds(3, y, 0, deal_with_rare, classes=names)
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("n, expected", [
+    (4, (6, None)), (599, (6, None)), (600, (4, None)), (19_999, (4, None)), (20_000, (10, 2)), (10**6, (10, 2)),
+])  # fmt: skip
+def test_large_tables_have_fewer_folds(n: int, expected: tuple[int, int | None]) -> None:
+    assert folds_by_size(n) == expected
 
 
 def test_one_dealer_is_scikit_learns() -> None:

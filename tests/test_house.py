@@ -14,7 +14,7 @@ ROOMS = [
     "datasets", "densities", "mixing", "labeling", "networks", "training", "loops", "attacks", "theory",
     "estimators", "images", "records", "bench", "comparison", "suite", "plots", "cli",
 ]  # fmt: skip
-OPEN = {"arrays", "checks", "folds", "lazy", "metrics", "posterior", "progress", "ranks", "standardisation"}
+OPEN = {"arrays", "checks", "folds", "lazy", "metrics", "posterior", "progress", "ranks", "standardisation", "threads"}
 PAPER_ROOMS = ["study", "report", "experiments", "registry", "cli"]
 MODULES = sorted(ROOT.rglob("*.py"))
 PAPER_MODULES = sorted(PAPER.rglob("*.py"))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from genlabel.networks import MLP, draw_weights
+from genlabel.networks import MLP, Ensemble, draw_weights, log_proba_of
 
 
 @pytest.mark.parametrize("hidden", [(), (5,), (6, 4, 3)])
@@ -28,6 +28,40 @@ def test_equals_plain_matrix_algebra_and_the_seed_fixes_it() -> None:
     expected = np.maximum(x @ W1 + b1, 0) @ W2 + b2
     np.testing.assert_allclose(net(torch.from_numpy(x)).detach().numpy(), expected, rtol=1e-12)
     assert np.abs(W1).max() <= 3**-0.5
+
+
+@pytest.mark.parametrize("hidden", [(), (5,), (6, 4)])
+def test_behind_a_change_of_scale_a_network_is_the_network_of_what_was_changed(hidden: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    net = MLP(3, 2, hidden, rng=0, dtype=torch.float64)
+    z, scale, shift = rng.normal(size=(9, 3)), rng.uniform(0.1, 30.0, 3), rng.normal(size=3) * 10.0
+    before = [part.clone() for part in net.parameters()]
+    expected = net(torch.from_numpy(z * scale + shift)).detach().numpy()
+    found = net.behind(scale, shift)(torch.from_numpy(z)).detach().numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+    assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))  # it is left alone
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.4, 1.0, 1.7])
+@pytest.mark.parametrize("members", [1, 4])
+def test_an_ensemble_is_the_mean_of_its_members_drawn_towards_the_shares(members: int, weight: float) -> None:
+    x = np.random.default_rng(0).normal(size=(7, 3))
+    networks = [MLP(3, 4, (5,), rng=seed, dtype=torch.float64) for seed in range(members)]
+    scores = [network(torch.from_numpy(x)).detach().numpy() for network in networks]
+    mean = np.mean([np.exp(s) / np.exp(s).sum(1, keepdims=True) for s in scores], axis=0)
+    np.testing.assert_allclose(np.exp(log_proba_of(Ensemble(networks), x)), mean, rtol=1e-10)
+    shares = np.array([0.1, 0.2, 0.3, 0.4])
+    powers = shares * (mean / shares) ** weight
+    drawn = Ensemble(networks, weight, torch.from_numpy(np.log(shares)))
+    np.testing.assert_allclose(np.exp(log_proba_of(drawn, x)), powers / powers.sum(1, keepdims=True), rtol=1e-10)
+
+
+def test_a_long_table_is_asked_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, x = MLP(3, 2, (4,), rng=0, dtype=torch.float64), np.random.default_rng(0).normal(size=(11, 3))
+    whole = log_proba_of(net, x)
+    monkeypatch.setattr("genlabel.networks.ensemble.ROWS_AT_ONCE", 4)
+    np.testing.assert_allclose(log_proba_of(net, x), whole, rtol=1e-12)
+    np.testing.assert_allclose(np.exp(whole).sum(1), 1.0)
 
 
 def test_bad_sizes_are_named() -> None:

@@ -89,7 +89,7 @@ class Chooser(DummyClassifier):
 
 
 def comparable(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.drop(columns="seconds").sort_values("id").reset_index(drop=True)
+    return frame.drop(columns=["seconds", "predict_seconds"]).sort_values("id").reset_index(drop=True)
 
 
 def made(scores: dict[str, list[float]], metric: str = "log_loss", splits: int = 1) -> pd.DataFrame:
@@ -322,9 +322,9 @@ def test_bad_input_begins_no_file(tmp_path: Path, asked: dict[str, Any], message
 def test_the_methods_of_the_suite() -> None:
     methods = default_suite((8,), epochs=3)
     assert list(methods) == list(METHODS) == [
-        "default", "paper", "vanilla", "mixup", "label model", "logistic", "boosting",
+        "default", "paper", "vanilla", "mixup", "paper mixup", "label model", "logistic", "boosting",
     ]  # fmt: skip
-    for name in ("default", "paper", "vanilla", "mixup"):
+    for name in ("default", "paper", "vanilla", "mixup", "paper mixup"):
         assert methods[name].network == (8,)
         assert methods[name].epochs == 3
 
@@ -437,19 +437,19 @@ def test_report_publishes_losses_beside_wins() -> None:
     titles = [section.title for section in sections]
     assert titles == [
         "Means over the sets",
+        "Cost and accidents",
         "default against the others: log-loss",
         "default against the others: accuracy",
-        "Time",
         "Where default loses most to vanilla: log-loss",
     ]
     means = sections[0].rows
     assert means is not None
     assert means["log-loss"].to_dict() == {"default": "0.4000", "vanilla": "0.3000", "mixup": "0.3667"}
     assert sections[0].lines[-1] == "settings: seed 0, test size 0.3"
-    counted = sections[1].rows
+    counted = sections[2].rows
     assert counted is not None
     assert counted.loc["mixup", ["wins", "ties", "losses"]].tolist() == ["2", "0", "1"]
-    assert "default has lower log-loss than vanilla on 67 % of 3 sets, higher on 33 %" in sections[1].lines[0]
+    assert "default has lower log-loss than vanilla on 67 % of 3 sets, higher on 33 %" in sections[2].lines[0]
     worst = sections[4].rows
     assert worst is not None
     assert worst.to_numpy().tolist() == [["set-3", "0.9000", "0.4000", "+0.5000"]]
@@ -460,9 +460,11 @@ def test_report_publishes_losses_beside_wins() -> None:
 
 def test_report_says_what_is_left_out_and_needs_no_reference() -> None:
     records = full({"a": [0.1, 0.2, 0.3], "b": [0.2, 0.3, 0.1]}).iloc[:-1]
-    (means,) = report(records)
+    means, cost = report(records)
+    assert cost.rows is not None
+    assert list(cost.rows.columns) == ["fit (s)"]
     assert "left out, because not every method has every split: 1 (3)" in means.lines
-    assert len(report(records, reference="a")) == 3
+    assert len(report(records, reference="a")) == 4
 
 
 # The command line
@@ -502,8 +504,8 @@ def test_command_prints_the_report_and_writes_it(cheap: Path) -> None:
         (line,) = [line for line in result.stdout.splitlines() if line.split()[:1] == [name] and "%" not in line][:1]
         assert f"{mean:.4f}" in line
     assert "default has lower log-loss than vanilla on 100 % of 2 sets" in result.stdout
-    assert "times as long as one of mixup" in result.stdout
-    assert "settings: seed 0, test size 0.3, network mlp, epochs 100" in result.stdout
+    assert "times: as long as a fit of the method one of default takes, over the sets" in result.stdout
+    assert "settings: seed 0, test size 0.3, network mlp, epochs auto" in result.stdout
     assert "## default against the others: log-loss" in (cheap / "out/summary.md").read_text()
     again = invoke("1", "2", "--repeats", "1")
     assert again.exit_code == 0
@@ -574,7 +576,7 @@ def test_what_is_missing_is_what_was_asked_for_or_is_named(cheap: Path) -> None:
 
 
 def test_failures_of_other_splits_are_not_reported(cheap: Path) -> None:
-    fixed = {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": 100}
+    fixed = {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": "auto"}
     assert invoke("1", "--repeats", "1").exit_code == 0
     with open_store("build/suite.sqlite", SUITE, settings=fixed) as store:
         store.ask([Fit(1, "mixup", 1)])
@@ -647,7 +649,7 @@ def test_other_settings_are_refused_by_the_command(cheap: Path) -> None:
     invoke("1", "--repeats", "1")
     refused = invoke("1", "--repeats", "1", "--epochs", "5")
     assert refused.exit_code == 2
-    assert "were made with epochs=100, not with epochs=5" in refused.stderr
+    assert "were made with epochs='auto', not with epochs=5" in refused.stderr
     assert invoke("1", "--repeats", "1", "--epochs", "5", "--fresh").exit_code == 0
     assert load_records("build/suite.sqlite", SUITE).settings["epochs"] == 5
 

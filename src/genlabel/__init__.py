@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         LabelModel,
         MixtureDensity,
         OnlineGaussianDensity,
+        Support,
         VAEDensity,
     )
     from genlabel.estimators import (
@@ -63,6 +64,7 @@ __all__ = [
     "OnlineGaussianDensity",
     "OnlineGenLabel",
     "SoftLabelClassifier",
+    "Support",
     "VAEDensity",
     "__version__",
     "intrudes",
@@ -81,6 +83,7 @@ _ROOMS = {
         "LabelModel",
         "MixtureDensity",
         "OnlineGaussianDensity",
+        "Support",
         "VAEDensity",
     ),
     "estimators": (

@@ -17,7 +17,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 
 from genlabel.checks import check_count, check_interval
 from genlabel.datasets import Table, table_pipeline
-from genlabel.metrics import LEAST_PROBABILITY, score
+from genlabel.metrics import LEAST_PROBABILITY, index_labels, predict_log_proba, score_log_proba, shares_log_loss
 from genlabel.progress import listen
 from genlabel.records import Counts, Fit, Kept, Outcome, Record, Store, fingerprint, run_cells, software_versions
 
@@ -121,7 +121,7 @@ class Bench:
             start = perf_counter()
             model.fit(table.X.iloc[train], table.y.iloc[train])
             seconds = perf_counter() - start
-            metrics = score(model, table.X.iloc[test], table.y.iloc[test])
+            metrics = _measure(model, table, train, test)
         if not np.isfinite(metrics["log_loss"]):
             raise ValueError(f"{fit.method} gives probabilities that are no numbers")
         chosen = getattr(model[-1], "best_params_", {})
@@ -130,7 +130,7 @@ class Bench:
             parameters={name: _plain(value) for name, value in chosen.items()},
             metrics=metrics,
             seconds=seconds,
-            versions=software_versions(),
+            versions=software_versions() | getattr(model[-1], "versions_", {}),
             facts=self.facts(table, heard),
         )
 
@@ -233,6 +233,16 @@ def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
     if "random_state" in copy.get_params() and copy.get_params()["random_state"] is None:
         copy.set_params(random_state=seed)
     return copy
+
+
+def _measure(model: Any, table: Table, train: NDArray[np.int64], test: NDArray[np.int64]) -> dict[str, float]:
+    """The scores on the held-out rows, the seconds of their prediction, and the log-loss of the class shares."""
+    start = perf_counter()
+    log_proba = predict_log_proba(model, table.X.iloc[test])
+    seconds = perf_counter() - start
+    known, seen = (index_labels(table.y.iloc[rows], model.classes_) for rows in (train, test))
+    beside = {"predict_seconds": seconds, "shares_log_loss": shares_log_loss(known, seen)}
+    return score_log_proba(log_proba, seen) | beside
 
 
 def _ignore(epochs: int) -> None:

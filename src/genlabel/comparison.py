@@ -128,15 +128,15 @@ def as_results(records: pd.DataFrame) -> pd.DataFrame:
     return records.rename(columns={"parameters": "params"})[REPORTED]
 
 
-def default_methods(network: Any = "logistic", density: str = "label-model", epochs: int = 100) -> dict[str, Any]:
+def default_methods(network: Any = "mlp", density: str = "label-model", epochs: Any = "auto") -> dict[str, Any]:
     """Return the four methods of a comparison, all with the same network.
 
     Parameters
     ----------
-    network : "logistic", "mlp" or sequence of int
+    network : "auto", "logistic", "mlp" or sequence of int
     density : "label-model", "gaussian", "kernel", "mixture", "flow", "vae", "gan" or "auto"
         "auto" lets GenLabel choose by cross-validation, and lists a generative classifier for each of the two.
-    epochs : int
+    epochs : "auto" or int
 
     Examples
     --------

@@ -18,7 +18,9 @@ __all__ = [
     "check_folds",
     "deal_in_turn",
     "deal_like_scikit_learn",
+    "deal_with_rare",
     "fold_numbers",
+    "folds_by_size",
     "make_folds",
     "training_rows",
 ]
@@ -26,6 +28,9 @@ __all__ = [
 WAY_OUT = "give a number of folds, a splitter, or pairs (train, valid) of row numbers"
 GONE = -1
 """The place of a row that is no point: its weight was 0."""
+
+FEW_ROWS, MANY_ROWS = 600, 20_000
+"""Where `folds_by_size` changes."""
 
 Dealer = Callable[[NDArray[np.intp], int, Any], NDArray[np.intp]]
 """From class numbers (n,), a number of folds and a seed to the fold of each row, (n,)."""
@@ -65,8 +70,14 @@ def make_folds(
     """
     names = np.arange(int(y.max()) + 1) if classes is None else classes
     if isinstance(cv, Integral):
-        number = deal(y, _possible(check_count("cv", cv, low=2), y, names), seed)
-        return [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number)]
+        count = check_count("cv", cv, low=2)
+        if deal is deal_with_rare:
+            _warn_of_rare(y, names)
+        else:
+            count = _possible(count, y, names)
+        number = deal(y, count, seed)
+        numbers = np.unique(number[number >= 0])
+        return [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in numbers]
     if hasattr(cv, "split") and not isinstance(cv, str):
         folds = _split(cv, np.zeros((len(y), 1)) if X is None else X, names[y])
     else:
@@ -103,6 +114,31 @@ def deal_in_turn(y: NDArray[np.intp], count: int, seed: Any) -> NDArray[np.intp]
     number = np.empty(len(y), dtype=np.intp)
     number[order] = np.arange(len(y)) % count
     return number
+
+
+def deal_with_rare(y: NDArray[np.intp], count: int, seed: Any) -> NDArray[np.intp]:
+    """Return the fold of each row, (n,), dealt in turn; -1 for a row that is the only one of its class.
+
+    A class of few rows is held out in as few folds, a single row in none: each fold trains on every class.
+
+    >>> sorted(deal_with_rare(np.array([0, 0, 0, 0, 1, 1, 2]), 3, 0).tolist())
+    [-1, 0, 0, 1, 1, 2, 2]
+    """
+    alone = np.bincount(y)[y] == 1
+    number = np.full(len(y), -1, dtype=np.intp)
+    number[~alone] = deal_in_turn(y[~alone], min(count, int((~alone).sum())), seed)
+    return number
+
+
+def folds_by_size(n: int) -> tuple[int, int | None]:
+    """Return into how many folds so many rows are dealt, and how many of these are used (None is all).
+
+    >>> folds_by_size(100), folds_by_size(1_000), folds_by_size(100_000)
+    ((6, None), (4, None), (10, 2))
+    """
+    if n >= MANY_ROWS:
+        return 10, 2
+    return (6 if n < FEW_ROWS else 4), None
 
 
 def check_folds(
@@ -150,6 +186,17 @@ def _possible(cv: int, y: NDArray[np.intp], classes: NDArray[Any]) -> int:
         why = f"class {small[0]!r} has only {smallest} samples" if small else "no class has 2 samples"
         warn("cv", f"cv={cv} folds, but {why}; using {smallest} folds", UserWarning)
     return min(cv, smallest)
+
+
+def _warn_of_rare(y: NDArray[np.intp], classes: NDArray[Any]) -> None:
+    """Say which classes have a single row."""
+    single = classes[: int(y.max()) + 1][np.bincount(y) == 1].tolist()
+    if single:
+        more = f" (and so for {len(single) - 1} more)" if len(single) > 1 else ""
+        message = (
+            f"class {single[0]!r} has a single row{more}: it is trained on, but never held out, so no score counts it"
+        )
+        warn("rare", message, UserWarning)
 
 
 def _split(cv: Any, X: Any, labels: NDArray[Any]) -> list[Fold]:

@@ -10,7 +10,18 @@ from numpy.typing import NDArray
 
 from genlabel.checks import check_count
 
-__all__ = ["LEAST_PROBABILITY", "accuracy", "brier_score", "calibration_error", "index_labels", "log_loss", "score"]
+__all__ = [
+    "LEAST_PROBABILITY",
+    "accuracy",
+    "brier_score",
+    "calibration_error",
+    "index_labels",
+    "log_loss",
+    "predict_log_proba",
+    "score",
+    "score_log_proba",
+    "shares_log_loss",
+]
 
 LEAST_PROBABILITY = 1e-15
 """Probabilities are clipped here by `score`, so that a log-loss is finite."""
@@ -38,14 +49,55 @@ def score(model: Any, X: Any, y: Any) -> dict[str, float]:
     >>> score(DummyClassifier().fit([[0], [1], [2]], ["no", "yes", "yes"]), [[3], [4]], ["yes", "no"])["accuracy"]
     50.0
     """
-    log_proba = np.maximum(_log_proba(model, X), np.log(LEAST_PROBABILITY))
-    index = index_labels(y, model.classes_)
+    return score_log_proba(predict_log_proba(model, X), index_labels(y, model.classes_))
+
+
+def predict_log_proba(model: Any, X: Any) -> NDArray[np.float64]:
+    """Ask a fitted classifier for log-probabilities (m, k), or for the logarithms of its probabilities; -inf for 0.
+
+    >>> from sklearn.dummy import DummyClassifier
+    >>> predict_log_proba(DummyClassifier().fit([[0], [1]], [0, 1]), [[2]]).round(3).tolist()
+    [[-0.693, -0.693]]
+    """
+    with np.errstate(divide="ignore"):
+        if hasattr(model, "predict_log_proba"):
+            return np.asarray(model.predict_log_proba(X), dtype=np.float64)
+        return np.log(np.asarray(model.predict_proba(X), dtype=np.float64))
+
+
+def score_log_proba(log_proba: Any, y: Any) -> dict[str, float]:
+    """Return what `score` does of log-probabilities (m, k), for class indices y (m,); they are clipped at log 1e-15.
+
+    >>> score_log_proba([[0.0, -np.inf], [0.0, -np.inf]], [0, 1])["accuracy"]
+    50.0
+    """
+    log_proba, index = np.maximum(log_proba, np.log(LEAST_PROBABILITY)), np.asarray(y)
     return {
         "accuracy": 100.0 * float(accuracy(log_proba, index)),
         "log_loss": float(log_loss(log_proba, index)),
         "brier": float(brier_score(log_proba, index)),
         "calibration_error": float(calibration_error(log_proba, index)),
     }
+
+
+def shares_log_loss(train: Any, test: Any) -> float:
+    """Return the log-loss, on class indices, of predicting for every row the shares of the classes in training.
+
+    A model that is much worse than this has done harm: it is what one gets without looking at the features.
+
+    Parameters
+    ----------
+    train, test : array (n,), array (m,)
+        Class indices.
+
+    Examples
+    --------
+    >>> round(shares_log_loss([0, 0, 0, 1], [0, 1]), 3)
+    0.837
+    """
+    counts = np.bincount(train, minlength=int(np.max(test)) + 1)
+    shares = np.maximum(counts / counts.sum(), LEAST_PROBABILITY)
+    return float(-np.log(shares)[np.asarray(test)].mean())
 
 
 def index_labels(y: Any, classes: Any) -> NDArray[np.int64]:
@@ -68,14 +120,6 @@ def index_labels(y: Any, classes: Any) -> NDArray[np.int64]:
 def _as_index(labels: NDArray[Any]) -> pd.Index:
     """Truths are the numbers 0 and 1, as they are to numpy."""
     return pd.Index(labels.astype(np.int64) if labels.dtype.kind == "b" else labels)
-
-
-def _log_proba(model: Any, X: Any) -> NDArray[np.float64]:
-    """Log-probabilities (m, k); those of scikit-learn may be logarithms of 0."""
-    with np.errstate(divide="ignore"):
-        if hasattr(model, "predict_log_proba"):
-            return np.asarray(model.predict_log_proba(X), dtype=np.float64)
-        return np.log(np.asarray(model.predict_proba(X), dtype=np.float64))
 
 
 def accuracy(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.float64]:

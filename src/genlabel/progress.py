@@ -22,7 +22,7 @@ def listen(listener: Listener) -> Iterator[None]:
     >>> from genlabel import MixupClassifier
     >>> epochs = []
     >>> with listen(epochs.append):
-    ...     model = MixupClassifier(epochs=5).fit(*load_iris(return_X_y=True))  # a search, and the final fit
+    ...     model = MixupClassifier.from_paper(epochs=5).fit(*load_iris(return_X_y=True))  # a search, and the final fit
     >>> sum(epochs)
     10
     """

@@ -36,8 +36,8 @@ from genlabel.networks import MLP
 from genlabel.training import Fleet
 
 QUICK: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-4, "epochs": 30, "random_state": 0}
-LINEAR = MixupClassifier(mixer=None, **QUICK)
-NETWORK = MixupClassifier((16,), mixer=None, **QUICK)
+LINEAR = MixupClassifier.from_paper(mixer=None, **QUICK)
+NETWORK = MixupClassifier.from_paper((16,), None, **QUICK)
 
 
 def draw(k: int, d: int, seed: int, m: int = 10) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -294,6 +294,7 @@ def test_more_steps_never_do_harm_and_the_same_seed_finds_the_same() -> None:
 MODELS: list[Any] = [
     LINEAR,
     NETWORK,
+    MixupClassifier((16,), cv=3, **QUICK),
     GenerativeClassifier("kernel"),
     LogisticRegression(max_iter=1000),
     make_pipeline(StandardScaler(), LogisticRegression()),

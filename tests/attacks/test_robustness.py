@@ -22,7 +22,7 @@ from genlabel.attacks import FGSM, PGD, Boundary, margins, robust_accuracy
 from genlabel.attacks.robustness import ATTACKS
 
 QUICK: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-4, "epochs": 30, "random_state": 0}
-LINEAR = MixupClassifier(mixer=None, **QUICK)
+LINEAR = MixupClassifier.from_paper(mixer=None, **QUICK)
 MODELS: list[Any] = [
     LINEAR,
     MixupClassifier((16,), **QUICK),
@@ -92,7 +92,7 @@ def test_differences_and_autograd_agree() -> None:
     """The same softmax regression by our network and by scikit-learn's, whose gradients are differences."""
     X, y = iris()
     Z = pd.DataFrame(StandardScaler().fit_transform(X), columns=X.columns)
-    model = MixupClassifier(mixer=None, **QUICK).fit(X, y)
+    model = MixupClassifier.from_paper(mixer=None, **QUICK).fit(X, y)
     twin = LogisticRegression(max_iter=1000).fit(Z.drop(columns="constant"), y)
     layer = model.network_.layers[0]
     twin.coef_, twin.intercept_ = (weights.detach().numpy() for weights in (layer.weight, layer.bias))

@@ -12,7 +12,7 @@ from genlabel.densities import CollapsedGeneratorError, DensityWarning, GANDensi
 from genlabel.densities.gan_charts import Charts, Latents, chart_rows
 from genlabel.densities.gan_choice import Judged, choose, split_rows
 from genlabel.densities.gan_networks import ConvReader, Network, Perceptron, apply, linearise
-from genlabel.densities.gan_training import Generators, Trial, take_step
+from genlabel.densities.gan_training import Generators, Trial, draw_evenly, log_likelihood, take_step
 from genlabel.densities.inversion import NORMS, Bank, Inverter
 
 QUICK: dict[str, Any] = {"hidden": (8,), "steps": 20, "min_coverage": 0.0, "random_state": 0}
@@ -91,6 +91,35 @@ def test_the_inversion_finds_the_nearest_point_of_a_fine_grid(
         assert float(excess.mean()) < 1e-3
         assert float(excess.quantile(0.95)) < (1e-2 if norm == "linf" else 1e-3)
         assert float(excess.min()) > -2e-2  # the grid has gaps of its own
+
+
+def test_the_likelihood_is_the_mean_over_points() -> None:
+    rng = np.random.default_rng(0)
+    X, points, b = rng.normal(size=(4, 3)), rng.normal(size=(6, 3)), 0.7
+    far = np.linalg.norm(X[:, None] - points, axis=-1)
+    log_noise = torch.full((1, 1, 3), np.log(b * 2.0), dtype=torch.float64)  # variance (d + 1) b^2 in each coordinate
+    found = log_likelihood(torch.from_numpy(X)[None], torch.from_numpy(points)[None], log_noise)[0]
+    np.testing.assert_allclose(found, np.log(np.exp(-far / b).mean(1) / b**3), rtol=1e-9)
+
+
+def test_all_rows_of_a_class_are_seen_by_their_weights() -> None:
+    rows = split_rows(torch.arange(12.0)[:, None], torch.ones(12), 0)
+    seen = draw_evenly([rows, rows._replace(weight=torch.eye(12)[3])], 12, np.random.default_rng(0))
+    assert sorted(seen[0, :, 0].tolist()) == list(range(12))
+    assert (seen[1] == rows.train[3]).all()
+
+
+@pytest.mark.parametrize("end", [(0.0, 1.0), (1.0, 1.0)], ids=str)
+def test_a_learned_segment_ends_where_the_true_one_ends(end: tuple[float, float]) -> None:
+    """With a noise of its own for each feature, the stem of Y came out short by a sixth of its length at both ends."""
+    rng = np.random.default_rng(0)
+    X = (np.arange(200)[:, None] / 100 - 0.995) * np.array(end) + rng.laplace(0, 0.03, (200, 2))
+    fitted = GANDensity(hidden=(32, 32), steps=400, charts=1, encoder=None, random_state=0).fit(X, np.zeros(200))
+    ends = np.array([[1.0], [-1.0]]) * np.array(end)
+    found = fitted.project(1.5 * ends)[:, 0]
+    np.testing.assert_allclose(found, ends, atol=0.06)
+    assert abs(fitted.noise_[0, 0] - 0.03 * 2**0.5) < 0.01
+    assert fitted.noise_[0, 0] == pytest.approx(fitted.noise_[0, 1])
 
 
 def test_charts_begin_at_clusters_with_their_shares() -> None:

@@ -160,3 +160,21 @@ def test_other_covariances_follow_their_definition(covariance: str) -> None:
         np.testing.assert_allclose(fitted.log_prob(X)[:, c], logsumexp(terms, axis=0) - np.log(30), rtol=1e-9)
     with pytest.raises(ValueError, match="covariance='full'"):
         KernelDensity(covariance="full").fit(X, y)
+
+
+@pytest.mark.parametrize("covariance", ["class", "shrunk", "shared"])
+def test_fewer_kernels_are_some_of_the_points_at_the_covariance_of_all(covariance: str) -> None:
+    X, y = data(6, 80, 3)
+    fitted = KernelDensity(0.5, covariance=covariance, max_points=15).fit(X, y)
+    whole = KernelDensity(0.5, covariance=covariance).fit(X, y)
+    for few, every in zip(fitted.models_, whole.models_, strict=True):
+        assert len(few.points) == 15
+        assert all((row == every.points[:, :3]).all(1).any() for row in few.points[:, :3])
+        assert few.log_norm == every.log_norm
+    np.testing.assert_array_equal(
+        KernelDensity(0.5, covariance=covariance, max_points=40).fit(X, y).log_prob(X), whole.log_prob(X)
+    )
+    other = KernelDensity(0.5, covariance=covariance, max_points=15, random_state=1).fit(X, y)
+    assert not np.allclose(other.log_prob(X), fitted.log_prob(X))
+    with pytest.raises(ValueError, match="max_points=0"):
+        KernelDensity(max_points=0).fit(X, y)

@@ -29,6 +29,7 @@ from genlabel.densities import (
     default_candidates,
     named_densities,
 )
+from genlabel.densities.folded import judging_order
 from genlabel.densities.stack import (
     TEMPERATURES,
     WORST,
@@ -474,9 +475,9 @@ def test_a_splitter_of_scikit_learn_cuts_the_folds() -> None:
     np.testing.assert_array_equal(one.held_out_, other.held_out_)
 
 
-def test_ties_keep_no_more_than_twelve() -> None:
+def test_ties_keep_no_more_than_six() -> None:
     weights = stacking_weights(torch.zeros(40, 9, dtype=torch.float64), torch.ones(9, dtype=torch.float64))
-    assert int((weights > 0).sum()) == 12
+    assert int((weights > 0).sum()) == 6
     assert float(weights.sum()) == pytest.approx(1.0)
 
 
@@ -520,15 +521,63 @@ def test_parts_of_the_work_give_what_the_whole_gives(monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(parts.held_out_, whole.held_out_, rtol=1e-7, atol=1e-9)
 
 
-def test_many_rows_leave_the_kernels_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genlabel.densities.kernel.MOST_ROWS", 100)
-    with pytest.warns(DensityWarning, match="120 rows, more than 100; no kernels"):
-        model = LabelModel(cv=2).fit(*data(15))
-    assert len(model.report_["candidates"]) == 46
-    monkeypatch.setattr("genlabel.densities.kernel.MOST_ROWS", 1000)
+def test_many_features_leave_some_kinds_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genlabel.densities.mixture.MOST_FEATURES", 2)
     with pytest.warns(DensityWarning, match="3 features, more than 2; no tied mixtures"):
-        assert len(LabelModel(cv=2).fit(*data(15)).report_["candidates"]) == 58
+        assert len(LabelModel(cv=2).fit(*data(15)).report_["candidates"]) == 43
+    monkeypatch.undo()
+    monkeypatch.setattr("genlabel.densities.kernel.MOST_FEATURES", 2)
+    with pytest.warns(DensityWarning, match="120 rows of 3 features; no kernels of full covariance"):
+        assert len(LabelModel(cv=2).fit(*data(15)).report_["candidates"]) == 37
+
+
+def test_of_many_rows_some_judge_all_candidates_and_more_the_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no cliff: kernels stay, every candidate is in the report, and the members are fitted to all rows."""
+    X, y = data(15, n=300, k=3)
+    whole = LabelModel(FEW, cv=3).fit(X, y)
+    assert whole.report_["rows"] == 300
+    monkeypatch.setattr("genlabel.densities.label_model.JUDGED_ROWS", 120)
+    monkeypatch.setattr("genlabel.densities.label_model.WEIGHED_ROWS", 200)
+    some = LabelModel(FEW, cv=3).fit(X, y)
+    assert some.report_["rows"] == 200
+    assert [row["name"] for row in some.report_["candidates"]] == [row["name"] for row in whole.report_["candidates"]]
+    assert {row["rows"] for row in some.report_["candidates"]} == {120, 200}
+    assert {row["name"] for row in some.report_["candidates"] if row["rows"] == 200} >= set(some.names_)
+    held = np.isfinite(some.held_out_).all(1)
+    assert held.sum() == 200
+    assert abs(np.bincount(y[held]) - 200 / 3).max() <= 1
+    np.testing.assert_allclose(some.frozen().fit(X, y).log_prob(X), some.log_prob(X), rtol=1e-10)
+    monkeypatch.setattr("genlabel.densities.label_model.WEIGHED_ROWS", 300)
+    again = LabelModel(FEW, cv=3).fit(X, y)
+    kept = [row["name"] for row in again.report_["candidates"] if row["rows"] == 300]
+    named = {row["name"]: row for row in whole.report_["candidates"]}
+    for row in again.report_["candidates"]:
+        if row["name"] in kept:
+            assert row == named[row["name"]]
+
+
+def test_very_many_rows_are_told_and_members_are_fitted_to_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = data(19, n=200)
+    for module in ("label_model", "stack"):
+        monkeypatch.setattr(f"genlabel.densities.{module}.FITTED_ROWS", 150)
+    with pytest.warns(DensityWarning, match="200 rows; its members are fitted to 150 of them"):
+        model = LabelModel(FEW[:3], cv=3).fit(X, y)
+    assert model.report_["fitted_rows"] == 150
+    rows = np.sort(judging_order(y)[:150])
+    alone = model.frozen().fit(X[rows], y[rows])
+    np.testing.assert_allclose(posterior(alone, X), posterior(model, X), rtol=1e-8)
+    np.testing.assert_allclose(model.stack_.class_prior_, np.bincount(y) / 200)
+
+
+def test_a_rare_class_is_among_the_rows_that_judge() -> None:
+    y = np.repeat([0, 1, 2, 3], [5000, 800, 25, 3])
+    order = judging_order(y)
+    np.testing.assert_array_equal(np.sort(order), np.arange(len(y)))
+    for most in (500, 1500, 5828):
+        counts = np.bincount(y[order[:most]], minlength=4)
+        assert counts[2] >= 20
+        assert counts[3] == 3
+        assert counts[0] / counts[1] == pytest.approx(5000 / 800, rel=0.1)
 
 
 def test_classes_of_unlike_sizes_are_held_out_one_by_one_too() -> None:

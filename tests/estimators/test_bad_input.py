@@ -33,6 +33,14 @@ CLASSIFIERS = [
     GenerativeClassifier(),
     GenerativeClassifier("kernel"),
 ]
+FULL = [
+    GenLabelClassifier(search="full", members=1, network="logistic", cv=6, epochs=20, random_state=0),
+    GenLabelClassifier.from_paper(epochs=20, random_state=0),
+    MixupClassifier.from_paper(epochs=20, random_state=0),
+    MixupClassifier.from_paper(mixer=None, epochs=20, random_state=0),
+    CLASSIFIERS[4],
+]
+"""Searches that train every candidate to the end."""
 every = pytest.mark.parametrize("classifier", CLASSIFIERS, ids=repr)
 
 
@@ -85,11 +93,24 @@ def test_a_failing_refit_leaves_the_old_fit(classifier: Any) -> None:
     np.testing.assert_array_equal(fitted.predict_proba(IRIS_X), before)
 
 
-@pytest.mark.parametrize("classifier", CLASSIFIERS[:5], ids=repr)
-def test_a_class_with_one_sample_is_named(classifier: Any) -> None:
+@pytest.mark.parametrize("classifier", FULL, ids=repr)
+def test_a_full_search_refuses_a_class_with_one_sample_by_name(classifier: Any) -> None:
     y = np.where(np.arange(150) == 7, "rare", np.array(["a", "b", "c"])[IRIS_Y])
     with pytest.raises(ValueError, match="only one sample has class 'rare'; drop those rows or merge"):
         clone(classifier).fit(IRIS_X, y)
+
+
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+@pytest.mark.parametrize("classifier", CLASSIFIERS[:4], ids=repr)
+def test_a_search_that_halves_trains_on_a_class_with_one_sample_and_says_so(classifier: Any) -> None:
+    y = np.where(np.arange(150) == 7, "rare", np.array(["a", "b", "c"])[IRIS_Y])
+    with pytest.warns(UserWarning, match="class 'rare' has a single row: it is trained on, but never held out"):
+        model = clone(classifier).fit(IRIS_X, y)
+    assert model.classes_.tolist() == ["a", "b", "c", "rare"]
+    proba = model.predict_proba(IRIS_X)
+    assert np.isfinite(proba).all()
+    assert (proba > 0).all()
+    assert model.score(IRIS_X, y) > 0.8
 
 
 def test_the_generative_classifier_lends_a_lone_sample_the_common_covariance() -> None:
@@ -99,7 +120,16 @@ def test_the_generative_classifier_lends_a_lone_sample_the_common_covariance() -
     assert np.isfinite(model.predict_proba(IRIS_X)).all()
 
 
-@pytest.mark.parametrize("classifier", CLASSIFIERS[:5], ids=repr)
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+@pytest.mark.parametrize("classifier", CLASSIFIERS[:4], ids=repr)
+def test_a_small_class_does_not_cut_a_search_that_halves_to_few_folds(classifier: Any) -> None:
+    rows = np.r_[0:40, 50:90, 100:103]
+    model = clone(classifier).fit(IRIS_X[rows], IRIS_Y[rows])  # in peace: a warning would be an error
+    assert "split5_test_score" in model.cv_results_
+    assert "split6_test_score" not in model.cv_results_
+
+
+@pytest.mark.parametrize("classifier", FULL, ids=repr)
 def test_too_many_folds_fall_back_and_say_to_what(classifier: Any) -> None:
     rows = np.r_[0:40, 50:90, 100:103]
     with warnings.catch_warnings(record=True) as caught:
@@ -151,11 +181,37 @@ def test_wild_scales_without_standardising_give_numbers(classifier: Any) -> None
     np.testing.assert_allclose(proba.sum(1), 1.0)
 
 
-def test_diverged_training_is_an_error() -> None:
+WILD = {"optimizer": "sgd", "standardize": False, "epochs": 30, "cv": 3, "random_state": 0}
+DIVERGING = [
+    MixupClassifier((8,), learning_rate=100.0, **WILD),
+    MixupClassifier((8,), learning_rate=100.0, members=2, **WILD),
+    MixupClassifier((8,), learning_rate=100.0, search="full", calibrate=False, members=1, **WILD),
+    GenLabelClassifier((8,), "gaussian", 1.0, 100.0, average="cv", **WILD),
+]
+
+
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+@pytest.mark.parametrize("classifier", DIVERGING, ids=repr)
+def test_diverged_training_is_an_error(classifier: Any) -> None:
+    fresh = clone(classifier)
     with pytest.raises(ValueError, match=r"training diverged at learning rate 100; .*standardize=True"):
-        MixupClassifier((8,), learning_rate=100.0, optimizer="sgd", standardize=False, epochs=30, random_state=0).fit(
-            IRIS_X * 1e30, IRIS_Y
-        )
+        fresh.fit(IRIS_X * 1e30, IRIS_Y)
+    assert state(fresh) == []
+
+
+@pytest.mark.parametrize("select", ["log-loss", "accuracy"])
+@pytest.mark.parametrize("search", ["halving", "full"])
+def test_a_candidate_that_diverges_is_left_behind(search: str, select: str) -> None:
+    model = MixupClassifier((8,), mixer=None, search=search, select=select, learning_rate=(1e3, 0.01), **WILD)
+    model.set_params(weight_decay=1.0, standardize=True).fit(
+        IRIS_X, IRIS_Y
+    )  # a step of 1e3 makes the weights 1e3 times
+    results = model.cv_results_
+    wild = np.array([p["learning_rate"] == 1e3 for p in results["params"]])
+    assert np.isinf(results["mean_test_log_loss"][wild]).any()
+    assert np.isfinite(results["mean_test_log_loss"][~wild]).all()
+    assert model.best_params_["learning_rate"] == 0.01
+    assert np.isfinite(model.predict_proba(IRIS_X)).all()
 
 
 PARAMETERS = [
@@ -169,11 +225,15 @@ PARAMETERS = [
         GenLabelClassifier(density="gauss"),
         "density='gauss' is not known; choose one of 'gaussian', 'kernel', 'mixture', 'flow',",
     ),
-    (GenLabelClassifier(network="mpl"), "network='mpl' is not known; choose one of 'logistic', 'mlp'"),
+    (GenLabelClassifier(network="mpl"), "network='mpl' is not known; choose one of 'auto', 'mlp', 'logistic'"),
     (GenLabelClassifier(network=128), "network=128"),
     (GenLabelClassifier(network=(64, 0)), "network=0"),
     (GenLabelClassifier(space="hidden"), "space='hidden' is not known; choose one of 'input', 'latent'"),
-    (GenLabelClassifier(space="latent"), "space='latent' needs hidden layers.*use network='mlp'"),
+    (GenLabelClassifier(search="quick"), "search='quick' is not known; choose one of 'halving', 'full'"),
+    (GenLabelClassifier(members="fold"), "members='fold' must be a whole number of at least 1"),
+    (GenLabelClassifier(members=0), "members=0"),
+    (GenLabelClassifier(epochs="few"), "epochs='few'"),
+    (GenLabelClassifier("logistic", space="latent"), "space='latent' needs hidden layers.*use network='mlp'"),
     (GenLabelClassifier(per="row"), "per='row' is not known"),
     (GenLabelClassifier(learning_rate=0.0), "learning_rate=0.0"),
     (GenLabelClassifier(learning_rate="auto"), "learning_rate='auto' is not known"),
@@ -185,7 +245,7 @@ PARAMETERS = [
     (GenLabelClassifier(priors="equal", learning_rate=0.1), "priors='equal' is not known"),
     (GenLabelClassifier(class_weight="balance"), "class_weight"),
     (MixupClassifier(mixer="mixpu"), "mixer='mixpu' is not known; choose one of 'mixup', 'manifold'"),
-    (MixupClassifier(mixer="manifold"), "mixer='manifold' needs hidden layers"),
+    (MixupClassifier("logistic", mixer="manifold"), "mixer='manifold' needs hidden layers"),
     (MixupClassifier((8,), mixer=ManifoldMixup(depths=(0, 2))), "mixes at depth 2, but network="),
     (MixupClassifier(labeler="liner"), "labeler='liner' is not known; choose one of 'linear', 'logistic'"),
     (MixupClassifier(mixer=None, exclude_intrusion=True), "exclude_intrusion=True has no effect: mixer=None"),

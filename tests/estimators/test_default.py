@@ -9,9 +9,10 @@ from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_classification
 
-from genlabel import GaussianDensity, GenLabelClassifier, KernelDensity, MixupClassifier
+from genlabel import GaussianDensity, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
 from genlabel.densities import LabelModel, StackDensity
 from genlabel.estimators.selection import one_standard_error, pool
+from genlabel.networks import MLP
 
 QUICK = {"epochs": 15, "cv": 3, "random_state": 0}
 
@@ -27,26 +28,42 @@ def model(data: tuple[Any, Any]) -> GenLabelClassifier:
     return GenLabelClassifier((8,), **QUICK).fit(*data)
 
 
-def test_every_method_has_the_same_search(model: GenLabelClassifier, data: tuple[Any, Any]) -> None:
+def rows_of(results: dict[str, Any], *unnamed: str, **named: Any) -> dict[Any, int]:
+    """The rows of a table by their parameters, without some of them, and where some have a value."""
+    found = {}
+    for i, params in enumerate(results["params"]):
+        if all(params.get(name) == value for name, value in named.items()):
+            found[tuple((k, v) for k, v in params.items() if k not in unnamed)] = i
+    return found
+
+
+@pytest.mark.parametrize("search", ["halving", "full"])
+def test_every_method_has_the_same_search(search: str, data: tuple[Any, Any]) -> None:
     """Vanilla is among the candidates of the default: the networks of vanilla training's own search, fold by fold."""
-    vanilla = MixupClassifier((8,), mixer=None, **QUICK).fit(*data)
-    params = model.cv_results_["params"]
-    assert len(params) == 2 * len(vanilla.cv_results_["params"]) == 2 * 4 * 3
-    clean = [i for i, p in enumerate(params) if p["clean_weight"] == 1.0]
-    assert [{k: params[i][k] for k in ("learning_rate", "weight_decay")} for i in clean] == vanilla.cv_results_[
-        "params"
-    ]
-    assert all("gamma" not in params[i] for i in clean)
-    for fold in range(3):
-        ours = model.cv_results_[f"split{fold}_test_log_loss"][clean]
-        np.testing.assert_allclose(ours, vanilla.cv_results_[f"split{fold}_test_log_loss"], rtol=1e-4)
+    model = GenLabelClassifier((8,), search=search, **QUICK).fit(*data).cv_results_
+    mixup = MixupClassifier((8,), search=search, **QUICK).fit(*data).cv_results_
+    vanilla = MixupClassifier((8,), mixer=None, search=search, **QUICK).fit(*data).cv_results_
+    first = {} if search == "full" else {"epochs": 1}  # the rung at which all are there
+    own = rows_of(vanilla, **first)
+    assert len(own) == 4 * 3
+    for other in (model, mixup):
+        assert len(rows_of(other, **first)) == 2 * 4 * 3
+        assert list(rows_of(other, "clean_weight", clean_weight=1.0, **first)) == list(own)
+        clean = rows_of(other, "clean_weight", clean_weight=1.0)
+        both = [params for params in rows_of(vanilla) if params in clean]
+        assert len(both) > 4 * 3 or search == "full"  # some go on in both
+        for fold in range(3):
+            ours = other[f"split{fold}_test_log_loss"][[clean[params] for params in both]]
+            theirs = vanilla[f"split{fold}_test_log_loss"][[rows_of(vanilla)[params] for params in both]]
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4)
 
 
 def test_the_choice_is_the_rule_on_the_pooled_losses(model: GenLabelClassifier) -> None:
     results = model.cv_results_
     best = results["mean_test_pooled_log_loss"]
     chosen = results["params"][model.best_index_]
-    assert {k: v for k, v in model.best_params_.items() if k != "average"} == chosen
+    own = {k: v for k, v in model.best_params_.items() if k != "average"}
+    assert own | {"epochs": model.n_iter_} == chosen
     assert best[model.best_index_] < np.median(best)
     lowest = results["params"][int(best.argmin())]
     assert chosen["weight_decay"] >= lowest["weight_decay"]
@@ -58,10 +75,11 @@ def test_vanilla_chooses_by_one_standard_error(data: tuple[Any, Any]) -> None:
     X, y = data
     rows = np.arange(len(y))
     folds = [(np.delete(rows, part), part) for part in rows.reshape(-1, 1)[::10]]
-    found = MixupClassifier(mixer=None, cv=folds, epochs=5, random_state=0).fit(X, y)
+    found = MixupClassifier(mixer=None, search="full", cv=folds, epochs=5, random_state=0).fit(X, y)
     losses = np.stack([found.cv_results_[f"split{f}_test_log_loss"] for f in range(len(folds))], axis=1)
     strength = [p["weight_decay"] for p in found.cv_results_["params"]]
-    assert found.best_index_ == one_standard_error(losses, strength)
+    steps = [p["learning_rate"] for p in found.cv_results_["params"]]
+    assert found.best_index_ == one_standard_error(losses, strength, steps=steps)
 
 
 def test_a_stack_is_fitted_once_for_each_fold_and_once_for_all_rows(
@@ -142,6 +160,7 @@ def test_from_paper_is_the_papers_setting() -> None:
     X, y = load_iris(return_X_y=True)
     model = GenLabelClassifier.from_paper(epochs=3, random_state=0)
     explicit = GenLabelClassifier(
+        network="logistic",
         density={"gaussian": GaussianDensity(), "kernel": KernelDensity()},
         gamma="cv",
         alpha=1.0,
@@ -151,10 +170,14 @@ def test_from_paper_is_the_papers_setting() -> None:
         select="accuracy",
         per="batch",
         priors="uniform",
+        search="full",
+        members=1,
+        cv=6,
         epochs=3,
         random_state=0,
     )
     assert repr(model) == repr(explicit)
+    assert GenLabelClassifier.from_paper().epochs == MixupClassifier.from_paper().epochs == 100
     model.fit(X, y)
     params = model.cv_results_["params"]
     assert len(params) == 4 * (1 + 5 * 2)
@@ -165,13 +188,48 @@ def test_from_paper_is_the_papers_setting() -> None:
         GenLabelClassifier.from_paper(density="label-model")
 
 
+def test_mixup_from_paper_is_the_papers_setting() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = MixupClassifier.from_paper(epochs=3, random_state=0)
+    assert repr(model) == repr(
+        MixupClassifier(
+            "logistic",
+            Mixup(per="batch"),
+            clean_weight=0.0,
+            weight_decay=1e-4,
+            calibrate=False,
+            select="accuracy",
+            search="full",
+            members=1,
+            cv=6,
+            epochs=3,
+            random_state=0,
+        )
+    )
+    assert Mixup(per="batch").alpha == 1.0
+    model.fit(X, y)
+    assert [p["learning_rate"] for p in model.cv_results_["params"]] == [0.1, 0.01, 0.001, 0.0001]
+    assert isinstance(model.network_, MLP)
+    assert MixupClassifier.from_paper("mlp", "manifold").mixer == "manifold"
+    vanilla = MixupClassifier.from_paper(mixer=None, epochs=3, random_state=0).fit(X, y)
+    assert [set(p) for p in vanilla.cv_results_["params"]] == [{"learning_rate", "weight_decay"}] * 4
+
+
 def test_everything_may_be_searched(data: tuple[Any, Any]) -> None:
-    own = GenLabelClassifier(gamma=(0.5, 1.0), alpha="cv", clean_weight=(0.0, 0.5, 1.0), learning_rate=0.1, **QUICK)
+    grids = {"gamma": (0.5, 1.0), "alpha": "cv", "clean_weight": (0.0, 0.5, 1.0), "learning_rate": 0.1}
+    own = GenLabelClassifier((8,), search="full", **grids, **QUICK)
     params = own.fit(*data).cv_results_["params"]
     assert len(params) == 3 * (2 * 2 * 2 + 1)  # weight decays x (alphas x clean shares x gammas, or vanilla)
     assert len({repr(p) for p in params}) == len(params)
-    mixed = MixupClassifier(alpha="cv", clean_weight="cv", learning_rate=0.1, weight_decay=1e-3, **QUICK).fit(*data)
+    halved = own.set_params(search="halving").fit(*data).cv_results_
+    assert [{k: v for k, v in p.items() if k != "epochs"} for p in halved["params"][: len(params)]] == params
+    few = {"learning_rate": 0.1, "weight_decay": 1e-3, "search": "full", **QUICK}
+    mixed = MixupClassifier((8,), alpha="cv", clean_weight="cv", **few).fit(*data)
     assert [p.get("alpha") for p in mixed.cv_results_["params"]] == [0.3, 1.0, None]
+    both = MixupClassifier("auto", clean_weight="cv", **few).fit(*data).cv_results_["params"]
+    assert [(p["network"], p["clean_weight"]) for p in both] == [
+        ("mlp", 0.75), ("mlp", 1.0), ("logistic", 0.75), ("logistic", 1.0),
+    ]  # fmt: skip
 
 
 def test_cross_fitted_labels_train(data: tuple[Any, Any]) -> None:
@@ -190,11 +248,11 @@ def test_latent_features_have_seen_the_labels_so_no_label_model_is_chosen_there(
 def test_several_densities_are_not_averaged_and_the_labeler_is_that_of_the_chosen(data: tuple[Any, Any]) -> None:
     densities = {"kernel": KernelDensity(), "own": LabelModel([GaussianDensity()])}
     fixed = {"learning_rate": 0.1, "weight_decay": 1e-3, "clean_weight": 0.0}
-    model = GenLabelClassifier(density=densities, **fixed, **QUICK).fit(*data)
-    assert model.average_ is None
+    assert GenLabelClassifier((8,), density=densities, **fixed, **QUICK).fit(*data).average_ is None
+    model = GenLabelClassifier((8,), density=densities, average=None, **fixed, **QUICK).fit(*data)
     chosen = model.best_params_["density"]
     assert isinstance(model.labeler_.density_, StackDensity if isinstance(chosen, LabelModel) else KernelDensity)
-    again = GenLabelClassifier(**QUICK).set_params(**model.best_params_, average=None).fit(*data)
+    again = GenLabelClassifier((8,), **QUICK).set_params(**model.best_params_, average=None).fit(*data)
     np.testing.assert_allclose(again.predict_proba(data[0]), model.predict_proba(data[0]), atol=1e-4)
 
 

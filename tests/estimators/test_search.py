@@ -28,7 +28,10 @@ from genlabel.networks import MLP
 from genlabel.training import Candidate, Task, resolve_optimizer, train_task
 from genlabel.training.fleet import weight_rng
 
-SIMPLE = {
+PAPERS: dict[str, Any] = {"search": "full", "members": 1, "cv": 6}
+"""The search of the paper: every candidate to the end, one network of all rows."""
+SIMPLE = PAPERS | {
+    "network": "logistic",
     "density": "gaussian",
     "gamma": "cv",
     "alpha": 1.0,
@@ -110,16 +113,12 @@ def test_gamma_zero_alone_never_asks_for_a_density() -> None:
 
 def test_gamma_zero_is_the_mixup_classifier() -> None:
     X, y = load_iris(return_X_y=True)
-    mixed = MixupClassifier(mixer=Mixup(), learning_rate=0.1, weight_decay=1e-4, epochs=10, random_state=0).fit(X, y)
+    given: dict[str, Any] = {"learning_rate": 0.1, "epochs": 10, "random_state": 0}
+    mixed = MixupClassifier.from_paper(mixer=Mixup(), **given).fit(X, y)
     zero = plain(gamma=0.0, learning_rate=0.1, epochs=10, random_state=0).fit(X, y)
     np.testing.assert_allclose(zero.predict_proba(X), mixed.predict_proba(X), atol=1e-5)
-    whole = MixupClassifier(
-        labeler=GenLabel(GaussianDensity("ledoit-wolf"), gamma=0.7),
-        learning_rate=0.1,
-        weight_decay=1e-4,
-        epochs=10,
-        random_state=0,
-    )
+    labeler = GenLabel(GaussianDensity("ledoit-wolf"), gamma=0.7)
+    whole = MixupClassifier.from_paper(mixer=Mixup(), labeler=labeler, **given)
     ours = plain(gamma=0.7, learning_rate=0.1, epochs=10, random_state=0).fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(X), whole.fit(X, y).predict_proba(X), atol=1e-5)
 
@@ -225,25 +224,19 @@ EVERY_OPTION: dict[str, Any] = {
         {"hidden": (6, 5), "mixer": Mixup(), "densities": [GaussianDensity(0.1)], "latent": True},
     ),
     "logistic labels": (
-        MixupClassifier(
-            labeler="logistic",
-            exclude_intrusion=True,
-            learning_rate=RATES,
-            weight_decay=1e-4,
-            alpha=3.0,
-            per="batch",
-            cv=3,
+        MixupClassifier.from_paper(
+            mixer=Mixup(3.0, "batch"), labeler="logistic", exclude_intrusion=True, learning_rate=RATES, cv=3
         ),
         {"hidden": (), "mixer": Mixup(3.0, "batch"), "labelers": (LogisticLabel(),), "exclude_intrusion": True},
     ),
     "manifold": (
-        MixupClassifier(
-            (6, 5), mixer="manifold", learning_rate=RATES, weight_decay=(0.0, 0.1), alpha=0.7, per="sample", cv=3
+        MixupClassifier.from_paper(
+            (6, 5), "manifold", learning_rate=RATES, weight_decay=(0.0, 0.1), alpha=0.7, per="sample", cv=3
         ),
         {"hidden": (6, 5), "mixer": ManifoldMixup(0.7, (0, 1, 2), "sample"), "labelers": (LinearLabel(),)},
     ),
     "vanilla": (
-        MixupClassifier(mixer=None, learning_rate=RATES, batch_size=25, weight_decay=0.1, cv=3),
+        MixupClassifier.from_paper(mixer=None, learning_rate=RATES, batch_size=25, weight_decay=0.1, cv=3),
         {"hidden": (), "mixer": None, "labelers": (LinearLabel(),)},
     ),
 }
@@ -288,7 +281,7 @@ def test_folds_can_be_given() -> None:
 
 def test_verbose_shows_progress(capsys: pytest.CaptureFixture[str]) -> None:
     X, y = load_iris(return_X_y=True)
-    MixupClassifier(epochs=3, verbose=1, random_state=0).fit(X, y)
-    assert "6 epochs" in capsys.readouterr().out
+    MixupClassifier(epochs=3, search="full", verbose=1, random_state=0).fit(X, y)
+    assert "6 epochs" in capsys.readouterr().out  # three of each recipe
     MixupClassifier(epochs=3, random_state=0).fit(X, y)
     assert capsys.readouterr().out == ""

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.optimize import minimize
 from scipy.stats import sem
 
 from genlabel.estimators.selection import (
@@ -15,6 +16,7 @@ from genlabel.estimators.selection import (
     pool,
     pooling_weights,
     results_table,
+    sharpness,
 )
 
 finite = st.floats(0.0, 5.0)
@@ -85,6 +87,55 @@ def test_the_weights_of_the_pool_are_the_best_on_a_fine_grid(weighted: bool) -> 
     lowest = min(objective(a, b) for a in grid for b in grid)
     assert objective(*found) <= lowest + 1e-6
     assert all(0.0 <= w <= 2.0 for w in found)
+
+
+@given(st.integers(0, 10_000))
+def test_the_weights_of_the_pool_are_those_of_a_minimiser_without_slopes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 80))
+    y, weight = rng.integers(0, 3, n), rng.uniform(0.1, 2.0, n)
+    p, q = (np.log(softmax(s * np.eye(3)[y] + rng.normal(size=(n, 3)) * 2.0)) for s in rng.uniform(0, 3, 2))
+    prior = np.log(softmax(rng.normal(size=3)))
+
+    def objective(ab: np.ndarray) -> float:
+        logs = pool(p, q, prior, (ab[0], ab[1]))[np.arange(n), y]
+        return float(-np.average(logs, weights=weight) + PULL / n * ((ab - 0.5) ** 2).sum())
+
+    found = np.array(pooling_weights(held_out(p, y, weight), q, prior))
+    other = minimize(objective, [0.5, 0.5], bounds=[(0.0, 2.0)] * 2, method="Nelder-Mead", options={"xatol": 1e-6})
+    assert objective(found) <= other.fun + 1e-6  # the simplex itself may end early at a bound
+
+
+@given(st.integers(0, 10_000), st.booleans())
+def test_the_sharpness_is_the_best_on_a_fine_grid(seed: int, weighted: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 60))
+    y, weight = rng.integers(0, 3, n), rng.uniform(0.1, 2.0, n) if weighted else np.ones(n)
+    p = softmax(rng.uniform(0, 2) * np.eye(3)[y] + rng.normal(size=(n, 3)) * rng.uniform(0.1, 3.0))
+    prior = softmax(rng.normal(size=3))
+    grid = np.linspace(0.0, 2.0, 1001)
+    powers = prior * (p / prior) ** grid[:, None, None]
+    truth = np.log(powers / powers.sum(-1, keepdims=True))[:, np.arange(n), y]
+    losses = -np.average(truth, axis=1, weights=weight) + PULL / n * (grid - 1.0) ** 2
+    found = sharpness(held_out(np.log(p), y, weight if weighted else None), np.log(prior))
+    assert found == pytest.approx(grid[losses.argmin()], abs=3e-3)
+
+
+def test_of_a_network_that_diverged_nothing_is_weighed() -> None:
+    lost = held_out(np.full((4, 2), np.nan), np.array([0, 1, 0, 1]))
+    assert sharpness(lost, np.log([0.5, 0.5])) == 1.0
+    assert pooling_weights(lost, np.log(np.full((4, 2), 0.5)), np.log([0.5, 0.5])) == (0.5, 0.5)
+
+
+@given(arrays(np.float64, (4, 20), elements=finite), st.permutations([0.1, 0.03, 0.01, 0.003]))
+def test_among_equal_losses_the_smaller_step_is_chosen(losses: np.ndarray, steps: list[float]) -> None:
+    losses[2] = losses[0] + 1e-9
+    chosen = one_standard_error(losses, [1e-3] * 4, steps=steps)
+    level = losses.mean(1).round(6)
+    assert level[chosen] == level.min()
+    assert steps[chosen] == min(step for step, one in zip(steps, level, strict=True) if one == level.min())
+    stronger = one_standard_error(np.stack([losses[0]] * 2), [1e-2, 1e-4], steps=[0.1, 0.01])
+    assert stronger == 0  # the decay comes before the step
 
 
 def test_few_rows_leave_the_weights_near_one_half() -> None:

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 
-from genlabel import GenLabelClassifier, Mixup, MixupClassifier
+from genlabel import GenLabelClassifier, MixupClassifier
 from genlabel.attacks import FGSM
 from genlabel.densities import GaussianDensity, KernelDensity
 
@@ -30,6 +30,7 @@ def is_mixup(params: dict[str, Any]) -> bool:
     return bool(params["gamma"] == 0.0)
 
 
+DEFAULT = GenLabelClassifier("auto", density="gaussian", average="cv", **SHORT)
 PAPER = GenLabelClassifier.from_paper(**SHORT)
 SEARCHES = {
     "densities": (
@@ -40,7 +41,7 @@ SEARCHES = {
             "cv": (every, PAPER),
             "mixup": (
                 is_mixup,
-                MixupClassifier(mixer=Mixup(per="batch"), weight_decay=1e-4, select="accuracy", **SHORT),
+                MixupClassifier.from_paper(**SHORT),
             ),
         },
     ),
@@ -73,10 +74,44 @@ SEARCHES = {
         MixupClassifier(labeler=["linear", "logistic"], exclude_intrusion=True, **SHORT),
         {
             name: (
-                lambda params, name=name: params["labeler"] == name,
+                lambda params, name=name: params.get("labeler", name) == name,  # vanilla has none
                 MixupClassifier(labeler=name, exclude_intrusion=True, **SHORT),
             )
             for name in ("linear", "logistic")
+        },
+    ),
+    "halving": (
+        DEFAULT,
+        {
+            "all": (every, DEFAULT),
+            "vanilla": (
+                lambda params: params["clean_weight"] == 1.0,
+                clone(DEFAULT).set_params(clean_weight=1.0),
+            ),
+            "softmax": (
+                lambda params: params.get("network") == "logistic",
+                clone(DEFAULT).set_params(network="logistic"),
+            ),
+            "one": (
+                lambda params: (
+                    params == {"learning_rate": 0.03, "weight_decay": 1e-3, "clean_weight": 1.0, "network": "mlp"}
+                ),
+                clone(DEFAULT).set_params(learning_rate=0.03, weight_decay=1e-3, clean_weight=1.0, network="mlp"),
+            ),
+        },
+    ),
+    "halving, members": (
+        MixupClassifier((8,), members=2, **SHORT),
+        {
+            "all": (every, MixupClassifier((8,), members=2, **SHORT)),
+            "vanilla": (
+                lambda params: params["clean_weight"] == 1.0,
+                MixupClassifier((8,), clean_weight=1.0, members=2, **SHORT),
+            ),
+            "small steps": (
+                lambda params: params["learning_rate"] < 0.05,
+                MixupClassifier((8,), learning_rate=(0.03, 0.01, 0.003), members=2, **SHORT),
+            ),
         },
     ),
     "average": (
@@ -109,6 +144,7 @@ def test_a_variant_is_what_a_search_of_its_candidates_comes_to(name: str) -> Non
     assert not hasattr(search, "network_")
     for key, (_, alone) in variants.items():
         other = clone(alone).fit(X, y)
+        assert fitted[key].n_iter_ == other.n_iter_
         own = fitted[key].best_params_
         for parameter, value in other.best_params_.items():
             if parameter in own:

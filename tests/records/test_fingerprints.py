@@ -168,11 +168,17 @@ def test_another_process_finds_the_same() -> None:
 @pytest.mark.parametrize(
     "place, value, moved",
     [
-        ("genlabel.estimators.base.LEARNING_RATES", (0.3, 0.1), {"default", "paper", "vanilla", "mixup"}),
+        ("genlabel.estimators.base.LEARNING_RATES", (0.3, 0.1), {"paper", "paper mixup"}),
+        ("genlabel.estimators.base.QUICK_RATES", (0.3, 0.1), {"default", "vanilla", "mixup"}),
         ("genlabel.estimators.base.WEIGHT_DECAYS", (1e-3,), {"default", "vanilla", "mixup"}),
-        ("genlabel.estimators.base.NETWORKS", {"mlp": (64,)}, {"default", "paper", "vanilla", "mixup"}),
+        (
+            "genlabel.estimators.base.NETWORKS",
+            {"mlp": (64,)},
+            {"default", "paper", "vanilla", "mixup", "paper mixup"},
+        ),
         ("genlabel.estimators.genlabel.GAMMAS", (0.0, 1.0), {"paper"}),
         ("genlabel.estimators.genlabel.CLEAN_WEIGHTS", (0.5, 1.0), {"default"}),
+        ("genlabel.estimators.mixup.CLEAN_WEIGHTS", (0.5, 1.0), {"mixup"}),
         ("genlabel.densities.candidates.BANDWIDTHS", (0.3,), {"default", "label model"}),
         ("genlabel.densities.candidates.COMPONENTS", (2, 3), {"default", "label model"}),
     ],
@@ -185,3 +191,10 @@ def test_a_word_whose_meaning_changes_is_another_setting(
     monkeypatch.setattr(place, value)
     after = {name: fingerprint(method=method) for name, method in default_suite().items()}
     assert {name for name in before if before[name] != after[name]} == moved
+
+
+def test_a_parameter_that_came_later_leaves_older_records_as_they_were() -> None:
+    paper = MixupClassifier.from_paper()
+    assert not set(MixupClassifier.came_later) & set(describe(paper))
+    assert fingerprint(model=paper) != fingerprint(model=clone(paper).set_params(members=2))
+    assert describe(clone(paper).set_params(members=2))["members"] == 2

@@ -111,8 +111,9 @@ def test_a_candidate_that_survives_is_the_one_that_trains_alone(hidden: tuple[in
 
 
 def test_averaged_parameters_are_the_mean_over_the_steps_that_favours_late_ones() -> None:
-    runs = [FleetRun([task(mixer=Mixup())], [Candidate(0.1, label=(1.0, 0.0))], epochs=6, batch_size=200, averaged=a, dtype=torch.float64)
-            for a in (False, True)]  # fmt: skip
+    settings = {"epochs": 6, "batch_size": 200, "dtype": torch.float64}
+    one, candidate = task(mixer=Mixup()), Candidate(0.1, label=(1.0, 0.0))
+    runs = [FleetRun([one], [candidate], averaged=averaged, **settings) for averaged in (False, True)]
     seen = []
     for _ in range(6):  # of one step each
         for run in runs:

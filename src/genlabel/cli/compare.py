@@ -18,8 +18,10 @@ from rich.text import Text
 
 from genlabel.cli.terminal import (
     Dask,
+    Epochs,
     Fresh,
     Jobs,
+    NetworkName,
     Telling,
     check_jobs,
     check_outputs,
@@ -67,9 +69,7 @@ def compare(
         ),
     ],
     target: Annotated[str | None, typer.Option(metavar="COLUMN", help="The label column of the file.")] = None,
-    network: Annotated[
-        str, typer.Option(help='"logistic", "mlp" (two hidden layers of 128), or hidden sizes such as "64,128".')
-    ] = "logistic",
+    network: NetworkName = "mlp",
     density: Annotated[
         Density,
         typer.Option(
@@ -80,7 +80,7 @@ def compare(
     repeats: Annotated[int, typer.Option(min=1, help="Number of random splits.")] = 10,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out in each split.")] = 0.3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits, the training and the synthetic tables.")] = 0,
-    epochs: Annotated[int, typer.Option(min=1, help="Training epochs.")] = 100,
+    epochs: Epochs = None,
     output: Annotated[
         Path | None, typer.Option(help="Where the picture goes.", show_default="compare-<name>.png")
     ] = None,
@@ -113,7 +113,7 @@ def compare(
             target=target,
             network=hidden,
             density=density.value,
-            epochs=epochs,
+            epochs=epochs or "auto",
             seed=seed,
             test_size=test_size,
             drop_rare=drop_rare,
@@ -134,7 +134,7 @@ def compare(
         tell = Telling(bar)
         found = comparison.run_comparison(
             table,
-            comparison.default_methods(hidden, density.value, epochs),
+            comparison.default_methods(hidden, density.value, epochs or "auto"),
             repeats,
             test_size,
             seed,
@@ -153,8 +153,9 @@ def compare(
     notes = [
         f"note: {line}" for line in [*table.notes, *_once([comparison.count_warnings(heard), *found.frame["warnings"]])]
     ]
+    said = "" if epochs is None else f", {epochs} epochs"
     if len(results):
-        about = [f"{data}; {settings}, {epochs} epochs", *_choices(results)]
+        about = [f"{data}; {settings}{said}", *_choices(results)]
         _print(comparison.summarize(results), [*about, *notes, *failed_lines(found.failures)])
         with one_line_errors(kept):
             picture = output or Path(f"compare-{table.name}.png")

@@ -16,8 +16,10 @@ from rich.text import Text
 
 from genlabel.cli.terminal import (
     Dask,
+    Epochs,
     Fresh,
     Jobs,
+    NetworkName,
     Telling,
     check_jobs,
     check_outputs,
@@ -62,18 +64,26 @@ def suite(
     max_rows: Annotated[int, typer.Option(min=1, help="Of the manifest's sets, those of at most so many.")] = 2000,
     methods: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help='Such as "default,mixup,label model".', show_default="all"),
+        typer.Option(
+            metavar="NAMES",
+            help='Such as "default,label model,catboost"; see --list.',
+            show_default="all but the peers",
+        ),
     ] = None,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="Also the peers that can run here, each as it comes; see --list.")
+    ] = False,
+    show_list: Annotated[
+        bool, typer.Option("--list", help="Name the methods and the peers, and say which can run here; train nothing.")
+    ] = False,
     repeats: Annotated[
         int | None,
         typer.Option(min=1, help="Number of random splits of each set.", show_default="2; all, with --report-only"),
     ] = None,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out in each split.")] = 0.3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits and the training.")] = 0,
-    network: Annotated[
-        str, typer.Option(help='"logistic", "mlp" (two hidden layers of 128), or hidden sizes such as "64,128".')
-    ] = "mlp",
-    epochs: Annotated[int, typer.Option(min=1, help="Training epochs.")] = 100,
+    network: NetworkName = "mlp",
+    epochs: Epochs = None,
     jobs: Jobs = 1,
     dask: Dask = None,
     records: Annotated[
@@ -92,8 +102,11 @@ def suite(
 ) -> None:
     """Compare GenLabel, mixup, vanilla training and other classifiers on many OpenML sets.
 
-    Prints the means, the wins beside the losses with p-values, the time, and the sets that are lost by most.
+    Prints the means, cost and accidents, the wins beside the losses with p-values, and the sets that are lost by most.
     """
+    if show_list:
+        _print_list()
+        return
     kept = f"what ended is kept in {records}, the same command goes on"
     with one_line_errors(kept):
         hidden = read_network(network)
@@ -106,16 +119,18 @@ def suite(
         if report_only:
             if fresh:
                 raise ValueError("--fresh removes the records that --report-only reads; leave one out")
+            if peers:
+                raise ValueError("--peers trains; --report-only has all that is on record, or what --methods names")
             _report(_select(records, asked, wanted, repeats), output, picture, export)
             return
-        chosen = _choose(wanted)
+        chosen = _choose_methods(wanted, peers)
         asked = asked or _manifest_ids(data_home, max_features, min_rows, max_rows)
         _check_records(records, fresh)
     with one_line_errors(kept), show_progress("loading the suite", lines=100) as bar:
         from genlabel import datasets
         from genlabel import suite as room
 
-        known = room.default_suite(hidden, epochs)
+        known = room.default_suite(hidden, epochs or "auto") | {name: room.PeerClassifier(name) for name in room.PEERS}
         home = datasets.find_home(data_home)
         tell = Telling(bar)
         found = room.run_suite(
@@ -125,7 +140,7 @@ def suite(
             test_size,
             seed,
             records=records,
-            settings={"network": network, "epochs": epochs},
+            settings={"network": network, "epochs": epochs or "auto"},
             fresh=fresh,
             n_jobs=jobs,
             dask=dask,
@@ -186,15 +201,40 @@ def _manifest_ids(data_home: Path | None, max_features: int, min_rows: int, max_
     return ids
 
 
-def _choose(wanted: list[str] | None, known: Iterable[str] | None = None) -> list[str]:
-    """The methods that are wanted, all without a wish; raise if one is none of those that are known."""
-    from genlabel.suite import METHODS
-
-    names = list(METHODS if known is None else known)
-    for name in wanted or []:
+def _choose(wanted: list[str], known: Iterable[str]) -> list[str]:
+    """The methods that are wanted; raise if one is none of those that are known."""
+    names = list(known)
+    for name in wanted:
         if name not in names:
             raise ValueError(f"methods={name!r} is not known; choose among {', '.join(map(repr, names))}")
-    return names if wanted is None else wanted
+    return wanted
+
+
+def _choose_methods(wanted: list[str] | None, peers: bool) -> list[str]:
+    """The methods to train: those that are named, all but the peers without a wish; and the peers that can run here.
+
+    A peer that cannot is an error if it is named, and told if it is not.
+    """
+    from genlabel.suite import METHODS, PEERS, why_not
+
+    chosen = list(METHODS) if wanted is None else _choose(wanted, [*METHODS, *PEERS])
+    as_they_come = [name for name, peer in PEERS.items() if peers and not peer.aim]
+    asked = [*as_they_come, *(name for name in chosen if name in PEERS)]
+    reasons = {name: reason for name in asked if (reason := why_not(name)) is not None}
+    for name, reason in reasons.items():
+        if name in chosen:
+            raise ValueError(f"methods={name!r} cannot run here: {reason}")
+        typer.echo(f"skipped: {name}: {reason}", err=True)
+    return list(dict.fromkeys([*chosen, *(name for name in asked if name not in reasons)]))
+
+
+def _print_list() -> None:
+    """Print the names of the methods, and the peers with what keeps them from running here."""
+    from genlabel.suite import METHODS, PEERS, why_not
+
+    print_line(f"methods: {', '.join(METHODS)}")
+    for name, peer in PEERS.items():
+        print_line(f"peer: {name} ({peer.title}): {why_not(name) or 'can run here'}")
 
 
 def _select(path: Path, ids: list[int], methods: list[str] | None, repeats: int | None) -> Kept:

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Bar",
     "Dask",
+    "Epochs",
     "Fresh",
     "Jobs",
     "Lines",
+    "NetworkName",
     "Telling",
     "check_jobs",
     "check_outputs",
@@ -40,6 +42,16 @@ Jobs = Annotated[int, typer.Option(help="Processes that train, one thread each; 
 Dask = Annotated[
     str | None, typer.Option(help="Address of a Dask scheduler, tcp://host:8786, whose workers train instead.")
 ]
+Epochs = Annotated[
+    int | None, typer.Option(min=1, help="Training epochs, at most.", show_default="by the size of the table")
+]
+NetworkName = Annotated[
+    str,
+    typer.Option(
+        help='"logistic", "mlp" (two hidden layers of 128), "auto" (the better of the two on held-out rows), or hidden '
+        'sizes such as "64,128".'
+    ),
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin again; the records so far are lost.")]
 
 
@@ -49,11 +61,12 @@ def read_network(network: str) -> str | tuple[int, ...]:
     >>> read_network("64,128")
     (64, 128)
     """
-    if network in ("logistic", "mlp"):
+    if network in ("auto", "logistic", "mlp"):
         return network
     parts = network.split(",")
     if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise ValueError(f'network={network!r} is not known; use "logistic", "mlp" or hidden sizes such as "64,128"')
+        known = '"auto", "logistic", "mlp" or hidden sizes such as "64,128"'
+        raise ValueError(f"network={network!r} is not known; use {known}")
     return tuple(int(part) for part in parts)
 
 

@@ -15,6 +15,7 @@ from genlabel.densities.named import named_densities, named_density
 from genlabel.densities.online import CollapseWarning, OnlineGaussianDensity
 from genlabel.densities.per_class import ClassSample, LogDensity, PerClassDensity
 from genlabel.densities.stack import StackDensity
+from genlabel.densities.support import Support
 from genlabel.densities.trained import TrainedDensity
 from genlabel.densities.vae import VAEDensity
 from genlabel.densities.warped import WarpedDensity
@@ -39,6 +40,7 @@ __all__ = [
     "OnlineGaussianDensity",
     "PerClassDensity",
     "StackDensity",
+    "Support",
     "TrainedDensity",
     "VAEDensity",
     "WarpedDensity",

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from genlabel.densities.warped import Warp, Warped
     from genlabel.folds import Fold
 
-__all__ = ["ClassDensity", "DensityWarning", "Excess", "FoldedDensity", "Manifolds"]
+__all__ = ["LEAST_WEIGHT", "ClassDensity", "DensityWarning", "Excess", "FoldedDensity", "Manifolds"]
+
+LEAST_WEIGHT = 0.02
+"""A member of a stack that would have less weight is left out."""
 
 
 class DensityWarning(UserWarning):
@@ -191,6 +194,11 @@ class ClassDensity(BaseEstimator, ABC):
     def excess(self, n: int, d: int) -> Excess | None:
         """Say if it would take too long as one of many candidates for `n` rows of `d` features."""
         return None
+
+    @property
+    def least_weight(self) -> float:
+        """The weight below which it is not worth its price in a stack."""
+        return LEAST_WEIGHT
 
     @property
     def wants_warp(self) -> bool:

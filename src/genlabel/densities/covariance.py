@@ -21,11 +21,13 @@ from genlabel.densities.per_class import ClassSample
 from genlabel.standardisation import ROUNDING
 
 __all__ = [
+    "FLOOR",
     "LOG_2_PI",
     "Gaussians",
     "GroupMoments",
     "Groups",
     "Whitening",
+    "diagonal_whitening",
     "effective_size",
     "group_by_class",
     "group_moments",
@@ -35,6 +37,7 @@ __all__ = [
     "shrink",
     "to_gaussians",
     "usable_covariance",
+    "whiten",
     "whitening",
 ]
 
@@ -51,7 +54,7 @@ class Whitening(NamedTuple):
     centre: Tensor
     """(d,)"""
     matrix: Tensor
-    """(d, d), with matrix @ matrix.T the inverse covariance."""
+    """(d, d), with matrix @ matrix.T the inverse covariance; or the diagonal of one that is diagonal, (d,)."""
     log_det: float
     """Log-determinant of the covariance."""
 
@@ -127,6 +130,23 @@ def whitening(sample: ClassSample, centre: Tensor, covariance: Tensor, owner: st
     return Whitening(centre, matrix, log_det)
 
 
+def diagonal_whitening(centre: Tensor, variance: Tensor) -> Whitening:
+    """Return the whitening of a diagonal covariance, of variances (d,); those that are but rounding are floored.
+
+    >>> diagonal_whitening(torch.zeros(2), torch.tensor([4.0, 0.25])).matrix
+    tensor([0.5000, 2.0000])
+    """
+    scale = variance.clamp_min(0).sqrt()
+    noise = ROUNDING * centre.abs() + torch.finfo(scale.dtype).tiny ** 0.5
+    scale = torch.where(scale > noise, scale, torch.full_like(scale, FLOOR**0.5))
+    return Whitening(centre, 1.0 / scale, float(2.0 * scale.log().sum()))
+
+
+def whiten(X: Tensor, centre: Tensor, matrix: Tensor) -> Tensor:
+    """Return the points (m, d) less the centre, times a matrix (d, r), or times that of a diagonal (d,)."""
+    return (X - centre) * matrix if matrix.dim() == 1 else (X - centre) @ matrix
+
+
 def _scales(centre: Tensor, covariance: Tensor, pooled: Tensor) -> Tensor:
     """Standard deviation of each feature; where it is but rounding, the one within all classes, or else 1."""
     spread, within = covariance.diagonal().clamp_min(0).sqrt(), pooled.diagonal().clamp_min(0).sqrt()
@@ -178,6 +198,14 @@ class Gaussians(NamedTuple):
     """(..., d, d), with matrix @ matrix.T the inverse covariance."""
     log_det: Tensor
     """(...): log-determinants of the covariances."""
+
+    def log_prob(self, X: Tensor) -> Tensor:
+        """Log-density (m, r) of points (m, d) under r of them, in float64."""
+        return normal_log_prob(X, self)
+
+    def dense(self) -> Gaussians:
+        """These, as others have to be told to be."""
+        return self
 
 
 def group_by_class(X: Tensor, index: Tensor, weight: Tensor) -> Groups:

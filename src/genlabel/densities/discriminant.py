@@ -13,7 +13,7 @@ from torch import Tensor
 
 from genlabel.arrays import chunks
 from genlabel.checks import check_choice, check_interval, warn
-from genlabel.densities.base import ClassDensity, DensityWarning
+from genlabel.densities.base import ClassDensity, DensityWarning, Excess
 from genlabel.densities.covariance import (
     Gaussians,
     GroupMoments,
@@ -23,8 +23,12 @@ from genlabel.densities.covariance import (
     to_gaussians,
 )
 from genlabel.densities.folded import AT_ONCE, FoldedSample
+from genlabel.densities.thin import ThinGaussians, centre_by_class, thin_log_prob
 
 __all__ = ["DiscriminantDensity"]
+
+MOST_FEATURES, MOST_OF_FEW_ROWS = 300, 100
+"""With more features than the first, or than rows and the second, the default has only spheres with few axes."""
 
 
 @final
@@ -68,14 +72,25 @@ class DiscriminantDensity(ClassDensity):
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self._check()
-        moments = group_moments(group_by_class(X, index, weight[None]))
-        covariance = self._covariances(moments)[:, 0]
-        self.gaussians_, singular = to_gaussians(moments.mean[:, 0], covariance)
-        for name, spread, floored in zip(self.classes_.tolist(), moments.spread[:, 0], singular, strict=True):
-            if not spread and self.pooling < 1:
+        self.gaussians_: Gaussians | ThinGaussians
+        if self._is_thin(*X.shape):
+            centred = centre_by_class(X, index, weight)
+            found = ThinGaussians(centred.mean, centred.axes(self.pooling), self.shrinkage, self.reg)
+            nil = [found.is_nil(axes) for axes in found.axes]
+            self.gaussians_, spread, singular = found, centred.spread, [any(nil)] * len(self.classes_)
+        else:
+            moments = group_moments(group_by_class(X, index, weight[None]))
+            self.gaussians_, floored = to_gaussians(moments.mean[:, 0], self._covariances(moments)[:, 0])
+            spread, singular = moments.spread[:, 0].tolist(), floored.tolist()
+        for name, differs, floored_one in zip(self.classes_.tolist(), spread, singular, strict=True):
+            if not differs and self.pooling < 1:
                 self._warn(name, "has no spread; using the covariance within all classes")
-            elif floored:
+            elif floored_one:
                 self._warn(name, "has a singular covariance; using a floor on its eigenvalues")
+
+    def _is_thin(self, n: int, d: int) -> bool:
+        """Whether the covariances of `n` rows of `d` features have few axes, and are a sphere beyond them."""
+        return n < d and self.target == "sphere" and self.pooling in (0, 1)
 
     def _check(self) -> None:
         check_interval("pooling", self.pooling, 0.0, 1.0, "0 keeps the covariance of each class")
@@ -86,19 +101,20 @@ class DiscriminantDensity(ClassDensity):
     @property
     def means_(self) -> NDArray[np.float64]:
         """The means mu_c, (k, d)."""
-        return self.gaussians_.mean.numpy()
+        return self.gaussians().mean.numpy()
 
     @property
     def covariances_(self) -> NDArray[np.float64]:
         """The covariances Sigma_c as they are used, (k, d, d)."""
-        return torch.linalg.inv(self.gaussians_.matrix @ self.gaussians_.matrix.mT).numpy()
+        matrix = self.gaussians().matrix
+        return torch.linalg.inv(matrix @ matrix.mT).numpy()
 
     def gaussians(self) -> Gaussians:
         """Its Gaussians, by their whitenings."""
-        return self.gaussians_
+        return self.gaussians_.dense()
 
     def _log_prob(self, X: Tensor) -> Tensor:
-        return normal_log_prob(X, self.gaussians_).to(X)
+        return self.gaussians_.log_prob(X).to(X)
 
     @property
     def family(self) -> Hashable | None:
@@ -106,26 +122,42 @@ class DiscriminantDensity(ClassDensity):
         return "discriminant"
 
     def held_out_log_prob(self, folds: FoldedSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
-        """All settings, classes and folds are one batch of covariances, or as many as memory allows."""
+        """All settings, classes and folds are one batch of covariances, or as many as memory allows.
+
+        With more features than rows, those that lean on a sphere share the axes of the covariances.
+        """
         for density in densities:
             density._check()
         found = folds.unanswered(len(densities))
-        numbers = folds.k * folds.X.shape[1] ** 2
-        for part in folds.parts(numbers):
-            moments = group_moments(group_by_class(part.X, part.classes, part.training_weight))
-            for some in chunks(len(densities), max(1, AT_ONCE // (numbers * len(part.valid)))):
-                covariance = torch.stack([density._covariances(moments) for density in densities[some]])
-                gaussians, _ = to_gaussians(moments.mean.expand(len(covariance), -1, -1, -1), covariance)
-                for f, rows in enumerate(part.valid):
-                    of_fold = Gaussians(*(values[:, :, f].flatten(0, 1) for values in gaussians))
-                    answer = normal_log_prob(folds.X[rows], of_fold).view(len(rows), len(covariance), -1)
-                    found[some, rows] = answer.transpose(0, 1)
+        thin = [m for m, density in enumerate(densities) if density._is_thin(*folds.X.shape)]
+        if thin:
+            settings = [(densities[m].pooling, densities[m].shrinkage, densities[m].reg) for m in thin]
+            found[thin] = thin_log_prob(folds, settings)
+        others = [m for m in range(len(densities)) if m not in thin]
+        if others:
+            found[others] = _held_out(folds, [densities[m] for m in others])
         return found
 
+    def excess(self, n: int, d: int) -> Excess | None:
+        """Say if there are too many features for covariances that are not a sphere beyond few axes."""
+        if (self.target == "sphere" and self.pooling in (0, 1)) or d <= (MOST_FEATURES if n >= d else MOST_OF_FEW_ROWS):
+            return None
+        return Excess(f"{n} rows of {d} features", "discriminants toward a diagonal or of partly pooled covariance")
+
+    def _gaussians(self, moments: GroupMoments) -> Gaussians:
+        """The Gaussians of every group, (k, g)."""
+        covariance = self._covariances(moments)
+        (_, matrix, log_det), _ = to_gaussians(moments.mean[: len(covariance)], covariance)
+        k = len(moments.mean)
+        return Gaussians(moments.mean, matrix.expand(k, -1, -1, -1), log_det.expand(k, -1))
+
     def _covariances(self, moments: GroupMoments) -> Tensor:
-        """Sigma_c of every group, (k, g, d, d)."""
-        covariance = torch.where(moments.spread[..., None, None], moments.covariance, moments.within)
-        mixed = torch.lerp(covariance, moments.within.expand_as(covariance), float(self.pooling))
+        """Sigma_c of every group, (k, g, d, d), or (1, g, d, d) where the classes have one."""
+        if self.pooling == 1:
+            mixed = moments.within[None]
+        else:
+            covariance = torch.where(moments.spread[..., None, None], moments.covariance, moments.within)
+            mixed = torch.lerp(covariance, moments.within.expand_as(covariance), float(self.pooling))
         diagonal = mixed.diagonal(dim1=-2, dim2=-1)
         if self.target == "sphere":
             diagonal = diagonal.mean(-1, keepdim=True).expand_as(diagonal)
@@ -133,3 +165,19 @@ class DiscriminantDensity(ClassDensity):
 
     def _warn(self, name: object, what: str) -> None:
         warn(("DiscriminantDensity", name), f"DiscriminantDensity: class {name!r} {what}", DensityWarning)
+
+
+def _held_out(folds: FoldedSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
+    """Log-densities (M, n, k) of rows held out, settings and folds in parts that memory has room for."""
+    found = folds.unanswered(len(densities))
+    numbers = folds.k * folds.X.shape[1] ** 2
+    for part in folds.parts(numbers):
+        moments = group_moments(group_by_class(part.X, part.classes, part.training_weight))
+        for some in chunks(len(densities), max(1, AT_ONCE // (numbers * len(part.valid)))):
+            each = [density._gaussians(moments) for density in densities[some]]
+            mean, matrix, log_det = (torch.stack(values) for values in zip(*each, strict=True))
+            for f, rows in enumerate(part.valid):
+                of_fold = Gaussians(*(values[:, :, f].flatten(0, 1) for values in (mean, matrix, log_det)))
+                answer = normal_log_prob(folds.X[rows], of_fold).view(len(rows), len(each), -1)
+                found[some, rows] = answer.transpose(0, 1)
+    return found

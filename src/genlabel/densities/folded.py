@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import chunks
+from genlabel.arrays import as_rng, chunks
 
-__all__ = ["AT_ONCE", "FoldedSample"]
+__all__ = ["AT_ONCE", "FoldedSample", "judging_order"]
 
 AT_ONCE = 1 << 24
 """Numbers that are worked on at once, so that memory stays bounded."""
+FEWEST = 20
+"""Rows of a class among the first ones of a sample, if it has them."""
 
 
 class FoldedSample(NamedTuple):
@@ -63,3 +67,20 @@ class FoldedSample(NamedTuple):
     def unanswered(self, count: int) -> Tensor:
         """Room for the log-densities of so many candidates, (count, n, k), all NaN."""
         return self.X.new_full((count, len(self.X), self.k), torch.nan)
+
+
+def judging_order(classes: NDArray[np.intp], seed: Any = 0) -> NDArray[np.intp]:
+    """Return the rows (n,), so that the first m of them, for any m, hold each class in its share, or a few rows of it.
+
+    >>> y = np.repeat([0, 1, 2], [900, 300, 30])
+    >>> np.bincount(y[judging_order(y)[:400]]).tolist()
+    [285, 95, 20]
+    """
+    shuffled = as_rng(seed).permutation(len(classes))
+    order = shuffled[np.argsort(classes[shuffled], kind="stable")]
+    counts = np.bincount(classes)
+    place = np.arange(len(classes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    size = np.repeat(counts, counts)
+    # A class whose share of the rows is too small for FEWEST of them has these first.
+    quantile = np.where(place < np.minimum(size, FEWEST), 0.0, place / size)
+    return order[np.lexsort((place, quantile))]

@@ -14,9 +14,10 @@ from genlabel.arrays import Seed, as_rng, chunks, like, named_device
 from genlabel.checks import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gan_charts import Latents
-from genlabel.densities.gan_choice import FEW, ClassRows, Judged, choose, judge, split_rows
+from genlabel.densities.gan_choice import CLEARLY, FEW, ClassRows, Judged, choose, judge, split_rows
+from genlabel.densities.gan_curves import EVENNESS, refine_curves
 from genlabel.densities.gan_networks import ConvReader, Network, Perceptron, Shape
-from genlabel.densities.gan_training import Generators, Networks, Schedule, Trial, train_gans
+from genlabel.densities.gan_training import CRITIC, ENERGY, NOISE, Generators, Networks, Schedule, Trial, train_gans
 from genlabel.densities.inversion import NORMS, Bank, Inverter, train_encoder
 from genlabel.progress import Listener, epoch_listener
 from genlabel.standardisation import Standardisation
@@ -44,8 +45,9 @@ class GANDensity(ClassDensity):
     The paper's proxy for an implicit density (arXiv section "implicit density", and "GenMix+GAN"): no density, but a
     distance, which is found by inverting the generator. Each class has a generator of its own, x = G(w, c) + sigma_c e,
     trained against a critic with a relativistic loss and penalties on both sides; sigma_c e is the noise around the
-    manifold, which the paper's argument assumes. Several penalties are tried at once, and rows that were held out
-    choose for each class.
+    manifold, which the paper's argument assumes, spherical in the units of the distance. Generators of curves are then
+    refined by the likelihood of the rows under the same noise (NOTE[PAPER]: not the paper's). Several penalties are
+    tried at once, and rows that were held out choose for each class.
 
     Parameters
     ----------
@@ -150,6 +152,16 @@ class GANDensity(ClassDensity):
         self.verbose = verbose
         self.random_state = random_state
 
+    def in_full(self) -> dict[str, Any]:
+        """Say what the words among the parameters stand for: what is tried, and how the losses are weighed.
+
+        >>> GANDensity().in_full()["penalties"]
+        [0.05, 0.0125, 0.2]
+        """
+        penalties = [PENALTY, PENALTY / 4, PENALTY * 4] if self.penalty is None else [self.penalty]
+        weights = {"critic": CRITIC, "energy": ENERGY, "evenness": EVENNESS, "clearly": CLEARLY}
+        return {"penalties": penalties, "charts": [1, CHARTS], "noise": ["spherical", NOISE], **weights}
+
     def project(self, X: Any) -> Any:
         """Return m*_c, the nearest point of each class manifold to each row: (m, k, d), numpy or torch as `X` is.
 
@@ -187,6 +199,15 @@ class GANDensity(ClassDensity):
         """(d,): what the features are divided by before a distance is taken."""
         scale: Tensor = self.standardisation_.scale
         return scale if self.standardize else torch.ones_like(scale)
+
+    @property
+    def _to_distance(self) -> Tensor:
+        """(d,): what a standardised feature is in the units of the distance."""
+        scale: Tensor = self.standardisation_.scale
+        return scale / self._unit
+
+    def _schedule(self, steps: int) -> Schedule:
+        return Schedule(steps, self.batch_size, self.learning_rate, named_device(self.device), self._to_distance)
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self._check_parameters(X.shape[1])
@@ -291,15 +312,21 @@ class GANDensity(ClassDensity):
         self, trials: list[Trial], classes: list[ClassRows], rng: np.random.Generator, tell: Listener | None
     ) -> list[list[Judged]]:
         """Train a generator for each class and trial, all at once, and judge them."""
-        schedule = Schedule(self.steps, self.batch_size, self.learning_rate, named_device(self.device))
+        schedule = self._schedule(self.steps)
         epoch = max(1, sum(len(rows.train) for rows in classes) // (self.batch_size * len(classes)))
         size = self._latents().size if self.encoder == "bigan" else 0
         networks = Networks(self._generator(), self._reader(size, 1), self._reader(0, size) if size else None)
         heard = (lambda step: tell(1) if step % epoch == 0 else None) if tell is not None else None
-        stack = train_gans(networks, self._latents(), classes, trials, schedule, rng, heard)
+        stacks = [train_gans(networks, self._latents(), classes, trials, schedule, rng, heard)]
+        if self._latents().dim == 1:
+            stacks.insert(0, refine_curves(stacks[0], classes, schedule, rng))
         seed, t = int(rng.integers(2**32)), len(trials)
         return [
-            [judge(stack.take(torch.tensor([c * t + j])), trial, rows, seed) for j, trial in enumerate(trials)]
+            [
+                judge(stack.take(torch.tensor([c * t + j])), trial, rows, seed)
+                for j, trial in enumerate(trials)
+                for stack in (stacks[-1:] if rows.few else stacks)
+            ]
             for c, rows in enumerate(classes)
         ]
 
@@ -308,7 +335,7 @@ class GANDensity(ClassDensity):
         self.coverage_ = np.array([one.coverage for one in judged])
         self.penalty_ = np.array([one.trial.penalty for one in judged])
         if self.encoder == "regression":
-            schedule = Schedule(self.steps // 4, self.batch_size, self.learning_rate, trained.shares.device)
+            schedule = self._schedule(self.steps // 4)
             trained = train_encoder(self._reader(0, trained.latents.size), trained, schedule, rng)
         self.generators_ = trained.to(torch.zeros(0, dtype=torch.float64))
         with torch.no_grad():
@@ -327,7 +354,7 @@ class GANDensity(ClassDensity):
     def _project(self, X: Tensor) -> Tensor:
         """m*_c (m, k, d), in the dtype of `X`."""
         x = self.standardisation_(X.detach().double()).to(named_device(self.device))
-        unit = (self.standardisation_.scale / self._unit).to(x)
+        unit = self._to_distance.to(x)
         bank = Bank(*(part.to(x) for part in self.bank_))
         inverter = Inverter(self.generators_.to(x), bank, self.norm, self.restarts, self.inversion_steps, unit)
         found = inverter(x).transpose(0, 1)

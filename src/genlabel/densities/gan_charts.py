@@ -79,7 +79,10 @@ class Charts(NamedTuple):
 
 
 def chart_rows(rows: Tensor, weight: Tensor, latents: Latents, used: int, seed: int) -> Charts:
-    """Cluster the rows (n, d) of a class into as many pieces as are used, if it has so many distinct rows."""
+    """Cluster the rows (n, d) of a class into as many pieces as are used, if it has so many distinct rows.
+
+    NOTE[PAPER]: the paper says nothing of where a generator begins.
+    """
     used = min(used, len(torch.unique(rows, dim=0)))
     found = KMeans(used, n_init=3, random_state=seed).fit(rows.numpy(), sample_weight=weight.numpy())
     labels = torch.from_numpy(found.labels_).long()

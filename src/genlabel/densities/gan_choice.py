@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from genlabel.densities.gan_training import Generators, Trial
+from genlabel.densities.gan_training import Generators, Trial, log_likelihood
 
 __all__ = ["FEW", "ClassRows", "Judged", "choose", "judge", "split_rows"]
 
@@ -21,6 +21,9 @@ SEEN = 1024
 """Generated points by which a generator is judged."""
 NEAR = 2.0
 """How far the nearest generated point may be, in distances (their 90 % quantile) to the nearest training row."""
+
+CLEARLY = 2.0
+"""Standard errors by which a generator must be better on held-out rows than one that is preferred."""
 
 
 class ClassRows(NamedTuple):
@@ -78,26 +81,22 @@ def judge(generators: Generators, trial: Trial, rows: ClassRows, seed: int) -> J
 
 
 def _log_prob(generators: Generators, X: Tensor, seed: int) -> Tensor:
-    """Log of the mean over latents of N(x; G(w), sigma^2), (n,) (arXiv section "implicit density": before its maximum).
-
-    It is known up to the draws of w: an underestimate where these are sparse.
-    """
+    """Their log-densities (n,), up to the draws of w: an underestimate where these are sparse."""
     w = generators.latents.draw(SEEN, generators.shares, np.random.default_rng(seed))
-    points, log_noise = generators(w)[0].cpu().double(), generators.log_noise[0, 0].cpu().double()
-    distance = torch.cdist(X.double() / log_noise.exp(), points / log_noise.exp())
-    return torch.logsumexp(-0.5 * distance.square(), 1) - log_noise.sum()
+    points, log_noise = generators(w).cpu().double(), generators.log_noise.cpu().double()
+    return log_likelihood(X.double()[None], points, log_noise)[0]
 
 
 def choose(judged: Sequence[Judged], min_coverage: float) -> Judged:
     """The one that covers enough, or the most; of several, the best, or one of fewer charts that is hardly worse.
 
-    Hardly worse is by no more than a standard error of the difference over the held-out rows.
+    Hardly worse is by no more than two standard errors of the difference over the held-out rows.
     """
     enough = min(max(one.coverage for one in judged), min_coverage)
     able = sorted((one for one in judged if one.coverage >= enough), key=lambda one: one.trial.charts)
     best = max(able, key=lambda one: float(one.log_prob.mean()))
     for one in able:
         worse = best.log_prob - one.log_prob
-        if one is best or float(worse.mean()) <= float(worse.std()) / len(worse) ** 0.5:
+        if one is best or float(worse.mean()) <= CLEARLY * float(worse.std()) / len(worse) ** 0.5:
             return one
     return best

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -13,24 +14,41 @@ from torch.nn.functional import softplus
 from genlabel.densities.gan_charts import Charts, Latents, chart_rows
 from genlabel.densities.gan_networks import Network, Weights, apply
 
-__all__ = ["Generators", "Networks", "Schedule", "TrainingRows", "Trial", "take_step", "train_gans"]
+__all__ = [
+    "Generators",
+    "Networks",
+    "Schedule",
+    "TrainingRows",
+    "Trial",
+    "draw_evenly",
+    "log_likelihood",
+    "take_step",
+    "train_gans",
+]
 
 NOISE = 0.1
 """The noise with which a generator begins, in standard deviations of the features."""
 FASTER = 4.0
 """How much faster the noise is learned than the manifold."""
 ENERGY = 5.0
-"""The weight of the energy distance in the loss of the generators."""
+"""The weight of the energy distance in the loss of the generators. NOTE[PAPER]: the paper has none."""
+CRITIC = 1.0
+"""The weight of what the critic says. (`benchmarks/gan.py --ablation` sets either to 0.)"""
 
 
 class Generators(NamedTuple):
-    """A stack of generators: x = G(w) + sigma e is a point of the class, G(w) one of its manifold."""
+    """A stack of generators: x = G(w) + sigma e is a point of the class, G(w) one of its manifold.
+
+    NOTE[PAPER]: the paper's generator has no noise; its p_c assumes one around the manifold that is spherical in the
+    units of the distance, and so is this. With a noise of its own for each feature, a straight class can be
+    had by a short curve with noise along it.
+    """
 
     network: Network
     latents: Latents
     weights: Weights
     log_noise: Tensor
-    """(s, 1, d): log sigma of each feature."""
+    """(s, 1, d): log sigma, the same for all features in the units of the distance."""
     shares: Tensor
     """(s, charts): how often a point is of each chart."""
     reader: Network | None = None
@@ -122,6 +140,8 @@ class Schedule(NamedTuple):
     batch_size: int
     learning_rate: float
     device: torch.device
+    unit: Tensor
+    """(d,): what a standardised feature is in the units of the distance, in which the noise is spherical."""
 
 
 def train_gans(
@@ -168,8 +188,10 @@ class _Fleet:
         self.penalty = torch.tensor([trial.penalty for trial in trials]).repeat(len(rows)).to(self.device)
         generator, self.critic, encoder = networks
         self.critic_weights = self._draw(self.critic)
-        log_noise = torch.full((len(self.penalty), 1, self.rows[0].shape[1]), np.log(NOISE))
-        log_noise = log_noise.to(self.device, torch.float32).requires_grad_()
+        self.log_unit = schedule.unit.log().to(self.device, torch.float32)
+        self.log_level = torch.full((len(self.penalty), 1, 1), np.log(NOISE)) + self.log_unit.cpu().mean()
+        self.log_level = self.log_level.to(self.device, torch.float32).requires_grad_()
+        log_noise = (self.log_level - self.log_unit).detach()
         seed = int(rng.integers(2**31))
         pieces = [chart_rows(one.train, one.weight, latents, trial.charts, seed) for one in rows for trial in trials]
         self.charts = Charts.join(pieces).to(log_noise)
@@ -179,7 +201,7 @@ class _Fleet:
         rate = schedule.learning_rate
         learned: list[tuple[Weights, float]] = [
             ([*self.generators.weights, *self.generators.reader_weights], rate),
-            ([log_noise], FASTER * rate),
+            ([self.log_level], FASTER * rate),
         ]
         self.optimizers = [_adam(learned), _adam([(self.critic_weights, rate)])]
         self.average = self.generators.map(lambda part: part.detach().clone())
@@ -209,11 +231,13 @@ class _Fleet:
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["initial_lr"] * min(1.0, 2 * (1 - share))
+        self.generators = self.generators._replace(log_noise=self.log_level - self.log_unit)
         real, (fake, w) = self._real(), self.generators.draw(self.schedule.batch_size, self.rng)
         seen = self._seen(real, fake, w)
         take_step(self.optimizers[1], self._critic_loss(seen.detach()))
         on_real, on_fake = apply(self.critic, self.critic_weights, seen).chunk(2, 1)
-        take_step(self.optimizers[0], softplus(on_real - on_fake).mean(1).sum() + ENERGY * _energy(real, fake).sum())
+        judged, energy = softplus(on_real - on_fake).mean(1), _energy(real, fake)
+        take_step(self.optimizers[0], (CRITIC * judged + ENERGY * energy).sum())
         self._keep_average(min(0.998, step / (step + 10)))
 
     def _real(self) -> Tensor:
@@ -240,6 +264,27 @@ class _Fleet:
     @torch.no_grad()
     def _keep_average(self, decay: float) -> None:
         torch._foreach_lerp_(self.average._tensors, self.generators._tensors, 1 - decay)
+
+
+def log_likelihood(X: Tensor, points: Tensor, log_noise: Tensor) -> Tensor:
+    """Log of the mean over points G(w_i) (s, n, d) of exp(-|x - G(w_i)| / b) / b^d at X (s, m, d): (s, m).
+
+    arXiv section "implicit density", before its maximum, but for a constant. The density exp(-|e| / b) has heavier
+    tails than the normal noise (s, 1, d) that generators draw, and here the same variances, (d + 1) b^2.
+    """
+    d = X.shape[-1]
+    log_b = log_noise - 0.5 * math.log(d + 1)
+    a, b = X / log_b.exp(), points / log_b.exp()
+    square = a.square().sum(-1)[..., None] + b.square().sum(-1)[..., None, :] - 2 * a @ b.mT
+    far = square.clamp_min(1e-6).sqrt()
+    return torch.logsumexp(-far, -1) - math.log(points.shape[-2]) - log_b.sum(-1)
+
+
+def draw_evenly(rows: Sequence[TrainingRows], n: int, rng: np.random.Generator) -> Tensor:
+    """Rows of each class, (k, n, d), at even distances in their weights: all of a class of n rows of equal weights."""
+    share = torch.from_numpy((np.arange(n) + rng.random()) / n)
+    ends = [one.weight.double().cumsum(0) / one.weight.double().sum() for one in rows]
+    return torch.stack([one.train[_quantile(end.cpu(), share)] for one, end in zip(rows, ends, strict=True)])
 
 
 def _quantile(shares: Tensor, at: Tensor) -> Tensor:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple, final
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import chunks, to_device
-from genlabel.checks import check_choice, check_positive
-from genlabel.densities.base import Excess
+from genlabel.arrays import as_rng, chunks, to_device
+from genlabel.checks import check_choice, check_count, check_positive
+from genlabel.densities.base import LEAST_WEIGHT, Excess
 from genlabel.densities.covariance import (
     Whitening,
+    diagonal_whitening,
     effective_size,
     ledoit_wolf,
     moments,
     shrink,
     usable_covariance,
+    whiten,
     whitening,
 )
 from genlabel.densities.folded import FoldedSample
@@ -28,9 +31,8 @@ from genlabel.densities.per_class import ClassSample, PerClassDensity, class_sam
 
 __all__ = ["KernelDensity", "KernelModel"]
 
-MOST_ROWS = 10_000
-"""With more rows, kernels are no candidates by default: their time grows with the square of the rows."""
-
+MOST_FEATURES, MOST_OF_FEW_ROWS = 300, 100
+"""With more features than the first, or than rows and the second, no default candidate has a full covariance."""
 BLOCK, GPU_BLOCK = 1 << 19, 1 << 26
 """Kernels evaluated at once: on a CPU so that they stay in the cache, on a GPU so that it is kept busy."""
 LOG2_E = math.log2(math.e)
@@ -49,7 +51,7 @@ class KernelModel(NamedTuple):
     centre: Tensor
     """(d,)"""
     matrix: Tensor
-    """(d, d): a = (x - centre) @ matrix."""
+    """(d, d): a = (x - centre) @ matrix; or the diagonal of one, (d,)."""
     points: Tensor
     """(n, d + 2): [b, -|b|^2 / 2 + log2 weight, 1]."""
     weight: Tensor
@@ -66,7 +68,7 @@ class KernelModel(NamedTuple):
         if not self.single and x.dtype != torch.float64:
             return self.log_prob(x.double()).to(x)
         centre, matrix, points = (to_device(part, x) for part in (self.centre, self.matrix, self.points))
-        points, a = points.to(x), ((x.double() - centre) @ matrix).to(x)
+        points, a = points.to(x), whiten(x.double(), centre, matrix).to(x)
         queries = torch.cat([a, torch.ones_like(a[:, :1]), -0.5 * (a * a).sum(1, keepdim=True)], dim=1)
         known = None if self.left_out is None else _places(x, self.left_out)
         size = max(1, (BLOCK if x.device.type == "cpu" else GPU_BLOCK) // len(points))
@@ -109,10 +111,15 @@ class KernelDensity(PerClassDensity):
     covariance : "class", "shrunk" or "shared"
         What stands for Sigma_c: the covariance of the class, the same after Ledoit and Wolf's shrinkage, or the
         diagonal of the covariance within all classes.
+    max_points : int or None
+        A class of more points keeps so many kernels, at points that are drawn without replacement; Sigma_c and h are
+        still those of all of its points. None keeps all.
+    random_state : int, Generator or None
+        For that draw.
 
     A class with at most d points, or with a singular covariance, is regularised, with a
     :class:`DensityWarning` that names it. Evaluation takes time in proportion to queries times training points:
-    labelling the mixed points of 100 epochs on 20,000 rows means 10^11 kernels.
+    labelling the mixed points of 100 epochs on 20,000 rows means 10^11 kernels, unless there are `max_points`.
 
     Examples
     --------
@@ -123,21 +130,33 @@ class KernelDensity(PerClassDensity):
 
     native = True
 
+    came_later: ClassVar[dict[str, Any]] = {"max_points": None, "random_state": 0}
+    """Parameters that came later, and the values at which it is what it was without them: for fingerprints."""
+
     def __init__(
-        self, bandwidth: str | float = "scott", leave_one_out: bool = False, covariance: str = "class"
+        self,
+        bandwidth: str | float = "scott",
+        leave_one_out: bool = False,
+        covariance: str = "class",
+        max_points: int | None = None,
+        random_state: int | np.random.Generator | None = 0,
     ) -> None:
         self.bandwidth = bandwidth
         self.leave_one_out = leave_one_out
         self.covariance = covariance
+        self.max_points = max_points
+        self.random_state = random_state
 
     def _fit_class(self, sample: ClassSample) -> KernelModel:
         white = self._whitening(sample)
-        return _kernel_model(sample, white, self._factor(sample, white), self.leave_one_out)
+        return _kernel_model(self._thinned(sample), white, self._factor(sample, white), self.leave_one_out)
 
     @property
     def family(self) -> Hashable | None:
         """Those of given bandwidths share the distances."""
-        return None if isinstance(self.bandwidth, str) or self.leave_one_out else ("kernel", self.covariance)
+        if isinstance(self.bandwidth, str) or self.leave_one_out or not isinstance(self.random_state, int):
+            return None
+        return ("kernel", self.covariance, self.max_points, self.random_state)
 
     def held_out_log_prob(self, folds: FoldedSample, densities: Sequence[KernelDensity]) -> Tensor:
         """All bandwidths of a fold share the distances."""
@@ -148,20 +167,36 @@ class KernelDensity(PerClassDensity):
         for train, rows in zip(folds.train, folds.valid, strict=True):
             samples = class_samples(np.arange(folds.k), folds.X[train], folds.classes[train], folds.weight[train])
             for c, sample in enumerate(samples):
-                found[:, rows, c] = _log_sums(folds.X[rows], sample, self._whitening(sample), bandwidths)
+                white = self._whitening(sample)
+                found[:, rows, c] = _log_sums(folds.X[rows], self._thinned(sample), white, bandwidths)
         return found
 
+    @property
+    def least_weight(self) -> float:
+        """More than that of others: it is by far the slowest to answer."""
+        return 2.5 * LEAST_WEIGHT
+
+    def _thinned(self, sample: ClassSample) -> ClassSample:
+        """The points of a class that have kernels."""
+        n = len(sample.X)
+        if self.max_points is None or n <= check_count("max_points", self.max_points):
+            return sample
+        kept = torch.from_numpy(np.sort(as_rng(self.random_state).permutation(n)[: self.max_points]))
+        return replace(sample, X=sample.X[kept], weight=sample.weight[kept])
+
     def excess(self, n: int, d: int) -> Excess | None:
-        """Say if there are too many rows."""
-        return Excess(f"{n} rows, more than {MOST_ROWS}", "kernels") if n > MOST_ROWS else None
+        """Say if there are too many features for a full covariance."""
+        if self.covariance == "shared" or d <= (MOST_FEATURES if n >= d else MOST_OF_FEW_ROWS):
+            return None
+        return Excess(f"{n} rows of {d} features", "kernels of full covariance")
 
     def _whitening(self, sample: ClassSample) -> Whitening:
         """The whitening of the kernels of a class, at bandwidth 1."""
         check_choice("covariance", self.covariance, ["class", "shrunk", "shared"])
-        mean, covariance = moments(sample.X, sample.weight, unbiased=len(sample.X) > 1)
         if self.covariance == "shared":
-            covariance = sample.pooled.diagonal().diag()
-        elif self.covariance == "shrunk" and sample.has_spread:
+            return diagonal_whitening(sample.X.mean(0), sample.within.variance)
+        mean, covariance = moments(sample.X, sample.weight, unbiased=len(sample.X) > 1)
+        if self.covariance == "shrunk" and sample.has_spread:
             biased = moments(sample.X, sample.weight, unbiased=False)[1]
             covariance = shrink(covariance, ledoit_wolf(sample.X, sample.weight, mean, biased))
         else:
@@ -186,7 +221,7 @@ def _kernel_model(sample: ClassSample, white: Whitening, h: float, leave_one_out
     n, d = sample.X.shape
     weight = sample.weight / sample.weight.sum()
     matrix = white.matrix * (math.sqrt(LOG2_E) / h)
-    b = (sample.X - white.centre) @ matrix
+    b = whiten(sample.X, white.centre, matrix)
     lift = weight.log2() - 0.5 * (b * b).sum(1)
     points = torch.cat([b, lift[:, None], torch.ones(n, 1, dtype=b.dtype)], 1)
     log_norm = -0.5 * (white.log_det + d * math.log(2.0 * math.pi)) - d * math.log(h)
@@ -200,7 +235,7 @@ def _log_sums(X: Tensor, sample: ClassSample, white: Whitening, bandwidths: Sequ
     """Log-densities (number of bandwidths, m) of points (m, d) in float64, from one matrix of distances a block."""
     share = sample.weight / sample.weight.sum()
     d = X.shape[1]
-    a, b = (X - white.centre) @ white.matrix, (sample.X - white.centre) @ white.matrix
+    a, b = (whiten(points, white.centre, white.matrix) for points in (X, sample.X))
     found = X.new_empty(len(bandwidths), len(X))
     for some in chunks(len(X), max(1, BLOCK // len(b))):
         distance = torch.addmm((b * b).sum(1), a[some], b.T, alpha=-2.0)

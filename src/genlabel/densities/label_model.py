@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -15,11 +15,13 @@ from genlabel.arrays import as_numpy, as_tensor, like
 from genlabel.checks import check_choice, no_warnings, warn
 from genlabel.densities.base import ClassDensity, DensityWarning, FoldedDensity
 from genlabel.densities.candidates import named_candidates
-from genlabel.densities.folded import FoldedSample
+from genlabel.densities.folded import FoldedSample, judging_order
 from genlabel.densities.held_out import held_out_log_prob
 from genlabel.densities.stack import (
+    FITTED_ROWS,
     WORST,
     StackDensity,
+    Stacking,
     log_posterior_of_truth,
     log_posterior_where_known,
     stacked,
@@ -32,6 +34,11 @@ from genlabel.standardisation import Standardisation
 
 __all__ = ["LabelModel"]
 
+JUDGED_ROWS, WEIGHED_ROWS = 3_000, 12_000
+"""Rows on which all candidates are judged, and on which those that get a weight are weighed again."""
+JUDGED_NUMBERS, LEAST_JUDGED_ROWS = 400_000, 500
+"""With many features all candidates are judged on fewer rows: so many numbers, but not fewer rows than that."""
+
 
 @final
 class LabelModel(ClassDensity):
@@ -42,13 +49,15 @@ class LabelModel(ClassDensity):
     weight are fitted to all points, as a :class:`StackDensity` of standardised features.
 
     Standardisation and the Yeo-Johnson map of the warped candidates see no labels; in the search they are fitted once,
-    to all rows. The time for kernels grows with the square of the number of rows: beyond 10,000, the default has none;
-    nor has it tied mixtures beyond 100 features.
+    to all rows. Of a table of more than 3,000 rows (or 400,000 numbers, but not fewer than 500 rows), so many judge all
+    candidates; those that got a weight are weighed again by 12,000 rows. The chosen ones are fitted to all rows, or to
+    200,000 of them, with a :class:`DensityWarning`; a kernel density has at most 1,000 kernels a class. How many rows
+    had a say is `report_["rows"]`, and to how many the members were fitted "fitted_rows".
 
     Parameters
     ----------
     candidates : "default", sequence or dict of ClassDensity
-        "default" is the 66 of :func:`default_candidates`: discriminant analyses, kernels and mixtures, on the features
+        "default" is the 47 of :func:`default_candidates`: discriminant analyses, kernels and mixtures, on the features
         as they are and warped.
     cv : int, splitter or iterable of (train, valid)
         Stratified folds, or row numbers or masks. A class with fewer points means fewer folds, with a warning; a class
@@ -68,12 +77,14 @@ class LabelModel(ClassDensity):
         Of the chosen members.
     held_out_ : ndarray (n, k)
         Log posterior of the stack for every row, from fits without its fold, tempered and weighed by what was held out
-        in the other folds; NaN for a row in no fold, and for one that had to stay in training for its class's sake.
+        in the other folds; NaN for a row in no fold, for one that had to stay in training for its class's sake, and for
+        one beyond those that had a say.
     fold_ : ndarray (n,) or None
         With `cross_fit`, the fold of each row.
     report_ : dict
-        "method", "folds", "chosen" and "candidates" (lists of dicts), and the "log_loss", "accuracy" and
-        "calibration_error" of `held_out_`. (Those of a candidate are at the temperature that suits it best.)
+        "method", "folds", "rows", "chosen" and "candidates" (lists of dicts), and the "log_loss", "accuracy" and
+        "calibration_error" of `held_out_`. (Those of a candidate are at the temperature that suits it best, on the
+        "rows" that judged it last.)
 
     Rows of weight 0 count as absent here, in numbering too.
 
@@ -84,7 +95,7 @@ class LabelModel(ClassDensity):
     >>> X = rng.normal(size=(80, 2)) + 2 * y[:, None]
     >>> model = LabelModel().fit(X, y)
     >>> len(model.report_["candidates"]), model.held_out_.shape
-    (66, (80, 2))
+    (47, (80, 2))
     >>> model.report_["accuracy"] > 0.8
     True
     """
@@ -107,7 +118,7 @@ class LabelModel(ClassDensity):
         """Say what the words among the parameters stand for: the candidates, by name.
 
         >>> len(LabelModel().in_full()["candidates"])
-        66
+        47
         """
         return {"candidates": named_candidates(self.candidates)}
 
@@ -149,10 +160,10 @@ class LabelModel(ClassDensity):
         candidates = self._affordable(named_candidates(self.candidates), *X.shape)
         standardised = Standardisation.fit(X, weight, keep_constant=True)(X)
         pairs = make_folds(self.cv, index.numpy(), self.random_state, deal_in_turn, classes=self.classes_, X=X.numpy())
-        train = torch.from_numpy(np.stack([training_rows(fold.train, index.numpy()) for fold in pairs]))
-        folds = FoldedSample(standardised, index, weight, train, [torch.from_numpy(fold.valid) for fold in pairs])
+        if len(X) > FITTED_ROWS:
+            warn("rows", f"LabelModel: {len(X)} rows; its members are fitted to {FITTED_ROWS} of them", DensityWarning)
         with no_warnings():
-            self._choose(candidates, folds)
+            self._search(candidates, _Sample(standardised, index, weight), pairs)
             # Without weights that say nothing, it is to the last digit the stack that anyone else fits to these points.
             weights = None if bool((weight == 1).all()) else weight
             self.stack_ = self.frozen().fit(X, self.classes_[index.numpy()], weights)
@@ -203,45 +214,65 @@ class LabelModel(ClassDensity):
                 found[place] = stack.log_prob(x[place]) + shift
         return like(found, X)
 
-    def _choose(self, candidates: dict[str, ClassDensity], folds: FoldedSample) -> None:
+    def _search(self, candidates: dict[str, ClassDensity], sample: _Sample, pairs: Sequence[Fold]) -> None:
+        """Judge all candidates, on some of the rows where there are many; those with a weight are judged on more."""
+        n, d = sample.X.shape
+        order = judging_order(sample.classes.numpy())
+        everyone: dict[str, dict[str, Any]] = {}
+        for most in (min(JUDGED_ROWS, max(LEAST_JUDGED_ROWS, JUDGED_NUMBERS // d)), WEIGHED_ROWS):
+            rows = np.sort(order[:most])
+            judged = self._judge(candidates, _folded(sample, pairs, rows))
+            everyone |= {row["name"]: row for row in judged.report(list(candidates))}
+            kept = judged.kept()
+            if len(rows) == n:
+                break
+            if most != WEIGHED_ROWS:
+                candidates = {name: candidates[name] for name in np.array(list(candidates))[kept].tolist()}
+        self._adopt(candidates, judged, rows, n)
+        self.report_ = self._report(judged, everyone)
+
+    def _judge(self, candidates: dict[str, ClassDensity], folds: FoldedSample) -> _Judged:
         """Weigh the candidates by their held-out log-densities: on all rows, and on those outside of each fold."""
         members = [clone(density) for density in candidates.values()]
         log_prob = held_out_log_prob(*share_warp(members, folds.X, folds.weight), folds)
         log_prior = torch.from_numpy(np.log(self.class_prior_))
         seen = folds.honest
         truth = log_posterior_of_truth(log_prob, log_prior, folds.classes)
-        self.choice_ = weigh(truth[..., seen], folds.weight[seen], self.method)
-        self.fold_choices_, held_out = [], torch.full_like(log_prob[0], torch.nan)
+        least = torch.tensor([density.least_weight for density in candidates.values()])
+        choice = weigh(truth[..., seen], folds.weight[seen], self.method, least)
+        choices, held_out = [], torch.full_like(log_prob[0], torch.nan)
         for rows in folds.valid:
             others = seen.clone()
             others[rows] = False
             usable = bool(others.any())  # a single fold has no others
-            choice = weigh(truth[..., others], folds.weight[others], self.method) if usable else self.choice_
-            self.fold_choices_.append(choice)
-            held_out[rows] = stacked(log_prob[:, rows], log_prior, choice)
+            choices.append(weigh(truth[..., others], folds.weight[others], self.method, least) if usable else choice)
+            held_out[rows] = stacked(log_prob[:, rows], log_prior, choices[-1])
         held_out[~seen] = torch.nan
-        self.held_out_ = held_out.numpy()
-        self.candidates_ = candidates
+        return _Judged(folds, log_prob, log_prior, choice, choices, held_out)
+
+    def _adopt(self, candidates: dict[str, ClassDensity], judged: _Judged, rows: NDArray[np.intp], n: int) -> None:
+        """Keep what was chosen."""
+        self.candidates_, self.choice_, self.fold_choices_ = candidates, judged.choice, judged.fold_choices
+        self.held_out_ = np.full((n, len(self.classes_)), np.nan)
+        self.held_out_[rows] = judged.held_out.numpy()
         kept = self.choice_.weight.nonzero()[:, 0].tolist()
         self.names_ = [list(candidates)[m] for m in kept]
         self.weights_, self.temperatures_ = (part[kept].numpy() for part in self.choice_[::-1])
-        self.report_ = self._report(log_prob[:, seen], held_out[seen], folds.classes[seen], folds.weight[seen])
 
-    def _report(self, log_prob: Tensor, held_out: Tensor, index: Tensor, weight: Tensor) -> dict[str, Any]:
+    def _report(self, judged: _Judged, everyone: dict[str, dict[str, Any]]) -> dict[str, Any]:
         members = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
         chosen = [{"name": name, "weight": share, "temperature": heat} for name, share, heat in members]
-        log_prior = torch.from_numpy(np.log(self.class_prior_))
-        everyone = []
-        for name, heat, values in zip(self.candidates_, self.choice_.temperature.tolist(), log_prob, strict=True):
-            logs = log_posterior_where_known(values, log_prior, heat)
-            everyone.append({"name": name, "temperature": heat, **_measures(logs, index, weight)})
+        seen = judged.folds.honest
+        logs, index, weight = judged.held_out[seen], judged.folds.classes[seen], judged.folds.weight[seen]
         return {
             "method": self.method,
             "chosen": sorted(chosen, key=lambda member: -member["weight"]),
-            **_measures(held_out, index, weight),
-            "calibration_error": float(calibration_error(held_out.numpy(), index.numpy(), weight.numpy())),
-            "candidates": everyone,
+            **_measures(logs, index, weight),
+            "calibration_error": float(calibration_error(logs.numpy(), index.numpy(), weight.numpy())),
+            "candidates": list(everyone.values()),
             "folds": len(self.fold_choices_),
+            "rows": len(judged.folds.X),
+            "fitted_rows": min(len(self.held_out_), FITTED_ROWS),
         }
 
     def _fit_pairs(
@@ -256,6 +287,57 @@ class LabelModel(ClassDensity):
                 rows = training_rows(others, index.numpy())
                 found[low, high] = self.frozen().fit(X[rows], labels[rows], weight[rows])
         return found
+
+
+class _Sample(NamedTuple):
+    """Standardised points, with the numbers of their classes, and weights."""
+
+    X: Tensor
+    classes: Tensor
+    weight: Tensor
+
+
+class _Judged(NamedTuple):
+    """What candidates say of rows that they have not seen, and how they were weighed for it."""
+
+    folds: FoldedSample
+    log_prob: Tensor
+    """(M, n, k)"""
+    log_prior: Tensor
+    """(k,)"""
+    choice: Stacking
+    fold_choices: list[Stacking]
+    """For each fold, by the rows of the others."""
+    held_out: Tensor
+    """(n, k): log posterior of the stack, NaN for a row that is not held out."""
+
+    def kept(self) -> NDArray[np.intp]:
+        """The numbers of the candidates that have a weight, in whichever choice."""
+        weights = torch.stack([choice.weight for choice in (self.choice, *self.fold_choices)])
+        return np.flatnonzero(weights.amax(0).numpy() > 0)
+
+    def report(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """How well each candidate does, at the temperature that suits it best."""
+        seen, found = self.folds.honest, []
+        index, weight = self.folds.classes[seen], self.folds.weight[seen]
+        for name, heat, values in zip(names, self.choice.temperature.tolist(), self.log_prob[:, seen], strict=True):
+            logs = log_posterior_where_known(values, self.log_prior, heat)
+            found.append({"name": name, "temperature": heat, **_measures(logs, index, weight), "rows": len(seen)})
+        return found
+
+
+def _folded(sample: _Sample, pairs: Sequence[Fold], rows: NDArray[np.intp]) -> FoldedSample:
+    """Some rows of a sample, and what the folds are among them; a class that a fold would take away stays."""
+    inside = np.full(len(sample.X), -1)
+    inside[rows] = np.arange(len(rows))
+    index = sample.classes.numpy()[rows]
+    masks, valid = [], []
+    for fold in pairs:
+        here, asked = inside[fold.train], inside[fold.valid]
+        masks.append(training_rows(here[here >= 0], index))
+        valid.append(torch.from_numpy(asked[asked >= 0]))
+    X, classes, weight = (part[rows] for part in sample)
+    return FoldedSample(X, classes, weight, torch.from_numpy(np.stack(masks)), valid)
 
 
 def _measures(log_posterior: Tensor, index: Tensor, weight: Tensor) -> dict[str, float]:

@@ -14,7 +14,7 @@ from genlabel.arrays import as_rng
 from genlabel.checks import check_choice, check_count, check_positive
 from genlabel.densities.base import ClassDensity, Excess
 from genlabel.densities.covariance import group_by_class
-from genlabel.densities.expectation import fit_mixtures, mixture_log_prob
+from genlabel.densities.expectation import fit_mixtures, mixture_terms
 from genlabel.densities.folded import FoldedSample
 from genlabel.standardisation import Standardisation
 
@@ -40,7 +40,7 @@ class MixtureDensity(ClassDensity):
     reg : float
         Added to the variances; meant for standardised features. It keeps a lump of equal points from being a spike.
     max_iter : int
-        Steps of EM at most; a class whose mean log-likelihood gains less than 1e-3 in a step is done.
+        Steps of EM at most; a class whose mean log-likelihood gains less than 3e-3 in a step is done.
     random_state : int, Generator or None
         For the seeds, which are drawn as in k-means++.
 
@@ -82,6 +82,7 @@ class MixtureDensity(ClassDensity):
         reg = self.reg / self.standardisation_.scale**2
         fitted = fit_mixtures(groups, [self.components], self.covariance == "tied", reg, self.max_iter, draws)
         self.mixtures_ = fitted.pick(slice(None), 0, 0)
+        self.terms_ = mixture_terms(self.mixtures_)
 
     def _check(self) -> None:
         check_count("components", self.components)
@@ -90,8 +91,7 @@ class MixtureDensity(ClassDensity):
         check_positive("reg", self.reg, "0.05 is the usual choice")
 
     def _log_prob(self, X: Tensor) -> Tensor:
-        values = mixture_log_prob(self.standardisation_(X), self.mixtures_)
-        return (values - self.standardisation_.log_volume).to(X)
+        return self.terms_.log_prob(self.standardisation_(X).to(X)) - self.standardisation_.log_volume
 
     @property
     def family(self) -> Hashable | None:
@@ -117,7 +117,7 @@ class MixtureDensity(ClassDensity):
                 mixtures = fit_mixtures(groups, sizes, self.covariance == "tied", reg, self.max_iter, draws)
                 for f, rows in enumerate(part.valid):
                     for s in range(len(sizes)):
-                        answer = mixture_log_prob(folds.X[rows], mixtures.pick(slice(None), f, s))
+                        answer = mixture_terms(mixtures.pick(slice(None), f, s)).log_prob(folds.X[rows])
                         found[s, rows[:, None], classes] = answer
         return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, final
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from genlabel.densities.base import ClassDensity
 
-__all__ = ["ClassSample", "LogDensity", "PerClassDensity", "class_samples"]
+__all__ = ["ClassSample", "LogDensity", "PerClassDensity", "Within", "class_samples"]
 
 
 class LogDensity(Protocol):
@@ -21,6 +22,34 @@ class LogDensity(Protocol):
     def log_prob(self, x: Tensor, /) -> Tensor:
         """Log-density of each row of `x`, shape (m,)."""
         ...
+
+
+class Within:
+    """Covariance within the classes, over all classes; found when it is asked for."""
+
+    def __init__(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+        self.points = (X, index, weight)
+
+    @cached_property
+    def covariance(self) -> Tensor:
+        """(d, d)"""
+        centred, weight, mass = self._centred
+        return (weight[:, None] * centred).T @ centred / mass
+
+    @cached_property
+    def variance(self) -> Tensor:
+        """(d,): its diagonal."""
+        centred, weight, mass = self._centred
+        return weight @ centred**2 / mass
+
+    @property
+    def _centred(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The points (n, d) less the means of their classes, their weights (n,), and the sum of these."""
+        X, index, weight = self.points
+        k, d = int(index.max()) + 1, X.shape[1]
+        mass = X.new_zeros(k).index_add_(0, index, weight)
+        sums = X.new_zeros(k, d).index_add_(0, index, weight[:, None] * X)
+        return X - (sums / mass[:, None])[index], weight, mass.sum()
 
 
 @dataclass(frozen=True)
@@ -33,8 +62,13 @@ class ClassSample:
     """Its points, shape (n_c, d), float64 on the CPU unless the density asks for something else."""
     weight: Tensor
     """Their weights, shape (n_c,), all positive."""
-    pooled: Tensor
-    """Covariance within the classes, over all classes, shape (d, d): what to fall back on."""
+    within: Within
+    """What the classes have in common."""
+
+    @property
+    def pooled(self) -> Tensor:
+        """Covariance within the classes, over all classes, shape (d, d): what to fall back on."""
+        return self.within.covariance
 
     @property
     def has_spread(self) -> bool:
@@ -85,17 +119,9 @@ class PerClassDensity(ClassDensity):
 
 def class_samples(classes: NDArray[Any], X: Tensor, index: Tensor, weight: Tensor) -> list[ClassSample]:
     """Cut the training points into the samples of the classes."""
-    pooled = _pooled_covariance(X, index, weight)
+    within = Within(X, index, weight)
     masks = [index == c for c in range(len(classes))]
     return [
-        ClassSample(name, X[inside], weight[inside], pooled)
+        ClassSample(name, X[inside], weight[inside], within)
         for name, inside in zip(classes.tolist(), masks, strict=True)
     ]
-
-
-def _pooled_covariance(X: Tensor, index: Tensor, weight: Tensor) -> Tensor:
-    k, d = int(index.max()) + 1, X.shape[1]
-    mass = X.new_zeros(k).index_add_(0, index, weight)
-    sums = X.new_zeros(k, d).index_add_(0, index, weight[:, None] * X)
-    centred = X - (sums / mass[:, None])[index]
-    return (weight[:, None] * centred).T @ centred / mass.sum()

@@ -9,7 +9,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from genlabel.arrays import as_tensor, like, to_device
+from genlabel.arrays import as_rng, as_tensor, like, to_device
 from genlabel.densities.base import ClassDensity, Excess
 
 __all__ = ["Warp", "Warped", "WarpedDensity", "fit_warp", "share_warp"]
@@ -20,6 +20,8 @@ WIDEST = 6.0
 """Powers are sought in [-6, 6]."""
 NEAR = 1e-8
 """A power nearer to 0 (or 2) than this is the logarithm."""
+POWER_ROWS = 5_000
+"""So many rows choose the powers."""
 
 
 class Warp(NamedTuple):
@@ -40,9 +42,10 @@ class Warp(NamedTuple):
         """
         power, centre, scale = (to_device(part, X) for part in self)
         x = X.double()
-        warped = (_yeo_johnson(x, power) - centre) / scale
+        logs = _Logs.of(x)
+        warped = (logs.bent(power) - centre) / scale
         clipped = warped.clamp(-LIMIT, LIMIT)
-        slope = (power - 1.0) * x.sign() * x.abs().log1p() - scale.log()
+        slope = (power - 1.0) * logs.sign * logs.log - scale.log()
         return Warped(clipped, (slope - (warped - clipped).abs()).sum(1), self)
 
 
@@ -139,6 +142,11 @@ class WarpedDensity(ClassDensity):
         return self._log_prob_of(warped)
 
     @property
+    def least_weight(self) -> float:
+        """That of the density."""
+        return self.density.least_weight
+
+    @property
     def wants_warp(self) -> bool:
         """Whether no map was given."""
         return self.warp is None
@@ -159,20 +167,22 @@ class WarpedDensity(ClassDensity):
 def fit_warp(X: Tensor, weight: Tensor) -> Warp:
     """Return the map of the largest (weighted) likelihood: a grid of powers, then golden sections, for all features.
 
-    A feature whose likelihood is no number anywhere, a constant one for example, keeps power 1.
+    Of more than 5,000 rows, so many choose the powers; centre and scale are those of all rows. A feature whose
+    likelihood is no number anywhere, a constant one for example, keeps power 1.
 
     >>> X = torch.linspace(0, 3, 50, dtype=torch.float64)[:, None] ** 3
     >>> round(float(fit_warp(X, torch.ones(50, dtype=torch.float64)).power), 2)
     -0.06
     """
-    share = weight / weight.sum()
-    slope = share @ (X.sign() * X.abs().log1p())
+    some = _spread(len(X))
+    logs, portion = _Logs.of(X[some]), weight[some] / weight[some].sum()
     grid = torch.arange(-WIDEST, WIDEST + 0.5, dtype=X.dtype)
-    found = torch.stack([_likelihood(X, share, slope, power.expand(X.shape[1])) for power in grid])
+    found = torch.stack([_likelihood(logs, portion, power.expand(X.shape[1])) for power in grid])
     best = grid[found.argmax(0)]
-    power = _golden_section(X, share, slope, (best - 1.0).clamp_min(-WIDEST), (best + 1.0).clamp_max(WIDEST))
+    power = _golden_section(logs, portion, (best - 1.0).clamp_min(-WIDEST), (best + 1.0).clamp_max(WIDEST))
     power = torch.where(found.amax(0).isfinite(), power, torch.ones_like(power))
-    warped = _yeo_johnson(X, power)
+    share = weight / weight.sum()
+    warped = _Logs.of(X).bent(power)
     centre = share @ warped
     scale = (share @ (warped - centre) ** 2).sqrt()
     usable = scale.isfinite() & (scale > 1e-12 * (1.0 + centre.abs()))
@@ -187,34 +197,57 @@ def share_warp(members: Sequence[ClassDensity], X: Tensor, weight: Tensor) -> tu
     return [member.with_warp(warp) for member in members], warp
 
 
-def _golden_section(X: Tensor, share: Tensor, slope: Tensor, low: Tensor, high: Tensor) -> Tensor:
+def _spread(n: int) -> Any:
+    """The rows of `n` that choose powers: all, or some that are drawn once and for all."""
+    return slice(None) if n <= POWER_ROWS else torch.from_numpy(as_rng(0).permutation(n)[:POWER_ROWS])
+
+
+class _Logs(NamedTuple):
+    """What the map of any power needs of points."""
+
+    sign: Tensor
+    """(n, d)"""
+    log: Tensor
+    """(n, d): log(1 + |x|)."""
+
+    @classmethod
+    def of(cls, X: Tensor) -> _Logs:
+        """Those of points (n, d)."""
+        return cls(X.sign(), X.abs().log1p())
+
+    def bent(self, power: Tensor) -> Tensor:
+        """Yeo and Johnson's map: ((1 + x)^p - 1) / p for x >= 0, and -((1 - x)^(2 - p) - 1) / (2 - p) below.
+
+        It is the logarithm where a power is 0.
+        """
+        exponent = (power - 1.0) * self.sign + 1.0
+        away = torch.minimum(power.abs(), (2.0 - power).abs()) >= 2 * NEAR
+        if not power.is_cuda and bool(away.all()):  # on a GPU, to know would be to wait
+            return self.sign * (torch.expm1(exponent * self.log) / exponent)
+        logarithm = exponent.abs() < NEAR
+        safe = torch.where(logarithm, torch.ones_like(exponent), exponent)
+        return self.sign * torch.where(logarithm, self.log, torch.expm1(safe * self.log) / safe)
+
+
+def _golden_section(logs: _Logs, share: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """Return the likeliest powers within [low, high] (d,), to 1e-4."""
     ratio = (5.0**0.5 - 1.0) / 2.0
     left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = (_likelihood(X, share, slope, power) for power in (left, right))
+    at_left, at_right = (_likelihood(logs, share, power) for power in (left, right))
     for _ in range(20):
         go_left = at_left > at_right
         low, high = torch.where(go_left, low, left), torch.where(go_left, right, high)
         new = torch.where(go_left, high - ratio * (high - low), low + ratio * (high - low))
-        at_new = _likelihood(X, share, slope, new)
+        at_new = _likelihood(logs, share, new)
         left, right = torch.where(go_left, new, right), torch.where(go_left, left, new)
         at_left, at_right = torch.where(go_left, at_new, at_right), torch.where(go_left, at_left, at_new)
     return 0.5 * (low + high)
 
 
-def _likelihood(X: Tensor, share: Tensor, slope: Tensor, power: Tensor) -> Tensor:
+def _likelihood(logs: _Logs, share: Tensor, power: Tensor) -> Tensor:
     """Mean log-likelihood of the warped features as normal ones, up to a constant, (d,); -inf where it is no number."""
-    warped = _yeo_johnson(X, power)
-    variance = share @ (warped - share @ warped) ** 2
-    usable = variance > torch.finfo(X.dtype).tiny
-    value = -0.5 * variance.log() + (power - 1.0) * slope
+    warped = logs.bent(power)
+    variance = share @ (warped - share @ warped).square_()
+    usable = variance > torch.finfo(variance.dtype).tiny
+    value = -0.5 * variance.log() + (power - 1.0) * (share @ (logs.sign * logs.log))
     return torch.where(usable & value.isfinite(), value, torch.full_like(value, -torch.inf))
-
-
-def _yeo_johnson(X: Tensor, power: Tensor) -> Tensor:
-    """((1 + x)^p - 1) / p for x >= 0, and -((1 - x)^(2 - p) - 1) / (2 - p) below; the logarithm where a power is 0."""
-    power = torch.where(X >= 0, power, 2.0 - power)
-    log = X.abs().log1p()
-    logarithm = power.abs() < NEAR
-    safe = torch.where(logarithm, torch.ones_like(power), power)
-    return X.sign() * torch.where(logarithm, log, torch.expm1(safe * log) / safe)

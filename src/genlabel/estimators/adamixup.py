@@ -72,7 +72,7 @@ class AdaMixupClassifier(NetworkClassifier):
         select: Any = "log-loss",
         class_weight: Any = None,
         cv: Any = 6,
-        epochs: int = 100,
+        epochs: Any = 100,
         batch_size: int = 128,
         optimizer: Any = "adam",
         standardize: bool = True,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import product
 from numbers import Integral, Real
-from typing import Any, Self, cast, final
+from typing import Any, ClassVar, Self, cast, final
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from torch import nn
 
-from genlabel.arrays import chunks, named_device
+from genlabel.arrays import named_device
 from genlabel.attacks import Attack
 from genlabel.checks import check_choice, check_count, check_interval, each_warning_once, keep_if_it_fails
 from genlabel.estimators.classifier import ProbabilityClassifier
@@ -26,8 +27,9 @@ from genlabel.estimators.selection import SELECTIONS, pool
 from genlabel.estimators.study import Study
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.mixing import Mixer
-from genlabel.networks import Ensemble
+from genlabel.networks import Ensemble, log_proba_of
 from genlabel.progress import epoch_listener
+from genlabel.threads import one_thread
 from genlabel.training import Candidate, resolve_optimizer
 
 __all__ = [
@@ -35,20 +37,25 @@ __all__ = [
     "CLEAN_WEIGHTS",
     "LEARNING_RATES",
     "NETWORKS",
+    "QUICK_RATES",
     "WEIGHT_DECAYS",
     "NetworkClassifier",
     "grid",
+    "over_networks",
     "recipes",
 ]
 
-NETWORKS: dict[str, tuple[int, ...]] = {"logistic": (), "mlp": (128, 128)}
+NETWORKS: dict[str, tuple[int, ...]] = {"mlp": (128, 128), "logistic": ()}
+"""By name; "auto" is all of them, as candidates of one search."""
 LEARNING_RATES = (0.1, 0.01, 0.001, 0.0001)
-"""Among which `learning_rate="cv"` chooses (arXiv Table 11)."""
+"""Among which `learning_rate="cv"` chooses in a full search (arXiv Table 11)."""
+QUICK_RATES = (0.1, 0.03, 0.01, 0.003)
+"""Among which it chooses in a search that halves: few steps, whose average is what counts, want large ones."""
 WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2)
 """Among which `weight_decay="cv"` chooses; 1e-4 is the paper's."""
 ALPHAS = (0.3, 1.0)
 """Among which `alpha="cv"` chooses."""
-OPTIONAL = ("best_score_", "label_model_")
+OPTIONAL = ("best_score_", "label_model_", "support_")
 """What not every fit leaves."""
 CLEAN_WEIGHTS = (0.75, 1.0)
 """Among which `clean_weight="cv"` chooses: a quarter of the points mixed, or none (vanilla training)."""
@@ -60,6 +67,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     network: Any
     learning_rate: Any
     class_weight: Any
+    came_later: ClassVar[dict[str, Any]] = {"search": "full", "members": 1, "calibrate": False}
+    """Parameters that came later, and the values at which it is what it was without them: for fingerprints."""
     search: str = "full"
     members: Any = 1
     cv: Any
@@ -92,7 +101,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
         A call that fails leaves the classifier as it was.
         """
-        with keep_if_it_fails(self), each_warning_once():
+        with keep_if_it_fails(self), each_warning_once(), one_thread():
             settings = self._settings()
             method = self._method(settings)
             every = list(range(len(method.entries)))
@@ -129,7 +138,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         >>> search.fit_variants(*load_iris(return_X_y=True), variants)["mixup"].best_params_["gamma"]
         0.0
         """
-        with each_warning_once():
+        with each_warning_once(), one_thread():
             worker = clone(self)
             settings = worker._settings()
             method = worker._method(settings)
@@ -159,7 +168,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         variants: Sequence[Sequence[int]],
     ) -> tuple[Study, list[Final]]:
         """Choose among the entries of each variant, and train those that are chosen on all rows."""
-        sample = read_sample(self, X, y, sample_weight, self.class_weight)
+        sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1 if settings.halving else 2)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with epoch_listener(self.verbose, type(self).__name__) as progress:
             study = Study(sample, settings, cv=self.cv, standardize=self.standardize, seed=seed, progress=progress)
@@ -168,9 +177,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     @final
     def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
-        with torch.no_grad():
-            parts = [self.network_(torch.from_numpy(points[rows])) for rows in chunks(len(points), 65536)]
-        logs = torch.log_softmax(torch.cat(parts), dim=1).numpy()
+        logs = log_proba_of(self.network_, points)
         if self.average_ is None:
             return logs
         if self.average_[1] == 0.0:
@@ -212,7 +219,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
     def _optimisation(self) -> list[dict[str, Any]]:
         """Every learning rate with every weight decay."""
-        rates = grid("learning_rate", self.learning_rate, LEARNING_RATES, 1e-12, 1e3)
+        known = QUICK_RATES if self.search == "halving" else LEARNING_RATES
+        rates = grid("learning_rate", self.learning_rate, known, 1e-12, 1e3)
         decays = grid("weight_decay", self.weight_decay, WEIGHT_DECAYS, 0.0, 1e6)
         return [{"learning_rate": rate, "weight_decay": decay} for rate, decay in product(rates, decays)]
 
@@ -286,12 +294,23 @@ def grid(name: str, value: Any, default: Sequence[float], low: float, high: floa
     return tuple(check_interval(name, v, low, high, way_out) for v in values)
 
 
+def over_networks(network: Any, ways: Sequence[Recipe]) -> list[Recipe]:
+    """The recipes, with each of the networks that "auto" stands for."""
+    if not _is(network, "auto"):
+        return list(ways)
+    return [
+        replace(way, hidden=hidden, params={"network": name, **way.params})
+        for name, hidden in NETWORKS.items()
+        for way in ways
+    ]
+
+
 def _hidden(network: Any) -> tuple[int, ...]:
     if isinstance(network, str):
-        check_choice("network", network, NETWORKS, also="a sequence of hidden layer sizes such as (64, 128)")
-        return NETWORKS[network]
+        check_choice("network", network, ["auto", *NETWORKS], also="a sequence of hidden layer sizes such as (64, 128)")
+        return NETWORKS["mlp" if network == "auto" else network]
     if isinstance(network, Integral) or not isinstance(network, Iterable):
-        raise ValueError(f"network={network!r} must be one of {list(NETWORKS)} or a sequence of hidden sizes")
+        raise ValueError(f"network={network!r} must be 'auto', one of {list(NETWORKS)} or a sequence of hidden sizes")
     return tuple(check_count("network", size) for size in network)
 
 

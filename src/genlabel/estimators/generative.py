@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from genlabel.checks import each_warning_once, keep_if_it_fails
-from genlabel.densities import ClassDensity, named_density
+from genlabel.densities import ClassDensity, Support, named_density
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.sample import read_sample
 from genlabel.posterior import log_posterior, log_priors
+from genlabel.threads import one_thread
 
 __all__ = ["GenerativeClassifier"]
 
@@ -37,6 +38,8 @@ class GenerativeClassifier(ProbabilityClassifier):
     classes_, n_features_in_, feature_names_in_
     density_ : ClassDensity
         Fitted to `scaler_(X)`.
+    support_ : Support
+        What :meth:`support` asks.
 
     Examples
     --------
@@ -61,7 +64,7 @@ class GenerativeClassifier(ProbabilityClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the density to the rows of `X` (n, d) with labels `y` (n,). A failing call changes nothing."""
-        with keep_if_it_fails(self), each_warning_once():
+        with keep_if_it_fails(self), each_warning_once(), one_thread():
             density = self._named_density()
             sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1)
             self.scaler_ = sample.standardisation(self.standardize)
@@ -69,6 +72,7 @@ class GenerativeClassifier(ProbabilityClassifier):
             prior, default = self.density_.class_prior_, self.density_.default_priors
             self.log_priors_ = log_priors(self.priors, prior, default, sample.class_weight)
             self.classes_ = sample.classes
+            self.support_ = Support().fit(sample.X, sample.y, sample.weight)
         return self
 
     def in_full(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from genlabel.attacks import Attack
 from genlabel.checks import check_choice, check_interval
 from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, LabelModel, named_densities
-from genlabel.estimators.base import ALPHAS, CLEAN_WEIGHTS, NetworkClassifier, grid, recipes
+from genlabel.estimators.base import ALPHAS, CLEAN_WEIGHTS, NetworkClassifier, grid, over_networks, recipes
 from genlabel.estimators.methods import Average, Final, Method, Recipe, Settings
 from genlabel.estimators.study import Study
 from genlabel.labeling import LinearLabel
@@ -41,8 +41,9 @@ class GenLabelClassifier(NetworkClassifier):
     ----------
     *The network*
 
-    network : "logistic", "mlp" or sequence of int
-        Softmax regression, two hidden ReLU layers of 128, or the given hidden layers.
+    network : "mlp", "logistic", "auto" or sequence of int
+        Two hidden ReLU layers of 128, softmax regression, or the given hidden layers; "auto" lets the search choose
+        among the first two, which costs more and did not help on the sets where it was tried.
 
     *Labels*
 
@@ -72,17 +73,27 @@ class GenLabelClassifier(NetworkClassifier):
     *Training*
 
     learning_rate : "cv", float or sequence of float
-        "cv" chooses among 0.1, 0.01, 0.001, 0.0001.
+        "cv" chooses among 0.1, 0.03, 0.01, 0.003; in a full search among 0.1, 0.01, 0.001, 0.0001.
     weight_decay : "cv", float or sequence of float
         "cv" chooses among 1e-4, 1e-3, 1e-2.
-    epochs, batch_size : int
+    epochs : "auto" or int
+        At most. "auto" is 50, and fewer where an epoch has many steps; 100 in a full search.
+    batch_size : int
     optimizer : "adam", "sgd" or Optimizer
         "sgd" has momentum 0.9 and multi-step decay.
 
     *The choice, and what is predicted*
 
-    cv : int, splitter or iterable of (train, test) rows
-        Stratified and shuffled if a number; fewer folds, with a warning, where a class is smaller.
+    search : "halving" or "full"
+        How the candidates are tried. "halving" trains all of them for an eighth of the epochs, the best quarter of them
+        for another eighth, and so on, with averaged parameters, and may choose a network as it was on the way; "full"
+        trains all of them to the end (the paper's).
+    members : "folds" or int
+        What predicts: the mean of the networks of the folds, which the search has trained anyway, each on the rows of
+        the other folds; or that of so many networks which are trained on all rows.
+    cv : "auto", int, splitter or iterable of (train, test) rows
+        "auto" is 6 folds below 600 rows, 4 below 20,000, and of more the first 2 of 10. Stratified and shuffled if a
+        number. A class of few rows is in as few folds; a single row is always trained on, with a warning.
     select : "log-loss", "accuracy" or Attack
         How the best candidate is chosen: by held-out log-loss and the one-standard-error rule (of the candidates that
         are not worse than the best by more than the noise, the one of the largest weight decay), or by held-out
@@ -91,7 +102,8 @@ class GenLabelClassifier(NetworkClassifier):
     average : "auto", "cv", None or pair of float
         Weights (a, b) of the network and of its label model in what is predicted, log pi + a (log p - log pi)
         + b (log q - log pi), normalised, pi being the frequencies of the classes. "cv" takes those of the lowest
-        held-out log-loss, None the network alone; "auto" is "cv" for a label model alone and None else.
+        held-out log-loss, None the network alone; "auto" is "cv" for a label model alone, and else, where the search
+        halves, a network that is drawn towards pi as far as held-out rows say.
 
     *Data and machine*
 
@@ -124,13 +136,15 @@ class GenLabelClassifier(NetworkClassifier):
     average_ : pair of float or None
         The weights of the network and the label model in what is predicted.
     history_ : dict
-        Training loss of each epoch of the final fit.
+        Training loss of each epoch of the networks that predict, in the mean over them.
     n_iter_ : int
-        Epochs of the final fit.
-    network_ : MLP
-        The trained network (float64), which takes `scaler_(X)`.
+        Their epochs.
+    network_ : MLP or Ensemble
+        The trained network (float64), or the mean of several, which takes `scaler_(X)`.
     labeler_ : Labeler
         The fitted labeler of the chosen density; its `density_` takes `scaler_(X)`. At gamma = 0, mixup's.
+    support_ : Support
+        What :meth:`support` asks.
 
     Examples
     --------
@@ -143,7 +157,7 @@ class GenLabelClassifier(NetworkClassifier):
 
     def __init__(
         self,
-        network: Any = "logistic",
+        network: Any = "mlp",
         density: Any = "label-model",
         gamma: Any = 1.0,
         learning_rate: Any = "cv",
@@ -157,8 +171,10 @@ class GenLabelClassifier(NetworkClassifier):
         per: str = "sample",
         priors: Any = "auto",
         class_weight: Any = None,
-        cv: Any = 6,
-        epochs: int = 100,
+        search: str = "halving",
+        members: Any = "folds",
+        cv: Any = "auto",
+        epochs: Any = "auto",
         batch_size: int = 128,
         optimizer: Any = "adam",
         standardize: bool = True,
@@ -179,6 +195,8 @@ class GenLabelClassifier(NetworkClassifier):
         self.per = per
         self.priors = priors
         self.class_weight = class_weight
+        self.search = search
+        self.members = members
         self.cv = cv
         self.epochs = epochs
         self.batch_size = batch_size
@@ -224,6 +242,10 @@ class GenLabelClassifier(NetworkClassifier):
             "select": "accuracy",
             "per": "batch",
             "priors": "uniform",
+            "search": "full",
+            "members": 1,
+            "cv": 6,
+            "epochs": 100,
         }
         return cls(network, density, **{**setting, **params})
 
@@ -242,15 +264,17 @@ class GenLabelClassifier(NetworkClassifier):
                 "so no row is held out there; use density='gaussian' or 'kernel'"
             )
         params, candidates = self._candidates(gammas, densities)
+        average = self._average(densities)
         return Method(
-            self._recipes(),
+            self._recipes() if latent else over_networks(self.network, self._recipes()),
             [LinearLabel()],
             candidates,
             params,
             densities=list(densities.values()),
             priors=self.priors,
             twin=self._plain([Recipe(None)], LinearLabel()) if latent else None,
-            average=self._average(densities),
+            average=average,
+            calibrated=average is None and self.search == "halving" and isinstance(self.average, str),
             about_labels=frozenset({"gamma", "density"}),
         )
 
@@ -303,5 +327,5 @@ class GenLabelClassifier(NetworkClassifier):
         return a, b
 
     def _attributes(self, study: Study, fitted: Final) -> dict[str, Any]:
-        found = super()._attributes(study, fitted)
+        found = super()._attributes(study, fitted) | {"support_": study.support}
         return found if study.label_model is None else found | {"label_model_": study.label_model}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,12 +13,10 @@ from genlabel.estimators.methods import Choice, Method, Run
 from genlabel.networks import MLP
 from genlabel.training import Fleet
 
-__all__ = ["Rung", "climb", "rungs_of"]
+__all__ = ["Rung", "candidates_of", "climb", "rungs_of"]
 
-SHARES = ((1 / 8, 1 / 4), (1 / 4, 1 / 8), (1 / 2, 1 / 16))
-"""After which part of the epochs a search stops to look, and which part of the entries goes on."""
-LEAST = 2
-"""Entries that go on, at least."""
+LOOKS = ((1 / 10, 8), (1 / 4, 5), (1 / 2, 3))
+"""After which part of the epochs a search stops to look, and how many entries go on."""
 
 Ask = Callable[[Fleet, int], NDArray[np.float64]]
 """Log-probabilities (candidates, m, k) of the rows that a fold holds out, by the networks of a fleet."""
@@ -30,8 +27,8 @@ class Rung(NamedTuple):
 
     epochs: int
     """Trained until then."""
-    share: float
-    """Of all entries, those that go on; the last rung keeps all."""
+    most: int | None
+    """Of the entries that go on; None is all."""
 
 
 class _Stop(NamedTuple):
@@ -60,9 +57,11 @@ class _Snapshot(NamedTuple):
 class _Ladder:
     """The runs of a search, one for each recipe, with the candidates that are left in each."""
 
-    def __init__(self, method: Method, runs: Mapping[int, Run], dtype: type[np.floating[Any]]) -> None:
+    def __init__(
+        self, method: Method, runs: Mapping[int, Run], used: Mapping[int, list[int]], dtype: type[np.floating[Any]]
+    ) -> None:
         self.method, self.runs, self.dtype = method, dict(runs), dtype
-        self.left = {r: list(range(len(method.candidates))) for r in runs}
+        self.left = dict(used)
         self.epochs = 0
 
     def advance(self, epochs: int) -> None:
@@ -76,7 +75,9 @@ class _Ladder:
         said = {}
         for r, run in self.runs.items():
             fleet = run.fleet
-            said[r] = np.concatenate([ask(fleet, f) for f in range(len(fleet.theta))], 1).astype(self.dtype)
+            found = np.concatenate([ask(fleet, f) for f in range(len(fleet.theta))], 1)
+            with np.errstate(over="ignore"):  # of a network that diverges
+                said[r] = found.astype(self.dtype)
         return {e: said[r][place] for e, (r, place) in zip(entries, map(self._place, entries), strict=True)}
 
     def snapshot(self, e: int) -> _Snapshot:
@@ -105,12 +106,21 @@ class _Ladder:
 def rungs_of(epochs: int, halving: bool) -> list[Rung]:
     """Return the stops of a search of so many epochs; without halving there is one, at the end.
 
-    >>> [(rung.epochs, rung.share) for rung in rungs_of(50, halving=True)]
-    [(6, 0.25), (12, 0.125), (25, 0.0625), (50, 1.0)]
+    >>> [(rung.epochs, rung.most) for rung in rungs_of(50, halving=True)]
+    [(5, 8), (12, 5), (25, 3), (50, None)]
     """
-    found = [Rung(max(1, int(part * epochs)), share) for part, share in SHARES] if halving else []
+    found = [Rung(max(1, int(part * epochs)), count) for part, count in LOOKS] if halving else []
     last = {rung.epochs: rung for rung in found if rung.epochs < epochs}
-    return [*last.values(), Rung(epochs, 1.0)]
+    return [*last.values(), Rung(epochs, None)]
+
+
+def candidates_of(method: Method, variants: Sequence[Sequence[int]]) -> dict[int, list[int]]:
+    """Return the candidates that are trained under each recipe: those of the entries of any variant."""
+    found: dict[int, list[int]] = {}
+    for e in _union(variants):
+        entry = method.entries[e]
+        found.setdefault(entry.recipe, []).append(entry.candidate)
+    return found
 
 
 def climb(
@@ -130,7 +140,7 @@ def climb(
     ----------
     method : Method
     runs : dict of recipe -> Run
-        Each trains all candidates of the method on all folds, mixed by its recipe.
+        Each trains its candidates, those of :func:`candidates_of`, on all folds, mixed by its recipe.
     rungs : sequence of Rung
     variants : sequence of sequences of int
         The entries that each variant may choose.
@@ -138,13 +148,13 @@ def climb(
     judge : Judge
     """
     # The table of a long climb is kept in single precision: it has a row for each entry at each rung.
-    ladder = _Ladder(method, runs, np.float64 if len(rungs) == 1 else np.float32)
+    ladder = _Ladder(method, runs, candidates_of(method, variants), np.float64 if len(rungs) == 1 else np.float32)
     searches = [_Search(list(variant)) for variant in variants]
     for rung in rungs:
         ladder.advance(rung.epochs)
         said = ladder.log_proba(_union(search.alive for search in searches), ask)
         for search in searches:
-            search.thin(said, max(LEAST, math.ceil(rung.share * search.size)), judge)
+            search.thin(said, rung.most, judge)
         stay = _union(search.alive for search in searches)
         snapshots = {e: ladder.snapshot(e) for e in stay}
         for search in searches:
@@ -157,10 +167,10 @@ class _Search:
     """What a variant has seen, and the entries that are left to it."""
 
     def __init__(self, entries: list[int]) -> None:
-        self.size, self.before, self.alive = len(entries), entries, entries
+        self.before, self.alive = entries, entries
         self.stops: list[_Stop] = []
 
-    def thin(self, said: Mapping[int, NDArray[Any]], count: int, judge: Judge) -> None:
+    def thin(self, said: Mapping[int, NDArray[Any]], count: int | None, judge: Judge) -> None:
         """Leave the best entries."""
         ranks = judge.ranks(np.stack([said[e] for e in self.alive]))
         self.before, order = self.alive, ranks.argsort(kind="stable")[:count]

@@ -14,7 +14,7 @@ from genlabel.estimators.selection import HeldOut, choose_best, pool, pooling_we
 __all__ = ["Judge", "Verdict"]
 
 HALVES = (0.5, 0.5)
-"""The weights at which models are compared, until those of the one that is chosen are found."""
+"""The weights at which models are compared, until those of the best one are found."""
 
 
 class Verdict(NamedTuple):
@@ -37,14 +37,26 @@ class Judge(NamedTuple):
     partner: NDArray[np.float64] | None
     """Log-posterior (n, k) of the rows by the density that models are averaged with."""
     log_prior: NDArray[np.float64]
+    again: bool = False
+    """Whether models are compared at the weights of the one that is best half and half: a weak density misleads."""
 
     def judged(self, log_proba: NDArray[Any]) -> HeldOut:
         """What is compared of models with log-probabilities (..., n, k): themselves, or their pool with the density."""
         alone = self.rows._replace(log_proba=np.asarray(log_proba, dtype=np.float64))
-        if self.partner is None:
+        if self.partner is None or self.average is None:
             return alone
-        weights = HALVES if self.average is None or isinstance(self.average, str) else self.average
-        return alone._replace(log_proba=pool(log_proba, self.partner, self.log_prior, weights))
+        if not isinstance(self.average, str):
+            return self._pooled(alone, self.average)
+        halves = self._pooled(alone, HALVES)
+        if not self.again:
+            return halves
+        best = int(np.average(halves.losses, axis=-1, weights=self.rows.weight).argmin())
+        return self._pooled(
+            alone, pooling_weights(alone._replace(log_proba=log_proba[best]), self.partner, self.log_prior)
+        )
+
+    def _pooled(self, alone: HeldOut, weights: tuple[float, float]) -> HeldOut:
+        return alone._replace(log_proba=pool(alone.log_proba, self.partner, self.log_prior, weights))
 
     def ranks(self, log_proba: NDArray[Any]) -> NDArray[np.int64]:
         """The rank of each model, (e,), from 1."""

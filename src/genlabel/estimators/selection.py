@@ -86,9 +86,9 @@ def one_standard_error(
         gaps = losses - losses[best]
         spread = np.sqrt(((gaps - (gaps @ share)[:, None]) ** 2) @ share * (share**2).sum())
         within = means <= means[best] + np.nan_to_num(spread, nan=0.0, posinf=0.0)
-    within[best] = True
     size = np.zeros(len(means)) if steps is None else np.asarray(steps)
     level = means if steps is None else means.round(6)
+    within |= level == level[best]
     return min(np.flatnonzero(within).tolist(), key=lambda i: (-strength[i], level[i], size[i], i))
 
 
@@ -150,12 +150,14 @@ def pool(network: Any, label_model: Any, log_prior: Any, weights: tuple[float, f
 def sharpness(network: HeldOut, log_prior: Any) -> float:
     """Return the weight a in [0, 2] of log pi + a (log p - log pi) with the lowest held-out log-loss, near 1 if few.
 
-    Below 1 a network is too sure of itself; 0 is the frequencies of the classes.
+    Below 1 a network is too sure of itself; 0 is the frequencies of the classes. Of one that diverged it is 1.
 
     >>> sure = HeldOut(np.log([[0.99, 0.01]] * 4), np.array([0, 0, 0, 1]), None, np.zeros(4, dtype=np.int64))
     >>> sharpness(sure, np.log([0.5, 0.5])) < 0.5
     True
     """
+    if not np.isfinite(network.losses).all():
+        return 1.0
     weight = np.ones(len(network.y)) if network.weight is None else network.weight
 
     def loss(a: float) -> float:
@@ -168,14 +170,23 @@ def sharpness(network: HeldOut, log_prior: Any) -> float:
 def pooling_weights(network: HeldOut, label_model: NDArray[np.float64], log_prior: Any) -> tuple[float, float]:
     """Return the weights (a, b) of :func:`pool` with the lowest held-out log-loss, both in [0, 2].
 
-    (a - 1/2)^2 + (b - 1/2)^2, times `PULL` over the number of rows, is added: few rows say little.
+    (a - 1/2)^2 + (b - 1/2)^2, times `PULL` over the number of rows, is added: few rows say little. Of a network that
+    diverged they are 1/2 each.
     """
-    weight = np.ones(len(network.y)) if network.weight is None else network.weight
+    if not np.isfinite(network.losses).all():
+        return 0.5, 0.5
+    share = np.ones(len(network.y)) if network.weight is None else network.weight
+    share = share / share.sum()
+    prior = np.asarray(log_prior, dtype=np.float64)
+    parts = np.stack([np.maximum(values, POOLED_FLOOR) - prior for values in (network.log_proba, label_model)])
+    of_truth = np.take_along_axis(parts, network.y[None, :, None], -1)[..., 0]
 
-    def loss(ab: NDArray[np.float64]) -> float:
-        mixed = pool(network.log_proba, label_model, log_prior, (float(ab[0]), float(ab[1])))
-        fit = float(log_loss(mixed, network.y, weight))
-        return fit + PULL / len(weight) * float(((ab - 0.5) ** 2).sum())
+    def loss(ab: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        mixed = log_softmax(prior + np.tensordot(ab, parts, 1), axis=-1)
+        slope = (np.einsum("nk,pnk->pn", np.exp(mixed), parts) - of_truth) @ share
+        truth = np.take_along_axis(mixed, network.y[:, None], -1)[:, 0]
+        pull = PULL / len(share)
+        return float(pull * ((ab - 0.5) ** 2).sum() - truth @ share), slope + 2.0 * pull * (ab - 0.5)
 
-    found = minimize(loss, [0.5, 0.5], bounds=[(0.0, 2.0)] * 2, method="L-BFGS-B")
+    found = minimize(loss, [0.5, 0.5], jac=True, bounds=[(0.0, 2.0)] * 2, method="L-BFGS-B")
     return float(found.x[0]), float(found.x[1])

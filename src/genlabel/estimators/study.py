@@ -13,15 +13,18 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from genlabel.attacks import FleetTarget
-from genlabel.densities import FoldedDensity, LabelModel, LatentDensity
-from genlabel.estimators.halving import climb, rungs_of
+from genlabel.checks import warn
+from genlabel.densities import FoldedDensity, LabelModel, LatentDensity, Support
+from genlabel.estimators.budget import affordable
+from genlabel.estimators.halving import candidates_of, climb, rungs_of
 from genlabel.estimators.judge import Judge
 from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings
 from genlabel.estimators.sample import Sample
 from genlabel.estimators.selection import POOLED_FLOOR, HeldOut
-from genlabel.folds import Fold, check_folds, deal_like_scikit_learn, make_folds
+from genlabel.folds import Fold, check_folds, deal_like_scikit_learn, deal_with_rare, folds_by_size, make_folds
 from genlabel.labeling import GenLabel, Labeler
-from genlabel.networks import MLP
+from genlabel.metrics import log_loss
+from genlabel.networks import MLP, log_proba_of
 from genlabel.progress import Listener
 from genlabel.standardisation import Standardisation
 from genlabel.training import Candidate, Fleet, Task, batches_per_epoch
@@ -36,6 +39,10 @@ MOST_EPOCHS, LEAST_EPOCHS = 50, 4
 """Of a search that halves, if nothing is said."""
 STEPS = 320.0
 """Steps of a training times the root of an epoch's, between these bounds."""
+FAR = 0.1
+"""How much worse than the folds promised a final network may be, in units of the log-loss of the class shares."""
+SECOND = 2
+"""Added to a stage that is gone through again, with other random streams."""
 WHOLE = None
 """The place of the whole sample among the folds."""
 
@@ -112,16 +119,19 @@ class Study:
     def folds(self) -> list[Fold]:
         """Rows of the sample to train on and to hold out; drawn when they are first needed."""
         sample = self.sample
+        count, used = (
+            folds_by_size(len(sample.X)) if isinstance(self.cv, str) and self.cv == "auto" else (self.cv, None)
+        )
         folds = make_folds(
-            self.cv,
+            count,
             sample.y,
             self.seed,
-            deal_like_scikit_learn,
+            deal_with_rare if self.settings.halving else deal_like_scikit_learn,
             classes=sample.classes,
             X=sample.X,
             rows=sample.rows,
             n_rows=sample.n_rows,
-        )
+        )[:used]
         check_folds(folds, self.cv, sample.y, sample.classes, sample.score_weight)
         return folds
 
@@ -136,6 +146,11 @@ class Study:
         mass = np.bincount(self.sample.y, weights=self.sample.score_weight, minlength=len(self.sample.classes))
         with np.errstate(divide="ignore"):
             return np.maximum(np.log(mass / mass.sum()), POOLED_FLOOR)
+
+    @cached_property
+    def support(self) -> Support:
+        """How typical rows are of the sample, found when it is first asked for."""
+        return Support(random_state=self.seed).fit(self.sample.X, self.sample.y, self.sample.weight)
 
     def _part(self, fold: Fold) -> _Part:
         inside = self.sample.take(fold.train)
@@ -178,7 +193,14 @@ class Study:
                 for (e,) in variants
             ]
         tasks = self._tasks(method, sources, stage)
-        runs = {r: self._start(method, tasks[r], r, self.epochs) for r in range(len(method.recipes))}
+        if self.settings.halving:
+            d, k = self.whole.X.shape[1], len(self.sample.classes)
+            variants = affordable(method, variants, self.settings.hidden, d, k, len(self.parts))
+        used = candidates_of(method, variants)
+        runs = {
+            r: self._start(method, tasks[r], r, self.epochs, [method.candidates[c] for c in some])
+            for r, some in used.items()
+        }
         partner = None if method.average is None else self._density_held_out(tasks[0])
         judge = Judge(
             self._held_out_rows(),
@@ -187,6 +209,7 @@ class Study:
             method.calibrated,
             partner,
             self.log_prior,
+            again=self.settings.halving,
         )
         rungs = rungs_of(self.epochs, self.settings.halving)
         return climb(method, runs, rungs, variants, partial(self._log_proba, rule=rule), judge)
@@ -242,12 +265,17 @@ class Study:
         wanted = self.settings.members if members is None else members
         if isinstance(wanted, str):
             return [self._of_folds(method, choice, task) for choice in choices]
+        finals = self._train(method, choices, task, wanted)
+        return [self._mended(method, final, wanted) for final in finals] if self.settings.halving else finals
+
+    def _train(self, method: Method, choices: Sequence[Choice], task: Task, members: int) -> list[Final]:
+        """So many networks of the whole sample for each choice; those of one recipe and length together."""
         trained: dict[tuple[int, int], tuple[Run, list[int]]] = {}
         for key in dict.fromkeys((choice.entry.recipe, choice.epochs) for choice in choices):
             places = [c.entry.candidate for c in choices if (c.entry.recipe, c.epochs) == key]
             places = list(dict.fromkeys(places))
-            tasks = [_under(again, method.recipes[key[0]]) for again in _again(task, wanted)]
-            run = self._start(method, tasks, key[0], key[1], [method.candidates[c] for c in places])
+            tasks = [_under(again, method.recipes[key[0]]) for again in _again(task, members)]
+            run = self._start(method, tasks, key[0], self.epochs, [method.candidates[c] for c in places])
             run.advance(key[1])
             trained[key] = run, places
         return [self._of_run(method, choice, task, *trained[choice.entry.recipe, choice.epochs]) for choice in choices]
@@ -264,6 +292,33 @@ class Study:
         losses, label = fleet.losses[:, :, place].mean(1).tolist(), method.candidates[choice.entry.candidate].label
         under = _under(task, method.recipes[choice.entry.recipe])
         return Final(choice, networks, losses, under, label, run.trio, place)
+
+    def _mended(self, method: Method, final: Final, members: int) -> Final:
+        """The networks, or if one of them is far from what the folds promised, the better of them and a second try."""
+        choice, shares = final.choice, -float(np.exp(self.log_prior) @ self.log_prior)
+        if choice.networks is None:
+            return final
+        promised = float(choice.results["mean_test_log_loss"][choice.place])
+        most, first = promised + FAR * shares, self._worst_loss(final)
+        if first <= most:
+            return final
+        seed, stage, *rest = final.task.seed
+        (again,) = self._train(method, [choice], replace(final.task, seed=[seed, stage + SECOND, *rest]), members)
+        second = self._worst_loss(again)
+        if not second <= most:
+            message = (
+                f"trained on all rows, a network has a log-loss of {first:.3g} on them, and {second:.3g} in a second "
+                f"try, where the folds promised {promised:.3g} (the class shares have {shares:.3g}); "
+                "use members='folds', or a smaller learning_rate"
+            )
+            warn("promise", message, UserWarning)
+        return again if second < first else final
+
+    def _worst_loss(self, final: Final) -> float:
+        """The highest log-loss of a member on the rows it was trained on."""
+        sample = self.whole
+        logs = (log_proba_of(network, sample.X) for network in final.networks)
+        return max(float(log_loss(said, sample.y, sample.score_weight)) for said in logs)
 
     def _unscaled(self, network: MLP, part: _Part) -> MLP:
         """A network of points that a fold has standardised, as one of points that the whole sample has."""

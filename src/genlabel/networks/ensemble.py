@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast, final
+from typing import Any, cast, final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-__all__ = ["Ensemble"]
+from genlabel.arrays import chunks
+
+__all__ = ["Ensemble", "log_proba_of"]
+
+ROWS_AT_ONCE = 65_536
+"""Of a table that networks are asked of."""
 
 
 @final
@@ -50,3 +57,15 @@ class Ensemble(nn.Module):
             return mean
         prior = cast(Tensor, self.log_prior).to(mean)
         return prior + self.weight * (mean - prior)
+
+
+@torch.no_grad()
+def log_proba_of(network: nn.Module, X: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the log-probability of each class, (m, k), at points (m, d), by a network on the CPU.
+
+    >>> from genlabel.networks import MLP
+    >>> log_proba_of(MLP(2, 3, rng=0, dtype=torch.float64), np.zeros((5, 2))).shape
+    (5, 3)
+    """
+    parts = [network(torch.from_numpy(X[rows])) for rows in chunks(len(X), ROWS_AT_ONCE)]
+    return np.asarray(torch.log_softmax(torch.cat(parts), dim=1).numpy())

@@ -53,7 +53,8 @@ def describe(value: Any) -> Any:
     Equal numbers are described alike, whatever their type. An estimator that can says what its words stand for
     (`in_full`), so that a word whose meaning changes is another setting. Of scikit-learn's own estimators only
     parameters that differ from the defaults are told, since others come and go with its versions; of ours and of
-    others, all. What is neither an estimator nor plain counts by the bytes of its pickle.
+    others, all but those that came later and are as if they had not (`came_later`), so that older records stay valid.
+    What is neither an estimator nor plain counts by the bytes of its pickle.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> describe({"model": LogisticRegression(C=2.0), "sizes": (np.int64(4), 0.5)})
@@ -110,7 +111,10 @@ def _in_full(value: _Explained) -> Any:
 def _parameters(value: Any) -> dict[str, Any]:
     if hasattr(value, "get_params"):
         found = dict(value.get_params(deep=False))
-        return _changed(value, found) if type(value).__module__.split(".")[0] == "sklearn" else found
+        if type(value).__module__.split(".")[0] == "sklearn":
+            return _changed(value, found)
+        later = getattr(value, "came_later", {})
+        return {name: part for name, part in found.items() if name not in later or part != later[name]}
     if is_dataclass(value):
         return {part.name: getattr(value, part.name) for part in fields(value)}
     try:

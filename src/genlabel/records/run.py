@@ -6,18 +6,18 @@ import platform
 import re
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
-from contextlib import closing, contextmanager
+from contextlib import closing
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
-from threadpoolctl import threadpool_limits
 
 from genlabel.checks import check_count
 from genlabel.records.cells import AnyCell, Record, trials
 from genlabel.records.store import Store, make_row
+from genlabel.threads import keep_to_one_thread, one_thread
 
 __all__ = ["Counts", "Outcome", "Work", "check_cluster", "run_cells", "software_versions"]
 
@@ -181,34 +181,13 @@ def _perform(work: Work, cells: Sequence[AnyCell]) -> Outcome:
 
 def _perform_elsewhere(work: Work, cells: Sequence[AnyCell]) -> Outcome:
     """Do the cells of a trial in a worker, which keeps to one thread from now on."""
-    _limit_threads()
+    keep_to_one_thread()
     return _perform(work, cells)
 
 
 def _shorten(error: BaseException) -> str:
     name, text = type(error).__name__, " ".join(str(error).split())
     return (f"{name}: {text}" if text else name)[:LONGEST]
-
-
-def _limit_threads() -> threadpool_limits:
-    import torch
-
-    torch.set_num_threads(1)
-    return threadpool_limits(limits=1)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """One thread inside, as many as before afterwards."""
-    import torch
-
-    before = torch.get_num_threads()
-    limits = _limit_threads()
-    try:
-        yield
-    finally:
-        limits.restore_original_limits()
-        torch.set_num_threads(before)
 
 
 # Here
@@ -218,7 +197,7 @@ def _here(work: Work, todo: Sequence[Sequence[AnyCell]], jobs: int) -> Generator
     """Do trials in this process or in some of its own, and give each as soon as it is done."""
     if jobs == 1:
         for cells in todo:
-            with _one_thread():
+            with one_thread():
                 outcome = _perform(work, cells)
             yield outcome
         return

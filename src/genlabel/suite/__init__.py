@@ -11,10 +11,14 @@ from genlabel.lazy import load_when_used
 
 if TYPE_CHECKING:
     from genlabel.suite.methods import METHODS, default_suite
+    from genlabel.suite.peer_classifier import PeerClassifier
+    from genlabel.suite.peers import PEERS, Peer, why_not
     from genlabel.suite.run import run_suite
     from genlabel.suite.sections import Section, as_markdown, report
     from genlabel.suite.statistics import (
         complete_sets,
+        cost_ratios,
+        count_accidents,
         holm,
         mean_ranks,
         set_means,
@@ -25,9 +29,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METHODS",
+    "PEERS",
+    "Peer",
+    "PeerClassifier",
     "Section",
     "as_markdown",
     "complete_sets",
+    "cost_ratios",
+    "count_accidents",
     "default_suite",
     "holm",
     "mean_ranks",
@@ -35,6 +44,7 @@ __all__ = [
     "run_suite",
     "set_means",
     "statement",
+    "why_not",
     "wilcoxon_holm",
     "wins",
 ]
@@ -43,7 +53,19 @@ _MODULES = {
     "methods": ("METHODS", "default_suite"),
     "sections": ("Section", "as_markdown", "report"),
     "run": ("run_suite",),
-    "statistics": ("complete_sets", "holm", "mean_ranks", "set_means", "statement", "wilcoxon_holm", "wins"),
+    "peer_classifier": ("PeerClassifier",),
+    "peers": ("PEERS", "Peer", "why_not"),
+    "statistics": (
+        "complete_sets",
+        "cost_ratios",
+        "count_accidents",
+        "holm",
+        "mean_ranks",
+        "set_means",
+        "statement",
+        "wilcoxon_holm",
+        "wins",
+    ),
 }
 __getattr__ = load_when_used(__name__, _MODULES)
 

@@ -17,7 +17,20 @@ def _default(**network: Any) -> Any:
 def _paper(**network: Any) -> Any:
     from genlabel import GenLabelClassifier
 
-    return GenLabelClassifier.from_paper(**network)
+    return GenLabelClassifier.from_paper(**_as_printed(network))
+
+
+def _paper_mixup(**network: Any) -> Any:
+    from genlabel import MixupClassifier
+
+    return MixupClassifier.from_paper(**_as_printed(network))
+
+
+def _as_printed(network: dict[str, Any]) -> dict[str, Any]:
+    """The paper's network for tables, and its epochs, where "auto" leaves the choice."""
+    printed = {"network": "mlp", "epochs": 100}
+    auto = {name for name, value in network.items() if isinstance(value, str) and value == "auto"}
+    return {name: printed[name] if name in auto else value for name, value in network.items()}
 
 
 def _vanilla(**network: Any) -> Any:
@@ -57,6 +70,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "paper": _paper,
     "vanilla": _vanilla,
     "mixup": _mixup,
+    "paper mixup": _paper_mixup,
     "label model": _label_model,
     "logistic": _logistic,
     "boosting": _boosting,
@@ -64,18 +78,20 @@ METHODS: dict[str, Callable[..., Any]] = {
 """What makes each method, for a network and a number of epochs; what it is made of is imported then."""
 
 
-def default_suite(network: Any = "mlp", epochs: int = 100) -> dict[str, Any]:
+def default_suite(network: Any = "mlp", epochs: Any = "auto") -> dict[str, Any]:
     """Return the methods of the suite.
 
     Parameters
     ----------
-    network : "logistic", "mlp" or sequence of int
-        Of "default", "paper", "vanilla" and "mixup".
-    epochs : int
+    network : "auto", "logistic", "mlp" or sequence of int
+        Of "default", "vanilla" and "mixup", which search alike, and of "paper" and "paper mixup", in whose setting
+        "auto" is "mlp".
+    epochs : "auto" or int
+        "auto" is what each has by default.
 
     Examples
     --------
     >>> list(default_suite())
-    ['default', 'paper', 'vanilla', 'mixup', 'label model', 'logistic', 'boosting']
+    ['default', 'paper', 'vanilla', 'mixup', 'paper mixup', 'label model', 'logistic', 'boosting']
     """
     return {name: make(network=network, epochs=epochs) for name, make in METHODS.items()}

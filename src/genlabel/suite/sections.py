@@ -1,4 +1,4 @@
-"""The report of a suite: means, wins beside losses, time, and the sets on which the reference loses most."""
+"""The report of a suite: means, cost and accidents, wins beside losses, the sets on which the reference loses most."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ from typing import Any
 
 import pandas as pd
 
-from genlabel.suite.statistics import METRICS, complete_sets, mean_ranks, set_means, statement, wilcoxon_holm, wins
+from genlabel.suite.statistics import (
+    ACCIDENT,
+    METRICS,
+    complete_sets,
+    cost_ratios,
+    count_accidents,
+    mean_ranks,
+    set_means,
+    statement,
+    wilcoxon_holm,
+    wins,
+)
 
 __all__ = ["Section", "as_markdown", "report"]
 
@@ -55,11 +66,10 @@ def report(
         )
     ranks = mean_ranks(complete)
     complete = complete.sort_values("method", key=lambda names: names.map(ranks), kind="stable")
-    sections = [_means(complete, left_out, settings or {})]
+    sections = [_means(complete, left_out, settings or {}), _cost(complete, reference)]
     others = [name for name in complete["method"].unique() if name != reference]
     if len(others) < complete["method"].nunique() and others:
         sections += [_wins(complete, reference, metric) for metric in ("log_loss", "accuracy")]
-        sections += [_seconds(complete, reference, "mixup")] if "mixup" in others else []
         sections += [_losses(complete, reference, "vanilla")] if "vanilla" in others else []
     return sections
 
@@ -129,11 +139,29 @@ def _wins(complete: pd.DataFrame, reference: str, metric: str) -> Section:
     return Section(f"{reference} against the others: {how.title}", rows, [*lines, tie])
 
 
-def _seconds(complete: pd.DataFrame, reference: str, other: str) -> Section:
-    means = set_means(complete, "seconds", [reference, other])
-    ratio, total = (means[reference] / means[other]).median(), means[reference].sum() / means[other].sum()
-    line = f"a fit of {reference} takes {ratio:.2f} times as long as one of {other} (median of the sets)"
-    return Section("Time", lines=[f"{line}, {total:.2f} times in total"])
+def _cost(complete: pd.DataFrame, reference: str) -> Section:
+    """Seconds, how many times those of the others the reference takes, and accidents; older records have less."""
+    groups = complete.groupby("method", sort=False)
+    rows = pd.DataFrame({"fit (s)": groups["seconds"].median().map("{:.3g}".format)})
+    lines = ["fit, predict: medians of a fit, and of a prediction of all held-out rows"]
+    if _is_told(complete, "predict_seconds"):
+        rows["predict (s)"] = groups["predict_seconds"].median().map("{:.2g}".format)
+    if _is_told(complete, "shares_log_loss"):
+        fits, more = len(complete) // len(rows), 100 * (ACCIDENT - 1)
+        rows["accidents"] = count_accidents(complete).map(str)
+        lines.append(f"accidents: of {fits} fits, those with a log-loss more than {more:.0f} % above the class shares'")
+    if reference in rows.index and len(rows) > 1:
+        ratios = cost_ratios(complete, reference).reindex(rows.index)
+        rows["times, median"], rows["in total"] = (ratios[name].map("{:.3g}".format) for name in ratios)
+        rows.loc[reference, ["times, median", "in total"]] = "1"
+        lines.append(f"times: as long as a fit of the method one of {reference} takes, over the sets")
+    rows.index.name = "method"
+    return Section("Cost and accidents", rows, lines)
+
+
+def _is_told(complete: pd.DataFrame, column: str) -> bool:
+    """Whether all records have what those of older versions have not."""
+    return column in complete and bool(complete[column].notna().all())
 
 
 def _losses(complete: pd.DataFrame, reference: str, other: str) -> Section:

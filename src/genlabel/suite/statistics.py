@@ -16,9 +16,12 @@ from genlabel.checks import check_choice
 from genlabel.records import Wins, count_wins, mean_scores, pair_trials
 
 __all__ = [
+    "ACCIDENT",
     "METRICS",
     "Metric",
     "complete_sets",
+    "cost_ratios",
+    "count_accidents",
     "holm",
     "mean_ranks",
     "set_means",
@@ -46,6 +49,9 @@ METRICS = {
     "brier": Metric("Brier score", 1, 0.002, 4),
     "calibration_error": Metric("calibration error", 1, 0.002, 4),
 }
+
+ACCIDENT = 1.1
+"""A fit whose log-loss is more than so many times that of the class shares of its training rows is an accident."""
 
 
 def complete_sets(records: pd.DataFrame, methods: Iterable[str] | None = None) -> tuple[pd.DataFrame, list[int]]:
@@ -126,6 +132,50 @@ def mean_ranks(records: pd.DataFrame, metric: str = "log_loss") -> pd.Series[Any
     check_choice("metric", metric, METRICS)
     means = METRICS[metric].sign * set_means(records, metric)
     return means.rank(axis=1).mean()
+
+
+def count_accidents(records: pd.DataFrame) -> pd.Series[int]:
+    """Count the fits of each method whose log-loss is above that of predicting the class shares by more than 10 %.
+
+    Parameters
+    ----------
+    records : DataFrame
+        As of `genlabel.records.read_records`, with the column shares_log_loss: that of the class shares of the training
+        rows on the same held-out rows. A record without it is not counted.
+
+    Examples
+    --------
+    >>> records = pd.DataFrame({"method": ["a", "a", "b"], "log_loss": [0.7, 0.8, 0.1], "shares_log_loss": 0.69})
+    >>> count_accidents(records).to_dict()
+    {'a': 1, 'b': 0}
+    """
+    found = records["log_loss"] > ACCIDENT * records["shares_log_loss"]
+    return found.groupby(records["method"], sort=False).sum().astype(int)
+
+
+def cost_ratios(records: pd.DataFrame, reference: str) -> pd.DataFrame:
+    """How many times as long a fit of the reference takes as one of each other method, over the complete sets.
+
+    Returns
+    -------
+    DataFrame
+        A row for each other method: median, of the ratios of the sets, and total, the ratio of the sums.
+
+    Examples
+    --------
+    >>> records = pd.DataFrame(
+    ...     {"dataset": [1, 1, 2, 2], "split": 0, "method": ["a", "b"] * 2, "seconds": [2.0, 1.0, 12.0, 3.0]}
+    ... )
+    >>> cost_ratios(records, "a")
+       median  total
+    b     3.0    3.5
+    """
+    means = set_means(records, "seconds")
+    check_choice("reference", reference, means.columns)
+    others = means.drop(columns=reference)
+    median = others.rdiv(means[reference], axis=0).median()
+    found = pd.DataFrame({"median": median, "total": means[reference].sum() / others.sum()})
+    return found.rename_axis(index=None)
 
 
 def wilcoxon_holm(records: pd.DataFrame, reference: str, metric: str = "log_loss") -> pd.DataFrame:

@@ -14,6 +14,8 @@ __all__ = ["METHODS", "TITLES", "Candidate", "Classifier", "PaperMethod", "keys_
 Candidate: TypeAlias = dict[str, Any]
 """The parameters of one candidate of a search."""
 Classifier: TypeAlias = MixupClassifier | GenLabelClassifier | AdaMixupClassifier | GenerativeClassifier
+UNCHOSEN = {"select": "log-loss"}
+"""Where a setting fixes the learning rate there is nothing to choose; the word is that of the records."""
 Kind: TypeAlias = Literal["vanilla", "mixup", "generative", "genlabel", "density"]
 
 
@@ -43,7 +45,7 @@ def keys_of(kind: Kind) -> tuple[str, ...]:
 
 
 def _vanilla(alpha: float, seed: int, **params: Any) -> MixupClassifier:
-    return MixupClassifier(mixer=None, random_state=seed, **params)
+    return MixupClassifier.from_paper(mixer=None, random_state=seed, **{**UNCHOSEN, **params})
 
 
 def _adamixup(alpha: float, seed: int, **params: Any) -> AdaMixupClassifier:
@@ -51,7 +53,7 @@ def _adamixup(alpha: float, seed: int, **params: Any) -> AdaMixupClassifier:
 
 
 def _mixup(alpha: float, seed: int, **params: Any) -> MixupClassifier:
-    return MixupClassifier(mixer=Mixup(alpha, per="batch"), random_state=seed, **params)
+    return MixupClassifier.from_paper(mixer=Mixup(alpha, per="batch"), random_state=seed, **{**UNCHOSEN, **params})
 
 
 def _exclude(alpha: float, seed: int, **params: Any) -> MixupClassifier:

@@ -1,0 +1,62 @@
+"""What a search can afford: of a network with very many parameters fewer candidates are tried, and that is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from genlabel.checks import warn
+from genlabel.estimators.methods import Method
+
+__all__ = ["affordable"]
+
+MOST_NUMBERS = 8_000_000
+"""Parameters of all networks of a search, over entries and folds; a training holds six numbers for each."""
+
+Variants = Sequence[Sequence[int]]
+
+
+def affordable(method: Method, variants: Variants, hidden: Sequence[int], d: int, k: int, folds: int) -> Variants:
+    """Return the entries that each variant may try: all, or where these are too many those of middling parameters.
+
+    Weight decays go first, then the smallest and the largest learning rates; a variant always keeps some.
+
+    Parameters
+    ----------
+    method : Method
+    variants : sequence of sequences of int
+    hidden : sequence of int
+        Of recipes that name no network.
+    d, k, folds : int
+        Features, classes, and networks of each entry.
+    """
+    sizes = [_parameters((d, *(hidden if way.hidden is None else way.hidden), k)) for way in method.recipes]
+    found, tried = variants, _union(variants)
+    for middling in (_middle_decay(method), _middle_rates(method)):
+        if folds * sum(sizes[method.entries[e].recipe] for e in _union(found)) <= MOST_NUMBERS:
+            break
+        found = [[e for e in some if middling(e)] or list(some) for some in found]
+    left = _union(found)
+    if len(left) < len(tried):
+        message = f"a network of {max(sizes):,} parameters: the search tries {len(left)} of {len(tried)} candidates"
+        warn("candidates", message, UserWarning)
+    return found
+
+
+def _parameters(sizes: Sequence[int]) -> int:
+    return sum((n_in + 1) * n_out for n_in, n_out in pairwise(sizes))
+
+
+def _middle_decay(method: Method) -> Callable[[int], bool]:
+    decays = sorted({one.weight_decay for one in method.candidates})
+    return lambda e: method.candidates[method.entries[e].candidate].weight_decay == decays[len(decays) // 2]
+
+
+def _middle_rates(method: Method) -> Callable[[int], bool]:
+    rates = sorted({one.learning_rate for one in method.candidates})
+    first = max(0, (len(rates) - 2) // 2)
+    return lambda e: method.candidates[method.entries[e].candidate].learning_rate in rates[first : first + 2]
+
+
+def _union(variants: Variants) -> list[int]:
+    return sorted({e for some in variants for e in some})

@@ -1,0 +1,336 @@
+"""The search that halves and the networks of its folds, redone with the public parts and plain numpy."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.metrics import log_loss
+from sklearn.preprocessing import StandardScaler
+
+from genlabel import GaussianDensity, GenLabel, GenLabelClassifier, LinearLabel, Mixup, MixupClassifier
+from genlabel.estimators.halving import rungs_of
+from genlabel.estimators.selection import PULL
+from genlabel.estimators.study import Study
+from genlabel.folds import deal_with_rare
+from genlabel.metrics import score, shares_log_loss
+from genlabel.networks import MLP, Ensemble
+from genlabel.progress import listen
+from genlabel.training import Candidate, FleetRun, Task
+
+FOLDS = 3
+SHORT: dict[str, Any] = {"cv": FOLDS, "epochs": 10, "random_state": 4}
+ONE: dict[str, Any] = {"learning_rate": 0.03, "weight_decay": 1e-3, **SHORT}
+X, Y = make_classification(130, 5, n_informative=4, n_redundant=0, n_classes=3, flip_y=0.2, random_state=3)
+X = X * [1.0, 20.0, 0.1, 1.0, 3.0] + [0.0, 5.0, 7.0, -2.0, 0.0]
+
+
+def seed_of(model: Any) -> int:
+    return int(np.random.RandomState(model.random_state).randint(2**31 - 1))
+
+
+def held_out(model: Any) -> list[NDArray[np.intp]]:
+    """The rows that each fold of a search holds out."""
+    number = deal_with_rare(Y, FOLDS, seed_of(model))
+    return [np.flatnonzero(number == fold) for fold in range(FOLDS)]
+
+
+def softmax(scores: NDArray[Any]) -> NDArray[Any]:
+    tops = np.exp(scores - scores.max(-1, keepdims=True))
+    return tops / tops.sum(-1, keepdims=True)
+
+
+def by_hand(network: MLP, points: NDArray[Any]) -> NDArray[Any]:
+    """Probabilities of a network, as matrix products."""
+    layers = [(p.detach().numpy() for p in (layer.weight, layer.bias)) for layer in network.layers]
+    for place, (W, b) in enumerate(layers):
+        points = points @ W.T + b
+        points = np.maximum(points, 0.0) if place < len(layers) - 1 else points
+    return softmax(points)
+
+
+@given(st.integers(1, 300))
+def test_the_rungs_rise_to_the_last_epoch_and_fewer_go_on_from_each(epochs: int) -> None:
+    rungs = rungs_of(epochs, halving=True)
+    stops, counts = [rung.epochs for rung in rungs], [rung.most for rung in rungs[:-1]]
+    assert stops == sorted(set(stops))
+    assert stops[-1] == epochs
+    assert stops[0] >= 1
+    assert rungs[-1].most is None
+    assert counts == sorted(counts, reverse=True)
+    assert rungs_of(epochs, halving=False) == [(epochs, None)]
+    work = sum(
+        (rung.epochs - before) * most for rung, before, most in zip(rungs, [0, *stops], [24, *counts], strict=False)
+    )
+    assert epochs < 10 or work < 0.35 * 24 * epochs  # of 24 entries: a third of a full search
+
+
+@pytest.mark.parametrize("more", [{}, {"class_weight": {0: 1.0, 1: 2.0, 2: 0.5}}, {"select": "accuracy"}], ids=repr)
+@pytest.mark.parametrize("name", ["mixup", "genlabel"])
+def test_the_networks_of_the_folds_say_of_their_held_out_rows_what_the_table_says(name: str, more: Any) -> None:
+    """The members that predict are those that were judged: the row of the choice, fold by fold."""
+    made = {"mixup": MixupClassifier(**SHORT), "genlabel": GenLabelClassifier(density="gaussian", **SHORT)}
+    model = made[name].set_params(**more).fit(X, Y)
+    assert isinstance(model.network_, Ensemble)
+    results, best = model.cv_results_, model.best_index_
+    assert results["params"][best]["epochs"] == model.n_iter_ == len(model.history_["loss"])
+    Z = model.scaler_(X)
+    for fold, (network, rows) in enumerate(zip(model.network_.networks, held_out(model), strict=True)):
+        proba = by_hand(network, Z[rows])
+        weight = None if model.class_weight is None else [model.class_weight[c] for c in Y[rows]]
+        told = log_loss(Y[rows], proba, labels=[0, 1, 2], sample_weight=weight)
+        assert results[f"split{fold}_test_log_loss"][best] == pytest.approx(told, rel=1e-5)
+        hits = np.average(proba.argmax(1) == Y[rows], weights=weight)
+        assert results[f"split{fold}_test_score"][best] == pytest.approx(hits)
+
+
+class Redone:
+    """The members of a fit of one candidate, trained anew on folds that scikit-learn has standardised."""
+
+    def __init__(self, model: Any, mixer: Any, density: Any, clean_weight: float, label: Sequence[float]) -> None:
+        tasks, self.scalers, self.valid = [], [], held_out(model)
+        for fold, rows in enumerate(self.valid):
+            train = np.setdiff1d(np.arange(len(Y)), rows)
+            self.scalers.append(StandardScaler().fit(X[train]))
+            inside = self.scalers[-1].transform(X[train])
+            labelers = [LinearLabel().fit(inside, Y[train])]
+            if density is not None:
+                labelers.append(GenLabel(clone(density)).fit(inside, Y[train]))
+            seed = [seed_of(model), 0, fold + 1]
+            tasks.append(Task(inside, Y[train], 3, tuple(labelers), mixer, clean_weight=clean_weight, seed=seed))
+        candidate = Candidate(0.03, 1e-3, tuple(label))
+        run = FleetRun(tasks, [candidate], hidden=(6,), epochs=SHORT["epochs"], averaged=True)
+        run.advance(model.n_iter_)
+        self.networks = [run.fleet.network(fold) for fold in range(FOLDS)]
+
+    def proba(self, points: NDArray[Any]) -> NDArray[Any]:
+        """The mean of the members, each of points that its own fold has standardised."""
+        pairs = zip(self.networks, self.scalers, strict=True)
+        return np.mean([by_hand(network, scaler.transform(points)) for network, scaler in pairs], axis=0)
+
+    def of_held_out(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        parts = zip(self.networks, self.scalers, self.valid, strict=True)
+        said = [by_hand(network, scaler.transform(X[rows])) for network, scaler, rows in parts]
+        return np.concatenate(said), Y[np.concatenate(self.valid)]
+
+
+def test_vanilla_predicts_the_mean_of_its_folds_drawn_towards_the_class_shares() -> None:
+    model = MixupClassifier((6,), mixer=None, **ONE).fit(X, Y)
+    redone, shares = Redone(model, None, None, 1.0, [1.0]), np.bincount(Y) / len(Y)
+    p, y = redone.of_held_out()
+
+    def drawn(proba: NDArray[Any], a: float) -> NDArray[Any]:
+        powers = shares * (proba / shares) ** a
+        return powers / powers.sum(1, keepdims=True)
+
+    grid = np.linspace(0.0, 2.0, 2001)
+    losses = [log_loss(y, drawn(p, a), labels=[0, 1, 2]) + PULL / len(y) * (a - 1.0) ** 2 for a in grid]
+    a = grid[int(np.argmin(losses))]
+    assert model.network_.weight == pytest.approx(a, abs=2e-3)
+    expected = drawn(redone.proba(X), model.network_.weight)
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
+    plain = clone(model).set_params(calibrate=False).fit(X, Y)
+    np.testing.assert_allclose(plain.predict_proba(X), redone.proba(X), atol=1e-5)
+
+
+def test_genlabel_pools_the_mean_of_its_folds_with_the_label_model_of_all_rows() -> None:
+    density = GaussianDensity("ledoit-wolf")
+    model = GenLabelClassifier((6,), density, clean_weight=0.75, average="cv", **ONE).fit(X, Y)
+    redone, shares = Redone(model, Mixup(0.3), density, 0.75, [0.0, 1.0]), np.bincount(Y) / len(Y)
+    Z = StandardScaler().fit_transform(X)
+    q = softmax(clone(density).fit(Z, Y).log_prob(Z))
+    a, b = model.average_
+    pooled = shares * (redone.proba(X) / shares) ** a * (q / shares) ** b
+    np.testing.assert_allclose(model.predict_proba(X), pooled / pooled.sum(1, keepdims=True), atol=1e-5)
+
+
+@pytest.mark.parametrize("select", ["log-loss", "accuracy"])
+def test_the_choice_is_among_those_that_went_on_and_no_better_one_was_left_behind(select: str) -> None:
+    """At each rung, those that go on are the best of those that are there."""
+    model = MixupClassifier((6,), mixer=None, select=select, **SHORT | {"epochs": 20}).fit(X, Y)
+    results = model.cv_results_
+    params = [{k: v for k, v in p.items() if k != "epochs"} for p in results["params"]]
+    epochs = np.array([p["epochs"] for p in results["params"]])
+    if select == "accuracy":
+        order = np.lexsort((results["mean_test_log_loss"], -results["mean_test_score"].round(12)))
+    else:
+        order = np.argsort(results["mean_test_log_loss"], kind="stable")
+    rungs = rungs_of(20, halving=True)
+    assert sorted(set(epochs)) == [rung.epochs for rung in rungs]
+    for rung, after in pairwise(rungs):
+        best = [repr(params[i]) for i in order if epochs[i] == rung.epochs][: rung.most]
+        assert {repr(params[i]) for i in np.flatnonzero(epochs == after.epochs)} == set(best)
+    last = {repr(params[i]) for i in order if epochs[i] == model.n_iter_}
+    assert repr(params[model.best_index_]) in last
+
+
+def test_ties_go_to_the_smaller_step() -> None:
+    """Classes so far apart that all rates and decays have a held-out log-loss of 0, to the sixth digit."""
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    far = rng.normal(size=(120, 1)) * 1e-6 + 100.0 * y[:, None]
+    given = {"learning_rate": (0.1, 0.03, 0.01), "weight_decay": 0.0, "cv": FOLDS, "random_state": 0}
+    model = MixupClassifier((16, 16), mixer=None, search="full", epochs=200, **given).fit(far, y)
+    level = np.flatnonzero(model.cv_results_["mean_test_log_loss"].round(6) == 0.0)
+    rates = [model.cv_results_["params"][i]["learning_rate"] for i in level]
+    assert len(rates) > 1
+    assert model.best_params_["learning_rate"] == min(rates)
+
+
+@pytest.mark.parametrize("search, members, networks", [
+    ("full", "folds", FOLDS),
+    ("halving", "folds", FOLDS),
+    ("halving", 3, 3),
+    ("full", 2, 2),
+    ("halving", 1, 1),
+])  # fmt: skip
+def test_any_search_goes_with_any_members(search: str, members: Any, networks: int) -> None:
+    model = MixupClassifier((6,), search=search, members=members, **SHORT).fit(X, Y)
+    assert isinstance(model.network_, Ensemble)
+    assert len(model.network_.networks) == networks
+    said = [by_hand(network, model.scaler_(X)) for network in model.network_.networks]
+    assert all(np.abs(one - said[0]).max() > 1e-4 for one in said[1:])  # no two are the same
+    powers = np.mean(said, 0) ** model.network_.weight * np.exp(model.log_prior_) ** (1.0 - model.network_.weight)
+    np.testing.assert_allclose(model.predict_proba(X), powers / powers.sum(1, keepdims=True), rtol=1e-8)
+    several = [p.get("epochs") for p in model.cv_results_["params"]]
+    assert (None in several) == (search == "full")
+
+
+def test_a_first_member_is_the_network_of_a_fit_with_one() -> None:
+    one, three = (MixupClassifier((6,), members=members, **SHORT).fit(X, Y) for members in (1, 3))
+    Z = one.scaler_(X)
+    np.testing.assert_allclose(by_hand(one.network_.networks[0], Z), by_hand(three.network_.networks[0], Z), atol=1e-5)
+
+
+@pytest.mark.parametrize("model", [GenLabelClassifier(**SHORT), MixupClassifier(members=2, **SHORT)], ids=repr)
+def test_an_interrupt_leaves_the_estimator_as_it_was(model: Any) -> None:
+    fitted = clone(model).fit(X, Y)
+    before, proba = dict(vars(fitted)), fitted.predict_proba(X)
+    heard: list[int] = []
+
+    def interrupt(epochs: int) -> None:
+        heard.append(epochs)
+        if len(heard) == 7:
+            raise KeyboardInterrupt
+
+    with listen(interrupt), pytest.raises(KeyboardInterrupt):
+        fitted.fit(X[:60, :3], Y[:60])
+    assert vars(fitted) == before
+    np.testing.assert_array_equal(fitted.predict_proba(X), proba)
+    fresh = clone(model)
+    heard.clear()
+    with listen(interrupt), pytest.raises(KeyboardInterrupt):
+        fresh.fit(X, Y)
+    assert not [name for name in vars(fresh) if name.endswith("_")]
+
+
+def ruined(monkeypatch: pytest.MonkeyPatch, tries: int) -> list[int]:
+    """Ruin the last member of the first tries at the final networks: it is sure of wrong classes."""
+    seen: list[int] = []
+    train = Study._train
+
+    def accident(self: Study, *args: Any) -> Any:
+        finals = train(self, *args)
+        seen.append(len(finals))
+        if len(seen) <= tries:
+            with torch.no_grad():
+                finals[0].networks[-1].layers[-1].weight.mul_(-1000.0)
+        return finals
+
+    monkeypatch.setattr(Study, "_train", accident)
+    return seen
+
+
+@pytest.mark.parametrize("tries", [0, 1, 2])
+@pytest.mark.parametrize("members", [1, 2])
+def test_final_networks_far_from_what_the_folds_promised_are_trained_again(
+    tries: int, members: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy = MixupClassifier((6,), members=members, **SHORT).fit(X, Y)
+    seen = ruined(monkeypatch, tries)
+    model = MixupClassifier((6,), members=members, **SHORT)
+    if tries == 2:
+        promised = min(healthy.cv_results_["mean_test_log_loss"])
+        with pytest.warns(
+            UserWarning, match=r"a network has a log-loss of .* and .* in a second try, where the folds"
+        ) as told:
+            model.fit(X, Y)
+        assert f"promised {healthy.cv_results_['mean_test_log_loss'][healthy.best_index_]:.3g}" in str(told[0].message)
+        assert promised > 0
+    else:
+        model.fit(X, Y)
+    assert len(seen) == min(tries + 1, 2)
+    same = np.allclose(model.predict_proba(X), healthy.predict_proba(X))
+    assert same == (tries == 0)
+    if tries < 2:
+        assert score(model, X, Y)["log_loss"] < 1.1 * score(healthy, X, Y)["log_loss"]
+
+
+def test_a_full_search_takes_its_final_network_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = ruined(monkeypatch, 1)
+    GenLabelClassifier.from_paper(density="gaussian", gamma=(0.0, 1.0), **SHORT).fit(X, Y)
+    assert len(seen) == 1
+
+
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+@pytest.mark.parametrize("name", ["default", "mixup", "vanilla"])
+def test_classes_of_one_and_two_rows_are_trained_on(name: str) -> None:
+    points, y = load_iris(return_X_y=True)
+    names = np.array(["a", "b", "c"], dtype=object)[y]
+    names[[3, 60, 61]] = ["one", "two", "two"]
+    made = {"default": GenLabelClassifier(), "mixup": MixupClassifier(), "vanilla": MixupClassifier(mixer=None)}
+    with pytest.warns(UserWarning, match="class 'one' has a single row"):
+        model = made[name].set_params(epochs=10, random_state=0).fit(points, names)
+    assert model.classes_.tolist() == ["a", "b", "c", "one", "two"]
+    assert "split5_test_score" in model.cv_results_
+    proba = model.predict_proba(points)
+    assert np.isfinite(proba).all()
+    assert (proba > 0.0).all()
+    assert (model.predict(points) == names).mean() > 0.8
+
+
+def noise(n: int, seed: int) -> tuple[Any, ...]:
+    """Labels that the features know nothing of."""
+    rng = np.random.default_rng(seed)
+    k = 2 + seed % 2
+    return (
+        rng.normal(size=(n, 6)),
+        np.r_[:k, :k, rng.integers(0, k, n - 2 * k)],
+        rng.normal(size=(800, 6)),
+        rng.integers(0, k, 800),
+    )
+
+
+def named_rows(informative: float) -> tuple[Any, ...]:
+    """A column that names each row, one-hot; beside it what tells the classes apart, or not."""
+    rng = np.random.default_rng(9)
+    y = rng.integers(0, 2, 160)
+    points = rng.normal(size=(160, 8)) + informative * np.outer(2.0 * y - 1.0, np.arange(8) < 4)
+    names = np.vstack([np.eye(70, 70), np.zeros((90, 70))])
+    table = np.hstack([points, names])
+    return table[:100], y[:100], table[100:], y[100:]
+
+
+CASES = {
+    **{f"noise, {n} rows": noise(n, seed) for n, seed in ((60, 0), (120, 1), (200, 2))},
+    "names of rows": named_rows(0.0),
+    "names of rows, and signal": named_rows(1.0),
+}
+
+
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+@pytest.mark.parametrize("name", ["default", "mixup", "vanilla"])
+@pytest.mark.parametrize("case", CASES)
+def test_no_accidents(case: str, name: str) -> None:
+    """On what cannot be learned, no method is worse than the class shares by more than a tenth."""
+    train, y, test, truth = CASES[case]
+    made = {"default": GenLabelClassifier(), "mixup": MixupClassifier(), "vanilla": MixupClassifier(mixer=None)}
+    model = made[name].set_params(random_state=0).fit(train, y)
+    assert score(model, test, truth)["log_loss"] <= 1.1 * shares_log_loss(y, truth)

@@ -1,0 +1,50 @@
+"""Threads: one within a fit, as many as before afterwards, whoever else is fitting."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import BaseEstimator, clone
+
+from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
+from genlabel.progress import listen
+from genlabel.threads import one_thread
+
+FITS = [GenLabelClassifier(epochs=2), MixupClassifier(epochs=2), GenerativeClassifier("gaussian")]
+
+
+@pytest.fixture
+def three_threads() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
+@pytest.mark.parametrize("model", FITS, ids=lambda model: type(model).__name__)
+def test_a_fit_keeps_to_one_thread_and_gives_the_others_back(model: BaseEstimator) -> None:
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), [0, 1] * 20
+    seen: list[int] = []
+    with listen(lambda epochs: seen.append(torch.get_num_threads())):
+        clone(model).fit(X, y)
+        with pytest.raises(ValueError, match="NaN"):
+            clone(model).fit(np.full((40, 2), np.nan), y)
+    assert set(seen) <= {1}
+    assert torch.get_num_threads() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_the_last_one_out_restores_what_the_first_one_found() -> None:
+    barrier = Barrier(4)
+
+    def enter(place: int) -> int:
+        with one_thread(), one_thread():
+            barrier.wait()
+            return torch.get_num_threads()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(enter, range(4))) == [1] * 4
+    assert torch.get_num_threads() == 3
