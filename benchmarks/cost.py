@@ -133,12 +133,12 @@ def draw(table: dict[str, Any], path: Path) -> None:
     figure = Figure(figsize=(13.0, 4.2), dpi=130, layout="constrained")
     axes = figure.subplots(1, 3, sharey=True)
     for place, (ax, (name, sizes)) in enumerate(zip(axes, SWEEPS.items(), strict=True)):
-        for method in METHODS:
+        for colour, method in enumerate(METHODS):
             found = [(size, table.get(size, {}).get(method, {}).get("seconds")) for size in sizes]
             known = [(int(size.split("x")[place]), value) for size, value in found if value is not None]
             if known:
                 ours = method in ("default", "mixup")
-                style = {"lw": 2.4 if method == "default" else 1.4, "ls": "-" if ours else "--"}
+                style = {"color": f"C{colour}", "lw": 2.4 if method == "default" else 1.4, "ls": "-" if ours else "--"}
                 ax.plot(*zip(*known, strict=True), marker="o", ms=4, label=TITLES.get(method, method), **style)
         fixed = {
             "rows": "10 columns, 3 classes",
