@@ -50,7 +50,7 @@ def test_dealt_with_rare_every_fold_trains_on_every_class_and_rows_with_company_
 ) -> None:
     y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
     sizes = np.array(counts)
-    folds = make_folds(count, y, seed, deal_with_rare)
+    folds = make_folds(count, y, seed, deal_with_rare, fewer=False)
     held = np.bincount(np.concatenate([fold.valid for fold in folds]), minlength=len(y)) if folds else np.zeros(len(y))
     np.testing.assert_array_equal(held, sizes[y] > 1)
     assert len(folds) == min(count, int(sizes[sizes > 1].sum()))
@@ -66,7 +66,7 @@ def test_dealt_with_rare_every_fold_trains_on_every_class_and_rows_with_company_
 def test_a_single_row_is_told_of_by_its_class() -> None:
     y, names = np.array([0, 0, 0, 1, 2]), np.array(["a", "b", "c"])
     with pytest.warns(UserWarning, match=r"class 'b' has a single row \(and so for 1 more\): it is trained on") as told:
-        make_folds(3, y, 0, deal_with_rare, classes=names)
+        make_folds(3, y, 0, deal_with_rare, fewer=False, classes=names)
     assert len(told) == 1
 
 

@@ -49,6 +49,7 @@ def make_folds(
     seed: Any,
     deal: Dealer,
     *,
+    fewer: bool = True,
     classes: NDArray[Any] | None = None,
     X: Any = None,
     rows: NDArray[np.intp] | None = None,
@@ -56,10 +57,10 @@ def make_folds(
 ) -> list[Fold]:
     """Return the folds of points with the class numbers `y` (n,).
 
-    A number of folds is dealt by `deal`; a class of fewer points makes them fewer, with a warning, unless it has one
-    point only. Pairs (train, valid) hold row numbers, or masks; where the points are only some `rows` (n,) of a table
-    of `n_rows`, they are those of the table, and the rows that are gone are left out. A splitter of scikit-learn is
-    shown `X` and the `classes` of the points.
+    A number of folds is dealt by `deal`; a class of fewer points makes them `fewer`, with a warning, unless it has one
+    point only, or that is not asked for. Pairs (train, valid) hold row numbers, or masks; where the points are only
+    some `rows` (n,) of a table of `n_rows`, they are those of the table, and the rows that are gone are left out. A splitter
+    of scikit-learn is shown `X` and the `classes` of the points.
 
     >>> folds = make_folds(2, np.array([0, 0, 1, 1]), 0, deal_in_turn)
     >>> [fold.valid.tolist() for fold in folds]
@@ -71,10 +72,10 @@ def make_folds(
     names = np.arange(int(y.max()) + 1) if classes is None else classes
     if isinstance(cv, Integral):
         count = check_count("cv", cv, low=2)
-        if deal is deal_with_rare:
-            _warn_of_rare(y, names)
-        else:
+        if fewer:
             count = _possible(count, y, names)
+        else:
+            _warn_of_rare(y, names)
         number = deal(y, count, seed)
         numbers = np.unique(number[number >= 0])
         return [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in numbers]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from genlabel.checks import warn
+from genlabel.estimators.halving import union
 from genlabel.estimators.methods import Method
 
 __all__ = ["affordable"]
@@ -31,12 +32,12 @@ def affordable(method: Method, variants: Variants, hidden: Sequence[int], d: int
         Features, classes, and networks of each entry.
     """
     sizes = [_parameters((d, *(hidden if way.hidden is None else way.hidden), k)) for way in method.recipes]
-    found, tried = variants, _union(variants)
+    found, tried = variants, union(variants)
     for middling in (_middle_decay(method), _middle_rates(method)):
-        if folds * sum(sizes[method.entries[e].recipe] for e in _union(found)) <= MOST_NUMBERS:
+        if folds * sum(sizes[method.entries[e].recipe] for e in union(found)) <= MOST_NUMBERS:
             break
         found = [[e for e in some if middling(e)] or list(some) for some in found]
-    left = _union(found)
+    left = union(found)
     if len(left) < len(tried):
         message = f"a network of {max(sizes):,} parameters: the search tries {len(left)} of {len(tried)} candidates"
         warn("candidates", message, UserWarning)
@@ -56,7 +57,3 @@ def _middle_rates(method: Method) -> Callable[[int], bool]:
     rates = sorted({one.learning_rate for one in method.candidates})
     first = max(0, (len(rates) - 2) // 2)
     return lambda e: method.candidates[method.entries[e].candidate].learning_rate in rates[first : first + 2]
-
-
-def _union(variants: Variants) -> list[int]:
-    return sorted({e for some in variants for e in some})

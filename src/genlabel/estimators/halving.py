@@ -13,7 +13,7 @@ from genlabel.estimators.methods import Choice, Method, Run
 from genlabel.networks import MLP
 from genlabel.training import Fleet
 
-__all__ = ["Rung", "candidates_of", "climb", "rungs_of"]
+__all__ = ["Rung", "candidates_of", "climb", "rungs_of", "union"]
 
 LOOKS = ((1 / 10, 8), (1 / 4, 5), (1 / 2, 3))
 """After which part of the epochs a search stops to look, and how many entries go on."""
@@ -117,7 +117,7 @@ def rungs_of(epochs: int, halving: bool) -> list[Rung]:
 def candidates_of(method: Method, variants: Sequence[Sequence[int]]) -> dict[int, list[int]]:
     """Return the candidates that are trained under each recipe: those of the entries of any variant."""
     found: dict[int, list[int]] = {}
-    for e in _union(variants):
+    for e in union(variants):
         entry = method.entries[e]
         found.setdefault(entry.recipe, []).append(entry.candidate)
     return found
@@ -152,10 +152,10 @@ def climb(
     searches = [_Search(list(variant)) for variant in variants]
     for rung in rungs:
         ladder.advance(rung.epochs)
-        said = ladder.log_proba(_union(search.alive for search in searches), ask)
+        said = ladder.log_proba(union(search.alive for search in searches), ask)
         for search in searches:
             search.thin(said, rung.most, judge)
-        stay = _union(search.alive for search in searches)
+        stay = union(search.alive for search in searches)
         snapshots = {e: ladder.snapshot(e) for e in stay}
         for search in searches:
             search.note(rung.epochs, said, snapshots)
@@ -196,5 +196,6 @@ class _Search:
         return Choice(entries[best], best, results, stop.epochs, stop.snapshot.networks, stop.snapshot.losses, weights)
 
 
-def _union(parts: Iterable[Sequence[int]]) -> list[int]:
+def union(parts: Iterable[Sequence[int]]) -> list[int]:
+    """Return the entries of any part, in order."""
     return sorted({e for part in parts for e in part})

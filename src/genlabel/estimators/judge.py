@@ -81,11 +81,10 @@ class Judge(NamedTuple):
         candidates: Sequence[int],
         params: list[dict[str, Any]],
         log_proba: NDArray[Any],
-        among: Sequence[int] | None = None,
+        places: Sequence[int],
     ) -> Verdict:
-        """The best of models, each of a candidate of the method, `among` some of them; all are in the table."""
+        """The best of the models at some places, each of a candidate of the method; all models are in the table."""
         results = self.table(params, log_proba)
-        places = list(range(len(params))) if among is None else list(among)
         chosen = [method.candidates[candidates[place]] for place in places]
         decays, rates = [one.weight_decay for one in chosen], [one.learning_rate for one in chosen]
         judged = self.judged(log_proba[places])

@@ -72,8 +72,9 @@ class Settings(NamedTuple):
 
     def in_full(self) -> dict[str, Any]:
         """The settings by name, but for the machine; of the search and the members where they are not the paper's."""
-        found = {name: value for name, value in self._asdict().items() if name != "device"}
-        return found if (self.search, self.members) != ("full", 1) else dict(list(found.items())[:4])
+        found = {name: value for name, value in self._asdict().items() if name not in ("device", "search", "members")}
+        sought = {"search": self.search, "members": self.members}
+        return found if sought == {"search": "full", "members": 1} else found | sought
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,7 @@ class Study:
             sample.y,
             self.seed,
             deal_with_rare if self.settings.halving else deal_like_scikit_learn,
+            fewer=not self.settings.halving,
             classes=sample.classes,
             X=sample.X,
             rows=sample.rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -143,19 +143,10 @@ class FleetRun:
         return max(1, PARAMETERS_AT_ONCE // (theta.shape[1] * theta.shape[-1]))
 
 
-def train_fleet(
-    tasks: Sequence[Task],
-    candidates: Sequence[Candidate],
-    *,
-    hidden: Sequence[int] = (),
-    optimizer: Optimizer | None = None,
-    epochs: int = 100,
-    batch_size: int = 128,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str = "cpu",
-    progress: Listener | None = None,
-) -> Fleet:
-    """Train every candidate on every task for all epochs, see :class:`FleetRun`, and return the trained fleet.
+def train_fleet(tasks: Sequence[Task], candidates: Sequence[Candidate], *, epochs: int = 100, **settings: Any) -> Fleet:
+    """Train every candidate on every task for all epochs, and return the trained fleet.
+
+    The settings are those of :class:`FleetRun`.
 
     Examples
     --------
@@ -167,17 +158,7 @@ def train_fleet(
     >>> fleet.log_proba(0, X).shape
     (2, 4, 2)
     """
-    run = FleetRun(
-        tasks,
-        candidates,
-        hidden=hidden,
-        optimizer=optimizer,
-        epochs=epochs,
-        batch_size=batch_size,
-        dtype=dtype,
-        device=device,
-        progress=progress,
-    )
+    run = FleetRun(tasks, candidates, epochs=epochs, **settings)
     run.advance(epochs)
     return run.fleet
 
