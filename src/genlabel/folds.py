@@ -59,8 +59,8 @@ def make_folds(
 
     A number of folds is dealt by `deal`; a class of fewer points makes them `fewer`, with a warning, unless it has one
     point only, or that is not asked for. Pairs (train, valid) hold row numbers, or masks; where the points are only
-    some `rows` (n,) of a table of `n_rows`, they are those of the table, and the rows that are gone are left out. A splitter
-    of scikit-learn is shown `X` and the `classes` of the points.
+    some `rows` (n,) of a table of `n_rows`, they are those of the table, and the rows that are gone are left out. A
+    splitter of scikit-learn is shown `X` and the `classes` of the points.
 
     >>> folds = make_folds(2, np.array([0, 0, 1, 1]), 0, deal_in_turn)
     >>> [fold.valid.tolist() for fold in folds]
