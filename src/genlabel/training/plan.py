@@ -62,7 +62,7 @@ class Task:
 
     @cached_property
     def numbers(self) -> int:
-        """How many numbers an epoch of it takes."""
+        """How many numbers a pass over it takes."""
         return self.X.size + len(self.X) * (self.n_classes * len(self.labelers) + 3)
 
 
@@ -169,6 +169,8 @@ class Plan:
     batches : int
         Of an epoch.
     like : Tensor
+    parts : int
+        Epochs that make a pass over the rows: of a large table an epoch is a part of one.
 
     Examples
     --------
@@ -178,10 +180,13 @@ class Plan:
     [2, 2]
     """
 
-    def __init__(self, task: Task, batches: int, like: Tensor) -> None:
+    def __init__(self, task: Task, batches: int, like: Tensor, parts: int = 1) -> None:
         self.task = task
         self._rng = np.random.default_rng(task.seed)
-        self._edges = batch_edges(len(task.X), batches)
+        self._edges = batch_edges(len(task.X), batches * parts)
+        self._batches, self._parts = batches, parts
+        self._begun = 0
+        self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._exact = torch.from_numpy(task.X)
         self._points = self._exact.to(like)
         self._targets = torch.from_numpy(task.targets).to(like)
@@ -239,16 +244,15 @@ class Plan:
 
     def _draw(self, epochs: int) -> _Stretch:
         """Draw order and mixing; an entry that is not real points at itself with weight 1."""
-        task, sizes = self.task, np.diff(self._edges)
-        rows = np.zeros((epochs * len(sizes), int(sizes.max())), dtype=np.int64)
+        task, longest = self.task, int(np.diff(self._edges).max())
+        rows = np.zeros((epochs * self._batches, longest), dtype=np.int64)
         real = np.zeros(rows.shape, dtype=bool)
         clean = np.zeros(rows.shape, dtype=bool) if task.clean_weight > 0 else None
         draws: list[Mix] = []
         for _ in range(epochs):
-            order = self._rng.permutation(len(task.X))
-            for start, stop in pairwise(self._edges):
+            for start, stop in pairwise(self._next_edges()):
                 t, n = len(draws), stop - start
-                rows[t, :n], real[t, :n] = order[start:stop], True
+                rows[t, :n], real[t, :n] = self._order[start:stop], True
                 draw = no_mix(n) if task.mixer is None else self._draw_batch(n)
                 if clean is not None:
                     count = round(task.clean_weight * n)
@@ -256,6 +260,14 @@ class Plan:
                     draw = draw.keep(count)
                 draws.append(draw)
         return _Stretch(stack_draws(draws), rows, clean, real)
+
+    def _next_edges(self) -> NDArray[np.int64]:
+        """Where the batches of the next epoch begin and end in the order of its pass, which is drawn if it is new."""
+        part = self._begun % self._parts
+        if part == 0:
+            self._order = self._rng.permutation(len(self.task.X))
+        self._begun += 1
+        return self._edges[part * self._batches : (part + 1) * self._batches + 1]
 
     def _draw_batch(self, n: int) -> Mix:
         mixer = self.task.mixer
@@ -284,11 +296,11 @@ class Plan:
         return torch.from_numpy(weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))
 
 
-def epochs_at_once(tasks: Sequence[Task], epochs: int) -> int:
-    """How many epochs of all tasks are planned at once, so that memory stays bounded."""
-    return min(max(1, NUMBERS_AT_ONCE // sum(task.numbers for task in tasks)), epochs)
+def epochs_at_once(tasks: Sequence[Task], epochs: int, parts: int = 1) -> int:
+    """How many epochs of all tasks are planned at once, so that memory stays bounded; `parts` of them are a pass."""
+    return min(max(1, NUMBERS_AT_ONCE * parts // sum(task.numbers for task in tasks)), epochs)
 
 
-def stretches(tasks: Sequence[Task], epochs: int) -> list[int]:
+def stretches(tasks: Sequence[Task], epochs: int, parts: int = 1) -> list[int]:
     """The epochs in parts that can be planned at once: how many there are in each."""
-    return [part.stop - part.start for part in chunks(epochs, epochs_at_once(tasks, epochs))]
+    return [part.stop - part.start for part in chunks(epochs, epochs_at_once(tasks, epochs, parts))]
