@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel.estimators.judge import Judge
+from genlabel.estimators.judge import Judge, Sheet
 from genlabel.estimators.methods import Choice, Method, Run
 from genlabel.networks import MLP
 from genlabel.training import Fleet
@@ -36,10 +36,18 @@ class _Stop(NamedTuple):
 
     entry: int
     epochs: int
+    sheet: Sheet
+    """How it did, as it was judged then."""
+    said: _Said | None
+    """Of an entry that goes on."""
+
+
+class _Said(NamedTuple):
+    """What may be chosen yet: what an entry says, and its networks."""
+
     log_proba: NDArray[Any]
     """(n, k), of the held-out rows of all folds."""
-    snapshot: _Snapshot | None
-    """Of an entry that goes on."""
+    snapshot: _Snapshot
 
 
 class _Snapshot(NamedTuple):
@@ -72,13 +80,16 @@ class _Ladder:
 
     def log_proba(self, entries: Sequence[int], ask: Ask) -> dict[int, NDArray[Any]]:
         """What entries say of the held-out rows of all folds, (n, k) each."""
-        said = {}
-        for r, run in self.runs.items():
-            fleet = run.fleet
-            found = np.concatenate([ask(fleet, f) for f in range(len(fleet.theta))], 1)
-            with np.errstate(over="ignore"):  # of a network that diverges
-                said[r] = found.astype(self.dtype)
+        said = {r: self._said(run.fleet, ask) for r, run in self.runs.items()}
         return {e: said[r][place] for e, (r, place) in zip(entries, map(self._place, entries), strict=True)}
+
+    def _said(self, fleet: Fleet, ask: Ask) -> list[NDArray[Any]]:
+        """What each candidate of a fleet says, (n, k), in memory of its own: some are forgotten before others."""
+        parts: list[list[NDArray[Any]]] = []
+        for fold in range(len(fleet.theta)):
+            with np.errstate(over="ignore"):  # of a network that diverges
+                parts.append([values.astype(self.dtype) for values in ask(fleet, fold)])
+        return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
     def snapshot(self, e: int) -> _Snapshot:
         """The networks of an entry."""
@@ -169,16 +180,19 @@ class _Search:
     def __init__(self, entries: list[int]) -> None:
         self.before, self.alive = entries, entries
         self.stops: list[_Stop] = []
+        self.sheet: Sheet
 
     def thin(self, said: Mapping[int, NDArray[Any]], count: int | None, judge: Judge) -> None:
         """Leave the best entries."""
-        ranks = judge.ranks(np.stack([said[e] for e in self.alive]))
-        self.before, order = self.alive, ranks.argsort(kind="stable")[:count]
+        self.sheet = judge.sheet([said[e] for e in self.alive])
+        self.before, order = self.alive, judge.ranks(self.sheet).argsort(kind="stable")[:count]
         self.alive = [self.alive[place] for place in sorted(order.tolist())]
 
     def note(self, epochs: int, said: Mapping[int, NDArray[Any]], snapshots: Mapping[int, _Snapshot]) -> None:
         """Remember what was seen at a rung."""
-        self.stops += [_Stop(e, epochs, said[e], snapshots[e] if e in self.alive else None) for e in self.before]
+        for place, e in enumerate(self.before):
+            goes_on = _Said(said[e], snapshots[e]) if e in self.alive else None
+            self.stops.append(_Stop(e, epochs, self.sheet.at(place), goes_on))
 
     def choice(self, method: Method, judge: Judge) -> Choice:
         """The best of what went on."""
@@ -188,12 +202,14 @@ class _Search:
             {**entry.params, **({"epochs": stop.epochs} if several else {})}
             for entry, stop in zip(entries, self.stops, strict=True)
         ]
-        among = [place for place, stop in enumerate(self.stops) if stop.snapshot is not None]
-        log_proba = np.stack([stop.log_proba for stop in self.stops])
-        best, results, weights = judge.decide(method, [e.candidate for e in entries], named, log_proba, among)
+        among = {place: stop.said.log_proba for place, stop in enumerate(self.stops) if stop.said is not None}
+        behind = {place: stop.sheet for place, stop in enumerate(self.stops) if stop.said is None}
+        candidates = [method.candidates[entry.candidate] for entry in entries]
+        best, results, weights = judge.decide(candidates, named, among, behind)
         stop = self.stops[best]
-        assert stop.snapshot is not None
-        return Choice(entries[best], best, results, stop.epochs, stop.snapshot.networks, stop.snapshot.losses, weights)
+        assert stop.said is not None
+        networks, losses = stop.said.snapshot.networks, stop.said.snapshot.losses
+        return Choice(entries[best], best, results, stop.epochs, networks, losses, weights)
 
 
 def union(parts: Iterable[Sequence[int]]) -> list[int]:
