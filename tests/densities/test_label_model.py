@@ -534,7 +534,7 @@ def test_parts_of_the_work_give_what_the_whole_gives(monkeypatch: pytest.MonkeyP
 def test_many_features_leave_some_kinds_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genlabel.densities.mixture.MOST_FEATURES", 2)
     with pytest.warns(DensityWarning, match="3 features, more than 2; no tied mixtures"):
-        assert len(LabelModel(cv=2).fit(*data(15)).report_["candidates"]) == 43
+        assert len(LabelModel(cv=2).fit(*data(15)).report_["candidates"]) == 44
     monkeypatch.undo()
     monkeypatch.setattr("genlabel.densities.kernel.MOST_FEATURES", 2)
     with pytest.warns(DensityWarning, match="120 rows of 3 features; no kernels of full covariance"):
