@@ -57,8 +57,8 @@ class LabelModel(ClassDensity):
     Parameters
     ----------
     candidates : "default", sequence or dict of ClassDensity
-        "default" is the 47 of :func:`default_candidates`: discriminant analyses, kernels and mixtures, on the features
-        as they are and warped.
+        "default" is the 48 of :func:`default_candidates`: discriminant analyses, kernels and mixtures, on the features
+        as they are and warped, and a forest.
     cv : int, splitter or iterable of (train, valid)
         Stratified folds, or row numbers or masks. A class with fewer points means fewer folds, with a warning; a class
         that a fold would take away from training stays there.
@@ -95,7 +95,7 @@ class LabelModel(ClassDensity):
     >>> X = rng.normal(size=(80, 2)) + 2 * y[:, None]
     >>> model = LabelModel().fit(X, y)
     >>> len(model.report_["candidates"]), model.held_out_.shape
-    (47, (80, 2))
+    (48, (80, 2))
     >>> model.report_["accuracy"] > 0.8
     True
     """
@@ -118,7 +118,7 @@ class LabelModel(ClassDensity):
         """Say what the words among the parameters stand for: the candidates, by name.
 
         >>> len(LabelModel().in_full()["candidates"])
-        47
+        48
         """
         return {"candidates": named_candidates(self.candidates)}
 
