@@ -19,6 +19,7 @@ from genlabel.densities.folded import FoldedSample, judging_order
 from genlabel.densities.held_out import held_out_log_prob
 from genlabel.densities.stack import (
     FITTED_ROWS,
+    MOST,
     WORST,
     StackDensity,
     Stacking,
@@ -115,12 +116,13 @@ class LabelModel(ClassDensity):
         self.random_state = random_state
 
     def in_full(self) -> dict[str, Any]:
-        """Say what the words among the parameters stand for: the candidates, by name.
+        """Say what the words among the parameters stand for: the candidates, by name, and by what rows they are judged.
 
         >>> len(LabelModel().in_full()["candidates"])
         48
         """
-        return {"candidates": named_candidates(self.candidates)}
+        rows = (JUDGED_ROWS, WEIGHED_ROWS, JUDGED_NUMBERS, LEAST_JUDGED_ROWS, FITTED_ROWS)
+        return {"candidates": named_candidates(self.candidates), "rows": rows, "members": MOST}
 
     @property
     def default_priors(self) -> str:

@@ -13,7 +13,7 @@ from genlabel.estimators.methods import Choice, Method, Run
 from genlabel.networks import MLP
 from genlabel.training import Fleet
 
-__all__ = ["Rung", "candidates_of", "climb", "rungs_of", "union"]
+__all__ = ["LOOKS", "Rung", "candidates_of", "climb", "rungs_of", "union"]
 
 LOOKS = ((1 / 10, 8), (1 / 4, 5), (1 / 2, 3))
 """After which part of the epochs a search stops to look, and how many entries go on."""

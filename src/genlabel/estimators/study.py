@@ -15,21 +15,21 @@ from sklearn.base import clone
 from genlabel.attacks import FleetTarget
 from genlabel.checks import warn
 from genlabel.densities import FoldedDensity, LabelModel, LatentDensity, Support
-from genlabel.estimators.budget import affordable
-from genlabel.estimators.halving import candidates_of, climb, rungs_of
+from genlabel.estimators.budget import MOST_NUMBERS, affordable
+from genlabel.estimators.halving import LOOKS, candidates_of, climb, rungs_of
 from genlabel.estimators.judge import Judge
 from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings
 from genlabel.estimators.sample import Sample
-from genlabel.estimators.selection import POOLED_FLOOR, HeldOut
+from genlabel.estimators.selection import POOLED_FLOOR, PULL, HeldOut
 from genlabel.folds import Fold, check_folds, deal_like_scikit_learn, deal_with_rare, folds_by_size, make_folds
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.metrics import log_loss
 from genlabel.networks import MLP, log_proba_of
 from genlabel.progress import Listener
 from genlabel.standardisation import Standardisation
-from genlabel.training import Candidate, Fleet, Task, batches_per_epoch
+from genlabel.training import LATE, Candidate, Fleet, Task, batches_per_epoch
 
-__all__ = ["Study"]
+__all__ = ["Study", "how_it_is_sought"]
 
 NETWORK, TWIN = 0, 1
 """Stages of a study, each with random streams of its own."""
@@ -45,6 +45,18 @@ SECOND = 2
 """Added to a stage that is gone through again, with other random streams."""
 WHOLE = None
 """The place of the whole sample among the folds."""
+
+
+def how_it_is_sought() -> dict[str, Any]:
+    """The numbers that a search that halves goes by, for fingerprints."""
+    return {
+        "looks": LOOKS,
+        "lengths": (MOST_EPOCHS, LEAST_EPOCHS, STEPS),
+        "late": LATE,
+        "pull": (PULL, POOLED_FLOOR),
+        "far": FAR,
+        "numbers": MOST_NUMBERS,
+    }
 
 
 class _Part(NamedTuple):
