@@ -166,7 +166,8 @@ class _Nodes(NamedTuple):
     """(nodes, 2)"""
     threshold: NDArray[np.float32]
     rest: NDArray[np.float64]
-    count: NDArray[Any]
+    inside: NDArray[Any]
+    """Classes that have points in each; none in one that is no leaf."""
     which: NDArray[Any]
     more: NDArray[np.float64]
     depth: int
@@ -192,12 +193,13 @@ def _joined(grown: Sequence[_Nodes], k: int) -> _Trees:
     child = np.concatenate([tree.child + start for tree, start in zip(grown, root, strict=True)]).reshape(-1)
     feature, threshold, rest, count, which, more = (
         np.concatenate([getattr(tree, name) for tree in grown])
-        for name in ("feature", "threshold", "rest", "count", "which", "more")
+        for name in ("feature", "threshold", "rest", "inside", "which", "more")
     )
     first = np.cumsum([0, *count])
     found = [root, feature, child, threshold, rest, first, which, more]
-    tensors = [torch.from_numpy(part.astype(np.int32) if part.dtype.kind == "i" else part) for part in found]
-    return _Trees(*tensors, max(tree.depth for tree in grown), int(count.max()), k)
+    numbers = [part.astype(np.int32) if part.dtype.kind == "i" else part for part in found]
+    deepest, widest = max(tree.depth for tree in grown), int(count.max())
+    return _Trees._make([*map(torch.from_numpy, numbers), deepest, widest, k])
 
 
 def _rounded_down(values: NDArray[np.float64]) -> NDArray[np.float32]:
