@@ -118,7 +118,8 @@ class FleetRun:
 
     def keep(self, places: Sequence[int]) -> None:
         """Go on with some of the candidates alone, in this order."""
-        self._descent = self._descent.of_candidates(places)
+        self._descent.keep(places)
+        self._fleet = self._fleet.at(self._descent.theta)
         self.candidates = [self.candidates[place] for place in places]
         self._losses = [losses[..., list(places)] for losses in self._losses]
 

@@ -18,13 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import chunks, to_device
+from genlabel.arrays import chunks, one_hot, to_device
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mix, Mixer, Origin, blend, distance_to_rivals, intrudes, mix_batch, no_mix, stack_draws
 
 __all__ = ["Batch", "Candidate", "Plan", "Steps", "Task", "batch_edges", "batches_per_epoch", "check_task"]
 
-NUMBERS_AT_ONCE = 1 << 22
+NUMBERS_AT_ONCE = 1 << 19
 """Points and labels that are planned, or scores that are computed, in one go."""
 
 
@@ -55,7 +55,7 @@ class Task:
     seed: Any = 0
     """Seed of the order, the draws and, in a fleet, the initial weights."""
 
-    @cached_property
+    @property
     def targets(self) -> NDArray[np.float64]:
         """The labels as a matrix, (n, k)."""
         return np.eye(self.n_classes)[self.y] if self.y.ndim == 1 else self.y
@@ -112,7 +112,7 @@ def check_task(task: Task, depth: int, candidates: Sequence[Candidate]) -> None:
         )
     if not 0.0 <= task.clean_weight <= 1.0:
         raise ValueError(f"clean_weight={task.clean_weight!r} must lie in [0, 1]; 0 mixes every point, 1 none")
-    if task.targets.shape != (len(task.X), task.n_classes):
+    if task.y.shape not in ((len(task.X),), (len(task.X), task.n_classes)):
         raise ValueError(
             f"y has shape {task.y.shape} for {len(task.X)} points and {task.n_classes} classes; give class indices "
             f"({len(task.X)},) or soft labels ({len(task.X)}, {task.n_classes})"
@@ -187,9 +187,10 @@ class Plan:
         self._batches, self._parts = batches, parts
         self._begun = 0
         self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._like = like.new_empty(0)
         self._exact = torch.from_numpy(task.X)
-        self._points = self._exact.to(like)
-        self._targets = torch.from_numpy(task.targets).to(like)
+        self._source = self._exact.to(like) if like.is_cuda else self._exact
+        self._labels = torch.from_numpy(task.y).to(like.device)
         excludes = task.exclude_intrusion and task.mixer is not None
         self._reach = distance_to_rivals(task.X.reshape(len(task.X), -1), task.y) if excludes else None
 
@@ -198,8 +199,8 @@ class Plan:
         stretch = self._draw(epochs)
         T, B = stretch.rows.shape
         draw, origin = stretch.draw.flat(), self._origin(stretch)
-        rows = torch.from_numpy(stretch.rows.ravel()).to(self._points.device)
-        plain, targets = self._points[rows], self._targets[rows]
+        rows = torch.from_numpy(stretch.rows.ravel()).to(self._like.device)
+        plain, targets = self._points(rows), self._targets(rows)
         mixed = mix_batch(self.task.mixer, plain, draw, origin)
         labels = torch.stack([one.label(mixed, targets, draw, origin) for one in self.task.labelers], dim=-1)
         if self.task.class_weight is not None:
@@ -213,7 +214,7 @@ class Plan:
         return Steps(
             points.view(T, B, *points.shape[1:]),
             labels.view(T, B, *labels.shape[1:]),
-            self._weights(stretch, draw, mixed).to(self._points),
+            self._weights(stretch, draw, mixed).to(self._like),
             self._on_device(stretch.draw),
         )
 
@@ -221,26 +222,35 @@ class Plan:
         """The batches of the next epoch, neither mixed nor labelled."""
         stretch = self._draw(1)
         draw, origin = stretch.draw.flat(), self._origin(stretch)
-        rows = torch.from_numpy(stretch.rows).to(self._points.device)
+        rows = torch.from_numpy(stretch.rows).to(self._like.device)
         excludes = self._reach is not None
-        mixed = mix_batch(self.task.mixer, self._points[rows.ravel()], draw, origin) if excludes else None
-        weight = self._weights(stretch, draw, mixed).to(self._points)
+        mixed = mix_batch(self.task.mixer, self._points(rows.ravel()), draw, origin) if excludes else None
+        weight = self._weights(stretch, draw, mixed).to(self._like)
         for t, real in enumerate(stretch.real):
             part = slice(0, int(real.sum()))
             clean = None if stretch.clean is None else stretch.clean[t, part]
             yield Batch(
-                self._points[rows[t, part]],
-                self._targets[rows[t, part]],
+                self._points(rows[t, part]),
+                self._targets(rows[t, part]),
                 weight[t, part],
                 stretch.draw.at(t, part.stop),
                 Origin(clean, stretch.rows[t, part], origin.points),
             )
 
+    def _points(self, rows: Tensor) -> Tensor:
+        """The points of some rows, (m, ...)."""
+        return self._source[rows].to(self._like)
+
+    def _targets(self, rows: Tensor) -> Tensor:
+        """The labels of some rows, (m, k)."""
+        labels = self._labels[rows]
+        return one_hot(labels, self.task.n_classes, self._like.dtype) if labels.ndim == 1 else labels.to(self._like)
+
     def _on_device(self, draw: Mix) -> Mix:
         """A stacked draw as tensors, but for the depths."""
-        boxes = None if draw.box is None else to_device(draw.box, self._points)
-        lam = to_device(draw.lam, self._points, self._points.dtype)
-        return Mix(to_device(draw.partner, self._points), lam, draw.depth, boxes)
+        boxes = None if draw.box is None else to_device(draw.box, self._like)
+        lam = to_device(draw.lam, self._like, self._like.dtype)
+        return Mix(to_device(draw.partner, self._like), lam, draw.depth, boxes)
 
     def _draw(self, epochs: int) -> _Stretch:
         """Draw order and mixing; an entry that is not real points at itself with weight 1."""
