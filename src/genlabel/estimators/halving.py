@@ -13,10 +13,12 @@ from genlabel.estimators.methods import Choice, Method, Run
 from genlabel.networks import MLP
 from genlabel.training import Fleet
 
-__all__ = ["LOOKS", "Rung", "candidates_of", "climb", "rungs_of", "union"]
+__all__ = ["LOOKS", "LOOKS_OF_MANY", "Rung", "candidates_of", "climb", "rungs_of", "union"]
 
 LOOKS = ((1 / 10, 8), (1 / 4, 5), (1 / 2, 3))
 """After which part of the epochs a search stops to look, and how many entries go on."""
+LOOKS_OF_MANY = ((1 / 20, 4), (1 / 8, 2), (1 / 3, 1))
+"""The same of a sample whose passes take several epochs: so many held-out rows tell entries apart early."""
 
 Ask = Callable[[Fleet, int], NDArray[np.float64]]
 """Log-probabilities (candidates, m, k) of the rows that a fold holds out, by the networks of a fleet."""
@@ -114,13 +116,14 @@ class _Ladder:
         return entry.recipe, self.left[entry.recipe].index(entry.candidate)
 
 
-def rungs_of(epochs: int, halving: bool) -> list[Rung]:
+def rungs_of(epochs: int, halving: bool, many: bool = False) -> list[Rung]:
     """Return the stops of a search of so many epochs; without halving there is one, at the end.
 
     >>> [(rung.epochs, rung.most) for rung in rungs_of(50, halving=True)]
     [(5, 8), (12, 5), (25, 3), (50, None)]
     """
-    found = [Rung(max(1, int(part * epochs)), count) for part, count in LOOKS] if halving else []
+    looks = LOOKS_OF_MANY if many else LOOKS
+    found = [Rung(max(1, int(part * epochs)), count) for part, count in looks] if halving else []
     last = {rung.epochs: rung for rung in found if rung.epochs < epochs}
     return [*last.values(), Rung(epochs, None)]
 

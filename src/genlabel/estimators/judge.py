@@ -75,6 +75,8 @@ class Judge(NamedTuple):
     log_prior: NDArray[np.float64]
     again: bool = False
     """Whether models are compared at the weights of the one that is best half and half: a weak density misleads."""
+    young_alone: bool = False
+    """Whether models go on by what they do alone: a strong density would hide which of them learn fastest."""
 
     def sheet(self, said: Sequence[NDArray[Any]]) -> Sheet:
         """How models that said so of the rows, log-probabilities (n, k) each, did: one after the other."""
@@ -108,8 +110,9 @@ class Judge(NamedTuple):
         return alone._replace(log_proba=pool(alone.log_proba, self.partner, self.log_prior, weights))
 
     def ranks(self, sheet: Sheet) -> NDArray[np.int64]:
-        """The rank of each model, (e,), from 1."""
-        found: NDArray[np.int64] = results_table([{}] * len(sheet.losses), sheet.judged, self.by)["rank_test_score"]
+        """The rank of each model on its way, (e,), from 1."""
+        scores = sheet.alone if self.young_alone else sheet.judged
+        found: NDArray[np.int64] = results_table([{}] * len(sheet.losses), scores, self.by)["rank_test_score"]
         return found
 
     def table(self, params: list[dict[str, Any]], sheet: Sheet) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from genlabel.attacks import FleetTarget
 from genlabel.checks import warn
 from genlabel.densities import FoldedDensity, LabelModel, LatentDensity, Support
 from genlabel.estimators.budget import MOST_NUMBERS, affordable
-from genlabel.estimators.halving import LOOKS, candidates_of, climb, rungs_of
+from genlabel.estimators.halving import LOOKS, LOOKS_OF_MANY, candidates_of, climb, rungs_of
 from genlabel.estimators.judge import Judge
 from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings
 from genlabel.estimators.sample import Sample
@@ -35,10 +35,10 @@ NETWORK, TWIN = 0, 1
 """Stages of a study, each with random streams of its own."""
 EPOCHS = 100
 """Of a full search, if nothing is said (arXiv Table 11)."""
-MOST_EPOCHS, LEAST_EPOCHS = 50, 4
-"""Of a search that halves, if nothing is said."""
+MOST_EPOCHS, MOST_BATCHES = 50, 256
+"""Of a search that halves, if nothing is said: its epochs, and the steps of one; then an epoch is a part of a pass."""
 STEPS = 320.0
-"""Steps of a training times the root of an epoch's, between these bounds."""
+"""Steps of a training over the root of an epoch's."""
 FAR = 0.1
 """How much worse than the folds promised a final network may be, in units of the log-loss of the class shares."""
 SECOND = 2
@@ -50,8 +50,8 @@ WHOLE = None
 def how_it_is_sought() -> dict[str, Any]:
     """The numbers that a search that halves goes by, for fingerprints."""
     return {
-        "looks": LOOKS,
-        "lengths": (MOST_EPOCHS, LEAST_EPOCHS, STEPS),
+        "looks": (LOOKS, LOOKS_OF_MANY),
+        "lengths": (MOST_EPOCHS, MOST_BATCHES, STEPS),
         "late": LATE,
         "pull": (PULL, POOLED_FLOOR),
         "far": FAR,
@@ -182,8 +182,15 @@ class Study:
             return self.settings.epochs
         if not self.settings.halving:
             return EPOCHS
-        batches = batches_per_epoch(len(self.sample.X), self.settings.batch_size)
-        return int(min(MOST_EPOCHS, max(LEAST_EPOCHS, round(STEPS / batches**0.5))))
+        batches = batches_per_epoch(len(self.sample.X), self.settings.batch_size * self.epochs_of_pass)
+        return int(min(MOST_EPOCHS, round(STEPS / batches**0.5)))
+
+    @cached_property
+    def epochs_of_pass(self) -> int:
+        """Epochs that make a pass over the rows: one, but where their number is not said, more of a large sample."""
+        if self.settings.epochs is not None or not self.settings.halving:
+            return 1
+        return -(-batches_per_epoch(len(self.sample.X), self.settings.batch_size) // MOST_BATCHES)
 
     def _choose(
         self,
@@ -223,8 +230,9 @@ class Study:
             partner,
             self.log_prior,
             again=self.settings.halving,
+            young_alone=self.epochs_of_pass > 1,
         )
-        rungs = rungs_of(self.epochs, self.settings.halving)
+        rungs = rungs_of(self.epochs, self.settings.halving, self.epochs_of_pass > 1)
         return climb(method, runs, rungs, variants, partial(self._log_proba, rule=rule), judge)
 
     def _needs_folds(self, method: Method, variants: Sequence[Sequence[int]]) -> bool:
@@ -420,7 +428,8 @@ class Study:
         """The training of candidates on tasks, about to begin."""
         settings = self.settings.of_training(epochs, method.recipes[recipe].hidden)
         chosen = method.candidates if candidates is None else candidates
-        return method.start(tasks, chosen, progress=self.progress, averaged=self.settings.halving, **settings)
+        more = {"averaged": True, "parts": self.epochs_of_pass} if self.settings.halving else {}
+        return method.start(tasks, chosen, progress=self.progress, **more, **settings)
 
 
 def _again(task: Task, members: int) -> list[Task]:
