@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from genlabel import GaussianDensity, GenLabel, GenLabelClassifier, LinearLabel, Mixup, MixupClassifier
 from genlabel.estimators.halving import rungs_of
-from genlabel.estimators.selection import PULL
+from genlabel.estimators.pooling import DOUBT, PULL
 from genlabel.estimators.study import Study
 from genlabel.folds import deal_with_rare
 from genlabel.metrics import score, shares_log_loss
@@ -130,12 +130,17 @@ def test_vanilla_predicts_the_mean_of_its_folds_drawn_towards_the_class_shares()
         powers = shares * (proba / shares) ** a
         return powers / powers.sum(1, keepdims=True)
 
-    grid = np.linspace(0.0, 2.0, 2001)
-    losses = [log_loss(y, drawn(p, a), labels=[0, 1, 2]) + PULL / len(y) * (a - 1.0) ** 2 for a in grid]
-    a = grid[int(np.argmin(losses))]
-    assert model.network_.weight == pytest.approx(a, abs=2e-3)
-    expected = drawn(redone.proba(X), model.network_.weight)
-    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
+    def doubted(proba: NDArray[Any], a: float, doubt: float) -> NDArray[Any]:
+        return (1 - doubt) * drawn(proba, a) + doubt * shares
+
+    def objective(a: float, doubt: float) -> float:
+        added = (PULL * (a - 1.0) ** 2 - DOUBT * np.log(doubt)) / len(y)
+        return float(log_loss(y, doubted(p, a, doubt), labels=[0, 1, 2]) + added)
+
+    lowest = min(objective(a, doubt) for a in np.linspace(0.0, 2.0, 41) for doubt in np.geomspace(1e-5, 0.5, 41))
+    found = model.network_.weight, model.network_.doubt
+    assert objective(*found) <= lowest + 1e-5
+    np.testing.assert_allclose(model.predict_proba(X), doubted(redone.proba(X), *found), atol=1e-5)
     plain = clone(model).set_params(calibrate=False).fit(X, Y)
     np.testing.assert_allclose(plain.predict_proba(X), redone.proba(X), atol=1e-5)
 
@@ -148,7 +153,10 @@ def test_genlabel_pools_the_mean_of_its_folds_with_the_label_model_of_all_rows()
     q = softmax(clone(density).fit(Z, Y).log_prob(Z))
     a, b = model.average_
     pooled = shares * (redone.proba(X) / shares) ** a * (q / shares) ** b
-    np.testing.assert_allclose(model.predict_proba(X), pooled / pooled.sum(1, keepdims=True), atol=1e-5)
+    doubt = model.pooling_.doubt
+    assert 0.0 < doubt < 0.5
+    expected = (1 - doubt) * pooled / pooled.sum(1, keepdims=True) + doubt * shares
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("select", ["log-loss", "accuracy"])
@@ -198,7 +206,9 @@ def test_any_search_goes_with_any_members(search: str, members: Any, networks: i
     said = [by_hand(network, model.scaler_(X)) for network in model.network_.networks]
     assert all(np.abs(one - said[0]).max() > 1e-4 for one in said[1:])  # no two are the same
     powers = np.mean(said, 0) ** model.network_.weight * np.exp(model.log_prior_) ** (1.0 - model.network_.weight)
-    np.testing.assert_allclose(model.predict_proba(X), powers / powers.sum(1, keepdims=True), rtol=1e-8)
+    doubt, shares = model.network_.doubt, np.exp(model.log_prior_)
+    expected = (1.0 - doubt) * powers / powers.sum(1, keepdims=True) + doubt * shares
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-8)
     several = [p.get("epochs") for p in model.cv_results_["params"]]
     assert (None in several) == (search == "full")
 

@@ -190,10 +190,10 @@ class _Search:
         ]
         among = [place for place, stop in enumerate(self.stops) if stop.snapshot is not None]
         log_proba = np.stack([stop.log_proba for stop in self.stops])
-        best, results, weights = judge.decide(method, [e.candidate for e in entries], named, log_proba, among)
+        best, results, pooling = judge.decide(method, [e.candidate for e in entries], named, log_proba, among)
         stop = self.stops[best]
         assert stop.snapshot is not None
-        return Choice(entries[best], best, results, stop.epochs, stop.snapshot.networks, stop.snapshot.losses, weights)
+        return Choice(entries[best], best, results, stop.epochs, stop.snapshot.networks, stop.snapshot.losses, pooling)
 
 
 def union(parts: Iterable[Sequence[int]]) -> list[int]:

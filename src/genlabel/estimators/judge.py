@@ -9,20 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel.estimators.methods import Average, Method
-from genlabel.estimators.selection import HeldOut, choose_best, pool, pooling_weights, results_table, sharpness
+from genlabel.estimators.pooling import HALVES, Pooling, fit_pooling, pool
+from genlabel.estimators.selection import HeldOut, choose_best, results_table
 
 __all__ = ["Judge", "Verdict"]
 
-HALVES = (0.5, 0.5)
-"""The weights at which models are compared, until those of the best one are found."""
-
 
 class Verdict(NamedTuple):
-    """The best of some models, the table of all of them, and the weights of what is predicted."""
+    """The best of some models, the table of all of them, and how it is pooled in what is predicted."""
 
     best: int
     results: dict[str, Any]
-    weights: tuple[float, ...] | None
+    pooling: Pooling | None
 
 
 class Judge(NamedTuple):
@@ -51,12 +49,11 @@ class Judge(NamedTuple):
         if not self.again:
             return halves
         best = int(np.average(halves.losses, axis=-1, weights=self.rows.weight).argmin())
-        return self._pooled(
-            alone, pooling_weights(alone._replace(log_proba=log_proba[best]), self.partner, self.log_prior)
-        )
+        found = fit_pooling(alone._replace(log_proba=log_proba[best]), self.partner, self.log_prior)
+        return self._pooled(alone, found)
 
-    def _pooled(self, alone: HeldOut, weights: tuple[float, float]) -> HeldOut:
-        return alone._replace(log_proba=pool(alone.log_proba, self.partner, self.log_prior, weights))
+    def _pooled(self, alone: HeldOut, pooling: Pooling) -> HeldOut:
+        return alone._replace(log_proba=pool(alone.log_proba, self.partner, self.log_prior, pooling))
 
     def ranks(self, log_proba: NDArray[Any]) -> NDArray[np.int64]:
         """The rank of each model, (e,), from 1."""
@@ -89,13 +86,13 @@ class Judge(NamedTuple):
         decays, rates = [one.weight_decay for one in chosen], [one.learning_rate for one in chosen]
         judged = self.judged(log_proba[places])
         best = places[choose_best(judged, self.by, decays, results["rank_test_score"][places], rates)]
-        return Verdict(best, results, self._weights(log_proba[best]))
+        return Verdict(best, results, self._pooling(log_proba[best]))
 
-    def _weights(self, log_proba: NDArray[Any]) -> tuple[float, ...] | None:
-        """The weights of the network (and the density), from what it said (n, k) of the held-out rows."""
+    def _pooling(self, log_proba: NDArray[Any]) -> Pooling | None:
+        """What a network counts for, from what it said (n, k) of the held-out rows."""
+        if self.partner is not None and not isinstance(self.average, str):
+            return self.average
+        if self.partner is None and not self.calibrated:
+            return None
         own = self.rows._replace(log_proba=np.asarray(log_proba, dtype=np.float64))
-        if self.partner is not None:
-            if not isinstance(self.average, str):
-                return self.average
-            return pooling_weights(own, self.partner, self.log_prior)
-        return (sharpness(own, self.log_prior),) if self.calibrated else None
+        return fit_pooling(own, self.partner, self.log_prior)

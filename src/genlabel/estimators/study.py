@@ -19,8 +19,9 @@ from genlabel.estimators.budget import MOST_NUMBERS, affordable
 from genlabel.estimators.halving import LOOKS, candidates_of, climb, rungs_of
 from genlabel.estimators.judge import Judge
 from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings
+from genlabel.estimators.pooling import DOUBT, POOLED_FLOOR, PULL
 from genlabel.estimators.sample import Sample
-from genlabel.estimators.selection import POOLED_FLOOR, PULL, HeldOut
+from genlabel.estimators.selection import HeldOut
 from genlabel.folds import Fold, check_folds, deal_like_scikit_learn, deal_with_rare, folds_by_size, make_folds
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.metrics import log_loss
@@ -53,7 +54,7 @@ def how_it_is_sought() -> dict[str, Any]:
         "looks": LOOKS,
         "lengths": (MOST_EPOCHS, LEAST_EPOCHS, STEPS),
         "late": LATE,
-        "pull": (PULL, POOLED_FLOOR),
+        "pull": (PULL, DOUBT, POOLED_FLOOR),
         "far": FAR,
         "numbers": MOST_NUMBERS,
     }
@@ -199,10 +200,10 @@ class Study:
         those of the one that is chosen are found.
         """
         if not self._needs_folds(method, variants):
-            entries, weights = method.entries, method.average
-            assert not isinstance(weights, str)
+            entries, average = method.entries, method.average
+            assert not isinstance(average, str)
             return [
-                Choice(entries[e], 0, {"params": [entries[e].params]}, self.epochs, weights=weights)
+                Choice(entries[e], 0, {"params": [entries[e].params]}, self.epochs, pooling=average)
                 for (e,) in variants
             ]
         tasks = self._tasks(method, sources, stage)
