@@ -2,6 +2,7 @@
 
 import re
 import time
+import warnings
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
+from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from genlabel import AdaMixupClassifier, FlowDensity, GenLabelClassifier, MixupClassifier
 from genlabel.estimators import limit
@@ -339,3 +341,35 @@ def test_an_interrupt_between_epochs_leaves_everything_as_it_was(name: str) -> N
     with listen(stop), pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     assert vars(model) == before
+
+
+# Classes of one row or two
+
+
+RARE = np.array(["a", "b", "c"], dtype=object)[Y]
+RARE[[3, 60, 61]] = ["one", "two", "two"]
+
+
+@pytest.mark.parametrize("name", ["default", "mixup", "members"])
+def test_a_rare_class_is_told_of_and_fails_no_cross_validation(name: str) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", message="The least populated class in y has only 1 member")  # scikit-learn's
+        scores = cross_val_score(MODELS[name], X, RARE, cv=StratifiedKFold(3), error_score="raise")
+    assert np.isfinite(scores).all()
+    assert 0.7 < scores.mean() < 1.0
+    said = {str(one.message) for one in told if "has a single row" in str(one.message)}
+    assert said
+    assert all(
+        re.match(r"class '(one|two)' has a single row.*: it is trained on, but never held out", one) for one in said
+    )
+
+
+@pytest.mark.parametrize("name", ["default", "mixup"])
+def test_the_score_of_two_rows_is_called_a_guess(name: str) -> None:
+    some = np.arange(150) != 3
+    with pytest.warns(UserWarning, match=r"class 'two' has two rows: .*, so its score is a guess") as told:
+        model = clone(MODELS[name]).fit(X[some], RARE[some])
+    assert len(told) == 1
+    assert "split5_test_score" in model.cv_results_
+    assert model.classes_.tolist() == ["a", "b", "c", "two"]
