@@ -264,6 +264,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         averaged = {} if average is None else {"average": average}
         found = {
             "classes_": study.sample.classes,
+            "encoder_": study.sample.encoder,
             "scaler_": study.scaler,
             "network_": _network(fitted, study.log_prior),
             "best_params_": {**choice.entry.params, **averaged},
