@@ -179,6 +179,8 @@ class Course:
     @contextmanager
     def step(self, detail: str, work: float) -> Iterator[None]:
         """Be at a step of the stage, with so much work left in the whole of it, in epochs times their weight."""
+        if self._part == 0.0:
+            self._stage_begin = monotonic()  # what comes before the first step says nothing of its pace
         self._detail, self._pace = detail, (1.0 - self._part) / work
         self.tell()
         yield
