@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from time import perf_counter
+from time import process_time
 from typing import Any, final
 from uuid import uuid4
 
@@ -118,9 +118,9 @@ class Bench:
         tell = partial(self.on_epoch, fit.method, fit.split) if self.on_epoch is not None else _ignore
         with warnings.catch_warnings(record=True) as heard, listen(tell):
             warnings.simplefilter("always")
-            start = perf_counter()
+            start = process_time()
             model.fit(table.X.iloc[train], table.y.iloc[train])
-            seconds = perf_counter() - start
+            seconds = process_time() - start
             metrics = _measure(model, table, train, test)
         if not np.isfinite(metrics["log_loss"]):
             raise ValueError(f"{fit.method} gives probabilities that are no numbers")
@@ -236,10 +236,10 @@ def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
 
 
 def _measure(model: Any, table: Table, train: NDArray[np.int64], test: NDArray[np.int64]) -> dict[str, float]:
-    """The scores on the held-out rows, the seconds of their prediction, and the log-loss of the class shares."""
-    start = perf_counter()
+    """The scores on the held-out rows, the processor's seconds for them, and the log-loss of the class shares."""
+    start = process_time()
     log_proba = predict_log_proba(model, table.X.iloc[test])
-    seconds = perf_counter() - start
+    seconds = process_time() - start
     known, seen = (index_labels(table.y.iloc[rows], model.classes_) for rows in (train, test))
     beside = {"predict_seconds": seconds, "shares_log_loss": shares_log_loss(known, seen)}
     return score_log_proba(log_proba, seen) | beside

@@ -134,7 +134,7 @@ def default_methods(network: Any = "mlp", density: str = "label-model", epochs: 
     Parameters
     ----------
     network : "auto", "logistic", "mlp" or sequence of int
-    density : "label-model", "gaussian", "kernel", "mixture", "flow", "vae", "gan" or "auto"
+    density : "label-model", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "auto"
         "auto" lets GenLabel choose by cross-validation, and lists a generative classifier for each of the two.
     epochs : "auto" or int
 

@@ -164,6 +164,16 @@ def test_stacking_is_not_worse_than_the_best_candidate(seed: int) -> None:
     assert losses[-1] <= min(losses[:-1]) + 5e-3  # small weights are dropped
 
 
+@given(seed=st.integers(0, 10**6), least=st.sampled_from([0.0, 0.02, 0.15]))
+def test_weighing_stacks_the_candidates_each_at_its_best_temperature(seed: int, least: float) -> None:
+    rng = np.random.default_rng(seed)
+    weight = torch.from_numpy(rng.uniform(0.2, 2, 50))
+    truth = torch.from_numpy(-rng.exponential(size=(len(TEMPERATURES), 6, 50)))
+    best = truth[np.average(-truth, axis=2, weights=weight).argmin(0), np.arange(6)]
+    chosen = weigh(truth, weight, "stack", torch.full((6,), least))
+    torch.testing.assert_close(chosen.weight, stacking_weights(best, weight, least))
+
+
 @pytest.mark.parametrize("row", [[torch.nan, 0.0], [torch.inf, 0.0], [torch.inf, torch.inf]])
 def test_where_a_candidate_gives_no_number_it_is_the_worst_that_counts_not_the_prior(row: list[float]) -> None:
     given = torch.tensor([[[0.0, 0.0], row, [-torch.inf, -torch.inf]]], dtype=torch.float64)
@@ -524,7 +534,7 @@ def test_parts_of_the_work_give_what_the_whole_gives(monkeypatch: pytest.MonkeyP
 def test_many_features_leave_some_kinds_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genlabel.densities.mixture.MOST_FEATURES", 2)
     with pytest.warns(DensityWarning, match="3 features, more than 2; no tied mixtures"):
-        assert len(LabelModel(cv=2).fit(*data(15)).report_["candidates"]) == 43
+        assert len(LabelModel(cv=2).fit(*data(15)).report_["candidates"]) == 44
     monkeypatch.undo()
     monkeypatch.setattr("genlabel.densities.kernel.MOST_FEATURES", 2)
     with pytest.warns(DensityWarning, match="120 rows of 3 features; no kernels of full covariance"):

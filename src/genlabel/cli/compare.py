@@ -53,6 +53,7 @@ class Density(StrEnum):
     gaussian = "gaussian"
     kernel = "kernel"
     mixture = "mixture"
+    forest = "forest"
     flow = "flow"
     vae = "vae"
     gan = "gan"

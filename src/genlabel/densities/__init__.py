@@ -4,6 +4,7 @@ from genlabel.densities.base import ClassDensity, DensityWarning, FoldedDensity
 from genlabel.densities.candidates import default_candidates
 from genlabel.densities.discriminant import DiscriminantDensity
 from genlabel.densities.flow import FlowDensity
+from genlabel.densities.forest import ForestDensity
 from genlabel.densities.gan import CollapsedGeneratorError, GANDensity
 from genlabel.densities.gaussian import GaussianDensity
 from genlabel.densities.kernel import KernelDensity
@@ -29,6 +30,7 @@ __all__ = [
     "DiscriminantDensity",
     "FlowDensity",
     "FoldedDensity",
+    "ForestDensity",
     "GANDensity",
     "GaussianDensity",
     "KernelDensity",

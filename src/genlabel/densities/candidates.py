@@ -8,6 +8,7 @@ from typing import Any
 from genlabel.checks import check_choice
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.discriminant import DiscriminantDensity
+from genlabel.densities.forest import ForestDensity
 from genlabel.densities.kernel import KernelDensity
 from genlabel.densities.mixture import MixtureDensity
 from genlabel.densities.warped import WarpedDensity
@@ -18,19 +19,22 @@ BANDWIDTHS = (0.15, 0.25, 0.4, 0.6, 0.9)
 POINTS = 1000
 """Kernels of a class at most: labels of blends take time in proportion to them."""
 COMPONENTS = (3, 6)
+FOREST_POINTS = 10_000
+"""That the trees of the forest see at most."""
 
 
 def default_candidates() -> dict[str, ClassDensity]:
-    """Return the 47 densities of the default search: 26 on the features as they are, and 21 on warped ones.
+    """Return the 48 densities of the default search: 27 on the features as they are, and 21 on warped ones.
 
     >>> names = list(default_candidates())
     >>> len(names), names[1], names[-1]
-    (47, 'discriminant pooling=0 shrinkage=0.1', 'warped mixture 6 diagonal')
+    (48, 'discriminant pooling=0 shrinkage=0.1', 'warped mixture 6 diagonal')
     """
     both = {**_discriminants(), **_kernels("shrunk"), **_mixtures()}
     return {
         **both,
         **_kernels("shared"),
+        "forest": ForestDensity(max_points=FOREST_POINTS),
         **{f"warped {name}": WarpedDensity(density) for name, density in both.items()},
     }
 

@@ -19,6 +19,7 @@ from genlabel.densities.folded import FoldedSample, judging_order
 from genlabel.densities.held_out import held_out_log_prob
 from genlabel.densities.stack import (
     FITTED_ROWS,
+    MOST,
     WORST,
     StackDensity,
     Stacking,
@@ -58,8 +59,8 @@ class LabelModel(ClassDensity):
     Parameters
     ----------
     candidates : "default", sequence or dict of ClassDensity
-        "default" is the 47 of :func:`default_candidates`: discriminant analyses, kernels and mixtures, on the features
-        as they are and warped.
+        "default" is the 48 of :func:`default_candidates`: discriminant analyses, kernels and mixtures, on the features
+        as they are and warped, and a forest.
     cv : int, splitter or iterable of (train, valid)
         Stratified folds, or row numbers or masks. A class with fewer points means fewer folds, with a warning; a class
         that a fold would take away from training stays there.
@@ -96,7 +97,7 @@ class LabelModel(ClassDensity):
     >>> X = rng.normal(size=(80, 2)) + 2 * y[:, None]
     >>> model = LabelModel().fit(X, y)
     >>> len(model.report_["candidates"]), model.held_out_.shape
-    (47, (80, 2))
+    (48, (80, 2))
     >>> model.report_["accuracy"] > 0.8
     True
     """
@@ -116,12 +117,13 @@ class LabelModel(ClassDensity):
         self.random_state = random_state
 
     def in_full(self) -> dict[str, Any]:
-        """Say what the words among the parameters stand for: the candidates, by name.
+        """Say what the words among the parameters stand for: the candidates, by name, and by what rows they are judged.
 
         >>> len(LabelModel().in_full()["candidates"])
-        47
+        48
         """
-        return {"candidates": named_candidates(self.candidates)}
+        rows = (JUDGED_ROWS, WEIGHED_ROWS, JUDGED_NUMBERS, LEAST_JUDGED_ROWS, FITTED_ROWS)
+        return {"candidates": named_candidates(self.candidates), "rows": rows, "members": MOST}
 
     @property
     def default_priors(self) -> str:

@@ -9,6 +9,7 @@ from genlabel.checks import check_choice
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.candidates import named_candidates
 from genlabel.densities.flow import FlowDensity
+from genlabel.densities.forest import ForestDensity
 from genlabel.densities.gan import GANDensity
 from genlabel.densities.gaussian import GaussianDensity
 from genlabel.densities.kernel import KernelDensity
@@ -19,13 +20,13 @@ from genlabel.densities.vae import VAEDensity
 __all__ = ["named_densities", "named_density"]
 
 
-NAMES = ("gaussian", "kernel", "mixture", "flow", "vae", "gan")
+NAMES = ("gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan")
 """The densities that have a name of their own; "auto" and "label-model" choose among several."""
 
 
 def named_densities(density: Any) -> dict[str, ClassDensity]:
-    """Return the densities that a parameter names: "gaussian", "kernel", both for "auto", "mixture", "flow", "vae",
-    "gan", "label-model", or those that are given, one alone or several in a dict by name.
+    """Return the densities that a parameter names: "gaussian", "kernel", both for "auto", "mixture", "forest", "flow",
+    "vae", "gan", "label-model", or those that are given, one alone or several in a dict by name.
 
     NOTE[PAPER]: by name, "gaussian" is shrunk by Ledoit and Wolf's rule, for classes of few points; the paper's own is
     `GaussianDensity()`.
@@ -62,6 +63,7 @@ _KNOWN: dict[str, Callable[[], ClassDensity]] = {
     "gaussian": lambda: GaussianDensity(shrinkage="ledoit-wolf"),
     "kernel": KernelDensity,
     "mixture": MixtureDensity,
+    "forest": ForestDensity,
     "flow": FlowDensity,
     "vae": VAEDensity,
     "gan": GANDensity,

@@ -20,6 +20,7 @@ from genlabel.standardisation import Standardisation
 
 __all__ = [
     "FITTED_ROWS",
+    "MOST",
     "TEMPERATURES",
     "WORST",
     "StackDensity",
@@ -203,11 +204,10 @@ def weigh(truth: Tensor, weight: Tensor, method: str, least: Tensor | float = LE
     `truth` (temperatures, M, n) is that of :func:`log_posterior_of_truth`; `method` is "stack" or "select"; a candidate
     of a weight below `least` (M,) is left out.
     """
-    losses = -(truth @ weight) / weight.sum()
-    least, places = losses.min(0)
+    losses, places = (-(truth @ weight) / weight.sum()).min(0)
     best = truth[places, torch.arange(truth.shape[1])]
     shares = (
-        stacking_weights(best, weight, least) if method == "stack" else torch.eye(len(least)).to(best)[least.argmin()]
+        stacking_weights(best, weight, least) if method == "stack" else torch.eye(len(losses)).to(best)[losses.argmin()]
     )
     return Stacking(torch.tensor(TEMPERATURES, dtype=best.dtype)[places], shares)
 

@@ -33,7 +33,7 @@ from genlabel.estimators.limit import affordable_rows, warn_of_cuts
 from genlabel.estimators.methods import FOLDS, SEARCHES, Final, Method, Recipe, Settings
 from genlabel.estimators.sample import read_sample
 from genlabel.estimators.selection import SELECTIONS, pool
-from genlabel.estimators.study import Study
+from genlabel.estimators.study import Study, how_it_is_sought
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.mixing import Mixer
 from genlabel.networks import Ensemble, log_proba_of
@@ -226,7 +226,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         12
         """
         settings = self._settings(torch.device("cpu"))
-        return {**settings.in_full(), **self._method(settings).in_full()}
+        how = how_it_is_sought() if settings.halving else {}
+        return {**settings.in_full(), **self._method(settings).in_full(), **how}
 
     def _settings(self, device: torch.device | None = None) -> Settings:
         hidden = _hidden(self.network)

@@ -9,7 +9,7 @@ from genlabel.checks import warn
 from genlabel.estimators.halving import union
 from genlabel.estimators.methods import Method
 
-__all__ = ["Variants", "affordable", "thinned"]
+__all__ = ["MOST_NUMBERS", "Variants", "affordable", "thinned"]
 
 MOST_NUMBERS = 8_000_000
 """Parameters of all networks of a search, over entries and folds; a training holds six numbers for each."""

@@ -25,7 +25,7 @@ class GenerativeClassifier(ProbabilityClassifier):
 
     Parameters
     ----------
-    density : "gaussian", "kernel", "mixture", "flow", "vae", "gan", "label-model" or ClassDensity
+    density : "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan", "label-model" or ClassDensity
         By name, "gaussian" is shrunk by Ledoit and Wolf's rule; the paper's GM is `GaussianDensity()`.
     priors : "empirical", "uniform" or array (k,)
     class_weight : None, "balanced" or dict

@@ -47,7 +47,8 @@ class GenLabelClassifier(NetworkClassifier):
 
     *Labels*
 
-    density : "label-model", "gaussian", "kernel", "mixture", "flow", "vae", "gan", "auto", ClassDensity or dict
+    density : str, ClassDensity or dict of ClassDensity
+        "label-model", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "auto".
         "auto", or a dict, also chooses between several by cross-validation: the paper's mixup+GenLabel (CV).
         By name, "gaussian" is shrunk by Ledoit and Wolf's rule; the paper's own is `GaussianDensity()`.
         A label model is chosen over the folds of `cv` (its own `cv` and `random_state` do not count), for each fold by

@@ -14,7 +14,7 @@ from genlabel.networks import MLP
 from genlabel.progress import Course
 from genlabel.training import Fleet
 
-__all__ = ["Rung", "advance", "candidates_of", "climb", "rungs_of", "union", "work_of"]
+__all__ = ["LOOKS", "Rung", "advance", "candidates_of", "climb", "rungs_of", "union", "work_of"]
 
 LOOKS = ((1 / 10, 8), (1 / 4, 5), (1 / 2, 3))
 """After which part of the epochs a search stops to look, and how many entries go on."""

@@ -15,13 +15,13 @@ from sklearn.base import clone
 from genlabel.attacks import FleetTarget
 from genlabel.checks import warn
 from genlabel.densities import FoldedDensity, LabelModel, LatentDensity, Support
-from genlabel.estimators.budget import affordable
-from genlabel.estimators.halving import advance, candidates_of, climb, rungs_of
+from genlabel.estimators.budget import MOST_NUMBERS, affordable
+from genlabel.estimators.halving import LOOKS, advance, candidates_of, climb, rungs_of
 from genlabel.estimators.judge import Judge
 from genlabel.estimators.limit import paces_of, within
-from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings
+from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings, members_of
 from genlabel.estimators.sample import Sample
-from genlabel.estimators.selection import POOLED_FLOOR, HeldOut
+from genlabel.estimators.selection import POOLED_FLOOR, PULL, HeldOut
 from genlabel.estimators.stages import FINAL, LABELS, MOST_TIME, SEARCH, SUPPORT, TWINS, search_time, shares_of
 from genlabel.folds import Fold, check_folds, deal_like_scikit_learn, deal_with_rare, folds_by_size, make_folds
 from genlabel.labeling import GenLabel, Labeler
@@ -29,9 +29,9 @@ from genlabel.metrics import log_loss
 from genlabel.networks import MLP, log_proba_of
 from genlabel.progress import Course
 from genlabel.standardisation import Standardisation
-from genlabel.training import Candidate, Fleet, Task, batches_per_epoch
+from genlabel.training import LATE, Candidate, Fleet, Task, batches_per_epoch
 
-__all__ = ["Study"]
+__all__ = ["Study", "how_it_is_sought"]
 
 NETWORK, TWIN = 0, 1
 """Searches of a study, each with random streams of its own."""
@@ -47,6 +47,18 @@ SECOND = 2
 """Added to a stage that is gone through again, with other random streams."""
 WHOLE = None
 """The place of the whole sample among the folds."""
+
+
+def how_it_is_sought() -> dict[str, Any]:
+    """The numbers that a search that halves goes by, for fingerprints."""
+    return {
+        "looks": LOOKS,
+        "lengths": (MOST_EPOCHS, LEAST_EPOCHS, STEPS),
+        "late": LATE,
+        "pull": (PULL, POOLED_FLOOR),
+        "far": FAR,
+        "numbers": MOST_NUMBERS,
+    }
 
 
 class _Part(NamedTuple):
@@ -291,7 +303,7 @@ class Study:
         for key in dict.fromkeys((choice.entry.recipe, choice.epochs) for choice in choices):
             places = [c.entry.candidate for c in choices if (c.entry.recipe, c.epochs) == key]
             places = list(dict.fromkeys(places))
-            tasks = [_under(again, method.recipes[key[0]]) for again in _again(task, members)]
+            tasks = [method.recipes[key[0]].under(again) for again in members_of(task, members)]
             run = self._start(method, tasks, key[0], self.epochs, [method.candidates[c] for c in places])
             with self.course.step(f"{key[1]} epochs", work=key[1]):
                 reached = advance([(run, 1)], key[1], self.course)
@@ -304,13 +316,13 @@ class Study:
         assert choice.networks is not None
         networks = [self._unscaled(net, part) for net, part in zip(choice.networks(), self.parts, strict=True)]
         label = method.candidates[choice.entry.candidate].label
-        return Final(choice, networks, choice.losses or [], _under(task, method.recipes[choice.entry.recipe]), label)
+        return Final(choice, networks, choice.losses or [], method.recipes[choice.entry.recipe].under(task), label)
 
     def _of_run(self, method: Method, choice: Choice, task: Task, run: Run, places: list[int], epochs: int) -> Final:
         place, fleet = places.index(choice.entry.candidate), run.fleet
         networks = [fleet.network(member, place) for member in range(len(fleet.theta))]
         losses, label = fleet.losses[:, :, place].mean(1).tolist(), method.candidates[choice.entry.candidate].label
-        under = _under(task, method.recipes[choice.entry.recipe])
+        under = method.recipes[choice.entry.recipe].under(task)
         return Final(choice._replace(epochs=epochs), networks, losses, under, label, run.trio, place)
 
     def _mended(self, method: Method, final: Final, members: int) -> Final:
@@ -386,7 +398,7 @@ class Study:
             self._task(method, method.recipes[0], part.train, fold, sources, stage)
             for fold, part in enumerate(self.parts)
         ]
-        return [[_under(task, recipe) for task in first] for recipe in method.recipes]
+        return [[recipe.under(task) for task in first] for recipe in method.recipes]
 
     def _task(
         self, method: Method, recipe: Recipe, sample: Sample, fold: int | None, sources: _Sources, stage: int
@@ -405,7 +417,7 @@ class Study:
             exclude_intrusion=method.exclude_intrusion,
             seed=[self.seed, stage, 0 if fold is None else fold + 1],
         )
-        return _under(task, recipe)
+        return recipe.under(task)
 
     def _labelers(self, method: Method, sample: Sample, fold: int | None, sources: _Sources) -> tuple[Labeler, ...]:
         """The method's labelers, fitted to a sample, and one for each of its densities, as the folds have chosen it."""
@@ -434,14 +446,3 @@ class Study:
         chosen = method.candidates if candidates is None else candidates
         progress = self.course.epochs if told else None
         return method.start(tasks, chosen, progress=progress, averaged=self.settings.halving, **settings)
-
-
-def _again(task: Task, members: int) -> list[Task]:
-    """The same task as often as there are members, each with random streams of its own."""
-    return [task, *(replace(task, seed=[*task.seed, member]) for member in range(1, members))]
-
-
-def _under(task: Task, recipe: Recipe) -> Task:
-    """The same task under another recipe: the same rows in the same order, from the same weights."""
-    mixer = recipe.mixer if recipe.mixes else None
-    return replace(task, mixer=mixer, clean_weight=recipe.clean_weight if mixer is not None else 1.0)

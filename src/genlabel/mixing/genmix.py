@@ -49,8 +49,8 @@ class GenMix(Sampler):
     Parameters
     ----------
     density : str or ClassDensity
-        "gaussian", "kernel", "mixture", "flow", "vae", "gan" or "label-model". By name, "gaussian" is shrunk by Ledoit
-        and Wolf's rule; the paper's GM is `GaussianDensity()`.
+        "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "label-model". By name, "gaussian" is
+        shrunk by Ledoit and Wolf's rule; the paper's GM is `GaussianDensity()`.
     n_aug : float or int
         How many points: a share of the rows if it is a float (1.0 doubles the table), a number if it is an int. They
         are spread over all pairs as evenly as can be. Pairs that have no point are named in a :class:`GenMixWarning`;

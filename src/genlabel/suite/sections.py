@@ -111,7 +111,10 @@ def _means(complete: pd.DataFrame, left_out: list[int], settings: Mapping[str, A
     rows["seconds"] = complete.groupby("method")["seconds"].median().map("{:.3g}".format)
     rows.index.name = "method"
     sets, splits = complete["dataset"].nunique(), complete["split"].nunique()
-    lines = [f"OpenML sets: {sets}; splits of each: {splits}", "rank: mean, of the log-loss; seconds: median of a fit"]
+    lines = [
+        f"OpenML sets: {sets}; splits of each: {splits}",
+        "rank: mean, of the log-loss; seconds: the processor's, median of a fit",
+    ]
     if left_out:
         named = ", ".join(map(str, left_out[:20])) + (", ..." if len(left_out) > 20 else "")
         lines.append(f"left out, because not every method has every split: {len(left_out)} ({named})")

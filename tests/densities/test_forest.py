@@ -1,0 +1,81 @@
+"""The forest density: against scikit-learn's own trees and counts by hand, and where it is meant to help."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.preprocessing import StandardScaler
+
+from genlabel import GenerativeClassifier
+from genlabel.densities import DiscriminantDensity, ForestDensity, KernelDensity
+
+
+def sample(seed: int, n: int, d: int, whole: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Points whose class steps with two features; whole numbers, so that many are equal, if `whole`."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 5, size=(n, d)).astype(float) if whole else rng.normal(size=(n, d))
+    score = (X[:, 0] > X.mean()) ^ (X[:, 1] > X.mean())
+    return X, np.where(rng.random(n) < 0.1, 2, score)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_posterior_is_the_mean_share_of_a_class_in_the_leaves(whole: bool, weighted: bool) -> None:
+    X, y = sample(0, 150, 4, whole)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, size=150) if weighted else np.ones(150)
+    queries = sample(2, 60, 4, whole)[0] + (0.5 if whole else 0.0)
+    density = ForestDensity(trees=7, min_leaf=2, max_features=3, random_state=5).fit(X, y, weight)
+    forest = ExtraTreesClassifier(7, min_samples_leaf=2, max_features=3, random_state=5)
+    leaves = forest.fit(X.astype(np.float32), y, weight).apply(X), forest.apply(queries)
+    prior = np.bincount(y, weights=weight) / weight.sum()
+    expected = np.zeros((60, 3))
+    for t in range(7):
+        together = leaves[0][:, t] == leaves[1][:, t, None]
+        counts = (together * weight) @ np.eye(3)[y]
+        expected += (counts + prior) / (counts.sum(1, keepdims=True) + 1.0) / 7
+    logs = density.log_prob(queries) + np.log(prior)
+    np.testing.assert_allclose(np.exp(logs - np.logaddexp.reduce(logs, axis=1)[:, None]), expected, rtol=1e-10)
+
+
+def test_points_at_a_threshold_go_where_scikit_learn_sends_them() -> None:
+    X, y = sample(3, 200, 3, whole=True)
+    density = ForestDensity(trees=5, min_leaf=3).fit(X, y)
+    edges = density.trees_.threshold[density.trees_.threshold > -2].numpy()
+    queries = np.repeat(edges[:100, None], 3, 1)
+    up = np.nextafter(queries, np.float32(np.inf))
+    forest = ExtraTreesClassifier(5, min_samples_leaf=3, max_features=3, random_state=0).fit(X.astype(np.float32), y)
+    for points in (queries, up):
+        with_prior = density.log_prob(points.astype(float)) + np.log(density.class_prior_)
+        nodes = forest.apply(points) + density.trees_.root.numpy()
+        shares = density.trees_.ratio.numpy()[nodes].mean(1) * density.class_prior_
+        posterior = np.exp(with_prior - np.logaddexp.reduce(with_prior, axis=1)[:, None])
+        np.testing.assert_allclose(posterior, shares, rtol=1e-10)
+
+
+def test_it_sees_steps_among_features_that_say_nothing() -> None:
+    (X, y), (fresh, truth) = sample(4, 400, 12), sample(5, 2000, 12)
+    scale = StandardScaler().fit(X)
+    loss = {}
+    for density in (ForestDensity(), KernelDensity(0.6, covariance="shared"), DiscriminantDensity(0.3, 0.1)):
+        model = GenerativeClassifier(density=density, priors="empirical").fit(scale.transform(X), y)
+        loss[type(density).__name__] = -model.predict_log_proba(scale.transform(fresh))[np.arange(2000), truth].mean()
+    assert loss["ForestDensity"] < 0.85 * min(loss["KernelDensity"], loss["DiscriminantDensity"])
+
+
+def test_a_wide_value_is_a_number_and_the_gradient_is_that_of_the_gaussian() -> None:
+    X, y = sample(6, 100, 3)
+    density = ForestDensity().fit(X, y)
+    assert np.isfinite(density.log_prob([[1e100, -1e100, 0.0], [1e30, 0.0, 0.0]])).all()
+    point = torch.tensor([[0.3, -0.2, 0.1]], dtype=torch.float64)
+    gaussian = -(point - density.mean_) / density.variance_
+    torch.testing.assert_close(density.gradient(point), gaussian[:, None].expand(1, 3, 3))
+
+
+def test_of_many_points_the_trees_see_some_of_each_class() -> None:
+    X, y = sample(7, 1000, 3)
+    few = ForestDensity(max_points=200, trees=4).fit(X, y)
+    assert len(few.trees_.feature) < 0.5 * len(ForestDensity(trees=4).fit(X, y).trees_.feature)
+    np.testing.assert_allclose(few.class_prior_, np.bincount(y) / 1000)
+    for wrong in ({"trees": 0}, {"min_leaf": 0}, {"max_features": 2.5}, {"max_points": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            ForestDensity(**wrong).fit(X, y)
