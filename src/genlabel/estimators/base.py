@@ -112,6 +112,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         Parameters
         ----------
         X : array or DataFrame (n, d)
+            A missing number is its column's median; text and categories of a frame are columns, as in `table_pipeline`.
         y : array (n,)
             Class labels of any kind: strings, numbers.
         sample_weight : array (n,), optional
