@@ -217,9 +217,8 @@ def _choices(results: pd.DataFrame) -> list[str]:
         averages = [params["average"] for params in group["params"] if "average" in params]
         if averages:
             network, model, doubt = (sum(column) / len(averages) for column in zip(*averages, strict=True))
-            parts.append(
-                f"average {network:.2f} network, {model:.2f} label model (mean weights), {doubt:.2f} class shares"
-            )
+            said = f"{network:.2f} network, {model:.2f} label model, {doubt:.2f} class shares"
+            parts.append(f"average {said} (mean weights)")
         if parts:
             lines.append(f"{name} chose {'; '.join(parts)}")
     return lines
