@@ -149,3 +149,12 @@ def test_the_block_on_support_runs_and_says_what_it_found() -> None:
     assert (space["support"] <= 0.05).mean() <= 0.12
     assert (space["model"].support(space["odd"]) <= 0.05).all()
     assert space["model"].support_.columns(space["odd"][:3]).argmax(1).tolist() == [9, 9, 9]
+
+
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+def test_the_blocks_on_estimators_run_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    space: dict[str, Any] = {}
+    for block in blocks("docs", "estimators.md"):
+        exec(block, space)
+    assert space["model"].numbers_of(space["rooms"]).shape == (60, 5)
+    assert "100%  support" in capsys.readouterr().out

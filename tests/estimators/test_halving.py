@@ -18,7 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from genlabel import GaussianDensity, GenLabel, GenLabelClassifier, LinearLabel, Mixup, MixupClassifier
 from genlabel.estimators.halving import rungs_of
 from genlabel.estimators.judge import Judge, Sheet
-from genlabel.estimators.selection import PULL, HeldOut, pool, pooling_weights
+from genlabel.estimators.pooling import DOUBT, HALVES, PULL, Pooling, fit_pooling, pool
+from genlabel.estimators.selection import HeldOut
 from genlabel.estimators.study import Study
 from genlabel.folds import deal_with_rare
 from genlabel.metrics import score, shares_log_loss
@@ -137,7 +138,7 @@ def test_of_many_rows_an_epoch_is_a_part_of_a_pass(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("young_alone", [False, True])
-@pytest.mark.parametrize("average", [None, (0.3, 0.9), "cv"])
+@pytest.mark.parametrize("average", [None, Pooling(0.3, 0.9), "cv"], ids=repr)
 def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any, young_alone: bool) -> None:
     rng = np.random.default_rng(0)
     y, fold = rng.integers(0, 3, 90), np.arange(90) % 3
@@ -152,9 +153,9 @@ def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any
     if average is None:
         expected = losses(said)
     else:
-        halves = losses([pool(one, partner, prior, (0.5, 0.5)) for one in said]).mean(1)
+        halves = losses([pool(one, partner, prior, HALVES) for one in said]).mean(1)
         best = HeldOut(said[int(halves.argmin())], y, None, fold)
-        weights = pooling_weights(best, partner, prior) if average == "cv" else average
+        weights = fit_pooling(best, partner, prior) if average == "cv" else average
         expected = losses([pool(one, partner, prior, weights) for one in said])
     np.testing.assert_allclose(sheet.losses, expected)
     compared = losses(said) if young_alone else expected
@@ -175,12 +176,17 @@ def test_vanilla_predicts_the_mean_of_its_folds_drawn_towards_the_class_shares()
         powers = shares * (proba / shares) ** a
         return powers / powers.sum(1, keepdims=True)
 
-    grid = np.linspace(0.0, 2.0, 2001)
-    losses = [log_loss(y, drawn(p, a), labels=[0, 1, 2]) + PULL / len(y) * (a - 1.0) ** 2 for a in grid]
-    a = grid[int(np.argmin(losses))]
-    assert model.network_.weight == pytest.approx(a, abs=2e-3)
-    expected = drawn(redone.proba(X), model.network_.weight)
-    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
+    def doubted(proba: NDArray[Any], a: float, doubt: float) -> NDArray[Any]:
+        return (1 - doubt) * drawn(proba, a) + doubt * shares
+
+    def objective(a: float, doubt: float) -> float:
+        added = (PULL * (a - 1.0) ** 2 - DOUBT * np.log(doubt)) / len(y)
+        return float(log_loss(y, doubted(p, a, doubt), labels=[0, 1, 2]) + added)
+
+    lowest = min(objective(a, doubt) for a in np.linspace(0.0, 2.0, 41) for doubt in np.geomspace(1e-5, 0.5, 41))
+    found = model.network_.weight, model.network_.doubt
+    assert objective(*found) <= lowest + 1e-5
+    np.testing.assert_allclose(model.predict_proba(X), doubted(redone.proba(X), *found), atol=1e-5)
     plain = clone(model).set_params(calibrate=False).fit(X, Y)
     np.testing.assert_allclose(plain.predict_proba(X), redone.proba(X), atol=1e-5)
 
@@ -193,7 +199,10 @@ def test_genlabel_pools_the_mean_of_its_folds_with_the_label_model_of_all_rows()
     q = softmax(clone(density).fit(Z, Y).log_prob(Z))
     a, b = model.average_
     pooled = shares * (redone.proba(X) / shares) ** a * (q / shares) ** b
-    np.testing.assert_allclose(model.predict_proba(X), pooled / pooled.sum(1, keepdims=True), atol=1e-5)
+    doubt = model.pooling_.doubt
+    assert 0.0 < doubt < 0.5
+    expected = (1 - doubt) * pooled / pooled.sum(1, keepdims=True) + doubt * shares
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("select", ["log-loss", "accuracy"])
@@ -243,7 +252,9 @@ def test_any_search_goes_with_any_members(search: str, members: Any, networks: i
     said = [by_hand(network, model.scaler_(X)) for network in model.network_.networks]
     assert all(np.abs(one - said[0]).max() > 1e-4 for one in said[1:])  # no two are the same
     powers = np.mean(said, 0) ** model.network_.weight * np.exp(model.log_prior_) ** (1.0 - model.network_.weight)
-    np.testing.assert_allclose(model.predict_proba(X), powers / powers.sum(1, keepdims=True), rtol=1e-8)
+    doubt, shares = model.network_.doubt, np.exp(model.log_prior_)
+    expected = (1.0 - doubt) * powers / powers.sum(1, keepdims=True) + doubt * shares
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-8)
     several = [p.get("epochs") for p in model.cv_results_["params"]]
     assert (None in several) == (search == "full")
 

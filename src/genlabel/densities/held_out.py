@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from genlabel.densities.folded import FoldedSample
+from genlabel.progress import out_of_time, tell_part
 
 if TYPE_CHECKING:
     from genlabel.densities.base import ClassDensity
@@ -22,11 +23,12 @@ def held_out_log_prob(
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield the numbers of candidates and their log p_c (m, n, k), each row by models that were fitted without it.
 
-    Those that share work come together. One of warped features works with the given map. A row that no fold asks of is
-    NaN.
+    Those that share work come together; where a fit is out of time, only the families that were reached, one at least.
+    A candidate of warped features works with the given map. A row that no fold asks of is NaN.
     """
     warped = None if warp is None else warp(folds.X)
-    for members in _families(candidates, warp):
+    families = _families(candidates, warp)
+    for place, members in enumerate(families):
         densities = [member.density for member in members]
         if warped is None or not members[0].behind:
             answer = densities[0].held_out_log_prob(folds, densities)
@@ -34,6 +36,9 @@ def held_out_log_prob(
             answer = densities[0].held_out_log_prob(folds._replace(X=warped.points), densities)
             answer += warped.log_jacobian[:, None]
         yield [member.number for member in members], answer
+        tell_part(place + 1, len(families))
+        if out_of_time():
+            return
 
 
 class _Member(NamedTuple):

@@ -32,6 +32,7 @@ from genlabel.densities.stack import (
 from genlabel.densities.warped import share_warp
 from genlabel.folds import Fold, deal_in_turn, fold_numbers, make_folds, training_rows
 from genlabel.metrics import accuracy, calibration_error, log_loss
+from genlabel.progress import out_of_time, tell_cut
 from genlabel.standardisation import Standardisation
 
 __all__ = ["LabelModel"]
@@ -227,9 +228,10 @@ class LabelModel(ClassDensity):
         for most in (min(JUDGED_ROWS, few), WEIGHED_ROWS):
             rows = np.sort(order[:most])
             judged = self._judge(candidates, _folded(sample, pairs, rows))
+            candidates = judged.candidates
             everyone |= {row["name"]: row for row in judged.report(list(candidates))}
             kept = judged.kept()
-            if len(rows) == n:
+            if len(rows) == n or out_of_time():
                 break
             if most != WEIGHED_ROWS:
                 candidates = {name: candidates[name] for name in np.array(list(candidates))[kept].tolist()}
@@ -239,7 +241,10 @@ class LabelModel(ClassDensity):
     def _judge(self, candidates: dict[str, ClassDensity], folds: FoldedSample) -> _Judged:
         """Weigh the candidates by their held-out log-densities: on all rows, and on those outside of each fold."""
         log_prior = torch.from_numpy(np.log(self.class_prior_))
-        log_prob, truth = _ask([clone(density) for density in candidates.values()], folds, log_prior)
+        reached, log_prob, truth = _ask([clone(density) for density in candidates.values()], folds, log_prior)
+        if len(reached) < len(candidates):
+            tell_cut(f"it chooses among {len(reached)} of {len(candidates)} densities")
+        candidates = {name: candidates[name] for name in np.array(list(candidates))[reached].tolist()}
         seen = folds.honest
         least = torch.tensor([density.least_weight for density in candidates.values()])
         choice = weigh(truth[..., seen], folds.weight[seen], self.method, least)
@@ -251,7 +256,7 @@ class LabelModel(ClassDensity):
             choices.append(weigh(truth[..., others], folds.weight[others], self.method, least) if usable else choice)
             held_out[rows] = stacked(log_prob[:, rows], log_prior, choices[-1]).double()
         held_out[~seen] = torch.nan
-        return _Judged(folds, log_prob, log_prior, choice, choices, held_out)
+        return _Judged(candidates, folds, log_prob, log_prior, choice, choices, held_out)
 
     def _adopt(self, candidates: dict[str, ClassDensity], judged: _Judged, rows: NDArray[np.intp], n: int) -> None:
         """Keep what was chosen."""
@@ -303,6 +308,7 @@ class _Sample(NamedTuple):
 class _Judged(NamedTuple):
     """What candidates say of rows that they have not seen, and how they were weighed for it."""
 
+    candidates: dict[str, ClassDensity]
     folds: FoldedSample
     log_prob: Tensor
     """(M, n, k), less the largest of each row, in single precision: it is most of the memory of a search."""
@@ -329,18 +335,25 @@ class _Judged(NamedTuple):
         return found
 
 
-def _ask(candidates: Sequence[ClassDensity], folds: FoldedSample, log_prior: Tensor) -> tuple[Tensor, Tensor]:
+def _ask(
+    candidates: Sequence[ClassDensity], folds: FoldedSample, log_prior: Tensor
+) -> tuple[list[int], Tensor, Tensor]:
     """What candidates say of held-out rows (M, n, k), and the log posterior of the rows' classes, at each temperature.
 
-    What a family says is dropped before the next is asked.
+    Before these, the numbers of the candidates for which there was time. What a family says is dropped before the next
+    is asked.
     """
+    reached: list[int] = []
     log_prob = folds.X.new_empty(len(candidates), len(folds.X), len(log_prior), dtype=torch.float32)
     truth = folds.X.new_empty(len(TEMPERATURES), len(candidates), len(folds.X))
     for numbers, answer in held_out_log_prob(*share_warp(candidates, folds.X, folds.weight), folds):
         truth[:, numbers] = log_posterior_of_truth(answer, log_prior, folds.classes)
         top = answer.amax(-1, keepdim=True)
         log_prob[numbers] = answer.sub_(top.masked_fill_(~top.isfinite(), 0.0)).float()
-    return log_prob, truth
+        reached += numbers
+    if len(reached) == len(candidates):
+        return sorted(reached), log_prob, truth
+    return sorted(reached), log_prob[sorted(reached)], truth[:, sorted(reached)]
 
 
 def _folded(sample: _Sample, pairs: Sequence[Fold], rows: NDArray[np.intp]) -> FoldedSample:

@@ -9,22 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel.estimators.methods import Average
-from genlabel.estimators.selection import (
-    HeldOut,
-    Scores,
-    choose_best,
-    fold_scores,
-    pool,
-    pooling_weights,
-    results_table,
-    sharpness,
-)
+from genlabel.estimators.pooling import HALVES, Pooling, fit_pooling, pool
+from genlabel.estimators.selection import HeldOut, Scores, choose_best, fold_scores, results_table
 from genlabel.training import Candidate
 
 __all__ = ["Judge", "Sheet", "Verdict"]
-
-HALVES = (0.5, 0.5)
-"""The weights at which models are compared, until those of the best one are found."""
 
 
 class Sheet(NamedTuple):
@@ -54,11 +43,11 @@ class Sheet(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The best of some models, the table of all of them, and the weights of what is predicted."""
+    """The best of some models, the table of all of them, and how it is pooled in what is predicted."""
 
     best: int
     results: dict[str, Any]
-    weights: tuple[float, ...] | None
+    pooling: Pooling | None
 
 
 class Judge(NamedTuple):
@@ -90,7 +79,7 @@ class Judge(NamedTuple):
         scores, losses = zip(*judged, strict=True)
         return Sheet(_side_by_side(alone), _side_by_side(scores), np.stack(losses))
 
-    def _common_weights(self, said: Sequence[NDArray[Any]]) -> tuple[float, float] | None:
+    def _common_weights(self, said: Sequence[NDArray[Any]]) -> Pooling | None:
         """The weights at which models are compared; None is each by itself."""
         if self.partner is None or self.average is None:
             return None
@@ -100,14 +89,14 @@ class Judge(NamedTuple):
             return HALVES
         halves = (self._pooled(self._of(values), HALVES).losses for values in said)
         best = int(np.argmin([np.average(losses, weights=self.rows.weight) for losses in halves]))
-        return pooling_weights(self._of(said[best]), self.partner, self.log_prior)
+        return fit_pooling(self._of(said[best]), self.partner, self.log_prior)
 
     def _of(self, log_proba: NDArray[Any]) -> HeldOut:
         """What one model says (n, k), with the rows it is said of."""
         return self.rows._replace(log_proba=np.asarray(log_proba, dtype=np.float64))
 
-    def _pooled(self, alone: HeldOut, weights: tuple[float, float]) -> HeldOut:
-        return alone._replace(log_proba=pool(alone.log_proba, self.partner, self.log_prior, weights))
+    def _pooled(self, alone: HeldOut, pooling: Pooling) -> HeldOut:
+        return alone._replace(log_proba=pool(alone.log_proba, self.partner, self.log_prior, pooling))
 
     def ranks(self, sheet: Sheet) -> NDArray[np.int64]:
         """The rank of each model on its way, (e,), from 1."""
@@ -149,16 +138,15 @@ class Judge(NamedTuple):
             results["rank_test_score"][places],
             [rates[place] for place in places],
         )
-        return Verdict(places[chosen], results, self._weights(said[places[chosen]]))
+        return Verdict(places[chosen], results, self._pooling(said[places[chosen]]))
 
-    def _weights(self, log_proba: NDArray[Any]) -> tuple[float, ...] | None:
-        """The weights of the network (and the density), from what it said (n, k) of the held-out rows."""
-        own = self._of(log_proba)
-        if self.partner is not None:
-            if not isinstance(self.average, str):
-                return self.average
-            return pooling_weights(own, self.partner, self.log_prior)
-        return (sharpness(own, self.log_prior),) if self.calibrated else None
+    def _pooling(self, log_proba: NDArray[Any]) -> Pooling | None:
+        """What a network counts for, from what it said (n, k) of the held-out rows."""
+        if self.partner is not None and not isinstance(self.average, str):
+            return self.average
+        if self.partner is None and not self.calibrated:
+            return None
+        return fit_pooling(self._of(log_proba), self.partner, self.log_prior)
 
 
 def _side_by_side(scores: Sequence[Scores]) -> Scores:

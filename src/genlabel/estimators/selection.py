@@ -1,4 +1,4 @@
-"""Choosing a candidate from what it did on held-out rows, and pooling a network with its label model."""
+"""Choosing a candidate from what it did on held-out rows."""
 
 from __future__ import annotations
 
@@ -7,32 +7,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
-from scipy.special import log_softmax
 
 from genlabel.metrics import accuracy, log_loss
 
 __all__ = [
-    "POOLED_FLOOR",
-    "PULL",
     "SELECTIONS",
     "HeldOut",
     "Scores",
     "choose_best",
     "fold_scores",
     "one_standard_error",
-    "pool",
-    "pooling_weights",
     "results_table",
-    "sharpness",
 ]
 
 SELECTIONS = ("log-loss", "accuracy")
 """Rules of selection: held-out log-loss with the one-standard-error rule, or the paper's held-out accuracy."""
-PULL = 2.0
-"""Strength of the pull of the pooling weights towards one half each, in rows."""
-POOLED_FLOOR = -14.0
-"""Log-probabilities are clipped here before they are pooled: one sure mistake must not rule the weights."""
 
 
 class HeldOut(NamedTuple):
@@ -155,63 +144,3 @@ def results_table(params: list[dict[str, Any]], scores: Scores, rule: str) -> di
         "std_test_log_loss": spread,
         "rank_test_score": ranks,
     }
-
-
-def pool(network: Any, label_model: Any, log_prior: Any, weights: tuple[float, float]) -> NDArray[np.float64]:
-    """Return the log-linear pool log pi + a (log p - log pi) + b (log q - log pi), normalised.
-
-    p is the network, q the label model, pi the frequencies of the classes, to which it falls back where both weights
-    are small; a = b = 1/2 is the geometric mean.
-
-    >>> np.exp(pool(np.log([[0.9, 0.1]]), np.log([[0.5, 0.5]]), np.log([0.5, 0.5]), (0.5, 0.5))).round(3)
-    array([[0.75, 0.25]])
-    """
-    a, b = weights
-    prior = np.asarray(log_prior, dtype=np.float64)
-    first, second = (np.maximum(values, POOLED_FLOOR) - prior for values in (network, label_model))
-    return np.asarray(log_softmax(prior + a * first + b * second, axis=-1))
-
-
-def sharpness(network: HeldOut, log_prior: Any) -> float:
-    """Return the weight a in [0, 2] of log pi + a (log p - log pi) with the lowest held-out log-loss, near 1 if few.
-
-    Below 1 a network is too sure of itself; 0 is the frequencies of the classes. Of one that diverged it is 1.
-
-    >>> sure = HeldOut(np.log([[0.99, 0.01]] * 4), np.array([0, 0, 0, 1]), None, np.zeros(4, dtype=np.int64))
-    >>> sharpness(sure, np.log([0.5, 0.5])) < 0.5
-    True
-    """
-    if not np.isfinite(network.losses).all():
-        return 1.0
-    weight = np.ones(len(network.y)) if network.weight is None else network.weight
-
-    def loss(a: float) -> float:
-        fit = float(log_loss(pool(network.log_proba, log_prior, log_prior, (a, 0.0)), network.y, weight))
-        return fit + PULL / len(weight) * (a - 1.0) ** 2
-
-    return float(minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-4}).x)
-
-
-def pooling_weights(network: HeldOut, label_model: NDArray[np.float64], log_prior: Any) -> tuple[float, float]:
-    """Return the weights (a, b) of :func:`pool` with the lowest held-out log-loss, both in [0, 2].
-
-    (a - 1/2)^2 + (b - 1/2)^2, times `PULL` over the number of rows, is added: few rows say little. Of a network that
-    diverged they are 1/2 each.
-    """
-    if not np.isfinite(network.losses).all():
-        return 0.5, 0.5
-    share = np.ones(len(network.y)) if network.weight is None else network.weight
-    share = share / share.sum()
-    prior = np.asarray(log_prior, dtype=np.float64)
-    parts = np.stack([np.maximum(values, POOLED_FLOOR) - prior for values in (network.log_proba, label_model)])
-    of_truth = np.take_along_axis(parts, network.y[None, :, None], -1)[..., 0]
-
-    def loss(ab: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        mixed = log_softmax(prior + np.tensordot(ab, parts, 1), axis=-1)
-        slope = (np.einsum("nk,pnk->pn", np.exp(mixed), parts) - of_truth) @ share
-        truth = np.take_along_axis(mixed, network.y[:, None], -1)[:, 0]
-        pull = PULL / len(share)
-        return float(pull * ((ab - 0.5) ** 2).sum() - truth @ share), slope + 2.0 * pull * (ab - 0.5)
-
-    found = minimize(loss, [0.5, 0.5], jac=True, bounds=[(0.0, 2.0)] * 2, method="L-BFGS-B")
-    return float(found.x[0]), float(found.x[1])
