@@ -127,7 +127,7 @@ class Redone:
 
 
 def test_of_many_rows_an_epoch_is_a_part_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genlabel.estimators.study.MOST_BATCHES", 2)
+    monkeypatch.setattr("genlabel.estimators.budget.LENGTHS", (50, 2, 320.0))
     model = MixupClassifier((6,), mixer=None, **{**ONE, "epochs": "auto"}, batch_size=16, calibrate=False).fit(X, Y)
     redone = Redone(model, None, None, 1.0, [1.0], epochs=50, batch_size=16, parts=5)
     np.testing.assert_allclose(model.predict_proba(X), redone.proba(X), atol=1e-5)

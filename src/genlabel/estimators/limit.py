@@ -77,7 +77,13 @@ def _pace(start: Callable[[Sequence[Task]], Run], tasks: Sequence[Task]) -> floa
 
 
 def within(
-    method: Method, variants: Variants, epochs: int, halving: bool, paces: Mapping[int, float], course: Course
+    method: Method,
+    variants: Variants,
+    epochs: int,
+    halving: bool,
+    paces: Mapping[int, float],
+    course: Course,
+    many: bool = False,
 ) -> tuple[Variants, int]:
     """Return the entries that each variant may try and the epochs that these may take, so that there is time for all.
 
@@ -92,12 +98,14 @@ def within(
     paces : dict of recipe -> float
         Seconds that an epoch of one candidate takes under each recipe, at most.
     course : Course
+    many : bool
+        Whether the rungs are those of many rows.
     """
     tried, longest = len(union(variants)), epochs
     for some in thinned(method, variants):
         entries = union(some)
         an_epoch = max(paces[method.entries[e].recipe] for e in entries)
-        work = work_of(rungs_of(longest, halving), len(entries), len(some))
+        work = work_of(rungs_of(longest, halving, many), len(entries), len(some))
         epochs = min(longest, int(longest * course.stage_left / (ASKED * work * an_epoch)))
         if epochs >= longest // 2:
             break

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from genlabel.attacks import FleetTarget
 from genlabel.checks import warn
 from genlabel.densities import FoldedDensity, LabelModel, LatentDensity, Support
-from genlabel.estimators.budget import MOST_NUMBERS, affordable
+from genlabel.estimators.budget import LENGTHS, MOST_NUMBERS, Length, affordable, length_by_size
 from genlabel.estimators.halving import LOOKS, LOOKS_OF_MANY, advance, candidates_of, climb, rungs_of
 from genlabel.estimators.judge import Judge
 from genlabel.estimators.limit import paces_of, within
@@ -30,7 +30,7 @@ from genlabel.metrics import log_loss
 from genlabel.networks import MLP, log_proba_of
 from genlabel.progress import Course
 from genlabel.standardisation import Standardisation
-from genlabel.training import LATE, Candidate, Fleet, Task, batches_per_epoch
+from genlabel.training import LATE, Candidate, Fleet, Task
 
 __all__ = ["Study", "how_it_is_sought"]
 
@@ -38,10 +38,6 @@ NETWORK, TWIN = 0, 1
 """Searches of a study, each with random streams of its own."""
 EPOCHS = 100
 """Of a full search, if nothing is said (arXiv Table 11)."""
-MOST_EPOCHS, MOST_BATCHES = 50, 256
-"""Of a search that halves, if nothing is said: its epochs, and the steps of one; then an epoch is a part of a pass."""
-STEPS = 320.0
-"""Steps of a training over the root of an epoch's."""
 FAR = 0.1
 """How much worse than the folds promised a final network may be, in units of the log-loss of the class shares."""
 SECOND = 2
@@ -54,7 +50,7 @@ def how_it_is_sought() -> dict[str, Any]:
     """The numbers that a search that halves goes by, for fingerprints."""
     return {
         "looks": (LOOKS, LOOKS_OF_MANY),
-        "lengths": (MOST_EPOCHS, MOST_BATCHES, STEPS),
+        "lengths": LENGTHS,
         "late": LATE,
         "pull": (PULL, DOUBT, POOLED_FLOOR),
         "far": FAR,
@@ -186,23 +182,14 @@ class Study:
 
     @cached_property
     def epochs(self) -> int:
-        """How long a network is trained, at most: as said, or by the number of steps that make an epoch.
-
-        Small samples take few steps an epoch; of large ones the number of steps grows with the root of theirs.
-        """
-        if self.settings.epochs is not None:
-            return self.settings.epochs
-        if not self.settings.halving:
-            return EPOCHS
-        batches = batches_per_epoch(len(self.sample.X), self.settings.batch_size * self.epochs_of_pass)
-        return int(min(MOST_EPOCHS, round(STEPS / batches**0.5)))
+        """How long a network is trained, at most."""
+        return self.length.epochs
 
     @cached_property
-    def epochs_of_pass(self) -> int:
-        """Epochs that make a pass over the rows: one, but where their number is not said, more of a large sample."""
-        if self.settings.epochs is not None or not self.settings.halving:
-            return 1
-        return -(-batches_per_epoch(len(self.sample.X), self.settings.batch_size) // MOST_BATCHES)
+    def length(self) -> Length:
+        """As said, or by the number of rows."""
+        epochs = self.settings.epochs if self.settings.halving else self.settings.epochs or EPOCHS
+        return length_by_size(len(self.sample.X), self.settings.batch_size) if epochs is None else Length(epochs)
 
     def _choose(
         self,
@@ -231,8 +218,10 @@ class Study:
             variants = affordable(method, variants, self.settings.hidden, d, k, len(self.parts))
         if self.course.limited:
             start = partial(self._start, method, told=False)
-            paces = paces_of(method, candidates_of(method, variants), tasks, start)
-            variants, self.epochs = within(method, variants, self.epochs, self.settings.halving, paces, self.course)
+            passes = paces_of(method, candidates_of(method, variants), tasks, start)
+            paces = {r: seconds / self.length.parts for r, seconds in passes.items()}
+            how = (self.settings.halving, paces, self.course, self.length.parts > 1)
+            variants, self.epochs = within(method, variants, self.epochs, *how)
         used = candidates_of(method, variants)
         runs = {
             r: self._start(method, tasks[r], r, self.epochs, [method.candidates[c] for c in some])
@@ -247,9 +236,9 @@ class Study:
             partner,
             self.log_prior,
             again=self.settings.halving,
-            young_alone=self.epochs_of_pass > 1,
+            young_alone=self.length.parts > 1,
         )
-        rungs = rungs_of(self.epochs, self.settings.halving, self.epochs_of_pass > 1)
+        rungs = rungs_of(self.epochs, self.settings.halving, self.length.parts > 1)
         return climb(method, runs, rungs, variants, partial(self._log_proba, rule=rule), judge, self.course)
 
     def _needs_folds(self, method: Method, variants: Sequence[Sequence[int]]) -> bool:
@@ -450,9 +439,10 @@ class Study:
         candidates: Sequence[Candidate] | None = None,
         told: bool = True,
     ) -> Run:
-        """The training of candidates on tasks, about to begin; whoever listens is told of it, or not."""
+        """The training of candidates on tasks, about to begin; if nobody is told, it is a trial of whole passes."""
         settings = self.settings.of_training(epochs, method.recipes[recipe].hidden)
         chosen = method.candidates if candidates is None else candidates
-        more = {"averaged": True, "parts": self.epochs_of_pass} if self.settings.halving else {}
+        parts = self.length.parts if told else 1
+        more = {"averaged": True, "parts": parts} if self.settings.halving else {}
         progress = self.course.epochs if told else None
         return method.start(tasks, chosen, progress=progress, **more, **settings)
