@@ -236,6 +236,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         averaged = {} if average is None else {"average": average}
         found = {
             "classes_": study.sample.classes,
+            "class_count_": np.bincount(study.sample.y, minlength=len(study.sample.classes)),
             "scaler_": study.scaler,
             "network_": _network(fitted, study.log_prior),
             "best_params_": {**choice.entry.params, **averaged},

@@ -1,0 +1,167 @@
+"""The network of a classifier as an ONNX graph: from features to log-probabilities, the mean of several included."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from os import PathLike
+from pathlib import Path
+from typing import Any, cast, final
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from genlabel.checks import check_choice
+from genlabel.estimators.base import NetworkClassifier
+from genlabel.estimators.selection import POOLED_FLOOR
+from genlabel.keeping.model import classifier_of
+from genlabel.networks import MLP, Ensemble
+
+__all__ = ["export_onnx"]
+
+OPSET = 17
+IR_VERSION = 8
+"""Of ONNX: old enough for runtimes of 2022."""
+
+
+def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64") -> Path:
+    """Write the network of a fitted classifier as an ONNX file.
+
+    The graph takes the classifier's features, not standardised, (m, d) (of a pipeline: what its last step is given,
+    `KeptModel.features(X)`), and gives `log_proba` (m, k) and `class_index` (m,). The classes are in the metadata of
+    the file, "classes", and so are the columns, "features".
+
+    A label model that is averaged with the network is *not* exported: the file then holds the network alone, with a
+    UserWarning. `average=None` trains a classifier that is a network and nothing else.
+
+    Parameters
+    ----------
+    model : classifier, Pipeline or KeptModel
+        Its classifier has a network: GenLabelClassifier, MixupClassifier, AdaMixupClassifier.
+    path : path
+        Of the file, by custom with the ending .onnx.
+    dtype : "float64" or "float32"
+        In which it computes; float64 is what the classifier does.
+
+    Returns
+    -------
+    Path
+        The file. Needs the package `onnx` (extra `onnx`).
+    """
+    check_choice("dtype", dtype, ["float64", "float32"])
+    onnx = _package()
+    classifier = classifier_of(model)
+    if not isinstance(classifier, NetworkClassifier):
+        raise ValueError(f"{type(classifier).__name__} has no network; export a GenLabelClassifier or MixupClassifier")
+    graph = _Graph(onnx, np.dtype(dtype))
+    logs = graph.add("LogSoftmax", graph.network(classifier.network_, graph.standardised(classifier.scaler_)), axis=1)
+    logs = _pooled(graph, classifier, logs)
+    graph.add("Identity", logs, name="log_proba")
+    graph.add("ArgMax", logs, name="class_index", axis=1, keepdims=0)
+    found = graph.model(len(classifier.scaler_.mean), len(classifier.classes_), _metadata(classifier))
+    onnx.checker.check_model(found)
+    onnx.save(found, str(path))
+    return Path(path)
+
+
+@final
+class _Graph:
+    """The nodes and constants of a graph, in the order in which they are added."""
+
+    def __init__(self, onnx: Any, dtype: np.dtype[Any]) -> None:
+        self._onnx, self._dtype = onnx, dtype
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+
+    def add(self, operation: str, *inputs: Any, name: str = "", **attributes: Any) -> str:
+        """Add a node, of inputs that are names or numbers; return the name of its output."""
+        names = [item if isinstance(item, str) else self.constant(item) for item in inputs]
+        name = name or f"{operation.lower()}_{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(operation, names, [name], **attributes))
+        return name
+
+    def constant(self, values: Any) -> str:
+        """Add numbers, whole ones as int64; return their name."""
+        array = values.detach().numpy() if isinstance(values, Tensor) else np.asarray(values)
+        array = array.astype(np.int64 if array.dtype.kind == "i" else self._dtype)
+        self._constants.append(self._onnx.numpy_helper.from_array(array, f"constant_{len(self._constants)}"))
+        return str(self._constants[-1].name)
+
+    def standardised(self, scaler: Any) -> str:
+        """The features less their means, over their deviations, without constant ones."""
+        scaled = self.add("Div", self.add("Sub", "features", scaler.mean), scaler.scale)
+        return scaled if scaler.keep.all() else self.add("Gather", scaled, np.flatnonzero(scaler.keep), axis=1)
+
+    def network(self, network: nn.Module, points: str) -> str:
+        """Scores of a network, or of several as one, at points."""
+        return (
+            self._ensemble(network, points) if isinstance(network, Ensemble) else self._mlp(cast(MLP, network), points)
+        )
+
+    def _mlp(self, network: MLP, points: str) -> str:
+        for place, layer in enumerate(network.layers):
+            if place:
+                points = self.add("Relu", points)
+            weight, bias = (cast(Tensor, value) for value in (layer.weight, layer.bias))
+            points = self.add("Add", self.add("MatMul", points, weight.T), bias)
+        return points
+
+    def _ensemble(self, ensemble: Ensemble, points: str) -> str:
+        """log pi + a (log mean_m p_m - log pi), as the module has it."""
+        each = [self.add("LogSoftmax", self.network(one, points), axis=1) for one in ensemble.networks]
+        stacked = self.add("Concat", *[self.add("Unsqueeze", one, np.array([0])) for one in each], axis=0)
+        total = self.add("ReduceLogSumExp", stacked, axes=[0], keepdims=0)
+        mean = self.add("Sub", total, math.log(len(each)))
+        return mean if ensemble.log_prior is None else self.drawn(mean, ensemble.log_prior, ensemble.weight)
+
+    def drawn(self, logs: str, log_prior: Any, weight: float) -> str:
+        """log pi + a (logs - log pi)."""
+        return self.add("Add", self.add("Mul", self.add("Sub", logs, log_prior), float(weight)), log_prior)
+
+    def model(self, d: int, k: int, metadata: dict[str, str]) -> Any:
+        """The whole file."""
+        helper, tensor = self._onnx.helper, self._onnx.TensorProto
+        kind = helper.np_dtype_to_tensor_dtype(self._dtype)
+        inputs = [helper.make_tensor_value_info("features", kind, ["m", d])]
+        outputs = [
+            helper.make_tensor_value_info("log_proba", kind, ["m", k]),
+            helper.make_tensor_value_info("class_index", tensor.INT64, ["m"]),
+        ]
+        graph = helper.make_graph(self._nodes, "genlabel", inputs, outputs, self._constants)
+        opsets = [helper.make_opsetid("", OPSET)]
+        found = helper.make_model(graph, producer_name="genlabel", opset_imports=opsets, ir_version=IR_VERSION)
+        helper.set_model_props(found, metadata)
+        return found
+
+
+def _pooled(graph: _Graph, classifier: NetworkClassifier, logs: str) -> str:
+    """The log-probabilities as predicted, but for a label model, of which a warning tells."""
+    if classifier.average_ is None:
+        return logs
+    a, b = classifier.average_
+    if b != 0.0:
+        message = (
+            f"this {type(classifier).__name__} averages its network with a label model (weights {a:.3g} and {b:.3g}); "
+            "the ONNX file holds the network alone, and predicts otherwise; average=None trains one without"
+        )
+        warnings.warn(message, UserWarning, stacklevel=3)
+        return logs
+    prior: NDArray[np.float64] = classifier.log_prior_
+    return graph.add("LogSoftmax", graph.drawn(graph.add("Max", logs, POOLED_FLOOR), prior, a), axis=1)
+
+
+def _metadata(classifier: NetworkClassifier) -> dict[str, str]:
+    names = getattr(classifier, "feature_names_in_", None)
+    columns = [f"x{place}" for place in range(classifier.n_features_in_)] if names is None else names.tolist()
+    classes = [str(name) for name in classifier.classes_.tolist()]
+    return {"classes": json.dumps(classes), "features": json.dumps(columns)}
+
+
+def _package() -> Any:
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError("export_onnx needs the package onnx; pip install 'genlabel[onnx]'") from error
+    return onnx
