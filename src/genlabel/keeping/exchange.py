@@ -11,6 +11,7 @@ from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from genlabel.checks import check_choice
@@ -55,6 +56,7 @@ def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64"
     classifier = classifier_of(model)
     if not isinstance(classifier, NetworkClassifier):
         raise ValueError(f"{type(classifier).__name__} has no network; export a GenLabelClassifier or MixupClassifier")
+    check_is_fitted(classifier, "scaler_")
     graph = _Graph(onnx, np.dtype(dtype))
     logs = graph.add("LogSoftmax", graph.network(classifier.network_, graph.standardised(classifier.scaler_)), axis=1)
     logs = _pooled(graph, classifier, logs)

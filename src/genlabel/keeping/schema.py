@@ -107,7 +107,8 @@ class Schema(NamedTuple):
     def _check_names(self, given: list[Any]) -> None:
         missing = [column.name for column in self.columns if column.name not in given]
         if missing:
-            near = get_close_matches(missing[0], [name for name in given if isinstance(name, str)], n=1)
+            known = {column.name for column in self.columns}
+            near = get_close_matches(missing[0], [x for x in given if isinstance(x, str) and x not in known], n=1)
             hint = f"; is {near[0]!r} meant for {missing[0]!r}?" if near else ""
             count = f"the column {missing[0]!r}" if len(missing) == 1 else f"{len(missing)} columns: {_listed(missing)}"
             raise ValueError(f"the table lacks {count}{hint or '; the model was fitted with it, add it'}")
