@@ -165,3 +165,12 @@ def test_the_blocks_on_keeping_run_and_the_model_says_the_same(tmp_path: Path, m
         exec(code, space)
     exec(exported, space)
     assert space["path"].stat().st_size > 1000
+
+
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+def test_the_blocks_on_estimators_run_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    space: dict[str, Any] = {}
+    for block in blocks("docs", "estimators.md"):
+        exec(block, space)
+    assert space["model"].numbers_of(space["rooms"]).shape == (60, 5)
+    assert "100%  support" in capsys.readouterr().out

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-__all__ = ["MANY", "as_numbers", "as_text", "kind_of", "read_features", "read_labels"]
+__all__ = ["MANY", "as_numbers", "as_text", "kind_of", "no_feature", "read_features", "read_labels"]
 
 MANY = 20
 """Columns that a text makes at most, and distinct values above which a target of fractions is no class."""
@@ -36,7 +36,7 @@ def read_labels(y: pd.Series[Any], source: str) -> pd.Series[Any]:
 
 def read_features(X: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFrame:
     """Return the usable columns; add a note for whatever is changed or left out."""
-    reasons = {name: _no_feature(X[name]) for name in X.columns}
+    reasons = {name: no_feature(X[name]) for name in X.columns}
     notes += [f"left out column {name!r}: {reason}" for name, reason in reasons.items() if reason]
     X = X[[name for name, reason in reasons.items() if not reason]]
     if not len(X.columns):
@@ -48,7 +48,7 @@ def read_features(X: pd.DataFrame, source: str, notes: list[str]) -> pd.DataFram
     return X
 
 
-def _no_feature(column: pd.Series[Any]) -> str:
+def no_feature(column: pd.Series[Any]) -> str:
     """Why a column tells nothing about the class of a new row; empty if it may."""
     if column.isna().all():
         return "it has no values"

@@ -19,6 +19,7 @@ from genlabel.densities.folded import FoldedSample, judging_order
 from genlabel.densities.held_out import held_out_log_prob
 from genlabel.densities.stack import (
     FITTED_ROWS,
+    MOST,
     WORST,
     StackDensity,
     Stacking,
@@ -30,6 +31,7 @@ from genlabel.densities.stack import (
 from genlabel.densities.warped import share_warp
 from genlabel.folds import Fold, deal_in_turn, fold_numbers, make_folds, training_rows
 from genlabel.metrics import accuracy, calibration_error, log_loss
+from genlabel.progress import out_of_time, tell_cut
 from genlabel.standardisation import Standardisation
 
 __all__ = ["LabelModel"]
@@ -115,12 +117,13 @@ class LabelModel(ClassDensity):
         self.random_state = random_state
 
     def in_full(self) -> dict[str, Any]:
-        """Say what the words among the parameters stand for: the candidates, by name.
+        """Say what the words among the parameters stand for: the candidates, by name, and by what rows they are judged.
 
         >>> len(LabelModel().in_full()["candidates"])
         48
         """
-        return {"candidates": named_candidates(self.candidates)}
+        rows = (JUDGED_ROWS, WEIGHED_ROWS, JUDGED_NUMBERS, LEAST_JUDGED_ROWS, FITTED_ROWS)
+        return {"candidates": named_candidates(self.candidates), "rows": rows, "members": MOST}
 
     @property
     def default_priors(self) -> str:
@@ -222,9 +225,10 @@ class LabelModel(ClassDensity):
         for most in (min(JUDGED_ROWS, max(LEAST_JUDGED_ROWS, JUDGED_NUMBERS // d)), WEIGHED_ROWS):
             rows = np.sort(order[:most])
             judged = self._judge(candidates, _folded(sample, pairs, rows))
+            candidates = judged.candidates
             everyone |= {row["name"]: row for row in judged.report(list(candidates))}
             kept = judged.kept()
-            if len(rows) == n:
+            if len(rows) == n or out_of_time():
                 break
             if most != WEIGHED_ROWS:
                 candidates = {name: candidates[name] for name in np.array(list(candidates))[kept].tolist()}
@@ -234,7 +238,10 @@ class LabelModel(ClassDensity):
     def _judge(self, candidates: dict[str, ClassDensity], folds: FoldedSample) -> _Judged:
         """Weigh the candidates by their held-out log-densities: on all rows, and on those outside of each fold."""
         members = [clone(density) for density in candidates.values()]
-        log_prob = held_out_log_prob(*share_warp(members, folds.X, folds.weight), folds)
+        reached, log_prob = held_out_log_prob(*share_warp(members, folds.X, folds.weight), folds)
+        if len(reached) < len(members):
+            tell_cut(f"it chooses among {len(reached)} of {len(members)} densities")
+        candidates = {name: candidates[name] for name in np.array(list(candidates))[reached].tolist()}
         log_prior = torch.from_numpy(np.log(self.class_prior_))
         seen = folds.honest
         truth = log_posterior_of_truth(log_prob, log_prior, folds.classes)
@@ -248,7 +255,7 @@ class LabelModel(ClassDensity):
             choices.append(weigh(truth[..., others], folds.weight[others], self.method, least) if usable else choice)
             held_out[rows] = stacked(log_prob[:, rows], log_prior, choices[-1])
         held_out[~seen] = torch.nan
-        return _Judged(folds, log_prob, log_prior, choice, choices, held_out)
+        return _Judged(candidates, folds, log_prob, log_prior, choice, choices, held_out)
 
     def _adopt(self, candidates: dict[str, ClassDensity], judged: _Judged, rows: NDArray[np.intp], n: int) -> None:
         """Keep what was chosen."""
@@ -300,6 +307,7 @@ class _Sample(NamedTuple):
 class _Judged(NamedTuple):
     """What candidates say of rows that they have not seen, and how they were weighed for it."""
 
+    candidates: dict[str, ClassDensity]
     folds: FoldedSample
     log_prob: Tensor
     """(M, n, k)"""

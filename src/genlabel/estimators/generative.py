@@ -67,6 +67,7 @@ class GenerativeClassifier(ProbabilityClassifier):
         with keep_if_it_fails(self), each_warning_once(), one_thread():
             density = self._named_density()
             sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1)
+            self.encoder_ = sample.encoder
             self.scaler_ = sample.standardisation(self.standardize)
             self.density_ = clone(density).fit(self.scaler_(sample.X), sample.labels, sample.weight)
             prior, default = self.density_.class_prior_, self.density_.default_priors

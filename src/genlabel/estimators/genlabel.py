@@ -114,8 +114,13 @@ class GenLabelClassifier(NetworkClassifier):
     device : "auto", "cpu", "cuda" or torch.device
         "auto" is the GPU, where there is one and the network has hidden layers.
     random_state : None, int or RandomState
+    time_limit : float or None
+        Seconds that a fit may take. One that would take longer is fitted to fewer rows, chooses among fewer densities
+        and candidates, and trains for fewer epochs, as far as it must, and says so in a warning; the seed alone no
+        longer fixes what it comes to. A density that you name takes the time it takes.
     verbose : int
-        Above 0, show progress.
+        Above 0, show stage, progress, time left and held-out log-loss on the error stream: a bar on a terminal, else a
+        line now and then.
 
     Attributes
     ----------
@@ -182,6 +187,7 @@ class GenLabelClassifier(NetworkClassifier):
         optimizer: Any = "adam",
         standardize: bool = True,
         device: Any = "auto",
+        time_limit: float | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -206,9 +212,11 @@ class GenLabelClassifier(NetworkClassifier):
         self.optimizer = optimizer
         self.standardize = standardize
         self.device = device
+        self.time_limit = time_limit
         self.random_state = random_state
         self.verbose = verbose
 
+    supported = True
     label_model_: LabelModel
 
     @classmethod
@@ -330,5 +338,5 @@ class GenLabelClassifier(NetworkClassifier):
         return a, b
 
     def _attributes(self, study: Study, fitted: Final) -> dict[str, Any]:
-        found = super()._attributes(study, fitted) | {"support_": study.support}
+        found = super()._attributes(study, fitted)
         return found if study.label_model is None else found | {"label_model_": study.label_model}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -28,6 +28,7 @@ __all__ = [
     "Rule",
     "Run",
     "Settings",
+    "members_of",
 ]
 
 Rule = str | Attack
@@ -92,6 +93,16 @@ class Recipe:
     def mixes(self) -> bool:
         """Whether any point is mixed; if not, this is vanilla training."""
         return self.mixer is not None and self.clean_weight < 1.0
+
+    def under(self, task: Task) -> Task:
+        """The same task under this recipe: the same rows in the same order, from the same weights."""
+        mixer = self.mixer if self.mixes else None
+        return replace(task, mixer=mixer, clean_weight=self.clean_weight if mixer is not None else 1.0)
+
+
+def members_of(task: Task, members: int) -> list[Task]:
+    """Return the same task as often as there are members, each with random streams of its own."""
+    return [task, *(replace(task, seed=[*task.seed, member]) for member in range(1, members))]
 
 
 class Run(Protocol):

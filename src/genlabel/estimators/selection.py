@@ -14,6 +14,7 @@ from genlabel.metrics import accuracy, log_loss
 
 __all__ = [
     "POOLED_FLOOR",
+    "PULL",
     "SELECTIONS",
     "HeldOut",
     "choose_best",

@@ -13,7 +13,7 @@ from genlabel.progress import Listener
 from genlabel.training.optimizers import Optimizer
 from genlabel.training.plan import Candidate
 
-__all__ = ["Descent"]
+__all__ = ["LATE", "Descent"]
 
 
 LATE = 8.0
