@@ -82,10 +82,16 @@ def test_a_pipeline_and_a_loaded_model_are_exported_behind_their_preparation(tmp
     X, y = sample()
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": np.where(X[:, 3] > 14, "high", "low")})
     pipeline = table_pipeline(frame, MixupClassifier(**SHORT)).fit(frame, y)
-    loaded = load_model(save_model(pipeline, tmp_path / "model"))
-    for model in (pipeline, loaded):
-        logs, _, _ = run(export_onnx(model, tmp_path / "m.onnx"), loaded.features(frame))
-        np.testing.assert_allclose(logs, pipeline.predict_log_proba(frame), atol=1e-11)
+    alone = MixupClassifier(**SHORT).fit(frame, y)
+    for model, names in (
+        (pipeline, ["x0", "x1", "x2", "x3"]),
+        (alone, ["numbers__a", "numbers__b", "text__c_high", "text__c_low"]),
+    ):
+        loaded = load_model(save_model(model, tmp_path / "model"))
+        for each in (model, loaded):
+            logs, _, known = run(export_onnx(each, tmp_path / "m.onnx"), loaded.features(frame))
+            np.testing.assert_allclose(logs, model.predict_log_proba(frame), atol=1e-11)
+            assert known["features"] == names
 
 
 def test_what_cannot_be_exported_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

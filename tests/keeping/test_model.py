@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from genlabel import (
     save_model,
 )
 from genlabel.datasets import table_pipeline
+from genlabel.keeping import Column
 from genlabel.keeping.files import ARRAYS, CARD, TREE, read_files, write_files
 
 QUICK: dict[str, Any] = {"epochs": 2, "random_state": 0, "learning_rate": 0.03, "weight_decay": 1e-3}
@@ -63,6 +65,16 @@ def in_a_table(classifier: Any) -> Callable[[], Any]:
     return lambda: table_pipeline(frame, classifier).fit(frame, y)
 
 
+def by_itself(classifier: Any) -> Callable[[], Any]:
+    """A classifier that takes the table as it comes, but for a column of dates, of which it warns."""
+
+    def fit() -> Any:
+        with pytest.warns(UserWarning, match="'when' is left out"):
+            return classifier.fit(*table())
+
+    return fit
+
+
 def alone(classifier: Any) -> Callable[[], Any]:
     return lambda: classifier.fit(*numbers())
 
@@ -70,6 +82,9 @@ def alone(classifier: Any) -> Callable[[], Any]:
 MODELS: dict[str, Callable[[], Any]] = {
     "table": in_a_table(GenLabelClassifier(**QUICK)),
     "table of the baseline": in_a_table(MixupClassifier(**SHORT)),
+    "table by itself": by_itself(GenLabelClassifier(density="mixture", **SHORT)),
+    "table of densities": by_itself(GenerativeClassifier("mixture")),
+    "gaps": lambda: GenerativeClassifier().fit(np.where(numbers()[0] > 4, np.nan, numbers()[0]), numbers()[1]),
     "default": alone(GenLabelClassifier(**QUICK)),
     "given density": alone(GenLabelClassifier(density=KernelDensity(0.4), **SHORT)),
     "paper": alone(GenLabelClassifier.from_paper(density="kernel", **SHORT)),
@@ -90,7 +105,7 @@ def query(name: str) -> Any:
     """New rows for a model; those of a table have gaps and values that it has never seen."""
     if not name.startswith("table"):
         return numbers()[0] + 0.1
-    frame = table()[0].drop(columns="when").iloc[::-1]
+    frame = table()[0].iloc[::-1]
     frame["width"] += 0.1
     frame.loc[10, ["colour", "many"]] = ["green", None]
     return frame
@@ -256,11 +271,13 @@ def kept(saved: dict[str, tuple[Any, Path]]) -> KeptModel:
     return load_model(saved["table"][1])
 
 
-def test_the_schema_has_names_kinds_and_categories(kept: KeptModel) -> None:
+def test_the_schema_has_names_kinds_and_categories(kept: KeptModel, saved: dict[str, tuple[Any, Path]]) -> None:
     assert {column.name: column.kind for column in kept.schema.columns} == {
         "width": "numbers", "height": "numbers", "colour": "text", "many": "text", "flag": "numbers",
         "whole": "numbers", "level": "text",
     }  # fmt: skip
+    by_itself = load_model(saved["table by itself"][1]).schema
+    assert by_itself.columns == (*kept.schema.columns, Column("when", "unused"))
     categories = {column.name: column.categories for column in kept.schema.columns}
     assert categories["colour"] == ("(missing)", "blue", "red")
     assert len(categories["many"]) > 20
@@ -284,25 +301,28 @@ def with_column(name: str, values: Any) -> pd.DataFrame:
     ],
     ids=["missing", "misspelt", "several", "text", "numbers", "dates", "twice", "array"],
 )  # fmt: skip
-def test_a_table_that_does_not_fit_is_refused(kept: KeptModel, X: Any, told: str) -> None:
-    for ask in (kept.predict, kept.predict_proba, kept.predict_log_proba, kept.support):
-        with pytest.raises(ValueError, match=told):
-            ask(X)
+def test_a_table_that_does_not_fit_is_refused(saved: dict[str, tuple[Any, Path]], X: Any, told: str) -> None:
+    for kept in (load_model(saved[name][1]) for name in ("table", "table by itself")):
+        for ask in (kept.predict, kept.predict_proba, kept.predict_log_proba, kept.support, kept.features):
+            with pytest.raises(ValueError, match=told):
+                ask(X)
 
 
-def test_a_table_that_fits_may_look_otherwise(kept: KeptModel) -> None:
-    X = table()[0]
+@pytest.mark.parametrize("name", ["table", "table by itself"])
+def test_a_table_that_fits_may_look_otherwise(saved: dict[str, tuple[Any, Path]], name: str) -> None:
+    kept, X = load_model(saved[name][1]), table()[0]
     said = kept.predict_log_proba(X)
     for other in (
         X[X.columns[::-1]],
+        X.drop(columns="when"),
         X.assign(more=1),
         with_column("width", X["width"].astype(str).where(X["width"].notna(), None)),
         with_column("level", X["level"].astype(object)),
         with_column("flag", X["flag"].astype(int)),
     ):
         np.testing.assert_array_equal(kept.predict_log_proba(other), said)
-    for name in ("width", "colour"):
-        empty = with_column(name, np.full(90, np.nan))
+    for column in ("width", "colour"):
+        empty = with_column(column, np.full(90, np.nan))
         assert np.isfinite(kept.predict_log_proba(empty)).all()
 
 
@@ -343,6 +363,15 @@ def test_a_model_is_replaced_and_its_neighbours_stay(saved: dict[str, tuple[Any,
     assert sorted(path.name for path in folder.iterdir()) == sorted([TREE, ARRAYS, CARD, "mine.txt"])
     with pytest.raises(ValueError, match=r"mine\.txt' is a file; name a folder"):
         save_model(saved["kernel"][0], folder / "mine.txt")
+
+
+def test_plain_values_are_kept_beside_the_model(saved: dict[str, tuple[Any, Path]], tmp_path: Path) -> None:
+    extra = {"target": "y", "columns": [("a", "number", ()), ("b", "date", ("day",))], "when": None}
+    folder = save_model(saved["kernel"][0], tmp_path / "m", extra=extra)
+    again = load_model(save_model(load_model(folder), tmp_path / "again", extra={"when": 3.5}))
+    assert again.extra == {**extra, "when": 3.5}
+    with pytest.raises(ValueError, match=r"^extra\.when is .* of the class date"):
+        save_model(saved["kernel"][0], tmp_path / "m", extra={"when": date(2024, 5, 31)})
 
 
 def test_parameters_that_are_not_plain_are_left_out_and_told(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from genlabel.checks import check_choice
 from genlabel.estimators.base import NetworkClassifier
+from genlabel.estimators.encoding import Columns
 from genlabel.estimators.selection import POOLED_FLOOR
 from genlabel.keeping.model import classifier_of
 from genlabel.networks import MLP, Ensemble
@@ -30,9 +31,9 @@ IR_VERSION = 8
 def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64") -> Path:
     """Write the network of a fitted classifier as an ONNX file.
 
-    The graph takes the classifier's features, not standardised, (m, d) (of a pipeline: what its last step is given,
-    `KeptModel.features(X)`), and gives `log_proba` (m, k) and `class_index` (m,). The classes are in the metadata of
-    the file, "classes", and so are the columns, "features".
+    The graph takes the classifier's numbers (m, d), not standardised and without gaps: `classifier.numbers_of(X)`, of a
+    pipeline what its last step is given, of a loaded model `KeptModel.features(X)`. It gives `log_proba` (m, k) and
+    `class_index` (m,). The names of classes and numbers are in the file's metadata, "classes" and "features".
 
     A label model that is averaged with the network is *not* exported: the file then holds the network alone, with a
     UserWarning. `average=None` trains a classifier that is a network and nothing else.
@@ -155,10 +156,16 @@ def _pooled(graph: _Graph, classifier: NetworkClassifier, logs: str) -> str:
 
 
 def _metadata(classifier: NetworkClassifier) -> dict[str, str]:
-    names = getattr(classifier, "feature_names_in_", None)
-    columns = [f"x{place}" for place in range(classifier.n_features_in_)] if names is None else names.tolist()
     classes = [str(name) for name in classifier.classes_.tolist()]
-    return {"classes": json.dumps(classes), "features": json.dumps(columns)}
+    return {"classes": json.dumps(classes), "features": json.dumps(_features(classifier))}
+
+
+def _features(classifier: NetworkClassifier) -> list[str]:
+    """The names of the numbers that the graph takes."""
+    if isinstance(classifier.encoder_, Columns):
+        return [str(name) for name in classifier.encoder_.columns.get_feature_names_out()]
+    names = getattr(classifier, "feature_names_in_", None)
+    return [f"x{place}" for place in range(classifier.n_features_in_)] if names is None else names.tolist()
 
 
 def _package() -> Any:

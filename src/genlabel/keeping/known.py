@@ -46,6 +46,7 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.densities.support": ("Held",),
     "genlabel.densities.thin": ("Axes", "Centred", "ThinGaussians"),
     "genlabel.densities.warped": ("Warp", "WarpedDensity"),
+    "genlabel.estimators.encoding": ("Columns", "Numbers"),
     "genlabel.labeling.generative": ("GenLabel",),
     "genlabel.labeling.linear": ("LinearLabel", "LogisticLabel"),
     "genlabel.labeling.shared": ("SharedLabel",),

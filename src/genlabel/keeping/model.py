@@ -48,11 +48,15 @@ class KeptModel:
         The columns that it takes: names, kinds, categories.
     about : dict
         What the model card says, as numbers and texts; and "left_out", parameters that could not be kept.
+    extra : dict
+        What was kept beside the model.
     classes_ : ndarray (k,)
     """
 
-    def __init__(self, model: Any, schema: Schema, about: Mapping[str, Any]) -> None:
-        self.model, self.schema, self.about = model, schema, dict(about)
+    def __init__(
+        self, model: Any, schema: Schema, about: Mapping[str, Any] | None = None, extra: Mapping[str, Any] | None = None
+    ) -> None:
+        self.model, self.schema, self.about, self.extra = model, schema, dict(about or {}), dict(extra or {})
         self.classifier: ProbabilityClassifier = classifier_of(model)
 
     def __repr__(self) -> str:
@@ -65,29 +69,35 @@ class KeptModel:
             raise AttributeError(f"a KeptModel has no attribute {name!r}")
         return getattr(self.classifier, name)
 
-    def features(self, X: Any) -> Any:
-        """What the classifier is given of the table: numbers (m, d), before it standardises them."""
-        checked = self.schema.check(X)
-        return self.model[:-1].transform(checked) if isinstance(self.model, Pipeline) else checked
+    def features(self, X: Any) -> NDArray[np.float64]:
+        """The table as numbers (m, d), without gaps, before the classifier standardises them."""
+        return self.classifier.numbers_of(self._given(X))
 
     def predict(self, X: Any, return_support: bool = False) -> Any:
         """The most probable class of each row, (m,); with `return_support`, also the support of each, (m,)."""
-        return self.classifier.predict(self.features(X), return_support)
+        return self.classifier.predict(self._given(X), return_support)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probability of each class, (m, k), columns in the order of `classes_`."""
-        return self.classifier.predict_proba(self.features(X))
+        return self.classifier.predict_proba(self._given(X))
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k)."""
-        return self.classifier.predict_log_proba(self.features(X))
+        return self.classifier.predict_log_proba(self._given(X))
 
     def support(self, X: Any) -> NDArray[np.float64]:
         """How typical each row is of the training rows, (m,), in (0, 1]."""
-        return self.classifier.support(self.features(X))
+        return self.classifier.support(self._given(X))
+
+    def _given(self, X: Any) -> Any:
+        """What the classifier is given of the table, once it is checked."""
+        checked = self.schema.check(X)
+        return self.model[:-1].transform(checked) if isinstance(self.model, Pipeline) else checked
 
 
-def save_model(model: Any, folder: str | PathLike[str], *, notes: Sequence[str] = ()) -> Path:
+def save_model(
+    model: Any, folder: str | PathLike[str], *, notes: Sequence[str] = (), extra: Mapping[str, Any] | None = None
+) -> Path:
     """Write a fitted model into a folder: arrays in safetensors, everything else in JSON, and a model card.
 
     A model that is there already is replaced. Before it is written it is built again from what would be, and must say
@@ -100,6 +110,9 @@ def save_model(model: Any, folder: str | PathLike[str], *, notes: Sequence[str] 
     folder : path
     notes : sequence of str
         Lines for the model card: where the data came from, what was left out.
+    extra : dict, optional
+        Plain values to keep beside the model, such as how its file is read: numbers, texts, arrays, lists, dicts. They
+        come back as `KeptModel.extra`.
 
     Returns
     -------
@@ -118,16 +131,19 @@ def save_model(model: Any, folder: str | PathLike[str], *, notes: Sequence[str] 
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    fitted, said = (model.model, model.about["notes"]) if isinstance(model, KeptModel) else (model, [])
+    fitted, said, beside = model, [], dict(extra or {})
+    if isinstance(model, KeptModel):
+        fitted, said, beside = model.model, model.about["notes"], {**model.extra, **beside}
     classifier, schema = classifier_of(fitted), Schema.of(_fitted(fitted))
     writer = Writer()
     tree = writer.write(fitted, "model")
     about = describe(classifier, schema, [*said, *notes])
-    answers = _answers(KeptModel(fitted, schema, {}))
+    answers = _answers(KeptModel(fitted, schema))
     probes = {name: writer.write(values, f"probes.{name}") for name, values in answers.items()}
     left_out = {name: said for found in writer.objects for name, said in found.get("left_out", {}).items()}
     body = {
         "about": about,
+        "extra": writer.write(beside, "extra"),
         "classes": [str(name) for name in classifier.classes_.tolist()],
         "left_out": left_out,
         "model": tree,
@@ -175,7 +191,8 @@ def _rebuilt(body: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tup
     """The model that files hold, and what it must say of the probes, log-probabilities."""
     reader = Reader(body["objects"], arrays)
     about = {**body["about"], "left_out": body["left_out"], "versions": body["versions"]}
-    found = KeptModel(reader.read(body["model"]), Schema.from_plain(body["schema"]), about)
+    model, schema = reader.read(body["model"]), Schema.from_plain(body["schema"])
+    found = KeptModel(model, schema, about, reader.read(body["extra"]))
     return found, reader.read(body["probes"]["log_proba"])
 
 
@@ -200,15 +217,16 @@ def _fitted(model: Any) -> Any:
 def _answers(model: KeptModel) -> dict[str, NDArray[np.float64]]:
     """What a model says of a few rows that are made up: of a table, or around the mean."""
     if model.schema.table:
-        rows: Any = model.features(model.schema.probes())
+        rows: Any = model.schema.probes()
     else:
         mean, scale = model.classifier.scaler_.mean, model.classifier.scaler_.scale
         rows = np.stack([mean, mean + scale, mean - scale])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of names that an array does not have
-        found = {"log_proba": model.classifier.predict_log_proba(rows)}
+        asked: Any = model if model.schema.table else model.classifier
+        found = {"log_proba": asked.predict_log_proba(rows)}
         if hasattr(model.classifier, "support_"):
-            found["support"] = model.classifier.support(rows)
+            found["support"] = asked.support(rows)
     return found
 
 

@@ -13,12 +13,17 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from genlabel.datasets.columns import as_text, kind_of
+from genlabel.estimators.classifier import ProbabilityClassifier
+from genlabel.estimators.encoding import Columns
 from genlabel.keeping.parts import CannotKeepError
 
 __all__ = ["Column", "Schema"]
 
+UNUSED = "unused"
+"""The kind of a column that a classifier was fitted with, and does not look at: a date, an identifier."""
 SHOWN = 4
 """Names or values that an error shows at most."""
+UNNAMED = "the columns of the table have names that are no text; fit with X.columns = X.columns.astype(str)"
 
 
 class Column(NamedTuple):
@@ -26,7 +31,7 @@ class Column(NamedTuple):
 
     name: str
     kind: str
-    """As :func:`genlabel.datasets.columns.kind_of` says it: "numbers", "text"."""
+    """As :func:`genlabel.datasets.columns.kind_of` says it, "numbers" or "text"; UNUSED is left out, and may be."""
     categories: tuple[str, ...] = ()
     """The values of a text that the training rows had; a missing one is "(missing)"."""
 
@@ -52,8 +57,14 @@ class Schema(NamedTuple):
         """
         first = model.steps[0][1] if isinstance(model, Pipeline) else model
         if isinstance(first, ColumnTransformer):
-            return cls(tuple(_in_order(first)), named=True, table=True)
+            used = _used(first)
+            return cls(tuple(used[name] for name in first.feature_names_in_ if name in used), named=True, table=True)
         names = getattr(first, "feature_names_in_", None)
+        if isinstance(first, ProbabilityClassifier) and isinstance(first.encoder_, Columns):
+            if names is None:
+                raise CannotKeepError(UNNAMED)
+            used = _used(first.encoder_.columns.steps[0][1])
+            return cls(tuple(used.get(name, Column(name, UNUSED)) for name in names), named=True, table=True)
         given = [f"x{place}" for place in range(first.n_features_in_)] if names is None else names.tolist()
         return cls(tuple(Column(name, "numbers") for name in given), named=names is not None, table=False)
 
@@ -70,8 +81,8 @@ class Schema(NamedTuple):
         if not self.named:
             return self._checked_array(X)
         self._check_names(list(X.columns))
-        fitting = {column.name: _fitting(X[column.name], column) for column in self.columns}
-        if list(fitting) == list(X.columns) and all(dtype == X[name].dtype for name, dtype in _dtypes(fitting)):
+        fitting = {column.name: _fitting(X.get(column.name, _nothing(X)), column) for column in self.columns}
+        if list(fitting) == list(X.columns) and all(values.dtype == X[name].dtype for name, values in fitting.items()):
             return X  # the very table: one that is put together anew has another order in memory
         return pd.DataFrame(fitting, index=X.index)
 
@@ -105,7 +116,7 @@ class Schema(NamedTuple):
         return X
 
     def _check_names(self, given: list[Any]) -> None:
-        missing = [column.name for column in self.columns if column.name not in given]
+        missing = [column.name for column in self.columns if column.name not in given and column.kind != UNUSED]
         if missing:
             known = {column.name for column in self.columns}
             near = get_close_matches(missing[0], [x for x in given if isinstance(x, str) and x not in known], n=1)
@@ -117,27 +128,25 @@ class Schema(NamedTuple):
             raise ValueError(f"the table has several columns named {_listed(twice)}; keep one of each")
 
 
-def _in_order(columns: ColumnTransformer) -> list[Column]:
-    """The columns that a fitted table preparation uses, in the order of its table."""
+def _used(columns: ColumnTransformer) -> dict[str, Column]:
+    """The columns that a fitted table preparation uses, by name."""
     found: dict[str, Column] = {}
     for kind, part, names in columns.transformers_:
         if isinstance(part, str) and part == "drop":
             continue
         if not all(isinstance(name, str) for name in names):
-            raise CannotKeepError(
-                f"columns are named {_listed(names)}; name them by text: X.columns = X.columns.astype(str)"
-            )
+            raise CannotKeepError(UNNAMED)
         last = part.steps[-1][1] if isinstance(part, Pipeline) else part
         values = last.categories_ if isinstance(last, OneHotEncoder) else [()] * len(names)
         found |= {name: Column(name, kind, tuple(map(str, each))) for name, each in zip(names, values, strict=True)}
-    return [found[name] for name in columns.feature_names_in_ if name in found]
+    return found
 
 
 def _fitting(values: pd.Series[Any], column: Column) -> pd.Series[Any]:
     """The values as the kind of the column, or raise."""
     known = values.dropna()
     kind = kind_of(values)
-    if kind == column.kind or known.empty:
+    if column.kind in (kind, UNUSED) or known.empty:
         return values
     if column.kind == "numbers" and kind == "text":
         numbers = pd.to_numeric(known, errors="coerce")
@@ -156,8 +165,9 @@ def _fitting(values: pd.Series[Any], column: Column) -> pd.Series[Any]:
     )
 
 
-def _dtypes(columns: Mapping[str, pd.Series[Any]]) -> list[tuple[str, Any]]:
-    return [(name, values.dtype) for name, values in columns.items()]
+def _nothing(X: pd.DataFrame) -> pd.Series[Any]:
+    """A column without values."""
+    return pd.Series(None, index=X.index, dtype=object)
 
 
 def _called(kind: str) -> str:
