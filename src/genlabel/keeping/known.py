@@ -1,16 +1,15 @@
-"""What a kept model may be made of: the allow-list of classes and functions, by the names that stand in its files.
+"""What a kept model may be made of: the allow-list of classes, by the names that stand in its files.
 
 A file names a class; only these can be named. Nothing else is ever looked up, so that a file cannot choose what runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-__all__ = ["FUNCTIONS", "KNOWN", "Known", "class_named", "function_named", "name_of_class", "name_of_function"]
+__all__ = ["ALL_PARAMETERS", "KNOWN", "Known", "class_named", "name_of_class"]
 
 ALL_PARAMETERS = "parameters"
 """Stands for all parameters of an estimator."""
@@ -55,8 +54,7 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.networks.staged": ("MLP",),
     "genlabel.standardisation": ("Standardisation",),
     "sklearn.compose": ("ColumnTransformer",),
-    "sklearn.impute": ("SimpleImputer",),
-    "sklearn.preprocessing": ("FunctionTransformer", "OneHotEncoder", "StandardScaler"),
+    "sklearn.preprocessing": ("StandardScaler",),
 }
 KNOWN: dict[str, Known] = {
     **{name: Known(module, name) for module, names in _CLASSES.items() for name in names},
@@ -81,11 +79,6 @@ KNOWN: dict[str, Known] = {
     },
 }  # fmt: skip
 """By the name in a file. A class that moves to another module keeps its name here."""
-FUNCTIONS: dict[str, tuple[str, str]] = {
-    "as_numbers": ("genlabel.datasets.columns", "as_numbers"),
-    "as_text": ("genlabel.datasets.columns", "as_text"),
-}
-"""The functions of `genlabel.datasets.table_pipeline`, which are all that a FunctionTransformer may call."""
 
 
 @cache
@@ -105,16 +98,6 @@ def class_named(name: str) -> type[Any]:
     return found
 
 
-@cache
-def function_named(name: str) -> Callable[..., Any]:
-    """Return the function of a name in a file, or raise."""
-    if name not in FUNCTIONS:
-        raise ValueError(f"it names the function {name!r}, which is none of those that a kept model may call")
-    module, attribute = FUNCTIONS[name]
-    found: Callable[..., Any] = getattr(import_module(module), attribute)
-    return found
-
-
 def name_of_class(kind: type[Any]) -> str | None:
     """Return the name under which objects of a class are kept; None if they are not.
 
@@ -123,8 +106,3 @@ def name_of_class(kind: type[Any]) -> str | None:
     ('KernelDensity', None)
     """
     return next((n for n, known in KNOWN.items() if known.attribute == kind.__name__ and class_named(n) is kind), None)
-
-
-def name_of_function(function: Any) -> str | None:
-    """Return the name under which a function is kept; None if it is not."""
-    return next((name for name in FUNCTIONS if function_named(name) is function), None)

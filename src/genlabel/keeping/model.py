@@ -19,7 +19,7 @@ import genlabel
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.keeping.card import describe, write_card
 from genlabel.keeping.files import TREE, Files, read_files, write_files
-from genlabel.keeping.parts import CannotKeepError
+from genlabel.keeping.preparation import CannotKeepError
 from genlabel.keeping.reading import Reader
 from genlabel.keeping.schema import Schema
 from genlabel.keeping.writing import Writer

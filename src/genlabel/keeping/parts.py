@@ -10,20 +10,18 @@ from itertools import pairwise
 from typing import Any, cast
 
 import torch
+from sklearn.compose import ColumnTransformer
 from torch import nn
 
 from genlabel.keeping.known import ALL_PARAMETERS, KNOWN, class_named, name_of_class
+from genlabel.keeping.preparation import plain_preparation, prepare_again
 from genlabel.networks import MLP, Ensemble
 
-__all__ = ["CannotKeepError", "optional_names", "rebuild", "state_of"]
+__all__ = ["optional_names", "rebuild", "state_of"]
 
 VERSION = "_sklearn_version"
 """What scikit-learn adds to the state of its own estimators."""
 ATTRIBUTE = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
-
-
-class CannotKeepError(ValueError):
-    """Something that a model is made of cannot be written without pickle."""
 
 
 def state_of(value: Any) -> dict[str, Any]:
@@ -36,6 +34,8 @@ def state_of(value: Any) -> dict[str, Any]:
         return _state_of_mlp(value)
     if isinstance(value, Ensemble):
         return {"networks": list(value.networks), "weight": value.weight, "log_prior": value.log_prior}
+    if isinstance(value, ColumnTransformer):
+        return plain_preparation(value)
     if isinstance(value, tuple):
         return dict(cast(Any, value)._asdict())
     if is_dataclass(value):
@@ -65,6 +65,8 @@ def rebuild(name: str, state: Mapping[str, Any]) -> Any:
         return _mlp(**state)
     if kind is Ensemble:
         return Ensemble(state["networks"], float(state["weight"]), state["log_prior"])
+    if kind is ColumnTransformer:
+        return prepare_again(state)
     if issubclass(kind, tuple) or is_dataclass(kind):
         return _record(kind, name, state)
     return _estimator(kind, name, state)

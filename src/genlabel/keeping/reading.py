@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from genlabel.keeping.known import function_named
 from genlabel.keeping.parts import rebuild
 
 __all__ = ["Reader"]
@@ -26,7 +25,7 @@ TEXTS = re.compile(r"object|str(\d{1,6})")
 class Reader:
     """Reads what a :class:`genlabel.keeping.writing.Writer` has written; everything else is a ValueError.
 
-    Only classes and functions of the allow-list are ever looked up, and only plain values are put into them.
+    Only classes of the allow-list are ever looked up, and only plain values are put into them.
 
     Parameters
     ----------
@@ -47,16 +46,12 @@ class Reader:
         self._ways: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "array": self._numbers,
             "dict": lambda found: {self.read(key): self.read(value) for key, value in found["items"]},
-            "dtype": lambda found: np.dtype(_known(found["name"], (*NUMBERS, "object"))),
             "float": lambda found: float(_known(found["value"], ("nan", "inf", "-inf"))),
-            "function": lambda found: function_named(found["name"]),
             "number": lambda found: np.dtype(_known(found["dtype"], NUMBERS)).type(self.read(found["value"])),
             "object": lambda found: self._objects[found["number"]],
-            "slice": lambda found: slice(*found["ends"]),
             "tensor": lambda found: torch.from_numpy(self._numbers(found)).clone(),
             "text": lambda found: np.str_(found["value"]),
             "tuple": lambda found: tuple(self.read(item) for item in found["items"]),
-            "type": lambda found: np.dtype(_known(found["name"], NUMBERS)).type,
             "values": self._values,
         }
         self._objects: list[Any] = []

@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from genlabel.datasets.columns import as_text, kind_of
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.encoding import Columns
-from genlabel.keeping.parts import CannotKeepError
+from genlabel.keeping.preparation import CannotKeepError
 
 __all__ = ["Column", "Schema"]
 

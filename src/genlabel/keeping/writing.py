@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.keeping.known import name_of_class, name_of_function
-from genlabel.keeping.parts import CannotKeepError, optional_names, state_of
+from genlabel.keeping.known import name_of_class
+from genlabel.keeping.parts import optional_names, state_of
+from genlabel.keeping.preparation import CannotKeepError
 
 __all__ = ["Writer"]
 
@@ -104,14 +105,6 @@ class Writer:
             return {"is": "number", "dtype": value.dtype.name, "value": self.write(value.item(), path)}
         if isinstance(value, np.str_):
             return {"is": "text", "value": str(value)}
-        if isinstance(value, np.dtype) and value.kind in ARRAY_KINDS + "O":
-            return {"is": "dtype", "name": value.name}
-        if isinstance(value, type) and issubclass(value, np.number):
-            return {"is": "type", "name": value.__name__}
-        if type(value) is slice:
-            return {"is": "slice", "ends": self._several([value.start, value.stop, value.step], path)}
-        if name_of_function(value) is not None:
-            return {"is": "function", "name": name_of_function(value)}
         raise CannotKeepError(
             f"{path} is {_short(value)}, of the class {type(value).__name__}: a model is kept as plain arrays, numbers "
             "and texts, without pickle, and this is none"
