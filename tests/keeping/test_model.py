@@ -348,6 +348,20 @@ def test_columns_of_a_frame_are_found_by_name_and_those_of_an_array_counted(tmp_
         plain.predict(X[:, :3])
 
 
+@pytest.mark.parametrize(
+    "classes",
+    [[False, True], [1.0, 2.0], [0, 2**60], ["ä" * 40, "b"], np.array(["b", "a"], dtype=object)],
+    ids=["flags", "numbers", "whole", "texts", "objects"],
+)
+def test_classes_of_any_kind_come_back_as_they_were(classes: Any, tmp_path: Path) -> None:
+    X, y = numbers()
+    named = np.asarray(classes)[(y > 0).astype(int)]
+    model = GenerativeClassifier(class_weight=dict.fromkeys(classes, 1.5)).fit(X, named)
+    again = load_model(save_model(model, tmp_path / "m"))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X), strict=True)
+    assert again.classifier.class_weight == model.class_weight
+
+
 def test_a_loaded_model_can_be_saved_again_byte_for_byte(saved: dict[str, tuple[Any, Path]], tmp_path: Path) -> None:
     folder = saved["table"][1]
     again = save_model(load_model(folder), tmp_path / "again")
