@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import sem
 
-from genlabel.estimators.selection import HeldOut, choose_best, one_standard_error, results_table
+from genlabel.estimators.selection import HeldOut, choose_best, fold_scores, one_standard_error, results_table
 
 finite = st.floats(0.0, 5.0)
 
@@ -65,13 +65,13 @@ def test_the_table_ranks_by_the_rule(rule: str) -> None:
     y = rng.integers(0, 2, 60)
     logs = np.log(softmax(rng.normal(size=(7, 60, 2)) + np.eye(2)[y]))
     own = held_out(logs, y)
-    table = results_table([{"weight_decay": w} for w in range(7)], own, rule)
+    table = results_table([{"weight_decay": w} for w in range(7)], fold_scores(own), rule)
     column = table["mean_test_log_loss"] if rule == "log-loss" else -table["mean_test_score"].round(12)
     assert column[table["rank_test_score"].argmin()] == column.min()
     assert sorted(table["rank_test_score"]) == list(range(1, 8))
     losses = -np.take_along_axis(logs, y[None, :, None], 2)[..., 0]
     by_fold = np.stack([losses[:, own.fold == f].mean(1) for f in range(3)])
     np.testing.assert_allclose(table["mean_test_log_loss"], by_fold.mean(0))
-    chosen = choose_best(own, rule, range(7), table["rank_test_score"])
+    chosen = choose_best(own.losses, None, rule, range(7), table["rank_test_score"])
     expected = table["rank_test_score"].argmin() if rule == "accuracy" else one_standard_error(losses, range(7))
     assert chosen == expected

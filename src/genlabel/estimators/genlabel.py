@@ -79,7 +79,8 @@ class GenLabelClassifier(NetworkClassifier):
     weight_decay : "cv", float or sequence of float
         "cv" chooses among 1e-4, 1e-3, 1e-2.
     epochs : "auto" or int
-        At most. "auto" is 50, and fewer where an epoch has many steps; 100 in a full search.
+        At most. "auto" is 50, and fewer where an epoch has many steps; of more than 32,768 rows an epoch is then a part
+        of a pass over them. In a full search it is 100.
     batch_size : int
     optimizer : "adam", "sgd" or Optimizer
         "sgd" has momentum 0.9 and multi-step decay.

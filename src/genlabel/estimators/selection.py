@@ -13,7 +13,9 @@ from genlabel.metrics import accuracy, log_loss
 __all__ = [
     "SELECTIONS",
     "HeldOut",
+    "Scores",
     "choose_best",
+    "fold_scores",
     "one_standard_error",
     "results_table",
 ]
@@ -40,6 +42,15 @@ class HeldOut(NamedTuple):
         index = np.broadcast_to(self.y[:, None], (*self.log_proba.shape[:-1], 1))
         losses = -np.take_along_axis(self.log_proba, index, -1)[..., 0]
         return np.where(np.isnan(losses), np.inf, losses)
+
+
+class Scores(NamedTuple):
+    """How models did on the held-out rows of each fold."""
+
+    hits: NDArray[np.float64]
+    """Accuracy, (folds, ...)"""
+    losses: NDArray[np.float64]
+    """Log-loss, (folds, ...)"""
 
 
 def one_standard_error(
@@ -83,26 +94,39 @@ def one_standard_error(
 
 
 def choose_best(
-    held_out: HeldOut,
+    losses: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
     rule: str,
     strength: Sequence[float],
     ranks: NDArray[np.int64],
     steps: Sequence[float] | None = None,
 ) -> int:
-    """Return the candidate that a rule of `SELECTIONS` chooses; `ranks` are those of the results table."""
+    """Return the candidate that a rule of `SELECTIONS` chooses, from its losses (candidates, n) of rows of some weight.
+
+    `ranks` are those of the results table.
+    """
     if rule == "accuracy":
         return int(ranks.argmin())
-    return one_standard_error(held_out.losses, strength, held_out.weight, steps)
+    return one_standard_error(losses, strength, weight, steps)
 
 
-def results_table(params: list[dict[str, Any]], held_out: HeldOut, rule: str) -> dict[str, Any]:
-    """Held-out accuracy and log-loss of every candidate, in the form of `GridSearchCV.cv_results_`."""
+def fold_scores(held_out: HeldOut) -> Scores:
+    """Return accuracy and log-loss of what is said of the rows of each fold."""
     parts = [(held_out.fold == fold) for fold in np.unique(held_out.fold)]
     pairs = [
-        (held_out.log_proba[:, part], held_out.y[part], None if held_out.weight is None else held_out.weight[part])
+        (
+            held_out.log_proba[..., part, :],
+            held_out.y[part],
+            None if held_out.weight is None else held_out.weight[part],
+        )
         for part in parts
     ]
-    hits, losses = np.stack([accuracy(*p) for p in pairs]), np.stack([log_loss(*p) for p in pairs])
+    return Scores(np.stack([accuracy(*p) for p in pairs]), np.stack([log_loss(*p) for p in pairs]))
+
+
+def results_table(params: list[dict[str, Any]], scores: Scores, rule: str) -> dict[str, Any]:
+    """Held-out accuracy and log-loss of every candidate, in the form of `GridSearchCV.cv_results_`."""
+    hits, losses = scores
     keys = (losses.mean(0), -hits.mean(0).round(12)) if rule == "accuracy" else (-hits.mean(0), losses.mean(0))
     ranks = np.empty(len(params), dtype=np.int64)
     ranks[np.lexsort(keys)] = np.arange(1, len(params) + 1)
