@@ -220,7 +220,7 @@ PARAMETERS = [
     (GenLabelClassifier(gamma=[]), r"gamma=\[\]"),
     (
         GenLabelClassifier(density="gauss"),
-        "density='gauss' is not known; choose one of 'gaussian', 'kernel', 'mixture', 'flow',",
+        "density='gauss' is not known; choose one of 'gaussian', 'kernel', 'mixture', 'forest', 'flow',",
     ),
     (GenLabelClassifier(network="mpl"), "network='mpl' is not known; choose one of 'auto', 'mlp', 'logistic'"),
     (GenLabelClassifier(network=128), "network=128"),

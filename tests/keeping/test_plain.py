@@ -184,7 +184,7 @@ def test_wide_data_are_kept_too() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_networks_say_the_same_to_the_last_bit(dtype: torch.dtype) -> None:
     networks = [MLP(4, 3, hidden, rng=0, dtype=dtype) for hidden in ((), (8,), (8, 5))]
-    ensemble = Ensemble(networks, 0.7, torch.tensor([0.2, 0.3, 0.5], dtype=dtype).log())
+    ensemble = Ensemble(networks, 0.7, torch.tensor([0.2, 0.3, 0.5], dtype=dtype).log(), 0.1)
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(10, 4))).to(dtype)
     for network in (*networks, ensemble):
         assert torch.equal(through_files(network)(x), network(x))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import torch
 from torch import Tensor
 
 from genlabel.densities.folded import FoldedSample
@@ -21,14 +20,13 @@ __all__ = ["held_out_log_prob"]
 
 def held_out_log_prob(
     candidates: Sequence[ClassDensity], warp: Warp | None, folds: FoldedSample
-) -> tuple[list[int], Tensor]:
-    """Return the numbers of candidates, and log p_c of each (M, n, k), each row by models that were fitted without it.
+) -> Iterator[tuple[list[int], Tensor]]:
+    """Yield the numbers of candidates and their log p_c (m, n, k), each row by models that were fitted without it.
 
-    They are all of them, but where a fit is out of time those of the families that were reached, one at least. A
-    candidate of warped features works with the given map. A row that no fold asks of is NaN.
+    Those that share work come together; where a fit is out of time the others do not come. One of warped features works
+    with the given map. A row that no fold asks of is NaN.
     """
     warped = None if warp is None else warp(folds.X)
-    found: dict[int, Tensor] = {}
     families = _families(candidates, warp)
     for place, members in enumerate(families):
         densities = [member.density for member in members]
@@ -36,13 +34,11 @@ def held_out_log_prob(
             answer = densities[0].held_out_log_prob(folds, densities)
         else:
             answer = densities[0].held_out_log_prob(folds._replace(X=warped.points), densities)
-            answer = answer + warped.log_jacobian[:, None]
-        found.update(zip((member.number for member in members), answer, strict=True))
+            answer += warped.log_jacobian[:, None]
+        yield [member.number for member in members], answer
         tell_part(place + 1, len(families))
         if out_of_time():
             break
-    numbers = sorted(found)
-    return numbers, torch.stack([found[number] for number in numbers])
 
 
 class _Member(NamedTuple):

@@ -20,6 +20,7 @@ from genlabel.densities.held_out import held_out_log_prob
 from genlabel.densities.stack import (
     FITTED_ROWS,
     MOST,
+    TEMPERATURES,
     WORST,
     StackDensity,
     Stacking,
@@ -38,8 +39,9 @@ __all__ = ["LabelModel"]
 
 JUDGED_ROWS, WEIGHED_ROWS = 3_000, 12_000
 """Rows on which all candidates are judged, and on which those that get a weight are weighed again."""
-JUDGED_NUMBERS, LEAST_JUDGED_ROWS = 400_000, 500
-"""With many features all candidates are judged on fewer rows: so many numbers, but not fewer rows than that."""
+JUDGED_NUMBERS, JUDGED_SCORES, LEAST_JUDGED_ROWS = 400_000, 150_000, 500
+"""With many features or classes all candidates are judged on fewer rows: so many numbers, so many log-densities of a
+candidate, but not fewer rows than that."""
 
 
 @final
@@ -122,7 +124,7 @@ class LabelModel(ClassDensity):
         >>> len(LabelModel().in_full()["candidates"])
         48
         """
-        rows = (JUDGED_ROWS, WEIGHED_ROWS, JUDGED_NUMBERS, LEAST_JUDGED_ROWS, FITTED_ROWS)
+        rows = (JUDGED_ROWS, WEIGHED_ROWS, JUDGED_NUMBERS, JUDGED_SCORES, LEAST_JUDGED_ROWS, FITTED_ROWS)
         return {"candidates": named_candidates(self.candidates), "rows": rows, "members": MOST}
 
     @property
@@ -222,7 +224,8 @@ class LabelModel(ClassDensity):
         n, d = sample.X.shape
         order = judging_order(sample.classes.numpy())
         everyone: dict[str, dict[str, Any]] = {}
-        for most in (min(JUDGED_ROWS, max(LEAST_JUDGED_ROWS, JUDGED_NUMBERS // d)), WEIGHED_ROWS):
+        few = max(LEAST_JUDGED_ROWS, min(JUDGED_NUMBERS // d, JUDGED_SCORES // len(self.classes_)))
+        for most in (min(JUDGED_ROWS, few), WEIGHED_ROWS):
             rows = np.sort(order[:most])
             judged = self._judge(candidates, _folded(sample, pairs, rows))
             candidates = judged.candidates
@@ -237,23 +240,22 @@ class LabelModel(ClassDensity):
 
     def _judge(self, candidates: dict[str, ClassDensity], folds: FoldedSample) -> _Judged:
         """Weigh the candidates by their held-out log-densities: on all rows, and on those outside of each fold."""
-        members = [clone(density) for density in candidates.values()]
-        reached, log_prob = held_out_log_prob(*share_warp(members, folds.X, folds.weight), folds)
-        if len(reached) < len(members):
-            tell_cut(f"it chooses among {len(reached)} of {len(members)} densities")
-        candidates = {name: candidates[name] for name in np.array(list(candidates))[reached].tolist()}
         log_prior = torch.from_numpy(np.log(self.class_prior_))
+        reached, log_prob, truth = _ask([clone(density) for density in candidates.values()], folds, log_prior)
+        if len(reached) < len(candidates):
+            tell_cut(f"it chooses among {len(reached)} of {len(candidates)} densities")
+            candidates = {name: candidates[name] for name in np.array(list(candidates))[reached].tolist()}
+            log_prob, truth = log_prob[reached], truth[:, reached]
         seen = folds.honest
-        truth = log_posterior_of_truth(log_prob, log_prior, folds.classes)
         least = torch.tensor([density.least_weight for density in candidates.values()])
         choice = weigh(truth[..., seen], folds.weight[seen], self.method, least)
-        choices, held_out = [], torch.full_like(log_prob[0], torch.nan)
+        choices, held_out = [], torch.full_like(log_prob[0], torch.nan, dtype=truth.dtype)
         for rows in folds.valid:
             others = seen.clone()
             others[rows] = False
             usable = bool(others.any())  # a single fold has no others
             choices.append(weigh(truth[..., others], folds.weight[others], self.method, least) if usable else choice)
-            held_out[rows] = stacked(log_prob[:, rows], log_prior, choices[-1])
+            held_out[rows] = stacked(log_prob[:, rows], log_prior, choices[-1]).double()
         held_out[~seen] = torch.nan
         return _Judged(candidates, folds, log_prob, log_prior, choice, choices, held_out)
 
@@ -310,7 +312,7 @@ class _Judged(NamedTuple):
     candidates: dict[str, ClassDensity]
     folds: FoldedSample
     log_prob: Tensor
-    """(M, n, k)"""
+    """(M, n, k), less the largest of each row, in single precision: it is most of the memory of a search."""
     log_prior: Tensor
     """(k,)"""
     choice: Stacking
@@ -328,10 +330,29 @@ class _Judged(NamedTuple):
         """How well each candidate does, at the temperature that suits it best."""
         seen, found = self.folds.honest, []
         index, weight = self.folds.classes[seen], self.folds.weight[seen]
-        for name, heat, values in zip(names, self.choice.temperature.tolist(), self.log_prob[:, seen], strict=True):
-            logs = log_posterior_where_known(values, self.log_prior, heat)
+        for name, heat, values in zip(names, self.choice.temperature.tolist(), self.log_prob, strict=True):
+            logs = log_posterior_where_known(values[seen].double(), self.log_prior, heat)
             found.append({"name": name, "temperature": heat, **_measures(logs, index, weight), "rows": len(seen)})
         return found
+
+
+def _ask(
+    candidates: Sequence[ClassDensity], folds: FoldedSample, log_prior: Tensor
+) -> tuple[list[int], Tensor, Tensor]:
+    """What candidates say of held-out rows (M, n, k), and the log posterior of the rows' classes, at each temperature.
+
+    What a family says is dropped before the next is asked. The numbers are those of the candidates that were asked: all
+    of them, if there is time.
+    """
+    reached: list[int] = []
+    log_prob = folds.X.new_empty(len(candidates), len(folds.X), len(log_prior), dtype=torch.float32)
+    truth = folds.X.new_empty(len(TEMPERATURES), len(candidates), len(folds.X))
+    for numbers, answer in held_out_log_prob(*share_warp(candidates, folds.X, folds.weight), folds):
+        truth[:, numbers] = log_posterior_of_truth(answer, log_prior, folds.classes)
+        top = answer.amax(-1, keepdim=True)
+        log_prob[numbers] = answer.sub_(top.masked_fill_(~top.isfinite(), 0.0)).float()
+        reached += numbers
+    return sorted(reached), log_prob, truth
 
 
 def _folded(sample: _Sample, pairs: Sequence[Fold], rows: NDArray[np.intp]) -> FoldedSample:

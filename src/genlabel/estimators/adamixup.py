@@ -118,7 +118,7 @@ class AdaMixupClassifier(NetworkClassifier):
 class _WholeRun:
     """AdaMixup's training, all epochs at once: its search halves nothing."""
 
-    def __init__(self, *args: Any, averaged: bool = False, **settings: Any) -> None:
+    def __init__(self, *args: Any, **settings: Any) -> None:
         self._train = partial(train_adamixup, *args, **settings)
         self._trio: Trio | None = None
 

@@ -31,8 +31,9 @@ from genlabel.checks import (
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.limit import affordable_rows, warn_of_cuts
 from genlabel.estimators.methods import FOLDS, SEARCHES, Final, Method, Recipe, Settings
+from genlabel.estimators.pooling import Pooling, pool
 from genlabel.estimators.sample import read_sample
-from genlabel.estimators.selection import SELECTIONS, pool
+from genlabel.estimators.selection import SELECTIONS
 from genlabel.estimators.study import Study, how_it_is_sought
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.mixing import Mixer
@@ -102,6 +103,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     network_: nn.Module
     labeler_: Labeler
     average_: tuple[float, float] | None
+    pooling_: Pooling | None
     log_prior_: NDArray[np.float64]
     class_weight_: NDArray[np.float64] | None
 
@@ -112,6 +114,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         Parameters
         ----------
         X : array or DataFrame (n, d)
+            A missing number is its column's median; text and categories of a frame are columns, as in `table_pipeline`.
         y : array (n,)
             Class labels of any kind: strings, numbers.
         sample_weight : array (n,), optional
@@ -206,12 +209,12 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
         logs = log_proba_of(self.network_, points)
-        if self.average_ is None:
+        if self.average_ is None or self.pooling_ is None:
             return logs
-        if self.average_[1] == 0.0:
-            return pool(logs, self.log_prior_, self.log_prior_, self.average_)
+        if self.pooling_.label_model == 0.0:
+            return pool(logs, None, self.log_prior_, self.pooling_._replace(label_model=None))
         density = cast(GenLabel, self.labeler_).log_posterior_of(points, self.class_weight_)
-        return pool(logs, density, self.log_prior_, self.average_)
+        return pool(logs, density, self.log_prior_, self.pooling_)
 
     @abstractmethod
     def _method(self, settings: Settings) -> Method:
@@ -262,7 +265,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     def _attributes(self, study: Study, fitted: Final) -> dict[str, Any]:
         """What a fit leaves, by name; a subclass adds what is its own."""
         choice, task, average = fitted.choice, fitted.task, fitted.average
-        averaged = {} if average is None else {"average": average}
+        averaged = {} if average is None else {"average": tuple(choice.pooling or ())}
         found = {
             "classes_": study.sample.classes,
             "class_count_": np.bincount(study.sample.y, minlength=len(study.sample.classes)),
@@ -273,6 +276,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             "best_index_": choice.place,
             "cv_results_": choice.results,
             "average_": average,
+            "pooling_": choice.pooling,
             "labeler_": fitted.labeler.to_cpu(),
             "log_prior_": study.log_prior,
             "class_weight_": task.class_weight,
@@ -351,10 +355,10 @@ def _is(value: Any, word: str) -> bool:
 
 def _network(fitted: Final, log_prior: NDArray[np.float64]) -> nn.Module:
     """What predicts: the one network, or the mean of several; by itself, it is calibrated."""
-    weights = fitted.choice.weights
-    if weights is None or len(weights) == 2:
+    pooling = fitted.choice.pooling
+    if pooling is None or pooling.label_model is not None:
         return fitted.networks[0] if len(fitted.networks) == 1 else Ensemble(fitted.networks)
-    return Ensemble(fitted.networks, weights[0], torch.from_numpy(log_prior))
+    return Ensemble(fitted.networks, pooling.network, torch.from_numpy(log_prior), pooling.doubt)
 
 
 def _device(device: Any, hidden: tuple[int, ...]) -> torch.device:

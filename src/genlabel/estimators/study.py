@@ -16,12 +16,14 @@ from genlabel.attacks import FleetTarget
 from genlabel.checks import warn
 from genlabel.densities import FoldedDensity, LabelModel, LatentDensity, Support
 from genlabel.estimators.budget import MOST_NUMBERS, affordable
-from genlabel.estimators.halving import LOOKS, advance, candidates_of, climb, rungs_of
+from genlabel.estimators.halving import LOOKS, LOOKS_OF_MANY, advance, candidates_of, climb, rungs_of
 from genlabel.estimators.judge import Judge
+from genlabel.estimators.lengths import MOST_BATCHES, MOST_EPOCHS, STEPS, epochs_of_pass, most_epochs
 from genlabel.estimators.limit import paces_of, within
 from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings, members_of
+from genlabel.estimators.pooling import DOUBT, POOLED_FLOOR, PULL
 from genlabel.estimators.sample import Sample
-from genlabel.estimators.selection import POOLED_FLOOR, PULL, HeldOut
+from genlabel.estimators.selection import HeldOut
 from genlabel.estimators.stages import FINAL, LABELS, MOST_TIME, SEARCH, SUPPORT, TWINS, search_time, shares_of
 from genlabel.folds import Fold, check_folds, deal_like_scikit_learn, deal_with_rare, folds_by_size, make_folds
 from genlabel.labeling import GenLabel, Labeler
@@ -29,18 +31,12 @@ from genlabel.metrics import log_loss
 from genlabel.networks import MLP, log_proba_of
 from genlabel.progress import Course
 from genlabel.standardisation import Standardisation
-from genlabel.training import LATE, Candidate, Fleet, Task, batches_per_epoch
+from genlabel.training import LATE, Candidate, Fleet, Task
 
 __all__ = ["Study", "how_it_is_sought"]
 
 NETWORK, TWIN = 0, 1
 """Searches of a study, each with random streams of its own."""
-EPOCHS = 100
-"""Of a full search, if nothing is said (arXiv Table 11)."""
-MOST_EPOCHS, LEAST_EPOCHS = 50, 4
-"""Of a search that halves, if nothing is said."""
-STEPS = 320.0
-"""Steps of a training times the root of an epoch's, between these bounds."""
 FAR = 0.1
 """How much worse than the folds promised a final network may be, in units of the log-loss of the class shares."""
 SECOND = 2
@@ -52,10 +48,10 @@ WHOLE = None
 def how_it_is_sought() -> dict[str, Any]:
     """The numbers that a search that halves goes by, for fingerprints."""
     return {
-        "looks": LOOKS,
-        "lengths": (MOST_EPOCHS, LEAST_EPOCHS, STEPS),
+        "looks": (LOOKS, LOOKS_OF_MANY),
+        "lengths": (MOST_EPOCHS, MOST_BATCHES, STEPS),
         "late": LATE,
-        "pull": (PULL, POOLED_FLOOR),
+        "pull": (PULL, DOUBT, POOLED_FLOOR),
         "far": FAR,
         "numbers": MOST_NUMBERS,
     }
@@ -116,6 +112,8 @@ class Study:
         self.sample, self.settings, self.standardize = sample, settings, standardize
         self.cv, self.seed, self.course, self.supported = cv, seed, course, supported
         self.scaler = sample.standardisation(standardize)
+        self.epochs_of_pass = epochs_of_pass(len(sample.X), settings)
+        self.epochs = most_epochs(len(sample.X), settings)
         self.label_model: LabelModel | None = None
 
     def run(self, method: Method, rule: Rule, variants: Sequence[Sequence[int]]) -> list[Final]:
@@ -183,19 +181,6 @@ class Study:
 
     # The search
 
-    @cached_property
-    def epochs(self) -> int:
-        """How long a network is trained, at most: as said, or by the number of steps that make an epoch.
-
-        Small samples take few steps an epoch; of large ones the number of steps grows with the root of theirs.
-        """
-        if self.settings.epochs is not None:
-            return self.settings.epochs
-        if not self.settings.halving:
-            return EPOCHS
-        batches = batches_per_epoch(len(self.sample.X), self.settings.batch_size)
-        return int(min(MOST_EPOCHS, max(LEAST_EPOCHS, round(STEPS / batches**0.5))))
-
     def _choose(
         self,
         method: Method,
@@ -210,10 +195,10 @@ class Study:
         those of the one that is chosen are found.
         """
         if not self._needs_folds(method, variants):
-            entries, weights = method.entries, method.average
-            assert not isinstance(weights, str)
+            entries, average = method.entries, method.average
+            assert not isinstance(average, str)
             return [
-                Choice(entries[e], 0, {"params": [entries[e].params]}, self.epochs, weights=weights)
+                Choice(entries[e], 0, {"params": [entries[e].params]}, self.epochs, pooling=average)
                 for (e,) in variants
             ]
         self.course.loss = None
@@ -221,10 +206,11 @@ class Study:
         if self.settings.halving:
             d, k = self.whole.X.shape[1], len(self.sample.classes)
             variants = affordable(method, variants, self.settings.hidden, d, k, len(self.parts))
+        rungs = partial(rungs_of, halving=self.settings.halving, many=self.epochs_of_pass > 1)
         if self.course.limited:
             start = partial(self._start, method, told=False)
             paces = paces_of(method, candidates_of(method, variants), tasks, start)
-            variants, self.epochs = within(method, variants, self.epochs, self.settings.halving, paces, self.course)
+            variants, self.epochs = within(method, variants, self.epochs, rungs, paces, self.course)
         used = candidates_of(method, variants)
         runs = {
             r: self._start(method, tasks[r], r, self.epochs, [method.candidates[c] for c in some])
@@ -239,9 +225,10 @@ class Study:
             partner,
             self.log_prior,
             again=self.settings.halving,
+            young_alone=self.epochs_of_pass > 1,
         )
-        rungs = rungs_of(self.epochs, self.settings.halving)
-        return climb(method, runs, rungs, variants, partial(self._log_proba, rule=rule), judge, self.course)
+        ask = partial(self._log_proba, rule=rule)
+        return climb(method, runs, rungs(self.epochs), variants, ask, judge, self.course)
 
     def _needs_folds(self, method: Method, variants: Sequence[Sequence[int]]) -> bool:
         """Whether there is anything to choose, to weigh or to keep of the folds."""
@@ -445,4 +432,5 @@ class Study:
         settings = self.settings.of_training(epochs, method.recipes[recipe].hidden)
         chosen = method.candidates if candidates is None else candidates
         progress = self.course.epochs if told else None
-        return method.start(tasks, chosen, progress=progress, averaged=self.settings.halving, **settings)
+        more = {"averaged": True, "parts": self.epochs_of_pass} if self.settings.halving else {}
+        return method.start(tasks, chosen, progress=progress, **more, **settings)

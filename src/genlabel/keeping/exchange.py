@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any, cast, final
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from genlabel.checks import check_choice
 from genlabel.estimators.base import NetworkClassifier
 from genlabel.estimators.encoding import Columns
-from genlabel.estimators.selection import POOLED_FLOOR
+from genlabel.estimators.pooling import POOLED_FLOOR, Pooling
 from genlabel.keeping.model import classifier_of
 from genlabel.networks import MLP, Ensemble
 
@@ -112,16 +111,24 @@ class _Graph:
         return points
 
     def _ensemble(self, ensemble: Ensemble, points: str) -> str:
-        """log pi + a (log mean_m p_m - log pi), as the module has it."""
+        """The mean of the members, pooled with the class frequencies, as the module has it."""
         each = [self.add("LogSoftmax", self.network(one, points), axis=1) for one in ensemble.networks]
         stacked = self.add("Concat", *[self.add("Unsqueeze", one, np.array([0])) for one in each], axis=0)
         total = self.add("ReduceLogSumExp", stacked, axes=[0], keepdims=0)
         mean = self.add("Sub", total, math.log(len(each)))
-        return mean if ensemble.log_prior is None else self.drawn(mean, ensemble.log_prior, ensemble.weight)
+        if ensemble.log_prior is None:
+            return mean
+        return self.pooled(mean, ensemble.log_prior, Pooling(ensemble.weight, doubt=ensemble.doubt))
 
-    def drawn(self, logs: str, log_prior: Any, weight: float) -> str:
-        """log pi + a (logs - log pi)."""
-        return self.add("Add", self.add("Mul", self.add("Sub", logs, log_prior), float(weight)), log_prior)
+    def pooled(self, logs: str, log_prior: Any, pooling: Pooling) -> str:
+        """log of (1 - e) r + e pi, where log r = log pi + a (logs - log pi), normalised."""
+        prior = np.asarray(log_prior, dtype=np.float64)
+        far = self.add("Mul", self.add("Sub", logs, prior), float(pooling.network))
+        found = self.add("LogSoftmax", self.add("Add", far, prior), axis=1)
+        if pooling.doubt == 0.0:
+            return found
+        sure = self.add("Mul", self.add("Exp", found), 1.0 - pooling.doubt)
+        return self.add("Log", self.add("Add", sure, pooling.doubt * np.exp(prior)))
 
     def model(self, d: int, k: int, metadata: dict[str, str]) -> Any:
         """The whole file."""
@@ -141,18 +148,18 @@ class _Graph:
 
 def _pooled(graph: _Graph, classifier: NetworkClassifier, logs: str) -> str:
     """The log-probabilities as predicted, but for a label model, of which a warning tells."""
-    if classifier.average_ is None:
+    pooling = classifier.pooling_
+    if classifier.average_ is None or pooling is None:
         return logs
-    a, b = classifier.average_
-    if b != 0.0:
+    if pooling.label_model:
+        said = f"{pooling.network:.3g} and {pooling.label_model:.3g}"
         message = (
-            f"this {type(classifier).__name__} averages its network with a label model (weights {a:.3g} and {b:.3g}); "
-            "the ONNX file holds the network alone, and predicts otherwise; average=None trains one without"
+            f"this {type(classifier).__name__} averages its network with a label model (weights {said}); the ONNX file "
+            "holds the network alone, and predicts otherwise; average=None trains one without"
         )
         warnings.warn(message, UserWarning, stacklevel=3)
         return logs
-    prior: NDArray[np.float64] = classifier.log_prior_
-    return graph.add("LogSoftmax", graph.drawn(graph.add("Max", logs, POOLED_FLOOR), prior, a), axis=1)
+    return graph.pooled(graph.add("Max", logs, POOLED_FLOOR), classifier.log_prior_, pooling)
 
 
 def _metadata(classifier: NetworkClassifier) -> dict[str, str]:

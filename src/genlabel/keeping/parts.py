@@ -33,7 +33,8 @@ def state_of(value: Any) -> dict[str, Any]:
     if isinstance(value, MLP):
         return _state_of_mlp(value)
     if isinstance(value, Ensemble):
-        return {"networks": list(value.networks), "weight": value.weight, "log_prior": value.log_prior}
+        names = ("weight", "log_prior", "doubt")
+        return {"networks": list(value.networks), **{name: getattr(value, name) for name in names}}
     if isinstance(value, ColumnTransformer):
         return plain_preparation(value)
     if isinstance(value, tuple):
@@ -64,7 +65,7 @@ def rebuild(name: str, state: Mapping[str, Any]) -> Any:
     if kind is MLP:
         return _mlp(**state)
     if kind is Ensemble:
-        return Ensemble(state["networks"], float(state["weight"]), state["log_prior"])
+        return Ensemble(**state)
     if kind is ColumnTransformer:
         return prepare_again(state)
     if issubclass(kind, tuple) or is_dataclass(kind):
