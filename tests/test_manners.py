@@ -4,6 +4,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -272,7 +273,7 @@ def test_what_is_tried_fits_into_the_time_and_grows_with_it(name: str, halving: 
     before = (0, 0)
     for seconds in np.geomspace(0.01, 100.0, 60):
         told = SimpleNamespace(stage_left=seconds, cut=lambda what: None)
-        ((entries,), epochs) = within(method, every_one, 40, halving, paces, told)
+        ((entries,), epochs) = within(method, every_one, 40, partial(rungs_of, halving=halving), paces, told)
         dearest = max(paces[method.entries[e].recipe] for e in entries)
         assert epochs == 1 or work_of(rungs_of(epochs, halving), len(entries)) * dearest <= seconds
         assert set(entries) <= set(every_one[0])

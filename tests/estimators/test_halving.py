@@ -127,7 +127,7 @@ class Redone:
 
 
 def test_of_many_rows_an_epoch_is_a_part_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genlabel.estimators.budget.LENGTHS", (50, 2, 320.0))
+    monkeypatch.setattr("genlabel.estimators.lengths.MOST_BATCHES", 2)
     model = MixupClassifier((6,), mixer=None, **{**ONE, "epochs": "auto"}, batch_size=16, calibrate=False).fit(X, Y)
     redone = Redone(model, None, None, 1.0, [1.0], epochs=50, batch_size=16, parts=5)
     np.testing.assert_allclose(model.predict_proba(X), redone.proba(X), atol=1e-5)
@@ -138,7 +138,7 @@ def test_of_many_rows_an_epoch_is_a_part_of_a_pass(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("young_alone", [False, True])
-@pytest.mark.parametrize("average", [None, Pooling(0.3, 0.9), "cv"], ids=repr)
+@pytest.mark.parametrize("average", [None, Pooling(0.3, 0.9), "cv"])
 def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any, young_alone: bool) -> None:
     rng = np.random.default_rng(0)
     y, fold = rng.integers(0, 3, 90), np.arange(90) % 3

@@ -23,8 +23,8 @@ def held_out_log_prob(
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield the numbers of candidates and their log p_c (m, n, k), each row by models that were fitted without it.
 
-    Those that share work come together; where a fit is out of time, only the families that were reached, one at least.
-    A candidate of warped features works with the given map. A row that no fold asks of is NaN.
+    Those that share work come together; where a fit is out of time the others do not come. One of warped features works
+    with the given map. A row that no fold asks of is NaN.
     """
     warped = None if warp is None else warp(folds.X)
     families = _families(candidates, warp)
@@ -38,7 +38,7 @@ def held_out_log_prob(
         yield [member.number for member in members], answer
         tell_part(place + 1, len(families))
         if out_of_time():
-            return
+            break
 
 
 class _Member(NamedTuple):

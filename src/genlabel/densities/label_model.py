@@ -244,7 +244,8 @@ class LabelModel(ClassDensity):
         reached, log_prob, truth = _ask([clone(density) for density in candidates.values()], folds, log_prior)
         if len(reached) < len(candidates):
             tell_cut(f"it chooses among {len(reached)} of {len(candidates)} densities")
-        candidates = {name: candidates[name] for name in np.array(list(candidates))[reached].tolist()}
+            candidates = {name: candidates[name] for name in np.array(list(candidates))[reached].tolist()}
+            log_prob, truth = log_prob[reached], truth[:, reached]
         seen = folds.honest
         least = torch.tensor([density.least_weight for density in candidates.values()])
         choice = weigh(truth[..., seen], folds.weight[seen], self.method, least)
@@ -340,8 +341,8 @@ def _ask(
 ) -> tuple[list[int], Tensor, Tensor]:
     """What candidates say of held-out rows (M, n, k), and the log posterior of the rows' classes, at each temperature.
 
-    Before these, the numbers of the candidates for which there was time. What a family says is dropped before the next
-    is asked.
+    What a family says is dropped before the next is asked. The numbers are those of the candidates that were asked: all
+    of them, if there is time.
     """
     reached: list[int] = []
     log_prob = folds.X.new_empty(len(candidates), len(folds.X), len(log_prior), dtype=torch.float32)
@@ -351,9 +352,7 @@ def _ask(
         top = answer.amax(-1, keepdim=True)
         log_prob[numbers] = answer.sub_(top.masked_fill_(~top.isfinite(), 0.0)).float()
         reached += numbers
-    if len(reached) == len(candidates):
-        return sorted(reached), log_prob, truth
-    return sorted(reached), log_prob[sorted(reached)], truth[:, sorted(reached)]
+    return sorted(reached), log_prob, truth
 
 
 def _folded(sample: _Sample, pairs: Sequence[Fold], rows: NDArray[np.intp]) -> FoldedSample:

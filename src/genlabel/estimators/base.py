@@ -268,6 +268,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         averaged = {} if average is None else {"average": tuple(choice.pooling or ())}
         found = {
             "classes_": study.sample.classes,
+            "class_count_": np.bincount(study.sample.y, minlength=len(study.sample.classes)),
             "encoder_": study.sample.encoder,
             "scaler_": study.scaler,
             "network_": _network(fitted, study.log_prior),

@@ -1,46 +1,20 @@
-"""What a search can afford: how long it trains, and of a network with very many parameters fewer candidates."""
+"""What a search can afford: of a network with very many parameters fewer candidates are tried, and that is said."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, pairwise
-from typing import NamedTuple
 
 from genlabel.checks import warn
 from genlabel.estimators.halving import union
 from genlabel.estimators.methods import Method
-from genlabel.training import batches_per_epoch
 
-__all__ = ["LENGTHS", "MOST_NUMBERS", "Length", "Variants", "affordable", "length_by_size", "thinned"]
+__all__ = ["MOST_NUMBERS", "Variants", "affordable", "thinned"]
 
-LENGTHS = (50, 256, 320.0)
-"""Of a search that halves: its epochs at most, the steps of one at most, and all steps over the root of an epoch's."""
 MOST_NUMBERS = 8_000_000
-"""Parameters of all networks of a search, over entries and folds; a training holds four numbers for each."""
+"""Parameters of all networks of a search, over entries and folds; a training holds six numbers for each."""
 
 Variants = Sequence[Sequence[int]]
-
-
-class Length(NamedTuple):
-    """How long networks are trained."""
-
-    epochs: int
-    parts: int = 1
-    """Epochs that make a pass over the rows."""
-
-
-def length_by_size(n: int, batch_size: int) -> Length:
-    """Return how long a search of `n` rows trains, if nothing is said.
-
-    Small samples take few steps an epoch; then the number of steps grows with the root of theirs. Of large samples an
-    epoch is a part of a pass, and the number of steps grows no more.
-
-    >>> length_by_size(1_000, 128), length_by_size(20_000, 128), length_by_size(1_000_000, 128)
-    (Length(epochs=50, parts=1), Length(epochs=26, parts=1), Length(epochs=20, parts=31))
-    """
-    most_epochs, most_batches, steps = LENGTHS
-    parts = -(-batches_per_epoch(n, batch_size) // most_batches)
-    return Length(int(min(most_epochs, round(steps / batches_per_epoch(n, batch_size * parts) ** 0.5))), parts)
 
 
 def affordable(method: Method, variants: Variants, hidden: Sequence[int], d: int, k: int, folds: int) -> Variants:

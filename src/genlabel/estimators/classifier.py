@@ -23,6 +23,7 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
     """A classifier with log-probabilities at standardised points; a subclass fits, and gives :meth:`log_proba_of`."""
 
     classes_: NDArray[Any]
+    class_count_: NDArray[np.int64]
     encoder_: Encoder
     scaler_: Standardisation
     support_: Support

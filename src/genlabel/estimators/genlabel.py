@@ -128,6 +128,8 @@ class GenLabelClassifier(NetworkClassifier):
     Attributes
     ----------
     classes_, n_features_in_, feature_names_in_
+    class_count_ : ndarray (k,)
+        Training rows of each class.
     best_params_ : dict
         What was chosen: learning rate, weight decay, gamma; clean_weight, alpha and density where there was a choice;
         and the weights of the average.

@@ -182,7 +182,7 @@ def climb(
             said = ladder.log_proba(alive, ask)
             for search in searches:
                 search.thin(said, rung.most, judge)
-                search.tell(judge, course)
+                search.tell(said, judge, course)
         stay = union(search.alive for search in searches)
         snapshots = {e: ladder.snapshot(e) for e in stay}
         for search in searches:
@@ -236,11 +236,11 @@ class _Search:
         self.alive = [self.alive[place] for place in sorted(order.tolist())]
         self.best = self.before[int(order[0])]
 
-    def tell(self, judge: Judge, course: Course) -> None:
+    def tell(self, said: Mapping[int, NDArray[Any]], judge: Judge, course: Course) -> None:
         """Tell of the held-out log-loss of the best entry, if anyone wants to know."""
         if course.watched:
-            losses = self.sheet.losses[self.before.index(self.best)]
-            course.better(float(np.average(losses, weights=judge.rows.weight)))
+            place = self.before.index(self.best)
+            course.better(float(np.average(self.sheet.losses[place], weights=judge.rows.weight)))
 
     def note(self, epochs: int, said: Mapping[int, NDArray[Any]], snapshots: Mapping[int, _Snapshot]) -> None:
         """Remember what was seen at a rung."""

@@ -69,18 +69,18 @@ class Judge(NamedTuple):
 
     def sheet(self, said: Sequence[NDArray[Any]]) -> Sheet:
         """How models that said so of the rows, log-probabilities (n, k) each, did: one after the other."""
-        weights = self._common_weights(said)
+        pooling = self._common_pooling(said)
         alone, judged = [], []
         for values in said:
             own = self._of(values)
             alone.append(fold_scores(own))
-            pooled = own if weights is None else self._pooled(own, weights)
-            judged.append((alone[-1] if weights is None else fold_scores(pooled), pooled.losses))
+            pooled = own if pooling is None else self._pooled(own, pooling)
+            judged.append((alone[-1] if pooling is None else fold_scores(pooled), pooled.losses))
         scores, losses = zip(*judged, strict=True)
         return Sheet(_side_by_side(alone), _side_by_side(scores), np.stack(losses))
 
-    def _common_weights(self, said: Sequence[NDArray[Any]]) -> Pooling | None:
-        """The weights at which models are compared; None is each by itself."""
+    def _common_pooling(self, said: Sequence[NDArray[Any]]) -> Pooling | None:
+        """The pooling at which models are compared; None is each by itself."""
         if self.partner is None or self.average is None:
             return None
         if not isinstance(self.average, str):

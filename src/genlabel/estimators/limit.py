@@ -12,7 +12,7 @@ import numpy as np
 from genlabel.checks import warn
 from genlabel.densities.folded import judging_order
 from genlabel.estimators.budget import Variants, thinned
-from genlabel.estimators.halving import rungs_of, union, work_of
+from genlabel.estimators.halving import Rung, union, work_of
 from genlabel.estimators.methods import Method, Run
 from genlabel.estimators.sample import Sample
 from genlabel.progress import Course
@@ -80,10 +80,9 @@ def within(
     method: Method,
     variants: Variants,
     epochs: int,
-    halving: bool,
+    rungs: Callable[[int], list[Rung]],
     paces: Mapping[int, float],
     course: Course,
-    many: bool = False,
 ) -> tuple[Variants, int]:
     """Return the entries that each variant may try and the epochs that these may take, so that there is time for all.
 
@@ -94,18 +93,16 @@ def within(
     method : Method
     variants : sequence of sequences of int
     epochs : int
-    halving : bool
+    rungs : callable (epochs) -> list of Rung
     paces : dict of recipe -> float
         Seconds that an epoch of one candidate takes under each recipe, at most.
     course : Course
-    many : bool
-        Whether the rungs are those of many rows.
     """
     tried, longest = len(union(variants)), epochs
     for some in thinned(method, variants):
         entries = union(some)
         an_epoch = max(paces[method.entries[e].recipe] for e in entries)
-        work = work_of(rungs_of(longest, halving, many), len(entries), len(some))
+        work = work_of(rungs(longest), len(entries), len(some))
         epochs = min(longest, int(longest * course.stage_left / (ASKED * work * an_epoch)))
         if epochs >= longest // 2:
             break

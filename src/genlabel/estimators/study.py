@@ -15,9 +15,10 @@ from sklearn.base import clone
 from genlabel.attacks import FleetTarget
 from genlabel.checks import warn
 from genlabel.densities import FoldedDensity, LabelModel, LatentDensity, Support
-from genlabel.estimators.budget import LENGTHS, MOST_NUMBERS, Length, affordable, length_by_size
+from genlabel.estimators.budget import MOST_NUMBERS, affordable
 from genlabel.estimators.halving import LOOKS, LOOKS_OF_MANY, advance, candidates_of, climb, rungs_of
 from genlabel.estimators.judge import Judge
+from genlabel.estimators.lengths import MOST_BATCHES, MOST_EPOCHS, STEPS, epochs_of_pass, most_epochs
 from genlabel.estimators.limit import paces_of, within
 from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings, members_of
 from genlabel.estimators.pooling import DOUBT, POOLED_FLOOR, PULL
@@ -36,8 +37,6 @@ __all__ = ["Study", "how_it_is_sought"]
 
 NETWORK, TWIN = 0, 1
 """Searches of a study, each with random streams of its own."""
-EPOCHS = 100
-"""Of a full search, if nothing is said (arXiv Table 11)."""
 FAR = 0.1
 """How much worse than the folds promised a final network may be, in units of the log-loss of the class shares."""
 SECOND = 2
@@ -50,7 +49,7 @@ def how_it_is_sought() -> dict[str, Any]:
     """The numbers that a search that halves goes by, for fingerprints."""
     return {
         "looks": (LOOKS, LOOKS_OF_MANY),
-        "lengths": LENGTHS,
+        "lengths": (MOST_EPOCHS, MOST_BATCHES, STEPS),
         "late": LATE,
         "pull": (PULL, DOUBT, POOLED_FLOOR),
         "far": FAR,
@@ -113,6 +112,8 @@ class Study:
         self.sample, self.settings, self.standardize = sample, settings, standardize
         self.cv, self.seed, self.course, self.supported = cv, seed, course, supported
         self.scaler = sample.standardisation(standardize)
+        self.epochs_of_pass = epochs_of_pass(len(sample.X), settings)
+        self.epochs = most_epochs(len(sample.X), settings)
         self.label_model: LabelModel | None = None
 
     def run(self, method: Method, rule: Rule, variants: Sequence[Sequence[int]]) -> list[Final]:
@@ -180,17 +181,6 @@ class Study:
 
     # The search
 
-    @cached_property
-    def epochs(self) -> int:
-        """How long a network is trained, at most."""
-        return self.length.epochs
-
-    @cached_property
-    def length(self) -> Length:
-        """As said, or by the number of rows."""
-        epochs = self.settings.epochs if self.settings.halving else self.settings.epochs or EPOCHS
-        return length_by_size(len(self.sample.X), self.settings.batch_size) if epochs is None else Length(epochs)
-
     def _choose(
         self,
         method: Method,
@@ -216,12 +206,12 @@ class Study:
         if self.settings.halving:
             d, k = self.whole.X.shape[1], len(self.sample.classes)
             variants = affordable(method, variants, self.settings.hidden, d, k, len(self.parts))
+        rungs = partial(rungs_of, halving=self.settings.halving, many=self.epochs_of_pass > 1)
         if self.course.limited:
             start = partial(self._start, method, told=False)
             passes = paces_of(method, candidates_of(method, variants), tasks, start)
-            paces = {r: seconds / self.length.parts for r, seconds in passes.items()}
-            how = (self.settings.halving, paces, self.course, self.length.parts > 1)
-            variants, self.epochs = within(method, variants, self.epochs, *how)
+            paces = {r: seconds / self.epochs_of_pass for r, seconds in passes.items()}
+            variants, self.epochs = within(method, variants, self.epochs, rungs, paces, self.course)
         used = candidates_of(method, variants)
         runs = {
             r: self._start(method, tasks[r], r, self.epochs, [method.candidates[c] for c in some])
@@ -236,10 +226,10 @@ class Study:
             partner,
             self.log_prior,
             again=self.settings.halving,
-            young_alone=self.length.parts > 1,
+            young_alone=self.epochs_of_pass > 1,
         )
-        rungs = rungs_of(self.epochs, self.settings.halving, self.length.parts > 1)
-        return climb(method, runs, rungs, variants, partial(self._log_proba, rule=rule), judge, self.course)
+        ask = partial(self._log_proba, rule=rule)
+        return climb(method, runs, rungs(self.epochs), variants, ask, judge, self.course)
 
     def _needs_folds(self, method: Method, variants: Sequence[Sequence[int]]) -> bool:
         """Whether there is anything to choose, to weigh or to keep of the folds."""
@@ -439,10 +429,10 @@ class Study:
         candidates: Sequence[Candidate] | None = None,
         told: bool = True,
     ) -> Run:
-        """The training of candidates on tasks, about to begin; if nobody is told, it is a trial of whole passes."""
+        """The training of candidates on tasks, about to begin; whoever listens is told of it, or not."""
         settings = self.settings.of_training(epochs, method.recipes[recipe].hidden)
         chosen = method.candidates if candidates is None else candidates
-        parts = self.length.parts if told else 1
-        more = {"averaged": True, "parts": parts} if self.settings.halving else {}
         progress = self.course.epochs if told else None
+        parts = self.epochs_of_pass if told else 1  # a trial on few rows is of whole passes
+        more = {"averaged": True, "parts": parts} if self.settings.halving else {}
         return method.start(tasks, chosen, progress=progress, **more, **settings)
