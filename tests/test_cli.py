@@ -244,7 +244,7 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
     assert "150 rows, 4 columns, 3 classes" in result.stdout
     cutting = "stratified splits, groups on one side: 2, 30% of the rows held out, network mlp, seed 0, 5 epochs"
     assert cutting in result.stdout
-    assert "note: 1 rows equal an earlier row; equal rows stay on one side of every split" in result.stdout
+    assert "note: rows that equal an earlier row: 1; equal rows stay on one side of every split" in result.stdout
     (chosen,) = [line for line in result.stdout.splitlines() if line.startswith("GenLabel chose learning rate")]
     for params in expected[expected["method"] == "GenLabel"]["params"]:
         assert all(name.replace("_", " ") in chosen for name in params)

@@ -82,7 +82,7 @@ def test_rows_that_stand_twice_make_no_winner(here: Path) -> None:
     )
     once, twice = (scores(f"{name}.csv", "--target", "label", method="nearest") for name in ("once", "twice"))
     assert twice["accuracy"] == pytest.approx(once["accuracy"], abs=4)
-    assert twice["notes"] == ["280 rows equal an earlier row; equal rows stay on one side of every split"]
+    assert twice["notes"] == ["rows that equal an earlier row: 280; equal rows stay on one side of every split"]
     assert "groups on one side" in twice["splits"]
 
 

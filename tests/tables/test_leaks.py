@@ -113,7 +113,7 @@ def test_equal_rows_are_one_group_and_stay_on_one_side() -> None:
         pd.concat([table.y, table.y[:60]]).reset_index(drop=True),
     )
     guarded = guard_table(twice)
-    assert guarded.notes == ["60 rows equal an earlier row; equal rows stay on one side of every split"]
+    assert guarded.notes == ["rows that equal an earlier row: 60; equal rows stay on one side of every split"]
     for train, test in cut_splits(guarded, 10, 0.3, 0):
         there, here = (set(map(tuple, twice.X.iloc[rows].to_numpy().tolist())) for rows in (train, test))
         assert not there & here
@@ -123,9 +123,32 @@ def test_equal_rows_are_one_group_and_stay_on_one_side() -> None:
 def test_equal_rows_among_few_values_are_no_copies() -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.integers(0, 2, (300, 3)), columns=list("abc"))
-    table = group_duplicates(Table("t", X, pd.Series(rng.integers(0, 2, 300))))
+    table = group_duplicates(Table("t", X, X["a"].rename("y")))
     assert table.groups is None
-    assert table.notes[0].startswith("292 rows equal an earlier row; 292 would by chance among so few values")
+    assert table.notes[0].startswith("rows that equal an earlier row: 292; so few values give 292 by chance")
+
+
+def test_equal_rows_of_other_classes_are_no_copies() -> None:
+    rng = np.random.default_rng(0)
+    cells = rng.normal(size=(40, 3)).round(2)
+    X = pd.DataFrame(cells[rng.integers(0, 40, 300)], columns=list("abc"))
+    table = group_duplicates(Table("t", X, pd.Series(rng.integers(0, 3, 300))))
+    assert table.groups is None
+    assert "have another class, so that they are no copies" in table.notes[0]
+
+
+def test_columns_of_ranks_are_no_numbers_of_rows() -> None:
+    rng = np.random.default_rng(0)
+    ranks = {f"r{i}": rng.permutation(N) for i in range(3)}
+    table = Table("t", honest().X.assign(**ranks), pd.Series(Y))
+    assert find_leaks(table) == []
+    assert [leak.column for leak in find_leaks(Table("t", table.X.drop(columns="r2"), table.y))] == ["r0", "r1"]
+
+
+def test_names_in_the_order_of_the_target_do_not_give_it() -> None:
+    names = np.empty(N, dtype=object)
+    names[ORDER] = [f"firm {i}" for i in range(N)]
+    assert [leak.column for leak in find_leaks(with_column("firm", names))] == []
 
 
 def test_missing_values_and_texts_are_equal_to_themselves() -> None:

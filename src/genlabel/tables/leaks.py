@@ -25,10 +25,17 @@ DISTINCT = 0.9
 """Share of distinct values from which whole numbers may be those of rows."""
 DENSE = 1.2
 """How much wider than the count of its values the range of such numbers may be."""
+DIFFERENT = 0.1
+"""Share of equal rows with another class from which they are no copies."""
+FEW_DIFFERENT = 5
+"""Such rows that may be errors of labels."""
+RANKS = 3
+"""Columns without gaps, otherwise unremarkable, that are ranks and not numbers of rows."""
 SURE = 0.995
 """Mean share of each class that a column alone must tell."""
 SAMPLE = 2000
 """Rows that are looked at for that."""
+NUMBERS = "its whole numbers number the rows"
 NUMBERING = re.compile(r"(^|[\s_.-])(id|ids|uid|guid|uuid|key|index|idx|row|nr|no|num|number)$|[a-z](Id|ID|Key|No|Nr)$")
 NAMING = re.compile(r"(^|[\s_.-])(id|ids|uid|guid|uuid)$|[a-z](Id|ID)$")
 
@@ -86,6 +93,8 @@ def find_leaks(table: Table) -> list[Leak]:
     [('code', 'it alone gives the class of 100.0 % of the rows')]
     """
     named = [_number_leak(table, name) or _order_leak(table, name) for name in map(str, table.X.columns)]
+    dense = [name for name in map(str, table.X.columns) if _is_dense(table.X[name])]
+    named += [Leak(name, NUMBERS + _when(table, name)) for name in dense if len(dense) < RANKS]
     found = {leak.column: leak for leak in named if leak is not None}
     rows = _sample(table.y)
     for name in map(str, table.X.columns):
@@ -98,10 +107,11 @@ def find_leaks(table: Table) -> list[Leak]:
 
 
 def group_duplicates(table: Table) -> Table:
-    """Return the table with rows of equal features in one group, unless chance alone gives half as many equal rows.
+    """Return the table with rows of equal features in one group, unless they are no copies.
 
-    Chance is what is left when each column is shuffled within the classes: a table of a few yes and no has equal rows
-    that are no copies.
+    A table of a few yes and no has equal rows that are no copies: if more than one in ten of them, and more than five,
+    have another class than the first of their kind, or if half as many are equal when each column is shuffled within
+    the classes.
 
     >>> X = pd.DataFrame({"x": [1.5, 1.5, 2.5, 3.5], "z": [7.1, 7.1, 8.1, 9.1]})
     >>> table = Table("t", X, pd.Series(list("abab")))
@@ -112,10 +122,14 @@ def group_duplicates(table: Table) -> Table:
     again = len(hashes) - hashes.nunique()
     if not again:
         return table
+    same = f"rows that equal an earlier row: {again}"
+    differ = int((table.y != table.y.groupby(hashes.to_numpy()).transform("first")).sum())
+    if differ > max(DIFFERENT * again, FEW_DIFFERENT):
+        note = f"{same}; {differ} of them have another class, so that they are no copies, and are split like any other"
+        return replace(table, notes=[*table.notes, note])
     chance = len(hashes) - _hash_rows(_shuffled(table)).nunique()
-    same = f"{again} rows equal an earlier row"
     if 2 * chance >= again:
-        note = f"{same}; {chance} would by chance among so few values, so that they are split like any other"
+        note = f"{same}; so few values give {chance} by chance, so that they are split like any other"
         return replace(table, notes=[*table.notes, note])
     groups = merge_groups(hashes) if table.groups is None else merge_groups(hashes, table.groups)
     note = f"{same}; equal rows stay on one side of every split"
@@ -155,15 +169,22 @@ def _number_leak(table: Table, name: str) -> Leak | None:
         return None
     values = as_numbers(known.to_frame()).to_numpy()[:, 0]
     whole = bool((values % 1 == 0).all())
-    dense = values.max() - values.min() + 1 <= DENSE * distinct
     steps = np.diff(values)
     even = len(steps) > 0 and steps[0] != 0 and np.allclose(steps, steps[0], rtol=1e-6)
-    if even or (whole and (dense or _sorted(values) or NUMBERING.search(name))):
-        return Leak(
-            name,
-            ("its whole numbers number the rows" if whole else "it rises evenly from row to row") + _when(table, name),
-        )
+    if even and not whole:
+        return Leak(name, "it rises evenly from row to row" + _when(table, name))
+    if even or (whole and (_sorted(values) or NUMBERING.search(name))):
+        return Leak(name, NUMBERS + _when(table, name))
     return None
+
+
+def _is_dense(column: pd.Series[Any]) -> bool:
+    """Are they whole numbers, nearly all distinct, with hardly a gap?"""
+    distinct, n = column.nunique(), len(column)
+    if n < FEW or kind_of(column) != "numbers" or distinct < DISTINCT * n:
+        return False
+    values = as_numbers(column.dropna().to_frame()).to_numpy()[:, 0]
+    return bool((values % 1 == 0).all() and values.max() - values.min() + 1 <= DENSE * distinct)
 
 
 def _order_leak(table: Table, name: str) -> Leak | None:
@@ -206,7 +227,8 @@ def _tells_alone(column: pd.Series[Any], y: pd.Series[Any]) -> float:
     if kind_of(column) == "numbers":
         values = as_numbers(column.to_frame()).to_numpy()
     else:
-        values = pd.factorize(as_text(column.to_frame()).iloc[:, 0])[0].astype(float)[:, None]
+        codes, known = pd.factorize(as_text(column.to_frame()).iloc[:, 0])
+        values = np.random.default_rng(0).permutation(len(known))[codes].astype(float)[:, None]  # not in order of rows
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     hit = cross_val_predict(DecisionTreeClassifier(random_state=0), values, index, cv=folds) == index
     return float(np.mean([hit[index == c].mean() for c in range(len(classes))]))
