@@ -316,8 +316,11 @@ def test_choices_are_counted() -> None:
     frame = pd.DataFrame({"method": ["GenLabel"] * 3 + ["generative"], "params": [*params, {}]})
     line = "GenLabel chose learning rate 0.1 (2x), 0.01 (1x); gamma 0.8 (2x), 0.0 (1x); density kernel (2x)"
     assert _choices(frame) == [line]
-    frame = pd.DataFrame({"method": ["GenLabel"] * 2, "params": [{"average": (0.5, 0.2)}, {"average": (0.7, 0.6)}]})
-    assert _choices(frame) == ["GenLabel chose average 0.60 network, 0.40 label model (mean weights)"]
+    averages = [{"average": (0.5, 0.2, 0.01)}, {"average": (0.7, 0.6, 0.03)}]
+    frame = pd.DataFrame({"method": ["GenLabel"] * 2, "params": averages})
+    assert _choices(frame) == [
+        "GenLabel chose average 0.60 network, 0.40 label model, 0.02 class shares (mean weights)"
+    ]
 
 
 def test_output_that_is_piped_is_plain(here: Path) -> None:

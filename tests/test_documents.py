@@ -149,3 +149,28 @@ def test_the_block_on_support_runs_and_says_what_it_found() -> None:
     assert (space["support"] <= 0.05).mean() <= 0.12
     assert (space["model"].support(space["odd"]) <= 0.05).all()
     assert space["model"].support_.columns(space["odd"][:3]).argmax(1).tolist() == [9, 9, 9]
+
+
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+def test_the_blocks_on_keeping_run_and_the_model_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnx", reason="the last block needs the package onnx")
+    first, refused, exported = blocks("docs", "keeping.md")
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, Any] = {}
+    exec(first, space)
+    assert repr(space["again"]) == "<GenLabelClassifier for 14 columns and 3 classes>"
+    np.testing.assert_array_equal(space["again"].predict_proba(space["X"]), space["model"].predict_proba(space["X"]))
+    code, told = refused.strip().split("\n")
+    with pytest.raises(ValueError, match="^" + re.escape(told.removeprefix("# ValueError: ")) + "$"):
+        exec(code, space)
+    exec(exported, space)
+    assert space["path"].stat().st_size > 1000
+
+
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+def test_the_blocks_on_estimators_run_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    space: dict[str, Any] = {}
+    for block in blocks("docs", "estimators.md"):
+        exec(block, space)
+    assert space["model"].numbers_of(space["rooms"]).shape == (60, 5)
+    assert "100%  support" in capsys.readouterr().out

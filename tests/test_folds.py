@@ -43,7 +43,7 @@ def test_every_row_is_held_out_once_and_every_class_is_spread_evenly(deal: Any, 
     check_folds(folds, count, y, np.arange(k), np.ones(len(y)))
 
 
-@pytest.mark.filterwarnings("ignore:class .* has a single row")
+@pytest.mark.filterwarnings("ignore:class .* has (a single row|two rows)")
 @given(seed=st.integers(0, 10**6), count=st.integers(2, 8), counts=st.lists(st.integers(1, 12), min_size=2, max_size=6))
 def test_dealt_with_rare_every_fold_trains_on_every_class_and_rows_with_company_are_held_out_once(
     seed: int, count: int, counts: list[int]
@@ -68,6 +68,9 @@ def test_a_single_row_is_told_of_by_its_class() -> None:
     with pytest.warns(UserWarning, match=r"class 'b' has a single row \(and so for 1 more\): it is trained on") as told:
         make_folds(3, y, 0, deal_with_rare, fewer=False, classes=names)
     assert len(told) == 1
+    both = "class 'b' has a single row: .*; class 'c' has two rows: each is held out from networks that know the other"
+    with pytest.warns(UserWarning, match=both):
+        make_folds(3, np.array([0, 0, 0, 1, 2, 2]), 0, deal_with_rare, fewer=False, classes=names)
 
 
 @pytest.mark.parametrize("n, expected", [

@@ -53,7 +53,10 @@ def test_an_ensemble_is_the_mean_of_its_members_drawn_towards_the_shares(members
     shares = np.array([0.1, 0.2, 0.3, 0.4])
     powers = shares * (mean / shares) ** weight
     drawn = Ensemble(networks, weight, torch.from_numpy(np.log(shares)))
-    np.testing.assert_allclose(np.exp(log_proba_of(drawn, x)), powers / powers.sum(1, keepdims=True), rtol=1e-10)
+    expected = powers / powers.sum(1, keepdims=True)
+    np.testing.assert_allclose(np.exp(log_proba_of(drawn, x)), expected, rtol=1e-10)
+    doubted = Ensemble(networks, weight, torch.from_numpy(np.log(shares)), doubt=0.2)
+    np.testing.assert_allclose(np.exp(log_proba_of(doubted, x)), 0.8 * expected + 0.2 * shares, rtol=1e-10)
 
 
 def test_a_long_table_is_asked_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

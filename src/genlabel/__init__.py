@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         MixupClassifier,
         SoftLabelClassifier,
     )
+    from genlabel.keeping import KeptModel, export_onnx, load_model, save_model
     from genlabel.labeling import GenLabel, GenLabelSampler, LinearLabel, LogisticLabel, OnlineGenLabel
     from genlabel.loops import GenLabelMixup, mixed_accuracy
     from genlabel.mixing import CutMix, GenMix, GenMixWarning, ManifoldMixup, Mixup, intrudes
@@ -55,6 +56,7 @@ __all__ = [
     "GenMix",
     "GenMixWarning",
     "GenerativeClassifier",
+    "KeptModel",
     "KernelDensity",
     "LabelModel",
     "LinearLabel",
@@ -69,8 +71,11 @@ __all__ = [
     "Support",
     "VAEDensity",
     "__version__",
+    "export_onnx",
     "intrudes",
+    "load_model",
     "mixed_accuracy",
+    "save_model",
 ]
 
 _ROOMS = {
@@ -96,6 +101,7 @@ _ROOMS = {
         "MixupClassifier",
         "SoftLabelClassifier",
     ),
+    "keeping": ("KeptModel", "export_onnx", "load_model", "save_model"),
     "labeling": ("GenLabel", "GenLabelSampler", "LinearLabel", "LogisticLabel", "OnlineGenLabel"),
     "loops": ("GenLabelMixup", "mixed_accuracy"),
     "mixing": ("CutMix", "GenMix", "GenMixWarning", "ManifoldMixup", "Mixup", "intrudes"),

@@ -190,14 +190,19 @@ def _possible(cv: int, y: NDArray[np.intp], classes: NDArray[Any]) -> int:
 
 
 def _warn_of_rare(y: NDArray[np.intp], classes: NDArray[Any]) -> None:
-    """Say which classes have a single row."""
-    single = classes[: int(y.max()) + 1][np.bincount(y) == 1].tolist()
-    if single:
-        more = f" (and so for {len(single) - 1} more)" if len(single) > 1 else ""
-        message = (
-            f"class {single[0]!r} has a single row{more}: it is trained on, but never held out, so no score counts it"
-        )
-        warn("rare", message, UserWarning)
+    """Say which classes have a single row, or two."""
+    counts = np.bincount(y)
+    what = {
+        1: "a single row{more}: it is trained on, but never held out, so no score counts it",
+        2: "two rows{more}: each is held out from networks that know the other alone, so its score is a guess",
+    }
+    told = []
+    for count, sentence in what.items():
+        names = classes[: len(counts)][counts == count].tolist()
+        more = f" (and so for {len(names) - 1} more)" if len(names) > 1 else ""
+        told += [f"class {names[0]!r} has " + sentence.format(more=more)] if names else []
+    if told:
+        warn("rare", "; ".join(told), UserWarning)
 
 
 def _split(cv: Any, X: Any, labels: NDArray[Any]) -> list[Fold]:

@@ -46,8 +46,10 @@ def test_points_at_a_threshold_go_where_scikit_learn_sends_them() -> None:
     forest = ExtraTreesClassifier(5, min_samples_leaf=3, max_features=3, random_state=0).fit(X.astype(np.float32), y)
     for points in (queries, up):
         with_prior = density.log_prob(points.astype(float)) + np.log(density.class_prior_)
-        nodes = forest.apply(points) + density.trees_.root.numpy()
-        shares = density.trees_.ratio.numpy()[nodes].mean(1) * density.class_prior_
+        shares = np.zeros_like(with_prior)
+        for grown, leaf in zip(forest.estimators_, forest.apply(points).T, strict=True):
+            size = grown.tree_.weighted_n_node_samples[leaf, None]
+            shares += (size * grown.tree_.value[leaf, 0] + density.class_prior_) / (size + 1.0) / 5
         posterior = np.exp(with_prior - np.logaddexp.reduce(with_prior, axis=1)[:, None])
         np.testing.assert_allclose(posterior, shares, rtol=1e-10)
 

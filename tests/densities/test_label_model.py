@@ -538,7 +538,7 @@ def test_many_features_leave_some_kinds_out(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.undo()
     monkeypatch.setattr("genlabel.densities.kernel.MOST_FEATURES", 2)
     with pytest.warns(DensityWarning, match="120 rows of 3 features; no kernels of full covariance"):
-        assert len(LabelModel(cv=2).fit(*data(15)).report_["candidates"]) == 37
+        assert len(LabelModel(cv=2).fit(*data(15)).report_["candidates"]) == 38
 
 
 def test_of_many_rows_some_judge_all_candidates_and_more_the_chosen(monkeypatch: pytest.MonkeyPatch) -> None:

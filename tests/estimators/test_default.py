@@ -11,7 +11,8 @@ from sklearn.datasets import load_iris, load_wine, make_classification
 
 from genlabel import GaussianDensity, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
 from genlabel.densities import LabelModel, StackDensity
-from genlabel.estimators.selection import one_standard_error, pool
+from genlabel.estimators.pooling import pool
+from genlabel.estimators.selection import one_standard_error
 from genlabel.networks import MLP
 
 QUICK = {"epochs": 15, "cv": 3, "random_state": 0}
@@ -104,9 +105,10 @@ def test_what_is_predicted_is_the_pool(model: GenLabelClassifier, data: tuple[An
     density = model.labeler_.density_
     posterior = log_softmax(density.log_prob(Z) + np.log(density.class_prior_), axis=1)
     prior = np.log(np.bincount(y) / len(y))
-    expected = pool(network, posterior, prior, model.average_)
+    assert model.pooling_[:2] == model.average_
+    expected = pool(network, posterior, prior, model.pooling_)
     np.testing.assert_allclose(model.predict_log_proba(X), expected, atol=1e-9)
-    assert model.best_params_["average"] == model.average_
+    assert model.best_params_["average"] == tuple(model.pooling_)
     assert isinstance(density, StackDensity)
     np.testing.assert_allclose(density.log_prob(Z), model.label_model_.log_prob(Z), atol=1e-8)
 

@@ -17,7 +17,9 @@ from sklearn.preprocessing import StandardScaler
 
 from genlabel import GaussianDensity, GenLabel, GenLabelClassifier, LinearLabel, Mixup, MixupClassifier
 from genlabel.estimators.halving import rungs_of
-from genlabel.estimators.selection import PULL
+from genlabel.estimators.judge import Judge, Sheet
+from genlabel.estimators.pooling import DOUBT, HALVES, PULL, Pooling, fit_pooling, pool
+from genlabel.estimators.selection import HeldOut
 from genlabel.estimators.study import Study
 from genlabel.folds import deal_with_rare
 from genlabel.metrics import score, shares_log_loss
@@ -56,9 +58,9 @@ def by_hand(network: MLP, points: NDArray[Any]) -> NDArray[Any]:
     return softmax(points)
 
 
-@given(st.integers(1, 300))
-def test_the_rungs_rise_to_the_last_epoch_and_fewer_go_on_from_each(epochs: int) -> None:
-    rungs = rungs_of(epochs, halving=True)
+@given(st.integers(1, 300), st.booleans())
+def test_the_rungs_rise_to_the_last_epoch_and_fewer_go_on_from_each(epochs: int, many: bool) -> None:
+    rungs = rungs_of(epochs, halving=True, many=many)
     stops, counts = [rung.epochs for rung in rungs], [rung.most for rung in rungs[:-1]]
     assert stops == sorted(set(stops))
     assert stops[-1] == epochs
@@ -70,6 +72,7 @@ def test_the_rungs_rise_to_the_last_epoch_and_fewer_go_on_from_each(epochs: int)
         (rung.epochs - before) * most for rung, before, most in zip(rungs, [0, *stops], [24, *counts], strict=False)
     )
     assert epochs < 10 or work < 0.35 * 24 * epochs  # of 24 entries: a third of a full search
+    assert not many or epochs < 20 or work < 0.15 * 24 * epochs
 
 
 @pytest.mark.parametrize("more", [{}, {"class_weight": {0: 1.0, 1: 2.0, 2: 0.5}}, {"select": "accuracy"}], ids=repr)
@@ -94,7 +97,9 @@ def test_the_networks_of_the_folds_say_of_their_held_out_rows_what_the_table_say
 class Redone:
     """The members of a fit of one candidate, trained anew on folds that scikit-learn has standardised."""
 
-    def __init__(self, model: Any, mixer: Any, density: Any, clean_weight: float, label: Sequence[float]) -> None:
+    def __init__(
+        self, model: Any, mixer: Any, density: Any, clean_weight: float, label: Sequence[float], **settings: Any
+    ) -> None:
         tasks, self.scalers, self.valid = [], [], held_out(model)
         for fold, rows in enumerate(self.valid):
             train = np.setdiff1d(np.arange(len(Y)), rows)
@@ -106,7 +111,7 @@ class Redone:
             seed = [seed_of(model), 0, fold + 1]
             tasks.append(Task(inside, Y[train], 3, tuple(labelers), mixer, clean_weight=clean_weight, seed=seed))
         candidate = Candidate(0.03, 1e-3, tuple(label))
-        run = FleetRun(tasks, [candidate], hidden=(6,), epochs=SHORT["epochs"], averaged=True)
+        run = FleetRun(tasks, [candidate], hidden=(6,), averaged=True, **{"epochs": SHORT["epochs"], **settings})
         run.advance(model.n_iter_)
         self.networks = [run.fleet.network(fold) for fold in range(FOLDS)]
 
@@ -121,6 +126,47 @@ class Redone:
         return np.concatenate(said), Y[np.concatenate(self.valid)]
 
 
+def test_of_many_rows_an_epoch_is_a_part_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genlabel.estimators.lengths.MOST_BATCHES", 2)
+    model = MixupClassifier((6,), mixer=None, **{**ONE, "epochs": "auto"}, batch_size=16, calibrate=False).fit(X, Y)
+    redone = Redone(model, None, None, 1.0, [1.0], epochs=50, batch_size=16, parts=5)
+    np.testing.assert_allclose(model.predict_proba(X), redone.proba(X), atol=1e-5)
+    assert {entry["epochs"] for entry in model.cv_results_["params"]} == {2, 6, 16, 50}
+    told = clone(model).set_params(epochs=3).fit(X, Y)  # a number that is given is one of passes
+    passes = Redone(told, None, None, 1.0, [1.0], epochs=3, batch_size=16)
+    np.testing.assert_allclose(told.predict_proba(X), passes.proba(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("young_alone", [False, True])
+@pytest.mark.parametrize("average", [None, Pooling(0.3, 0.9), "cv"])
+def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any, young_alone: bool) -> None:
+    rng = np.random.default_rng(0)
+    y, fold = rng.integers(0, 3, 90), np.arange(90) % 3
+    said = [np.log(softmax(rng.normal(size=(90, 3)) + s * np.eye(3)[y])) for s in (0.5, 2.0, 1.0, 0.0)]
+    partner, prior = np.log(softmax(rng.normal(size=(90, 3)) + 2.0 * np.eye(3)[y])), np.log(np.bincount(y) / 90)
+    judge = Judge(HeldOut(np.empty(0), y, None, fold), "log-loss", average, False, partner, prior, True, young_alone)
+    sheet = judge.sheet(said)
+
+    def losses(values: list[NDArray[Any]]) -> NDArray[Any]:
+        return np.stack([-one[np.arange(90), y] for one in values])
+
+    if average is None:
+        expected = losses(said)
+    else:
+        halves = losses([pool(one, partner, prior, HALVES) for one in said]).mean(1)
+        best = HeldOut(said[int(halves.argmin())], y, None, fold)
+        weights = fit_pooling(best, partner, prior) if average == "cv" else average
+        expected = losses([pool(one, partner, prior, weights) for one in said])
+    np.testing.assert_allclose(sheet.losses, expected)
+    compared = losses(said) if young_alone else expected
+    assert judge.ranks(sheet).tolist() == (compared.mean(1).argsort().argsort() + 1).tolist()
+    by_fold = np.stack([expected[:, fold == f].mean(1) for f in range(3)])
+    np.testing.assert_allclose(sheet.judged.losses, by_fold)
+    both = Sheet.joined([sheet.at(2), sheet.at(0)])
+    np.testing.assert_allclose(both.judged.losses, by_fold[:, [2, 0]])
+    np.testing.assert_allclose(both.losses, expected[[2, 0]])
+
+
 def test_vanilla_predicts_the_mean_of_its_folds_drawn_towards_the_class_shares() -> None:
     model = MixupClassifier((6,), mixer=None, **ONE).fit(X, Y)
     redone, shares = Redone(model, None, None, 1.0, [1.0]), np.bincount(Y) / len(Y)
@@ -130,12 +176,17 @@ def test_vanilla_predicts_the_mean_of_its_folds_drawn_towards_the_class_shares()
         powers = shares * (proba / shares) ** a
         return powers / powers.sum(1, keepdims=True)
 
-    grid = np.linspace(0.0, 2.0, 2001)
-    losses = [log_loss(y, drawn(p, a), labels=[0, 1, 2]) + PULL / len(y) * (a - 1.0) ** 2 for a in grid]
-    a = grid[int(np.argmin(losses))]
-    assert model.network_.weight == pytest.approx(a, abs=2e-3)
-    expected = drawn(redone.proba(X), model.network_.weight)
-    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
+    def doubted(proba: NDArray[Any], a: float, doubt: float) -> NDArray[Any]:
+        return (1 - doubt) * drawn(proba, a) + doubt * shares
+
+    def objective(a: float, doubt: float) -> float:
+        added = (PULL * (a - 1.0) ** 2 - DOUBT * np.log(doubt)) / len(y)
+        return float(log_loss(y, doubted(p, a, doubt), labels=[0, 1, 2]) + added)
+
+    lowest = min(objective(a, doubt) for a in np.linspace(0.0, 2.0, 41) for doubt in np.geomspace(1e-5, 0.5, 41))
+    found = model.network_.weight, model.network_.doubt
+    assert objective(*found) <= lowest + 1e-5
+    np.testing.assert_allclose(model.predict_proba(X), doubted(redone.proba(X), *found), atol=1e-5)
     plain = clone(model).set_params(calibrate=False).fit(X, Y)
     np.testing.assert_allclose(plain.predict_proba(X), redone.proba(X), atol=1e-5)
 
@@ -148,7 +199,10 @@ def test_genlabel_pools_the_mean_of_its_folds_with_the_label_model_of_all_rows()
     q = softmax(clone(density).fit(Z, Y).log_prob(Z))
     a, b = model.average_
     pooled = shares * (redone.proba(X) / shares) ** a * (q / shares) ** b
-    np.testing.assert_allclose(model.predict_proba(X), pooled / pooled.sum(1, keepdims=True), atol=1e-5)
+    doubt = model.pooling_.doubt
+    assert 0.0 < doubt < 0.5
+    expected = (1 - doubt) * pooled / pooled.sum(1, keepdims=True) + doubt * shares
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("select", ["log-loss", "accuracy"])
@@ -198,7 +252,9 @@ def test_any_search_goes_with_any_members(search: str, members: Any, networks: i
     said = [by_hand(network, model.scaler_(X)) for network in model.network_.networks]
     assert all(np.abs(one - said[0]).max() > 1e-4 for one in said[1:])  # no two are the same
     powers = np.mean(said, 0) ** model.network_.weight * np.exp(model.log_prior_) ** (1.0 - model.network_.weight)
-    np.testing.assert_allclose(model.predict_proba(X), powers / powers.sum(1, keepdims=True), rtol=1e-8)
+    doubt, shares = model.network_.doubt, np.exp(model.log_prior_)
+    expected = (1.0 - doubt) * powers / powers.sum(1, keepdims=True) + doubt * shares
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-8)
     several = [p.get("epochs") for p in model.cv_results_["params"]]
     assert (None in several) == (search == "full")
 

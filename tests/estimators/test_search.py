@@ -277,11 +277,3 @@ def test_folds_can_be_given() -> None:
     for bad in ("six", 1, 0, 2.5):
         with pytest.raises(ValueError, match="cv="):
             MixupClassifier(cv=bad, epochs=3).fit(X, y)
-
-
-def test_verbose_shows_progress(capsys: pytest.CaptureFixture[str]) -> None:
-    X, y = load_iris(return_X_y=True)
-    MixupClassifier(epochs=3, search="full", verbose=1, random_state=0).fit(X, y)
-    assert "6 epochs" in capsys.readouterr().out  # three of each recipe
-    MixupClassifier(epochs=3, random_state=0).fit(X, y)
-    assert capsys.readouterr().out == ""

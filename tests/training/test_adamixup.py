@@ -217,7 +217,7 @@ def test_the_seed_is_all_that_is_random() -> None:
 def test_the_pairs_do_not_depend_on_how_many_are_planned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = [task(50), task(47, 1)]
     (whole,) = plan_pairs(tasks, 4, 3, DOUBLE)
-    monkeypatch.setattr("genlabel.training.plan.epochs_at_once", lambda tasks, epochs: 1)
+    monkeypatch.setattr("genlabel.training.plan.epochs_at_once", lambda tasks, epochs, parts=1: 1)
     parts = list(plan_pairs(tasks, 4, 3, DOUBLE))
     assert len(parts) == 4
     for field, pieces in zip(whole, zip(*parts, strict=True), strict=True):

@@ -42,6 +42,7 @@ CASES = {
     "mixup logistic SGD": ((), Mixup(per="batch"), SGD(), {}),
     "mixup network": ((8, 6), Mixup(), Adam(), {}),
     "manifold network": ((8, 6), ManifoldMixup(), Adam(), {}),
+    "wide network": ((20, 16), ManifoldMixup(), Adam(), {}),
     "manifold deep SGD": ((8, 6, 5), ManifoldMixup(depths=(1, 2, 3)), SGD(), {}),
     "partners that repeat": ((8, 6), Neighbour(), Adam(), {}),
     "class weights": ((), Mixup(), Adam(), {"class_weight": np.array([0.2, 1.0, 3.0])}),
@@ -140,6 +141,30 @@ def test_the_plan_does_not_depend_on_how_much_of_it_is_made_at_once() -> None:
         torch.testing.assert_close(joined[0], joined[2])
     depths = [np.concatenate([steps.draw.depth for steps in run]).tolist() for run in runs]
     assert depths[0] == depths[1] == depths[2]
+
+
+def test_epochs_that_are_parts_of_a_pass_visit_every_point_once_in_it() -> None:
+    X, y = np.arange(50.0)[:, None], np.arange(50) % 2
+    one = Task(X, y, 2, (LinearLabel().fit(X, y),), None, seed=1)
+    plan = Plan(one, 4, DOUBLE, parts=3)
+    seen = [plan.steps(epochs) for epochs in (1, 2, 2, 1)]
+    x, real = (torch.cat([getattr(steps, name) for steps in seen]).flatten(1) for name in ("x", "weight"))
+    assert x.shape == (4 * 6, 5)
+    for first in (0, 12):
+        visited = x[first : first + 12][real[first : first + 12] > 0]
+        assert sorted(visited.tolist()) == X[:, 0].tolist()
+    together = Plan(one, 4, DOUBLE, parts=3).steps(6)
+    torch.testing.assert_close(together.x.flatten(1), x)
+
+
+def test_a_run_of_parts_of_passes_ends_where_one_of_whole_passes_ends() -> None:
+    tasks = [task(n, seed, Mixup()) for seed, n in enumerate((120, 118))]
+    candidates = [Candidate(0.05, label=(0.5, 0.5))]
+    settings = {"hidden": (6,), "dtype": torch.float64, "batch_size": 10}
+    whole = train_fleet(tasks, candidates, epochs=2, **settings)
+    parts = train_fleet(tasks, candidates, epochs=8, parts=4, **settings)
+    torch.testing.assert_close(parts.theta, whole.theta, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(parts.losses.reshape(2, 4, 2).mean(1), whole.losses[..., 0], rtol=1e-9)
 
 
 def test_every_epoch_visits_every_point_once_and_pairs_stay_in_their_batch() -> None:

@@ -104,7 +104,8 @@ def _last_step(model: Any, X: Any) -> tuple[Any, Any, bool]:
 
 def _in_standard_units(model: Any, X: Values) -> View:
     """A classifier of ours, as a function of `scaler_(X)`: its network, where that alone predicts."""
-    points = model.scaler_(_numbers(X, "standardised"))
+    named = isinstance(X, pd.DataFrame) and hasattr(model, "feature_names_in_")
+    points = model.scaler_(model.numbers_of(X) if named else _numbers(X, "standardised"))
     if getattr(model, "network_", None) is not None and model.average_ is None:
         return View(points, NetworkTarget(model.network_))
     return View(points, FunctionTarget(model.log_proba_of))
@@ -157,7 +158,10 @@ def _numbers(X: Any, space: str) -> NDArray[np.float64]:
     """`X` as float64, (m, d)."""
     dense = X.toarray() if hasattr(X, "toarray") else X
     try:
-        return np.asarray(dense, dtype=np.float64)
+        points = np.asarray(dense, dtype=np.float64)
     except (TypeError, ValueError) as error:
         way_out = "use space='standardised'" if space == "input" else "encode them before the classifier"
         raise ValueError(f"an attack moves numbers, but X has columns that are none ({error}); {way_out}") from error
+    if not np.isfinite(points).all():
+        raise ValueError("X contains NaN or infinity; an attack needs finite points")
+    return points

@@ -285,8 +285,9 @@ def _choices(results: pd.DataFrame) -> list[str]:
         parts = [f"{key.replace('_', ' ')} {_tally(counts)}" for key, counts in chosen.items()]
         averages = [params["average"] for params in group["params"] if "average" in params]
         if averages:
-            network, model = (sum(column) / len(averages) for column in zip(*averages, strict=True))
-            parts.append(f"average {network:.2f} network, {model:.2f} label model (mean weights)")
+            network, model, doubt = (sum(column) / len(averages) for column in zip(*averages, strict=True))
+            said = f"{network:.2f} network, {model:.2f} label model, {doubt:.2f} class shares"
+            parts.append(f"average {said} (mean weights)")
         if parts:
             lines.append(f"{name} chose {'; '.join(parts)}")
     return lines

@@ -75,7 +75,9 @@ class DiscriminantDensity(ClassDensity):
         self.gaussians_: Gaussians | ThinGaussians
         if self._is_thin(*X.shape):
             centred = centre_by_class(X, index, weight)
-            found = ThinGaussians(centred.mean, centred.axes(self.pooling), self.shrinkage, self.reg)
+            axes = centred.axes(self.pooling)
+            axes = [one.of_sphere() for one in axes] if self.shrinkage == 1 else axes
+            found = ThinGaussians(centred.mean, axes, self.shrinkage, self.reg)
             nil = [found.is_nil(axes) for axes in found.axes]
             self.gaussians_, spread, singular = found, centred.spread, [any(nil)] * len(self.classes_)
         else:
@@ -128,11 +130,12 @@ class DiscriminantDensity(ClassDensity):
         """
         for density in densities:
             density._check()
-        found = folds.unanswered(len(densities))
         thin = [m for m, density in enumerate(densities) if density._is_thin(*folds.X.shape)]
-        if thin:
-            settings = [(densities[m].pooling, densities[m].shrinkage, densities[m].reg) for m in thin]
-            found[thin] = thin_log_prob(folds, settings)
+        if not thin:
+            return _held_out(folds, densities)
+        found = folds.unanswered(len(densities))
+        settings = [(densities[m].pooling, densities[m].shrinkage, densities[m].reg) for m in thin]
+        found[thin] = thin_log_prob(folds, settings)
         others = [m for m in range(len(densities)) if m not in thin]
         if others:
             found[others] = _held_out(folds, [densities[m] for m in others])

@@ -14,7 +14,7 @@ from genlabel.arrays import as_rng, chunks
 
 __all__ = ["AT_ONCE", "FoldedSample", "judging_order"]
 
-AT_ONCE = 1 << 24
+AT_ONCE = 1 << 18
 """Numbers that are worked on at once, so that memory stays bounded."""
 FEWEST = 20
 """Rows of a class among the first ones of a sample, if it has them."""

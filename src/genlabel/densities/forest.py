@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.tree import ExtraTreeClassifier
+from sklearn.utils import check_random_state
 from torch import Tensor
 
 from genlabel.arrays import chunks, to_device
@@ -88,14 +88,20 @@ class ForestDensity(ClassDensity):
         variance = share @ (X - self.mean_) ** 2
         largest = float(variance.max())
         self.variance_ = variance.clamp_min(FLATTEST * largest if largest > 0 else 1.0)
-        forest = ExtraTreesClassifier(
-            self.trees,
-            min_samples_leaf=self.min_leaf,
-            max_features=min(self.max_features, X.shape[1]),
-            random_state=self.random_state,
-        ).fit(X.clamp(-FARTHEST, FARTHEST).float().numpy(), index.numpy(), weight.numpy())
         prior = torch.zeros(len(self.classes_)).to(share).index_add_(0, index, share).numpy()
-        self.trees_ = _trees([grown.tree_ for grown in forest.estimators_], prior)
+        self.trees_ = _joined([_nodes(tree, prior) for tree in self._grow(X, index, weight)], len(prior))
+
+    def _grow(self, X: Tensor, index: Tensor, weight: Tensor) -> Iterator[Any]:
+        """The trees of `ExtraTreesClassifier`, one at a time: each has room for all classes in every node."""
+        points = X.clamp(-FARTHEST, FARTHEST).float().numpy()
+        rng = check_random_state(self.random_state)
+        for seed in [rng.randint(np.iinfo(np.int32).max) for _ in range(self.trees)]:
+            tree = ExtraTreeClassifier(
+                min_samples_leaf=self.min_leaf,
+                max_features=min(self.max_features, X.shape[1]),
+                random_state=seed,
+            )
+            yield tree.fit(points, index.numpy(), weight.numpy()).tree_
 
     def _log_prob(self, X: Tensor) -> Tensor:
         x = X.detach().clamp(-FARTHEST, FARTHEST).float()
@@ -118,13 +124,22 @@ class _Trees(NamedTuple):
     """(2 nodes,): the left and the right one of each node."""
     threshold: Tensor
     """(nodes,): points of a feature above it go right."""
-    ratio: Tensor
-    """(nodes, k): P(c | node) / pi_c."""
+    rest: Tensor
+    """(nodes,): P(c | node) / pi_c of a class without points there."""
+    first: Tensor
+    """(nodes + 1,): where the classes that have points in a node begin; none in one that is no leaf."""
+    which: Tensor
+    """(entries,): these classes, node after node."""
+    more: Tensor
+    """(entries,): by how much P(c | node) / pi_c is more than the rest."""
     depth: int
+    widest: int
+    """Classes in a leaf at most."""
+    k: int
 
     def ratios(self, x: Tensor) -> Tensor:
         """The mean of the ratios of the leaves of points (m, d), (m, k)."""
-        root, feature, child, threshold, ratio = (to_device(part, x) for part in self[:5])
+        root, feature, child, threshold, rest, first, which, more = (to_device(part, x) for part in self[:8])
         start = torch.arange(len(x), dtype=torch.int32, device=x.device) * x.shape[1]
         start, values = start.repeat(len(root)), x.reshape(-1)
         node = root.repeat_interleave(len(x))
@@ -132,34 +147,59 @@ class _Trees(NamedTuple):
             split = feature.index_select(0, node).add_(start)
             right = values.index_select(0, split) > threshold.index_select(0, node)
             node = child.index_select(0, 2 * node + right)
-        return ratio.index_select(0, node).view(len(root), len(x), -1).mean(0)
+        total = rest.index_select(0, node).view(len(root), -1).sum(0)[:, None].repeat(1, self.k)
+        place = torch.arange(len(x), device=x.device).mul_(self.k).repeat(len(root))
+        entry, end = first.index_select(0, node), first.index_select(0, node + 1)
+        for _ in range(self.widest):
+            known = entry.clamp_max(len(which) - 1)
+            value = more.index_select(0, known).mul_(entry < end)
+            total.view(-1).index_add_(0, which.index_select(0, known) + place, value)
+            entry += 1
+        return total.div_(len(root))
 
 
-def _trees(grown: Sequence[Any], prior: NDArray[np.float64]) -> _Trees:
-    """The trees of scikit-learn as plain arrays, with one point more in each node, shared out by the prior."""
-    root = np.cumsum([0, *(tree.node_count for tree in grown)])[:-1]
-    feature, threshold, child, ratio = (
-        np.concatenate(parts) for parts in zip(*map(partial(_nodes, prior), grown, root), strict=True)
+class _Nodes(NamedTuple):
+    """The nodes of one tree."""
+
+    feature: NDArray[Any]
+    child: NDArray[Any]
+    """(nodes, 2)"""
+    threshold: NDArray[np.float32]
+    rest: NDArray[np.float64]
+    inside: NDArray[Any]
+    """Classes that have points in each; none in one that is no leaf."""
+    which: NDArray[Any]
+    more: NDArray[np.float64]
+    depth: int
+
+
+def _nodes(tree: Any, prior: NDArray[np.float64]) -> _Nodes:
+    """The nodes of a tree of scikit-learn, with one point more in each, shared out by the prior."""
+    leaf, own = tree.children_left < 0, np.arange(tree.node_count)
+    child = np.stack([np.where(leaf, own, side) for side in (tree.children_left, tree.children_right)], 1)
+    share, size = tree.value[:, 0], tree.weighted_n_node_samples
+    inside = (share > 0) & leaf[:, None]
+    node, which = inside.nonzero()
+    more = (size / share.sum(1) / (size + 1.0))[node] * share[node, which] / prior[which]
+    feature = np.where(leaf, 0, tree.feature)
+    return _Nodes(
+        feature, child, _rounded_down(tree.threshold), 1.0 / (size + 1.0), inside.sum(1), which, more, tree.max_depth
     )
-    return _Trees(
-        torch.from_numpy(root.astype(np.int32)),
-        torch.from_numpy(feature.astype(np.int32)),
-        torch.from_numpy(child.astype(np.int32)),
-        torch.from_numpy(threshold),
-        torch.from_numpy(ratio),
-        max(tree.max_depth for tree in grown),
+
+
+def _joined(grown: Sequence[_Nodes], k: int) -> _Trees:
+    """The nodes of all trees in one row, each tree numbered from that of its root."""
+    root = np.cumsum([0, *(len(tree.feature) for tree in grown)])[:-1]
+    child = np.concatenate([tree.child + start for tree, start in zip(grown, root, strict=True)]).reshape(-1)
+    feature, threshold, rest, count, which, more = (
+        np.concatenate([getattr(tree, name) for tree in grown])
+        for name in ("feature", "threshold", "rest", "inside", "which", "more")
     )
-
-
-def _nodes(prior: NDArray[np.float64], tree: Any, root: int) -> tuple[NDArray[Any], ...]:
-    """Feature, threshold, children and ratios of the nodes of a tree, numbered from that of its root."""
-    leaf = tree.children_left < 0
-    own = np.arange(tree.node_count)
-    child = np.stack([np.where(leaf, own, side) for side in (tree.children_left, tree.children_right)], 1) + root
-    share, size = tree.value[:, 0], tree.weighted_n_node_samples[:, None]
-    counts = size * share / share.sum(1, keepdims=True)
-    ratio = (counts + prior) / (size + 1.0) / prior
-    return np.where(leaf, 0, tree.feature), _rounded_down(tree.threshold), child.reshape(-1), ratio
+    first = np.cumsum([0, *count])
+    found = [root, feature, child, threshold, rest, first, which, more]
+    numbers = [part.astype(np.int32) if part.dtype.kind == "i" else part for part in found]
+    deepest, widest = max(tree.depth for tree in grown), int(count.max())
+    return _Trees._make([*map(torch.from_numpy, numbers), deepest, widest, k])
 
 
 def _rounded_down(values: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import torch
 from torch import Tensor
 
 from genlabel.densities.folded import FoldedSample
+from genlabel.progress import out_of_time, tell_part
 
 if TYPE_CHECKING:
     from genlabel.densities.base import ClassDensity
@@ -18,22 +18,27 @@ if TYPE_CHECKING:
 __all__ = ["held_out_log_prob"]
 
 
-def held_out_log_prob(candidates: Sequence[ClassDensity], warp: Warp | None, folds: FoldedSample) -> Tensor:
-    """Return log p_c of every candidate (M, n, k), each row by models that were fitted without it.
+def held_out_log_prob(
+    candidates: Sequence[ClassDensity], warp: Warp | None, folds: FoldedSample
+) -> Iterator[tuple[list[int], Tensor]]:
+    """Yield the numbers of candidates and their log p_c (m, n, k), each row by models that were fitted without it.
 
-    A candidate of warped features works with the given map. A row that no fold asks of is NaN.
+    Those that share work come together; where a fit is out of time the others do not come. One of warped features works
+    with the given map. A row that no fold asks of is NaN.
     """
     warped = None if warp is None else warp(folds.X)
-    found: dict[int, Tensor] = {}
-    for members in _families(candidates, warp):
+    families = _families(candidates, warp)
+    for place, members in enumerate(families):
         densities = [member.density for member in members]
         if warped is None or not members[0].behind:
             answer = densities[0].held_out_log_prob(folds, densities)
         else:
             answer = densities[0].held_out_log_prob(folds._replace(X=warped.points), densities)
-            answer = answer + warped.log_jacobian[:, None]
-        found.update(zip((member.number for member in members), answer, strict=True))
-    return torch.stack([found[number] for number in range(len(candidates))])
+            answer += warped.log_jacobian[:, None]
+        yield [member.number for member in members], answer
+        tell_part(place + 1, len(families))
+        if out_of_time():
+            break
 
 
 class _Member(NamedTuple):

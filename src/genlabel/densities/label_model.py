@@ -19,6 +19,8 @@ from genlabel.densities.folded import FoldedSample, judging_order
 from genlabel.densities.held_out import held_out_log_prob
 from genlabel.densities.stack import (
     FITTED_ROWS,
+    MOST,
+    TEMPERATURES,
     WORST,
     StackDensity,
     Stacking,
@@ -30,14 +32,16 @@ from genlabel.densities.stack import (
 from genlabel.densities.warped import share_warp
 from genlabel.folds import Fold, deal_in_turn, fold_numbers, make_folds, training_rows
 from genlabel.metrics import accuracy, calibration_error, log_loss
+from genlabel.progress import out_of_time, tell_cut
 from genlabel.standardisation import Standardisation
 
 __all__ = ["LabelModel"]
 
 JUDGED_ROWS, WEIGHED_ROWS = 3_000, 12_000
 """Rows on which all candidates are judged, and on which those that get a weight are weighed again."""
-JUDGED_NUMBERS, LEAST_JUDGED_ROWS = 400_000, 500
-"""With many features all candidates are judged on fewer rows: so many numbers, but not fewer rows than that."""
+JUDGED_NUMBERS, JUDGED_SCORES, LEAST_JUDGED_ROWS = 400_000, 150_000, 500
+"""With many features or classes all candidates are judged on fewer rows: so many numbers, so many log-densities of a
+candidate, but not fewer rows than that."""
 
 
 @final
@@ -115,12 +119,13 @@ class LabelModel(ClassDensity):
         self.random_state = random_state
 
     def in_full(self) -> dict[str, Any]:
-        """Say what the words among the parameters stand for: the candidates, by name.
+        """Say what the words among the parameters stand for: the candidates, by name, and by what rows they are judged.
 
         >>> len(LabelModel().in_full()["candidates"])
         48
         """
-        return {"candidates": named_candidates(self.candidates)}
+        rows = (JUDGED_ROWS, WEIGHED_ROWS, JUDGED_NUMBERS, JUDGED_SCORES, LEAST_JUDGED_ROWS, FITTED_ROWS)
+        return {"candidates": named_candidates(self.candidates), "rows": rows, "members": MOST}
 
     @property
     def default_priors(self) -> str:
@@ -219,12 +224,14 @@ class LabelModel(ClassDensity):
         n, d = sample.X.shape
         order = judging_order(sample.classes.numpy())
         everyone: dict[str, dict[str, Any]] = {}
-        for most in (min(JUDGED_ROWS, max(LEAST_JUDGED_ROWS, JUDGED_NUMBERS // d)), WEIGHED_ROWS):
+        few = max(LEAST_JUDGED_ROWS, min(JUDGED_NUMBERS // d, JUDGED_SCORES // len(self.classes_)))
+        for most in (min(JUDGED_ROWS, few), WEIGHED_ROWS):
             rows = np.sort(order[:most])
             judged = self._judge(candidates, _folded(sample, pairs, rows))
+            candidates = judged.candidates
             everyone |= {row["name"]: row for row in judged.report(list(candidates))}
             kept = judged.kept()
-            if len(rows) == n:
+            if len(rows) == n or out_of_time():
                 break
             if most != WEIGHED_ROWS:
                 candidates = {name: candidates[name] for name in np.array(list(candidates))[kept].tolist()}
@@ -233,22 +240,24 @@ class LabelModel(ClassDensity):
 
     def _judge(self, candidates: dict[str, ClassDensity], folds: FoldedSample) -> _Judged:
         """Weigh the candidates by their held-out log-densities: on all rows, and on those outside of each fold."""
-        members = [clone(density) for density in candidates.values()]
-        log_prob = held_out_log_prob(*share_warp(members, folds.X, folds.weight), folds)
         log_prior = torch.from_numpy(np.log(self.class_prior_))
+        reached, log_prob, truth = _ask([clone(density) for density in candidates.values()], folds, log_prior)
+        if len(reached) < len(candidates):
+            tell_cut(f"it chooses among {len(reached)} of {len(candidates)} densities")
+            candidates = {name: candidates[name] for name in np.array(list(candidates))[reached].tolist()}
+            log_prob, truth = log_prob[reached], truth[:, reached]
         seen = folds.honest
-        truth = log_posterior_of_truth(log_prob, log_prior, folds.classes)
         least = torch.tensor([density.least_weight for density in candidates.values()])
         choice = weigh(truth[..., seen], folds.weight[seen], self.method, least)
-        choices, held_out = [], torch.full_like(log_prob[0], torch.nan)
+        choices, held_out = [], torch.full_like(log_prob[0], torch.nan, dtype=truth.dtype)
         for rows in folds.valid:
             others = seen.clone()
             others[rows] = False
             usable = bool(others.any())  # a single fold has no others
             choices.append(weigh(truth[..., others], folds.weight[others], self.method, least) if usable else choice)
-            held_out[rows] = stacked(log_prob[:, rows], log_prior, choices[-1])
+            held_out[rows] = stacked(log_prob[:, rows], log_prior, choices[-1]).double()
         held_out[~seen] = torch.nan
-        return _Judged(folds, log_prob, log_prior, choice, choices, held_out)
+        return _Judged(candidates, folds, log_prob, log_prior, choice, choices, held_out)
 
     def _adopt(self, candidates: dict[str, ClassDensity], judged: _Judged, rows: NDArray[np.intp], n: int) -> None:
         """Keep what was chosen."""
@@ -300,9 +309,10 @@ class _Sample(NamedTuple):
 class _Judged(NamedTuple):
     """What candidates say of rows that they have not seen, and how they were weighed for it."""
 
+    candidates: dict[str, ClassDensity]
     folds: FoldedSample
     log_prob: Tensor
-    """(M, n, k)"""
+    """(M, n, k), less the largest of each row, in single precision: it is most of the memory of a search."""
     log_prior: Tensor
     """(k,)"""
     choice: Stacking
@@ -320,10 +330,29 @@ class _Judged(NamedTuple):
         """How well each candidate does, at the temperature that suits it best."""
         seen, found = self.folds.honest, []
         index, weight = self.folds.classes[seen], self.folds.weight[seen]
-        for name, heat, values in zip(names, self.choice.temperature.tolist(), self.log_prob[:, seen], strict=True):
-            logs = log_posterior_where_known(values, self.log_prior, heat)
+        for name, heat, values in zip(names, self.choice.temperature.tolist(), self.log_prob, strict=True):
+            logs = log_posterior_where_known(values[seen].double(), self.log_prior, heat)
             found.append({"name": name, "temperature": heat, **_measures(logs, index, weight), "rows": len(seen)})
         return found
+
+
+def _ask(
+    candidates: Sequence[ClassDensity], folds: FoldedSample, log_prior: Tensor
+) -> tuple[list[int], Tensor, Tensor]:
+    """What candidates say of held-out rows (M, n, k), and the log posterior of the rows' classes, at each temperature.
+
+    What a family says is dropped before the next is asked. The numbers are those of the candidates that were asked: all
+    of them, if there is time.
+    """
+    reached: list[int] = []
+    log_prob = folds.X.new_empty(len(candidates), len(folds.X), len(log_prior), dtype=torch.float32)
+    truth = folds.X.new_empty(len(TEMPERATURES), len(candidates), len(folds.X))
+    for numbers, answer in held_out_log_prob(*share_warp(candidates, folds.X, folds.weight), folds):
+        truth[:, numbers] = log_posterior_of_truth(answer, log_prior, folds.classes)
+        top = answer.amax(-1, keepdim=True)
+        log_prob[numbers] = answer.sub_(top.masked_fill_(~top.isfinite(), 0.0)).float()
+        reached += numbers
+    return sorted(reached), log_prob, truth
 
 
 def _folded(sample: _Sample, pairs: Sequence[Fold], rows: NDArray[np.intp]) -> FoldedSample:

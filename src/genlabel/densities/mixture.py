@@ -112,7 +112,7 @@ class MixtureDensity(ClassDensity):
         found = folds.unanswered(len(densities))
         for classes in _of_like_size(folds.classes):
             inside = folds.of_classes(classes)
-            for part in inside.parts(len(inside.X) * len(sizes) * max(sizes)):
+            for part in inside.parts(len(inside.X) * max(len(sizes) * max(sizes), inside.X.shape[1])):
                 groups = group_by_class(part.X, part.classes, part.training_weight)
                 mixtures = fit_mixtures(groups, sizes, self.covariance == "tied", reg, self.max_iter, draws)
                 for f, rows in enumerate(part.valid):

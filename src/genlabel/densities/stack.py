@@ -20,6 +20,7 @@ from genlabel.standardisation import Standardisation
 
 __all__ = [
     "FITTED_ROWS",
+    "MOST",
     "TEMPERATURES",
     "WORST",
     "StackDensity",

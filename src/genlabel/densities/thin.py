@@ -31,6 +31,10 @@ class Axes(NamedTuple):
         """Mean over all features: tr / d."""
         return float(self.variance.sum()) / self.vectors.shape[1]
 
+    def of_sphere(self) -> Axes:
+        """What is left of them where all directions are as good as another: the variances."""
+        return Axes(self.vectors[:0].clone(), self.variance)
+
 
 class ThinGaussians(NamedTuple):
     """One normal distribution a class, of covariance (1 - s) A + delta I, A by its axes."""
@@ -48,8 +52,6 @@ class ThinGaussians(NamedTuple):
         """Log-density (m, k) of points (m, d), in float64."""
         x, mean = X.double(), to_device(self.mean, X)
         axes = [Axes(*(to_device(part, X) for part in one)) for one in self.axes]
-        if self.shrinkage == 1:  # a sphere: every direction is as good as another
-            axes = [Axes(one.vectors[:0], one.variance) for one in axes]
         square, along = _squares(x, mean), _along(x, mean, axes)
         own = axes * len(mean) if len(axes) == 1 else axes
         parts = zip(own, square.unbind(1), along, strict=True)
@@ -80,7 +82,7 @@ class ThinGaussians(NamedTuple):
         matrices, log_dets = [], []
         for axes in self.axes:
             rest, variance = self.variances(axes)
-            along = (axes.vectors.T * (variance.rsqrt() - rest.rsqrt())) @ axes.vectors
+            along = (axes.vectors.T * (variance[: len(axes.vectors)].rsqrt() - rest.rsqrt())) @ axes.vectors
             matrices.append(along + rest.rsqrt() * torch.eye(len(along), dtype=along.dtype))
             log_dets.append(variance.log().sum() + (len(along) - len(variance)) * rest.log())
         k = len(self.mean)

@@ -49,7 +49,7 @@ class AdaMixupClassifier(NetworkClassifier):
         Mean a and mean a + delta over random pairs of the training set.
     mixing_share_ : float
         Mean of min(lam, 1 - lam) over these pairs: 1/4 for mixup with uniform lam, 0 if nothing is mixed.
-    classes_, best_params_, best_index_, best_score_, cv_results_, history_, n_iter_, network_
+    classes_, class_count_, best_params_, best_index_, best_score_, cv_results_, history_, n_iter_, network_
         As in :class:`GenLabelClassifier`; `history_` is the loss of the three networks together.
 
     Examples
@@ -118,7 +118,7 @@ class AdaMixupClassifier(NetworkClassifier):
 class _WholeRun:
     """AdaMixup's training, all epochs at once: its search halves nothing."""
 
-    def __init__(self, *args: Any, averaged: bool = False, **settings: Any) -> None:
+    def __init__(self, *args: Any, **settings: Any) -> None:
         self._train = partial(train_adamixup, *args, **settings)
         self._trio: Trio | None = None
 

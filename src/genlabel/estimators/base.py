@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
 from itertools import product
@@ -19,16 +20,25 @@ from torch import nn
 
 from genlabel.arrays import named_device
 from genlabel.attacks import Attack
-from genlabel.checks import check_choice, check_count, check_interval, each_warning_once, keep_if_it_fails
+from genlabel.checks import (
+    check_choice,
+    check_count,
+    check_interval,
+    check_positive,
+    each_warning_once,
+    keep_if_it_fails,
+)
 from genlabel.estimators.classifier import ProbabilityClassifier
+from genlabel.estimators.limit import affordable_rows, warn_of_cuts
 from genlabel.estimators.methods import FOLDS, SEARCHES, Final, Method, Recipe, Settings
+from genlabel.estimators.pooling import Pooling, pool
 from genlabel.estimators.sample import read_sample
-from genlabel.estimators.selection import SELECTIONS, pool
-from genlabel.estimators.study import Study
+from genlabel.estimators.selection import SELECTIONS
+from genlabel.estimators.study import Study, how_it_is_sought
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.mixing import Mixer
 from genlabel.networks import Ensemble, log_proba_of
-from genlabel.progress import epoch_listener
+from genlabel.progress import Course, follow
 from genlabel.threads import one_thread
 from genlabel.training import Candidate, resolve_optimizer
 
@@ -67,10 +77,18 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     network: Any
     learning_rate: Any
     class_weight: Any
-    came_later: ClassVar[dict[str, Any]] = {"search": "full", "members": 1, "calibrate": False}
+    came_later: ClassVar[dict[str, Any]] = {
+        "search": "full",
+        "members": 1,
+        "calibrate": False,
+        "time_limit": None,
+    }
     """Parameters that came later, and the values at which it is what it was without them: for fingerprints."""
+    supported: ClassVar[bool] = False
+    """Whether a fit also learns how typical rows are."""
     search: str = "full"
     members: Any = 1
+    time_limit: Any = None
     cv: Any
     epochs: Any
     batch_size: int
@@ -85,6 +103,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     network_: nn.Module
     labeler_: Labeler
     average_: tuple[float, float] | None
+    pooling_: Pooling | None
     log_prior_: NDArray[np.float64]
     class_weight_: NDArray[np.float64] | None
 
@@ -95,18 +114,20 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         Parameters
         ----------
         X : array or DataFrame (n, d)
+            A missing number is its column's median; text and categories of a frame are columns, as in `table_pipeline`.
         y : array (n,)
             Class labels of any kind: strings, numbers.
         sample_weight : array (n,), optional
 
         A call that fails leaves the classifier as it was.
         """
-        with keep_if_it_fails(self), each_warning_once(), one_thread():
+        with keep_if_it_fails(self), each_warning_once(), one_thread(), self._followed() as course:
             settings = self._settings()
             method = self._method(settings)
             every = list(range(len(method.entries)))
-            study, finals = self._search(X, y, sample_weight, settings, method, [every])
+            study, finals = self._search(X, y, sample_weight, settings, method, [every], course)
             self._keep(study, finals[0])
+            warn_of_cuts(course)
         return self
 
     @final
@@ -138,7 +159,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         >>> search.fit_variants(*load_iris(return_X_y=True), variants)["mixup"].best_params_["gamma"]
         0.0
         """
-        with each_warning_once(), one_thread():
+        with each_warning_once(), one_thread(), self._followed() as course:
             worker = clone(self)
             settings = worker._settings()
             method = worker._method(settings)
@@ -152,10 +173,11 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
                         f"variant {name!r} allows none of the {len(entries)} candidates; "
                         f"they are dicts such as {entries[0].params}"
                     )
-            study, finals = worker._search(X, y, sample_weight, settings, method, list(allowed.values()))
+            study, finals = worker._search(X, y, sample_weight, settings, method, list(allowed.values()), course)
             fitted = {name: copy(worker) for name in allowed}
             for classifier, final_fit in zip(fitted.values(), finals, strict=True):
                 classifier._keep(study, final_fit)
+            warn_of_cuts(course)
         return fitted
 
     def _search(
@@ -166,24 +188,33 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         settings: Settings,
         method: Method,
         variants: Sequence[Sequence[int]],
+        course: Course,
     ) -> tuple[Study, list[Final]]:
         """Choose among the entries of each variant, and train those that are chosen on all rows."""
         sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1 if settings.halving else 2)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        with epoch_listener(self.verbose, type(self).__name__) as progress:
-            study = Study(sample, settings, cv=self.cv, standardize=self.standardize, seed=seed, progress=progress)
-            return study, study.run(method, self.select, variants)
+        if isinstance(self.cv, Integral | str):  # folds of our own are dealt of fewer rows as well
+            sample = affordable_rows(sample, course)
+        scaled = {"standardize": self.standardize, "supported": self.supported}
+        study = Study(sample, settings, cv=self.cv, seed=seed, course=course, **scaled)
+        return study, study.run(method, self.select, variants)
+
+    def _followed(self) -> AbstractContextManager[Course]:
+        """What a fit tells of itself, and the time that it has."""
+        given = self.time_limit
+        limit = None if given is None else check_positive("time_limit", given, "None is no limit")
+        return follow(self.verbose, type(self).__name__, limit)
 
     @final
     def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
         logs = log_proba_of(self.network_, points)
-        if self.average_ is None:
+        if self.average_ is None or self.pooling_ is None:
             return logs
-        if self.average_[1] == 0.0:
-            return pool(logs, self.log_prior_, self.log_prior_, self.average_)
+        if self.pooling_.label_model == 0.0:
+            return pool(logs, None, self.log_prior_, self.pooling_._replace(label_model=None))
         density = cast(GenLabel, self.labeler_).log_posterior_of(points, self.class_weight_)
-        return pool(logs, density, self.log_prior_, self.average_)
+        return pool(logs, density, self.log_prior_, self.pooling_)
 
     @abstractmethod
     def _method(self, settings: Settings) -> Method:
@@ -198,7 +229,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         12
         """
         settings = self._settings(torch.device("cpu"))
-        return {**settings.in_full(), **self._method(settings).in_full()}
+        how = how_it_is_sought() if settings.halving else {}
+        return {**settings.in_full(), **self._method(settings).in_full(), **how}
 
     def _settings(self, device: torch.device | None = None) -> Settings:
         hidden = _hidden(self.network)
@@ -233,15 +265,18 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     def _attributes(self, study: Study, fitted: Final) -> dict[str, Any]:
         """What a fit leaves, by name; a subclass adds what is its own."""
         choice, task, average = fitted.choice, fitted.task, fitted.average
-        averaged = {} if average is None else {"average": average}
+        averaged = {} if average is None else {"average": tuple(choice.pooling or ())}
         found = {
             "classes_": study.sample.classes,
+            "class_count_": np.bincount(study.sample.y, minlength=len(study.sample.classes)),
+            "encoder_": study.sample.encoder,
             "scaler_": study.scaler,
             "network_": _network(fitted, study.log_prior),
             "best_params_": {**choice.entry.params, **averaged},
             "best_index_": choice.place,
             "cv_results_": choice.results,
             "average_": average,
+            "pooling_": choice.pooling,
             "labeler_": fitted.labeler.to_cpu(),
             "log_prior_": study.log_prior,
             "class_weight_": task.class_weight,
@@ -251,7 +286,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         if choice.networks is not None:
             score = "mean_test_score" if average is None else "mean_test_pooled_score"
             found["best_score_"] = float(choice.results[score][choice.place])
-        return found
+        return found | {"support_": study.support} if self.supported else found
 
     @final
     def _keep(self, study: Study, fitted: Final) -> None:
@@ -320,10 +355,10 @@ def _is(value: Any, word: str) -> bool:
 
 def _network(fitted: Final, log_prior: NDArray[np.float64]) -> nn.Module:
     """What predicts: the one network, or the mean of several; by itself, it is calibrated."""
-    weights = fitted.choice.weights
-    if weights is None or len(weights) == 2:
+    pooling = fitted.choice.pooling
+    if pooling is None or pooling.label_model is not None:
         return fitted.networks[0] if len(fitted.networks) == 1 else Ensemble(fitted.networks)
-    return Ensemble(fitted.networks, weights[0], torch.from_numpy(log_prior))
+    return Ensemble(fitted.networks, pooling.network, torch.from_numpy(log_prior), pooling.doubt)
 
 
 def _device(device: Any, hidden: tuple[int, ...]) -> torch.device:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, pairwise
 
 from genlabel.checks import warn
 from genlabel.estimators.halving import union
 from genlabel.estimators.methods import Method
 
-__all__ = ["affordable"]
+__all__ = ["MOST_NUMBERS", "Variants", "affordable", "thinned"]
 
 MOST_NUMBERS = 8_000_000
 """Parameters of all networks of a search, over entries and folds; a training holds six numbers for each."""
@@ -33,15 +33,23 @@ def affordable(method: Method, variants: Variants, hidden: Sequence[int], d: int
     """
     sizes = [_parameters((d, *(hidden if way.hidden is None else way.hidden), k)) for way in method.recipes]
     found, tried = variants, union(variants)
-    for middling in (_middle_decay(method), _middle_rates(method)):
+    for found in islice(thinned(method, variants), 3):
         if folds * sum(sizes[method.entries[e].recipe] for e in union(found)) <= MOST_NUMBERS:
             break
-        found = [[e for e in some if middling(e)] or list(some) for some in found]
     left = union(found)
     if len(left) < len(tried):
         message = f"a network of {max(sizes):,} parameters: the search tries {len(left)} of {len(tried)} candidates"
         warn("candidates", message, UserWarning)
     return found
+
+
+def thinned(method: Method, variants: Variants) -> Iterator[Variants]:
+    """Yield the entries of the variants, then fewer and fewer of them: of the middle decay, rates, rate; and one."""
+    yield variants
+    for middling in (_middle_decay(method), _middle_rates(method, 2), _middle_rates(method, 1)):
+        variants = [[e for e in some if middling(e)] or list(some) for some in variants]
+        yield variants
+    yield [[some[len(some) // 2]] for some in variants]
 
 
 def _parameters(sizes: Sequence[int]) -> int:
@@ -53,7 +61,7 @@ def _middle_decay(method: Method) -> Callable[[int], bool]:
     return lambda e: method.candidates[method.entries[e].candidate].weight_decay == decays[len(decays) // 2]
 
 
-def _middle_rates(method: Method) -> Callable[[int], bool]:
+def _middle_rates(method: Method, count: int) -> Callable[[int], bool]:
     rates = sorted({one.learning_rate for one in method.candidates})
-    first = max(0, (len(rates) - 2) // 2)
-    return lambda e: method.candidates[method.entries[e].candidate].learning_rate in rates[first : first + 2]
+    first = max(0, (len(rates) - count) // 2)
+    return lambda e: method.candidates[method.entries[e].candidate].learning_rate in rates[first : first + count]

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from genlabel.densities import Support
+from genlabel.estimators.encoding import Encoder
 from genlabel.standardisation import Standardisation
 
 __all__ = ["ProbabilityClassifier"]
@@ -21,18 +23,31 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
     """A classifier with log-probabilities at standardised points; a subclass fits, and gives :meth:`log_proba_of`."""
 
     classes_: NDArray[Any]
+    class_count_: NDArray[np.int64]
+    encoder_: Encoder
     scaler_: Standardisation
     support_: Support
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     @abstractmethod
     def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
 
     @final
+    def numbers_of(self, X: Any) -> NDArray[np.float64]:
+        """The rows of `X` as the numbers (m, d) that `scaler_` takes: missing ones are medians, texts are columns."""
+        check_is_fitted(self, "scaler_")
+        return self.encoder_(self, X)
+
+    @final
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), columns in the order of `classes_`."""
-        check_is_fitted(self, "scaler_")
-        return self.log_proba_of(self.scaler_(validate_data(self, X, dtype=np.float64, reset=False)))
+        points = self.numbers_of(X)
+        return self.log_proba_of(self.scaler_(points))
 
     @final
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -60,8 +75,7 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         >>> (model.support([[5.1, 3.5, 1.4, 0.2], [5.1, 3.5, 1.4, 2.5]]) > 0.05).tolist()
         [True, False]
         """
-        check_is_fitted(self, "scaler_")
-        points = validate_data(self, X, dtype=np.float64, reset=False)
+        points = self.numbers_of(X)
         if not hasattr(self, "support_"):
             name = type(self).__name__
             raise NotFittedError(
@@ -75,7 +89,6 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
 
         `density` is that of :class:`Support`: a stack of its own choice, or the judge that you name.
         """
-        check_is_fitted(self, "scaler_")
-        points = validate_data(self, X, dtype=np.float64, reset=False)
+        points = self.numbers_of(X)
         self.support_ = Support(density).fit(points, y, sample_weight)
         return self

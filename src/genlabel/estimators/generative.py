@@ -35,7 +35,7 @@ class GenerativeClassifier(ProbabilityClassifier):
 
     Attributes
     ----------
-    classes_, n_features_in_, feature_names_in_
+    classes_, class_count_, n_features_in_, feature_names_in_
     density_ : ClassDensity
         Fitted to `scaler_(X)`.
     support_ : Support
@@ -67,11 +67,12 @@ class GenerativeClassifier(ProbabilityClassifier):
         with keep_if_it_fails(self), each_warning_once(), one_thread():
             density = self._named_density()
             sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1)
+            self.encoder_ = sample.encoder
             self.scaler_ = sample.standardisation(self.standardize)
             self.density_ = clone(density).fit(self.scaler_(sample.X), sample.labels, sample.weight)
             prior, default = self.density_.class_prior_, self.density_.default_priors
             self.log_priors_ = log_priors(self.priors, prior, default, sample.class_weight)
-            self.classes_ = sample.classes
+            self.classes_, self.class_count_ = sample.classes, np.bincount(sample.y, minlength=len(sample.classes))
             self.support_ = Support().fit(sample.X, sample.y, sample.weight)
         return self
 

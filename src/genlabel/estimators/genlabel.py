@@ -13,6 +13,7 @@ from genlabel.checks import check_choice, check_interval
 from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, LabelModel, named_densities
 from genlabel.estimators.base import ALPHAS, CLEAN_WEIGHTS, NetworkClassifier, grid, over_networks, recipes
 from genlabel.estimators.methods import Average, Final, Method, Recipe, Settings
+from genlabel.estimators.pooling import Pooling
 from genlabel.estimators.study import Study
 from genlabel.labeling import LinearLabel
 from genlabel.mixing import Mixup
@@ -78,7 +79,8 @@ class GenLabelClassifier(NetworkClassifier):
     weight_decay : "cv", float or sequence of float
         "cv" chooses among 1e-4, 1e-3, 1e-2.
     epochs : "auto" or int
-        At most. "auto" is 50, and fewer where an epoch has many steps; 100 in a full search.
+        At most. "auto" is 50, and fewer where an epoch has many steps; of more than 32,768 rows an epoch is then a part
+        of a pass over them. In a full search it is 100.
     batch_size : int
     optimizer : "adam", "sgd" or Optimizer
         "sgd" has momentum 0.9 and multi-step decay.
@@ -100,11 +102,12 @@ class GenLabelClassifier(NetworkClassifier):
         are not worse than the best by more than the noise, the one of the largest weight decay), or by held-out
         accuracy, ties by log-loss (the paper's); or by held-out accuracy under an attack, say FGSM(0.2) (the paper's
         robust runs), of the network alone.
-    average : "auto", "cv", None or pair of float
+    average : "auto", "cv", None, or two or three floats
         Weights (a, b) of the network and of its label model in what is predicted, log pi + a (log p - log pi)
-        + b (log q - log pi), normalised, pi being the frequencies of the classes. "cv" takes those of the lowest
-        held-out log-loss, None the network alone; "auto" is "cv" for a label model alone, and else, where the search
-        halves, a network that is drawn towards pi as far as held-out rows say.
+        + b (log q - log pi), normalised, pi being the frequencies of the classes; and the share of pi that is mixed in
+        at last. "cv" takes those of the lowest held-out log-loss; None is the network alone;
+        "auto" is "cv" for a label model alone, and else, where the search halves, a network that is drawn towards pi as
+        far as held-out rows say.
 
     *Data and machine*
 
@@ -114,12 +117,19 @@ class GenLabelClassifier(NetworkClassifier):
     device : "auto", "cpu", "cuda" or torch.device
         "auto" is the GPU, where there is one and the network has hidden layers.
     random_state : None, int or RandomState
+    time_limit : float or None
+        Seconds that a fit may take. One that would take longer is fitted to fewer rows, chooses among fewer densities
+        and candidates, and trains for fewer epochs, as far as it must, and says so in a warning; the seed alone no
+        longer fixes what it comes to. A density that you name takes the time it takes.
     verbose : int
-        Above 0, show progress.
+        Above 0, show stage, progress, time left and held-out log-loss on the error stream: a bar on a terminal, else a
+        line now and then.
 
     Attributes
     ----------
     classes_, n_features_in_, feature_names_in_
+    class_count_ : ndarray (k,)
+        Training rows of each class.
     best_params_ : dict
         What was chosen: learning rate, weight decay, gamma; clean_weight, alpha and density where there was a choice;
         and the weights of the average.
@@ -136,6 +146,8 @@ class GenLabelClassifier(NetworkClassifier):
         (absent for other densities).
     average_ : pair of float or None
         The weights of the network and the label model in what is predicted.
+    pooling_ : Pooling or None
+        The same weights, and the share of pi ("doubt").
     history_ : dict
         Training loss of each epoch of the networks that predict, in the mean over them.
     n_iter_ : int
@@ -180,6 +192,7 @@ class GenLabelClassifier(NetworkClassifier):
         optimizer: Any = "adam",
         standardize: bool = True,
         device: Any = "auto",
+        time_limit: float | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -204,9 +217,11 @@ class GenLabelClassifier(NetworkClassifier):
         self.optimizer = optimizer
         self.standardize = standardize
         self.device = device
+        self.time_limit = time_limit
         self.random_state = random_state
         self.verbose = verbose
 
+    supported = True
     label_model_: LabelModel
 
     @classmethod
@@ -300,7 +315,7 @@ class GenLabelClassifier(NetworkClassifier):
         return params, candidates
 
     def _average(self, densities: Mapping[str, ClassDensity]) -> Average:
-        """The weights of the average: None, "cv", or a pair."""
+        """The weights of the average: None, "cv", or given ones."""
         if isinstance(self.average, str):
             check_choice("average", self.average, ["auto", "cv"], also="None, or a pair of weights such as (0.5, 0.5)")
         if isinstance(self.average, str) and self.average == "auto":
@@ -322,11 +337,12 @@ class GenLabelClassifier(NetworkClassifier):
             )
         if isinstance(self.average, str):
             return "cv"
-        if np.shape(self.average) != (2,):
+        if np.shape(self.average) not in [(2,), (3,)]:
             raise ValueError(f"average={self.average!r} must be 'auto', 'cv', None or two numbers, say (0.5, 0.5)")
-        a, b = (check_interval("average", weight, 0.0, 10.0, "the weights are not negative") for weight in self.average)
-        return a, b
+        a, b, *doubt = self.average
+        weights = (check_interval("average", weight, 0.0, 10.0, "the weights are not negative") for weight in (a, b))
+        return Pooling(*weights, *(check_interval("average", e, 0.0, 0.99, "the third is a share") for e in doubt))
 
     def _attributes(self, study: Study, fitted: Final) -> dict[str, Any]:
-        found = super()._attributes(study, fitted) | {"support_": study.support}
+        found = super()._attributes(study, fitted)
         return found if study.label_model is None else found | {"label_model_": study.label_model}

@@ -8,15 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel.estimators.judge import Judge
+from genlabel.estimators.judge import Judge, Sheet
 from genlabel.estimators.methods import Choice, Method, Run
 from genlabel.networks import MLP
+from genlabel.progress import Course
 from genlabel.training import Fleet
 
-__all__ = ["Rung", "candidates_of", "climb", "rungs_of", "union"]
+__all__ = ["LOOKS", "LOOKS_OF_MANY", "Rung", "advance", "candidates_of", "climb", "rungs_of", "union", "work_of"]
 
 LOOKS = ((1 / 10, 8), (1 / 4, 5), (1 / 2, 3))
 """After which part of the epochs a search stops to look, and how many entries go on."""
+LOOKS_OF_MANY = ((1 / 20, 4), (1 / 8, 2), (1 / 3, 1))
+"""The same of a sample whose passes take several epochs: so many held-out rows tell entries apart early."""
+
+PART = 0.1
+"""Of the time that is left, how much may pass before a search that has a limit looks at the clock again."""
 
 Ask = Callable[[Fleet, int], NDArray[np.float64]]
 """Log-probabilities (candidates, m, k) of the rows that a fold holds out, by the networks of a fleet."""
@@ -36,10 +42,18 @@ class _Stop(NamedTuple):
 
     entry: int
     epochs: int
+    sheet: Sheet
+    """How it did, as it was judged then."""
+    said: _Said | None
+    """Of an entry that goes on."""
+
+
+class _Said(NamedTuple):
+    """What may be chosen yet: what an entry says, and its networks."""
+
     log_proba: NDArray[Any]
     """(n, k), of the held-out rows of all folds."""
-    snapshot: _Snapshot | None
-    """Of an entry that goes on."""
+    snapshot: _Snapshot
 
 
 class _Snapshot(NamedTuple):
@@ -64,21 +78,23 @@ class _Ladder:
         self.left = dict(used)
         self.epochs = 0
 
-    def advance(self, epochs: int) -> None:
-        """Train all that are left until so many epochs."""
-        for run in self.runs.values():
-            run.advance(epochs - self.epochs)
-        self.epochs = epochs
+    def advance(self, epochs: int, course: Course) -> None:
+        """Train all that are left until so many epochs, or as many as there is time for."""
+        runs = [(run, len(self.left[r])) for r, run in self.runs.items()]
+        self.epochs += advance(runs, epochs - self.epochs, course)
 
     def log_proba(self, entries: Sequence[int], ask: Ask) -> dict[int, NDArray[Any]]:
         """What entries say of the held-out rows of all folds, (n, k) each."""
-        said = {}
-        for r, run in self.runs.items():
-            fleet = run.fleet
-            found = np.concatenate([ask(fleet, f) for f in range(len(fleet.theta))], 1)
-            with np.errstate(over="ignore"):  # of a network that diverges
-                said[r] = found.astype(self.dtype)
+        said = {r: self._said(run.fleet, ask) for r, run in self.runs.items()}
         return {e: said[r][place] for e, (r, place) in zip(entries, map(self._place, entries), strict=True)}
+
+    def _said(self, fleet: Fleet, ask: Ask) -> list[NDArray[Any]]:
+        """What each candidate of a fleet says, (n, k), in memory of its own: some are forgotten before others."""
+        parts: list[list[NDArray[Any]]] = []
+        for fold in range(len(fleet.theta)):
+            with np.errstate(over="ignore"):  # of a network that diverges
+                parts.append([values.astype(self.dtype) for values in ask(fleet, fold)])
+        return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
     def snapshot(self, e: int) -> _Snapshot:
         """The networks of an entry."""
@@ -103,13 +119,14 @@ class _Ladder:
         return entry.recipe, self.left[entry.recipe].index(entry.candidate)
 
 
-def rungs_of(epochs: int, halving: bool) -> list[Rung]:
+def rungs_of(epochs: int, halving: bool, many: bool = False) -> list[Rung]:
     """Return the stops of a search of so many epochs; without halving there is one, at the end.
 
     >>> [(rung.epochs, rung.most) for rung in rungs_of(50, halving=True)]
     [(5, 8), (12, 5), (25, 3), (50, None)]
     """
-    found = [Rung(max(1, int(part * epochs)), count) for part, count in LOOKS] if halving else []
+    looks = LOOKS_OF_MANY if many else LOOKS
+    found = [Rung(max(1, int(part * epochs)), count) for part, count in looks] if halving else []
     last = {rung.epochs: rung for rung in found if rung.epochs < epochs}
     return [*last.values(), Rung(epochs, None)]
 
@@ -130,6 +147,7 @@ def climb(
     variants: Sequence[Sequence[int]],
     ask: Ask,
     judge: Judge,
+    course: Course,
 ) -> list[Choice]:
     """Train from rung to rung, and return what is best among the entries of each variant, as if there were no others.
 
@@ -146,39 +164,89 @@ def climb(
         The entries that each variant may choose.
     ask : callable
     judge : Judge
+    course : Course
+        Is told of each rung.
     """
     # The table of a long climb is kept in single precision: it has a row for each entry at each rung.
     ladder = _Ladder(method, runs, candidates_of(method, variants), np.float64 if len(rungs) == 1 else np.float32)
     searches = [_Search(list(variant)) for variant in variants]
-    for rung in rungs:
-        ladder.advance(rung.epochs)
-        said = ladder.log_proba(union(search.alive for search in searches), ask)
-        for search in searches:
-            search.thin(said, rung.most, judge)
+    for place, rung in enumerate(rungs):
+        if place and course.out_of_time:
+            course.cut(f"the search ends after {ladder.epochs} of {rungs[-1].epochs} epochs")
+            break
+        alive = union(search.alive for search in searches)
+        work = work_of(rungs[place:], len(alive), len(searches), ladder.epochs)
+        rung_of = f"rung {place + 1} of {len(rungs)}, " if len(rungs) > 1 else ""
+        with course.step(f"{rung_of}{len(alive)} candidates", work):
+            ladder.advance(rung.epochs, course)
+            said = ladder.log_proba(alive, ask)
+            for search in searches:
+                search.thin(said, rung.most, judge)
+                search.tell(said, judge, course)
         stay = union(search.alive for search in searches)
         snapshots = {e: ladder.snapshot(e) for e in stay}
         for search in searches:
-            search.note(rung.epochs, said, snapshots)
+            search.note(ladder.epochs, said, snapshots)
         ladder.keep(stay)
     return [search.choice(method, judge) for search in searches]
+
+
+def advance(runs: Sequence[tuple[Run, int]], epochs: int, course: Course) -> int:
+    """Train runs, each of so many candidates, for some epochs more; return for how many there was time, one at least.
+
+    Without a time limit each run takes all its epochs at once; with one, all runs take them together, a few at a time.
+    """
+    done, some = 0, 1 if course.limited else epochs
+    while True:
+        begin = course.spent
+        for run, candidates in runs:
+            course.weight = candidates
+            run.advance(some)
+        done, an_epoch = done + some, max(course.spent - begin, 1e-9) / some
+        if done == epochs or course.stage_left < an_epoch:
+            return done
+        some = min(epochs - done, max(1, int(PART * course.stage_left / an_epoch)))
+
+
+def work_of(rungs: Sequence[Rung], entries: int, variants: int = 1, begun: int = 0) -> int:
+    """Return how many epochs of one entry a climb takes, at most, from where so many epochs are behind it.
+
+    >>> work_of(rungs_of(50, halving=True), entries=24)
+    316
+    """
+    work = 0
+    for rung in rungs:
+        work, begun = work + entries * (rung.epochs - begun), rung.epochs
+        entries = min(entries, entries if rung.most is None else rung.most * variants)
+    return work
 
 
 class _Search:
     """What a variant has seen, and the entries that are left to it."""
 
     def __init__(self, entries: list[int]) -> None:
-        self.before, self.alive = entries, entries
+        self.before, self.alive, self.best = entries, entries, entries[0]
         self.stops: list[_Stop] = []
+        self.sheet: Sheet
 
     def thin(self, said: Mapping[int, NDArray[Any]], count: int | None, judge: Judge) -> None:
         """Leave the best entries."""
-        ranks = judge.ranks(np.stack([said[e] for e in self.alive]))
-        self.before, order = self.alive, ranks.argsort(kind="stable")[:count]
+        self.sheet = judge.sheet([said[e] for e in self.alive])
+        self.before, order = self.alive, judge.ranks(self.sheet).argsort(kind="stable")[:count]
         self.alive = [self.alive[place] for place in sorted(order.tolist())]
+        self.best = self.before[int(order[0])]
+
+    def tell(self, said: Mapping[int, NDArray[Any]], judge: Judge, course: Course) -> None:
+        """Tell of the held-out log-loss of the best entry, if anyone wants to know."""
+        if course.watched:
+            place = self.before.index(self.best)
+            course.better(float(np.average(self.sheet.losses[place], weights=judge.rows.weight)))
 
     def note(self, epochs: int, said: Mapping[int, NDArray[Any]], snapshots: Mapping[int, _Snapshot]) -> None:
         """Remember what was seen at a rung."""
-        self.stops += [_Stop(e, epochs, said[e], snapshots[e] if e in self.alive else None) for e in self.before]
+        for place, e in enumerate(self.before):
+            goes_on = _Said(said[e], snapshots[e]) if e in self.alive else None
+            self.stops.append(_Stop(e, epochs, self.sheet.at(place), goes_on))
 
     def choice(self, method: Method, judge: Judge) -> Choice:
         """The best of what went on."""
@@ -188,12 +256,14 @@ class _Search:
             {**entry.params, **({"epochs": stop.epochs} if several else {})}
             for entry, stop in zip(entries, self.stops, strict=True)
         ]
-        among = [place for place, stop in enumerate(self.stops) if stop.snapshot is not None]
-        log_proba = np.stack([stop.log_proba for stop in self.stops])
-        best, results, weights = judge.decide(method, [e.candidate for e in entries], named, log_proba, among)
+        among = {place: stop.said.log_proba for place, stop in enumerate(self.stops) if stop.said is not None}
+        behind = {place: stop.sheet for place, stop in enumerate(self.stops) if stop.said is None}
+        candidates = [method.candidates[entry.candidate] for entry in entries]
+        best, results, pooling = judge.decide(candidates, named, among, behind)
         stop = self.stops[best]
-        assert stop.snapshot is not None
-        return Choice(entries[best], best, results, stop.epochs, stop.snapshot.networks, stop.snapshot.losses, weights)
+        assert stop.said is not None
+        networks, losses = stop.said.snapshot.networks, stop.said.snapshot.losses
+        return Choice(entries[best], best, results, stop.epochs, networks, losses, pooling)
 
 
 def union(parts: Iterable[Sequence[int]]) -> list[int]:

@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel.estimators.methods import Average, Method
-from genlabel.estimators.selection import HeldOut, choose_best, pool, pooling_weights, results_table, sharpness
+from genlabel.estimators.methods import Average
+from genlabel.estimators.pooling import HALVES, Pooling, fit_pooling, pool
+from genlabel.estimators.selection import HeldOut, Scores, choose_best, fold_scores, results_table
+from genlabel.training import Candidate
 
-__all__ = ["Judge", "Verdict"]
+__all__ = ["Judge", "Sheet", "Verdict"]
 
-HALVES = (0.5, 0.5)
-"""The weights at which models are compared, until those of the best one are found."""
+
+class Sheet(NamedTuple):
+    """How models did on held-out rows: what is kept of what they said."""
+
+    alone: Scores
+    """Of the models themselves, (folds, e)."""
+    judged: Scores
+    """Of what is compared, (folds, e): themselves, or their pools with the density."""
+    losses: NDArray[np.float64]
+    """The loss of each row, (e, n), of what is compared."""
+
+    def at(self, place: int) -> Sheet:
+        """The sheet of one model."""
+        some = slice(place, place + 1)
+        alone, judged = (Scores(*(part[:, some] for part in scores)) for scores in (self.alone, self.judged))
+        return Sheet(alone, judged, self.losses[some])
+
+    @classmethod
+    def joined(cls, sheets: Sequence[Sheet]) -> Sheet:
+        """The sheet of the models of several."""
+        alone, judged = (
+            Scores(*(np.concatenate(parts, 1) for parts in zip(*scores, strict=True)))
+            for scores in ([one.alone for one in sheets], [one.judged for one in sheets])
+        )
+        return cls(alone, judged, np.concatenate([one.losses for one in sheets]))
 
 
 class Verdict(NamedTuple):
-    """The best of some models, the table of all of them, and the weights of what is predicted."""
+    """The best of some models, the table of all of them, and how it is pooled in what is predicted."""
 
     best: int
     results: dict[str, Any]
-    weights: tuple[float, ...] | None
+    pooling: Pooling | None
 
 
 class Judge(NamedTuple):
@@ -39,37 +64,51 @@ class Judge(NamedTuple):
     log_prior: NDArray[np.float64]
     again: bool = False
     """Whether models are compared at the weights of the one that is best half and half: a weak density misleads."""
+    young_alone: bool = False
+    """Whether models go on by what they do alone: a strong density would hide which of them learn fastest."""
 
-    def judged(self, log_proba: NDArray[Any]) -> HeldOut:
-        """What is compared of models with log-probabilities (..., n, k): themselves, or their pool with the density."""
-        alone = self.rows._replace(log_proba=np.asarray(log_proba, dtype=np.float64))
+    def sheet(self, said: Sequence[NDArray[Any]]) -> Sheet:
+        """How models that said so of the rows, log-probabilities (n, k) each, did: one after the other."""
+        pooling = self._common_pooling(said)
+        alone, judged = [], []
+        for values in said:
+            own = self._of(values)
+            alone.append(fold_scores(own))
+            pooled = own if pooling is None else self._pooled(own, pooling)
+            judged.append((alone[-1] if pooling is None else fold_scores(pooled), pooled.losses))
+        scores, losses = zip(*judged, strict=True)
+        return Sheet(_side_by_side(alone), _side_by_side(scores), np.stack(losses))
+
+    def _common_pooling(self, said: Sequence[NDArray[Any]]) -> Pooling | None:
+        """The pooling at which models are compared; None is each by itself."""
         if self.partner is None or self.average is None:
-            return alone
+            return None
         if not isinstance(self.average, str):
-            return self._pooled(alone, self.average)
-        halves = self._pooled(alone, HALVES)
+            return self.average
         if not self.again:
-            return halves
-        best = int(np.average(halves.losses, axis=-1, weights=self.rows.weight).argmin())
-        return self._pooled(
-            alone, pooling_weights(alone._replace(log_proba=log_proba[best]), self.partner, self.log_prior)
-        )
+            return HALVES
+        halves = (self._pooled(self._of(values), HALVES).losses for values in said)
+        best = int(np.argmin([np.average(losses, weights=self.rows.weight) for losses in halves]))
+        return fit_pooling(self._of(said[best]), self.partner, self.log_prior)
 
-    def _pooled(self, alone: HeldOut, weights: tuple[float, float]) -> HeldOut:
-        return alone._replace(log_proba=pool(alone.log_proba, self.partner, self.log_prior, weights))
+    def _of(self, log_proba: NDArray[Any]) -> HeldOut:
+        """What one model says (n, k), with the rows it is said of."""
+        return self.rows._replace(log_proba=np.asarray(log_proba, dtype=np.float64))
 
-    def ranks(self, log_proba: NDArray[Any]) -> NDArray[np.int64]:
-        """The rank of each model, (e,), from 1."""
-        found: NDArray[np.int64] = results_table([{}] * len(log_proba), self.judged(log_proba), self.by)[
-            "rank_test_score"
-        ]
+    def _pooled(self, alone: HeldOut, pooling: Pooling) -> HeldOut:
+        return alone._replace(log_proba=pool(alone.log_proba, self.partner, self.log_prior, pooling))
+
+    def ranks(self, sheet: Sheet) -> NDArray[np.int64]:
+        """The rank of each model on its way, (e,), from 1."""
+        scores = sheet.alone if self.young_alone else sheet.judged
+        found: NDArray[np.int64] = results_table([{}] * len(sheet.losses), scores, self.by)["rank_test_score"]
         return found
 
-    def table(self, params: list[dict[str, Any]], log_proba: NDArray[Any]) -> dict[str, Any]:
-        """How models with log-probabilities (e, n, k) did, in the form of `GridSearchCV.cv_results_`."""
-        results = results_table(params, self.rows._replace(log_proba=log_proba), self.by)
+    def table(self, params: list[dict[str, Any]], sheet: Sheet) -> dict[str, Any]:
+        """How models did, in the form of `GridSearchCV.cv_results_`."""
+        results = results_table(params, sheet.alone, self.by)
         if self.partner is not None:
-            pooled = results_table(params, self.judged(log_proba), self.by)
+            pooled = results_table(params, sheet.judged, self.by)
             results["mean_test_pooled_score"] = pooled["mean_test_score"]
             results["mean_test_pooled_log_loss"] = pooled["mean_test_log_loss"]
             results["rank_test_score"] = pooled["rank_test_score"]
@@ -77,25 +116,40 @@ class Judge(NamedTuple):
 
     def decide(
         self,
-        method: Method,
-        candidates: Sequence[int],
+        candidates: Sequence[Candidate],
         params: list[dict[str, Any]],
-        log_proba: NDArray[Any],
-        places: Sequence[int],
+        said: Mapping[int, NDArray[Any]],
+        behind: Mapping[int, Sheet],
     ) -> Verdict:
-        """The best of the models at some places, each of a candidate of the method; all models are in the table."""
-        results = self.table(params, log_proba)
-        chosen = [method.candidates[candidates[place]] for place in places]
-        decays, rates = [one.weight_decay for one in chosen], [one.learning_rate for one in chosen]
-        judged = self.judged(log_proba[places])
-        best = places[choose_best(judged, self.by, decays, results["rank_test_score"][places], rates)]
-        return Verdict(best, results, self._weights(log_proba[best]))
+        """The best of the models at the places that `said` something (n, k); all models are in the table.
 
-    def _weights(self, log_proba: NDArray[Any]) -> tuple[float, ...] | None:
-        """The weights of the network (and the density), from what it said (n, k) of the held-out rows."""
-        own = self.rows._replace(log_proba=np.asarray(log_proba, dtype=np.float64))
-        if self.partner is not None:
-            if not isinstance(self.average, str):
-                return self.average
-            return pooling_weights(own, self.partner, self.log_prior)
-        return (sharpness(own, self.log_prior),) if self.calibrated else None
+        Those that were left `behind` have there what they had then.
+        """
+        places = list(said)
+        own = self.sheet([said[place] for place in places])
+        sheets = {**behind, **{place: own.at(row) for row, place in enumerate(places)}}
+        results = self.table(params, Sheet.joined([sheets[place] for place in range(len(params))]))
+        decays, rates = [one.weight_decay for one in candidates], [one.learning_rate for one in candidates]
+        chosen = choose_best(
+            own.losses,
+            self.rows.weight,
+            self.by,
+            [decays[place] for place in places],
+            results["rank_test_score"][places],
+            [rates[place] for place in places],
+        )
+        return Verdict(places[chosen], results, self._pooling(said[places[chosen]]))
+
+    def _pooling(self, log_proba: NDArray[Any]) -> Pooling | None:
+        """What a network counts for, from what it said (n, k) of the held-out rows."""
+        if self.partner is not None and not isinstance(self.average, str):
+            return self.average
+        if self.partner is None and not self.calibrated:
+            return None
+        return fit_pooling(self._of(log_proba), self.partner, self.log_prior)
+
+
+def _side_by_side(scores: Sequence[Scores]) -> Scores:
+    """Scores (folds,) of single models as (folds, e)."""
+    hits, losses = (np.stack(parts, 1) for parts in zip(*scores, strict=True))
+    return Scores(hits, losses)

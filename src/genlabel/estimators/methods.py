@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -11,6 +11,7 @@ import torch
 
 from genlabel.attacks import Attack
 from genlabel.densities import ClassDensity
+from genlabel.estimators.pooling import Pooling
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mixer
 from genlabel.networks import MLP
@@ -28,11 +29,12 @@ __all__ = [
     "Rule",
     "Run",
     "Settings",
+    "members_of",
 ]
 
 Rule = str | Attack
 """How a candidate is chosen: a name of `SELECTIONS`, or by held-out accuracy under an attack."""
-Average = tuple[float, float] | str | None
+Average = Pooling | str | None
 """Weights of the network and of its density in what is predicted; "cv" is those of the lowest held-out log-loss."""
 
 
@@ -92,6 +94,16 @@ class Recipe:
     def mixes(self) -> bool:
         """Whether any point is mixed; if not, this is vanilla training."""
         return self.mixer is not None and self.clean_weight < 1.0
+
+    def under(self, task: Task) -> Task:
+        """The same task under this recipe: the same rows in the same order, from the same weights."""
+        mixer = self.mixer if self.mixes else None
+        return replace(task, mixer=mixer, clean_weight=self.clean_weight if mixer is not None else 1.0)
+
+
+def members_of(task: Task, members: int) -> list[Task]:
+    """Return the same task as often as there are members, each with random streams of its own."""
+    return [task, *(replace(task, seed=[*task.seed, member]) for member in range(1, members))]
 
 
 class Run(Protocol):
@@ -153,7 +165,9 @@ class Method:
             "candidates": [[one.learning_rate, one.weight_decay, one.label] for one in self.candidates],
             "labels": [*self.labelers, *self.densities],
             "twin": None if self.twin is None else self.twin.in_full(),
-            "average": self.average,
+            "average": self.average[:2]
+            if isinstance(self.average, Pooling) and not self.average.doubt
+            else self.average,
         }
 
     @cached_property
@@ -197,9 +211,9 @@ class Choice(NamedTuple):
     """Makes the networks of the folds, each of points that its fold has standardised; None if there are none."""
     losses: list[float] | None = None
     """Their mean training loss, epoch by epoch."""
-    weights: tuple[float, ...] | None = None
-    """Weights in what is predicted: of the network and the label model, or of the network beside the frequencies of the
-    classes; None is the network alone."""
+    pooling: Pooling | None = None
+    """What the network counts for in what is predicted, beside the label model and the frequencies of the classes; None
+    is the network alone."""
 
 
 class Final(NamedTuple):
@@ -219,8 +233,8 @@ class Final(NamedTuple):
     @property
     def average(self) -> tuple[float, float] | None:
         """Weights of the network and the density, if there are two."""
-        weights = self.choice.weights
-        return None if weights is None or len(weights) == 1 else (weights[0], weights[1])
+        pooling = self.choice.pooling
+        return None if pooling is None or pooling.label_model is None else (pooling.network, pooling.label_model)
 
     @property
     def labeler(self) -> Labeler:

@@ -57,12 +57,13 @@ class MixupClassifier(NetworkClassifier):
         "cv" chooses among 1e-4, 1e-3, 1e-2.
     calibrate : bool
         Whether the network is drawn towards the frequencies of the classes, as far as held-out rows say.
-    select, class_weight, search, members, cv, epochs, batch_size, optimizer, standardize, device, random_state, verbose
+    select, class_weight, search, members, cv, epochs, batch_size, optimizer, standardize
+    device, time_limit, random_state, verbose
         As in :class:`GenLabelClassifier`: every method has the same search, by default.
 
     Attributes
     ----------
-    classes_, best_params_, best_index_, best_score_, cv_results_, history_, n_iter_, network_
+    classes_, class_count_, best_params_, best_index_, best_score_, cv_results_, history_, n_iter_, network_
         As in :class:`GenLabelClassifier`.
 
     Examples
@@ -97,6 +98,7 @@ class MixupClassifier(NetworkClassifier):
         optimizer: Any = "adam",
         standardize: bool = True,
         device: Any = "auto",
+        time_limit: float | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -120,6 +122,7 @@ class MixupClassifier(NetworkClassifier):
         self.optimizer = optimizer
         self.standardize = standardize
         self.device = device
+        self.time_limit = time_limit
         self.random_state = random_state
         self.verbose = verbose
 

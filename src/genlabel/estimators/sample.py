@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from genlabel.checks import check_weights
+from genlabel.estimators.encoding import Columns, Encoder, Numbers, is_mixed
 from genlabel.standardisation import Standardisation
 
 __all__ = ["Sample", "read_sample"]
@@ -36,6 +37,8 @@ class Sample:
     """Number of rows of the user's table."""
     class_weight: NDArray[np.float64] | None
     """(k,), of mean 1 over the points; None if none were given."""
+    encoder: Encoder
+    """What made numbers of the user's table."""
 
     def take(self, rows: NDArray[Any]) -> Sample:
         """The same sample, with some of its rows."""
@@ -73,10 +76,9 @@ def read_sample(
     estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, class_weight: Any, smallest_class: int = 2
 ) -> Sample:
     """Check the input of `fit` and return it as a sample; rows of weight zero count as absent."""
-    points, target = validate_data(estimator, X, y, dtype=np.float64, ensure_min_samples=2)
+    encoder, points, target, weight = _read_table(estimator, X, y, sample_weight)
     check_classification_targets(target)
     n_rows = len(points)
-    weight = _read_weight(sample_weight, n_rows)
     rows = np.arange(n_rows)
     if weight is not None:
         rows = np.flatnonzero(weight)
@@ -86,9 +88,25 @@ def read_sample(
     _check_classes(estimator, classes, np.bincount(index), smallest_class)
     if not Standardisation.fit(points, weight).keep.any():
         raise ValueError(f"all {points.shape[1]} features are constant: there is nothing to tell the classes by")
-    return Sample(
-        points, index, classes, weight, rows, n_rows, _read_class_weight(class_weight, classes, target, weight)
+    tilt = _read_class_weight(class_weight, classes, target, weight)
+    return Sample(points, index, classes, weight, rows, n_rows, tilt, encoder)
+
+
+def _read_table(
+    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any
+) -> tuple[Encoder, NDArray[np.float64], NDArray[Any], NDArray[np.float64] | None]:
+    """What makes numbers of a table, learned from the rows of some weight; the numbers, labels and weights of all."""
+    if is_mixed(X):
+        validate_data(estimator, X, skip_check_array=True)
+        weight = _read_weight(sample_weight, len(X))
+        columns = Columns.learn(X if weight is None else X[weight > 0])
+        return columns, *columns.fit_read(estimator, X, y), weight
+    points, target = validate_data(
+        estimator, X, y, dtype=np.float64, ensure_min_samples=2, ensure_all_finite="allow-nan"
     )
+    weight = _read_weight(sample_weight, len(points))
+    numbers = Numbers.learn(points if weight is None else points[weight > 0])
+    return numbers, numbers.fill(points), target, weight
 
 
 def _check_classes(estimator: BaseEstimator, classes: NDArray[Any], counts: NDArray[np.int64], smallest: int) -> None:

@@ -1,4 +1,4 @@
-"""Choosing a candidate from what it did on held-out rows, and pooling a network with its label model."""
+"""Choosing a candidate from what it did on held-out rows."""
 
 from __future__ import annotations
 
@@ -7,29 +7,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
-from scipy.special import log_softmax
 
 from genlabel.metrics import accuracy, log_loss
 
 __all__ = [
-    "POOLED_FLOOR",
     "SELECTIONS",
     "HeldOut",
+    "Scores",
     "choose_best",
+    "fold_scores",
     "one_standard_error",
-    "pool",
-    "pooling_weights",
     "results_table",
-    "sharpness",
 ]
 
 SELECTIONS = ("log-loss", "accuracy")
 """Rules of selection: held-out log-loss with the one-standard-error rule, or the paper's held-out accuracy."""
-PULL = 2.0
-"""Strength of the pull of the pooling weights towards one half each, in rows."""
-POOLED_FLOOR = -14.0
-"""Log-probabilities are clipped here before they are pooled: one sure mistake must not rule the weights."""
 
 
 class HeldOut(NamedTuple):
@@ -50,6 +42,15 @@ class HeldOut(NamedTuple):
         index = np.broadcast_to(self.y[:, None], (*self.log_proba.shape[:-1], 1))
         losses = -np.take_along_axis(self.log_proba, index, -1)[..., 0]
         return np.where(np.isnan(losses), np.inf, losses)
+
+
+class Scores(NamedTuple):
+    """How models did on the held-out rows of each fold."""
+
+    hits: NDArray[np.float64]
+    """Accuracy, (folds, ...)"""
+    losses: NDArray[np.float64]
+    """Log-loss, (folds, ...)"""
 
 
 def one_standard_error(
@@ -93,26 +94,39 @@ def one_standard_error(
 
 
 def choose_best(
-    held_out: HeldOut,
+    losses: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
     rule: str,
     strength: Sequence[float],
     ranks: NDArray[np.int64],
     steps: Sequence[float] | None = None,
 ) -> int:
-    """Return the candidate that a rule of `SELECTIONS` chooses; `ranks` are those of the results table."""
+    """Return the candidate that a rule of `SELECTIONS` chooses, from its losses (candidates, n) of rows of some weight.
+
+    `ranks` are those of the results table.
+    """
     if rule == "accuracy":
         return int(ranks.argmin())
-    return one_standard_error(held_out.losses, strength, held_out.weight, steps)
+    return one_standard_error(losses, strength, weight, steps)
 
 
-def results_table(params: list[dict[str, Any]], held_out: HeldOut, rule: str) -> dict[str, Any]:
-    """Held-out accuracy and log-loss of every candidate, in the form of `GridSearchCV.cv_results_`."""
+def fold_scores(held_out: HeldOut) -> Scores:
+    """Return accuracy and log-loss of what is said of the rows of each fold."""
     parts = [(held_out.fold == fold) for fold in np.unique(held_out.fold)]
     pairs = [
-        (held_out.log_proba[:, part], held_out.y[part], None if held_out.weight is None else held_out.weight[part])
+        (
+            held_out.log_proba[..., part, :],
+            held_out.y[part],
+            None if held_out.weight is None else held_out.weight[part],
+        )
         for part in parts
     ]
-    hits, losses = np.stack([accuracy(*p) for p in pairs]), np.stack([log_loss(*p) for p in pairs])
+    return Scores(np.stack([accuracy(*p) for p in pairs]), np.stack([log_loss(*p) for p in pairs]))
+
+
+def results_table(params: list[dict[str, Any]], scores: Scores, rule: str) -> dict[str, Any]:
+    """Held-out accuracy and log-loss of every candidate, in the form of `GridSearchCV.cv_results_`."""
+    hits, losses = scores
     keys = (losses.mean(0), -hits.mean(0).round(12)) if rule == "accuracy" else (-hits.mean(0), losses.mean(0))
     ranks = np.empty(len(params), dtype=np.int64)
     ranks[np.lexsort(keys)] = np.arange(1, len(params) + 1)
@@ -130,63 +144,3 @@ def results_table(params: list[dict[str, Any]], held_out: HeldOut, rule: str) ->
         "std_test_log_loss": spread,
         "rank_test_score": ranks,
     }
-
-
-def pool(network: Any, label_model: Any, log_prior: Any, weights: tuple[float, float]) -> NDArray[np.float64]:
-    """Return the log-linear pool log pi + a (log p - log pi) + b (log q - log pi), normalised.
-
-    p is the network, q the label model, pi the frequencies of the classes, to which it falls back where both weights
-    are small; a = b = 1/2 is the geometric mean.
-
-    >>> np.exp(pool(np.log([[0.9, 0.1]]), np.log([[0.5, 0.5]]), np.log([0.5, 0.5]), (0.5, 0.5))).round(3)
-    array([[0.75, 0.25]])
-    """
-    a, b = weights
-    prior = np.asarray(log_prior, dtype=np.float64)
-    first, second = (np.maximum(values, POOLED_FLOOR) - prior for values in (network, label_model))
-    return np.asarray(log_softmax(prior + a * first + b * second, axis=-1))
-
-
-def sharpness(network: HeldOut, log_prior: Any) -> float:
-    """Return the weight a in [0, 2] of log pi + a (log p - log pi) with the lowest held-out log-loss, near 1 if few.
-
-    Below 1 a network is too sure of itself; 0 is the frequencies of the classes. Of one that diverged it is 1.
-
-    >>> sure = HeldOut(np.log([[0.99, 0.01]] * 4), np.array([0, 0, 0, 1]), None, np.zeros(4, dtype=np.int64))
-    >>> sharpness(sure, np.log([0.5, 0.5])) < 0.5
-    True
-    """
-    if not np.isfinite(network.losses).all():
-        return 1.0
-    weight = np.ones(len(network.y)) if network.weight is None else network.weight
-
-    def loss(a: float) -> float:
-        fit = float(log_loss(pool(network.log_proba, log_prior, log_prior, (a, 0.0)), network.y, weight))
-        return fit + PULL / len(weight) * (a - 1.0) ** 2
-
-    return float(minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-4}).x)
-
-
-def pooling_weights(network: HeldOut, label_model: NDArray[np.float64], log_prior: Any) -> tuple[float, float]:
-    """Return the weights (a, b) of :func:`pool` with the lowest held-out log-loss, both in [0, 2].
-
-    (a - 1/2)^2 + (b - 1/2)^2, times `PULL` over the number of rows, is added: few rows say little. Of a network that
-    diverged they are 1/2 each.
-    """
-    if not np.isfinite(network.losses).all():
-        return 0.5, 0.5
-    share = np.ones(len(network.y)) if network.weight is None else network.weight
-    share = share / share.sum()
-    prior = np.asarray(log_prior, dtype=np.float64)
-    parts = np.stack([np.maximum(values, POOLED_FLOOR) - prior for values in (network.log_proba, label_model)])
-    of_truth = np.take_along_axis(parts, network.y[None, :, None], -1)[..., 0]
-
-    def loss(ab: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        mixed = log_softmax(prior + np.tensordot(ab, parts, 1), axis=-1)
-        slope = (np.einsum("nk,pnk->pn", np.exp(mixed), parts) - of_truth) @ share
-        truth = np.take_along_axis(mixed, network.y[:, None], -1)[:, 0]
-        pull = PULL / len(share)
-        return float(pull * ((ab - 0.5) ** 2).sum() - truth @ share), slope + 2.0 * pull * (ab - 0.5)
-
-    found = minimize(loss, [0.5, 0.5], jac=True, bounds=[(0.0, 2.0)] * 2, method="L-BFGS-B")
-    return float(found.x[0]), float(found.x[1])

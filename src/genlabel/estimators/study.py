@@ -15,36 +15,46 @@ from sklearn.base import clone
 from genlabel.attacks import FleetTarget
 from genlabel.checks import warn
 from genlabel.densities import FoldedDensity, LabelModel, LatentDensity, Support
-from genlabel.estimators.budget import affordable
-from genlabel.estimators.halving import candidates_of, climb, rungs_of
+from genlabel.estimators.budget import MOST_NUMBERS, affordable
+from genlabel.estimators.halving import LOOKS, LOOKS_OF_MANY, advance, candidates_of, climb, rungs_of
 from genlabel.estimators.judge import Judge
-from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings
+from genlabel.estimators.lengths import MOST_BATCHES, MOST_EPOCHS, STEPS, epochs_of_pass, most_epochs
+from genlabel.estimators.limit import paces_of, within
+from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings, members_of
+from genlabel.estimators.pooling import DOUBT, POOLED_FLOOR, PULL
 from genlabel.estimators.sample import Sample
-from genlabel.estimators.selection import POOLED_FLOOR, HeldOut
+from genlabel.estimators.selection import HeldOut
+from genlabel.estimators.stages import FINAL, LABELS, MOST_TIME, SEARCH, SUPPORT, TWINS, search_time, shares_of
 from genlabel.folds import Fold, check_folds, deal_like_scikit_learn, deal_with_rare, folds_by_size, make_folds
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.metrics import log_loss
 from genlabel.networks import MLP, log_proba_of
-from genlabel.progress import Listener
+from genlabel.progress import Course
 from genlabel.standardisation import Standardisation
-from genlabel.training import Candidate, Fleet, Task, batches_per_epoch
+from genlabel.training import LATE, Candidate, Fleet, Task
 
-__all__ = ["Study"]
+__all__ = ["Study", "how_it_is_sought"]
 
 NETWORK, TWIN = 0, 1
-"""Stages of a study, each with random streams of its own."""
-EPOCHS = 100
-"""Of a full search, if nothing is said (arXiv Table 11)."""
-MOST_EPOCHS, LEAST_EPOCHS = 50, 4
-"""Of a search that halves, if nothing is said."""
-STEPS = 320.0
-"""Steps of a training times the root of an epoch's, between these bounds."""
+"""Searches of a study, each with random streams of its own."""
 FAR = 0.1
 """How much worse than the folds promised a final network may be, in units of the log-loss of the class shares."""
 SECOND = 2
 """Added to a stage that is gone through again, with other random streams."""
 WHOLE = None
 """The place of the whole sample among the folds."""
+
+
+def how_it_is_sought() -> dict[str, Any]:
+    """The numbers that a search that halves goes by, for fingerprints."""
+    return {
+        "looks": (LOOKS, LOOKS_OF_MANY),
+        "lengths": (MOST_EPOCHS, MOST_BATCHES, STEPS),
+        "late": LATE,
+        "pull": (PULL, DOUBT, POOLED_FLOOR),
+        "far": FAR,
+        "numbers": MOST_NUMBERS,
+    }
 
 
 class _Part(NamedTuple):
@@ -82,7 +92,10 @@ class Study:
     cv : int, splitter or pairs of rows
     standardize : bool
     seed : int
-    progress : callable, optional
+    course : Course
+        Is told what is done.
+    supported : bool
+        Whether the support will be asked for.
     """
 
     def __init__(
@@ -93,20 +106,27 @@ class Study:
         cv: Any,
         standardize: bool,
         seed: int,
-        progress: Listener | None = None,
+        course: Course,
+        supported: bool = False,
     ) -> None:
         self.sample, self.settings, self.standardize = sample, settings, standardize
-        self.cv, self.seed, self.progress = cv, seed, progress
+        self.cv, self.seed, self.course, self.supported = cv, seed, course, supported
         self.scaler = sample.standardisation(standardize)
+        self.epochs_of_pass = epochs_of_pass(len(sample.X), settings)
+        self.epochs = most_epochs(len(sample.X), settings)
         self.label_model: LabelModel | None = None
 
     def run(self, method: Method, rule: Rule, variants: Sequence[Sequence[int]]) -> list[Final]:
         """Choose one among the entries of each variant, and train those that are chosen on the whole sample."""
+        searches = self._needs_folds(method, variants)
+        self.course.plan(shares_of(method, self.settings, searches, self.supported))
         sources = self._sources(method, rule)
         models = [folded.label_model for folded in sources.densities if folded.label_model is not None]
         self.label_model = models[-1] if models else None
-        choices = self._choose(method, rule, variants, sources)
-        return self._finish(method, choices, sources)
+        with self.course.stage(SEARCH, until=search_time(self.settings)):
+            choices = self._choose(method, rule, variants, sources)
+        with self.course.stage(FINAL, until=MOST_TIME[FINAL]):
+            return self._finish(method, choices, sources)
 
     # What a sample and a seed fix
 
@@ -151,7 +171,8 @@ class Study:
     @cached_property
     def support(self) -> Support:
         """How typical rows are of the sample, found when it is first asked for."""
-        return Support(random_state=self.seed).fit(self.sample.X, self.sample.y, self.sample.weight)
+        with self.course.stage(SUPPORT):
+            return Support(random_state=self.seed).fit(self.sample.X, self.sample.y, self.sample.weight)
 
     def _part(self, fold: Fold) -> _Part:
         inside = self.sample.take(fold.train)
@@ -159,19 +180,6 @@ class Study:
         return _Part(inside.scaled(scaler), self.sample.take(fold.valid).scaled(scaler), scaler)
 
     # The search
-
-    @cached_property
-    def epochs(self) -> int:
-        """How long a network is trained, at most: as said, or by the number of steps that make an epoch.
-
-        Small samples take few steps an epoch; of large ones the number of steps grows with the root of theirs.
-        """
-        if self.settings.epochs is not None:
-            return self.settings.epochs
-        if not self.settings.halving:
-            return EPOCHS
-        batches = batches_per_epoch(len(self.sample.X), self.settings.batch_size)
-        return int(min(MOST_EPOCHS, max(LEAST_EPOCHS, round(STEPS / batches**0.5))))
 
     def _choose(
         self,
@@ -187,16 +195,22 @@ class Study:
         those of the one that is chosen are found.
         """
         if not self._needs_folds(method, variants):
-            entries, weights = method.entries, method.average
-            assert not isinstance(weights, str)
+            entries, average = method.entries, method.average
+            assert not isinstance(average, str)
             return [
-                Choice(entries[e], 0, {"params": [entries[e].params]}, self.epochs, weights=weights)
+                Choice(entries[e], 0, {"params": [entries[e].params]}, self.epochs, pooling=average)
                 for (e,) in variants
             ]
+        self.course.loss = None
         tasks = self._tasks(method, sources, stage)
         if self.settings.halving:
             d, k = self.whole.X.shape[1], len(self.sample.classes)
             variants = affordable(method, variants, self.settings.hidden, d, k, len(self.parts))
+        rungs = partial(rungs_of, halving=self.settings.halving, many=self.epochs_of_pass > 1)
+        if self.course.limited:
+            start = partial(self._start, method, told=False)
+            paces = paces_of(method, candidates_of(method, variants), tasks, start)
+            variants, self.epochs = within(method, variants, self.epochs, rungs, paces, self.course)
         used = candidates_of(method, variants)
         runs = {
             r: self._start(method, tasks[r], r, self.epochs, [method.candidates[c] for c in some])
@@ -211,9 +225,10 @@ class Study:
             partner,
             self.log_prior,
             again=self.settings.halving,
+            young_alone=self.epochs_of_pass > 1,
         )
-        rungs = rungs_of(self.epochs, self.settings.halving)
-        return climb(method, runs, rungs, variants, partial(self._log_proba, rule=rule), judge)
+        ask = partial(self._log_proba, rule=rule)
+        return climb(method, runs, rungs(self.epochs), variants, ask, judge, self.course)
 
     def _needs_folds(self, method: Method, variants: Sequence[Sequence[int]]) -> bool:
         """Whether there is anything to choose, to weigh or to keep of the folds."""
@@ -271,28 +286,31 @@ class Study:
 
     def _train(self, method: Method, choices: Sequence[Choice], task: Task, members: int) -> list[Final]:
         """So many networks of the whole sample for each choice; those of one recipe and length together."""
-        trained: dict[tuple[int, int], tuple[Run, list[int]]] = {}
+        trained: dict[tuple[int, int], tuple[Run, list[int], int]] = {}
         for key in dict.fromkeys((choice.entry.recipe, choice.epochs) for choice in choices):
             places = [c.entry.candidate for c in choices if (c.entry.recipe, c.epochs) == key]
             places = list(dict.fromkeys(places))
-            tasks = [_under(again, method.recipes[key[0]]) for again in _again(task, members)]
+            tasks = [method.recipes[key[0]].under(again) for again in members_of(task, members)]
             run = self._start(method, tasks, key[0], self.epochs, [method.candidates[c] for c in places])
-            run.advance(key[1])
-            trained[key] = run, places
+            with self.course.step(f"{key[1]} epochs", work=key[1]):
+                reached = advance([(run, 1)], key[1], self.course)
+            if reached < key[1]:
+                self.course.cut(f"final networks are trained for {reached} of {key[1]} epochs")
+            trained[key] = run, places, reached
         return [self._of_run(method, choice, task, *trained[choice.entry.recipe, choice.epochs]) for choice in choices]
 
     def _of_folds(self, method: Method, choice: Choice, task: Task) -> Final:
         assert choice.networks is not None
         networks = [self._unscaled(net, part) for net, part in zip(choice.networks(), self.parts, strict=True)]
         label = method.candidates[choice.entry.candidate].label
-        return Final(choice, networks, choice.losses or [], _under(task, method.recipes[choice.entry.recipe]), label)
+        return Final(choice, networks, choice.losses or [], method.recipes[choice.entry.recipe].under(task), label)
 
-    def _of_run(self, method: Method, choice: Choice, task: Task, run: Run, places: Sequence[int]) -> Final:
+    def _of_run(self, method: Method, choice: Choice, task: Task, run: Run, places: list[int], epochs: int) -> Final:
         place, fleet = places.index(choice.entry.candidate), run.fleet
         networks = [fleet.network(member, place) for member in range(len(fleet.theta))]
         losses, label = fleet.losses[:, :, place].mean(1).tolist(), method.candidates[choice.entry.candidate].label
-        under = _under(task, method.recipes[choice.entry.recipe])
-        return Final(choice, networks, losses, under, label, run.trio, place)
+        under = method.recipes[choice.entry.recipe].under(task)
+        return Final(choice._replace(epochs=epochs), networks, losses, under, label, run.trio, place)
 
     def _mended(self, method: Method, final: Final, members: int) -> Final:
         """The networks, or if one of them is far from what the folds promised, the better of them and a second try."""
@@ -301,7 +319,7 @@ class Study:
             return final
         promised = float(choice.results["mean_test_log_loss"][choice.place])
         most, first = promised + FAR * shares, self._worst_loss(final)
-        if first <= most:
+        if first <= most or self.course.cuts:
             return final
         seed, stage, *rest = final.task.seed
         (again,) = self._train(method, [choice], replace(final.task, seed=[seed, stage + SECOND, *rest]), members)
@@ -332,11 +350,15 @@ class Study:
     def _sources(self, method: Method, rule: Rule) -> _Sources:
         """What the densities need of the folds, and twins where they live in features."""
         sample = self.whole
-        folded = [
-            density.over_folds(sample.X, sample.labels, sample.weight, lambda: self.folds, self.seed)
-            for density in method.densities
-        ]
-        return _Sources(folded, None if method.twin is None else self._train_twins(method, method.twin, rule))
+        with self.course.stage(LABELS, until=MOST_TIME[LABELS]):
+            folded = [
+                density.over_folds(sample.X, sample.labels, sample.weight, lambda: self.folds, self.seed)
+                for density in method.densities
+            ]
+        if method.twin is None:
+            return _Sources(folded)
+        with self.course.stage(TWINS, until=MOST_TIME[TWINS]):
+            return _Sources(folded, self._train_twins(method, method.twin, rule))
 
     def _train_twins(self, method: Method, vanilla: Method, rule: Rule) -> _Twins:
         """Twins at the learning rate and weight decay that suit vanilla training; of the folds if there is a search."""
@@ -363,7 +385,7 @@ class Study:
             self._task(method, method.recipes[0], part.train, fold, sources, stage)
             for fold, part in enumerate(self.parts)
         ]
-        return [[_under(task, recipe) for task in first] for recipe in method.recipes]
+        return [[recipe.under(task) for task in first] for recipe in method.recipes]
 
     def _task(
         self, method: Method, recipe: Recipe, sample: Sample, fold: int | None, sources: _Sources, stage: int
@@ -382,7 +404,7 @@ class Study:
             exclude_intrusion=method.exclude_intrusion,
             seed=[self.seed, stage, 0 if fold is None else fold + 1],
         )
-        return _under(task, recipe)
+        return recipe.under(task)
 
     def _labelers(self, method: Method, sample: Sample, fold: int | None, sources: _Sources) -> tuple[Labeler, ...]:
         """The method's labelers, fitted to a sample, and one for each of its densities, as the folds have chosen it."""
@@ -404,19 +426,11 @@ class Study:
         recipe: int,
         epochs: int,
         candidates: Sequence[Candidate] | None = None,
+        told: bool = True,
     ) -> Run:
-        """The training of candidates on tasks, about to begin."""
+        """The training of candidates on tasks, about to begin; whoever listens is told of it, or not."""
         settings = self.settings.of_training(epochs, method.recipes[recipe].hidden)
         chosen = method.candidates if candidates is None else candidates
-        return method.start(tasks, chosen, progress=self.progress, averaged=self.settings.halving, **settings)
-
-
-def _again(task: Task, members: int) -> list[Task]:
-    """The same task as often as there are members, each with random streams of its own."""
-    return [task, *(replace(task, seed=[*task.seed, member]) for member in range(1, members))]
-
-
-def _under(task: Task, recipe: Recipe) -> Task:
-    """The same task under another recipe: the same rows in the same order, from the same weights."""
-    mixer = recipe.mixer if recipe.mixes else None
-    return replace(task, mixer=mixer, clean_weight=recipe.clean_weight if mixer is not None else 1.0)
+        progress = self.course.epochs if told else None
+        more = {"averaged": True, "parts": self.epochs_of_pass} if self.settings.halving else {}
+        return method.start(tasks, chosen, progress=progress, **more, **settings)

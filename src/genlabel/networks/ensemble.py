@@ -21,9 +21,10 @@ ROWS_AT_ONCE = 65_536
 
 @final
 class Ensemble(nn.Module):
-    """log pi + a (log mean_m p_m(x) - log pi), for networks p_m and class frequencies pi.
+    """The mean p of networks, sharpened or softened, and mixed with the class frequencies pi: (1 - e) r + e pi.
 
-    Scores like those of any network: their softmax is what is predicted. With weight a = 1 it is the plain mean.
+    Here log r = log pi + a (log p - log pi), normalised. Scores like those of any network: their softmax is what is
+    predicted. With weight a = 1 and doubt e = 0 it is the plain mean.
 
     Parameters
     ----------
@@ -31,7 +32,8 @@ class Ensemble(nn.Module):
         Scores (m, k) of points (m, d).
     weight : float
     log_prior : Tensor (k,), optional
-        Needed where the weight is not 1.
+        Needed where the weight is not 1, or the doubt not 0.
+    doubt : float
 
     Examples
     --------
@@ -43,10 +45,16 @@ class Ensemble(nn.Module):
     True
     """
 
-    def __init__(self, networks: Sequence[nn.Module], weight: float = 1.0, log_prior: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        networks: Sequence[nn.Module],
+        weight: float = 1.0,
+        log_prior: Tensor | None = None,
+        doubt: float = 0.0,
+    ) -> None:
         super().__init__()
         self.networks = nn.ModuleList(networks)
-        self.weight = weight
+        self.weight, self.doubt = weight, doubt
         self.register_buffer("log_prior", log_prior)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -56,7 +64,11 @@ class Ensemble(nn.Module):
         if self.log_prior is None:
             return mean
         prior = cast(Tensor, self.log_prior).to(mean)
-        return prior + self.weight * (mean - prior)
+        scores = prior + self.weight * (mean - prior)
+        if self.doubt == 0.0:
+            return scores
+        logs = torch.log_softmax(scores, -1)
+        return torch.logaddexp(logs + math.log1p(-self.doubt), prior + math.log(self.doubt))
 
 
 @torch.no_grad()

@@ -13,7 +13,17 @@ from pandas.api import types
 
 from genlabel.tables.values import STRAYS, parse_dates, read_amounts, read_dates
 
-__all__ = ["MANY", "Column", "as_numbers", "as_text", "convert_columns", "kind_of", "plan_columns", "tell_columns"]
+__all__ = [
+    "MANY",
+    "Column",
+    "as_numbers",
+    "as_text",
+    "convert_columns",
+    "kind_of",
+    "no_feature",
+    "plan_columns",
+    "tell_columns",
+]
 
 MANY = 20
 """Columns that a text makes at most, and distinct values above which a target of numbers is asked about."""
@@ -180,11 +190,30 @@ def _no_feature(column: pd.Series[Any], kind: str, keep: bool) -> str:
         return ""
     if distinct == 1 and not column.isna().any():
         return "it has a single value"
+    return _names_rows(column, kind, distinct)
+
+
+def _names_rows(column: pd.Series[Any], kind: str, distinct: int) -> str:
     if _is_index(column):
         return "it numbers the rows"
     if kind == "text" and distinct > max(MANY, column.notna().sum() // 2):
         return f"{distinct} distinct texts in {len(column)} rows, it looks like an identifier"
     return ""
+
+
+def no_feature(column: pd.Series[Any]) -> str:
+    """Why a column that is used as it is, without a plan, tells nothing about the class of a new row; empty if it may.
+
+    >>> no_feature(pd.Series(pd.date_range("2024-05-31", periods=3)))
+    'dates and times are not used'
+    """
+    if column.isna().all():
+        return "it has no values"
+    kind = kind_of(column)
+    if kind == "time":
+        return "dates and times are not used"
+    numbers = kind == "text" and pd.to_numeric(column.dropna(), errors="coerce").isna().mean() <= STRAYS
+    return _names_rows(column, "number" if numbers else kind, column.astype(str).nunique())
 
 
 def _is_index(column: pd.Series[Any]) -> bool:

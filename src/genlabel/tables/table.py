@@ -99,8 +99,9 @@ def table_pipeline(X: pd.DataFrame, estimator: Any) -> Pipeline:
         OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MANY, sparse_output=False),
     )
     kinds = {name: kind_of(X[name]) for name in X.columns}
+    named = all(isinstance(name, str) for name in X.columns)  # a number would be taken for a place
     parts = [
-        (kind, part, [name for name in X.columns if kinds[name] == kind])
+        (kind, part, [name if named else place for place, name in enumerate(X.columns) if kinds[name] == kind])
         for kind, part in (("numbers", numbers), ("text", text))
         if kind in kinds.values()
     ]

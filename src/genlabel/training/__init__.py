@@ -5,6 +5,7 @@ from genlabel.training.acceleration import Acceleration, evaluating, leave_runni
 from genlabel.training.adamixup import Trio, mixing_share, policy_range, train_adamixup
 from genlabel.training.adamixup_network import AdaMixupRun, train_adamixup_network
 from genlabel.training.checkpoint import Checkpoint
+from genlabel.training.descent import LATE
 from genlabel.training.fleet import Fleet
 from genlabel.training.fleet_run import FleetRun, train_fleet
 from genlabel.training.image_batches import ImageBatches, predict_scores
@@ -14,6 +15,7 @@ from genlabel.training.plan import Batch, Candidate, Plan, Steps, Task, batches_
 from genlabel.training.step import soft_cross_entropy
 
 __all__ = [
+    "LATE",
     "SGD",
     "Acceleration",
     "AdaMixupRun",

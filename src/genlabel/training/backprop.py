@@ -5,12 +5,15 @@ Shapes: G groups (tasks) of C candidates, B points a batch, k classes, J label m
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
 
-__all__ = ["GroupBatch", "Layer", "linear_gradient", "relu_gradient", "relu_scores", "repeat_models"]
+__all__ = ["GroupBatch", "Layer", "Room", "linear_gradient", "relu_gradient", "relu_scores", "repeat_models"]
+
+NARROW = 12
+"""Products with so few columns are slow on a CPU, those with so few rows are not."""
 
 
 class Layer(NamedTuple):
@@ -35,6 +38,22 @@ class GroupBatch(NamedTuple):
     """For each depth, weights (G, B) of the mixing there, or None for no mixing."""
 
 
+@final
+class Room:
+    """Memory for what a step computes, used again by the next: to ask for it anew takes longer than many a product."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, int], Tensor] = {}
+
+    def __call__(self, name: tuple[str, int], like: Tensor, last: int | None = None) -> Tensor:
+        """Room of the shape of a tensor, or with another last axis; what was there is lost."""
+        shape = (*like.shape[:-1], like.shape[-1] if last is None else last)
+        held = self._held.get(name)
+        if held is None or held.shape != shape:
+            held = self._held[name] = like.new_empty(shape)
+        return held
+
+
 def linear_gradient(layer: Layer, batch: GroupBatch, shares: Tensor, grad: Layer, tilted: bool) -> Tensor:
     """Softmax regression: one product of each group's points with all of its candidates' weights.
 
@@ -52,23 +71,28 @@ def linear_gradient(layer: Layer, batch: GroupBatch, shares: Tensor, grad: Layer
     return loss.sum(1)
 
 
-def relu_gradient(layers: list[Layer], batch: GroupBatch, shares: Tensor, grads: list[Layer], tilted: bool) -> Tensor:
+def relu_gradient(
+    layers: list[Layer], batch: GroupBatch, shares: Tensor, grads: list[Layer], tilted: bool, room: Room | None = None
+) -> Tensor:
     """A fully connected ReLU network for each candidate: batched products over all models, layer by layer.
 
-    Mixing at a depth is linear, so that its gradient goes back to a row and to its partner.
+    Mixing at a depth is linear, so that its gradient goes back to a row and to its partner. Of many steps, each may
+    work in the same `room`.
     """
     G, C = layers[0].W.shape[:2]
-    inputs, outputs = _forward(layers, batch, C)
+    room = Room() if room is None else room
+    inputs, outputs = _forward(layers, batch, C, room)
     target = (batch.target.flatten(1, 2) @ shares).transpose(1, 2).reshape(G * C, *batch.target.shape[1:3])
     weight = repeat_models(batch.weight, C)[:, :, None]
     delta, loss = _cross_entropy(outputs[-1], target, weight, tilted)
     for depth in reversed(range(len(layers))):
         layer, grad = layers[depth], grads[depth]
-        grad.W.copy_(torch.bmm(inputs[depth].transpose(1, 2), delta).view_as(grad.W))
+        _outer(inputs[depth], delta, grad.W.flatten(0, 1))
         grad.b.copy_(delta.sum(1).view_as(grad.b))
         if depth:
-            delta = torch.bmm(delta, layer.W.flatten(0, 1).transpose(1, 2))
-            delta = _unmix(delta, batch, depth, C).mul_(outputs[depth - 1].sign())
+            before = room(("delta", depth), inputs[depth])
+            delta = torch.bmm(delta, layer.W.flatten(0, 1).mT, out=before)
+            delta = _unmix(delta, batch, depth, C).mul_(outputs[depth - 1].sign_())
     return loss.sum(1).view(G, C)
 
 
@@ -80,17 +104,38 @@ def relu_scores(layers: list[Layer], x: Tensor) -> Tensor:
     return h @ layers[-1].W + layers[-1].b[:, :, None]
 
 
-def _forward(layers: list[Layer], batch: GroupBatch, C: int) -> tuple[list[Tensor], list[Tensor]]:
+def _forward(layers: list[Layer], batch: GroupBatch, C: int, room: Room) -> tuple[list[Tensor], list[Tensor]]:
     """Input of each layer (mixed where it is mixed), and output of each (before that mixing)."""
     h = repeat_models(batch.x, C)
     inputs, outputs = [], []
     for depth, layer in enumerate(layers):
         inputs.append(_mix(h, batch, depth, C))
-        h = torch.baddbmm(layer.b.flatten(0, 1)[:, None], inputs[-1], layer.W.flatten(0, 1))
+        h = _affine(Layer(layer.W.flatten(0, 1), layer.b.flatten(0, 1)[:, None]), inputs[-1], room, depth)
         if depth < len(layers) - 1:
             h = h.relu_()
         outputs.append(h)
     return inputs, outputs
+
+
+def _affine(layer: Layer, x: Tensor, room: Room, depth: int) -> Tensor:
+    """x W + b for every model; of few outputs as the transpose, for which a CPU takes a quarter of the time."""
+    W, b = layer
+    if _is_narrow(W):
+        return torch.baddbmm(b.mT, W.mT.contiguous(), x.mT).mT
+    return torch.baddbmm(b, x, W, out=room(("output", depth), x, W.shape[-1]))
+
+
+def _outer(x: Tensor, delta: Tensor, out: Tensor) -> None:
+    """Write x' delta for every model."""
+    if _is_narrow(delta):
+        out.copy_(torch.bmm(delta.mT, x).mT)
+    else:
+        torch.bmm(x.mT, delta, out=out)
+
+
+def _is_narrow(values: Tensor) -> bool:
+    """Whether the last axis is short, on a CPU."""
+    return values.shape[-1] <= NARROW and values.device.type == "cpu"
 
 
 def repeat_models(values: Tensor, C: int) -> Tensor:

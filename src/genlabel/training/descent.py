@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from functools import cached_property
 from typing import final
 
 import torch
@@ -13,7 +14,7 @@ from genlabel.progress import Listener
 from genlabel.training.optimizers import Optimizer
 from genlabel.training.plan import Candidate
 
-__all__ = ["Descent"]
+__all__ = ["LATE", "Descent"]
 
 
 LATE = 8.0
@@ -41,7 +42,7 @@ class Descent:
     Attributes
     ----------
     grad : Tensor (G, C, size)
-        Where the gradient of a step is written before it is taken.
+        Where the gradient of a step is written before it is taken; lost in it.
     average : Tensor (G, C, size) or None
     """
 
@@ -55,32 +56,39 @@ class Descent:
         progress: Listener | None = None,
         averaged: bool = False,
     ) -> None:
-        self.theta, self.grad = theta, torch.zeros_like(theta)
+        self.theta = theta
         self.average = theta.clone() if averaged else None
         self.epochs, self.batches, self.progress = epochs, batches, progress
-        self._rule, self._state = rule, rule.start(theta)
+        self._rule, self._state = rule, list(rule.start(theta))
         self._lr = theta.new_tensor([c.learning_rate for c in candidates])[:, None]
         self._decay = theta.new_tensor([c.weight_decay for c in candidates])[:, None]
         self.steps = 0
         self._losses: list[Tensor] = []
 
+    @cached_property
+    def grad(self) -> Tensor:
+        """Room for a gradient, (G, C, size): only those that take steps have it."""
+        return torch.zeros_like(self.theta)
+
     def of_tasks(self, tasks: slice, progress: Listener | None = None) -> Descent:
-        """The descent of some tasks alone, in the same memory."""
+        """The descent of some tasks alone, in the same memory, but for the gradient."""
         part = copy(self)
-        part.theta, part.grad = self.theta[tasks], self.grad[tasks]
+        part.theta = self.theta[tasks]
+        part.__dict__.pop("grad", None)
         part.average = None if self.average is None else self.average[tasks]
-        part._state = tuple(one[tasks] for one in self._state)
+        part._state = [one[tasks] for one in self._state]
         part._losses, part.progress = [], progress
         return part
 
-    def of_candidates(self, places: Sequence[int]) -> Descent:
-        """The descent of some candidates alone, in memory of its own."""
-        part, index = copy(self), torch.tensor(places, device=self.theta.device)
-        part.theta, part.grad = self.theta[:, index], self.grad[:, index]
-        part.average = None if self.average is None else self.average[:, index]
-        part._state = tuple(one[:, index] for one in self._state)
-        part._lr, part._decay = self._lr[index], self._decay[index]
-        return part
+    def keep(self, places: Sequence[int]) -> None:
+        """Go on with some candidates alone; the memory of the others is given back, tensor by tensor."""
+        index = torch.tensor(places, device=self.theta.device)
+        self.__dict__.pop("grad", None)
+        self.theta = self.theta[:, index]
+        self.average = None if self.average is None else self.average[:, index]
+        for place in range(len(self._state)):
+            self._state[place] = self._state[place][:, index]
+        self._lr, self._decay = self._lr[index], self._decay[index]
 
     def step(self, loss: Tensor) -> None:
         """Take a step along `grad`, in which the gradient of the losses (G, C) has been written."""

@@ -44,9 +44,9 @@ class Fleet:
     ) -> None:
         self.sizes = tuple(sizes)
         # NOTE: the plan draws from the seed itself, the weights from its first spawned child.
-        weights = [draw_weights(self.sizes, weight_rng(seed)) for seed in seeds]
-        flat = np.stack([np.concatenate([part.ravel() for layer in group for part in layer]) for group in weights])
-        theta = torch.from_numpy(flat).to(device=device, dtype=dtype)
+        drawn = (draw_weights(self.sizes, weight_rng(seed)) for seed in seeds)
+        flat = (np.concatenate([part.ravel() for layer in group for part in layer]) for group in drawn)
+        theta = torch.stack([torch.from_numpy(group).to(device=device, dtype=dtype) for group in flat])
         self.theta = theta[:, None].repeat(1, candidates, 1)
         self.losses: NDArray[np.float64] = np.empty((0, len(seeds), candidates))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from genlabel.arrays import chunks
 from genlabel.mixing import Mix
 from genlabel.progress import Listener
-from genlabel.training.backprop import GroupBatch, linear_gradient, relu_gradient
+from genlabel.training.backprop import GroupBatch, Room, linear_gradient, relu_gradient
 from genlabel.training.descent import Descent
 from genlabel.training.fleet import Fleet
 from genlabel.training.optimizers import Adam, Optimizer
@@ -42,6 +42,8 @@ class FleetRun:
     epochs : int
         Of the whole run; a schedule of the learning rate ends with them.
     batch_size : int
+    parts : int
+        Epochs that make a pass over the rows.
     dtype, device
     averaged : bool
         Whether the networks of `fleet` have the average of the parameters over the steps so far, in which late ones
@@ -72,6 +74,7 @@ class FleetRun:
         optimizer: Optimizer | None = None,
         epochs: int = 100,
         batch_size: int = 128,
+        parts: int = 1,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
         averaged: bool = False,
@@ -79,13 +82,13 @@ class FleetRun:
     ) -> None:
         for task in tasks:
             _check_task(task, len(hidden), candidates)
-        self.tasks, self.candidates, self._progress = tasks, list(candidates), progress
+        self.tasks, self.candidates, self._progress, self._parts = tasks, list(candidates), progress, parts
         sizes = (tasks[0].X.shape[1], *hidden, tasks[0].n_classes)
         self._fleet = Fleet(sizes, [task.seed for task in tasks], len(candidates), dtype, torch.device(device))
-        batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size)
+        batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size * parts)
         rule = Adam() if optimizer is None else optimizer
         self._descent = Descent(self._fleet.theta, candidates, rule, epochs, batches, averaged=averaged)
-        self._plans = [Plan(task, batches, self._fleet.theta) for task in tasks]
+        self._plans = [Plan(task, batches, self._fleet.theta, parts) for task in tasks]
         self._losses: list[Tensor] = []
 
     @property
@@ -115,7 +118,8 @@ class FleetRun:
 
     def keep(self, places: Sequence[int]) -> None:
         """Go on with some of the candidates alone, in this order."""
-        self._descent = self._descent.of_candidates(places)
+        self._descent.keep(places)
+        self._fleet = self._fleet.at(self._descent.theta)
         self.candidates = [self.candidates[place] for place in places]
         self._losses = [losses[..., list(places)] for losses in self._losses]
 
@@ -124,15 +128,15 @@ class FleetRun:
         layers, grads = self._fleet.layers(descent.theta), self._fleet.layers(descent.grad)
         shares = descent.theta.new_tensor([candidate.label for candidate in self.candidates]).T.contiguous()
         tasks, plans = self.tasks[block], self._plans[block]
-        tilted = any(task.class_weight is not None for task in tasks)
-        for some in stretches(tasks, epochs):
+        room, tilted = Room(), any(task.class_weight is not None for task in tasks)
+        for some in stretches(tasks, epochs, self._parts):
             steps = _together([plan.steps(some) for plan in plans])
             for t in range(len(steps.x)):
                 batch = _batch(steps, t, len(layers))
                 if len(layers) == 1:
                     loss = linear_gradient(layers[0], batch, shares, grads[0], tilted)
                 else:
-                    loss = relu_gradient(layers, batch, shares, grads, tilted)
+                    loss = relu_gradient(layers, batch, shares, grads, tilted, room)
                 descent.step(loss)
 
     def _tasks_at_once(self) -> int:

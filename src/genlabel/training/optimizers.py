@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -44,8 +44,11 @@ class Optimizer(ABC):
         """Zero state for a fleet's flat parameters (groups, candidates, size)."""
 
     @abstractmethod
-    def step(self, theta: Tensor, grad: Tensor, state: tuple[Tensor, ...], lr: Tensor, t: int) -> None:
-        """Update `theta` in place at step `t` (from 1), with one rate for each candidate, lr (candidates, 1)."""
+    def step(self, theta: Tensor, grad: Tensor, state: Sequence[Tensor], lr: Tensor, t: int) -> None:
+        """Update `theta` in place at step `t` (from 1), with one rate for each candidate, lr (candidates, 1).
+
+        What is in `grad` is lost.
+        """
 
     def __post_init__(self) -> None:
         """Check the schedule."""
@@ -79,18 +82,18 @@ class Adam(Optimizer):
         )
 
     def start(self, theta: Tensor) -> tuple[Tensor, ...]:
-        """First and second moments, and room to work in."""
-        return torch.zeros_like(theta), torch.zeros_like(theta), torch.empty_like(theta)
+        """First and second moments."""
+        return torch.zeros_like(theta), torch.zeros_like(theta)
 
-    def step(self, theta: Tensor, grad: Tensor, state: tuple[Tensor, ...], lr: Tensor, t: int) -> None:
+    def step(self, theta: Tensor, grad: Tensor, state: Sequence[Tensor], lr: Tensor, t: int) -> None:
         """theta -= lr m_hat / (sqrt(v_hat) + eps), in few passes over memory."""
-        first, second, room = state
+        first, second = state
         b1, b2 = self.betas
         first.lerp_(grad, 1.0 - b1)
         second.mul_(b2).addcmul_(grad, grad, value=1.0 - b2)
         rate = lr / (1.0 - b1**t)
-        torch.sqrt(second, out=room).mul_(-1.0 / ((1.0 - b2**t) ** 0.5 * rate)).add_(-self.eps / rate)
-        theta.addcdiv_(first, room)
+        torch.sqrt(second, out=grad).mul_(-1.0 / ((1.0 - b2**t) ** 0.5 * rate)).add_(-self.eps / rate)
+        theta.addcdiv_(first, grad)
 
 
 @final
@@ -113,11 +116,11 @@ class SGD(Optimizer):
         """Momentum buffer."""
         return (torch.zeros_like(theta),)
 
-    def step(self, theta: Tensor, grad: Tensor, state: tuple[Tensor, ...], lr: Tensor, t: int) -> None:
+    def step(self, theta: Tensor, grad: Tensor, state: Sequence[Tensor], lr: Tensor, t: int) -> None:
         """theta -= lr v, v = momentum v + grad."""
         (velocity,) = state
         velocity.mul_(self.momentum).add_(grad)
-        theta.sub_(velocity * lr)
+        theta.sub_(torch.mul(velocity, lr, out=grad))
 
 
 def _for_graph(lr: float) -> tuple[Tensor, dict[str, bool]]:

@@ -18,13 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import chunks, to_device
+from genlabel.arrays import chunks, one_hot, to_device
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mix, Mixer, Origin, blend, distance_to_rivals, intrudes, mix_batch, no_mix, stack_draws
 
 __all__ = ["Batch", "Candidate", "Plan", "Steps", "Task", "batch_edges", "batches_per_epoch", "check_task"]
 
-NUMBERS_AT_ONCE = 1 << 22
+NUMBERS_AT_ONCE = 1 << 19
 """Points and labels that are planned, or scores that are computed, in one go."""
 
 
@@ -55,14 +55,14 @@ class Task:
     seed: Any = 0
     """Seed of the order, the draws and, in a fleet, the initial weights."""
 
-    @cached_property
+    @property
     def targets(self) -> NDArray[np.float64]:
         """The labels as a matrix, (n, k)."""
         return np.eye(self.n_classes)[self.y] if self.y.ndim == 1 else self.y
 
     @cached_property
     def numbers(self) -> int:
-        """How many numbers an epoch of it takes."""
+        """How many numbers a pass over it takes."""
         return self.X.size + len(self.X) * (self.n_classes * len(self.labelers) + 3)
 
 
@@ -112,7 +112,7 @@ def check_task(task: Task, depth: int, candidates: Sequence[Candidate]) -> None:
         )
     if not 0.0 <= task.clean_weight <= 1.0:
         raise ValueError(f"clean_weight={task.clean_weight!r} must lie in [0, 1]; 0 mixes every point, 1 none")
-    if task.targets.shape != (len(task.X), task.n_classes):
+    if task.y.shape not in ((len(task.X),), (len(task.X), task.n_classes)):
         raise ValueError(
             f"y has shape {task.y.shape} for {len(task.X)} points and {task.n_classes} classes; give class indices "
             f"({len(task.X)},) or soft labels ({len(task.X)}, {task.n_classes})"
@@ -169,6 +169,8 @@ class Plan:
     batches : int
         Of an epoch.
     like : Tensor
+    parts : int
+        Epochs that make a pass over the rows: of a large table an epoch is a part of one.
 
     Examples
     --------
@@ -178,13 +180,17 @@ class Plan:
     [2, 2]
     """
 
-    def __init__(self, task: Task, batches: int, like: Tensor) -> None:
+    def __init__(self, task: Task, batches: int, like: Tensor, parts: int = 1) -> None:
         self.task = task
         self._rng = np.random.default_rng(task.seed)
-        self._edges = batch_edges(len(task.X), batches)
+        self._edges = batch_edges(len(task.X), batches * parts)
+        self._batches, self._parts = batches, parts
+        self._begun = 0
+        self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._like = like.new_empty(0)
         self._exact = torch.from_numpy(task.X)
-        self._points = self._exact.to(like)
-        self._targets = torch.from_numpy(task.targets).to(like)
+        self._source = self._exact.to(like) if like.is_cuda else self._exact
+        self._labels = torch.from_numpy(task.y).to(like.device)
         excludes = task.exclude_intrusion and task.mixer is not None
         self._reach = distance_to_rivals(task.X.reshape(len(task.X), -1), task.y) if excludes else None
 
@@ -193,8 +199,8 @@ class Plan:
         stretch = self._draw(epochs)
         T, B = stretch.rows.shape
         draw, origin = stretch.draw.flat(), self._origin(stretch)
-        rows = torch.from_numpy(stretch.rows.ravel()).to(self._points.device)
-        plain, targets = self._points[rows], self._targets[rows]
+        rows = torch.from_numpy(stretch.rows.ravel()).to(self._like.device)
+        plain, targets = self._points(rows), self._targets(rows)
         mixed = mix_batch(self.task.mixer, plain, draw, origin)
         labels = torch.stack([one.label(mixed, targets, draw, origin) for one in self.task.labelers], dim=-1)
         if self.task.class_weight is not None:
@@ -208,7 +214,7 @@ class Plan:
         return Steps(
             points.view(T, B, *points.shape[1:]),
             labels.view(T, B, *labels.shape[1:]),
-            self._weights(stretch, draw, mixed).to(self._points),
+            self._weights(stretch, draw, mixed).to(self._like),
             self._on_device(stretch.draw),
         )
 
@@ -216,39 +222,47 @@ class Plan:
         """The batches of the next epoch, neither mixed nor labelled."""
         stretch = self._draw(1)
         draw, origin = stretch.draw.flat(), self._origin(stretch)
-        rows = torch.from_numpy(stretch.rows).to(self._points.device)
+        rows = torch.from_numpy(stretch.rows).to(self._like.device)
         excludes = self._reach is not None
-        mixed = mix_batch(self.task.mixer, self._points[rows.ravel()], draw, origin) if excludes else None
-        weight = self._weights(stretch, draw, mixed).to(self._points)
+        mixed = mix_batch(self.task.mixer, self._points(rows.ravel()), draw, origin) if excludes else None
+        weight = self._weights(stretch, draw, mixed).to(self._like)
         for t, real in enumerate(stretch.real):
             part = slice(0, int(real.sum()))
             clean = None if stretch.clean is None else stretch.clean[t, part]
             yield Batch(
-                self._points[rows[t, part]],
-                self._targets[rows[t, part]],
+                self._points(rows[t, part]),
+                self._targets(rows[t, part]),
                 weight[t, part],
                 stretch.draw.at(t, part.stop),
                 Origin(clean, stretch.rows[t, part], origin.points),
             )
 
+    def _points(self, rows: Tensor) -> Tensor:
+        """The points of some rows, (m, ...)."""
+        return self._source[rows].to(self._like)
+
+    def _targets(self, rows: Tensor) -> Tensor:
+        """The labels of some rows, (m, k)."""
+        labels = self._labels[rows]
+        return one_hot(labels, self.task.n_classes, self._like.dtype) if labels.ndim == 1 else labels.to(self._like)
+
     def _on_device(self, draw: Mix) -> Mix:
         """A stacked draw as tensors, but for the depths."""
-        boxes = None if draw.box is None else to_device(draw.box, self._points)
-        lam = to_device(draw.lam, self._points, self._points.dtype)
-        return Mix(to_device(draw.partner, self._points), lam, draw.depth, boxes)
+        boxes = None if draw.box is None else to_device(draw.box, self._like)
+        lam = to_device(draw.lam, self._like, self._like.dtype)
+        return Mix(to_device(draw.partner, self._like), lam, draw.depth, boxes)
 
     def _draw(self, epochs: int) -> _Stretch:
         """Draw order and mixing; an entry that is not real points at itself with weight 1."""
-        task, sizes = self.task, np.diff(self._edges)
-        rows = np.zeros((epochs * len(sizes), int(sizes.max())), dtype=np.int64)
+        task, longest = self.task, int(np.diff(self._edges).max())
+        rows = np.zeros((epochs * self._batches, longest), dtype=np.int64)
         real = np.zeros(rows.shape, dtype=bool)
         clean = np.zeros(rows.shape, dtype=bool) if task.clean_weight > 0 else None
         draws: list[Mix] = []
         for _ in range(epochs):
-            order = self._rng.permutation(len(task.X))
-            for start, stop in pairwise(self._edges):
+            for start, stop in pairwise(self._next_edges()):
                 t, n = len(draws), stop - start
-                rows[t, :n], real[t, :n] = order[start:stop], True
+                rows[t, :n], real[t, :n] = self._order[start:stop], True
                 draw = no_mix(n) if task.mixer is None else self._draw_batch(n)
                 if clean is not None:
                     count = round(task.clean_weight * n)
@@ -256,6 +270,14 @@ class Plan:
                     draw = draw.keep(count)
                 draws.append(draw)
         return _Stretch(stack_draws(draws), rows, clean, real)
+
+    def _next_edges(self) -> NDArray[np.int64]:
+        """Where the batches of the next epoch begin and end in the order of its pass, which is drawn if it is new."""
+        part = self._begun % self._parts
+        if part == 0:
+            self._order = self._rng.permutation(len(self.task.X))
+        self._begun += 1
+        return self._edges[part * self._batches : (part + 1) * self._batches + 1]
 
     def _draw_batch(self, n: int) -> Mix:
         mixer = self.task.mixer
@@ -284,11 +306,11 @@ class Plan:
         return torch.from_numpy(weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))
 
 
-def epochs_at_once(tasks: Sequence[Task], epochs: int) -> int:
-    """How many epochs of all tasks are planned at once, so that memory stays bounded."""
-    return min(max(1, NUMBERS_AT_ONCE // sum(task.numbers for task in tasks)), epochs)
+def epochs_at_once(tasks: Sequence[Task], epochs: int, parts: int = 1) -> int:
+    """How many epochs of all tasks are planned at once, so that memory stays bounded; `parts` of them are a pass."""
+    return min(max(1, NUMBERS_AT_ONCE * parts // sum(task.numbers for task in tasks)), epochs)
 
 
-def stretches(tasks: Sequence[Task], epochs: int) -> list[int]:
+def stretches(tasks: Sequence[Task], epochs: int, parts: int = 1) -> list[int]:
     """The epochs in parts that can be planned at once: how many there are in each."""
-    return [part.stop - part.start for part in chunks(epochs, epochs_at_once(tasks, epochs))]
+    return [part.stop - part.start for part in chunks(epochs, epochs_at_once(tasks, epochs, parts))]

@@ -1,4 +1,4 @@
-"""Progress of long fits, for whoever listens: a terminal, a command, a test."""
+"""Who hears of the epochs of fits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["Listener", "epoch_listener", "listen"]
+__all__ = ["Listener", "current_listener", "listen"]
 
 Listener = Callable[[int], None]
 """Called with the number of epochs done since the last call."""
@@ -17,6 +17,8 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 @contextmanager
 def listen(listener: Listener) -> Iterator[None]:
     """Hear of the epochs of every fit within; safe in threads.
+
+    What a fit is at, how far it is and how long it will take is told to :func:`genlabel.progress.watch`.
 
     >>> from sklearn.datasets import load_iris
     >>> from genlabel import MixupClassifier
@@ -33,22 +35,6 @@ def listen(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
-@contextmanager
-def epoch_listener(verbose: int, name: str) -> Iterator[Listener | None]:
-    """Whom a fit tells of its epochs: the listener, and a line on the terminal if it is `verbose`."""
-    outer = _listener.get()
-    if verbose <= 0:
-        yield outer
-        return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn(name), TextColumn("{task.completed:.0f} epochs"), TimeElapsedColumn())
-    with Progress(*columns) as bar:
-        task = bar.add_task(name, total=None)
-
-        def tell(epochs: int) -> None:
-            bar.advance(task, epochs)
-            if outer is not None:
-                outer(epochs)
-
-        yield tell
+def current_listener() -> Listener | None:
+    """Who listens here, if anyone does."""
+    return _listener.get()

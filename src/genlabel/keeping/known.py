@@ -1,0 +1,109 @@
+"""What a kept model may be made of: the allow-list of classes, by the names that stand in its files.
+
+A file names a class; only these can be named. Nothing else is ever looked up, so that a file cannot choose what runs.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+__all__ = ["ALL_PARAMETERS", "KNOWN", "Known", "class_named", "name_of_class"]
+
+ALL_PARAMETERS = "parameters"
+"""Stands for all parameters of an estimator."""
+
+
+class Known(NamedTuple):
+    """A class that may be kept, and what of it need not be."""
+
+    module: str
+    attribute: str
+    optional: tuple[str, ...] = ()
+    """What is left out where it cannot be written: nothing that is predicted depends on it."""
+    without: tuple[str, ...] = ()
+    """Parameters that are never kept: they have their defaults after loading."""
+
+
+_RESULTS = (ALL_PARAMETERS, "best_params_", "cv_results_", "history_", "label_model_")
+_SEED = ("random_state",)
+_CLASSES: dict[str, tuple[str, ...]] = {
+    "genlabel.densities.covariance": ("Gaussians", "Whitening"),
+    "genlabel.densities.discriminant": ("DiscriminantDensity",),
+    "genlabel.densities.expectation": ("Mixtures", "Terms"),
+    "genlabel.densities.gan_charts": ("Charts", "Latents"),
+    "genlabel.densities.gan_networks": ("ConvReader", "Perceptron"),
+    "genlabel.densities.gan_training": ("Generators",),
+    "genlabel.densities.gaussian": ("GaussianDensity",),
+    "genlabel.densities.inversion": ("Bank",),
+    "genlabel.densities.judges": ("Directions", "Judge"),
+    "genlabel.densities.kernel": ("KernelDensity", "KernelModel"),
+    "genlabel.densities.known": ("KnownDensity", "SphericalGaussian"),
+    "genlabel.densities.latent": ("LatentDensity",),
+    "genlabel.densities.stack": ("StackDensity", "Stacking"),
+    "genlabel.densities.support": ("Held",),
+    "genlabel.densities.thin": ("Axes", "Centred", "ThinGaussians"),
+    "genlabel.densities.warped": ("Warp", "WarpedDensity"),
+    "genlabel.estimators.encoding": ("Columns", "Numbers"),
+    "genlabel.estimators.pooling": ("Pooling",),
+    "genlabel.labeling.generative": ("GenLabel",),
+    "genlabel.labeling.linear": ("LinearLabel", "LogisticLabel"),
+    "genlabel.labeling.shared": ("SharedLabel",),
+    "genlabel.mixing.mixup": ("ManifoldMixup", "Mixup"),
+    "genlabel.networks.ensemble": ("Ensemble",),
+    "genlabel.networks.staged": ("MLP",),
+    "genlabel.standardisation": ("Standardisation",),
+    "sklearn.compose": ("ColumnTransformer",),
+    "sklearn.preprocessing": ("StandardScaler",),
+}
+KNOWN: dict[str, Known] = {
+    **{name: Known(module, name) for module, names in _CLASSES.items() for name in names},
+    **{
+        name: Known(f"genlabel.densities.{module}", name, _SEED)
+        for name, module in {
+            "FlowDensity": "flow", "ForestDensity": "forest", "GANDensity": "gan", "MixtureDensity": "mixture",
+            "Support": "support", "VAEDensity": "vae",
+        }.items()
+    },
+    "LabelModel": Known(
+        "genlabel.densities.label_model", "LabelModel", (*_SEED, "candidates", "candidates_"), without=("cv",)
+    ),
+    "Trees": Known("genlabel.densities.forest", "_Trees"),
+    "Pipeline": Known("sklearn.pipeline", "Pipeline", without=("memory",)),
+    **{
+        name: Known(f"genlabel.estimators.{module}", name, _RESULTS)
+        for name, module in {
+            "AdaMixupClassifier": "adamixup", "GenLabelClassifier": "genlabel", "GenerativeClassifier": "generative",
+            "MixupClassifier": "mixup",
+        }.items()
+    },
+}  # fmt: skip
+"""By the name in a file. A class that moves to another module keeps its name here."""
+
+
+@cache
+def class_named(name: str) -> type[Any]:
+    """Return the class of a name in a file, or raise.
+
+    >>> class_named("KernelModel").__name__
+    'KernelModel'
+    >>> class_named("os.system")
+    Traceback (most recent call last):
+    ValueError: it names the class 'os.system', which is none of those that a kept model is made of
+    """
+    if name not in KNOWN:
+        raise ValueError(f"it names the class {name!r}, which is none of those that a kept model is made of")
+    known = KNOWN[name]
+    found: type[Any] = getattr(import_module(known.module), known.attribute)
+    return found
+
+
+def name_of_class(kind: type[Any]) -> str | None:
+    """Return the name under which objects of a class are kept; None if they are not.
+
+    >>> from genlabel.densities import KernelDensity
+    >>> name_of_class(KernelDensity), name_of_class(dict)
+    ('KernelDensity', None)
+    """
+    return next((n for n, known in KNOWN.items() if known.attribute == kind.__name__ and class_named(n) is kind), None)

@@ -1,0 +1,126 @@
+"""How a fit that is asked to show its progress does so: a bar on a terminal, a line now and then in a log."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
+from time import monotonic
+
+from genlabel.progress.course import Course, Report, Watcher, current_course, current_watcher, under_way
+from genlabel.progress.listening import Listener, current_listener
+
+__all__ = ["epoch_listener", "follow"]
+
+EVERY = 5.0
+"""Seconds between two lines of a log, but for those that end a stage."""
+
+
+@contextmanager
+def follow(verbose: int, name: str, time_limit: float | None = None) -> Iterator[Course]:
+    """The course of a fit: told to those who listen and watch, and if it is `verbose`, shown on the error stream.
+
+    Parameters
+    ----------
+    verbose : int
+    name : str
+        Of what is fitted.
+    time_limit : float, optional
+        Seconds that it may take.
+
+    >>> with follow(0, "a fit", time_limit=60.0) as course:
+    ...     course.left > 59.0
+    True
+    """
+    with _shown(verbose, name) as watcher:
+        course = Course(current_listener(), watcher, inf if time_limit is None else time_limit)
+        with under_way(course):
+            yield course
+
+
+@contextmanager
+def epoch_listener(verbose: int, name: str) -> Iterator[Listener | None]:
+    """Whom a density tells of its epochs: the listener, and if it is `verbose` on its own, the error stream."""
+    if verbose <= 0 or current_course() is not None:
+        yield current_listener()
+        return
+    with follow(verbose, name) as course, course.stage("training"):
+        yield course.epochs
+
+
+@contextmanager
+def _shown(verbose: int, name: str) -> Iterator[Watcher | None]:
+    """Who watches: the one outside, and what shows it."""
+    outer = current_watcher()
+    if verbose <= 0:
+        yield outer
+        return
+    with _on_stderr(name) as show:
+
+        def both(report: Report) -> None:
+            show(report)
+            if outer is not None:
+                outer(report)
+
+        yield both
+
+
+@contextmanager
+def _on_stderr(name: str) -> Iterator[Watcher]:
+    """A bar where the error stream is a terminal, else lines."""
+    from rich import progress
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines(name)
+        return
+    columns = (
+        progress.SpinnerColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(bar_width=20),
+        progress.TextColumn("{task.fields[said]}", markup=False),
+        progress.TextColumn("elapsed"),
+        progress.TimeElapsedColumn(),
+    )
+    with progress.Progress(*columns, console=console) as bar:
+        task = bar.add_task(name, total=None, said="")
+
+        def show(report: Report) -> None:
+            total = None if report.done is None else 1.0
+            stage = f"{name}: {report.stage}"
+            bar.update(task, total=total, completed=report.done or 0.0, description=stage, said=_said(report))
+
+        yield show
+
+
+class _Lines:
+    """Lines of a log: one at the end of each stage, and one every few seconds."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.last = name, monotonic()
+
+    def __call__(self, report: Report) -> None:
+        if report.ended or monotonic() - self.last >= EVERY:
+            self.last = monotonic()
+            print(f"{self.name}: {report.stage}: {_said(report)}", file=sys.stderr, flush=True)
+
+
+def _said(report: Report) -> str:
+    """How far a fit is, in words."""
+    parts = [f"{report.epochs} epochs" if report.done is None else f"{100 * report.done:.0f} % done"]
+    if report.left is not None:
+        parts.append(f"{_time(report.left)} left")
+    if report.loss is not None:
+        parts.append(f"best held-out log-loss {report.loss:.4f}")
+    return ", ".join(parts)
+
+
+def _time(seconds: float) -> str:
+    """Seconds, or minutes where there are many.
+
+    >>> _time(7.3), _time(600.0)
+    ('7 s', '10 min')
+    """
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,86 @@
+"""The pool of a network with its label model and the frequencies of the classes, against plain computations."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from genlabel.estimators.pooling import DOUBT, PULL, Pooling, fit_pooling, pool
+from genlabel.estimators.selection import HeldOut
+
+
+def held_out(log_proba: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> HeldOut:
+    return HeldOut(log_proba, y, weight, np.arange(len(y)) % 3)
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    return np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+
+
+@given(st.integers(0, 10_000))
+def test_the_pool_is_the_normalised_product_of_powers_mixed_with_the_shares(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    p, q, prior = (softmax(rng.normal(size=shape)) for shape in ((6, 3), (6, 3), (3,)))
+    a, b = rng.uniform(0, 1.5, 2)
+    product = prior * (p / prior) ** a * (q / prior) ** b
+    expected = product / product.sum(1, keepdims=True)
+    logs = np.log(p), np.log(q), np.log(prior)
+    np.testing.assert_allclose(np.exp(pool(*logs, Pooling(a, b))), expected, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(pool(*logs, Pooling(a, b, 0.3))), 0.7 * expected + 0.3 * prior, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(pool(*logs, Pooling(1.0, 0.0))), p, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(pool(logs[0], None, logs[2], Pooling(1.0))), p, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(pool(*logs, Pooling(0.0, 0.0))), prior[None].repeat(6, 0))
+
+
+@given(st.integers(0, 10_000), st.booleans(), st.booleans())
+def test_a_pooling_is_that_of_a_minimiser_without_slopes(seed: int, alone: bool, weighted: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 80))
+    y, weight = rng.integers(0, 3, n), rng.uniform(0.1, 2.0, n) if weighted else None
+    p, q = (np.log(softmax(s * np.eye(3)[y] + rng.normal(size=(n, 3)) * 2.0)) for s in rng.uniform(0, 3, 2))
+    prior = np.log(softmax(rng.normal(size=3)))
+    centre = np.array([1.0] if alone else [0.5, 0.5])
+
+    def pooling(at: np.ndarray) -> Pooling:
+        return Pooling(at[0], None if alone else at[1], at[-1])
+
+    def objective(at: np.ndarray) -> float:
+        logs = pool(p, q, prior, pooling(at))[np.arange(n), y]
+        added = PULL * ((at[:-1] - centre) ** 2).sum() - DOUBT * np.log(at[-1])
+        return float(-np.average(logs, weights=weight) + added / n)
+
+    found = fit_pooling(held_out(p, y, weight), None if alone else q, prior)
+    assert (found.label_model is None) == alone
+    at = np.array([value for value in found if value is not None])
+    bounds = [(0.0, 2.0)] * len(centre) + [(1e-5, 0.5)]
+    other = minimize(objective, [*centre, 0.02], bounds=bounds, method="Nelder-Mead", options={"xatol": 1e-6})
+    assert all(low <= value <= high for value, (low, high) in zip(at, bounds, strict=True))
+    assert objective(at) <= other.fun + 1e-4  # the simplex itself may end early at a bound
+
+
+def test_a_sure_mistake_that_was_held_out_makes_for_doubt() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    sure = np.log(np.where(np.eye(2)[y] == 1, 1 - 1e-5, 1e-5))
+    prior = np.log([0.5, 0.5])
+    assert fit_pooling(held_out(sure, y), sure, prior).doubt < 0.01
+    wrong = sure.copy()
+    wrong[:6] = wrong[:6, ::-1]
+    found = fit_pooling(held_out(wrong, y), wrong, prior)
+    assert 0.02 < found.doubt < 0.15
+    assert -pool(wrong, wrong, prior, found)[np.arange(200), y].max() < 5.0
+
+
+def test_of_a_network_that_diverged_nothing_is_weighed() -> None:
+    lost = held_out(np.full((4, 2), np.nan), np.array([0, 1, 0, 1]))
+    assert fit_pooling(lost, None, np.log([0.5, 0.5])) == Pooling(1.0)
+    assert fit_pooling(lost, np.log(np.full((4, 2), 0.5)), np.log([0.5, 0.5])) == Pooling(0.5, 0.5)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_few_rows_leave_the_weights_near_where_they_start(alone: bool) -> None:
+    p = np.log(softmax(np.random.default_rng(0).normal(size=(4, 2))))
+    found = fit_pooling(held_out(p, np.array([0, 1, 0, 1])), None if alone else p, np.log([0.5, 0.5]))
+    weights = np.array([w for w in found[:2] if w is not None])
+    assert (abs(weights - (1.0 if alone else 0.5)) < 0.3).all()
