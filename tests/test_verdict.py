@@ -100,6 +100,12 @@ def test_for_machines_it_is_json_with_the_same_words() -> None:
     assert single["pairs"][0]["low"] is None
 
 
+def test_methods_that_are_the_same_are_called_so() -> None:
+    one = results(a=0.3)
+    frame = pd.concat([one, one.assign(method="b")])
+    assert str(pair_methods(frame, "a", "b")) == "a is the same as b on all 10 splits"
+
+
 def test_methods_without_a_common_split_are_refused() -> None:
     frame = pd.DataFrame({"method": ["a", "b"], "split": [0, 1], "log_loss": [0.1, 0.2]})
     with pytest.raises(ValueError, match="'a' and 'b' have no split in common"):

@@ -212,7 +212,9 @@ def compare(
         for line in [*comparison.verdict(results, share), "", *about, *(f"note: {x}" for x in notes), *left, *failed]:
             print_line(line)
     with one_line_errors(kept, debug):
-        plots.plot_comparison(results, f"{_size(table)}\n{settled}", test_size=share).savefig(picture)
+        drawn = results[results["method"] != comparison.SHARES]  # which lie far from the others
+        drawn = drawn if len(drawn) else results
+        plots.plot_comparison(drawn, f"{_size(table)}\n{settled}", test_size=share).savefig(picture)
         if csv is not None:
             results.assign(params=results["params"].map(json.dumps)).to_csv(csv, index=False)
     if as_json:

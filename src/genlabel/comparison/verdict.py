@@ -47,6 +47,8 @@ class Pair:
 
     def __str__(self) -> str:
         """Say the pair in words."""
+        if not self.better and not self.worse:
+            return f"{self.method} is the same as {self.other} on all {self.splits} splits"
         word = "better" if self.gain >= 0 else "worse"
         count = self.better if self.gain >= 0 else self.worse
         size = f"{abs(self.gain):.2g} {UNITS.get(self.score, '')}".strip()
