@@ -88,9 +88,12 @@ def main() -> None:
         notes = guard_table(table).notes
         as_is.update(kind for kind, words in KINDS.items() if any(words in note for note in notes))
         rng = np.random.default_rng(number)
-        planted.update(plant for plant, change in PLANTS.items() if is_found(plant, guard_table(change(table, rng))))
+        found = [plant for plant, change in PLANTS.items() if is_found(plant, guard_table(change(table, rng)))]
+        planted.update(found)
         if asked.shown:
-            print("\n".join(f"{number} {table.name} {table.X.shape}: {note}" for note in notes) or f"{number}: nothing")
+            missed = [f"planted and not found: {plant}" for plant in PLANTS if plant not in found]
+            size = f"{number} {table.name} {table.X.shape}, {table.y.nunique()} classes"
+            print("\n".join(f"{size}: {line}" for line in [*notes, *missed] or ["nothing"]))
     print(f"sets: {len(ids)}")
     for kind in KINDS:
         print(f"as they are, {kind}: {as_is[kind]}")

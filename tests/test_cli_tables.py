@@ -227,6 +227,16 @@ def test_a_traceback_is_for_those_who_ask(here: Path, monkeypatch: pytest.Monkey
     assert isinstance(wrong.exception, ValueError)
 
 
+@pytest.mark.parametrize("name", ["a$\\frac$b", "[red]loud[/red]", "two words & <b>more</b>", "ünïcode"])
+def test_hostile_names_are_names(here: Path, name: str) -> None:
+    frame(60).rename(columns={"a": name}).assign(label=lambda t: f"{name} " + t["label"]).to_csv("t.csv", index=False)
+    Path("t.csv").rename(name.replace("/", "_") + ".csv")
+    result = invoke(name.replace("/", "_") + ".csv", "--target", "label", "--repeats", "2")
+    assert result.exit_code == 0, result.output
+    assert f"columns of numbers (3): {name}, b, c" in result.stdout
+    assert (here / f"compare-{name.replace('/', '_')}.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_what_stopped_goes_on(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame().to_csv("t.csv", index=False)
     fitted: list[int] = []

@@ -129,6 +129,12 @@ def test_values_that_count_as_missing_do_so_in_every_column(tmp_path: Path) -> N
     assert table.X.isna().to_numpy().tolist() == [[True, False], [False, True], [True, False], [False, True]]
 
 
+def test_a_file_without_names_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("5.1,3.5,0\n4.9,3.0,1\n")
+    with pytest.raises(ValueError, match=r"target='y' is no column of .*; its first line holds numbers, and must hold"):
+        read_table(tmp_path / "t.csv", "y")
+
+
 @pytest.mark.parametrize(
     "option, given, message",
     [

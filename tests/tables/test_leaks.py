@@ -60,6 +60,12 @@ def test_a_leak_is_left_out_and_told_unless_it_is_kept(case: str) -> None:
     assert kept.notes[0].startswith(f"kept column {name!r}, as asked: ")
 
 
+def test_columns_may_have_numbers_for_names() -> None:
+    X = with_column("patient", np.arange(N)).X
+    guarded = guard_table(Table("t", X.set_axis(range(6), axis=1), pd.Series(Y)))
+    assert guarded.X.columns.tolist() == [0, 1, 2, 3, 4]
+
+
 def test_an_honest_table_stays_as_it_is() -> None:
     for seed in range(5):
         table = honest(seed=seed)

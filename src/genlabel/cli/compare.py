@@ -214,7 +214,8 @@ def compare(
     with one_line_errors(kept, debug):
         drawn = results[results["method"] != comparison.SHARES]  # which lie far from the others
         drawn = drawn if len(drawn) else results
-        plots.plot_comparison(drawn, f"{_size(table)}\n{settled}", test_size=share).savefig(picture)
+        title = f"{_size(table)}\n{settled}".replace("$", r"\$")  # no mathematics in the name of a file
+        plots.plot_comparison(drawn, title, test_size=share).savefig(picture)
         if csv is not None:
             results.assign(params=results["params"].map(json.dumps)).to_csv(csv, index=False)
     if as_json:

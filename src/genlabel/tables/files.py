@@ -133,7 +133,9 @@ def check_columns(option: str, names: Iterable[str], columns: Iterable[str], sou
             continue
         lower = {column.lower(): column for column in reversed(known)}
         near = get_close_matches(name.lower(), lower, 1, 0.6)
-        hint = f"did you mean {lower[near[0]]!r}? Its" if near else "its"
+        numbers = len(known) > 1 and pd.to_numeric(pd.Series(known), errors="coerce").notna().all()
+        nameless = "its first line holds numbers, and must hold the names of the columns; its" if numbers else "its"
+        hint = f"did you mean {lower[near[0]]!r}? Its" if near else nameless
         raise ValueError(f"{option}={name!r} is no column of {source!r}; {hint} columns are {listed(known)}")
 
 

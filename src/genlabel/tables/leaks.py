@@ -73,9 +73,10 @@ def guard_table(table: Table, keep: Iterable[str] = ()) -> Table:
     kept = _features_of(table, keep)
     leaks = find_leaks(table)
     out = [leak.column for leak in leaks if leak.leaves and leak.column not in kept]
-    spared = set(table.X.columns) <= set(out)
+    stays = [str(name) not in out for name in table.X.columns]
+    spared = not any(stays)
     notes = [_tell(leak, leak.column in kept, spared) for leak in leaks]
-    X = table.X if spared else table.X.drop(columns=out)
+    X = table.X if spared else table.X.loc[:, stays]
     return group_duplicates(replace(table, X=X, notes=[*table.notes, *notes, *_runs(table)]))
 
 
@@ -92,18 +93,19 @@ def find_leaks(table: Table) -> list[Leak]:
     >>> [(leak.column, leak.why) for leak in find_leaks(Table("t", X, pd.Series(["no", "yes"] * 20)))]
     [('code', 'it alone gives the class of 100.0 % of the rows')]
     """
-    named = [_number_leak(table, name) or _order_leak(table, name) for name in map(str, table.X.columns)]
-    dense = [name for name in map(str, table.X.columns) if _is_dense(table.X[name])]
+    table = replace(table, X=table.X.rename(columns=str))
+    named = [_number_leak(table, name) or _order_leak(table, name) for name in table.X.columns]
+    dense = [name for name in table.X.columns if _is_dense(table.X[name])]
     named += [Leak(name, NUMBERS + _when(table, name)) for name in dense if len(dense) < RANKS]
     found = {leak.column: leak for leak in named if leak is not None}
     rows = _sample(table.y)
-    for name in map(str, table.X.columns):
+    for name in table.X.columns:
         if name in found and found[name].leaves:
             continue
         sure = _tells_alone(table.X[name].iloc[rows], table.y.iloc[rows])
         if sure >= SURE:
             found[name] = Leak(name, f"it alone gives the class of {100 * sure:.1f} % of the rows")
-    return [found[name] for name in map(str, table.X.columns) if name in found]
+    return [found[name] for name in table.X.columns if name in found]
 
 
 def group_duplicates(table: Table) -> Table:
