@@ -61,7 +61,7 @@ def pool(network: Any, label_model: Any, log_prior: Any, pooling: Pooling) -> ND
 
 
 def fit_pooling(network: HeldOut, label_model: NDArray[np.float64] | None, log_prior: Any) -> Pooling:
-    """Return the pooling of the lowest held-out log-loss: weights in [0, 2], a doubt of at most one half.
+    """Return the pooling to which held-out log-loss descends: weights in [0, 2], a doubt of at most one half.
 
     Few rows say little: the squares of the weights' distances from one half each (from 1 without a label model), times
     `PULL` over the number of rows, are added, and it is as if `DOUBT` of a row more had been held out that only the
