@@ -36,9 +36,9 @@ def mean_gap(first: NDArray[np.float64], second: NDArray[np.float64], fold: NDAr
     means = np.array([apart[fold == one].mean() for one in np.unique(fold)])
     count = len(means)
     if count < 2:
-        return Gap(mean, -np.inf, np.inf)
+        return Gap(mean, -float("inf"), float("inf"))
     square = max(float(means.var(ddof=1)), float(apart.var(ddof=1)) * count / len(apart))
-    half = WIDTH * np.sqrt(square * (1.0 / count + 1.0 / (count - 1)))
+    half = WIDTH * float(np.sqrt(square * (1.0 / count + 1.0 / (count - 1))))
     return Gap(mean, mean - half, mean + half)
 
 
@@ -52,7 +52,7 @@ def share_interval(share: float, size: float) -> tuple[float, float]:
     square = WIDTH**2 / size
     middle = (share + square / 2.0) / (1.0 + square)
     half = WIDTH / (1.0 + square) * np.sqrt(share * (1.0 - share) / size + square / (4.0 * size))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    return max(0.0, float(middle - half)), min(1.0, float(middle + half))
 
 
 def independent_blends(count: int, first: int, second: int, same: bool) -> float:
