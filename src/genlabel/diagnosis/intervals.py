@@ -62,8 +62,8 @@ def independent_blends(count: int, first: int, second: int, same: bool) -> float
     one class), so that its variance is at most that of so many independent ones (Hoeffding 1963, section 5); the
     `count` blends that were drawn add theirs.
 
-    >>> independent_blends(100, 50, 100, same=False)
-    33.33333333333333
+    >>> round(independent_blends(100, 50, 100, same=False), 1)
+    33.3
     """
     disjoint = first // 2 if same else min(first, second)
     return 1.0 / (1.0 / count + 1.0 / disjoint)
