@@ -38,7 +38,14 @@ def permuted() -> tuple[pd.DataFrame, Any]:
     return X, np.random.default_rng(0).permutation(y)
 
 
-TABLES = {"iris": iris, "awkward": awkward, "permuted": permuted}
+def many() -> tuple[Any, Any]:
+    """Ten classes with long names."""
+    index = np.repeat(np.arange(10), 12)
+    X = 4.0 * np.stack([np.cos(index), np.sin(2.0 * index)], 1) + np.random.default_rng(0).normal(size=(120, 2))
+    return X, np.array([f"a class of the number {c} and no other" for c in range(10)])[index]
+
+
+TABLES = {"iris": iris, "awkward": awkward, "permuted": permuted, "many": many}
 
 
 @cache
@@ -144,12 +151,16 @@ def test_the_arms_are_those_of_the_baselines_own_classifier() -> None:
 
 
 @each
-def test_the_picture_is_drawn_without_text_on_text(name: str) -> None:
+def test_no_text_of_the_picture_lies_on_another_or_outside(name: str) -> None:
     figure = found(name).plot()
-    FigureCanvasAgg(figure).draw()
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    width, height = canvas.get_width_height()
     for ax in figure.axes:
         boxes = [text.get_window_extent() for text in [*ax.texts, ax.title, ax.xaxis.label] if text.get_text()]
         assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+        ticks = [label.get_window_extent() for label in ax.get_yticklabels() if label.get_text() and ax.get_visible()]
+        assert all(box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height for box in [*boxes, *ticks])
 
 
 def test_it_tells_how_far_it_is_and_repeats_itself() -> None:

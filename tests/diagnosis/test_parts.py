@@ -72,6 +72,14 @@ def test_the_interval_of_a_gain_covers_and_turns_its_sign() -> None:
     assert mean_gap(first, second, np.zeros(120, dtype=np.intp)).high == np.inf
 
 
+def test_without_folds_the_interval_is_that_of_a_paired_test_over_rows() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(0.3, 1.0, 5000), rng.normal(size=5000)
+    oracle = stats.ttest_rel(first, second).confidence_interval(0.95)
+    np.testing.assert_allclose(mean_gap(first, second)[1:], oracle, atol=1e-4)
+    assert mean_gap(first[:1], second[:1]).high == np.inf
+
+
 def test_folds_that_differ_more_than_their_rows_widen_the_interval() -> None:
     rng, fold = np.random.default_rng(0), np.arange(120) % 4
     loss = rng.normal(size=120)

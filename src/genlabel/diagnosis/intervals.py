@@ -21,24 +21,28 @@ class Gap(NamedTuple):
     high: float
 
 
-def mean_gap(first: NDArray[np.float64], second: NDArray[np.float64], fold: NDArray[np.intp]) -> Gap:
-    """Return the mean of `first` less `second`, losses (n,) of rows that were held out in the folds `fold` (n,).
+def mean_gap(first: NDArray[np.float64], second: NDArray[np.float64], fold: NDArray[np.intp] | None = None) -> Gap:
+    """Return the mean of `first` less `second`, losses (n,) of the same held-out rows, with its 95 % interval.
 
-    The variance of the mean of K folds is taken as s^2 (1/K + 1/(K - 1)), because their training rows overlap (Nadeau
-    and Bengio, 2003); s^2 is that of the folds' means, as seen among them or as the spread of the rows within has it,
-    whichever is larger.
+    By themselves the rows are taken as independent, and the models as they are. With `fold` (n,), the interval is of
+    the methods: the variance of the mean of K folds is taken as s^2 (1/K + 1/(K - 1)), because their training rows
+    overlap (Nadeau and Bengio, 2003); s^2 is that of the folds' means, as seen among them or as the spread of the rows
+    within has it, whichever is larger.
 
     >>> gap = mean_gap(np.array([1.0, 2.0, 3.0, 2.0]), np.ones(4), np.array([0, 0, 1, 1]))
     >>> gap.mean, gap.low < 0.0 < gap.high
     (1.0, True)
     """
-    apart, mean = first - second, float((first - second).mean())
-    means = np.array([apart[fold == one].mean() for one in np.unique(fold)])
-    count = len(means)
-    if count < 2:
-        return Gap(mean, -float("inf"), float("inf"))
-    square = max(float(means.var(ddof=1)), float(apart.var(ddof=1)) * count / len(apart))
-    half = WIDTH * float(np.sqrt(square * (1.0 / count + 1.0 / (count - 1))))
+    apart = first - second
+    mean, square = float(apart.mean()), float("inf")
+    if fold is None and len(apart) > 1:
+        square = float(apart.var(ddof=1)) / len(apart)
+    elif fold is not None and len(np.unique(fold)) > 1:
+        means = np.array([apart[fold == one].mean() for one in np.unique(fold)])
+        count = len(means)
+        spread = max(float(means.var(ddof=1)), float(apart.var(ddof=1)) * count / len(apart))
+        square = spread * (1.0 / count + 1.0 / (count - 1))
+    half = WIDTH * float(np.sqrt(square))
     return Gap(mean, mean - half, mean + half)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from genlabel.diagnosis.blends import Blended
 from genlabel.diagnosis.verdict import overall
@@ -62,7 +63,8 @@ def _plot_trust(ax: Axes, diagnosis: Diagnosis) -> None:
             end = max(value, trust.label_model + gap.high)
             ax.plot([trust.label_model + gap.low, end], [place, place], color="black", linewidth=1.5)
         ax.annotate(f"{value:.3f}", (end, place), xytext=(5, 0), textcoords="offset points", va="center", fontsize=9)
-    ax.margins(x=0.12)
+    ax.margins(x=0.14)
+    ax.set_xlim(left=0.0)
     ax.axvline(trust.label_model, color=OKABE_ITO[0], linewidth=1.0, linestyle=":")
     ax.set_yticks(range(len(rows)), [name for name, _, _ in rows])
     ax.invert_yaxis()
@@ -77,7 +79,7 @@ def _plot_intrusion(figure: Figure, ax: Axes, diagnosis: Diagnosis, blends: Blen
     """How often blends land among a third class: a table of the pairs, or bars of the worst of many."""
     pairs = diagnosis.to_frame("pairs", None)
     whole = overall(blends)["intrusion"]
-    title = f"Blends among a third class: {100 * whole:.1f} % ({100 * blends.chance:.1f} % with permuted labels)"
+    title = f"Blends among a third class: {100 * whole:.1f} %\n({100 * blends.chance:.1f} % with permuted labels)"
     if len(diagnosis.classes) <= FEW:
         _plot_table(figure, ax, diagnosis, pairs)
         ax.set_title(title, fontsize=10)
@@ -91,7 +93,7 @@ def _plot_intrusion(figure: Figure, ax: Axes, diagnosis: Diagnosis, blends: Blen
         place, [_pair_name(one, other) for one, other in zip(worst["class_1"], worst["class_2"], strict=True)]
     )
     ax.invert_yaxis()
-    ax.set_xlabel("share of blends; line: 95 % interval, grey: with permuted labels")
+    ax.set_xlabel("share of blends; line: 95 % interval;\ngrey: with permuted labels")
     _dress(ax, title)
 
 
@@ -115,7 +117,7 @@ def _plot_table(figure: Figure, ax: Axes, diagnosis: Diagnosis, pairs: pd.DataFr
     short = [_short(name) for name in names]
     ax.set_xticks(range(len(names)), short, rotation=0 if len(names) * max(map(len, short)) < 45 else 20)
     ax.set_yticks(range(len(names)), short)
-    ax.set_xlabel("class of one parent, and of the other (rows); small: 95 % interval, in %")
+    ax.set_xlabel("class of one parent, and of the other (rows);\nbelow the share: 95 % interval, in %")
 
 
 def _plot_labels(ax: Axes, blends: Blended) -> None:
@@ -161,7 +163,8 @@ def _plot_trial(ax: Axes, diagnosis: Diagnosis) -> None:
     ax.set_ylim(1.5, -0.6)
     reach = 1.15 * max(abs(end) for end in ax.get_xlim())
     ax.set_xlim(-reach, reach)
-    ax.set_xlabel("gain in held-out log-loss over vanilla (nats), 95 % interval:\nhigher is better →")
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.set_xlabel("gain in held-out log-loss over vanilla (nats):\nhigher is better →; line: 95 % interval")
     _dress(ax, f"Paired run: vanilla has log-loss {trial.log_loss['vanilla']:.3f}")
 
 
@@ -173,9 +176,9 @@ def _dress(ax: Axes, title: str) -> None:
 
 
 def _pair_name(one: Any, other: Any) -> str:
-    return f"{_short(one)} with {_short(other)}"
+    return f"{_short(one, LONGEST - 6)} with {_short(other, LONGEST - 6)}"
 
 
-def _short(name: Any) -> str:
-    text = str(name).replace("$", r"\$")
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+def _short(name: Any, longest: int = LONGEST) -> str:
+    text = str(name)
+    return (text if len(text) <= longest else text[: longest - 1] + "…").replace("$", r"\$")

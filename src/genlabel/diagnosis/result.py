@@ -116,7 +116,9 @@ class Diagnosis:
             parts.append(f"Blends whose labels are furthest apart\n{self._blend_lines()}")
         if self.trial is not None:
             heading = f"Paired run: networks alone, {self.trial.rows} rows held out in {self.trial.folds} folds"
-            parts.append(f"{heading}\n{self._trial_frame().to_string(float_format='{:.3f}'.format)}")
+            parts.append(
+                f"{heading}\n{self._trial_frame().rename_axis(None).to_string(float_format='{:.3f}'.format, na_rep='')}"
+            )
         parts += ["\n".join(f"note: {note}" for note in self.notes)] if self.notes else []
         return "\n\n".join(parts)
 

@@ -72,7 +72,7 @@ def measure_trust(model: LabelModel, points: Values, index: NDArray[np.intp], se
         return Trust(False, [reason], len(seen), nan, nan, nan, Gap(nan, nan, nan), Gap(nan, nan, nan))
     own = -np.maximum(model.held_out_[seen, index[seen]], np.log(LEAST_PROBABILITY))
     plain, shares = plain[seen], shares[seen]
-    over_shares, over_plain = mean_gap(shares, own, number[seen]), mean_gap(plain, own, number[seen])
+    over_shares, over_plain = mean_gap(shares, own), mean_gap(plain, own)
     means = float(own.mean()), float(plain.mean()), float(shares.mean())
     return Trust(*_judge(means, over_shares, over_plain), len(seen), *means, over_shares, over_plain)
 
