@@ -17,7 +17,7 @@ from genlabel.plots import OKABE_ITO
 if TYPE_CHECKING:
     from genlabel.diagnosis.result import Diagnosis
 
-__all__ = ["plot_diagnosis"]
+__all__ = ["plot_diagnosis", "short_names"]
 
 DPI = 160
 FEW = 8
@@ -43,7 +43,7 @@ def plot_diagnosis(diagnosis: Diagnosis) -> Figure:
     (trust, intrusion), (labels, trial) = figure.subplots(2, 2)
     _plot_trust(trust, diagnosis)
     _plot_intrusion(figure, intrusion, diagnosis, blends)
-    _plot_labels(labels, blends)
+    _plot_labels(labels, diagnosis, blends)
     _plot_trial(trial, diagnosis)
     return figure
 
@@ -81,7 +81,7 @@ def _plot_intrusion(figure: Figure, ax: Axes, diagnosis: Diagnosis, blends: Blen
     whole = overall(blends)["intrusion"]
     title = f"Blends among a third class: {100 * whole:.1f} %\n({100 * blends.chance:.1f} % with permuted labels)"
     if len(diagnosis.classes) <= FEW:
-        _plot_table(figure, ax, diagnosis, pairs)
+        _plot_table(figure, ax, short_names(diagnosis.classes, LONGEST), pairs)
         ax.set_title(title, fontsize=10)
         return
     worst = pairs.head(10)
@@ -89,17 +89,17 @@ def _plot_intrusion(figure: Figure, ax: Axes, diagnosis: Diagnosis, blends: Blen
     ax.barh(place, worst["intrusion"], color=OKABE_ITO[1], height=0.6)
     ax.hlines(place, worst["low"], worst["high"], color="black", linewidth=1.5)
     ax.plot(worst["permuted"], place, "|", color=GREY, markersize=12, markeredgewidth=2)
-    ax.set_yticks(
-        place, [_pair_name(one, other) for one, other in zip(worst["class_1"], worst["class_2"], strict=True)]
-    )
+    short = short_names(diagnosis.classes, LONGEST - 6)
+    names = zip(worst["class_1"], worst["class_2"], strict=True)
+    ax.set_yticks(place, [f"{short[one]} with {short[other]}" for one, other in names])
     ax.invert_yaxis()
     ax.set_xlabel("share of blends; line: 95 % interval;\ngrey: with permuted labels")
     _dress(ax, title)
 
 
-def _plot_table(figure: Figure, ax: Axes, diagnosis: Diagnosis, pairs: pd.DataFrame) -> None:
+def _plot_table(figure: Figure, ax: Axes, short: dict[Any, str], pairs: pd.DataFrame) -> None:
     """A cell for each pair of classes: its share and interval."""
-    names = list(diagnosis.classes)
+    names = list(short)
     place = {name: number for number, name in enumerate(names)}
     shares = np.full((len(names), len(names)), np.nan)
     size, top = 9 if len(names) <= 4 else 7, max(0.3, float(pairs["intrusion"].max()))
@@ -114,15 +114,16 @@ def _plot_table(figure: Figure, ax: Axes, diagnosis: Diagnosis, pairs: pd.DataFr
         ax.text(j, i, text, ha="center", va="center", fontsize=size, color=color)
     image = ax.imshow(shares, cmap="Oranges", vmin=0.0, vmax=top, aspect="auto")
     figure.colorbar(image, ax=ax, label="share of blends", shrink=0.8)
-    short = [_short(name) for name in names]
-    ax.set_xticks(range(len(names)), short, rotation=0 if len(names) * max(map(len, short)) < 45 else 20)
-    ax.set_yticks(range(len(names)), short)
+    ax.set_xticks(
+        range(len(names)), short.values(), rotation=0 if max(map(len, short.values())) * len(names) < 45 else 20
+    )
+    ax.set_yticks(range(len(names)), short.values())
     ax.set_xlabel("class of one parent, and of the other (rows);\nbelow the share: 95 % interval, in %")
 
 
-def _plot_labels(ax: Axes, blends: Blended) -> None:
+def _plot_labels(ax: Axes, diagnosis: Diagnosis, blends: Blended) -> None:
     """How far the two labels are apart along lambda, for the pairs where they are furthest."""
-    lambdas, pairs = blends.lambdas, blends.pairs
+    lambdas, pairs, short = blends.lambdas, blends.pairs, short_names(diagnosis.classes, LONGEST - 6)
     worst = pairs.sort_values("total_variation", ascending=False).head(CURVES)
     weighed = lambdas.merge(pairs[["class_1", "class_2", "weight"]], on=["class_1", "class_2"])
     mass = weighed["weight"] * weighed["blends"]
@@ -133,7 +134,7 @@ def _plot_labels(ax: Axes, blends: Blended) -> None:
     for color, one, other in zip(OKABE_ITO, worst["class_1"], worst["class_2"], strict=False):
         here = lambdas[(lambdas["class_1"] == one) & (lambdas["class_2"] == other)]
         middle = (here["lam_low"] + here["lam_high"]) / 2
-        ax.plot(middle, here["total_variation"], "o--", color=color, label=_pair_name(one, other))
+        ax.plot(middle, here["total_variation"], "o--", color=color, label=f"{short[one]} with {short[other]}")
     ax.set(
         xlim=(0, 1),
         ylim=(0, 1.02),
@@ -175,10 +176,15 @@ def _dress(ax: Axes, title: str) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _pair_name(one: Any, other: Any) -> str:
-    return f"{_short(one, LONGEST - 6)} with {_short(other, LONGEST - 6)}"
+def short_names(classes: Any, longest: int) -> dict[Any, str]:
+    """Return for each class its name in at most so many letters; with its number, where two begin alike.
 
-
-def _short(name: Any, longest: int = LONGEST) -> str:
-    text = str(name)
-    return (text if len(text) <= longest else text[: longest - 1] + "…").replace("$", r"\$")
+    >>> short_names(["lily", "lily of the valley", "lily of the Nile"], 12)
+    {'lily': 'lily', 'lily of the valley': '2: lily of …', 'lily of the Nile': '3: lily of …'}
+    """
+    cut = [name if len(name) <= longest else name[: longest - 1] + "…" for name in map(str, classes)]
+    found = {}
+    for place, (key, name) in enumerate(zip(classes, cut, strict=True)):
+        text = name if cut.count(name) == 1 else f"{place + 1}: {name[: longest - 4]}…"
+        found[key] = text.replace("$", r"\$")
+    return found

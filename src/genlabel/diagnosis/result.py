@@ -58,8 +58,8 @@ class Diagnosis:
         ----------
         what : "blends", "pairs", "lambda" or "trial"
             The blends whose two labels are furthest apart, row by row, with their parents (rows of your table), lambda
-            (the weight of the first) and both labels; the pairs of classes, the worst intrusion first; the distance of
-            the labels by pair and lambda; the three arms of the paired run.
+            (the weight of the first) and both labels; the pairs of classes, the surest intrusion first (by the lower
+            end of its interval); the distance of the labels by pair and lambda; the three arms of the paired run.
         n : int or None
             So many rows; None is all of them.
         """
@@ -71,7 +71,7 @@ class Diagnosis:
         if what == "blends":
             frame = self._worst_blends(self.blends)
         elif what == "pairs":
-            worst_first = ["intrusion", "total_variation"]
+            worst_first = ["low", "intrusion", "total_variation"]
             frame = self.blends.pairs.sort_values(worst_first, ascending=False, ignore_index=True)
         else:
             frame = self.blends.lambdas

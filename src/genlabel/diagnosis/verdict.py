@@ -89,15 +89,15 @@ def _about(name: str, gain: Gap) -> str:
 def _about_blends(blends: Blended) -> list[str]:
     """What the blends say, in lines."""
     whole, pairs = overall(blends), blends.pairs
-    most, one, other = (
-        pairs[name].iloc[int(pairs["intrusion"].argmax())] for name in ("intrusion", "class_1", "class_2")
-    )
+    place = int(pairs["low"].argmax())
+    columns = ("class_1", "class_2", "intrusion", "low", "high")
+    one, other, most, low, high = (pairs[name].iloc[place] for name in columns)
     lines = [
         f"{100 * whole['intrusion']:.1f} % of mixup's blends land among a third class "
         f"({100 * blends.chance:.1f} % with permuted labels)"
     ]
     if most > 0:
-        lines[0] += f"; most often, {100 * most:.0f} %, those of {one} with {other}"
+        lines[0] += f", surest of {one} with {other}: {100 * most:.0f} % ({100 * low:.0f} to {100 * high:.0f} %)"
     lines.append(f"{100 * whole['odd']:.0f} % of the blends are unlike any training row (support of 0.05 or less)")
     lines.append(f"mixup's labels and the label model's are {whole['total_variation']:.2f} apart (0 same, 1 disjoint)")
     return lines
