@@ -18,6 +18,7 @@ import argparse
 import json
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -184,23 +185,32 @@ def _clear(records: list[dict[str, Any]], question: str) -> NDArray[np.bool_]:
 
 
 def _stump(X: pd.DataFrame, y: NDArray[np.bool_]) -> tuple[Rule, str]:
-    """The signal, the threshold and the side that are right most often; the first of equals."""
-    best = (-1.0, 0, 0.0, True)
-    for place in range(X.shape[1]):
-        values = np.unique(X.iloc[:, place])
+    """The signal, threshold and side that are right most often, the first of equals; the trivial rule if none is."""
+    often = bool(y.mean() >= 0.5)
+    best, rule, told = float((y == often).mean()), _always(often), "none is better than the trivial rule"
+    for place, name in enumerate(X):
+        values = np.unique(X[name])
         for cut in (values[1:] + values[:-1]) / 2.0:
-            above = X.iloc[:, place].to_numpy() > cut
             for side in (True, False):
-                best = max(best, (float(((above == side) == y).mean()), -place, float(cut), side))
-    _, place, cut, side = best
-    told = f"{X.columns[-place]} {'above' if side else 'below'} {cut:.3g}"
-    return lambda asked: (asked[:, -place] > cut) == side, told
+                one = partial(_beyond, place, cut, side)
+                right = float((one(X.to_numpy()) == y).mean())
+                if right > best:
+                    best, rule, told = right, one, f"{name} {'above' if side else 'below'} {cut:.3g}"
+    return rule, told
+
+
+def _beyond(place: int, cut: float, side: bool, asked: Values) -> NDArray[np.bool_]:
+    return np.asarray((asked[:, place] > cut) == side)
+
+
+def _always(answer: bool) -> Rule:
+    return lambda asked: np.full(len(asked), answer)
 
 
 def _logistic(X: Values, y: NDArray[np.bool_]) -> Rule:
     """Logistic regression whose penalty is chosen on the fitting sets; one answer if there is but one."""
     if y.mean() in (0.0, 1.0) or min(y.sum(), (~y).sum()) < 3:
-        return lambda asked: np.full(len(asked), y.mean() >= 0.5)
+        return _always(bool(y.mean() >= 0.5))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = LogisticRegressionCV(Cs=np.logspace(-3, 1, 9), cv=3, scoring="neg_log_loss", max_iter=2000)
