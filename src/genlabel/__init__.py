@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Support,
         VAEDensity,
     )
+    from genlabel.diagnosis import Diagnosis, diagnose
     from genlabel.estimators import (
         AdaMixupClassifier,
         GenerativeClassifier,
@@ -45,6 +46,7 @@ __all__ = [
     "CollapseWarning",
     "CutMix",
     "DensityWarning",
+    "Diagnosis",
     "FlowDensity",
     "ForestDensity",
     "GANDensity",
@@ -71,6 +73,7 @@ __all__ = [
     "Support",
     "VAEDensity",
     "__version__",
+    "diagnose",
     "export_onnx",
     "intrudes",
     "load_model",
@@ -94,6 +97,7 @@ _ROOMS = {
         "Support",
         "VAEDensity",
     ),
+    "diagnosis": ("Diagnosis", "diagnose"),
     "estimators": (
         "AdaMixupClassifier",
         "GenLabelClassifier",

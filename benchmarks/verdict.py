@@ -1,0 +1,271 @@
+"""How often is the verdict of a diagnosis right? A rule fitted on every second OpenML set, asked on the others.
+
+    python benchmarks/verdict.py --json build/verdict.json
+    python benchmarks/verdict.py --sets 61 187 54 1063 --json build/few.json
+    python benchmarks/verdict.py --report results/verdict.json
+
+Of each set 30 % of the rows are held out. `genlabel.diagnose` sees the others; then its three networks (vanilla, mixup,
+GenLabel) are trained on all of these, and the held-out rows tell which has the lower log-loss. Two questions are asked:
+does GenLabel do better than vanilla training, does mixup? Rules are fitted on the sets in places 1, 3, 5, ... of the
+list and asked on those in places 2, 4, 6, ...: always the more frequent answer (the trivial rule); the sign of the
+paired run; one signal of the diagnosis with one threshold; logistic regression on all signals. The verdict as it is
+printed has nothing to fit. With --families, sets whose names begin alike (fri_c0_100_5, fri_c1_250_10) are on the same
+side.
+Needs the OpenML sets of a manifest (environment variable GENLABEL_DATA_HOME). A run that was stopped goes on.
+"""
+
+import argparse
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegressionCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from genlabel import diagnose
+from genlabel.bench import cut_splits, drop_rare
+from genlabel.datasets import load_openml, manifest_ids, openml_manifest, table_pipeline
+from genlabel.diagnosis.intervals import share_interval
+from genlabel.diagnosis.trial import train_arms
+from genlabel.diagnosis.verdict import SAME
+from genlabel.metrics import LEAST_PROBABILITY, index_labels
+from genlabel.threads import one_thread
+
+QUESTIONS = {"GenLabel over vanilla": "does GenLabel do better than vanilla?", "mixup over vanilla": "does mixup?"}
+YES = {
+    "GenLabel over vanilla": {"GenLabel": True, "vanilla": False},
+    "mixup over vanilla": {"mixup": True, "not mixup": False},
+}
+"""What a verdict says to each question; the others say nothing."""
+ALPHA, CLEAN = 0.3, 0.75
+"""Those of `diagnose`."""
+
+Values = NDArray[np.float64]
+Rule = Callable[[Values], NDArray[np.bool_]]
+
+
+def measure(number: int, home: Path | None, seed: int) -> dict[str, Any]:
+    """Diagnose the training rows of a set, and see on its test rows which arm does best; an error is on record."""
+    start = perf_counter()
+    try:
+        with one_thread(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return {"id": number, **_measure(number, home, seed), "seconds": round(perf_counter() - start, 1)}
+    except Exception as error:
+        return {"id": number, "error": f"{type(error).__name__}: {error}"}
+
+
+def _measure(number: int, home: Path | None, seed: int) -> dict[str, Any]:
+    table = drop_rare(load_openml(number, data_home=home))
+    train, test = cut_splits(table, 1, 0.3, seed)[0]
+    columns = table_pipeline(table.X, "passthrough").fit(table.X.iloc[train])
+    X, X_test = (np.asarray(columns.transform(table.X.iloc[rows]), dtype=np.float64) for rows in (train, test))
+    y = table.y.iloc[train].to_numpy()
+    begin = perf_counter()
+    found = diagnose(X, y, random_state=seed)
+    took = perf_counter() - begin
+    arms = train_arms(X, y, ALPHA, CLEAN, seed)
+    truth = index_labels(table.y.iloc[test], arms["vanilla"].classes_)
+    losses = {
+        name: -np.maximum(arm.predict_log_proba(X_test), np.log(LEAST_PROBABILITY))[np.arange(len(truth)), truth]
+        for name, arm in arms.items()
+    }
+    return {
+        "name": table.name,
+        "n": len(X),
+        "d": X.shape[1],
+        "k": int(table.y.nunique()),
+        "verdict": found.verdict.word,
+        "diagnosis seconds": round(took, 1),
+        "signals": {name: _short(value) for name, value in found.signals.items()},
+        "test log-loss": {name: _short(loss.mean()) for name, loss in losses.items()},
+        "gains": {name: _gain(losses, name) for name in QUESTIONS},
+    }
+
+
+def _gain(losses: dict[str, Values], name: str) -> dict[str, float | None]:
+    """The gain on the test rows, and its standard error over them."""
+    first, second = name.split(" over ")
+    apart = losses[second] - losses[first]
+    return {"mean": _short(apart.mean()), "error": _short(apart.std(ddof=1) / np.sqrt(len(apart)))}
+
+
+def _short(value: Any) -> float | None:
+    return float(f"{value:.6g}") if np.isfinite(value) else None
+
+
+def report(records: list[dict[str, Any]], families: bool = False) -> str:
+    """The hit rates, on the sets that no rule has seen."""
+    failed = [record for record in records if "error" in record]
+    known = [record for record in records if "error" not in record]
+    words = pd.Series([record["verdict"] for record in known]).value_counts()
+    took = [record["diagnosis seconds"] for record in known]
+    lines = [
+        f"{len(known)} sets, {len(failed)} failed; a diagnosis took {np.median(took):.0f} s (median)",
+        *(f"  failed: {record['id']}: {record['error']}" for record in failed),
+        f"verdicts: {', '.join(f'{word} {count}' for word, count in words.items())}",
+    ]
+    for question in QUESTIONS:
+        lines += ["", *_about(question, known, families)]
+    return "\n".join(lines)
+
+
+def _about(question: str, known: list[dict[str, Any]], families: bool) -> Iterator[str]:
+    trusted = [record for record in known if record["verdict"] != "not trusted"]
+    stopped = [record for record in known if record["verdict"] == "not trusted"]
+    yield f"{question}: {QUESTIONS[question]} (log-loss of test rows)"
+    for name, some in (("trusted", trusted), ("not trusted", stopped)):
+        gains = np.array([record["gains"][question]["mean"] for record in some])
+        if len(gains):
+            parts = (gains > SAME).sum(), (np.abs(gains) <= SAME).sum(), (gains < -SAME).sum()
+            told = f"better on {parts[0]}, within {SAME} on {parts[1]}, worse on {parts[2]}"
+            yield f"  {name}: {told}; mean {gains.mean():+.4f}"
+    sides = _sides(known, families)
+    fitting, asked = ([one for one in trusted if sides[one["id"]] == side] for side in (0, 1))
+    if len(fitting) < 4 or not asked:
+        yield "  too few sets to fit a rule"
+        return
+    yield f"  rules fitted on {len(fitting)} sets, asked on {len(asked)}:"
+    for name, hits, clear in _hits(question, fitting, asked):
+        yield f"    {name:46} right on {_share(hits)}; where the test rows are clear, on {_share(clear)}"
+
+
+def _sides(known: list[dict[str, Any]], families: bool) -> dict[int, int]:
+    """For each set 0, a rule is fitted on it, or 1, it is asked on it: in turn."""
+    names = [one["name"].replace("-", "_").split("_")[0].lower() if families else one["id"] for one in known]
+    place = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return {one["id"]: place[name] % 2 for one, name in zip(known, names, strict=True)}
+
+
+def _hits(
+    question: str, fitting: list[dict[str, Any]], asked: list[dict[str, Any]]
+) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.bool_]]]:
+    """The name of each rule, whether it is right on each set, and on those whose gain is beyond the noise."""
+    X, y = _signals(fitting), _truth(fitting, question)
+    middle = np.nan_to_num(np.nanmedian(X.to_numpy(), axis=0))
+    X, X_asked = X.fillna(dict(zip(X, middle, strict=True))), _signals(asked).fillna(dict(zip(X, middle, strict=True)))
+    truth, clear = _truth(asked, question), _clear(asked, question)
+    stump, told = _stump(X, y)
+    answers: dict[str, NDArray[np.bool_]] = {
+        f"always {'yes' if y.mean() >= 0.5 else 'no'} (trivial)": np.full(len(asked), y.mean() >= 0.5),
+        "sign of the paired run": X_asked[question].to_numpy() > 0.0,
+        f"one threshold: {told}": stump(X_asked.to_numpy()),
+        "logistic regression on all signals": _logistic(X.to_numpy(), y)(X_asked.to_numpy()),
+    }
+    for name, answer in answers.items():
+        yield name, answer == truth, (answer == truth)[clear]
+    says = [YES[question].get(record["verdict"]) for record in asked]
+    speaks = np.array([answer is not None for answer in says])
+    right = np.array([answer == one for answer, one in zip(says, truth, strict=True)])
+    yield "the verdict, where it answers", right[speaks], right[speaks & clear]
+
+
+def _signals(records: list[dict[str, Any]]) -> pd.DataFrame:
+    sizes = [{"log n": np.log(one["n"]), "log d": np.log(one["d"]), "log k": np.log(one["k"])} for one in records]
+    return pd.DataFrame([{**one["signals"], **size} for one, size in zip(records, sizes, strict=True)]).astype(float)
+
+
+def _truth(records: list[dict[str, Any]], question: str) -> NDArray[np.bool_]:
+    return np.array([record["gains"][question]["mean"] > 0.0 for record in records])
+
+
+def _clear(records: list[dict[str, Any]], question: str) -> NDArray[np.bool_]:
+    """Sets whose test rows tell beyond two standard errors, and by more than rounding."""
+    gains = [record["gains"][question] for record in records]
+    return np.array([abs(gain["mean"]) > max(SAME, 2.0 * gain["error"]) for gain in gains])
+
+
+def _stump(X: pd.DataFrame, y: NDArray[np.bool_]) -> tuple[Rule, str]:
+    """The signal, threshold and side that are right most often, the first of equals; the trivial rule if none is."""
+    often = bool(y.mean() >= 0.5)
+    best, rule, told = float((y == often).mean()), _always(often), "none is better than the trivial rule"
+    for place, name in enumerate(X):
+        values = np.unique(X[name])
+        for cut in (values[1:] + values[:-1]) / 2.0:
+            for side in (True, False):
+                one = partial(_beyond, place, cut, side)
+                right = float((one(X.to_numpy()) == y).mean())
+                if right > best:
+                    best, rule, told = right, one, f"{name} {'above' if side else 'below'} {cut:.3g}"
+    return rule, told
+
+
+def _beyond(place: int, cut: float, side: bool, asked: Values) -> NDArray[np.bool_]:
+    return np.asarray((asked[:, place] > cut) == side)
+
+
+def _always(answer: bool) -> Rule:
+    return lambda asked: np.full(len(asked), answer)
+
+
+def _logistic(X: Values, y: NDArray[np.bool_]) -> Rule:
+    """Logistic regression whose penalty is chosen on the fitting sets; one answer if there is but one."""
+    if y.mean() in (0.0, 1.0) or min(y.sum(), (~y).sum()) < 3:
+        return _always(bool(y.mean() >= 0.5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LogisticRegressionCV(Cs=np.logspace(-3, 1, 9), cv=3, scoring="neg_log_loss", max_iter=2000)
+        fitted = make_pipeline(StandardScaler(), model).fit(X, y)
+    return lambda asked: np.asarray(fitted.predict(asked), dtype=bool)
+
+
+def _share(hits: NDArray[np.bool_]) -> str:
+    if not len(hits):
+        return "0 of 0"
+    low, high = share_interval(float(hits.mean()), len(hits))
+    return f"{hits.sum()} of {len(hits)} ({100 * hits.mean():.0f} %, {100 * low:.0f} to {100 * high:.0f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-home", type=Path, help="the folder of the manifest; default: GENLABEL_DATA_HOME")
+    parser.add_argument("--sets", type=int, nargs="+", help="ids of OpenML; default: all of the manifest in the limits")
+    parser.add_argument("--max-rows", type=int, default=2000)
+    parser.add_argument("--max-features", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0, help="of the splits, the diagnosis and the networks")
+    parser.add_argument("--jobs", type=int, default=1, help="sets at once")
+    parser.add_argument("--families", action="store_true", help="sets whose names begin alike are on the same side")
+    parser.add_argument("--json", type=Path, help="write the records there; sets that it holds are not done again")
+    parser.add_argument("--report", type=Path, help="measure nothing, report these records")
+    asked = parser.parse_args()
+    records = json.loads(asked.report.read_text())["sets"] if asked.report else run(parser, asked)
+    print(f"\n{report(records, asked.families)}")
+
+
+def run(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> list[dict[str, Any]]:
+    known = (
+        json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {"seed": asked.seed, "sets": []}
+    )
+    if known["seed"] != asked.seed:
+        parser.error(f"{asked.json} holds records of seed {known['seed']}; name another file")
+    records = {record["id"]: record for record in known["sets"] if "error" not in record}
+    numbers = sorted(dict.fromkeys(asked.sets or _all_ids(parser, asked)))
+    calls = (delayed(measure)(number, asked.data_home, asked.seed) for number in numbers if number not in records)
+    for place, record in enumerate(Parallel(n_jobs=asked.jobs, return_as="generator_unordered")(calls)):
+        records[record["id"]] = record
+        shown = record.get("error") or f"{record['name']}: {record['verdict']}, {record['seconds']} s"
+        print(place + 1, record["id"], shown, flush=True)
+        if asked.json:
+            lines = ",\n".join(json.dumps(records[number]) for number in sorted(records))
+            asked.json.write_text(f'{{"seed": {asked.seed}, "sets": [\n{lines}\n]}}\n')
+    return [records[number] for number in numbers]
+
+
+def _all_ids(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> list[int]:
+    manifest = openml_manifest(asked.data_home)
+    if manifest is None:
+        parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
+    return manifest_ids(manifest, asked.max_features, min_rows=100, max_rows=asked.max_rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The diagnosis of a table: trust first, then the blends, then a short paired run, and one verdict."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from genlabel.checks import check_count, check_interval, check_positive, each_warning_once
+from genlabel.densities import LabelModel, Support
+from genlabel.diagnosis.blends import MOST_PAIRS, Blended, lambda_frame, look_at, pair_frame, permuted_shares
+from genlabel.diagnosis.result import Diagnosis
+from genlabel.diagnosis.trial import run_trial
+from genlabel.diagnosis.trust import measure_trust
+from genlabel.diagnosis.verdict import decide, distrust
+from genlabel.estimators import GenLabelClassifier
+from genlabel.estimators.sample import Sample, read_sample
+from genlabel.folds import deal_in_turn, training_rows
+from genlabel.progress import Course, follow
+from genlabel.standardisation import Standardisation
+from genlabel.threads import one_thread
+
+__all__ = ["diagnose"]
+
+
+def diagnose(
+    X: Any,
+    y: Any,
+    *,
+    alpha: float = 0.3,
+    clean_weight: float = 0.75,
+    blends: int = 4000,
+    folds: int = 4,
+    max_rows: int = 2000,
+    random_state: int = 0,
+    verbose: int = 0,
+) -> Diagnosis:
+    """Say whether mixing would help on a table, with whose labels, and why.
+
+    First, whether the label model knows the classes, on rows that it has not seen; if not, the diagnosis ends there.
+    Then blends of every pair of classes: whether they land among a third class (beside the same with permuted labels),
+    whether they are like any row, and how far mixup's labels are from the label model's. At last three networks that
+    differ in their blends alone, on the same held-out rows: their gains are the verdict.
+
+    Parameters
+    ----------
+    X : array or DataFrame (n, d)
+        As for a classifier: missing numbers are medians, text and categories are columns.
+    y : array (n,)
+        Class labels.
+    alpha : float
+        Of lam ~ Beta(alpha, alpha); 0.3 is what the classifiers use, 1 the paper's.
+    clean_weight : float in [0, 0.99]
+        Share of the points of a batch that the paired run leaves as they are; 0.75 is what the classifiers use where
+        they mix, 0 the paper's.
+    blends : int
+        Blends to look at, about; as many of each pair of classes, but 20 at least.
+    folds : int
+        Of the paired run.
+    max_rows : int
+        Of more rows, so many are looked at, stratified.
+    random_state : int
+    verbose : int
+        Above 0, show the stage on the error stream.
+
+    Returns
+    -------
+    Diagnosis
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> diagnosis = diagnose(*load_iris(return_X_y=True), folds=2)
+    >>> diagnosis.trust.trusted
+    True
+    >>> list(diagnosis.to_frame("pairs").columns[:3])
+    ['class_1', 'class_2', 'weight']
+    """
+    check_positive("alpha", alpha, "1 draws lam uniformly")
+    check_interval("clean_weight", clean_weight, 0.0, 0.99, "1 would mix nothing, and there is nothing to compare")
+    settings = {
+        "alpha": alpha,
+        "clean_weight": clean_weight,
+        "blends": check_count("blends", blends),
+        "folds": check_count("folds", folds, low=2),
+        "max_rows": check_count("max_rows", max_rows, low=10),
+        "random_state": check_count("random_state", random_state, low=0),
+    }
+    with each_warning_once(), one_thread(), follow(verbose, "diagnose") as course:
+        course.plan({"label model": 1.0, "blends": 1.0, "paired run": 8.0})
+        sample = read_sample(GenLabelClassifier(), X, y, None, None, smallest_class=1)
+        notes = _notes(sample, max_rows)
+        return _Patient(_some(sample, max_rows, random_state), settings, notes, course).diagnose(len(sample.y))
+
+
+@final
+class _Patient:
+    """The rows that are looked at, and all that is asked of them in turn."""
+
+    def __init__(self, sample: Sample, settings: dict[str, Any], notes: list[str], course: Course) -> None:
+        self.sample, self.settings, self.notes, self.course = sample, settings, notes, course
+        self.seed = int(settings["random_state"])
+        self.points: NDArray[np.float64] = Standardisation.fit(sample.X)(sample.X)
+        self.index = sample.y.astype(np.intp)
+
+    def diagnose(self, n: int) -> Diagnosis:
+        """Ask in turn; stop where the label model is not trusted."""
+        with self.course.stage("label model"):
+            model = LabelModel(random_state=self.seed).fit(self.points, self.index)
+            trust = measure_trust(model, self.points, self.index, self.seed)
+        table = (trust, n, self.sample.X.shape[1], self.sample.classes, self.settings, self.notes)
+        if not trust.trusted:
+            return Diagnosis(distrust(trust.reasons), *table)
+        with self.course.stage("blends"):
+            blends = self._look(model)
+        with self.course.stage("paired run"):
+            how = (self.settings["folds"], self.settings["alpha"], self.settings["clean_weight"], self.seed)
+            trial = run_trial(self.sample.X, self.index, *how, tell=lambda done: self.course.part(done, 1.0))
+        return Diagnosis(decide(trust, blends, trial), *table, blends, trial)
+
+    def _look(self, model: LabelModel) -> Blended:
+        """The blends, the pairs of classes, and the same with permuted labels."""
+        how = (self.settings["blends"], self.settings["alpha"], self.seed)
+        support = Support(random_state=self.seed).fit(self.points, self.index)
+        seen = look_at(model, support, self.points, self.index, *how)
+        by_pair, permuted = permuted_shares(self.points, self.index, *how)
+        pairs = self._named(pair_frame(seen, self.index, by_pair))
+        lambdas = self._named(lambda_frame(seen, self.index))
+        return Blended(pairs, lambdas, tuple(permuted), seen, self.sample.rows, self.index)
+
+    def _named(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """A table with the names of the classes instead of their numbers."""
+        classes = self.sample.classes
+        named = frame.assign(first=classes[frame["first"]], second=classes[frame["second"]])
+        return named.rename(columns={"first": "class_1", "second": "class_2"})
+
+
+def _some(sample: Sample, most: int, seed: int) -> Sample:
+    """A stratified part of many rows; each class keeps a row."""
+    parts = -(-len(sample.y) // most)
+    if parts == 1:
+        return sample
+    chosen = np.flatnonzero(deal_in_turn(sample.y.astype(np.intp), parts, seed) == 0)
+    return sample.take(np.flatnonzero(training_rows(chosen, sample.y.astype(np.intp))))
+
+
+def _notes(sample: Sample, most: int) -> list[str]:
+    """What is left out of a large table."""
+    k = len(sample.classes)
+    notes = [f"{len(sample.y)} rows; about {most} of them were looked at"] if len(sample.y) > most else []
+    if k * (k + 1) // 2 > MOST_PAIRS:
+        notes.append(
+            f"{k * (k + 1) // 2} pairs of classes; the {MOST_PAIRS} that mixup draws most often were looked at"
+        )
+    return notes
