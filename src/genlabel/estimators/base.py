@@ -65,7 +65,7 @@ WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2)
 """Among which `weight_decay="cv"` chooses; 1e-4 is the paper's."""
 ALPHAS = (0.3, 1.0)
 """Among which `alpha="cv"` chooses."""
-OPTIONAL = ("best_score_", "label_model_", "support_")
+OPTIONAL = ("best_score_", "calibration_", "label_model_", "support_")
 """What not every fit leaves."""
 CLEAN_WEIGHTS = (0.75, 1.0)
 """Among which `clean_weight="cv"` chooses: a quarter of the points mixed, or none (vanilla training)."""
@@ -105,7 +105,6 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     average_: tuple[float, float] | None
     pooling_: Pooling | None
     log_prior_: NDArray[np.float64]
-    class_weight_: NDArray[np.float64] | None
 
     @final
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -286,6 +285,9 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         if choice.networks is not None:
             score = "mean_test_score" if average is None else "mean_test_pooled_score"
             found["best_score_"] = float(choice.results[score][choice.place])
+        calibration = study.calibration(choice)
+        if calibration is not None:
+            found["calibration_"] = calibration
         return found | {"support_": study.support} if self.supported else found
 
     @final
