@@ -104,8 +104,9 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         Among rows that get such a probability, how often is it this class? Isotonic regression answers, on the rows
         that a fold of the search has held out, which a row of `X` joins once as one of the class and once as one of
         another (Vovk, Petej and Fedorova, 2015, sections 2 and 3); each class is set against all others, and the bounds
-        are the means over the folds. Wide intervals say that few held-out rows are like this one. What `predict_proba`
-        says may lie outside: then the held-out rows correct it.
+        are the means over the folds. Where the networks of the folds predict, each is asked with the rows that it has
+        not seen. Wide intervals say that few held-out rows are like this one. What `predict_proba` says may lie
+        outside: then the held-out rows correct it.
 
         An interval is about the frequency among such rows, and no confidence interval of this row: docs/intervals.md.
         A classifier that held no rows out needs :meth:`fit_interval` first.
@@ -122,13 +123,17 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         >>> bool(lower[0, 0] > 0.8), bool(upper[0, 1] < 0.2)
         (True, True)
         """
-        said = self.predict_log_proba(X)
+        points = self.numbers_of(X)
         if not hasattr(self, "calibration_"):
             raise NotFittedError(
                 f"this {type(self).__name__} held no rows out; call fit_interval(X, y) with rows that it was not "
                 "trained on"
             )
-        return self.calibration_(said)
+        return self.calibration_(self.log_proba_to_rank(self.scaler_(points)))
+
+    def log_proba_to_rank(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What `calibration_` ranks among the held-out rows, at standardised points: (m, k), or (folds, m, k)."""
+        return self.log_proba_of(points)
 
     @final
     def fit_interval(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -33,6 +33,8 @@ class Calibration(NamedTuple):
     """Sample weights (n,); None if all are 1."""
     class_weight: Numbers | None = None
     """(k,), by which the rows of a class count more, as they do in what is predicted; None if none were given."""
+    crossed: bool = False
+    """Whether a new row is ranked among those of a fold by what the network of the fold says of it."""
 
     @classmethod
     def of(
@@ -42,19 +44,20 @@ class Calibration(NamedTuple):
         fold: NDArray[Any] | None = None,
         weight: Numbers | None = None,
         class_weight: Numbers | None = None,
+        crossed: bool = False,
     ) -> Calibration:
         """Keep the rows of which something is said: log-probabilities (n, k) and class indices (n,)."""
         use = ~np.isnan(log_proba).any(1)
         said, folds = log_proba.astype(np.float32)[use], np.zeros(len(y), np.int32) if fold is None else fold
         index, number = (part[use].astype(np.int32) for part in (y, folds))
-        return cls(said, index, number, None if weight is None else weight[use], class_weight)
+        return cls(said, index, number, None if weight is None else weight[use], class_weight, crossed)
 
     def __call__(self, log_proba: NDArray[Any]) -> Intervals:
         """Return the intervals (m, k) of rows with log-probabilities (m, k): the mean of those of the folds.
 
-        In each fold, each class is set against all others; of two classes, the intervals of the one mirror those of the
-        other. A new row counts as much as the known ones do in the mean, so that the scale of the weights does not
-        matter.
+        Where it is crossed, the log-probabilities are those of the network of each fold, (folds, m, k). In each fold,
+        each class is set against all others; of two classes, the intervals of the one mirror those of the other. A new
+        row counts as much as the known ones do in the mean, so that the scale of the weights does not matter.
 
         >>> known = Calibration.of(np.log([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.3, 0.7]]), np.array([0, 1, 0, 1]))
         >>> lower, upper = known(np.log([[0.85, 0.15], [0.2, 0.8]]))
@@ -62,8 +65,9 @@ class Calibration(NamedTuple):
         ([[0.33, 0.0], [0.0, 0.5]], [[1.0, 0.67], [0.5, 1.0]])
         """
         said = log_proba.astype(np.float32)
-        parts = [self._of_fold(self.fold == number, said) for number in np.unique(self.fold)]
-        return Intervals(*np.mean(parts, axis=0)) if parts else Intervals(*np.stack([0.0 * said, 0.0 * said + 1.0]))
+        parts = [self._of_fold(self.fold == f, said[f] if self.crossed else said) for f in np.unique(self.fold)]
+        shape = said.shape[-2:]
+        return Intervals(*np.mean(parts, axis=0)) if parts else Intervals(np.zeros(shape), np.ones(shape))
 
     def _of_fold(self, rows: NDArray[np.bool_], said: NDArray[Any]) -> Numbers:
         """The lower and upper probabilities, (2, m, k), by some of the rows."""

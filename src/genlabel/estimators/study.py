@@ -181,8 +181,10 @@ class Study:
             return None
         sample, rows = self.sample, np.concatenate([fold.valid for fold in self.folds])
         weight = None if sample.weight is None else sample.weight[rows]
-        fold = self._held_out_rows().fold
-        return Calibration.of(choice.held_out, sample.y[rows], fold, weight, sample.class_weight)
+        crossed = self.settings.members == FOLDS
+        return Calibration.of(
+            choice.held_out, sample.y[rows], self._held_out_rows().fold, weight, sample.class_weight, crossed
+        )
 
     def _part(self, fold: Fold) -> _Part:
         inside = self.sample.take(fold.train)
