@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, log_loss
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss, roc_auc_score
 from sklearn.model_selection import StratifiedShuffleSplit
 from typer.testing import CliRunner
 
@@ -26,12 +26,13 @@ from genlabel.bench import drop_rare
 from genlabel.cli import app
 from genlabel.cli.compare import _choices
 from genlabel.cli.terminal import Lines, Telling
-from genlabel.comparison import compare, default_methods, run_comparison, summarize
+from genlabel.comparison import SCORES, compare, default_methods, run_comparison, summarize
 from genlabel.datasets import Table, load_table, table_pipeline
 from genlabel.records import COMPARISON, Counts, open_store, read_records
+from genlabel.tables import group_duplicates
 
 FOLDER = Path(genlabel.__file__).parent
-FAST = ["--repeats", "2", "--epochs", "5"]
+FAST = ["--repeats", "2", "--epochs", "5", "--jobs", "1"]
 
 
 def invoke(*arguments: str) -> Any:
@@ -91,7 +92,7 @@ def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
         "own seed": MixupClassifier(learning_rate=0.1, epochs=5, random_state=99),
     }
     results = compare(table, methods, repeats=2, test_size=0.4, seed=7)
-    assert results.columns.tolist() == ["method", "split", "accuracy", "log_loss", "seconds", "params"]
+    assert results.columns.tolist() == ["method", "split", *SCORES, "seconds", "params"]
     assert results["method"].tolist() == [*methods] * 2
     cutter = StratifiedShuffleSplit(2, test_size=0.4, random_state=7)
     for split, (train, test) in enumerate(cutter.split(table.X, table.y)):
@@ -105,6 +106,10 @@ def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
                 100 * accuracy_score(table.y.iloc[test], model.predict(table.X.iloc[test]))
             )
             assert row["log_loss"] == pytest.approx(log_loss(table.y.iloc[test], proba, labels=model.classes_))
+            balanced = balanced_accuracy_score(table.y.iloc[test], model.predict(table.X.iloc[test]))
+            assert row["balanced_accuracy"] == pytest.approx(100 * balanced)
+            area = roc_auc_score(table.y.iloc[test], proba / proba.sum(1, keepdims=True), multi_class="ovr")
+            assert row["auc"] == pytest.approx(area)
             assert row["params"] == json.loads(json.dumps(getattr(model[-1], "best_params_", {})))
             assert row["seconds"] > 0
 
@@ -182,7 +187,7 @@ def test_two_rows_of_every_class_are_trained_on() -> None:
     assert min(seen) >= 2
 
 
-@pytest.mark.parametrize("density, count", [("label-model", 4), ("gaussian", 4), ("kernel", 4), ("auto", 5)])
+@pytest.mark.parametrize("density, count", [("label-model", 7), ("gaussian", 7), ("kernel", 7), ("auto", 8)])
 def test_default_methods(density: str, count: int) -> None:
     methods = default_methods((8,), density, 3)
     assert len(methods) == count
@@ -215,46 +220,50 @@ def test_rare_classes_can_be_dropped() -> None:
     assert sorted(set(table.y)) == ["a", "c"]
     assert len(table.X) == len(table.y) == 40
     assert table.X.index.equals(table.y.index)
-    assert len(table.notes) == 2
-    assert "'b' (3)" in table.notes[0]
+    assert table.notes == ["2 classes of fewer than 4 rows dropped, 4 rows: b, d"]
 
 
 def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
     result = invoke("iris", *FAST, "--csv", "out/results.csv", "--output", "out/picture.png")
     assert result.exit_code == 0, result.output
     written = pd.read_csv(here / "out/results.csv")
-    assert len(written) == 8
-    expected = compare(load_table("iris"), default_methods(epochs=5), repeats=2)
+    assert len(written) == 14
+    expected = compare(group_duplicates(load_table("iris")), default_methods(epochs=5), repeats=2)
     np.testing.assert_allclose(written["accuracy"], expected["accuracy"])
     np.testing.assert_allclose(written["log_loss"], expected["log_loss"])
     assert written["params"].tolist() == [json.dumps(params) for params in expected["params"]]
     for name, row in summarize(expected).iterrows():
         (line,) = [
-            line for line in result.stdout.splitlines() if line.split() and line.split()[0] == name and "±" in line
+            line
+            for line in result.stdout.splitlines()
+            if line.split() and line.startswith(f"  {name} ") and "±" in line
         ]
         assert f"{row['accuracy', 'mean']:.2f} ± {row['accuracy', 'std']:.2f}" in line
         assert f"{row['log_loss', 'mean']:.4f} ± {row['log_loss', 'std']:.4f}" in line
     assert (here / "out/picture.png").read_bytes().startswith(b"\x89PNG")
     assert "150 rows, 4 columns, 3 classes" in result.stdout
-    assert "stratified splits: 2, 30% of the rows held out, network mlp, seed 0, 5 epochs" in result.stdout
+    cutting = "stratified splits, groups on one side: 2, 30% of the rows held out, network mlp, seed 0, 5 epochs"
+    assert cutting in result.stdout
+    assert "note: rows that equal an earlier row: 1; equal rows stay on one side of every split" in result.stdout
     (chosen,) = [line for line in result.stdout.splitlines() if line.startswith("GenLabel chose learning rate")]
     for params in expected[expected["method"] == "GenLabel"]["params"]:
         assert all(name.replace("_", " ") in chosen for name in params)
     assert "wrote out/picture.png and out/results.csv" in result.stdout
     again = invoke("iris", *FAST, "--output", "out/picture.png")
-    assert "fits on record: 8; to do: 0" in again.stderr
+    assert "fits on record: 14; to do: 0" in again.stderr
     assert again.stdout.splitlines()[:-1] == result.stdout.splitlines()[:-1]  # nothing is fitted, the seconds are kept
     (file,) = (here / "build").glob("compare-iris-*.sqlite")
-    assert len(read_records(file, COMPARISON)) == 8
+    assert len(read_records(file, COMPARISON)) == 14
 
 
 def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (people.parent / "other").mkdir()
     shutil.copy(people, people.parent / "other" / "people.csv")
     monkeypatch.setattr("genlabel.comparison.default_methods", lambda *_: {"certain": Certain()})
-    common = ["--target", "label", "--repeats", "1"]
+    common = ["--target", "label", "--repeats", "1", "--jobs", "1"]
     changes = [[], ["--network", "4"], ["--density", "auto"], ["--epochs", "5"], ["--seed", "1"], ["--drop-rare"]]
-    changes += [["--test-size", "0.4"], ["--target", "town"]]
+    changes += [["--test-size", "0.4"], ["--target", "town"], ["--drop", "age"], ["--keep", "age"], ["--paper"]]
+    changes += [["--na-values", "Ulm"], ["--groups", "town"], ["--time", "age"]]
     runs = [["people.csv", *common, *changed] for changed in changes] + [["other/people.csv", *common]]
     for done, words in enumerate(runs, 1):
         result = invoke(*words)
@@ -265,7 +274,10 @@ def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeyp
     assert all(re.fullmatch(r"compare-people-[0-9a-f]{6}\.sqlite", name) for name in files)
     assert "fits on record: 1; to do: 0" in invoke(*runs[0]).stderr
     assert "fits on record: 1; to do: 0" in invoke(str(people), *common, "--network", "mlp").stderr
-    assert "fits on record: 1; to do: 1" in invoke("people.csv", "--target", "label", "--repeats", "2").stderr
+    assert (
+        "fits on record: 1; to do: 1"
+        in invoke("people.csv", "--target", "label", "--repeats", "2", "--jobs", "1").stderr
+    )
 
 
 def test_records_of_other_settings_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -287,7 +299,7 @@ def test_a_second_run_on_the_same_file_is_refused(here: Path) -> None:
 def test_methods_that_fail_are_told_and_the_others_compared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     methods = {"certain": Certain(), "broken": Broken()}
     monkeypatch.setattr("genlabel.comparison.default_methods", lambda *_: methods)
-    result = invoke("iris", "--repeats", "2")
+    result = invoke("iris", "--repeats", "2", "--jobs", "1")
     assert result.exit_code == 1
     assert "failed: iris, broken and 1 more: RuntimeError: no idea" in result.stdout
     assert "failed: 2 of the fits, see above; the same command tries them again" in result.stdout
@@ -311,21 +323,12 @@ def test_choices_are_counted() -> None:
     ]
 
 
-def test_best_of_each_column_is_marked(here: Path) -> None:
-    lines = invoke("iris", *FAST, "--csv", "r.csv").stdout.splitlines()
-    summary = summarize(pd.read_csv(here / "r.csv").assign(params=None))
-    marked = [line for line in lines if "* " in line and "±" in line and "best" not in line]
-    best = {summary["accuracy"]["mean"].idxmax(), summary["log_loss"]["mean"].idxmin()}
-    assert best <= {line.split()[0] for line in marked}
-    assert (here / "compare-iris.png").exists()
-
-
 def test_output_that_is_piped_is_plain(here: Path) -> None:
     result = invoke("iris", *FAST)
     assert "\x1b" not in result.stdout + result.stderr
     assert "fits" not in result.stdout
     assert result.stderr.splitlines()[0] == "loading iris ..."
-    assert "8 of 8 fits" in result.stderr
+    assert "14 of 14 fits" in result.stderr
 
 
 def test_file_with_text_and_missing_values(people: Path) -> None:
@@ -367,7 +370,7 @@ def test_rare_class_is_an_error_unless_dropped(here: Path) -> None:
     assert "--drop-rare" in refused.stderr
     kept = invoke("rare.csv", "--target", "label", *FAST, "--drop-rare")
     assert kept.exit_code == 0
-    assert "note: class dropped for having fewer than 4 rows: 'c' (3)" in kept.stdout
+    assert "note: 1 class of fewer than 4 rows dropped, 3 rows: c" in kept.stdout
 
 
 @pytest.mark.parametrize(
@@ -405,6 +408,15 @@ def test_version_and_help() -> None:
     options = invoke("--help").stdout
     for option in (
         "target",
+        "na-values",
+        "keep",
+        "classes",
+        "bins",
+        "groups",
+        "time",
+        "paper",
+        "json",
+        "debug",
         "network",
         "density",
         "repeats",
@@ -499,8 +511,8 @@ def test_terminal_has_a_bar_and_the_pipe_does_not(here: Path) -> None:
     bar = b"".join(parts).decode()
     assert process.returncode == 0
     assert "\x1b" not in table
-    assert "accuracy (%)" in table
-    assert all(text in bar for text in ("loading iris", "8/8", "elapsed", "left"))
+    assert "accuracy %" in table
+    assert all(text in bar for text in ("loading iris", "14/14", "elapsed", "left"))
 
 
 def test_outputs_that_cannot_be_written_are_told_before_the_work(here: Path) -> None:
@@ -516,7 +528,7 @@ def test_outputs_that_cannot_be_written_are_told_before_the_work(here: Path) -> 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_the_table_is_printed_even_if_writing_fails_later(here: Path) -> None:
-    result = CliRunner().invoke(app, ["compare", "iris", "--repeats", "1", "--epochs", "2", "--csv", "/dev/full"])
+    result = CliRunner().invoke(app, ["compare", "iris", *FAST, "--csv", "/dev/full"])
     assert result.exit_code == 2
     assert "label-model" in result.stdout
     assert "No space left" in result.stderr

@@ -11,7 +11,7 @@ import genlabel_paper
 ROOT = Path(genlabel.__file__).parent
 PAPER = Path(genlabel_paper.__file__).parent
 ROOMS = [
-    "datasets", "densities", "mixing", "labeling", "networks", "training", "loops", "attacks", "theory",
+    "tables", "datasets", "densities", "mixing", "labeling", "networks", "training", "loops", "attacks", "theory",
     "estimators", "keeping", "images", "records", "bench", "comparison", "suite", "plots", "cli",
 ]  # fmt: skip
 OPEN = {"arrays", "checks", "folds", "lazy", "metrics", "posterior", "progress", "ranks", "standardisation", "threads"}

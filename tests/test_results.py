@@ -16,7 +16,7 @@ RECORDS = ROOT / "results" / "suite.json"
 pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source tree")
 
 
-PEERS = ("catboost", "lightgbm", "forest")
+PEERS = ("catboost", "lightgbm", "forest", "xgboost", "realmlp")
 
 
 def todays_methods(settings: dict[str, Any]) -> dict[str, Any]:

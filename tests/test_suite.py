@@ -458,6 +458,16 @@ def test_report_publishes_losses_beside_wins() -> None:
     assert text.count("## ") == 5
 
 
+def test_report_tells_kinds_of_sets_apart() -> None:
+    scores = {"default": [0.1, 0.2, 0.9], "vanilla": [0.2, 0.3, 0.4]}
+    records = full(scores)
+    sizes = pd.DataFrame({"n": [100, 400, 400], "d": [3, 9, 9], "k": [2, 2, 2]}, index=sorted(set(records["dataset"])))
+    (kinds,) = [part.rows for part in report(records.join(sizes, on="dataset")) if "by kind of set" in part.title]
+    assert kinds is not None
+    assert kinds.loc["(sets)"].to_dict() == {"d <= 5": "1", "d > 5": "2", "k = 2": "3", "n < 300": "1", "n >= 300": "2"}
+    assert kinds.loc["vanilla"].tolist() == ["100 / 0", "50 / 50", "67 / 33", "100 / 0", "50 / 50"]
+
+
 def test_report_says_what_is_left_out_and_needs_no_reference() -> None:
     records = full({"a": [0.1, 0.2, 0.3], "b": [0.2, 0.3, 0.1]}).iloc[:-1]
     means, cost = report(records)

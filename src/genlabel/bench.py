@@ -1,10 +1,10 @@
-"""The bench: methods fitted on repeated stratified splits of tables, and measured on the rows held out."""
+"""The bench: methods fitted on repeated splits of tables, and measured on the rows held out."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from time import process_time
 from typing import Any, final
@@ -13,20 +13,14 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import StratifiedShuffleSplit
 
-from genlabel.checks import check_count, check_interval
-from genlabel.datasets import Table, table_pipeline
 from genlabel.metrics import LEAST_PROBABILITY, index_labels, predict_log_proba, score_log_proba, shares_log_loss
 from genlabel.progress import listen
 from genlabel.records import Counts, Fit, Kept, Outcome, Record, Store, fingerprint, run_cells, software_versions
+from genlabel.tables import FEWEST_ROWS, Split, Table, cut_splits, drop_rare, table_pipeline
 
 __all__ = ["FEWEST_ROWS", "Bench", "Heard", "Split", "cut_splits", "drop_rare", "seeded"]
 
-FEWEST_ROWS = 4
-"""Rows that a class needs: two to train on, and two more so that a cut of about a third leaves them there."""
-
-Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 Heard = Sequence[warnings.WarningMessage]
 
 
@@ -47,6 +41,10 @@ class Bench:
     """Gives the table of a dataset, in any process; it is asked once for several fits."""
     facts: Callable[[Table, Heard], dict[str, Any]]
     """What a record tells of the table, and of the warnings that were heard."""
+    score: Callable[[NDArray[np.float64], NDArray[np.int64]], dict[str, float]] = score_log_proba
+    """Measures log-probabilities (m, k) against class indices (m,); what is no number is left out."""
+    cut: Callable[[Table, int, float, int], Sequence[Split]] = cut_splits
+    """Cuts the splits of a table, `repeats` of them."""
     on_epoch: Callable[[str, int, int], None] | None = None
     """Called with method, split, and the epochs done since the last call."""
     run_id: str = field(default_factory=lambda: uuid4().hex)
@@ -121,7 +119,7 @@ class Bench:
             start = process_time()
             model.fit(table.X.iloc[train], table.y.iloc[train])
             seconds = process_time() - start
-            metrics = _measure(model, table, train, test)
+            metrics = _measure(model, table, train, test, self.score)
         if not np.isfinite(metrics["log_loss"]):
             raise ValueError(f"{fit.method} gives probabilities that are no numbers")
         chosen = getattr(model[-1], "best_params_", {})
@@ -164,62 +162,9 @@ def _prepare(source: _Source) -> _Prepared:
     bench = source.bench
     try:
         table = bench.load(source.dataset)
-        return _Prepared(table, cut_splits(table, bench.repeats, bench.test_size, bench.seed))
+        return _Prepared(table, bench.cut(table, bench.repeats, bench.test_size, bench.seed))
     except Exception as error:
         return _Prepared(error=error)
-
-
-def drop_rare(table: Table, fewest: int = FEWEST_ROWS) -> Table:
-    """Return the table without the classes of fewer than `fewest` rows; a note names them.
-
-    >>> import pandas as pd
-    >>> table = Table("t", pd.DataFrame({"x": range(9)}), pd.Series(list("aaaabbbbc")))
-    >>> drop_rare(table).notes
-    ["class dropped for having fewer than 4 rows: 'c' (1)"]
-    """
-    counts = table.y.value_counts(sort=False)
-    rare = {name: count for name, count in counts.items() if count < fewest}
-    keep = ~table.y.isin(list(rare))
-    notes = [f"class dropped for having fewer than {fewest} rows: {name!r} ({count})" for name, count in rare.items()]
-    X, y = table.X[keep].reset_index(drop=True), table.y[keep].reset_index(drop=True)
-    return replace(table, X=X, y=y, notes=[*table.notes, *notes])
-
-
-def cut_splits(table: Table, repeats: int, test_size: float, seed: int) -> list[Split]:
-    """Cut all splits before the first fit, so that a class that is too small is told at once.
-
-    The first splits of many are those of few.
-
-    >>> import pandas as pd
-    >>> table = Table("t", pd.DataFrame({"x": range(20)}), pd.Series(list("ab" * 10)))
-    >>> [len(test) for train, test in cut_splits(table, repeats=2, test_size=0.3, seed=0)]
-    [6, 6]
-    """
-    check_count("repeats", repeats)
-    check_count("seed", seed, low=0)
-    share = check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
-    counts = table.y.value_counts()
-    if len(counts) < 2:
-        raise ValueError(f"{table.name!r} has one class only, {counts.index[0]!r}; two are needed to compare methods")
-    rare = counts[counts < FEWEST_ROWS]
-    if len(rare):
-        named = ", ".join(f"{name!r} ({count})" for name, count in rare.iloc[:5].items())
-        raise ValueError(
-            f"{named}{', ...' * (len(rare) > 5)}: each class needs {FEWEST_ROWS} rows, and {len(rare)} of "
-            f"{len(counts)} have fewer; merge them, or drop them with drop_rare(table), on the command line --drop-rare"
-        )
-    cutter = StratifiedShuffleSplit(repeats, test_size=share, random_state=seed)
-    try:
-        splits = [(train, test) for train, test in cutter.split(table.X, table.y)]
-    except ValueError as error:
-        raise ValueError(f"test_size={test_size!r} does not suit {len(table.y)} rows: {error}") from error
-    fewest = min(int(table.y.iloc[train].value_counts().reindex(counts.index).fillna(0).min()) for train, _ in splits)
-    if fewest < 2:
-        raise ValueError(
-            f"test_size={test_size!r} leaves {fewest} rows of a class to train on, and 2 are needed; the smallest "
-            f"class, {counts.index[-1]!r}, has {counts.iloc[-1]} rows: lower test_size"
-        )
-    return splits
 
 
 def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
@@ -235,14 +180,21 @@ def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
     return copy
 
 
-def _measure(model: Any, table: Table, train: NDArray[np.int64], test: NDArray[np.int64]) -> dict[str, float]:
+def _measure(
+    model: Any,
+    table: Table,
+    train: NDArray[np.int64],
+    test: NDArray[np.int64],
+    score: Callable[[NDArray[np.float64], NDArray[np.int64]], dict[str, float]],
+) -> dict[str, float]:
     """The scores on the held-out rows, the processor's seconds for them, and the log-loss of the class shares."""
     start = process_time()
     log_proba = predict_log_proba(model, table.X.iloc[test])
     seconds = process_time() - start
     known, seen = (index_labels(table.y.iloc[rows], model.classes_) for rows in (train, test))
     beside = {"predict_seconds": seconds, "shares_log_loss": shares_log_loss(known, seen)}
-    return score_log_proba(log_proba, seen) | beside
+    scores = score(log_proba, seen)
+    return {name: value for name, value in scores.items() if name == "log_loss" or np.isfinite(value)} | beside
 
 
 def _ignore(epochs: int) -> None:

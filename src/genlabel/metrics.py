@@ -1,4 +1,4 @@
-"""What is reported of a classifier: accuracy, log-loss, Brier score and calibration, for one model or many."""
+"""What is reported of a classifier: accuracy, log-loss, Brier score, AUC and calibration, for one model or many."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from genlabel.checks import check_count
 __all__ = [
     "LEAST_PROBABILITY",
     "accuracy",
+    "balanced_accuracy",
     "brier_score",
     "calibration_error",
     "index_labels",
     "log_loss",
     "predict_log_proba",
+    "roc_auc",
     "score",
     "score_log_proba",
     "shares_log_loss",
@@ -171,6 +173,65 @@ def brier_score(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np
     proba = np.exp(scores)
     distance = ((proba - np.eye(proba.shape[-1])[index]) ** 2).sum(-1)
     return np.asarray(np.average(np.where(np.isnan(distance), 2.0, distance), axis=-1, weights=sample_weight))
+
+
+def balanced_accuracy(log_proba: Any, y: Any) -> NDArray[np.float64]:
+    """Mean over the classes of the share of their points whose largest column is their class.
+
+    A class without points does not count. Always guessing one of k classes gives 1 / k.
+
+    Parameters
+    ----------
+    log_proba : array (..., m, k)
+    y : array (m,)
+        Class indices.
+
+    Returns
+    -------
+    array (...)
+
+    Examples
+    --------
+    >>> float(balanced_accuracy(np.log([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]]), [0, 0, 1]))
+    0.5
+    """
+    scores, index = _read(log_proba, y)
+    hit = (scores.argmax(-1) == index) & ~np.isnan(scores).any(-1)
+    return np.asarray(np.mean([hit[..., index == c].mean(-1) for c in np.unique(index)], axis=0))
+
+
+def roc_auc(log_proba: Any, y: Any) -> float:
+    """Area under the ROC curve: how often a point of a class ranks above one of the others; ties count half.
+
+    With two classes it is that of either; with more, the mean over the classes, each against the rest. A class without
+    points, or without others, does not count; NaN if none does.
+
+    Parameters
+    ----------
+    log_proba : array (m, k)
+        A point without numbers ranks last.
+    y : array (m,)
+        Class indices.
+
+    Examples
+    --------
+    >>> roc_auc(np.log([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3], [0.2, 0.8]]), [0, 0, 1, 1])
+    0.75
+    """
+    scores, index = _read(log_proba, y)
+    columns = range(1, 2) if scores.shape[-1] == 2 else range(scores.shape[-1])
+    areas = [_area(np.nan_to_num(scores[:, c], nan=-np.inf), index == c) for c in columns]
+    known = [area for area in areas if not np.isnan(area)]
+    return float(np.mean(known)) if known else float("nan")
+
+
+def _area(values: NDArray[np.float64], inside: NDArray[np.bool_]) -> float:
+    """The rank sum of Mann and Whitney, as a share."""
+    ones, others = int(inside.sum()), int((~inside).sum())
+    if not ones or not others:
+        return float("nan")
+    ranks = pd.Series(values).rank().to_numpy()
+    return float((ranks[inside].sum() - ones * (ones + 1) / 2) / (ones * others))
 
 
 def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: int = 15) -> NDArray[np.float64]:

@@ -101,4 +101,4 @@ def test_wide_tables_ask_for_no_matrix_of_all_features(monkeypatch: pytest.Monke
     for kind in ("kernels of full covariance", "tied mixtures", "toward a diagonal or of partly pooled"):
         assert f"no {kind}" in messages or kind in messages
     kinds = {name.removeprefix("warped ").split()[0] for name in (row["name"] for row in model.report_["candidates"])}
-    assert kinds == {"discriminant", "kernel", "mixture"}
+    assert kinds == {"discriminant", "forest", "kernel", "mixture"}

@@ -13,6 +13,7 @@ import typer
 
 from genlabel.cli.compare import compare
 from genlabel.cli.suite import suite
+from genlabel.cli.terminal import survive_any_terminal
 from genlabel.cli.train_images import train_images
 
 __all__ = ["add_commands", "app", "main"]
@@ -59,3 +60,4 @@ def _root(
     ] = False,
 ) -> None:
     """Mixup whose labels come from learned class densities."""
+    survive_any_terminal()

@@ -1,10 +1,11 @@
-"""`genlabel compare`: vanilla training, mixup, GenLabel and the generative classifier on one table."""
+"""`genlabel compare`: networks with and without mixing, and what they are held against, on one table."""
 
 from __future__ import annotations
 
 import json
 import warnings
 from collections import Counter
+from dataclasses import asdict
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -16,11 +17,27 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from genlabel.cli.reading import (
+    Bins,
+    Classes,
+    Drop,
+    Groups,
+    Keep,
+    NaValues,
+    Reading,
+    Source,
+    Target,
+    Time,
+    check_source,
+    load_source,
+    open_source,
+    place_of,
+)
 from genlabel.cli.terminal import (
     Dask,
+    Debug,
     Epochs,
     Fresh,
-    Jobs,
     NetworkName,
     Telling,
     check_jobs,
@@ -29,6 +46,7 @@ from genlabel.cli.terminal import (
     end,
     failed_lines,
     one_line_errors,
+    plus_minus,
     print_line,
     read_network,
     show_progress,
@@ -39,11 +57,27 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from genlabel.tables import Table
+
 __all__ = ["compare"]
 
 MOST_WARNINGS = 5
 LETTERS = 6
 """Of the hash in the name of a file of records."""
+MOST_JOBS = 4
+"""Processes, if their number is not given: each needs the memory of a Python with torch."""
+WIDTH = 120
+"""Letters of a line where there is no terminal."""
+COLUMNS = (
+    ("log-loss", "log_loss", 4, True),
+    ("accuracy %", "accuracy", 2, True),
+    ("balanced %", "balanced_accuracy", 1, False),
+    ("AUC", "auc", 3, False),
+    ("Brier", "brier", 3, False),
+    ("calibration", "calibration_error", 3, False),
+    ("s a fit", "seconds", 2, False),
+)
+"""Title, score, digits, and whether the spread is shown."""
 
 
 class Density(StrEnum):
@@ -61,15 +95,8 @@ class Density(StrEnum):
 
 
 def compare(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="A .csv, .tsv or .parquet file, or a built-in table: iris, wine, breast_cancer, digits, circle, moon, "
-            "two-circle, cube-2d, cube-3d, nine-gaussians.",
-        ),
-    ],
-    target: Annotated[str | None, typer.Option(metavar="COLUMN", help="The label column of the file.")] = None,
+    source: Source,
+    target: Target = None,
     network: NetworkName = "mlp",
     density: Annotated[
         Density,
@@ -78,16 +105,36 @@ def compare(
             "family; auto chooses between gaussian and kernel."
         ),
     ] = Density.label_model,
-    repeats: Annotated[int, typer.Option(min=1, help="Number of random splits.")] = 10,
+    paper: Annotated[
+        bool,
+        typer.Option("--paper", help="Also GenLabel and mixup in the paper's setting, which takes ten times as long."),
+    ] = False,
+    repeats: Annotated[int, typer.Option(min=1, help="Number of splits.")] = 10,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out in each split.")] = 0.3,
+    groups: Groups = None,
+    time: Time = None,
+    drop: Drop = None,
+    keep: Keep = None,
+    na_values: NaValues = None,
+    classes: Classes = False,
+    bins: Bins = None,
+    drop_rare: Annotated[bool, typer.Option("--drop-rare", help="Drop classes of fewer than 4 rows.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits, the training and the synthetic tables.")] = 0,
     epochs: Epochs = None,
     output: Annotated[
         Path | None, typer.Option(help="Where the picture goes.", show_default="compare-<name>.png")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the numbers of every split to this file.")] = None,
-    drop_rare: Annotated[bool, typer.Option("--drop-rare", help="Drop classes of fewer than 4 rows.")] = False,
-    jobs: Jobs = 1,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object, for machines, instead of the table.")
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes that train, one thread each; -1 is one for each processor.",
+            show_default="one for each processor, at most 4",
+        ),
+    ] = None,
     dask: Dask = None,
     records: Annotated[
         Path | None,
@@ -97,93 +144,118 @@ def compare(
         ),
     ] = None,
     fresh: Fresh = False,
+    debug: Debug = False,
 ) -> None:
-    """Compare vanilla training, mixup, GenLabel and the generative classifier on the same splits of a table.
+    """Compare vanilla training, mixup, GenLabel, its label model, logistic regression and boosting on a table.
 
-    Prints test accuracy and log-loss, mean and standard deviation over the splits, and draws a picture.
+    Prints test scores, mean and standard deviation over the same splits for all, a verdict in words, and what was found
+    in the table: leaks, duplicates, how columns were read. Draws a picture. Exit codes: 0 done, 1 some fits failed,
+    2 something is wrong with the input, 3 a fault of genlabel, 130 interrupted.
     """
-    with one_line_errors():
+    reading = Reading(na_values or (), drop or (), keep or (), classes, bins, groups, time)
+    with one_line_errors(debug=debug), open_source(source) as place:
         hidden = read_network(network)
-        check_jobs(jobs, dask)
+        check_jobs(1 if jobs is None else jobs, dask)
         check_picture("output", output)
-        check_outputs(output=output, csv=csv)
-        name = _check_input(source, target, test_size)
+        _check_share(test_size)
+        name = check_source(place, target, reading)
+        picture = output or Path(f"compare-{name}.png")
+        check_outputs(output=picture, csv=csv)
+        settings = {"network": hidden, "density": density.value, "epochs": epochs or "auto", "paper": paper}
+        cut = {"seed": seed, "test_size": test_size, "drop_rare": drop_rare}
         file = records or _name_records(
-            name,
-            source,
-            target=target,
-            network=hidden,
-            density=density.value,
-            epochs=epochs or "auto",
-            seed=seed,
-            test_size=test_size,
-            drop_rare=drop_rare,
+            name, place_of(name, place), target=target, **reading.settings(), **settings, **cut
         )
         _check_records(file, fresh)
-    kept = f"what ended is kept in {file}, the same command goes on"
-    with (
-        one_line_errors(kept),
-        warnings.catch_warnings(record=True) as heard,
-        show_progress(f"loading {source}") as bar,
-    ):
-        warnings.simplefilter("always")
-        from genlabel import bench, comparison, datasets, plots
+        kept = f"what ended is kept in {file}, the same command goes on"
+        with (
+            one_line_errors(kept, debug),
+            warnings.catch_warnings(record=True) as heard,
+            show_progress(f"loading {source}") as bar,
+        ):
+            warnings.simplefilter("always")
+            from genlabel import comparison, plots, tables
 
-        table = datasets.load_table(source, target, random_state=seed)
-        if drop_rare:
-            table = bench.drop_rare(table)
-        tell = Telling(bar)
-        found = comparison.run_comparison(
-            table,
-            comparison.default_methods(hidden, density.value, epochs or "auto"),
-            repeats,
-            test_size,
-            seed,
-            records=file,
-            fresh=fresh,
-            n_jobs=jobs,
-            dask=dask,
-            on_start=tell.start,
-            on_trial=tell.trial,
-            on_epoch=bar.epochs,
-        )
-        n, d = table.X.shape
-        data = f"{table.name}: {n} rows, {d} columns, {table.y.nunique()} classes"
-        settings = f"stratified splits: {repeats}, {test_size:.0%} of the rows held out, network {network}, seed {seed}"
+            table = load_source(place, target, reading, seed)
+            table = tables.drop_rare(table) if drop_rare else table
+            tell = Telling(bar)
+            found = comparison.run_comparison(
+                table,
+                comparison.default_methods(hidden, density.value, epochs or "auto", paper),
+                repeats,
+                test_size,
+                seed,
+                records=file,
+                fresh=fresh,
+                n_jobs=_count_jobs(jobs),
+                dask=dask,
+                on_start=tell.start,
+                on_trial=tell.trial,
+                on_epoch=bar.epochs,
+            )
     results = comparison.as_results(found.frame)
-    notes = [
-        f"note: {line}" for line in [*table.notes, *_once([comparison.count_warnings(heard), *found.frame["warnings"]])]
-    ]
+    failed = failed_lines(found.failures)
+    if not len(results):
+        end(len(found.failures))
+    share = test_size if table.time is None else test_size / results["split"].nunique()
     said = "" if epochs is None else f", {epochs} epochs"
-    if len(results):
-        about = [f"{data}; {settings}{said}", *_choices(results)]
-        _print(comparison.summarize(results), [*about, *notes, *failed_lines(found.failures)])
-        with one_line_errors(kept):
-            picture = output or Path(f"compare-{table.name}.png")
-            plots.plot_comparison(results, f"{data}\n{settings}", test_size=test_size).savefig(picture)
-            if csv is not None:
-                results.assign(params=results["params"].map(json.dumps)).to_csv(csv, index=False)
-        print_line(f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}")
+    cutting = f"{tables.name_splits(table)}: {results['split'].nunique()}, {test_size:.0%} of the rows held out"
+    settled = f"{cutting}, network {network}, seed {seed}{said}"
+    notes = [*table.notes, *_once([comparison.count_warnings(heard), *found.frame["warnings"]])]
+    if as_json:
+        shown = _as_plain(table) | {"splits": settled, "notes": notes, "failed": failed}
+        typer.echo(json.dumps(shown | comparison.as_plain(results, share), indent=2))
+    else:
+        _print(comparison.summarize(results), comparison.rank_methods(results))
+        about = [f"{_size(table)}; {settled}", *tables.tell_columns(table.columns, table.X), *_choices(results)]
+        left = [] if paper else ["not compared: the paper's setting, which --paper adds"]
+        for line in [*comparison.verdict(results, share), "", *about, *(f"note: {x}" for x in notes), *left, *failed]:
+            print_line(line)
+    with one_line_errors(kept, debug):
+        drawn = results[results["method"] != comparison.SHARES]  # which lie far from the others
+        drawn = drawn if len(drawn) else results
+        title = f"{_size(table)}\n{settled}".replace("$", r"\$")  # no mathematics in the name of a file
+        plots.plot_comparison(drawn, title, test_size=share).savefig(picture)
+        if csv is not None:
+            results.assign(params=results["params"].map(json.dumps)).to_csv(csv, index=False)
+    if as_json:
+        raise typer.Exit(1 if failed else 0)
+    print_line(f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}")
     end(len(found.failures))
 
 
-def _check_input(source: str, target: str | None, test_size: float) -> str:
-    """Find out what is wrong before anything heavy is imported; return the name of the table."""
+def _size(table: Table) -> str:
+    n, d = table.X.shape
+    return f"{table.name}: {n} rows, {d} columns, {table.y.nunique()} classes"
+
+
+def _as_plain(table: Table) -> dict[str, Any]:
+    """What is told of a table, for machines."""
+    counts = {str(name): int(count) for name, count in table.y.value_counts().items()}
+    columns = [asdict(column) for column in table.columns]
+    features = [str(name) for name in table.X.columns]
+    return {"table": table.name, "rows": len(table.X), "features": features, "columns": columns, "classes": counts}
+
+
+def _check_share(test_size: float) -> None:
     from genlabel.checks import check_interval
-    from genlabel.datasets import find_source
 
     check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
-    return find_source(source, target)[0]
 
 
-def _name_records(name: str, source: str, **settings: Any) -> Path:
+def _count_jobs(jobs: int | None) -> int:
+    """The processes: those asked for, or one for each processor, a few at most."""
+    from joblib import cpu_count
+
+    return min(int(cpu_count()), MOST_JOBS) if jobs is None else jobs
+
+
+def _name_records(name: str, place: str, **settings: Any) -> Path:
     """The file of a table with these settings; others have files of their own, and do not evict these records.
 
     >>> _name_records("iris", "iris", seed=0).as_posix()
     'build/compare-iris-0f4303.sqlite'
     """
-    file = Path(source)
-    place = str(file.resolve()) if file.is_file() else name
     text = json.dumps({"source": place, **settings}, sort_keys=True)
     return Path("build", f"compare-{name}-{sha256(text.encode()).hexdigest()[:LETTERS]}.sqlite")
 
@@ -228,28 +300,26 @@ def _tally(counts: Counter[Any]) -> str:
     return ", ".join(f"{value} ({times}x)" for value, times in counts.most_common())
 
 
-def _print(summary: pd.DataFrame, lines: list[str]) -> None:
-    """Print the table, the best mean of each column marked, and the lines below it."""
-    grid = Grid(box=box.SIMPLE_HEAD, caption="* best mean; mean ± standard deviation over the splits")
+def _print(summary: pd.DataFrame, ranking: list[str]) -> None:
+    """Print the table, a row for each method in the order of its log-loss."""
+    console = Console(highlight=False)
+    sign = plus_minus()
+    order = "the lowest log-loss first"
+    grid = Grid(box=box.SIMPLE_HEAD, caption=f"{order}; mean {sign} standard deviation over the splits")
     grid.add_column("method")
-    columns = []
-    for title, score, digits, sign in (("accuracy (%)", "accuracy", 2, -1), ("log-loss (nats)", "log_loss", 4, 1)):
+    for title, *_ in COLUMNS:
         grid.add_column(title, justify="right")
-        columns.append(_cells(summary[score], digits, sign))
-    grid.add_column("seconds a fit", justify="right")
-    columns.append([Text(f"{seconds:.2f}") for seconds in summary["seconds"]["mean"]])
-    for name, *cells in zip(summary.index, *columns, strict=True):
-        grid.add_row(Text(str(name)), *cells)
-    Console(highlight=False).print(grid)
-    for line in lines:
-        print_line(line)
+    for name in ranking:
+        row = summary.loc[name]
+        grid.add_row(Text(name), *(_cell(row[score], digits, sign * spread) for _, score, digits, spread in COLUMNS))
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDTH)
+    console.print(grid)
 
 
-def _cells(scores: Any, digits: int, sign: int) -> list[Text]:
-    means = [f"{mean:.{digits}f}" for mean in scores["mean"]]
-    best = min(means, key=lambda mean: sign * float(mean))
-    spreads = ["" if spread != spread else f" ± {spread:.{digits}f}" for spread in scores["std"]]
-    return [
-        Text(f"{'* ' if mean == best else ''}{mean}{spread}", style="bold" if mean == best else "")
-        for mean, spread in zip(means, spreads, strict=True)
-    ]
+def _cell(score: Any, digits: int, sign: str) -> str:
+    """A mean, and its spread if a sign is given and there is one; nothing where the score does not apply."""
+    if score["mean"] != score["mean"]:
+        return ""
+    spread = f" {sign} {score['std']:.{digits}f}" if sign and score["std"] == score["std"] else ""
+    return f"{score['mean']:.{digits}f}{spread}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Bar",
     "Dask",
+    "Debug",
     "Epochs",
     "Fresh",
     "Jobs",
@@ -31,9 +34,11 @@ __all__ = [
     "end",
     "failed_lines",
     "one_line_errors",
+    "plus_minus",
     "print_line",
     "read_network",
     "show_progress",
+    "survive_any_terminal",
 ]
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
@@ -52,6 +57,7 @@ NetworkName = Annotated[
         'sizes such as "64,128".'
     ),
 ]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin again; the records so far are lost.")]
 
 
@@ -102,17 +108,49 @@ def check_outputs(**paths: Path | None) -> None:
 
 
 @contextmanager
-def one_line_errors(interrupted: str = "nothing was written") -> Iterator[None]:
-    """Turn an error about the input into one red line and exit code 2."""
+def one_line_errors(interrupted: str = "nothing was written", debug: bool | None = None) -> Iterator[None]:
+    """Turn an error about the input into one red line and exit code 2, and a fault of ours into exit code 3.
+
+    Parameters
+    ----------
+    interrupted : str
+        Said of an interrupt, which has exit code 130.
+    debug : bool, optional
+        Whether the option --debug is given, which leaves errors alone; None if the command has no such option, which
+        leaves faults alone.
+    """
     try:
         yield
-    except (ValueError, OSError) as error:
-        message = Text(" ".join(f"Error: {error}".split()), style="red")
-        Console(stderr=True, highlight=False).print(message, soft_wrap=True)
-        raise typer.Exit(2) from None
     except KeyboardInterrupt:
         Console(stderr=True, highlight=False).print(Text(f"interrupted; {interrupted}"), soft_wrap=True)
         raise typer.Exit(130) from None
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:
+        known = isinstance(error, ValueError | OSError)
+        if debug or (debug is None and not known):
+            raise
+        fault = "" if known else f"{type(error).__name__}: "
+        way_out = "" if known else "; this is a fault of genlabel, --debug shows where"
+        message = Text(" ".join(f"Error: {fault}{error}{way_out}".split()), style="red")
+        Console(stderr=True, highlight=False).print(message, soft_wrap=True)
+        raise typer.Exit(2 if known else 3) from None
+
+
+def survive_any_terminal() -> None:
+    """Let letters that a terminal cannot show be question marks there, not an error at the end of a long run."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def plus_minus() -> str:
+    """Return the sign, or what stands for it where the output cannot show it."""
+    try:
+        "±".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return "+/-"
+    return "±"
 
 
 def print_line(line: str) -> None:

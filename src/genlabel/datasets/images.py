@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel.checks import check_count
-from genlabel.datasets.files import listed
 from genlabel.datasets.image_files import IDX_NAMES, Part, read_cifar, read_idx_part, read_npz
 from genlabel.datasets.image_folders import class_folders, picture_files, read_class_folders, read_tiny_imagenet
 from genlabel.datasets.manifest import DATA_HOME, find_home
+from genlabel.tables.files import listed
 
 __all__ = ["IMAGE_SETS", "ImageSet", "hold_out", "load_images"]
 

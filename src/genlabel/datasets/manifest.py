@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from genlabel.datasets.files import listed
+from genlabel.tables.files import listed
 
 __all__ = ["DATA_HOME", "find_home", "manifest_ids", "openml_manifest"]
 

@@ -18,10 +18,10 @@ from pandas.api import types
 from sklearn.datasets import fetch_openml, get_data_home
 
 from genlabel.checks import check_count
-from genlabel.datasets.columns import MANY
-from genlabel.datasets.files import listed
 from genlabel.datasets.manifest import DATA_HOME, find_home
 from genlabel.datasets.tables import Table
+from genlabel.tables.columns import MANY
+from genlabel.tables.files import listed
 
 __all__ = ["load_openml"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from genlabel.datasets.files import SUFFIXES, listed, read_columns
 from genlabel.datasets.synthetic import SYNTHETIC
+from genlabel.tables.files import SUFFIXES, check_columns, listed, read_columns, stem_of
 
 __all__ = ["EMBEDDED", "find_source"]
 
@@ -26,7 +26,7 @@ def find_source(source: str | Path, target: str | None = None) -> tuple[str, str
     same = {known.replace("-", "_"): known for known in (*EMBEDDED, *SYNTHETIC)}
     name = same.get(str(source).replace("-", "_").lower())
     if name is None or path.is_file():
-        return path.stem, _find_target(path, target)
+        return stem_of(path), _find_target(path, target)
     if target is not None:
         raise ValueError(f"target={target!r} is for files; {name!r} has its own labels, leave it out")
     return name, None
@@ -40,21 +40,18 @@ def _find_target(path: Path, target: str | None) -> str:
             f"target is not given; name the label column of {str(path)!r} with target=..., on the command line "
             f"--target: one of {listed(columns)}"
         )
-    if target not in columns:
-        raise ValueError(f"target={target!r} is no column of {str(path)!r}; its columns are {listed(columns)}")
+    check_columns("target", [target], columns, str(path))
     return target
 
 
 def _check_path(path: Path) -> None:
-    """Raise unless the path is a file that can be read: an unknown name, a missing file, another format."""
+    """Raise unless the path is a file: an unknown name, a missing file, a folder."""
     formats = ", ".join(SUFFIXES)
-    if path.is_file() and path.suffix.lower() in SUFFIXES:
-        return
     if path.is_file():
-        raise ValueError(f"{str(path)!r} ends in {path.suffix!r}; save it as one of {formats}")
+        return
     if path.is_dir():
         raise ValueError(f"{str(path)!r} is a folder; name a file in it ({formats})")
-    if path.suffix.lower() in SUFFIXES or len(path.parts) > 1:
+    if path.suffix.lower() in (*SUFFIXES, ".gz") or len(path.parts) > 1:
         raise FileNotFoundError(
             f"there is no file {str(path)!r}; check the path, the current folder is {str(Path.cwd())!r}"
         )

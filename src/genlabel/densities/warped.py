@@ -9,8 +9,9 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from genlabel.arrays import as_rng, as_tensor, like, to_device
+from genlabel.arrays import as_rng, as_tensor, chunks, like, to_device
 from genlabel.densities.base import ClassDensity, Excess
+from genlabel.densities.folded import AT_ONCE
 
 __all__ = ["Warp", "Warped", "WarpedDensity", "fit_warp", "share_warp"]
 
@@ -40,13 +41,19 @@ class Warp(NamedTuple):
         Where a value is clipped, the log-Jacobian falls by what is cut off, so that the tails still hold next to
         nothing.
         """
-        power, centre, scale = (to_device(part, X) for part in self)
-        x = X.double()
-        logs = _Logs.of(x)
+        here = Warp(*(to_device(part, X) for part in self))
+        parts = [here._of(X[some]) for some in _parts(X)]
+        points, log_jacobian = parts[0] if len(parts) == 1 else map(torch.cat, zip(*parts, strict=True))
+        return Warped(points, log_jacobian, self)
+
+    def _of(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Warped points and log-Jacobians of some points, on the device of the map."""
+        power, centre, scale = self
+        logs = _Logs.of(X.double())
         warped = (logs.bent(power) - centre) / scale
         clipped = warped.clamp(-LIMIT, LIMIT)
         slope = (power - 1.0) * logs.sign * logs.log - scale.log()
-        return Warped(clipped, (slope - (warped - clipped).abs()).sum(1), self)
+        return clipped, (slope - (warped - clipped).abs()).sum(1)
 
 
 class Warped(NamedTuple):
@@ -182,7 +189,7 @@ def fit_warp(X: Tensor, weight: Tensor) -> Warp:
     power = _golden_section(logs, portion, (best - 1.0).clamp_min(-WIDEST), (best + 1.0).clamp_max(WIDEST))
     power = torch.where(found.amax(0).isfinite(), power, torch.ones_like(power))
     share = weight / weight.sum()
-    warped = _Logs.of(X).bent(power)
+    warped = torch.cat([_Logs.of(X[some]).bent(power) for some in _parts(X)])
     centre = share @ warped
     scale = (share @ (warped - centre) ** 2).sqrt()
     usable = scale.isfinite() & (scale > 1e-12 * (1.0 + centre.abs()))
@@ -195,6 +202,11 @@ def share_warp(members: Sequence[ClassDensity], X: Tensor, weight: Tensor) -> tu
         return list(members), None
     warp = fit_warp(X, weight)
     return [member.with_warp(warp) for member in members], warp
+
+
+def _parts(X: Tensor) -> list[slice]:
+    """The rows in parts, so that what is computed on the way stays small; on a GPU in one."""
+    return chunks(len(X), len(X) if X.is_cuda else max(1, AT_ONCE // X.shape[1]))
 
 
 def _spread(n: int) -> Any:

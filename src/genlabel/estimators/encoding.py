@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_X_y, validate_data
 
 from genlabel.checks import warn
 from genlabel.datasets import table_pipeline
-from genlabel.datasets.columns import no_feature
+from genlabel.tables.columns import no_feature
 
 __all__ = ["Columns", "Encoder", "Numbers", "is_mixed"]
 

@@ -221,7 +221,8 @@ class Study:
         rungs = partial(rungs_of, halving=self.settings.halving, many=self.epochs_of_pass > 1)
         if self.course.limited:
             start = partial(self._start, method, told=False)
-            paces = paces_of(method, candidates_of(method, variants), tasks, start)
+            passes = paces_of(method, candidates_of(method, variants), tasks, start)
+            paces = {r: seconds / self.epochs_of_pass for r, seconds in passes.items()}
             variants, self.epochs = within(method, variants, self.epochs, rungs, paces, self.course)
         used = candidates_of(method, variants)
         runs = {
@@ -445,5 +446,6 @@ class Study:
         settings = self.settings.of_training(epochs, method.recipes[recipe].hidden)
         chosen = method.candidates if candidates is None else candidates
         progress = self.course.epochs if told else None
-        more = {"averaged": True, "parts": self.epochs_of_pass} if self.settings.halving else {}
+        parts = self.epochs_of_pass if told else 1  # a trial on few rows is of whole passes
+        more = {"averaged": True, "parts": parts} if self.settings.halving else {}
         return method.start(tasks, chosen, progress=progress, **more, **settings)

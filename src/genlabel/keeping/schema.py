@@ -12,10 +12,10 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from genlabel.datasets.columns import as_text, kind_of
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.encoding import Columns
 from genlabel.keeping.preparation import CannotKeepError
+from genlabel.tables.columns import as_text, kind_of
 
 __all__ = ["Column", "Schema"]
 
@@ -31,7 +31,7 @@ class Column(NamedTuple):
 
     name: str
     kind: str
-    """As :func:`genlabel.datasets.columns.kind_of` says it, "numbers" or "text"; UNUSED is left out, and may be."""
+    """As :func:`genlabel.tables.columns.kind_of` says it, "numbers" or "text"; UNUSED is left out, and may be."""
     categories: tuple[str, ...] = ()
     """The values of a text that the training rows had; a missing one is "(missing)"."""
 

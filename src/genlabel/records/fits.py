@@ -52,7 +52,7 @@ COMPARISON = RecordKind(
     Fit,
     Fit,
     {"dataset": "str", "method": "str", "split": "int64"},
-    SCORES,
+    (*SCORES, "balanced_accuracy", "auc"),
     facts={"warnings": "object"},
     rounded=_seven_digits,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,15 @@ __all__ = ["Section", "as_markdown", "report"]
 
 MOST = 10
 """Sets named where the reference loses."""
+KINDS: dict[str, Callable[[pd.DataFrame], pd.Series[Any]]] = {
+    "d <= 5": lambda records: records["d"] <= 5,
+    "d > 5": lambda records: records["d"] > 5,
+    "k = 2": lambda records: records["k"] == 2,
+    "k > 2": lambda records: records["k"] > 2,
+    "n < 300": lambda records: records["n"] < 300,
+    "n >= 300": lambda records: records["n"] >= 300,
+}
+"""Kinds of sets whose results are told apart: by features, classes and rows."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,7 @@ def report(
     others = [name for name in complete["method"].unique() if name != reference]
     if len(others) < complete["method"].nunique() and others:
         sections += [_wins(complete, reference, metric) for metric in ("log_loss", "accuracy")]
+        sections += [_kinds(complete, reference, others)] if all(_is_told(complete, name) for name in "ndk") else []
         sections += [_losses(complete, reference, "vanilla")] if "vanilla" in others else []
     return sections
 
@@ -165,6 +175,21 @@ def _cost(complete: pd.DataFrame, reference: str) -> Section:
 def _is_told(complete: pd.DataFrame, column: str) -> bool:
     """Whether all records have what those of older versions have not."""
     return column in complete and bool(complete[column].notna().all())
+
+
+def _kinds(complete: pd.DataFrame, reference: str, others: list[str]) -> Section:
+    """How often the log-loss of the reference is lower and higher, on sets of each kind."""
+    found = {name: complete[of(complete)] for name, of in KINDS.items()}
+    rows = pd.DataFrame(index=pd.Index(["(sets)", *others], name=f"{reference} against"))
+    for name, records in found.items():
+        if len(records):
+            counts = [wins(records, reference, other) for other in others]
+            shares = [f"{100 * n.better / n.sets:.0f} / {100 * n.worse / n.sets:.0f}" for n in counts]
+            rows[name] = [str(records["dataset"].nunique()), *shares]
+    lines = [
+        f"percent of the sets of d features, k classes, n rows on which {reference} has the lower / higher log-loss"
+    ]
+    return Section(f"{reference} against the others, by kind of set", rows, lines)
 
 
 def _losses(complete: pd.DataFrame, reference: str, other: str) -> Section:

@@ -1,25 +1,29 @@
-"""The comparison: vanilla training, mixup, GenLabel and the generative classifier on the same splits of a table."""
+"""The comparison: methods on the same splits of a table, measured in ways that suit it, each fit on record."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from genlabel.bench import Bench, Heard, cut_splits
-from genlabel.datasets import Table
-from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
+from genlabel.bench import Bench, Heard
+from genlabel.comparison.methods import default_methods
+from genlabel.metrics import LEAST_PROBABILITY, balanced_accuracy, roc_auc, score_log_proba
 from genlabel.records import COMPARISON, Counts, Kept, Outcome, open_store
+from genlabel.tables import Split, Table, cut_splits
 
-__all__ = ["as_results", "compare", "count_warnings", "default_methods", "hash_table", "run_comparison", "summarize"]
+__all__ = ["SCORES", "as_results", "compare", "count_warnings", "hash_table", "run_comparison", "score_table"]
 
-REPORTED = ["method", "split", "accuracy", "log_loss", "seconds", "params"]
+SCORES = ("accuracy", "log_loss", "balanced_accuracy", "auc", "brier", "calibration_error")
+"""What is measured of each fit."""
+REPORTED = ["method", "split", *SCORES, "seconds", "params"]
 """The columns of a comparison."""
 
 
@@ -32,10 +36,11 @@ def compare(
     on_step: Callable[[str, int], None] | None = None,
     on_epoch: Callable[[str, int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Fit every method on the same repeated stratified splits of a table, and measure it on the rows held out.
+    """Fit every method on the same splits of a table, and measure it on the rows held out.
 
-    The table is prepared by `table_pipeline`, fitted on the training rows of each split. A method whose
-    `random_state` is None trains with `seed + split`. Each fit has one thread.
+    The splits are those of `genlabel.tables.cut_splits`. The table is prepared by `table_pipeline`, fitted on the
+    training rows of each split. A method whose `random_state` is None trains with `seed + split`. Each fit has one
+    thread.
 
     Parameters
     ----------
@@ -56,11 +61,13 @@ def compare(
     Returns
     -------
     DataFrame, one row for each split and method, with columns
-        method, split, accuracy (test, in percent), log_loss (test, in nats; probabilities clipped at 1e-15),
-        seconds (of the fit), params (what the method chose by its own cross-validation, a dict).
+        method, split, accuracy and balanced_accuracy (test, in percent), log_loss (test, in nats; probabilities clipped
+        at 1e-15), auc, brier and calibration_error (test, 0 to 1; Brier to 2), seconds (of the fit), params (what the
+        method chose by its own cross-validation, a dict).
 
     Examples
     --------
+    >>> from genlabel import GenerativeClassifier
     >>> from genlabel.datasets import load_table
     >>> compare(load_table("iris"), {"generative": GenerativeClassifier()}, repeats=2)[["method", "split"]]
            method  split
@@ -108,14 +115,24 @@ def run_comparison(
         Heard of fits in this process only.
     """
     chosen = default_methods() if methods is None else methods
-    cut_splits(table, repeats, test_size, seed)
+    splits = cut_splits(table, repeats, test_size, seed)
     here = n_jobs == 1 and dask is None
-    bench = Bench(chosen, repeats, test_size, seed, _Given(table), _tell_warnings, on_epoch if here else None)
+    bench = Bench(
+        chosen,
+        len(splits),
+        test_size,
+        seed,
+        _Given(table),
+        _tell_warnings,
+        score=score_table,
+        cut=_Cut(splits),
+        on_epoch=on_epoch if here else None,
+    )
     with open_store(records, COMPARISON, fresh=fresh) as store:
         return bench.run(
             [table.name],
             store,
-            data=hash_table(table),
+            data=hash_table(table) + (f" {repeats}" if table.time is not None else ""),
             n_jobs=n_jobs,
             dask=dask,
             on_start=on_start,
@@ -125,49 +142,19 @@ def run_comparison(
 
 def as_results(records: pd.DataFrame) -> pd.DataFrame:
     """Return records of a comparison as `compare` does."""
-    return records.rename(columns={"parameters": "params"})[REPORTED]
+    return records.rename(columns={"parameters": "params"}).reindex(columns=REPORTED)
 
 
-def default_methods(network: Any = "mlp", density: str = "label-model", epochs: Any = "auto") -> dict[str, Any]:
-    """Return the four methods of a comparison, all with the same network.
+def score_table(log_proba: Any, y: Any) -> dict[str, float]:
+    """Return the scores of log-probabilities (m, k) for class indices y (m,); the AUC is NaN if there is one class.
 
-    Parameters
-    ----------
-    network : "auto", "logistic", "mlp" or sequence of int
-    density : "label-model", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "auto"
-        "auto" lets GenLabel choose by cross-validation, and lists a generative classifier for each of the two.
-    epochs : "auto" or int
-
-    Examples
-    --------
-    >>> list(default_methods(density="auto"))
-    ['vanilla', 'mixup', 'GenLabel', 'generative (gaussian)', 'generative (kernel)']
+    >>> import numpy as np
+    >>> score_table(np.log([[0.9, 0.1], [0.2, 0.8]]), [0, 1])["auc"]
+    1.0
     """
-    common = {"network": network, "epochs": epochs}
-    names = ("gaussian", "kernel") if density == "auto" else (density,)
-    alone = density if density == "label-model" else "generative"
-    generative = {
-        alone if len(names) == 1 else f"{alone} ({name})": GenerativeClassifier(density=name) for name in names
-    }
-    return {
-        "vanilla": MixupClassifier(mixer=None, **common),
-        "mixup": MixupClassifier(**common),
-        "GenLabel": GenLabelClassifier(density=density, **common),
-        **generative,
-    }
-
-
-def summarize(results: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard deviation over the splits, a row for each method in the order of the results.
-
-    >>> results = pd.DataFrame({"method": ["m", "m"], "accuracy": [80.0, 90.0], "log_loss": 0.5, "seconds": 1.0})
-    >>> summarize(results)["accuracy"].round(2)
-            mean   std
-    method
-    m       85.0  7.07
-    """
-    groups = results.groupby("method", sort=False)
-    return groups[["accuracy", "log_loss", "seconds"]].agg(["mean", "std"])
+    clipped = np.maximum(log_proba, np.log(LEAST_PROBABILITY))
+    balanced = 100.0 * float(balanced_accuracy(clipped, y))
+    return score_log_proba(log_proba, y) | {"balanced_accuracy": balanced, "auc": roc_auc(clipped, y)}
 
 
 def count_warnings(heard: Heard) -> dict[str, int]:
@@ -178,7 +165,7 @@ def count_warnings(heard: Heard) -> dict[str, int]:
 
 
 def hash_table(table: Table) -> str:
-    """Return a hash of the content of a table: names, types, values and labels.
+    """Return a hash of the content of a table: names, types, values, labels, groups and times.
 
     >>> table = Table("t", pd.DataFrame({"x": [1.0, 2.0]}), pd.Series(["a", "b"]))
     >>> from dataclasses import replace
@@ -186,7 +173,9 @@ def hash_table(table: Table) -> str:
     False
     """
     digest = sha256()
-    for part in (table.X, table.y.to_frame("y")):
+    beside = {"groups": table.groups, "time": table.time}
+    more = [part.to_frame(name) for name, part in beside.items() if part is not None]
+    for part in (table.X, table.y.to_frame("y"), *more):
         digest.update(repr([(str(name), str(kind)) for name, kind in part.dtypes.items()]).encode())
         digest.update(pd.util.hash_pandas_object(part, index=False).to_numpy().tobytes())
     return digest.hexdigest()[:16]
@@ -200,6 +189,16 @@ class _Given:
 
     def __call__(self, dataset: Any) -> Table:
         return self.table
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Gives the splits that were cut already."""
+
+    splits: Sequence[Split]
+
+    def __call__(self, table: Table, repeats: int, test_size: float, seed: int) -> Sequence[Split]:
+        return self.splits
 
 
 def _tell_warnings(table: Table, heard: Heard) -> dict[str, Any]:

@@ -1,0 +1,105 @@
+"""What the search for leaks finds in OpenML sets as they are, and of leaks that are planted in them.
+
+    python benchmarks/leaks.py
+    python benchmarks/leaks.py --shown
+
+Nothing is fitted but small trees. What is found in a set as it is may be a leak or a false alarm: `--shown` prints each
+line, to be judged by reading. The rules were mended after such a reading of these very sets, so the shares flatter.
+Needs the OpenML sets of a manifest (environment variable GENLABEL_DATA_HOME).
+"""
+
+import argparse
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from genlabel.datasets import load_openml, manifest_ids, openml_manifest
+from genlabel.tables import Table, drop_rare, guard_table
+
+PLANTED = "planted"
+KINDS = {
+    "numbers the rows": "number the rows",
+    "alone gives the class": "alone gives the class",
+    "names groups": "groups of rows",
+    "copies": "equal rows stay",
+    "equal, but no copies": "split like any other",
+    "runs of a class": "neighbouring rows",
+}
+"""What is counted, and how it is told."""
+
+
+def id_by_target(table: Table, rng: np.random.Generator) -> Table:
+    """Add numbers of rows in the order of the target, the rows being in another."""
+    place = np.empty(len(table.y), dtype=int)
+    place[np.argsort(table.y.to_numpy(dtype=str), kind="stable")] = np.arange(1, len(table.y) + 1)
+    return replace(table, X=table.X.assign(**{PLANTED: place}))
+
+
+def id_with_gaps(table: Table, rng: np.random.Generator) -> Table:
+    """Add numbers of rows that rise with gaps."""
+    return replace(table, X=table.X.assign(**{PLANTED: np.cumsum(rng.integers(1, 100, len(table.y)))}))
+
+
+def codes(table: Table, rng: np.random.Generator) -> Table:
+    """Add a text of which each class has four values of its own."""
+    text = table.y.astype(str) + pd.Series(rng.integers(0, 4, len(table.y)), index=table.y.index).astype(str)
+    return replace(table, X=table.X.assign(**{PLANTED: text}))
+
+
+def copies(table: Table, rng: np.random.Generator) -> Table:
+    """Add three rows in ten a second time, anywhere."""
+    n = len(table.y)
+    rows = rng.permutation(np.r_[np.arange(n), rng.choice(n, 3 * n // 10, replace=False)])
+    return replace(table, X=table.X.iloc[rows].reset_index(drop=True), y=table.y.iloc[rows].reset_index(drop=True))
+
+
+PLANTS: dict[str, Callable[[Table, np.random.Generator], Table]] = {
+    "id in the order of the target": id_by_target,
+    "id that rises with gaps": id_with_gaps,
+    "codes of the class": codes,
+    "three rows in ten twice": copies,
+}
+
+
+def is_found(plant: str, table: Table) -> bool:
+    """Whether what was planted does no harm any more."""
+    return table.groups is not None if PLANTS[plant] is copies else PLANTED not in table.X
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shown", action="store_true", help="print what is found in each set")
+    parser.add_argument("--max-rows", type=int, default=20_000)
+    asked = parser.parse_args()
+    manifest = openml_manifest()
+    if manifest is None:
+        raise SystemExit("there is no manifest; name the folder of the cache with GENLABEL_DATA_HOME")
+    ids = manifest_ids(manifest, max_features=100, min_rows=40, max_rows=asked.max_rows)
+    as_is: Counter[str] = Counter()
+    planted: Counter[str] = Counter()
+    for number in ids:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table = replace(drop_rare(load_openml(number)), notes=[])
+        notes = guard_table(table).notes
+        as_is.update(kind for kind, words in KINDS.items() if any(words in note for note in notes))
+        rng = np.random.default_rng(number)
+        found = [plant for plant, change in PLANTS.items() if is_found(plant, guard_table(change(table, rng)))]
+        planted.update(found)
+        if asked.shown:
+            missed = [f"planted and not found: {plant}" for plant in PLANTS if plant not in found]
+            size = f"{number} {table.name} {table.X.shape}, {table.y.nunique()} classes"
+            print("\n".join(f"{size}: {line}" for line in [*notes, *missed] or ["nothing"]))
+    print(f"sets: {len(ids)}")
+    for kind in KINDS:
+        print(f"as they are, {kind}: {as_is[kind]}")
+    for plant in PLANTS:
+        print(f"planted, {plant}: found in {planted[plant]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""Files as data frames: text of any usual kind, Parquet, Feather, Excel and JSON lines, with errors that help."""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import pandas as pd
+
+from genlabel.tables.writing import Writing, find_writing, read_bytes
+
+__all__ = ["SUFFIXES", "check_columns", "find_format", "listed", "read_columns", "read_frame", "stem_of"]
+
+FORMATS = {
+    ".csv": "text",
+    ".tsv": "text",
+    ".txt": "text",
+    ".data": "text",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".feather": "feather",
+    ".arrow": "feather",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".json": "json",
+}
+SUFFIXES = tuple(FORMATS)
+"""The endings that are known; .gz may follow one of them."""
+BEGINNINGS = ((b"PAR1", "parquet"), (b"ARROW1", "feather"), (b"PK\x03\x04", "excel"), (b"{", "json"), (b"[", "json"))
+"""What a file begins with, if its ending does not tell."""
+NEEDS = {"parquet": ("pyarrow", "parquet"), "feather": ("pyarrow", "parquet"), "excel": ("openpyxl", "excel")}
+"""The package that reads a format, and our extra that brings it."""
+BEGIN = 1_000_000
+"""Bytes of a text file that are read for its header."""
+WORDS = ("NA", "N/A", "n/a", "None")
+"""Words for a missing value that may well be a class."""
+MISSING = ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "NULL",
+           "NaN", "nan", "null")  # fmt: skip
+"""What machines write for a missing value."""
+
+
+def read_frame(path: str | Path, target: str | None = None, notes: list[str] | None = None) -> pd.DataFrame:
+    """Read a file into a frame whose columns have distinct names.
+
+    Parameters
+    ----------
+    path : path
+        Text of any usual encoding, with commas, semicolons, tabs, bars or spaces between the values; Parquet; Feather;
+        Excel, the first sheet; JSON, a line or a list of objects. A text file may be packed by gzip.
+    target : str, optional
+        A column of text files that is read as it is written: "NA" in it is a word like any other.
+    notes : list of str, optional
+        Gets a line for what is unusual.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> notes = []
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "t.csv")
+    ...     _ = file.write_text("size;grade\\n0,5;NA\\n1,5;B\\n")
+    ...     frame = read_frame(file, "grade", notes)
+    >>> frame["size"].tolist(), frame["grade"].tolist(), notes
+    ([0.5, 1.5], ['NA', 'B'], ['the file was read with semicolons between values, decimal commas'])
+    """
+    path, told = Path(path), [] if notes is None else notes
+    with _clear_errors(path):
+        frame = _READERS[find_format(path)](path, target, told)
+    frame.columns = frame.columns.astype(str)
+    if frame.empty:
+        raise ValueError(f"{str(path)!r} has no rows; it needs a line of column names and the rows below it")
+    twice = frame.columns[frame.columns.duplicated()].unique()
+    if len(twice):
+        raise ValueError(f"{str(path)!r} has several columns named {listed(twice)}; rename them")
+    return frame
+
+
+def read_columns(path: str | Path) -> list[str]:
+    """Read the names of the columns of a file, of a text or Parquet file without its rows."""
+    path = Path(path)
+    form = find_format(path)
+    with _clear_errors(path):
+        if form == "text":
+            text, writing = _read_text(path, BEGIN)
+            return _header(text, writing)
+        if form == "parquet":
+            return _parquet_columns(path)
+        return [str(name) for name in _READERS[form](path, None, []).columns]
+
+
+def find_format(path: Path) -> str:
+    """Return "text", "parquet", "feather", "excel" or "json": by the ending of a file, or else by how it begins."""
+    inner = Path(path.stem) if path.suffix.lower() == ".gz" else path
+    known = FORMATS.get(inner.suffix.lower())
+    if known is not None:
+        return known
+    with path.open("rb") as file:
+        begin = file.read(8)
+    found = [form for start, form in BEGINNINGS if begin.lstrip().startswith(start)]
+    return found[0] if found else "text"
+
+
+def stem_of(path: Path) -> str:
+    """Return the name of a file without its endings, that of gzip and the one before it.
+
+    >>> stem_of(Path("a/my.table.csv.gz"))
+    'my.table'
+    """
+    return Path(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
+
+
+def check_columns(option: str, names: Iterable[str], columns: Iterable[str], source: str) -> None:
+    """Raise unless all names are columns; a misspelt one is told the near one.
+
+    >>> check_columns("drop", ["Agee"], ["age", "town"], "t.csv")
+    Traceback (most recent call last):
+    ValueError: drop='Agee' is no column of 't.csv'; did you mean 'age'? Its columns are 'age', 'town'
+    """
+    known = list(columns)
+    for name in names:
+        if name in known:
+            continue
+        lower = {column.lower(): column for column in reversed(known)}
+        near = get_close_matches(name.lower(), lower, 1, 0.6)
+        numbers = len(known) > 1 and pd.to_numeric(pd.Series(known), errors="coerce").notna().all()
+        nameless = "its first line holds numbers, and must hold the names of the columns; its" if numbers else "its"
+        hint = f"did you mean {lower[near[0]]!r}? Its" if near else nameless
+        raise ValueError(f"{option}={name!r} is no column of {source!r}; {hint} columns are {listed(known)}")
+
+
+@contextmanager
+def _clear_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        package, extra = NEEDS[find_format(path)]
+        raise ValueError(f'{str(path)!r} needs {package}; install it with pip install "genlabel[{extra}]"') from error
+    except (ValueError, OSError, EOFError, KeyError, BadZipFile, zlib.error, pd.errors.ParserWarning) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{str(path)!r} could not be read: {reason}") from error
+
+
+def _read_text(path: Path, most: int = -1) -> tuple[str, Writing]:
+    content = read_bytes(path, most)
+    if b"\x00" in content[:1000] and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"it is no text; save the table as one of {', '.join(SUFFIXES)}")
+    writing = find_writing(content)
+    return content.decode(writing.encoding), writing
+
+
+def _read_csv(path: Path, target: str | None, notes: list[str]) -> pd.DataFrame:
+    """Text as pandas reads it, but for the target, which is left as it is written."""
+    text, writing = _read_text(path)
+    names = _header(text, writing)
+    missing = {name: [*MISSING, *WORDS] if name != target else list(MISSING) for name in names}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        frame = pd.read_csv(
+            StringIO(text),
+            sep=writing.separator,
+            decimal=writing.decimal,
+            low_memory=False,
+            index_col=False,
+            keep_default_na=False,
+            na_values=missing,
+            dtype=None if target is None else {target: str},
+        )
+    frame.columns = pd.Index(names)
+    notes += writing.notes
+    return frame
+
+
+def _header(text: str, writing: Writing) -> list[str]:
+    """The names as the file has them: given as a header, pandas would rename those that occur twice."""
+    given = pd.read_csv(StringIO(text), sep=writing.separator, nrows=0, index_col=False).columns
+    first = pd.read_csv(StringIO(text), sep=writing.separator, header=None, nrows=1, dtype=str, keep_default_na=False)
+    return [str(made) if name == "" else str(name) for name, made in zip(first.iloc[0], given, strict=True)]
+
+
+def _read_parquet(path: Path, target: str | None, notes: list[str]) -> pd.DataFrame:
+    import_module("pyarrow")
+    return pd.read_parquet(path)
+
+
+def _parquet_columns(path: Path) -> list[str]:
+    """The columns that pandas would read; what it kept as an index is none of them."""
+    import_module("pyarrow")
+    schema = import_module("pyarrow.parquet").read_schema(path)
+    return [str(name) for name in schema.empty_table().to_pandas().columns]
+
+
+def _read_feather(path: Path, target: str | None, notes: list[str]) -> pd.DataFrame:
+    import_module("pyarrow")
+    return pd.read_feather(path)
+
+
+def _read_excel(path: Path, target: str | None, notes: list[str]) -> pd.DataFrame:
+    import_module("openpyxl")
+    with pd.ExcelFile(path, engine="openpyxl") as book:
+        sheets = [str(name) for name in book.sheet_names]
+        if len(sheets) > 1:
+            notes.append(f"the first of {len(sheets)} sheets was read, {sheets[0]!r}")
+        frame = pd.read_excel(book, sheet_name=sheets[0], keep_default_na=False, na_values=list(MISSING))
+    others = [name for name in frame.columns if name != target]
+    frame[others] = frame[others].replace(list(WORDS), float("nan")).infer_objects()
+    return frame
+
+
+def _read_json(path: Path, target: str | None, notes: list[str]) -> pd.DataFrame:
+    """Objects, a line each or in one list; what is nested in them is text."""
+    text = read_bytes(path).decode("utf-8-sig")
+    rows = json.loads(text) if text.lstrip().startswith("[") else [_object(i, x) for i, x in _numbered(text)]
+    frame = pd.DataFrame.from_records([dict(row) for row in rows])
+    for name in frame.columns:
+        if frame[name].map(lambda value: isinstance(value, dict | list)).any():
+            frame[name] = frame[name].map(json.dumps, na_action="ignore")
+    return frame
+
+
+def _numbered(text: str) -> Iterator[tuple[int, str]]:
+    return ((i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip())
+
+
+def _object(number: int, line: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(line))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"line {number} is no JSON object ({error})") from error
+
+
+_READERS = {
+    "text": _read_csv,
+    "parquet": _read_parquet,
+    "feather": _read_feather,
+    "excel": _read_excel,
+    "json": _read_json,
+}
+
+
+def listed(names: Iterable[object], most: int = 30) -> str:
+    """The names as text, the first `most` of them."""
+    shown = [repr(str(name)) for name in names]
+    more = f" and {len(shown) - most} more" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more

@@ -1,0 +1,135 @@
+"""The target of a table: classes as they are written, or a quantity that must be asked about."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api import types
+
+from genlabel.checks import check_count
+from genlabel.tables.columns import MANY
+from genlabel.tables.files import WORDS
+from genlabel.tables.values import STRAYS, read_amounts, read_dates
+
+__all__ = ["read_target"]
+
+
+def read_target(
+    y: pd.Series[Any],
+    source: str,
+    *,
+    classes: bool = False,
+    bins: int | None = None,
+    notes: list[str] | None = None,
+) -> pd.Series[Any]:
+    """Return the class of each row, whole numbers or text, NaN where it is missing.
+
+    A target of more than 20 distinct numbers, or of numbers that are distinct in more than half of the rows, is a
+    quantity as far as can be told: that is an error that asks, not a guess.
+
+    Parameters
+    ----------
+    y : Series (n,)
+        Texts as a file has them, or numbers.
+    source : str
+        The name of the table, for errors.
+    classes : bool
+        Take each number as a class.
+    bins : int, optional
+        Cut numbers into so many classes of about the same size.
+    notes : list of str, optional
+        Gets a line for whatever is changed.
+
+    Examples
+    --------
+    >>> read_target(pd.Series(["1.0", "2.0", "NA"]), "t.csv").tolist()
+    [1.0, 2.0, nan]
+    >>> read_target(pd.Series(["yes", "NA"]), "t.csv").tolist()
+    ['yes', 'NA']
+    >>> read_target(pd.Series(range(100)), "t.csv", bins=2).value_counts().to_dict()
+    {'1: up to 49.5': 50, '2: above 49.5': 50}
+    """
+    told = [] if notes is None else notes
+    if classes and bins is not None:
+        raise ValueError(f"classes=True and bins={bins} are two ways to read the target {y.name!r}; give one of them")
+    numbers = _numbers(y)
+    if bins is not None:
+        return _cut(numbers, y, bins, source, told)
+    _check(y if numbers is None else numbers.rename(str(y.name)), numbers is not None, classes, source)
+    if numbers is None:
+        return _texts(y, told)
+    words = [word for word in WORDS if types.is_string_dtype(y) and (y == word).any()]
+    told += [f"{word!r} in the target {y.name!r} counts as missing, as the others are numbers" for word in words]
+    whole = bool((numbers.dropna() % 1 == 0).all())
+    return _wholes(numbers) if whole else y.where(numbers.notna()).astype(str).where(numbers.notna())
+
+
+def _numbers(y: pd.Series[Any]) -> pd.Series[Any] | None:
+    """The target as numbers; none if it is text, has codes such as 007, or is true and false."""
+    if types.is_bool_dtype(y):
+        return None
+    if types.is_numeric_dtype(y):
+        return y.astype("Float64").astype("float64")
+    if types.infer_dtype(y, skipna=True) in ("integer", "floating", "decimal", "mixed-integer-float"):
+        return y.map(float, na_action="ignore").astype("float64")
+    known = y.dropna().astype(str).str.strip()
+    known = known[~known.isin(WORDS)]
+    if not len(known) or known.str.match(r"0\d").any() or types.infer_dtype(y, skipna=True) != "string":
+        return None
+    numbers = read_amounts(known)
+    many = numbers.nunique() > MANY and numbers.isna().mean() <= STRAYS
+    return numbers.reindex(y.index) if many or numbers.notna().all() else None
+
+
+def _check(y: pd.Series[Any], numeric: bool, classes: bool, source: str) -> None:
+    """Raise where a target is a quantity, an identifier, dates, or a single class."""
+    distinct, n, of = y.nunique(), int(y.notna().sum()), f"target={y.name!r} of {source!r}"
+    if numeric and not classes and distinct > min(MANY, max(n // 2, 2)):
+        raise ValueError(
+            f"{of} has {distinct} distinct numbers in {n} rows, it looks like a quantity; to take each number as a "
+            "class use classes=True, on the command line --classes; to cut them into 3 classes of about the same size "
+            "use bins=3, on the command line --bins 3"
+        )
+    if not numeric and distinct > max(MANY, n // 2):
+        raise ValueError(f"{of} has {distinct} distinct texts in {n} rows: an identifier; name a column of classes")
+    if not numeric and distinct > MANY and (types.is_datetime64_any_dtype(y) or read_dates(y.astype(object))[1]):
+        raise ValueError(f"{of} has {distinct} distinct dates; name a column of classes")
+    if distinct < 2:
+        raise ValueError(f"{of} has one class only (empty cells count as missing); name a column with two or more")
+
+
+def _texts(y: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
+    """Classes as text; a word that often means a missing value is told."""
+    text = y.astype(object).where(y.notna(), None).map(str, na_action="ignore")
+    for word in WORDS:
+        count = int((text == word).sum())
+        if count:
+            notes.append(
+                f"{word!r} in the target {y.name!r} is taken as a class of {count} rows; --na-values {word} makes it "
+                "missing"
+            )
+    return text
+
+
+def _wholes(numbers: pd.Series[Any]) -> pd.Series[Any]:
+    return numbers if numbers.isna().any() else numbers.astype("int64")
+
+
+def _cut(numbers: pd.Series[Any] | None, y: pd.Series[Any], bins: int, source: str, notes: list[str]) -> pd.Series[Any]:
+    """Classes of about the same size; fewer where many numbers are equal."""
+    check_count("bins", bins, low=2)
+    if numbers is None:
+        raise ValueError(f"bins={bins} is for a target of numbers; {y.name!r} of {source!r} has texts, leave it out")
+    inner = np.unique(np.nanquantile(numbers, np.arange(1, bins) / bins))
+    edges = inner[inner < numbers.max()]
+    if not len(edges):
+        raise ValueError(f"bins={bins}: most numbers of {y.name!r} of {source!r} are the same; use --classes instead")
+    shown = [f"{edge:.6g}" for edge in edges]
+    between = [f"{low} to {high}" for low, high in pairwise(shown)]
+    names = [f"{i}: {text}" for i, text in enumerate([f"up to {shown[0]}", *between, f"above {shown[-1]}"], 1)]
+    notes.append(f"the target {y.name!r} was cut into {len(names)} classes: {', '.join(names)}")
+    place = pd.Series(np.searchsorted(edges, numbers.to_numpy(), side="left"), index=y.index, name=y.name)
+    return place.map(dict(enumerate(names))).where(numbers.notna())

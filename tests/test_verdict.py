@@ -1,0 +1,112 @@
+"""The verdict: pairs against closed forms, words that follow the numbers, and nothing called better that is noise."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from genlabel.comparison import SHARES, as_plain, pair_methods, rank_methods, verdict
+
+
+def results(splits: int = 10, seed: int = 0, **means: float) -> pd.DataFrame:
+    """Losses of methods around their means; splits differ, as hard test parts do for all."""
+    rng = np.random.default_rng(seed)
+    hard = rng.normal(0, 0.05, splits)
+    frames = [
+        pd.DataFrame(
+            {
+                "method": name.replace("_", " "),
+                "split": range(splits),
+                "log_loss": mean + hard + rng.normal(0, 0.004, splits),
+                "accuracy": 100 * np.exp(-mean) + rng.normal(0, 0.5, splits),
+                "seconds": 1.0,
+            }
+        )
+        for name, mean in means.items()
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("score, sign", [("log_loss", -1), ("accuracy", 1)])
+def test_a_pair_without_shared_rows_is_the_paired_t_test(seed: int, score: str, sign: int) -> None:
+    frame = results(seed=seed, a=0.40, b=0.402)
+    pair = pair_methods(frame, "a", "b", score, test_size=0.0)
+    a, b = (frame.loc[frame["method"] == name, score].to_numpy() for name in "ab")
+    test = stats.ttest_rel(sign * a, sign * b)
+    low, high = test.confidence_interval(0.95)
+    assert (pair.low, pair.high) == pytest.approx((low, high))
+    assert pair.within_noise == (test.pvalue > 0.05)
+    assert (pair.better, pair.worse) == ((sign * (a - b) > 0).sum(), (sign * (a - b) < 0).sum())
+    shared = pair_methods(frame, "a", "b", score, test_size=0.3)
+    assert (shared.high - shared.low) / (high - low) == pytest.approx(np.sqrt(1 + 10 * 0.3 / 0.7))
+
+
+def test_a_pair_is_the_other_way_round_from_the_other_side() -> None:
+    frame = results(a=0.4, b=0.45)
+    one, other = pair_methods(frame, "a", "b"), pair_methods(frame, "b", "a")
+    assert (one.better, one.worse, one.gain) == (other.worse, other.better, pytest.approx(-other.gain))
+    assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
+    assert str(one).startswith("a is better than b on 10 of 10 splits, by 0.0")
+    assert str(other).startswith("b is worse than a on 10 of 10 splits, by 0.0")
+    assert "95 % interval 0.0" in str(one)
+
+
+def test_methods_that_are_alike_are_called_better_no_more_often_than_one_in_twenty() -> None:
+    called = [
+        not pair_methods(results(seed=seed, a=0.4, b=0.4), "a", "b", test_size=0.0).within_noise for seed in range(400)
+    ]
+    assert 0.02 < np.mean(called) < 0.08
+
+
+def test_the_verdict_names_the_best_and_what_is_as_good() -> None:
+    lines = verdict(results(GenLabel=0.30, mixup=0.3005, vanilla=0.40, logistic=0.35, class_shares=0.69))
+    assert lines[0] == "lowest log-loss: GenLabel; within noise of it: mixup"
+    assert any(line.startswith("mixup is better than vanilla on 10 of 10 splits, by 0.") for line in lines)
+    assert any(line.startswith("GenLabel is better than logistic on 10 of 10 splits") for line in lines)
+    assert any("mixup on" in line and line.endswith("the difference is within noise") for line in lines)
+    assert not any("class shares" in line or "most frequent" in line for line in lines)
+
+
+def test_features_that_tell_nothing_are_told() -> None:
+    frame = results(GenLabel=0.2, mixup=0.2, vanilla=0.2, class_shares=0.2)
+    lines = verdict(frame)
+    assert "no method is clearly better than the class shares: the features tell little here" in lines
+    rate = frame.loc[frame["method"] == SHARES, "accuracy"].mean()
+    assert lines[-1].startswith(f"accuracy tells no method from always guessing the most frequent class ({rate:.1f} %)")
+
+
+@pytest.mark.parametrize("splits", [1, 2, 4])
+def test_few_splits_are_told(splits: int) -> None:
+    lines = verdict(results(splits, GenLabel=0.2, mixup=0.2, vanilla=0.2, class_shares=0.2))
+    assert any("splits tell little of the noise" in line for line in lines)
+    assert not any("features tell little" in line for line in lines)
+
+
+def test_for_machines_it_is_json_with_the_same_words() -> None:
+    frame = results(GenLabel=0.3, mixup=0.31, vanilla=0.32)
+    plain = json.loads(json.dumps(as_plain(frame), allow_nan=False))
+    assert plain["verdict"] == verdict(frame)
+    assert plain["ranking"] == rank_methods(frame) == ["GenLabel", "mixup", "vanilla"]
+    losses = frame.loc[frame["method"] == "mixup", "log_loss"]
+    assert plain["methods"]["mixup"]["log_loss"] == pytest.approx({"mean": losses.mean(), "std": losses.std()})
+    assert {(pair["method"], pair["other"]) for pair in plain["pairs"]} >= {
+        ("GenLabel", "vanilla"),
+        ("mixup", "vanilla"),
+    }
+    single = as_plain(results(1, a=0.3, b=0.4))
+    assert single["pairs"][0]["low"] is None
+
+
+def test_methods_that_are_the_same_are_called_so() -> None:
+    one = results(a=0.3)
+    frame = pd.concat([one, one.assign(method="b")])
+    assert str(pair_methods(frame, "a", "b")) == "a is the same as b on all 10 splits"
+
+
+def test_methods_without_a_common_split_are_refused() -> None:
+    frame = pd.DataFrame({"method": ["a", "b"], "split": [0, 1], "log_loss": [0.1, 0.2]})
+    with pytest.raises(ValueError, match="'a' and 'b' have no split in common"):
+        pair_methods(frame, "a", "b")
