@@ -179,12 +179,10 @@ class Study:
         """What is said of the held-out rows, as a choice predicts it; None if none were held out."""
         if choice.held_out is None:
             return None
-        sample, rows = self.sample, np.concatenate([fold.valid for fold in self.folds])
-        weight = None if sample.weight is None else sample.weight[rows]
-        crossed = self.settings.members == FOLDS
-        return Calibration.of(
-            choice.held_out, sample.y[rows], self._held_out_rows().fold, weight, sample.class_weight, crossed
-        )
+        held, given = self._held_out_rows(), self.sample.weight
+        weight = None if given is None else np.concatenate([given[fold.valid] for fold in self.folds])
+        about = held.y, held.fold, weight, self.sample.class_weight
+        return Calibration.of(choice.held_out, *about, crossed=self.settings.members == FOLDS)
 
     def _part(self, fold: Fold) -> _Part:
         inside = self.sample.take(fold.train)
