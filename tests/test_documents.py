@@ -152,6 +152,18 @@ def test_the_block_on_support_runs_and_says_what_it_found() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+def test_the_block_on_intervals_runs_and_says_what_it_found() -> None:
+    space: dict[str, Any] = {}
+    exec(blocks("docs", "intervals.md")[0], space)
+    lower, upper, proba = (space[name] for name in ("lower", "upper", "proba"))
+    np.testing.assert_allclose([proba[6, 0], lower[6, 0], upper[6, 0]], [0.74, 0.19, 1.0], atol=0.1)
+    np.testing.assert_allclose([proba[0, 0], lower[0, 0], upper[0, 0]], [1.0, 0.87, 1.0], atol=0.1)
+    assert 0.3 < space["sure"].mean() < 0.55
+    assert space["hits"][space["sure"]].mean() > 0.98
+    assert space["half"].calibration_.y.shape == (142,)
+
+
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 def test_the_blocks_on_keeping_run_and_the_model_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnx", reason="the last block needs the package onnx")
     first, refused, exported = blocks("docs", "keeping.md")

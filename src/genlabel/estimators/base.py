@@ -65,7 +65,7 @@ WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2)
 """Among which `weight_decay="cv"` chooses; 1e-4 is the paper's."""
 ALPHAS = (0.3, 1.0)
 """Among which `alpha="cv"` chooses."""
-OPTIONAL = ("best_score_", "label_model_", "support_")
+OPTIONAL = ("best_score_", "calibration_", "label_model_", "support_")
 """What not every fit leaves."""
 CLEAN_WEIGHTS = (0.75, 1.0)
 """Among which `clean_weight="cv"` chooses: a quarter of the points mixed, or none (vanilla training)."""
@@ -105,7 +105,6 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     average_: tuple[float, float] | None
     pooling_: Pooling | None
     log_prior_: NDArray[np.float64]
-    class_weight_: NDArray[np.float64] | None
 
     @final
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -209,12 +208,26 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
         logs = log_proba_of(self.network_, points)
-        if self.average_ is None or self.pooling_ is None:
+        return logs if self.average_ is None else self._pooled([logs], points)[0]
+
+    @final
+    def log_proba_to_rank(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What `calibration_` ranks among the held-out rows, at standardised points: (m, k), or (folds, m, k)."""
+        if not self.calibration_.crossed:
+            return self.log_proba_of(points)
+        networks = self.network_.networks if isinstance(self.network_, Ensemble) else [self.network_]
+        return np.stack(self._pooled([log_proba_of(one, points) for one in networks], points))
+
+    def _pooled(self, logs: list[NDArray[np.float64]], points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """What networks say of points, (m, k) each, pooled as it is predicted."""
+        pooling, density = self.pooling_, None
+        if pooling is None:
             return logs
-        if self.pooling_.label_model == 0.0:
-            return pool(logs, None, self.log_prior_, self.pooling_._replace(label_model=None))
-        density = cast(GenLabel, self.labeler_).log_posterior_of(points, self.class_weight_)
-        return pool(logs, density, self.log_prior_, self.pooling_)
+        if pooling.label_model == 0.0:
+            pooling = pooling._replace(label_model=None)
+        if pooling.label_model is not None:
+            density = cast(GenLabel, self.labeler_).log_posterior_of(points, self.class_weight_)
+        return [pool(said, density, self.log_prior_, pooling) for said in logs]
 
     @abstractmethod
     def _method(self, settings: Settings) -> Method:
@@ -286,6 +299,9 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         if choice.networks is not None:
             score = "mean_test_score" if average is None else "mean_test_pooled_score"
             found["best_score_"] = float(choice.results[score][choice.place])
+        calibration = study.calibration(choice)
+        if calibration is not None:
+            found["calibration_"] = calibration
         return found | {"support_": study.support} if self.supported else found
 
     @final

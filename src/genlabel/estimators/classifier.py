@@ -12,8 +12,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from genlabel.checks import check_weights
 from genlabel.densities import Support
 from genlabel.estimators.encoding import Encoder
+from genlabel.estimators.intervals import Calibration, Intervals
 from genlabel.standardisation import Standardisation
 
 __all__ = ["ProbabilityClassifier"]
@@ -24,6 +26,8 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     classes_: NDArray[Any]
     class_count_: NDArray[np.int64]
+    class_weight_: NDArray[np.float64] | None
+    calibration_: Calibration
     encoder_: Encoder
     scaler_: Standardisation
     support_: Support
@@ -91,4 +95,67 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         points = self.numbers_of(X)
         self.support_ = Support(density).fit(points, y, sample_weight)
+        return self
+
+    @final
+    def predict_interval(self, X: Any) -> Intervals:
+        """A lower and an upper probability of each class, (m, k) each, by Venn-Abers on rows that were held out.
+
+        Among rows that get such a probability, how often is it this class? Isotonic regression answers, on the rows
+        that a fold of the search has held out, which a row of `X` joins once as one of the class and once as one of
+        another (Vovk, Petej and Fedorova, 2015, sections 2 and 3); each class is set against all others, and the bounds
+        are the means over the folds. Where the networks of the folds predict, each is asked with the rows that it has
+        not seen. Wide intervals say that few held-out rows are like this one. What `predict_proba` says may lie
+        outside: then the held-out rows correct it.
+
+        An interval is about the frequency among such rows, and no confidence interval of this row: docs/intervals.md.
+        A classifier that held no rows out needs :meth:`fit_interval` first.
+
+        Returns
+        -------
+        Intervals
+            lower, upper: ndarrays (m, k), columns in the order of `classes_`.
+
+        >>> from sklearn.datasets import load_iris
+        >>> from genlabel import MixupClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> lower, upper = MixupClassifier(random_state=0).fit(X, y).predict_interval(X[:1])
+        >>> bool(lower[0, 0] > 0.8), bool(upper[0, 1] < 0.2)
+        (True, True)
+        """
+        points = self.numbers_of(X)
+        if not hasattr(self, "calibration_"):
+            raise NotFittedError(
+                f"this {type(self).__name__} held no rows out; call fit_interval(X, y) with rows that it was not "
+                "trained on"
+            )
+        return self.calibration_(self.log_proba_to_rank(self.scaler_(points)))
+
+    def log_proba_to_rank(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What `calibration_` ranks among the held-out rows, at standardised points: (m, k), or (folds, m, k)."""
+        return self.log_proba_of(points)
+
+    @final
+    def fit_interval(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Make intervals of rows `X` (m, d) with labels `y` (m,) that the classifier was not trained on.
+
+        They stand for the rows that the search has held out. Nothing was chosen or trained on them, so that what
+        Venn-Abers promises holds without reserve. What is predicted stays as it is.
+
+        >>> from sklearn.datasets import load_iris
+        >>> from genlabel import GenerativeClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = GenerativeClassifier().fit(X[::2], y[::2]).fit_interval(X[1::2], y[1::2])
+        >>> model.predict_interval(X[:1]).lower.round(2).tolist()
+        [[0.95, 0.0, 0.0]]
+        """
+        said, labels = self.predict_log_proba(X), np.asarray(y)
+        if labels.shape != (len(said),):
+            raise ValueError(f"y has shape {labels.shape}; expected ({len(said)},), one label a row of X")
+        known = np.isin(labels, self.classes_)
+        if not known.all():
+            raise ValueError(f"y has {labels[~known].tolist()[0]!r}, which is none of {self.classes_.tolist()[:4]}")
+        weight = None if sample_weight is None else check_weights(sample_weight, len(said))
+        index = np.searchsorted(self.classes_, labels)
+        self.calibration_ = Calibration.of(said, index, weight=weight, class_weight=self.class_weight_)
         return self

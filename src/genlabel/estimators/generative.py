@@ -72,6 +72,8 @@ class GenerativeClassifier(ProbabilityClassifier):
             self.density_ = clone(density).fit(self.scaler_(sample.X), sample.labels, sample.weight)
             prior, default = self.density_.class_prior_, self.density_.default_priors
             self.log_priors_ = log_priors(self.priors, prior, default, sample.class_weight)
+            self.class_weight_ = sample.class_weight
+            self.__dict__.pop("calibration_", None)  # of another fit
             self.classes_, self.class_count_ = sample.classes, np.bincount(sample.y, minlength=len(sample.classes))
             self.support_ = Support().fit(sample.X, sample.y, sample.weight)
         return self

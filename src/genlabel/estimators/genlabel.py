@@ -158,6 +158,9 @@ class GenLabelClassifier(NetworkClassifier):
         The fitted labeler of the chosen density; its `density_` takes `scaler_(X)`. At gamma = 0, mixup's.
     support_ : Support
         What :meth:`support` asks.
+    calibration_ : Calibration
+        What :meth:`predict_interval` asks: the held-out rows of the search, and what was said of them (absent if none
+        were held out, or if they were attacked).
 
     Examples
     --------

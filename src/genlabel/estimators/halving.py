@@ -259,11 +259,11 @@ class _Search:
         among = {place: stop.said.log_proba for place, stop in enumerate(self.stops) if stop.said is not None}
         behind = {place: stop.sheet for place, stop in enumerate(self.stops) if stop.said is None}
         candidates = [method.candidates[entry.candidate] for entry in entries]
-        best, results, pooling = judge.decide(candidates, named, among, behind)
+        best, results, pooling, held_out = judge.decide(candidates, named, among, behind)
         stop = self.stops[best]
         assert stop.said is not None
         networks, losses = stop.said.snapshot.networks, stop.said.snapshot.losses
-        return Choice(entries[best], best, results, stop.epochs, networks, losses, pooling)
+        return Choice(entries[best], best, results, stop.epochs, networks, losses, pooling, held_out)
 
 
 def union(parts: Iterable[Sequence[int]]) -> list[int]:

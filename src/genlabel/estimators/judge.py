@@ -48,6 +48,8 @@ class Verdict(NamedTuple):
     best: int
     results: dict[str, Any]
     pooling: Pooling | None
+    held_out: NDArray[np.float32]
+    """Log-probabilities (n, k) of the rows by the best, as they are predicted: pooled so."""
 
 
 class Judge(NamedTuple):
@@ -126,19 +128,23 @@ class Judge(NamedTuple):
         Those that were left `behind` have there what they had then.
         """
         places = list(said)
-        own = self.sheet([said[place] for place in places])
-        sheets = {**behind, **{place: own.at(row) for row, place in enumerate(places)}}
+        sheet = self.sheet([said[place] for place in places])
+        sheets = {**behind, **{place: sheet.at(row) for row, place in enumerate(places)}}
         results = self.table(params, Sheet.joined([sheets[place] for place in range(len(params))]))
         decays, rates = [one.weight_decay for one in candidates], [one.learning_rate for one in candidates]
         chosen = choose_best(
-            own.losses,
+            sheet.losses,
             self.rows.weight,
             self.by,
             [decays[place] for place in places],
             results["rank_test_score"][places],
             [rates[place] for place in places],
         )
-        return Verdict(places[chosen], results, self._pooling(said[places[chosen]]))
+        best = places[chosen]
+        pooling = self._pooling(said[best])
+        own = self._of(said[best])
+        predicted = own if pooling is None else self._pooled(own, pooling)
+        return Verdict(best, results, pooling, predicted.log_proba.astype(np.float32))
 
     def _pooling(self, log_proba: NDArray[Any]) -> Pooling | None:
         """What a network counts for, from what it said (n, k) of the held-out rows."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from genlabel.attacks import Attack
 from genlabel.densities import ClassDensity
@@ -214,6 +216,9 @@ class Choice(NamedTuple):
     pooling: Pooling | None = None
     """What the network counts for in what is predicted, beside the label model and the frequencies of the classes; None
     is the network alone."""
+    held_out: NDArray[np.float32] | None = None
+    """Log-probabilities (n, k) of the held-out rows of all folds, as they are predicted; None if there are none, or if
+    the rows were attacked."""
 
 
 class Final(NamedTuple):

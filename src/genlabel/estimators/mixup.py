@@ -64,6 +64,7 @@ class MixupClassifier(NetworkClassifier):
     Attributes
     ----------
     classes_, class_count_, best_params_, best_index_, best_score_, cv_results_, history_, n_iter_, network_
+    calibration_
         As in :class:`GenLabelClassifier`.
 
     Examples

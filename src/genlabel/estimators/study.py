@@ -17,6 +17,7 @@ from genlabel.checks import warn
 from genlabel.densities import FoldedDensity, LabelModel, LatentDensity, Support
 from genlabel.estimators.budget import MOST_NUMBERS, affordable
 from genlabel.estimators.halving import LOOKS, LOOKS_OF_MANY, advance, candidates_of, climb, rungs_of
+from genlabel.estimators.intervals import Calibration
 from genlabel.estimators.judge import Judge
 from genlabel.estimators.lengths import MOST_BATCHES, MOST_EPOCHS, STEPS, epochs_of_pass, most_epochs
 from genlabel.estimators.limit import paces_of, within
@@ -174,6 +175,15 @@ class Study:
         with self.course.stage(SUPPORT):
             return Support(random_state=self.seed).fit(self.sample.X, self.sample.y, self.sample.weight)
 
+    def calibration(self, choice: Choice) -> Calibration | None:
+        """What is said of the held-out rows, as a choice predicts it; None if none were held out."""
+        if choice.held_out is None:
+            return None
+        held, given = self._held_out_rows(), self.sample.weight
+        weight = None if given is None else np.concatenate([given[fold.valid] for fold in self.folds])
+        about = held.y, held.fold, weight, self.sample.class_weight
+        return Calibration.of(choice.held_out, *about, crossed=self.settings.members == FOLDS)
+
     def _part(self, fold: Fold) -> _Part:
         inside = self.sample.take(fold.train)
         scaler = inside.standardisation(self.standardize, self.scaler)
@@ -229,7 +239,8 @@ class Study:
             young_alone=self.epochs_of_pass > 1,
         )
         ask = partial(self._log_proba, rule=rule)
-        return climb(method, runs, rungs(self.epochs), variants, ask, judge, self.course)
+        choices = climb(method, runs, rungs(self.epochs), variants, ask, judge, self.course)
+        return choices if isinstance(rule, str) else [choice._replace(held_out=None) for choice in choices]
 
     def _needs_folds(self, method: Method, variants: Sequence[Sequence[int]]) -> bool:
         """Whether there is anything to choose, to weigh or to keep of the folds."""

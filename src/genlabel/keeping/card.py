@@ -70,7 +70,8 @@ def write_card(about: Mapping[str, Any], schema: Schema) -> str:
         _bullets(_warnings(about, schema)),
         "## What the files hold",
         "`model.safetensors` and `model.json`, which check each other; no code. Class densities and the support keep "
-        "rows of the training table where they are kernels: do not pass the files on where the table must not go.",
+        "rows of the training table where they are kernels, and intervals the classes of held-out rows: do not pass "
+        "the files on where the table must not go.",
         *([f"Not kept, and of no account for what it predicts: {_left_out(about)}."] if about.get("left_out") else []),
         *(["## Notes", _bullets(map(_safe, about["notes"]))] if about["notes"] else []),
     ]

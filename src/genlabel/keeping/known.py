@@ -46,6 +46,7 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.densities.thin": ("Axes", "Centred", "ThinGaussians"),
     "genlabel.densities.warped": ("Warp", "WarpedDensity"),
     "genlabel.estimators.encoding": ("Columns", "Numbers"),
+    "genlabel.estimators.intervals": ("Calibration",),
     "genlabel.estimators.pooling": ("Pooling",),
     "genlabel.labeling.generative": ("GenLabel",),
     "genlabel.labeling.linear": ("LinearLabel", "LogisticLabel"),

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import genlabel
 from genlabel.estimators.classifier import ProbabilityClassifier
+from genlabel.estimators.intervals import Intervals
 from genlabel.keeping.card import describe, write_card
 from genlabel.keeping.files import TREE, Files, read_files, write_files
 from genlabel.keeping.preparation import CannotKeepError
@@ -88,6 +89,10 @@ class KeptModel:
     def support(self, X: Any) -> NDArray[np.float64]:
         """How typical each row is of the training rows, (m,), in (0, 1]."""
         return self.classifier.support(self._given(X))
+
+    def predict_interval(self, X: Any) -> Intervals:
+        """A lower and an upper probability of each class, (m, k) each, by Venn-Abers on held-out rows."""
+        return self.classifier.predict_interval(self._given(X))
 
     def _given(self, X: Any) -> Any:
         """What the classifier is given of the table, once it is checked."""
@@ -173,7 +178,8 @@ def load_model(folder: str | PathLike[str]) -> KeptModel:
     Returns
     -------
     KeptModel
-        With `predict`, `predict_proba`, `predict_log_proba` and `support`; `.model` is what was saved.
+        With `predict`, `predict_proba`, `predict_log_proba`, `support` and `predict_interval`; `.model` is what was
+        saved.
     """
     path = Path(folder)
     body, arrays = read_files(path)
@@ -227,6 +233,8 @@ def _answers(model: KeptModel) -> dict[str, NDArray[np.float64]]:
         found = {"log_proba": asked.predict_log_proba(rows)}
         if hasattr(model.classifier, "support_"):
             found["support"] = asked.support(rows)
+        if hasattr(model.classifier, "calibration_"):
+            found["interval"] = np.stack(asked.predict_interval(rows))
     return found
 
 

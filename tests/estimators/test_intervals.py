@@ -1,0 +1,268 @@
+"""Venn-Abers intervals: the fast way against isotonic regressions one by one, and what the classifiers make of them."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit, log_softmax
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.exceptions import NotFittedError
+from sklearn.isotonic import IsotonicRegression
+from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold
+
+from genlabel import (
+    AdaMixupClassifier,
+    GenerativeClassifier,
+    GenLabelClassifier,
+    MixupClassifier,
+    load_model,
+    save_model,
+)
+from genlabel.attacks import FGSM
+from genlabel.estimators.intervals import Calibration, venn_abers
+from genlabel.estimators.pooling import pool
+from genlabel.metrics import log_loss
+from genlabel.networks import log_proba_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+
+QUICK: dict[str, Any] = {"epochs": 3, "cv": 3, "learning_rate": 0.03, "weight_decay": 1e-3, "random_state": 0}
+MODELS = [
+    GenLabelClassifier(**QUICK),
+    GenLabelClassifier((8,), "gaussian", space="latent", **QUICK),
+    GenLabelClassifier.from_paper("logistic", "gaussian", **{**QUICK, "learning_rate": "cv"}),
+    MixupClassifier(**QUICK),
+    MixupClassifier(members=2, **QUICK),
+    GenLabelClassifier(average=(0.5, 0.3, 0.1), **QUICK),
+]
+models = pytest.mark.parametrize("model", MODELS, ids=repr)
+
+
+def one_by_one(scores: Any, hits: Any, new: Any, weight: Any, added: tuple[float, float]) -> np.ndarray:
+    """An isotonic regression for each new score and label, (2, m); of ranks, lest near scores are taken for equal."""
+    found, ranks = np.empty((2, len(new))), np.unique(np.append(scores, new), return_inverse=True)[1]
+    scores, new = ranks[: len(scores)], ranks[len(scores) :]
+    for place, score in enumerate(new):
+        for label in (0, 1):
+            x, y, w = np.append(scores, score), np.append(hits, label), np.append(weight, added[label])
+            fitted = IsotonicRegression().fit(x, y.astype(float), sample_weight=w)
+            found[label, place] = fitted.predict([score])[0]
+    return found
+
+
+def rows(seed: int) -> dict[str, Any]:
+    """Known and new scores: with ties or without, weights or not; of any number, also none."""
+    rng = np.random.default_rng(seed)
+    n, ties, weighted = int(rng.integers(0, 60)), seed % 2, seed % 3
+    scores, new = rng.normal(size=n), 1.5 * rng.normal(size=8)
+    if ties:
+        scores, new = scores.round(1), new.round(1)
+    return {
+        "hits": rng.random(n) < expit(rng.choice([-2.0, 0.0, 3.0]) * scores + rng.normal()),
+        "scores": scores,
+        "new": new,
+        "weight": rng.uniform(0.1, 3.0, n) if weighted else np.ones(n),
+        "added": tuple(rng.uniform(0.2, 2.0, 2)) if weighted == 2 else (1.0, 1.0),
+    }
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_it_is_an_isotonic_regression_for_each_row_and_label(seed: int) -> None:
+    given = rows(seed)
+    np.testing.assert_allclose(venn_abers(**given), one_by_one(**given), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_intervals_rise_with_the_score_and_hold_the_fit_of_the_known_rows(seed: int) -> None:
+    given = rows(seed)
+    order = np.sort(given["new"])
+    lower, upper = venn_abers(**{**given, "new": order})
+    assert ((lower >= 0.0) & (lower <= upper) & (upper <= 1.0)).all()
+    assert (np.diff([lower, upper]) >= -1e-12).all()
+    if len(given["scores"]):
+        known = IsotonicRegression(out_of_bounds="clip")
+        known.fit(given["scores"], given["hits"].astype(float), sample_weight=given["weight"])
+        seen = np.unique(given["scores"])
+        lower, upper = venn_abers(**{**given, "new": seen})
+        fit = known.predict(seen)
+        assert ((lower <= fit + 1e-12) & (fit <= upper + 1e-12)).all()
+
+
+def test_rows_of_no_weight_are_absent_and_without_rows_anything_may_be() -> None:
+    given = rows(6)
+    more = {name: np.append(given[name], value) for name, value in (("scores", 0.0), ("hits", True), ("weight", 0.0))}
+    np.testing.assert_array_equal(venn_abers(**{**given, **more}), venn_abers(**given))
+    assert np.array(venn_abers([], [], [0.3, -0.3])).tolist() == [[0.0, 0.0], [1.0, 1.0]]
+
+
+def test_what_venn_abers_promises_holds_over_many_samples() -> None:
+    """The one of the two probabilities that the label selects is the frequency, on average over samples."""
+    rng = np.random.default_rng(0)
+    selected, hits = [], []
+    for _ in range(600):
+        scores = rng.normal(size=31)
+        true = rng.random(31) < expit(3.0 * scores + 1.0)  # the scores are no probabilities: they only rise
+        lower, upper = venn_abers(scores[1:], true[1:], scores[:1])
+        selected.append(upper[0] if true[0] else lower[0])
+        hits.append(true[0])
+    chosen, truth = np.array(selected), np.array(hits)
+    for some in (chosen < 0.3, (chosen >= 0.3) & (chosen < 0.8), chosen >= 0.8):
+        noise = 3.5 * np.sqrt(0.25 / some.sum())
+        assert abs(chosen[some].mean() - truth[some].mean()) < noise
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_each_class_is_set_against_all_others(k: int) -> None:
+    rng = np.random.default_rng(k)
+    known, new = (log_softmax(2 * rng.normal(size=(n, k)), axis=1) for n in (40, 9))
+    y = rng.integers(0, k, 40)
+    lower, upper = Calibration.of(known, y)(new)
+    for c in range(k):
+        scores, asked = known[:, c].astype(np.float32), new[:, c].astype(np.float32)
+        alone = one_by_one(scores, y == c, asked, np.ones(40), (1.0, 1.0))
+        np.testing.assert_allclose([lower[:, c], upper[:, c]], alone, rtol=0, atol=1e-12)
+    if k == 2:
+        np.testing.assert_allclose(lower[:, 0], 1 - upper[:, 1], rtol=0, atol=1e-15)
+
+
+def test_a_class_of_weight_two_counts_twice_and_the_scale_of_weights_does_not() -> None:
+    rng = np.random.default_rng(1)
+    said, y = log_softmax(rng.normal(size=(30, 3)), axis=1), rng.integers(0, 3, 30)
+    weight, tilt = rng.uniform(0.5, 1.5, 30), np.array([2.0, 1.0, 0.5])
+    lower, upper = Calibration.of(said, y, weight=weight, class_weight=tilt)(said[:5])
+    c, mean = 0, weight.mean()
+    others = (weight * tilt[y])[y != c].sum() / weight[y != c].sum()
+    scores = said[:, c].astype(np.float32)
+    alone = one_by_one(scores, y == c, scores[:5], weight * tilt[y], (mean * others, mean * 2.0))
+    np.testing.assert_allclose([lower[:, c], upper[:, c]], alone, rtol=0, atol=1e-12)
+    again = Calibration.of(said, y, weight=1000 * weight, class_weight=tilt)(said[:5])
+    np.testing.assert_allclose(again, (lower, upper), rtol=0, atol=1e-12)
+
+
+@models
+def test_the_held_out_rows_of_a_fit_are_said_as_they_are_predicted(model: Any) -> None:
+    """Of a fit with given folds: the classes in the order of the folds, and log-probabilities of just these rows."""
+    X, y = load_wine(return_X_y=True)
+    pairs = list(StratifiedKFold(3, shuffle=True, random_state=1).split(X, y))
+    fitted = clone(model).set_params(cv=pairs).fit(X, y)
+    known = fitted.calibration_
+    held = np.concatenate([valid for _, valid in pairs])
+    np.testing.assert_array_equal(known.y, y[held])
+    np.testing.assert_array_equal(known.fold, np.repeat(np.arange(3), [len(valid) for _, valid in pairs]))
+    np.testing.assert_allclose(np.exp(known.log_proba).sum(1), 1.0, atol=1e-5)
+    losses = [log_loss(known.log_proba[known.fold == f], known.y[known.fold == f]) for f in range(3)]
+    given = model.get_params().get("average")
+    if fitted.pooling_ is None or isinstance(given, tuple):  # as the search has judged it
+        name = "mean_test_log_loss" if given is None else "mean_test_pooled_log_loss"
+        assert np.mean(losses) == pytest.approx(fitted.cv_results_[name][fitted.best_index_], abs=1e-5)
+    elif fitted.average_ is None and fitted.members == "folds":
+        networks = [log_proba_of(network, fitted.scaler_(X)) for network in fitted.network_.networks]
+        for f, (_, valid) in enumerate(pairs):
+            said = pool(networks[f][valid], None, fitted.log_prior_, fitted.pooling_)
+            np.testing.assert_allclose(known.log_proba[known.fold == f], said, atol=1e-4)
+
+
+@models
+def test_intervals_follow_the_probabilities_and_are_kept_with_the_model(model: Any, tmp_path: Path) -> None:
+    X, y = load_iris(return_X_y=True)
+    fitted = clone(model).fit(X[::2], y[::2])
+    lower, upper = fitted.predict_interval(X[1::2])
+    assert lower.shape == upper.shape == (75, 3)
+    assert ((lower >= 0) & (lower <= upper) & (upper <= 1)).all()
+    said = fitted.predict_log_proba(X[1::2])
+    known = fitted.calibration_
+    assert known.crossed == (model.get_params().get("members") == "folds")
+    if known.crossed:  # by hand: each network with the rows that it has not seen, pooled as it is predicted
+        points, pooling = fitted.scaler_(X[1::2]), fitted.pooling_
+        density = None if fitted.average_ is None else fitted.labeler_.log_posterior_of(points, None)
+        each = [log_proba_of(network, points) for network in fitted.network_.networks]
+        pooled = [pool(one, density, fitted.log_prior_, pooling) for one in each]
+        rows = [known.fold == f for f in range(3)]
+        parts = [Calibration.of(known.log_proba[r], known.y[r])(one) for r, one in zip(rows, pooled, strict=True)]
+        np.testing.assert_allclose((lower, upper), np.mean(parts, axis=0), rtol=0, atol=1e-12)
+    else:
+        np.testing.assert_array_equal(known(said), (lower, upper))
+        order = said[:, 0].astype(np.float32).argsort(kind="stable")
+        assert (np.diff(lower[order, 0]) >= -1e-12).all()
+    for again in (pickle.loads(pickle.dumps(fitted)), load_model(save_model(fitted, tmp_path / "model"))):
+        np.testing.assert_array_equal(again.predict_interval(X[1::2]), (lower, upper))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MixupClassifier(select=FGSM(0.1), **QUICK),
+        MixupClassifier(calibrate=False, clean_weight=0.5, members=1, **QUICK),
+        GenerativeClassifier(),
+    ],
+    ids=repr,
+)
+def test_who_held_no_rows_out_needs_some(model: Any) -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    fitted = clone(model).fit(X[:300], y[:300])
+    with pytest.raises(NotFittedError, match=r"held no rows out; call fit_interval\(X, y\) with rows"):
+        fitted.predict_interval(X)
+    before = fitted.predict_proba(X)
+    lower, upper = fitted.fit_interval(X[300:], y[300:]).predict_interval(X[:10])
+    alone = fitted.predict_log_proba(X).astype(np.float32)[:, 0]
+    expected = one_by_one(alone[300:], y[300:] == 0, alone[:10], np.ones(len(X) - 300), (1.0, 1.0))
+    np.testing.assert_allclose([lower[:, 0], upper[:, 0]], expected, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(fitted.predict_proba(X), before)
+    assert not hasattr(fitted.fit(X[:300], y[:300]), "calibration_")
+
+
+def test_adamixup_has_what_its_search_held_out() -> None:
+    X, y = load_iris(return_X_y=True)
+    fitted = AdaMixupClassifier(epochs=2, cv=3, learning_rate=(0.1, 0.01), random_state=0).fit(X, y)
+    assert fitted.calibration_.log_proba.shape == (150, 3)
+
+
+def test_intervals_are_the_mean_of_those_of_the_folds() -> None:
+    rng = np.random.default_rng(2)
+    said, y, fold = log_softmax(rng.normal(size=(40, 3)), axis=1), rng.integers(0, 3, 40), np.arange(40) % 3
+    weight, new = rng.uniform(0.5, 2.0, 40), log_softmax(rng.normal(size=(6, 3)), axis=1)
+    parts = [Calibration.of(said[fold == f], y[fold == f], weight=weight[fold == f])(new) for f in range(3)]
+    np.testing.assert_allclose(Calibration.of(said, y, fold, weight)(new), np.mean(parts, axis=0), rtol=0, atol=1e-12)
+
+
+def test_rows_of_which_nothing_is_said_are_left_out_and_without_any_all_is_open() -> None:
+    said, y = np.log([[0.2, 0.8], [np.nan, 0.5], [0.6, 0.4]]), np.array([0, 1, 1])
+    known = Calibration.of(said, y)
+    assert known.y.tolist() == [0, 1]
+    lower, upper = Calibration.of(said[:0], y[:0])(said[:1])
+    assert (lower.tolist(), upper.tolist()) == ([[0.0, 0.0]], [[1.0, 1.0]])
+
+
+def test_a_row_may_be_held_out_in_several_folds() -> None:
+    X, y = load_iris(return_X_y=True)
+    cv = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
+    known = MixupClassifier(**{**QUICK, "cv": cv}).fit(X, y).calibration_
+    assert np.bincount(known.fold).tolist() == [50] * 6
+
+
+def test_sample_weights_and_class_weights_are_those_of_the_fit() -> None:
+    X, y = load_iris(return_X_y=True)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, 150)
+    pairs = list(StratifiedKFold(3).split(X, y))
+    fitted = MixupClassifier(**{**QUICK, "cv": pairs}, class_weight={0: 3.0, 1: 1.0, 2: 1.0}).fit(X, y, weight)
+    held = np.concatenate([valid for _, valid in pairs])
+    np.testing.assert_allclose(fitted.calibration_.weight, weight[held])
+    np.testing.assert_array_equal(fitted.calibration_.class_weight, fitted.class_weight_)
+
+
+@pytest.mark.parametrize(
+    "y, sample_weight, message",
+    [
+        ([0] * 9, None, r"y has shape \(9,\); expected \(10,\)"),
+        ([0] * 9 + [7], None, r"y has 7, which is none of \[0, 1, 2\]"),
+        ([0] * 10, [-1.0] * 10, "sample_weight must be finite"),
+    ],
+)
+def test_rows_that_make_no_intervals_are_refused(y: Any, sample_weight: Any, message: str) -> None:
+    X, labels = load_iris(return_X_y=True)
+    fitted = GenerativeClassifier().fit(X, labels)
+    with pytest.raises(ValueError, match=message):
+        fitted.fit_interval(X[:10], y, sample_weight)
