@@ -93,7 +93,7 @@ class ForestDensity(ClassDensity):
 
     def _grow(self, X: Tensor, index: Tensor, weight: Tensor) -> Iterator[Any]:
         """The trees of `ExtraTreesClassifier`, one at a time: each has room for all classes in every node."""
-        points = X.clamp(-FARTHEST, FARTHEST).float().numpy()
+        points = np.ascontiguousarray(X.clamp(-FARTHEST, FARTHEST).float().numpy())  # as trees want them: no check
         rng = check_random_state(self.random_state)
         for seed in [rng.randint(np.iinfo(np.int32).max) for _ in range(self.trees)]:
             tree = ExtraTreeClassifier(
@@ -101,7 +101,7 @@ class ForestDensity(ClassDensity):
                 max_features=min(self.max_features, X.shape[1]),
                 random_state=seed,
             )
-            yield tree.fit(points, index.numpy(), weight.numpy()).tree_
+            yield tree.fit(points, index.numpy(), weight.numpy(), check_input=False).tree_
 
     def _log_prob(self, X: Tensor) -> Tensor:
         x = X.detach().clamp(-FARTHEST, FARTHEST).float()
