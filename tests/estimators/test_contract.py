@@ -23,6 +23,7 @@ from genlabel import (
     KernelDensity,
     MixupClassifier,
 )
+from genlabel.densities import DiscriminantDensity, ForestDensity, LabelModel
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")  # small folds, dead ReLU units
 
@@ -48,7 +49,9 @@ def is_plain(classifier: Any) -> bool:
 
 
 every = pytest.mark.parametrize("classifier", CLASSIFIERS, ids=repr)
+FEW = LabelModel([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared"), ForestDensity(4)])
 QUICK = [c.set_params(epochs=20, cv=3) if hasattr(c, "epochs") else c for c in map(clone, CLASSIFIERS)]
+QUICK[0].set_params(density=FEW)  # the whole choice of densities shows no more of the rules
 quick = pytest.mark.parametrize("classifier", QUICK, ids=repr)
 CHECKED = [whole if is_plain(whole) else few for whole, few in zip(CLASSIFIERS, QUICK, strict=True)]
 """Few epochs and folds show the rules as well; without mixing, weights agree with repeated rows once converged."""

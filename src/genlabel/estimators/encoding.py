@@ -40,7 +40,8 @@ class Numbers(Encoder):
     @classmethod
     def learn(cls, X: NDArray[np.float64]) -> Self:
         """From the rows (n, d) that are trained on; a column without values is 0."""
-        return cls(pd.DataFrame(X).median().fillna(0.0).to_numpy())
+        known = (column[~np.isnan(column)] for column in np.asarray(X, dtype=np.float64).T)
+        return cls(np.array([np.median(values) if len(values) else 0.0 for values in known]))
 
     def fill(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         """The same rows without gaps."""
