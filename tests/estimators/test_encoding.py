@@ -14,12 +14,13 @@ from sklearn.pipeline import make_pipeline
 from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.attacks import robust_accuracy
 from genlabel.datasets import table_pipeline
+from genlabel.densities import DiscriminantDensity, ForestDensity, LabelModel
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
 SHORT: dict[str, Any] = {"epochs": 3, "cv": 3, "random_state": 0}
 CLASSIFIERS = [
-    GenLabelClassifier((8,), learning_rate=0.1, **SHORT),
+    GenLabelClassifier((8,), LabelModel([DiscriminantDensity(), ForestDensity(3)]), learning_rate=0.1, **SHORT),
     MixupClassifier((8,), learning_rate=0.1, **SHORT),
     AdaMixupClassifier(learning_rate=0.1, **SHORT),
     GenerativeClassifier(),
