@@ -16,6 +16,7 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from genlabel import AdaMixupClassifier, FlowDensity, GenLabelClassifier, MixupClassifier
+from genlabel.densities import DiscriminantDensity, ForestDensity, KernelDensity, LabelModel
 from genlabel.estimators import limit
 from genlabel.estimators.halving import rungs_of, work_of
 from genlabel.estimators.limit import affordable_rows, within
@@ -27,8 +28,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
 X, Y = load_iris(return_X_y=True)
 SHORT: dict[str, Any] = {"epochs": 10, "random_state": 0}
+FEW = [DiscriminantDensity(), KernelDensity(0.6, covariance="shared"), ForestDensity(3)]
 MODELS = {
-    "default": GenLabelClassifier(**SHORT),
+    "default": GenLabelClassifier(density=LabelModel(FEW), **SHORT),
     "mixup": MixupClassifier(**SHORT),
     "members": MixupClassifier((6,), members=2, **SHORT),
     "paper": GenLabelClassifier.from_paper(density="gaussian", gamma=(0.0, 1.0), **SHORT),
