@@ -11,11 +11,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.text import Text
-from scipy import stats
 
 from genlabel.plots import (
     class_colors,
-    interval,
     plot_comparison,
     plot_points,
     plot_regions,
@@ -114,14 +112,6 @@ def test_axis_is_logarithmic_only_where_losses_are_far_apart() -> None:
     far = plot_comparison(CASES["losses far apart"], "").axes[1]
     assert far.get_xscale() == "log"
     assert "logarithmic axis" in far.get_xlabel()
-
-
-def test_interval_is_students_with_the_variance_of_overlapping_splits() -> None:
-    scores = np.random.default_rng(0).normal(90.0, 3.0, size=12)
-    error = np.sqrt(scores.var(ddof=1) * (1 / 12 + 0.25 / 0.75))
-    expected = stats.t.interval(0.95, 11, loc=scores.mean(), scale=error)
-    np.testing.assert_allclose(interval(scores, test_size=0.25), expected)
-    assert interval([90.0]) == (90.0, 90.0)
 
 
 def test_saved_picture_is_sharp(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from genlabel.comparison import SHARES, as_plain, pair_methods, rank_methods, verdict
+from genlabel.comparison import SHARES, as_plain, interval, pair_methods, rank_methods, verdict
 
 
 def results(splits: int = 10, seed: int = 0, **means: float) -> pd.DataFrame:
@@ -27,6 +27,14 @@ def results(splits: int = 10, seed: int = 0, **means: float) -> pd.DataFrame:
         for name, mean in means.items()
     ]
     return pd.concat(frames, ignore_index=True)
+
+
+def test_interval_is_students_with_the_variance_of_overlapping_splits() -> None:
+    scores = np.random.default_rng(0).normal(90.0, 3.0, size=12)
+    error = np.sqrt(scores.var(ddof=1) * (1 / 12 + 0.25 / 0.75))
+    expected = stats.t.interval(0.95, 11, loc=scores.mean(), scale=error)
+    np.testing.assert_allclose(interval(scores, test_size=0.25), expected)
+    assert interval([90.0]) == (90.0, 90.0)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -15,14 +15,13 @@ from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import t as student
 
+from genlabel.comparison import interval
 from genlabel.suite import set_means
 from genlabel.suite.statistics import METRICS
 
 __all__ = [
     "class_colors",
-    "interval",
     "plot_comparison",
     "plot_points",
     "plot_regions",
@@ -50,7 +49,7 @@ def plot_comparison(results: pd.DataFrame, title: str, *, test_size: float = 0.3
         What `genlabel.comparison.compare` returns: columns method, split, accuracy, log_loss.
     title : str
     test_size : float
-        The share that was held out, as given to `compare`; see `interval`.
+        The share that was held out, as given to `compare`; see `genlabel.comparison.interval`.
 
     Examples
     --------
@@ -120,34 +119,6 @@ def _plot_rivals(ax: Axes, reference: pd.Series[float], other: pd.Series[float])
     counts = f"lower on {lower.sum()}, the same on {(~lower & ~higher).sum()}, higher on {higher.sum()}"
     ax.set_title(f"mean {reference.mean():.3f} against {other.mean():.3f} of {other.name}\n{counts}", fontsize=9)
     ax.tick_params(labelsize=8)
-
-
-def interval(values: ArrayLike, test_size: float = 0.3, level: float = 0.95) -> tuple[float, float]:
-    """Confidence interval of the mean score over repeated random splits.
-
-    The splits share most of their training rows, so their scores are not independent: the variance of the mean is
-    taken as s^2 (1/J + n_test / n_train) instead of s^2 / J (Nadeau and Bengio, 2003), with Student's t.
-
-    Parameters
-    ----------
-    values : array (J,)
-    test_size : float
-        Share of the rows held out in each split.
-    level : float
-
-    Examples
-    --------
-    >>> low, high = interval([90.0, 92.0, 94.0])
-    >>> round(low, 2), round(high, 2)
-    (84.49, 99.51)
-    """
-    scores = np.asarray(values, dtype=np.float64)
-    mean, n = float(scores.mean()), len(scores)
-    if n < 2:
-        return mean, mean
-    error = float(scores.std(ddof=1)) * np.sqrt(1.0 / n + test_size / (1.0 - test_size))
-    half = float(student.ppf(0.5 + level / 2.0, n - 1) * error)
-    return mean - half, mean + half
 
 
 def class_colors(k: int) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, final
 
 import typer
 from rich import box
@@ -56,7 +56,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pandas as pd
+    from matplotlib.figure import Figure
 
+    from genlabel.records import Kept
     from genlabel.tables import Table
 
 __all__ = ["compare"]
@@ -174,7 +176,7 @@ def compare(
             show_progress(f"loading {source}") as bar,
         ):
             warnings.simplefilter("always")
-            from genlabel import comparison, plots, tables
+            from genlabel import comparison, tables
 
             table = load_source(place, target, reading, seed)
             table = tables.drop_rare(table) if drop_rare else table
@@ -193,35 +195,83 @@ def compare(
                 on_trial=tell.trial,
                 on_epoch=bar.epochs,
             )
-    results = comparison.as_results(found.frame)
-    failed = failed_lines(found.failures)
-    if not len(results):
-        end(len(found.failures))
-    share = test_size if table.time is None else test_size / results["split"].nunique()
-    said = "" if epochs is None else f", {epochs} epochs"
-    cutting = f"{tables.name_splits(table)}: {results['split'].nunique()}, {test_size:.0%} of the rows held out"
-    settled = f"{cutting}, network {network}, seed {seed}{said}"
-    notes = [*table.notes, *_once([comparison.count_warnings(heard), *found.frame["warnings"]])]
-    if as_json:
-        shown = _as_plain(table) | {"splits": settled, "notes": notes, "failed": failed}
-        typer.echo(json.dumps(shown | comparison.as_plain(results, share), indent=2))
-    else:
-        _print(comparison.summarize(results), comparison.rank_methods(results))
-        about = [f"{_size(table)}; {settled}", *tables.tell_columns(table.columns, table.X), *_choices(results)]
-        left = [] if paper else ["not compared: the paper's setting, which --paper adds"]
-        for line in [*comparison.verdict(results, share), "", *about, *(f"note: {x}" for x in notes), *left, *failed]:
+    if not len(found.frame):
+        for line in failed_lines(found.failures):
             print_line(line)
-    with one_line_errors(kept, debug):
-        drawn = results[results["method"] != comparison.SHARES]  # which lie far from the others
-        drawn = drawn if len(drawn) else results
-        title = f"{_size(table)}\n{settled}".replace("$", r"\$")  # no mathematics in the name of a file
-        plots.plot_comparison(drawn, title, test_size=share).savefig(picture)
-        if csv is not None:
-            results.assign(params=results["params"].map(json.dumps)).to_csv(csv, index=False)
+        end(len(found.failures))
+    settled = f"network {network}, seed {seed}" + ("" if epochs is None else f", {epochs} epochs")
+    outcome = _Outcome.of(table, found, test_size, settled, comparison.count_warnings(heard))
     if as_json:
-        raise typer.Exit(1 if failed else 0)
+        typer.echo(json.dumps(outcome.as_plain(), indent=2))
+    else:
+        outcome.print([] if paper else ["not compared: the paper's setting, which --paper adds"])
+    with one_line_errors(kept, debug):
+        outcome.draw().savefig(picture)
+        if csv is not None:
+            outcome.results.assign(params=outcome.results["params"].map(json.dumps)).to_csv(csv, index=False)
+    if as_json:
+        raise typer.Exit(1 if outcome.failed else 0)
     print_line(f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}")
     end(len(found.failures))
+
+
+@final
+@dataclass(frozen=True)
+class _Outcome:
+    """What a comparison came to, to be shown."""
+
+    table: Table
+    results: pd.DataFrame
+    """As of `genlabel.comparison.compare`."""
+    share: float
+    """Of the rows that are held out in a split, for intervals."""
+    settled: str
+    """The splits and the settings, in words."""
+    notes: list[str]
+    failed: list[str]
+
+    @classmethod
+    def of(cls, table: Table, found: Kept, test_size: float, settled: str, heard: dict[str, int]) -> _Outcome:
+        """From the records of a comparison, and the warnings that were heard beside it."""
+        from genlabel import comparison, tables
+
+        results = comparison.as_results(found.frame)
+        splits = results["split"].nunique()
+        cutting = f"{tables.name_splits(table)}: {splits}, {test_size:.0%} of the rows held out"
+        return cls(
+            table,
+            results,
+            test_size if table.time is None else test_size / splits,
+            f"{cutting}, {settled}",
+            [*table.notes, *_once([heard, *found.frame["warnings"]])],
+            failed_lines(found.failures),
+        )
+
+    def as_plain(self) -> dict[str, Any]:
+        """All of it, for machines."""
+        from genlabel import comparison
+
+        said = {"splits": self.settled, "notes": self.notes, "failed": self.failed}
+        return _as_plain(self.table) | said | comparison.as_plain(self.results, self.share)
+
+    def print(self, left: list[str]) -> None:
+        """Print the table, the verdict, and what is to be known beside it; `left` are lines on what was left out."""
+        from genlabel import comparison, tables
+
+        _print(comparison.summarize(self.results), comparison.rank_methods(self.results))
+        columns = tables.tell_columns(self.table.columns, self.table.X)
+        about = [f"{_size(self.table)}; {self.settled}", *columns, *_choices(self.results)]
+        notes = [f"note: {text}" for text in self.notes]
+        for line in [*comparison.verdict(self.results, self.share), "", *about, *notes, *left, *self.failed]:
+            print_line(line)
+
+    def draw(self) -> Figure:
+        """The picture, without the class shares, which lie far from the others."""
+        from genlabel import comparison, plots
+
+        drawn = self.results[self.results["method"] != comparison.SHARES]
+        title = f"{_size(self.table)}\n{self.settled}".replace("$", r"\$")  # no mathematics in the name of a file
+        return plots.plot_comparison(drawn if len(drawn) else self.results, title, test_size=self.share)
 
 
 def _size(table: Table) -> str:

@@ -10,7 +10,7 @@ from genlabel.comparison.run import (
     run_comparison,
     score_table,
 )
-from genlabel.comparison.verdict import Pair, as_plain, pair_methods, rank_methods, summarize, verdict
+from genlabel.comparison.verdict import Pair, as_plain, interval, pair_methods, rank_methods, summarize, verdict
 
 __all__ = [
     "SCORES",
@@ -22,6 +22,7 @@ __all__ = [
     "count_warnings",
     "default_methods",
     "hash_table",
+    "interval",
     "pair_methods",
     "rank_methods",
     "run_comparison",

@@ -7,12 +7,13 @@ from typing import Any, final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
 from genlabel.comparison.methods import SHARES
 from genlabel.comparison.run import SCORES
 
-__all__ = ["Pair", "as_plain", "pair_methods", "rank_methods", "summarize", "verdict"]
+__all__ = ["Pair", "as_plain", "interval", "pair_methods", "rank_methods", "summarize", "verdict"]
 
 LEVEL = 0.95
 ENOUGH = 5
@@ -66,8 +67,7 @@ def pair_methods(
 ) -> Pair:
     """Compare two methods on the splits that both have.
 
-    The splits share rows, so that their differences are not independent: the variance of the mean is taken as
-    s^2 (1/J + n_test / n_train) (Nadeau and Bengio, 2003), with Student's t.
+    The interval of the gain is that of :func:`interval`.
 
     Parameters
     ----------
@@ -90,12 +90,36 @@ def pair_methods(
     if not len(gains):
         raise ValueError(f"{method!r} and {other!r} have no split in common; run both again")
     counts = int((gains > 0).sum()), int((gains < 0).sum()), len(gains)
-    low = high = float("nan")
-    if len(gains) > 1:
-        error = gains.std(ddof=1) * np.sqrt(1 / len(gains) + test_size / (1 - test_size))
-        half = float(student.ppf(0.5 + LEVEL / 2, len(gains) - 1) * error)
-        low, high = float(gains.mean()) - half, float(gains.mean()) + half
+    low, high = interval(gains, test_size) if len(gains) > 1 else (float("nan"), float("nan"))
     return Pair(method, other, score, *counts, float(gains.mean()), low, high)
+
+
+def interval(values: ArrayLike, test_size: float = 0.3, level: float = LEVEL) -> tuple[float, float]:
+    """Confidence interval of the mean score over repeated random splits.
+
+    The splits share most of their training rows, so their scores are not independent: the variance of the mean is
+    taken as s^2 (1/J + n_test / n_train) instead of s^2 / J (Nadeau and Bengio, 2003), with Student's t.
+
+    Parameters
+    ----------
+    values : array (J,)
+    test_size : float
+        Share of the rows held out in each split.
+    level : float
+
+    Examples
+    --------
+    >>> low, high = interval([90.0, 92.0, 94.0])
+    >>> round(low, 2), round(high, 2)
+    (84.49, 99.51)
+    """
+    scores = np.asarray(values, dtype=np.float64)
+    mean, n = float(scores.mean()), len(scores)
+    if n < 2:
+        return mean, mean
+    error = float(scores.std(ddof=1)) * np.sqrt(1.0 / n + test_size / (1.0 - test_size))
+    half = float(student.ppf(0.5 + level / 2.0, n - 1) * error)
+    return mean - half, mean + half
 
 
 def summarize(results: pd.DataFrame) -> pd.DataFrame:

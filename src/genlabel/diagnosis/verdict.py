@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from genlabel.diagnosis.blends import Blended
-from genlabel.diagnosis.intervals import Gap
+from genlabel.diagnosis.intervals import WIDTH, Gap
 from genlabel.diagnosis.trial import Trial
 from genlabel.diagnosis.trust import Trust
 
@@ -129,4 +129,4 @@ def signals(trust: Trust, blends: Blended | None, trial: Trial | None) -> dict[s
 def _in_errors(gain: Gap) -> float:
     """A mean over its standard error; 0 where nothing differs."""
     half = gain.high - gain.mean
-    return 0.0 if half == 0.0 else 1.96 * gain.mean / half
+    return 0.0 if half == 0.0 else WIDTH * gain.mean / half

@@ -29,6 +29,7 @@ from genlabel.checks import (
     keep_if_it_fails,
 )
 from genlabel.estimators.classifier import ProbabilityClassifier
+from genlabel.estimators.dealt import Dealt
 from genlabel.estimators.limit import affordable_rows, warn_of_cuts
 from genlabel.estimators.methods import FOLDS, SEARCHES, Final, Method, Recipe, Settings
 from genlabel.estimators.pooling import Pooling, pool
@@ -194,8 +195,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if isinstance(self.cv, Integral | str):  # folds of our own are dealt of fewer rows as well
             sample = affordable_rows(sample, course)
-        scaled = {"standardize": self.standardize, "supported": self.supported}
-        study = Study(sample, settings, cv=self.cv, seed=seed, course=course, **scaled)
+        dealt = Dealt(sample, cv=self.cv, standardize=self.standardize, seed=seed, rare=settings.halving)
+        study = Study(dealt, settings, seed=seed, course=course, supported=self.supported)
         return study, study.run(method, self.select, variants)
 
     def _followed(self) -> AbstractContextManager[Course]:
@@ -280,18 +281,18 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         choice, task, average = fitted.choice, fitted.task, fitted.average
         averaged = {} if average is None else {"average": tuple(choice.pooling or ())}
         found = {
-            "classes_": study.sample.classes,
-            "class_count_": np.bincount(study.sample.y, minlength=len(study.sample.classes)),
-            "encoder_": study.sample.encoder,
-            "scaler_": study.scaler,
-            "network_": _network(fitted, study.log_prior),
+            "classes_": study.dealt.sample.classes,
+            "class_count_": np.bincount(study.dealt.sample.y, minlength=len(study.dealt.sample.classes)),
+            "encoder_": study.dealt.sample.encoder,
+            "scaler_": study.dealt.scaler,
+            "network_": _network(fitted, study.dealt.log_prior),
             "best_params_": {**choice.entry.params, **averaged},
             "best_index_": choice.place,
             "cv_results_": choice.results,
             "average_": average,
             "pooling_": choice.pooling,
             "labeler_": fitted.labeler.to_cpu(),
-            "log_prior_": study.log_prior,
+            "log_prior_": study.dealt.log_prior,
             "class_weight_": task.class_weight,
             "history_": {"loss": fitted.losses},
             "n_iter_": choice.epochs,  # NOTE[PAPER]: of a full search the last one's, not the best on validation data

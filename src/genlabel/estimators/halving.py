@@ -182,7 +182,7 @@ def climb(
             said = ladder.log_proba(alive, ask)
             for search in searches:
                 search.thin(said, rung.most, judge)
-                search.tell(said, judge, course)
+                search.tell(judge, course)
         stay = union(search.alive for search in searches)
         snapshots = {e: ladder.snapshot(e) for e in stay}
         for search in searches:
@@ -225,22 +225,24 @@ class _Search:
     """What a variant has seen, and the entries that are left to it."""
 
     def __init__(self, entries: list[int]) -> None:
-        self.before, self.alive, self.best = entries, entries, entries[0]
+        self.before, self.alive = entries, entries
         self.stops: list[_Stop] = []
         self.sheet: Sheet
+        """How those before did at the last rung."""
+        self.best: int
+        """The place of the best among them."""
 
     def thin(self, said: Mapping[int, NDArray[Any]], count: int | None, judge: Judge) -> None:
         """Leave the best entries."""
         self.sheet = judge.sheet([said[e] for e in self.alive])
         self.before, order = self.alive, judge.ranks(self.sheet).argsort(kind="stable")[:count]
         self.alive = [self.alive[place] for place in sorted(order.tolist())]
-        self.best = self.before[int(order[0])]
+        self.best = int(order[0])
 
-    def tell(self, said: Mapping[int, NDArray[Any]], judge: Judge, course: Course) -> None:
+    def tell(self, judge: Judge, course: Course) -> None:
         """Tell of the held-out log-loss of the best entry, if anyone wants to know."""
         if course.watched:
-            place = self.before.index(self.best)
-            course.better(float(np.average(self.sheet.losses[place], weights=judge.rows.weight)))
+            course.better(float(np.average(self.sheet.losses[self.best], weights=judge.rows.weight)))
 
     def note(self, epochs: int, said: Mapping[int, NDArray[Any]], snapshots: Mapping[int, _Snapshot]) -> None:
         """Remember what was seen at a rung."""

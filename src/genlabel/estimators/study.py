@@ -1,4 +1,4 @@
-"""A study: folds of one sample, the search for the best candidate over them, and the final fit."""
+"""A study: the search for the best candidate over the folds of a sample, and the final fit."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from genlabel.attacks import FleetTarget
 from genlabel.checks import warn
 from genlabel.densities import FoldedDensity, LabelModel, LatentDensity, Support
 from genlabel.estimators.budget import MOST_NUMBERS, affordable
+from genlabel.estimators.dealt import Dealt
 from genlabel.estimators.halving import LOOKS, LOOKS_OF_MANY, advance, candidates_of, climb, rungs_of
 from genlabel.estimators.intervals import Calibration
 from genlabel.estimators.judge import Judge
@@ -24,14 +25,11 @@ from genlabel.estimators.limit import paces_of, within
 from genlabel.estimators.methods import FOLDS, Choice, Final, Method, Recipe, Rule, Run, Settings, members_of
 from genlabel.estimators.pooling import DOUBT, POOLED_FLOOR, PULL
 from genlabel.estimators.sample import Sample
-from genlabel.estimators.selection import HeldOut
 from genlabel.estimators.stages import FINAL, LABELS, MOST_TIME, SEARCH, SUPPORT, TWINS, search_time, shares_of
-from genlabel.folds import Fold, check_folds, deal_like_scikit_learn, deal_with_rare, folds_by_size, make_folds
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.metrics import log_loss
 from genlabel.networks import MLP, log_proba_of
 from genlabel.progress import Course
-from genlabel.standardisation import Standardisation
 from genlabel.training import LATE, Candidate, Fleet, Task
 
 __all__ = ["Study", "how_it_is_sought"]
@@ -58,14 +56,6 @@ def how_it_is_sought() -> dict[str, Any]:
     }
 
 
-class _Part(NamedTuple):
-    """A training set and the points held out from it, both standardised by the training set."""
-
-    train: Sample
-    valid: Sample
-    scaler: Standardisation
-
-
 class _Twins(NamedTuple):
     """Networks trained without mixing, in whose features densities live (arXiv Alg. 2): one a fold, one for all."""
 
@@ -84,37 +74,25 @@ class _Sources(NamedTuple):
 
 
 class Study:
-    """Everything that a sample and a seed fix: folds, scalers, random streams; :meth:`run` walks through it once.
+    """The walk of a fit, from the folds of a sample to the networks that predict: :meth:`run` goes it once.
 
     Parameters
     ----------
-    sample : Sample
+    dealt : Dealt
+        The sample and its folds.
     settings : Settings
-    cv : int, splitter or pairs of rows
-    standardize : bool
     seed : int
+        Of the random streams.
     course : Course
         Is told what is done.
     supported : bool
         Whether the support will be asked for.
     """
 
-    def __init__(
-        self,
-        sample: Sample,
-        settings: Settings,
-        *,
-        cv: Any,
-        standardize: bool,
-        seed: int,
-        course: Course,
-        supported: bool = False,
-    ) -> None:
-        self.sample, self.settings, self.standardize = sample, settings, standardize
-        self.cv, self.seed, self.course, self.supported = cv, seed, course, supported
-        self.scaler = sample.standardisation(standardize)
-        self.epochs_of_pass = epochs_of_pass(len(sample.X), settings)
-        self.epochs = most_epochs(len(sample.X), settings)
+    def __init__(self, dealt: Dealt, settings: Settings, *, seed: int, course: Course, supported: bool = False) -> None:
+        self.dealt, self.settings, self.seed, self.course, self.supported = dealt, settings, seed, course, supported
+        self.epochs_of_pass = epochs_of_pass(len(dealt.sample.X), settings)
+        self.epochs = most_epochs(len(dealt.sample.X), settings)
         self.label_model: LabelModel | None = None
 
     def run(self, method: Method, rule: Rule, variants: Sequence[Sequence[int]]) -> list[Final]:
@@ -129,65 +107,22 @@ class Study:
         with self.course.stage(FINAL, until=MOST_TIME[FINAL]):
             return self._finish(method, choices, sources)
 
-    # What a sample and a seed fix
-
-    @cached_property
-    def whole(self) -> Sample:
-        """The whole sample, standardised."""
-        return self.sample.scaled(self.scaler)
-
-    @cached_property
-    def folds(self) -> list[Fold]:
-        """Rows of the sample to train on and to hold out; drawn when they are first needed."""
-        sample = self.sample
-        count, used = (
-            folds_by_size(len(sample.X)) if isinstance(self.cv, str) and self.cv == "auto" else (self.cv, None)
-        )
-        folds = make_folds(
-            count,
-            sample.y,
-            self.seed,
-            deal_with_rare if self.settings.halving else deal_like_scikit_learn,
-            fewer=not self.settings.halving,
-            classes=sample.classes,
-            X=sample.X,
-            rows=sample.rows,
-            n_rows=sample.n_rows,
-        )[:used]
-        check_folds(folds, self.cv, sample.y, sample.classes, sample.score_weight)
-        return folds
-
-    @cached_property
-    def parts(self) -> list[_Part]:
-        """The samples of the folds."""
-        return [self._part(fold) for fold in self.folds]
-
-    @cached_property
-    def log_prior(self) -> NDArray[np.float64]:
-        """Log-frequencies of the classes, (k,), each row counting as it does when a model is judged."""
-        mass = np.bincount(self.sample.y, weights=self.sample.score_weight, minlength=len(self.sample.classes))
-        with np.errstate(divide="ignore"):
-            return np.maximum(np.log(mass / mass.sum()), POOLED_FLOOR)
-
     @cached_property
     def support(self) -> Support:
         """How typical rows are of the sample, found when it is first asked for."""
         with self.course.stage(SUPPORT):
-            return Support(random_state=self.seed).fit(self.sample.X, self.sample.y, self.sample.weight)
+            return Support(random_state=self.seed).fit(
+                self.dealt.sample.X, self.dealt.sample.y, self.dealt.sample.weight
+            )
 
     def calibration(self, choice: Choice) -> Calibration | None:
         """What is said of the held-out rows, as a choice predicts it; None if none were held out."""
         if choice.held_out is None:
             return None
-        held, given = self._held_out_rows(), self.sample.weight
-        weight = None if given is None else np.concatenate([given[fold.valid] for fold in self.folds])
-        about = held.y, held.fold, weight, self.sample.class_weight
+        held, given = self.dealt.held_out_rows(), self.dealt.sample.weight
+        weight = None if given is None else np.concatenate([given[fold.valid] for fold in self.dealt.folds])
+        about = held.y, held.fold, weight, self.dealt.sample.class_weight
         return Calibration.of(choice.held_out, *about, crossed=self.settings.members == FOLDS)
-
-    def _part(self, fold: Fold) -> _Part:
-        inside = self.sample.take(fold.train)
-        scaler = inside.standardisation(self.standardize, self.scaler)
-        return _Part(inside.scaled(scaler), self.sample.take(fold.valid).scaled(scaler), scaler)
 
     # The search
 
@@ -214,8 +149,8 @@ class Study:
         self.course.loss = None
         tasks = self._tasks(method, sources, stage)
         if self.settings.halving:
-            d, k = self.whole.X.shape[1], len(self.sample.classes)
-            variants = affordable(method, variants, self.settings.hidden, d, k, len(self.parts))
+            d, k = self.dealt.whole.X.shape[1], len(self.dealt.sample.classes)
+            variants = affordable(method, variants, self.settings.hidden, d, k, len(self.dealt.parts))
         rungs = partial(rungs_of, halving=self.settings.halving, many=self.epochs_of_pass > 1)
         if self.course.limited:
             start = partial(self._start, method, told=False)
@@ -229,12 +164,12 @@ class Study:
         }
         partner = None if method.average is None else self._density_held_out(tasks[0])
         judge = Judge(
-            self._held_out_rows(),
+            self.dealt.held_out_rows(),
             rule if isinstance(rule, str) else "accuracy",
             method.average,
             method.calibrated,
             partner,
-            self.log_prior,
+            self.dealt.log_prior,
             again=self.settings.halving,
             young_alone=self.epochs_of_pass > 1,
         )
@@ -247,23 +182,12 @@ class Study:
         chooses = any(len(places) > 1 for places in variants)
         return chooses or isinstance(method.average, str) or method.calibrated or self.settings.members == FOLDS
 
-    def _held_out_rows(self) -> HeldOut:
-        """The rows of all folds, fold after fold, without log-probabilities."""
-        valid = [part.valid for part in self.parts]
-        weighted = valid[0].score_weight is not None
-        return HeldOut(
-            np.empty(0),
-            np.concatenate([sample.y for sample in valid]),
-            np.concatenate([cast(NDArray[Any], sample.score_weight) for sample in valid]) if weighted else None,
-            np.repeat(np.arange(len(valid)), [len(sample.y) for sample in valid]),
-        )
-
     def _log_proba(self, fleet: Fleet, fold: int, rule: Rule) -> NDArray[np.float64]:
         """Log-probabilities (candidates, m, k) of the rows that a fold holds out, by its networks of a fleet.
 
         If the rule is an attack, of the attacked rows: every model meets its own.
         """
-        sample = self.parts[fold].valid
+        sample = self.dealt.parts[fold].valid
         if isinstance(rule, str):
             return fleet.log_proba(fold, sample.X)
         target = FleetTarget(fleet, fold)
@@ -272,8 +196,8 @@ class Study:
 
     def _density_held_out(self, tasks: Sequence[Task]) -> NDArray[np.float64]:
         """Log-posterior (n, k) of the rows of all folds, each by the density of its fold."""
-        tilt = self.sample.class_weight
-        pairs = zip(tasks, self.parts, strict=True)
+        tilt = self.dealt.sample.class_weight
+        pairs = zip(tasks, self.dealt.parts, strict=True)
         return np.concatenate(
             [cast(GenLabel, task.labelers[-1]).log_posterior_of(part.valid.X, tilt) for task, part in pairs]
         )
@@ -289,7 +213,7 @@ class Study:
         members: int | str | None = None,
     ) -> list[Final]:
         """The networks of the folds, or as many as are asked for, trained on the whole sample as it was chosen."""
-        task = self._task(method, method.recipes[0], self.whole, WHOLE, sources, stage)
+        task = self._task(method, method.recipes[0], self.dealt.whole, WHOLE, sources, stage)
         wanted = self.settings.members if members is None else members
         if isinstance(wanted, str):
             return [self._of_folds(method, choice, task) for choice in choices]
@@ -313,7 +237,7 @@ class Study:
 
     def _of_folds(self, method: Method, choice: Choice, task: Task) -> Final:
         assert choice.networks is not None
-        networks = [self._unscaled(net, part) for net, part in zip(choice.networks(), self.parts, strict=True)]
+        networks = [self.dealt.unscaled(network, fold) for fold, network in enumerate(choice.networks())]
         label = method.candidates[choice.entry.candidate].label
         return Final(choice, networks, choice.losses or [], method.recipes[choice.entry.recipe].under(task), label)
 
@@ -326,7 +250,7 @@ class Study:
 
     def _mended(self, method: Method, final: Final, members: int) -> Final:
         """The networks, or if one of them is far from what the folds promised, the better of them and a second try."""
-        choice, shares = final.choice, -float(np.exp(self.log_prior) @ self.log_prior)
+        choice, shares = final.choice, -float(np.exp(self.dealt.log_prior) @ self.dealt.log_prior)
         if choice.networks is None:
             return final
         promised = float(choice.results["mean_test_log_loss"][choice.place])
@@ -347,24 +271,18 @@ class Study:
 
     def _worst_loss(self, final: Final) -> float:
         """The highest log-loss of a member on the rows it was trained on."""
-        sample = self.whole
+        sample = self.dealt.whole
         logs = (log_proba_of(network, sample.X) for network in final.networks)
         return max(float(log_loss(said, sample.y, sample.score_weight)) for said in logs)
-
-    def _unscaled(self, network: MLP, part: _Part) -> MLP:
-        """A network of points that a fold has standardised, as one of points that the whole sample has."""
-        own, whole, keep = part.scaler, self.scaler, self.scaler.keep
-        scale, shift = whole.scale / own.scale, (whole.mean - own.mean) / own.scale
-        return network.behind(scale[keep], shift[keep])
 
     # Where labels come from
 
     def _sources(self, method: Method, rule: Rule) -> _Sources:
         """What the densities need of the folds, and twins where they live in features."""
-        sample = self.whole
+        sample = self.dealt.whole
         with self.course.stage(LABELS, until=MOST_TIME[LABELS]):
             folded = [
-                density.over_folds(sample.X, sample.labels, sample.weight, lambda: self.folds, self.seed)
+                density.over_folds(sample.X, sample.labels, sample.weight, lambda: self.dealt.folds, self.seed)
                 for density in method.densities
             ]
         if method.twin is None:
@@ -395,7 +313,7 @@ class Study:
         """The folds under each recipe."""
         first = [
             self._task(method, method.recipes[0], part.train, fold, sources, stage)
-            for fold, part in enumerate(self.parts)
+            for fold, part in enumerate(self.dealt.parts)
         ]
         return [[recipe.under(task) for task in first] for recipe in method.recipes]
 
