@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -23,7 +24,7 @@ from genlabel.keeping.files import ARRAYS, CARD, TREE
 from genlabel.tables import Plan, Table, guard_table, read_table
 
 N = 90
-QUICK = ("--method", "vanilla", "--epochs", "2")
+QUICK = ("--method", "vanilla", "--network", "logistic", "--epochs", "2")
 ONCE = ("--test-size", "0")
 
 
@@ -100,7 +101,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     path = write(raw(), folder / "d.csv")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted = fit_table(table_of(path), named_method("vanilla", epochs=2), test_size=0, seed=1)
+        fitted = fit_table(table_of(path), named_method("vanilla", "logistic", 2), test_size=0, seed=1)
         done(
             "fit",
             str(path),
@@ -266,12 +267,14 @@ def test_a_folder_is_replaced_only_if_it_is_a_model_and_that_is_asked_for(tmp_pa
     assert (folder / TREE).read_bytes() != before
     assert "is a file" in told(*words[:5], data)
     assert "is for methods with a network" in told(*words, "--method", "label-model", "--force")
+    assert "did you mean 'paid'" in told("fit", data, "--target", "pait", "-o", str(tmp_path / "other"))
+    assert not (tmp_path / "other").exists()
 
 
 def test_fit_tells_what_it_read_what_it_held_out_and_what_it_chose(tmp_path: Path) -> None:
     data, folder = str(write(raw(), tmp_path / "d.csv")), tmp_path / "m"
     result = done("fit", data, "--target", "paid", "-o", str(folder), *QUICK)
-    assert result.stderr.startswith(f"loading {data} ...\nfirst fit, 18 rows held out ...\n")
+    assert result.stderr.startswith(f"loading {data} ...\nfirst fit ...\n")
     assert "note: left out column 'row': its whole numbers number the rows (--keep 'row' uses it)" in result.stdout
     assert "held out: 18 rows that a first fit did not see: accuracy" in result.stdout
     assert "(class shares: 66.7 %, 0.6" in result.stdout
@@ -347,7 +350,8 @@ def test_awkward_tables_go_all_the_way(tmp_path: Path, kind: Any) -> None:
         frame.to_csv(path, index=False, sep=";", decimal=",")
     else:
         frame.to_csv(path, index=False)
-    how = ("--epochs", "2", *ONCE) if kind is fifty_rows else QUICK
+    how = ("--epochs", "2") if kind is fifty_rows else QUICK
+    how = how if kind in (one_sample, few_positives) else (*how, *ONCE)
     fitted = done("fit", str(path), "--target", "y", "-o", str(tmp_path / "m"), *how)
     assert "held out: " in fitted.stdout
     assert ("class 'alone' has a single row" in fitted.stdout) == (kind is one_sample)
@@ -422,3 +426,33 @@ def test_large_files_are_predicted_in_parts(kept: tuple[Path, Any], monkeypatch:
     parts = predict_table(model, X, on_rows=rows.append)
     assert rows == [40, 40, 10]
     pd.testing.assert_frame_equal(parts, whole, rtol=1e-12)
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="needs the source tree")
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+def test_the_page_on_commands_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = PAGE.read_text()
+    first, second = re.findall(r"```python\n(.*?)```", text, flags=re.S)
+    commands = [line.split()[1:] for line in re.findall(r"^    (genlabel .*)$", text, flags=re.M)]
+    assert [words[0] for words in commands] == ["diagnose", "compare", "fit", "predict", "datasets"]
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, Any] = {}
+    exec(first, space)
+    for words in commands:
+        assert invoke(words[0], "--help").exit_code == 0
+        if words[0] in ("fit", "predict"):
+            done(*words, *(QUICK if words[0] == "fit" else ()))
+    found = pd.read_csv("predictions.csv")
+    assert found["customer"].tolist() == list(range(240, 300))
+    assert found.columns.tolist()[1:] == [
+        "prediction", "probability_no", "probability_yes", "low_no", "high_no", "low_yes", "high_yes", "support"
+    ]  # fmt: skip
+    exec(
+        second.replace('named_method("genlabel")', 'named_method("label-model")').replace(", intervals=True", ""), space
+    )
+    truth = space["customers"]["churned"][240:].to_numpy()
+    assert (space["predictions"]["prediction"] == truth).mean() > 0.6
+    assert space["fitted"].held_out.rows == 48

@@ -147,7 +147,10 @@ def _check_folder(folder: Path, force: bool) -> None:
             raise ValueError(f"output={str(folder)!r} has files, and none is a model of genlabel; name another folder")
         if not force:
             raise ValueError(f"output={str(folder)!r} has a model; --force replaces it, or name another folder")
+    new = not folder.exists()
     check_outputs(output=folder / "model.json")
+    if new:
+        folder.rmdir()
 
 
 @contextmanager
@@ -190,7 +193,7 @@ def _choice(params: dict[str, Any]) -> str:
     """What a search chose, in words.
 
     >>> _choice({"learning_rate": 0.03, "clean_weight": 1.0, "average": (0.5, 0.4, 0.1)})
-    'learning rate 0.03; no mixing; average of 0.50 network, 0.40 label model, 0.10 class shares'
+    'learning rate 0.03; no mixing; weights: network 0.50, label model 0.40, class shares 0.10'
     """
     parts = [
         f"{key.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{key.replace('_', ' ')} {value}"
@@ -202,7 +205,7 @@ def _choice(params: dict[str, Any]) -> str:
         parts.append("no mixing" if clean == 1 else f"{100 * (1 - clean):.0f} % of the points mixed")
     if "average" in params:
         network, model, doubt = params["average"]
-        parts.append(f"average of {network:.2f} network, {model or 0:.2f} label model, {doubt:.2f} class shares")
+        parts.append(f"weights: network {network:.2f}, label model {model or 0:.2f}, class shares {doubt:.2f}")
     return "; ".join(parts)
 
 

@@ -123,6 +123,7 @@ def _about(kept: KeptModel, new: NewRows, found: pd.DataFrame) -> list[str]:
         scores, count = score_predictions(kept, found, new.y), int((new.y >= 0).sum())
         said = f"accuracy {scores['accuracy']:.2f} %, log-loss {scores['log_loss']:.4f}"
         lines.append(f"the file has the target: {said} on {count} rows of known classes{_others(len(found) - count)}")
+        lines.append("if rows of the training table are among them, that flatters")
     return lines
 
 

@@ -134,12 +134,12 @@ def fit_table(
         split = _hold_out(table, test_size, seed) if test_size > 0 else None
         held_out = None
         if split is not None:
-            with watching(f"first fit, {len(split[1])} rows held out"):
+            with watching("first fit"):
                 limit = None if time_limit is None else FIRST * time_limit
                 first = _fit(take_rows(table, _mask(split[0], len(table.y))), method, seed, limit)
             held_out = _measure(first, table, split)
         left = None if time_limit is None else max(time_limit - (monotonic() - start), 1.0)
-        with watching(f"fit to all {len(table.y)} rows"):
+        with watching("final fit"):
             model = _fit(table, method, seed, left)
         if not hasattr(model[-1], "support_"):
             with watching("support"):
