@@ -417,6 +417,15 @@ def test_bins_are_read_again_where_they_were_cut(tmp_path: Path) -> None:
     assert "80 rows of known classes" in done("predict", str(tmp_path / "m"), str(path)).stderr
 
 
+def test_a_model_of_a_program_takes_features_as_they_are(kept: tuple[Path, Any], tmp_path: Path) -> None:
+    folder, model = kept
+    X = table_of(folder / "d.csv").X
+    X.to_csv(tmp_path / "features.csv", index=False)
+    genlabel.save_model(model, tmp_path / "m")
+    done("predict", str(tmp_path / "m"), str(tmp_path / "features.csv"), "-o", str(tmp_path / "o.csv"))
+    np.testing.assert_allclose(read(tmp_path / "o.csv")["probability_yes"], model.predict_proba(X)[:, 1], rtol=1e-9)
+
+
 def test_large_files_are_predicted_in_parts(kept: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     folder, _ = kept
     model = genlabel.load_model(folder / "m")

@@ -181,11 +181,12 @@ def _tell_held_out(found: HeldOut | None) -> str:
     from genlabel.diagnosis.intervals import share_interval
 
     scores, shares = found.scores, found.shares
-    low, high = share_interval(scores["accuracy"] / 100.0, found.rows)
+    low, high = share_interval(scores["accuracy"] / 100.0, found.cases)
     hits = f"accuracy {scores['accuracy']:.1f} % ({100 * low:.0f} to {100 * high:.0f} %)"
     beside = f"class shares: {shares['accuracy']:.1f} %, {shares['log_loss']:.3f}"
     more = f"balanced accuracy {scores['balanced_accuracy']:.1f} %, AUC {scores['auc']:.3f}"
-    first = f"held out: {found.rows} rows that a first fit did not see"
+    groups = f" in {found.cases} groups" if found.cases < found.rows else ""
+    first = f"held out: {found.rows} rows{groups} that a first fit did not see"
     return f"{first}: {hits}, log-loss {scores['log_loss']:.3f} ({beside}); {more}"
 
 

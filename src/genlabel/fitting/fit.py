@@ -44,6 +44,8 @@ class HeldOut:
     """How good a first fit was on rows that it had not seen."""
 
     rows: int
+    cases: int
+    """The groups that they are, where the table has groups: rows of one are no independent cases."""
     scores: dict[str, float]
     """As of `genlabel.comparison.score_table`."""
     shares: dict[str, float]
@@ -205,4 +207,5 @@ def _measure(model: Pipeline, table: Table, split: Split) -> HeldOut:
     train, test = (index_labels(table.y.iloc[rows], model.classes_) for rows in split)
     guess = np.bincount(train).argmax()
     shares = {"accuracy": 100.0 * float((test == guess).mean()), "log_loss": shares_log_loss(train, test)}
-    return HeldOut(len(test), score_table(predict_log_proba(model, table.X.iloc[split[1]]), test), shares)
+    cases = len(test) if table.groups is None else table.groups.iloc[split[1]].nunique()
+    return HeldOut(len(test), cases, score_table(predict_log_proba(model, table.X.iloc[split[1]]), test), shares)

@@ -59,7 +59,7 @@ def write_card(about: Mapping[str, Any], schema: Schema) -> str:
     """
     parts = [
         f"# A {about['kind']} for {len(about['class_count'])} classes",
-        "Kept by [genlabel](https://arxiv.org/abs/2201.02354). On the command line `genlabel predict FOLDER table.csv`; in "
+        "Kept by [genlabel](https://arxiv.org/abs/2201.02354). In a shell: `genlabel predict FOLDER table.csv`; in "
         'Python `genlabel.load_model("FOLDER").predict(table)`, where the table has the columns that are named here.',
         "## Data",
         *_data(about, schema),
