@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from genlabel.arrays import as_rng
 from genlabel.diagnosis.intervals import Gap, mean_gap
 from genlabel.estimators import GenLabelClassifier
-from genlabel.folds import deal_with_rare
+from genlabel.folds import deal_groups, deal_with_rare
 from genlabel.labeling import GenLabel
 from genlabel.metrics import LEAST_PROBABILITY
 from genlabel.mixing import Mix, Mixup, blend
@@ -65,7 +65,9 @@ class _Fold(NamedTuple):
     training: dict[str, float]
 
 
-def train_arms(X: Values, y: NDArray[Any], alpha: float, clean_weight: float, seed: int) -> dict[str, Any]:
+def train_arms(
+    X: Values, y: NDArray[Any], alpha: float, clean_weight: float, seed: int, groups: Rows | None = None
+) -> dict[str, Any]:
     """Return the three arms, fitted to the same rows by one search; networks alone, without their label model.
 
     Parameters
@@ -74,6 +76,8 @@ def train_arms(X: Values, y: NDArray[Any], alpha: float, clean_weight: float, se
     alpha, clean_weight : float
         Of the blends, and the share of the points of a batch that are not mixed, below 1.
     seed : int
+    groups : array (n,), optional
+        Numbers of groups that are held out together.
 
     Examples
     --------
@@ -90,7 +94,7 @@ def train_arms(X: Values, y: NDArray[Any], alpha: float, clean_weight: float, se
         weight_decay=DECAYS,
         random_state=seed,
     )
-    return search.fit_variants(X, y, ARMS)
+    return search.fit_variants(X, y, ARMS, groups=groups)
 
 
 def run_trial(
@@ -100,6 +104,7 @@ def run_trial(
     alpha: float,
     clean_weight: float,
     seed: int,
+    groups: Rows | None = None,
     tell: Callable[[float], None] = lambda done: None,
 ) -> Trial | None:
     """Train the three arms without each fold in turn, and measure them on it; None if there is nothing to hold out.
@@ -114,15 +119,18 @@ def run_trial(
     alpha, clean_weight : float
         As of `train_arms`.
     seed : int
+    groups : array (n,), optional
+        Numbers of groups that are held out together.
     tell : callable (share), optional
         Heard of how much is done.
     """
-    number = deal_with_rare(index, folds, seed)
+    number = deal_with_rare(index, folds, seed) if groups is None else deal_groups(index, groups, folds, seed)
     parts = []
     for fold in np.unique(number[number >= 0]).tolist():
         asked = number == fold
         with watch(partial(_tell_of_fold, tell, fold, folds)):
-            arms = train_arms(X[~asked], index[~asked], alpha, clean_weight, seed + fold)
+            others = None if groups is None else groups[~asked]
+            arms = train_arms(X[~asked], index[~asked], alpha, clean_weight, seed + fold, others)
         parts.append(_measure(arms, X, index, asked, alpha, as_rng([seed, fold])))
     return _gather(parts) if parts else None
 
