@@ -19,6 +19,9 @@ class Cell(NamedTuple):
 
     text: str
     value: float | None = None
+    class_: str | None = None
+    title: str | None = None
+    """What is said when the pointer rests on it."""
 
 
 def data_table(
@@ -105,21 +108,17 @@ def item_list(items: Sequence[str], class_: str | None = None) -> Markup:
 
 
 def _cells(row: Sequence[str | Cell], words: Sequence[int]) -> list[Markup]:
-    first, *others = row
-    return [
-        element("th", _text(first), scope="row", data_v=_sorting(first)),
-        *(
-            element("td", _text(cell), class_="words" if place in words else None, data_v=_sorting(cell))
-            for place, cell in enumerate(others, 1)
-        ),
-    ]
+    cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+    return [_cell(cell, place == 0, place in words) for place, cell in enumerate(cells)]
 
 
-def _text(cell: str | Cell) -> str:
-    return cell.text if isinstance(cell, Cell) else cell
+def _cell(cell: Cell, first: bool, words: bool) -> Markup:
+    kinds = " ".join(kind for kind in ("words" if words else "", cell.class_ or "") if kind)
+    said = {"class_": kinds or None, "title": cell.title, "data_v": _sorting(cell.value)}
+    return element("th", cell.text, scope="row", **said) if first else element("td", cell.text, **said)
 
 
-def _sorting(cell: str | Cell) -> str | None:
-    if not isinstance(cell, Cell) or cell.value is None:
+def _sorting(value: float | None) -> str | None:
+    if value is None:
         return None
-    return f"{cell.value:.6g}" if isfinite(cell.value) else ""
+    return f"{value:.6g}" if isfinite(value) else ""

@@ -16,6 +16,18 @@
   system.addEventListener("change", tell);
   tell();
 
+  // Parts that are folded: on paper all are open, and a link into one opens it.
+  const folded = () => all("details:not([open])");
+  addEventListener("beforeprint", () => folded().forEach((one) => { one.open = one.dataset.printed = true; }));
+  addEventListener("afterprint", () => all("details[data-printed]").forEach((one) => { one.open = false; delete one.dataset.printed; }));
+  const unfold = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let one = target; one; one = one.parentElement) if (one.tagName === "DETAILS") one.open = true;
+    if (target?.closest("details")) target.scrollIntoView();
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
+
   // Tables: a button in each heading sorts by its column; numbers by data-v, else by what is written.
   const value = (row, place) => {
     const cell = row.cells[place], given = cell.dataset.v;
@@ -65,6 +77,12 @@
   document.body.append(tip);
   let marked = null;
   const hide = () => { tip.hidden = true; marked?.classList.remove("marked"); marked = null; };
+  const place = () => {
+    if (!marked) return;
+    const at = marked.getBoundingClientRect(), size = tip.getBoundingClientRect(), top = at.top - size.height - 6;
+    tip.style.left = Math.max(4, Math.min(innerWidth - size.width - 4, at.left + (at.width - size.width) / 2)) + "px";
+    tip.style.top = (top > 4 ? top : at.bottom + 6) + "px";
+  };
   const show = (mark) => {
     hide();
     marked = mark;
@@ -72,10 +90,7 @@
     (mark.closest("dialog") ?? document.body).append(tip);
     tip.textContent = mark.dataset.tip;
     tip.hidden = false;
-    const at = mark.getBoundingClientRect(), size = tip.getBoundingClientRect();
-    const top = at.top - size.height - 6;
-    tip.style.left = Math.max(4, Math.min(innerWidth - size.width - 4, at.left + (at.width - size.width) / 2)) + "px";
-    tip.style.top = (top > 4 ? top : at.bottom + 6) + "px";
+    place();
   };
   for (const title of all("figure svg title")) {
     const owner = title.parentElement, words = title.textContent;
@@ -87,8 +102,8 @@
     const marks = all("[data-tip]", event.currentTarget), step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!step || !marks.length) return;
     event.preventDefault();
-    const place = marks.indexOf(marked);
-    show(marks[place < 0 ? (step > 0 ? 0 : marks.length - 1) : (place + step + marks.length) % marks.length]);
+    const at = marks.indexOf(marked);
+    show(marks[at < 0 ? (step > 0 ? 0 : marks.length - 1) : (at + step + marks.length) % marks.length]);
   };
   const listen = (svg) => {
     if (!svg.querySelector("[data-tip]")) return;
@@ -101,7 +116,7 @@
     const mark = event.target.closest?.("[data-tip]");
     if (mark) show(mark); else if (marked && !marked.closest("svg").matches(":focus")) hide();
   });
-  document.addEventListener("scroll", hide, { passive: true, capture: true });
+  document.addEventListener("scroll", place, { passive: true, capture: true });
 
   // Figures: a button opens a copy in a dialog; Escape, the button or a click beside it closes.
   const open = (figure) => {
