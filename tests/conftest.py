@@ -144,6 +144,12 @@ class Browser:
         """What the body of a function in JavaScript returns."""
         return self._ask("POST", "/execute/sync", script=script, args=args)
 
+    def wait(self, condition: str) -> bool:
+        """Whether an expression in JavaScript becomes true within some seconds."""
+        tries = f"let end = Date.now() + 5000; const ask = () => {{ const found = {condition}; "
+        again = "return found || Date.now() > end ? Promise.resolve(Boolean(found)) : new Promise((go) => "
+        return bool(self.run(tries + again + "setTimeout(go, 20)).then(ask); }; return ask()"))
+
     def press(self, key: str) -> None:
         """Press a key, such as "\ue00c", which is Escape, or "\ue007", which is Enter."""
         keys = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]

@@ -184,7 +184,7 @@ def test_a_figure_says_its_values_and_opens_larger(opened: Any) -> None:
     assert opened.run("return document.querySelector('dialog').open")
     assert opened.run(size.format("dialog")) > 0
     opened.press("\ue00c")
-    assert opened.run("return document.querySelector('dialog')") is None
+    assert opened.wait("!document.querySelector('dialog')")
     assert opened.run("return document.activeElement.className") == "larger"
     assert opened.complaints() == []
 
@@ -192,7 +192,7 @@ def test_a_figure_says_its_values_and_opens_larger(opened: Any) -> None:
 def test_a_link_into_a_folded_part_opens_it(opened: Any) -> None:
     opened.open(opened.path)
     opened.run("location.hash = '#deep'")
-    assert opened.run("return new Promise((end) => setTimeout(() => end(document.querySelector('details').open), 50))")
+    assert opened.wait("document.querySelector('details').open")
 
 
 @pytest.mark.parametrize("width", [360, 1280])
