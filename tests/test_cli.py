@@ -92,7 +92,7 @@ def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
         "own seed": MixupClassifier(learning_rate=0.1, epochs=5, random_state=99),
     }
     results = compare(table, methods, repeats=2, test_size=0.4, seed=7)
-    assert results.columns.tolist() == ["method", "split", *SCORES, "seconds", "params"]
+    assert results.columns.tolist() == ["method", "split", *SCORES, "seconds", "params", "held_out"]
     assert results["method"].tolist() == [*methods] * 2
     cutter = StratifiedShuffleSplit(2, test_size=0.4, random_state=7)
     for split, (train, test) in enumerate(cutter.split(table.X, table.y)):

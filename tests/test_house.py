@@ -14,7 +14,19 @@ ROOMS = [
     "tables", "datasets", "densities", "mixing", "labeling", "networks", "training", "loops", "attacks", "theory",
     "estimators", "keeping", "images", "records", "bench", "comparison", "suite", "plots", "diagnosis", "pages", "cli",
 ]  # fmt: skip
-OPEN = {"arrays", "checks", "folds", "lazy", "metrics", "posterior", "progress", "ranks", "standardisation", "threads"}
+OPEN = {
+    "arrays",
+    "checks",
+    "folds",
+    "lazy",
+    "metrics",
+    "posterior",
+    "progress",
+    "ranks",
+    "standardisation",
+    "tallies",
+    "threads",
+}
 PAPER_ROOMS = ["study", "report", "experiments", "registry", "cli"]
 MODULES = sorted(ROOT.rglob("*.py"))
 PAPER_MODULES = sorted(PAPER.rglob("*.py"))

@@ -208,7 +208,8 @@ def compare(
     with one_line_errors(kept, debug):
         outcome.draw().savefig(picture)
         if csv is not None:
-            outcome.results.assign(params=outcome.results["params"].map(json.dumps)).to_csv(csv, index=False)
+            plain = outcome.results.drop(columns="held_out")
+            plain.assign(params=plain["params"].map(json.dumps)).to_csv(csv, index=False)
     if as_json:
         raise typer.Exit(1 if outcome.failed else 0)
     print_line(f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}")

@@ -63,7 +63,13 @@ def data_table(
     filters = len(rows) >= FILTERED if filterable is None else filterable
     kinds = " ".join([*(["sortable"] if sortable else []), *(["filterable"] if filters else [])])
     titles = [
-        element("th", title, scope="col", aria_sort="ascending" if sortable and place == sorted_by else None)
+        element(
+            "th",
+            title,
+            scope="col",
+            class_="words" if place in words else None,
+            aria_sort="ascending" if sortable and place == sorted_by else None,
+        )
         for place, title in enumerate(head)
     ]
     lines = [
