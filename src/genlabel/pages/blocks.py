@@ -12,6 +12,10 @@ __all__ = ["Cell", "data_table", "facts", "figure", "item_list"]
 
 FILTERED = 8
 """Rows from which a table has a filter."""
+TALL = 25
+"""Rows above which a table scrolls within itself."""
+LONG = 24
+"""Letters of a word that is broken where it must."""
 
 
 class Cell(NamedTuple):
@@ -77,12 +81,13 @@ def data_table(
     ]
     table = element(
         "table",
-        element("caption", caption),
+        element("caption", element("span", caption)),
         element("thead", element("tr", *titles)),
         element("tbody", *lines),
         class_=kinds or None,
     )
-    return element("div", table, class_="scroll", role="region", tabindex="0", aria_label=caption)
+    kind = "scroll tall" if len(rows) > TALL else "scroll"
+    return element("div", table, class_=kind, role="region", tabindex="0", aria_label=caption)
 
 
 def figure(drawn: str, *caption: str, class_: str | None = None) -> Markup:
@@ -119,7 +124,8 @@ def _cells(row: Sequence[str | Cell], words: Sequence[int]) -> list[Markup]:
 
 
 def _cell(cell: Cell, first: bool, words: bool) -> Markup:
-    kinds = " ".join(kind for kind in ("words" if words else "", cell.class_ or "") if kind)
+    long = any(len(word) > LONG for word in cell.text.split()) and not isinstance(cell.text, Markup)
+    kinds = " ".join(kind for kind in ("words" if words else "", "long" if long else "", cell.class_ or "") if kind)
     said = {"class_": kinds or None, "title": cell.title, "data_v": _sorting(cell.value)}
     return element("th", cell.text, scope="row", **said) if first else element("td", cell.text, **said)
 

@@ -101,7 +101,9 @@ def _row(row: Interval, axes: Axes, y: float, digits: int) -> Markup:
             element("path", d=f"M{num(ends[0])} {num(y)}H{num(ends[1])}", class_=f"line {color(row.color, 's')}")
         )
     parts.append(dot(x, y, 5.5, said, f"{color(row.color)} edge"))
-    parts.append(label(axes.left + axes.width + 8, y + 4, f"{row.value:.{digits}f}", "small bold"))
+    parts.append(
+        label(axes.left + axes.width + 8, y + 4, f"{row.value:.{digits}f}".replace("-", "\N{MINUS SIGN}"), "small bold")
+    )
     return join(*parts)
 
 

@@ -36,9 +36,7 @@ def repeat_part(given: Given, data: str) -> Part:
     told["versions"] = ", ".join(f"{name} {number}" for name, number in software_versions().items())
     told["numbers"] = f"all of them are in {data}, beside this page"
     command = [element("p", "The command that made this page:"), element("pre", element("code", given.command))]
-    return Part(
-        "repeat", "Settings, versions, and how to repeat it", [*(command if given.command else []), facts(told)]
-    )
+    return Part("repeat", "Settings and how to repeat it", [*(command if given.command else []), facts(told)])
 
 
 def _classes(given: Given) -> Markup:

@@ -15,6 +15,8 @@ __all__ = ["answers", "headline"]
 
 FASTER = 5.0
 """How many times as fast a method must be for that to be said."""
+UNEQUAL = 0.8
+"""Share of the largest class from which accuracy tells little."""
 WARNS, UNSURE = ("vanilla", "not mixup"), ("no difference", "not tried", "not trusted")
 
 
@@ -88,6 +90,12 @@ def trusting(given: Given) -> list[str]:
     worst = int(recall.argmin())
     found = percent(float(recall[worst]), 0)
     words += f" Its weakest class is {name_of(tally.classes[worst])}: {found} of its rows are found."
+    balanced, area = given.mean(given.best, "balanced_accuracy"), given.mean(given.best, "auc")
+    if guess >= UNEQUAL and not isnan(balanced) and not isnan(area):
+        words += (
+            f" With classes so unequal, accuracy tells little: balanced accuracy is {balanced:.1f} % "
+            f"({percent(1 / len(tally.classes), 0)} is guessing), AUC {area:.3f}."
+        )
     error = given.mean(given.best, "calibration_error")
     if not isnan(error):
         words += f" Its probabilities are off by {error:.3f} on average (calibration error; few rows make it larger)."

@@ -18,7 +18,7 @@ from genlabel.pages.markup import Markup, shorten
 from genlabel.tables import Table
 from genlabel.tallies import Tally
 
-__all__ = ["ARMS", "Given", "Part", "count", "listed", "name_of", "percent", "signed"]
+__all__ = ["ARMS", "Given", "Part", "count", "listed", "name_of", "percent", "signed", "written"]
 
 ARMS = ("vanilla", "mixup", "GenLabel")
 """The methods that differ in their mixing alone, in the order of their colours."""
@@ -133,10 +133,29 @@ def signed(value: float, digits: int = 3) -> str:
 def name_of(text: object) -> str:
     """Return a name of the user's as it stands within a sentence.
 
-    >>> name_of("setosa")
-    'setosa'
+    >>> name_of("setosa"), name_of(3)
+    ('setosa', '“3”')
     """
-    return shorten(text, NAME)
+    short = shorten(text, NAME)
+    return f"\N{LEFT DOUBLE QUOTATION MARK}{short}\N{RIGHT DOUBLE QUOTATION MARK}" if _is_number(short) else short
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return not text
+    return True
+
+
+def written(label: NDArray[np.float64], names: Sequence[str], most: int = 3) -> str:
+    """Return the likeliest classes of a soft label (k,).
+
+    >>> written(np.array([0.0, 0.25, 0.75]), ["a", "b", "c"])
+    'c 0.75, b 0.25'
+    """
+    order = np.argsort(-label, kind="stable")[:most]
+    return ", ".join(f"{names[c]} {label[c]:.2f}" for c in order if label[c] >= 0.005)
 
 
 def listed(names: Sequence[object], most: int = 6) -> str:

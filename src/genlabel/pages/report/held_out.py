@@ -81,24 +81,17 @@ def _panel(name: str, tally: Tally, times: float) -> Panel:
 
 
 def _said_of_reliability(given: Given) -> str:
-    """The tenth of the best method in which the most rows are misled."""
+    """How far the best method is off, and the tenth in which the most rows are misled."""
     tally = given.tallies[given.best]
     rows, mass, hits = tally.reliability.T
     worst = int(np.abs(mass - hits).argmax())
-    what = "is right" if len(tally.classes) > 2 else f"it is {name_of(tally.classes[1])}"
-    given_, came = mass[worst] / max(rows[worst], 1), hits[worst] / max(rows[worst], 1)
-    words = (
-        f"On the dashed line probabilities come true. {given.best} is off by {calibration(tally):.3f} on average, most "
-        f"where it gives about {percent(given_, 0)}: {what} {percent(came, 0)} of the time ({_bias(given_, came)}). "
-    )
+    gave, came = mass[worst] / max(rows[worst], 1), hits[worst] / max(rows[worst], 1)
+    tilt = "too high" if gave > came else "too low"
     return (
-        words
-        + "Lines are 95 % intervals, dots are larger where there are more rows; tenths with fewer than 5 are left out."
+        f"On the dashed line probabilities come true. {given.best} is off by {calibration(tally):.3f} on average, most "
+        f"where it gives {percent(gave)} and it is so {percent(came)} of the time ({tilt}). Lines are 95 % intervals, "
+        "dots are larger where there are more rows; tenths with fewer than 5 are left out."
     )
-
-
-def _bias(said: float, came: float) -> str:
-    return "too sure" if abs(said - 0.5) > abs(came - 0.5) else "not sure enough"
 
 
 def _confusion(given: Given) -> list[Markup]:

@@ -32,7 +32,7 @@ def method_part(given: Given) -> Part | None:
     if given.results is None:
         return None
     inside = [_figure(given, given.results), _scores(given, given.results), _pairs(given, given.results)]
-    return Part("methods", "The methods, side by side", inside)
+    return Part("methods", "The methods side by side", inside)
 
 
 def method_color(name: str) -> int:

@@ -25,7 +25,7 @@ from genlabel.pages.charts import (
     panels,
 )
 from genlabel.pages.markup import Markup, element
-from genlabel.pages.report.given import ARMS, Given, Part, count, listed, name_of, percent
+from genlabel.pages.report.given import ARMS, Given, Part, count, listed, name_of, percent, written
 
 __all__ = ["blend_part", "label_part", "mixing_part"]
 
@@ -42,6 +42,8 @@ PAIRED = (
     "Three networks that differ in what they are trained on: rows; rows and blends with mixup's labels; the same with "
     "the label model's labels. All choose among the same settings, on the same folds."
 )
+WORST = 20
+"""Blends that are listed."""
 ROWS = 200
 """Of a table of pairs, at most."""
 
@@ -65,7 +67,7 @@ def blend_part(given: Given) -> Part | None:
     pairs = diagnosis.to_frame("pairs", ROWS)
     few = len(diagnosis.classes) <= MOST_CLASSES
     drawn = _heat(diagnosis, diagnosis.blends) if few else _worst_bars(diagnosis, diagnosis.blends)
-    return Part("blends", "Where blends land: manifold intrusion", [drawn, _pair_table(pairs)])
+    return Part("blends", "Where blends land", [drawn, _pair_table(pairs)])
 
 
 def label_part(given: Given) -> Part | None:
@@ -74,7 +76,9 @@ def label_part(given: Given) -> Part | None:
     if diagnosis is None or diagnosis.blends is None:
         return None
     return Part(
-        "labels", "What the two labels say along lambda", [*_curves(diagnosis, diagnosis.blends), _worst(diagnosis)]
+        "labels",
+        "Two labels along lambda",
+        [*_curves(diagnosis, diagnosis.blends), _worst(diagnosis, diagnosis.blends)],
     )
 
 
@@ -303,36 +307,26 @@ def _said_of_labels(diagnosis: Diagnosis, blends: Blended, one: int, other: int)
     return words + (f", {names[third]} {rest[third]:.2f}." if rest[third] >= 0.005 else ".")
 
 
-def _worst(diagnosis: Diagnosis) -> Markup:
-    rows = [
-        [
-            Cell(str(row["row_1"]), row["row_1"]),
-            Cell(str(row["row_2"]), row["row_2"]),
-            str(row["class_1"]),
-            str(row["class_2"]),
-            _number(row["lam"], 2),
-            row["mixup_label"],
-            row["model_label"],
-            _number(row["total_variation"], 2),
-            "yes" if row["intrudes"] else "no",
-            _number(row["support"], 3),
-        ]
-        for row in diagnosis.to_frame("blends").to_dict("records")
-    ]
-    head = [
-        "row 1",
-        "row 2",
-        "class 1",
-        "class 2",
-        "lambda",
-        "mixup's label",
-        "the label model's",
-        "apart",
-        "intrudes",
-        "support",
-    ]
+def _worst(diagnosis: Diagnosis, blends: Blended) -> Markup:
+    """The blends whose two labels are furthest apart, row by row."""
+    order = np.argsort(-blends.seen.total_variation, kind="stable")[:WORST]
+    head = ["row 1", "row 2", "class 1", "class 2", "lambda", "mixup's label", "the label model's", "apart", "support"]
     caption = "Blends whose two labels are furthest apart; rows are counted from 0, lambda weighs the first"
-    return data_table(caption, head, rows, words=[2, 3, 5, 6])
+    return data_table(caption, head, [_blend(diagnosis, blends, int(one)) for one in order], words=[2, 3, 5, 6])
+
+
+def _blend(diagnosis: Diagnosis, blends: Blended, number: int) -> list[str | Cell]:
+    seen, names = blends.seen, [name_of(name) for name in diagnosis.classes]
+    first, second, lam = (part[number] for part in seen.blends)
+    parents = [int(blends.rows[row]) for row in (first, second)]
+    return [
+        *(Cell(str(row), row) for row in parents),
+        *(str(diagnosis.classes[blends.class_number[row]]) for row in (first, second)),
+        _number(lam, 2),
+        *(written(label[number], names) for label in (seen.mixup, seen.model)),
+        _number(float(seen.total_variation[number]), 2),
+        _number(float(seen.support[number]), 3),
+    ]
 
 
 def _number(value: float, digits: int) -> Cell:

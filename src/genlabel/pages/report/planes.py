@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from genlabel.diagnosis import Blended, Diagnosis
 from genlabel.pages.blocks import figure
 from genlabel.pages.charts import Mixed, region_map, scatter
-from genlabel.pages.report.given import Given, Part, name_of, percent
+from genlabel.pages.report.given import Given, Part, name_of, percent, written
 from genlabel.standardisation import Standardisation
 
 __all__ = ["plane_part", "project", "scatter_part"]
@@ -34,14 +34,17 @@ def scatter_part(given: Given) -> Part | None:
     mixed, strange = _mixed(diagnosis, blends, flat)
     rows = _some(len(flat), MOST_POINTS)
     few = "" if len(rows) == len(flat) else f" {len(rows)} of {len(flat)} rows are drawn."
+    third = (
+        f"; on {strange} the label model names a class that neither parent has" if len(diagnosis.classes) > 2 else ""
+    )
     said = (
         "Discs are blends of two classes, as mixup draws them. Large ones are those on which the labels disagree: the "
         "left half has the colour of mixup's likeliest class, the right half that of the label model's. "
-        f"On {strange} of {len(mixed)} the label model names a class that neither parent has. {how}{few}"
+        f"They disagree on {sum(one.first != one.second for one in mixed)} of {len(mixed)}{third}. {how}{few}"
     )
     classes = [name_of(name) for name in diagnosis.classes]
     drawn = scatter("Rows and mixed points", said, flat[rows], blends.class_number[rows], classes, mixed, names)
-    return Part("projection", "Rows, blends and their two labels in the plane", [figure(drawn, said)])
+    return Part("projection", "Rows and blends in the plane", [figure(drawn, said)])
 
 
 def plane_part(given: Given) -> Part | None:
@@ -169,11 +172,5 @@ def _said(diagnosis: Diagnosis, blends: Blended, number: int) -> str:
     first, second, lam = (part[number] for part in blends.seen.blends)
     names = [name_of(name) for name in diagnosis.classes]
     one, other = (f"row {blends.rows[row]} ({names[blends.class_number[row]]})" for row in (first, second))
-    linear, learned = (_written(label, names) for label in (blends.seen.mixup[number], blends.seen.model[number]))
+    linear, learned = (written(label, names) for label in (blends.seen.mixup[number], blends.seen.model[number]))
     return f"{lam:.2f} of {one}, {1 - lam:.2f} of {other}\nmixup: {linear}\nlabel model: {learned}"
-
-
-def _written(label: Values, names: Sequence[str]) -> str:
-    """The likeliest classes of a soft label."""
-    order = np.argsort(-label, kind="stable")[:3]
-    return ", ".join(f"{names[c]} {label[c]:.2f}" for c in order if label[c] >= 0.005)
