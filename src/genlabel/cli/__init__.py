@@ -12,6 +12,8 @@ from typing import Annotated
 import typer
 
 from genlabel.cli.compare import compare
+from genlabel.cli.fit import fit
+from genlabel.cli.predict import predict
 from genlabel.cli.suite import suite
 from genlabel.cli.terminal import survive_any_terminal
 from genlabel.cli.train_images import train_images
@@ -28,6 +30,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(compare)
+app.command()(fit)
+app.command()(predict)
 app.command()(suite)
 app.command()(train_images)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -32,6 +32,8 @@ from genlabel.cli.reading import (
     load_source,
     open_source,
     place_of,
+    plain_table,
+    say_size,
 )
 from genlabel.cli.terminal import (
     Dask,
@@ -43,6 +45,7 @@ from genlabel.cli.terminal import (
     check_jobs,
     check_outputs,
     check_picture,
+    each_once,
     end,
     failed_lines,
     one_line_errors,
@@ -53,8 +56,6 @@ from genlabel.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
 
 __all__ = ["compare"]
 
-MOST_WARNINGS = 5
 LETTERS = 6
 """Of the hash in the name of a file of records."""
 MOST_JOBS = 4
@@ -244,7 +244,7 @@ class _Outcome:
             results,
             test_size if table.time is None else test_size / splits,
             f"{cutting}, {settled}",
-            [*table.notes, *_once([heard, *found.frame["warnings"]])],
+            [*table.notes, *each_once([heard, *found.frame["warnings"]])],
             failed_lines(found.failures),
         )
 
@@ -253,7 +253,7 @@ class _Outcome:
         from genlabel import comparison
 
         said = {"splits": self.settled, "notes": self.notes, "failed": self.failed}
-        return _as_plain(self.table) | said | comparison.as_plain(self.results, self.share)
+        return plain_table(self.table) | said | comparison.as_plain(self.results, self.share)
 
     def print(self, left: list[str]) -> None:
         """Print the table, the verdict, and what is to be known beside it; `left` are lines on what was left out."""
@@ -261,7 +261,7 @@ class _Outcome:
 
         _print(comparison.summarize(self.results), comparison.rank_methods(self.results))
         columns = tables.tell_columns(self.table.columns, self.table.X)
-        about = [f"{_size(self.table)}; {self.settled}", *columns, *_choices(self.results)]
+        about = [f"{say_size(self.table)}; {self.settled}", *columns, *_choices(self.results)]
         notes = [f"note: {text}" for text in self.notes]
         for line in [*comparison.verdict(self.results, self.share), "", *about, *notes, *left, *self.failed]:
             print_line(line)
@@ -271,21 +271,8 @@ class _Outcome:
         from genlabel import comparison, plots
 
         drawn = self.results[self.results["method"] != comparison.SHARES]
-        title = f"{_size(self.table)}\n{self.settled}".replace("$", r"\$")  # no mathematics in the name of a file
+        title = f"{say_size(self.table)}\n{self.settled}".replace("$", r"\$")  # no mathematics in the name of a file
         return plots.plot_comparison(drawn if len(drawn) else self.results, title, test_size=self.share)
-
-
-def _size(table: Table) -> str:
-    n, d = table.X.shape
-    return f"{table.name}: {n} rows, {d} columns, {table.y.nunique()} classes"
-
-
-def _as_plain(table: Table) -> dict[str, Any]:
-    """What is told of a table, for machines."""
-    counts = {str(name): int(count) for name, count in table.y.value_counts().items()}
-    columns = [asdict(column) for column in table.columns]
-    features = [str(name) for name in table.X.columns]
-    return {"table": table.name, "rows": len(table.X), "features": features, "columns": columns, "classes": counts}
 
 
 def _check_share(test_size: float) -> None:
@@ -315,16 +302,6 @@ def _check_records(file: Path, fresh: bool) -> None:
     from genlabel.records import COMPARISON, check_store
 
     check_store(file, COMPARISON, fresh)
-
-
-def _once(heard: Iterable[dict[str, int]]) -> list[str]:
-    """Each warning once, with the number of times it was given, the most frequent first."""
-    counts: Counter[str] = Counter()
-    for texts in heard:
-        counts.update(texts)
-    shown = [f"{text} ({times} times)" if times > 1 else text for text, times in counts.most_common(MOST_WARNINGS)]
-    more = len(counts) - len(shown)
-    return [*shown, f"other warnings of this kind: {more}"] if more > 0 else shown
 
 
 def _choices(results: pd.DataFrame) -> list[str]:

@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +32,8 @@ __all__ = [
     "load_source",
     "open_source",
     "place_of",
+    "plain_table",
+    "say_size",
 ]
 
 Source = Annotated[
@@ -137,3 +139,17 @@ def place_of(name: str, source: str) -> str:
     if not path.is_file():
         return name
     return sha256(path.read_bytes()).hexdigest() if path.name == "stdin" else str(path.resolve())
+
+
+def say_size(table: Table) -> str:
+    """Say the name and the size of a table."""
+    n, d = table.X.shape
+    return f"{table.name}: {n} rows, {d} columns, {table.y.nunique()} classes"
+
+
+def plain_table(table: Table) -> dict[str, Any]:
+    """Return what is told of a table, for machines."""
+    counts = {str(name): int(count) for name, count in table.y.value_counts().items()}
+    columns = [asdict(column) for column in table.columns]
+    features = [str(name) for name in table.X.columns]
+    return {"table": table.name, "rows": len(table.X), "features": features, "columns": columns, "classes": counts}
