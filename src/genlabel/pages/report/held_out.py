@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genlabel.diagnosis.intervals import share_interval
 from genlabel.pages.blocks import Cell, data_table, figure
@@ -51,11 +52,8 @@ def _reliability(given: Given) -> Markup:
     names = list(dict.fromkeys(names))
     shown = [_panel(name, given.tallies[name], given.times) for name in names]
     said = _said_of_reliability(given)
-    x = (
-        "probability given"
-        if len(given.classes) > 2
-        else f"probability of {name_of(given.tallies[given.best].classes[1])}"
-    )
+    rare = _rarer(given.tallies[given.best])
+    x = "probability given" if rare is None else f"probability of {name_of(given.tallies[given.best].classes[rare])}"
     drawn = panels(
         "Do probabilities come true",
         said,
@@ -71,7 +69,7 @@ def _reliability(given: Given) -> Markup:
 def _panel(name: str, tally: Tally, times: float) -> Panel:
     points = []
     most = max(float(tally.reliability[:, 0].max()), 1.0)
-    for rows, mass, hits in tally.reliability:
+    for rows, mass, hits in _turned(tally):
         if rows >= FEWEST:
             x, y = mass / rows, hits / rows
             low, high = share_interval(float(y), float(rows) / times)
@@ -80,10 +78,23 @@ def _panel(name: str, tally: Tally, times: float) -> Panel:
     return Panel(f"{name}, off by {calibration(tally):.3f}", [Series(name, points, method_color(name))])
 
 
+def _rarer(tally: Tally) -> int | None:
+    """The rarer of two classes, of which probabilities are told; None of more."""
+    return int(tally.support.argmin()) if len(tally.classes) == 2 else None
+
+
+def _turned(tally: Tally) -> NDArray[np.float64]:
+    """The reliability (10, 3), of two classes that of the rarer."""
+    if _rarer(tally) != 0:
+        return tally.reliability
+    rows, mass, hits = tally.reliability[::-1].T
+    return np.stack([rows, rows - mass, rows - hits], axis=1)
+
+
 def _said_of_reliability(given: Given) -> str:
     """How far the best method is off, and the tenth in which the most rows are misled."""
     tally = given.tallies[given.best]
-    rows, mass, hits = tally.reliability.T
+    rows, mass, hits = _turned(tally).T
     worst = int(np.abs(mass - hits).argmax())
     gave, came = mass[worst] / max(rows[worst], 1), hits[worst] / max(rows[worst], 1)
     tilt = "too high" if gave > came else "too low"

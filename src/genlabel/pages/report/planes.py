@@ -124,10 +124,13 @@ def _flatten(blends: Blended, names: Sequence[str] | None) -> tuple[Values, tupl
     points = scaler(blends.points)
     directions, share = project(points, blends.class_number)
     titles = [_title(number, line, names) for number, line in enumerate(directions.T, 1)]
-    how = (
-        f"The two directions show {percent(share, 0)} of what keeps the {int(blends.class_number.max()) + 1} classes "
-        "apart; they were chosen by the labels, so that classes look further apart than they are to a new row."
+    k = int(blends.class_number.max()) + 1
+    shown = (
+        "The first direction is that along which the two classes are furthest apart, the second that of the most spread"
+        if k == 2
+        else f"The two directions show {percent(share, 0)} of what keeps the {k} classes apart"
     )
+    how = f"{shown}; the labels were looked at for it, so that classes look further apart than they are to a new row."
     return points @ directions, (titles[0], titles[1]), how
 
 
