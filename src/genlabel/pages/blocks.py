@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import NamedTuple
 
-from genlabel.pages.markup import Markup, element, join
+from genlabel.pages.markup import Markup, element, join, shorten
 
 __all__ = ["Cell", "data_table", "facts", "figure", "item_list"]
 
@@ -16,6 +16,8 @@ TALL = 25
 """Rows above which a table scrolls within itself."""
 LONG = 24
 """Letters of a word that is broken where it must."""
+MOST = 120
+"""Letters of a cell; all of more are shown when the pointer rests on it."""
 
 
 class Cell(NamedTuple):
@@ -124,6 +126,8 @@ def _cells(row: Sequence[str | Cell], words: Sequence[int]) -> list[Markup]:
 
 
 def _cell(cell: Cell, first: bool, words: bool) -> Markup:
+    if not isinstance(cell.text, Markup) and len(cell.text) > MOST:
+        cell = cell._replace(text=shorten(cell.text, MOST), title=cell.title or cell.text)
     long = any(len(word) > LONG for word in cell.text.split()) and not isinstance(cell.text, Markup)
     kinds = " ".join(kind for kind in ("words" if words else "", "long" if long else "", cell.class_ or "") if kind)
     said = {"class_": kinds or None, "title": cell.title, "data_v": _sorting(cell.value)}

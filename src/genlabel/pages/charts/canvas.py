@@ -24,7 +24,7 @@ __all__ = [
     "ticks",
 ]
 
-LETTER = 6.6
+LETTER = 7.0
 """About the width of a letter, in the units of a chart."""
 COLORS = 8
 """Of the palette, as the style has them."""

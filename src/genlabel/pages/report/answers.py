@@ -40,7 +40,7 @@ def headline(given: Given) -> str:
     if given.diagnosis is not None:
         said.append(given.diagnosis.verdict.sentence)
     if given.results is not None:
-        near = given.near()
+        near = given.near
         also = f"{listed(near)} cannot be told from it" if near else "no other method comes near it"
         said.append(f"Lowest held-out log-loss: {given.best}; {also}.")
     return " ".join(said)
@@ -69,7 +69,7 @@ def training(given: Given) -> list[str]:
     """What to train: the best, what is as good, and what is as good and fast."""
     if given.results is None:
         return ["This page has a diagnosis alone; genlabel compare measures what to train."] if given.diagnosis else []
-    best, near = given.best, given.near()
+    best, near = given.best, given.near
     loss, right = given.mean(best, "log_loss"), given.mean(best, "accuracy") / 100
     words = f"{best} has the lowest mean log-loss, {loss:.3f} nats over {count(given.splits, 'split')}, "
     words += f"and is right on {percent(right)} of held-out rows."

@@ -94,6 +94,7 @@ class Given:
             return None
         return pair_methods(self.results, method, other, score, self.test_size)
 
+    @cached_property
     def near(self) -> list[str]:
         """The methods within noise of the best, itself left out."""
         others = [name for name in self.ranking if name != self.best]

@@ -54,7 +54,7 @@ def _figure(given: Given, results: pd.DataFrame) -> Markup:
 
 
 def _said(given: Given) -> str:
-    best, near = given.best, given.near()
+    best, near = given.best, given.near
     shares = given.mean(SHARES, "log_loss")
     words = f"{best} has the lowest log-loss, {given.mean(best, 'log_loss'):.3f} nats"
     words += f"; {listed(near)} {'is' if len(near) == 1 else 'are'} within noise of it. " if near else ", clearly. "

@@ -42,8 +42,8 @@ PAIRED = (
     "Three networks that differ in what they are trained on: rows; rows and blends with mixup's labels; the same with "
     "the label model's labels. All choose among the same settings, on the same folds."
 )
-WORST = 20
-"""Blends that are listed."""
+WORST, LEAST = 20, 0.1
+"""Blends that are listed, and the least weight of either parent."""
 ROWS = 200
 """Of a table of pairs, at most."""
 
@@ -309,9 +309,14 @@ def _said_of_labels(diagnosis: Diagnosis, blends: Blended, one: int, other: int)
 
 def _worst(diagnosis: Diagnosis, blends: Blended) -> Markup:
     """The blends whose two labels are furthest apart, row by row."""
-    order = np.argsort(-blends.seen.total_variation, kind="stable")[:WORST]
+    lam = blends.seen.blends.lam
+    mixed = np.minimum(lam, 1.0 - lam) >= LEAST
+    order = np.argsort(-np.where(mixed, blends.seen.total_variation, -1.0), kind="stable")[:WORST]
     head = ["row 1", "row 2", "class 1", "class 2", "lambda", "mixup's label", "the label model's", "apart", "support"]
-    caption = "Blends whose two labels are furthest apart; rows are counted from 0, lambda weighs the first"
+    caption = (
+        "Blends whose two labels are furthest apart, of those with a tenth of either row at least; rows are counted from "
+        "0, lambda weighs the first"
+    )
     return data_table(caption, head, [_blend(diagnosis, blends, int(one)) for one in order], words=[2, 3, 5, 6])
 
 
