@@ -182,7 +182,8 @@ def _tell_held_out(found: HeldOut | None) -> str:
     hits = f"accuracy {scores['accuracy']:.1f} % ({100 * low:.0f} to {100 * high:.0f} %)"
     beside = f"class shares: {shares['accuracy']:.1f} %, {shares['log_loss']:.3f}"
     more = f"balanced accuracy {scores['balanced_accuracy']:.1f} %, AUC {scores['auc']:.3f}"
-    return f"held out: {found.rows} rows that a first fit did not see: {hits}, log-loss {scores['log_loss']:.3f} ({beside}); {more}"
+    first = f"held out: {found.rows} rows that a first fit did not see"
+    return f"{first}: {hits}, log-loss {scores['log_loss']:.3f} ({beside}); {more}"
 
 
 def _choice(params: dict[str, Any]) -> str:

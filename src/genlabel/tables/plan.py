@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
 
-from genlabel.tables.columns import Column, convert_columns, plan_columns
+from genlabel.tables.columns import Column, convert_columns, kind_of
 from genlabel.tables.files import listed, near_name, read_frame
 from genlabel.tables.reading import mark_missing
 from genlabel.tables.table import Table
@@ -55,7 +55,7 @@ class Plan:
     def of(cls, table: Table) -> Self:
         """Return how a table was read, after columns that leak were left out."""
         features = tuple(str(name) for name in table.X.columns)
-        known = table.columns or plan_columns(table.X, keep=features)
+        known = table.columns or [Column(name, _kind(table.X[name]), (name,)) for name in features]
         columns = tuple(column for column in known if set(column.features) & set(features))
         gaps = tuple(str(name) for name in table.X.columns[table.X.isna().any()])
         return cls(str(table.y.name), columns, features, gaps, table.na_values, table.cuts)
@@ -136,6 +136,13 @@ class Plan:
     def _has_new_gaps(self, column: Column, X: pd.DataFrame) -> bool:
         used = [name for name in column.features if name in self.features]
         return column.kind != "text" and not set(used) & set(self.gaps) and bool(X[used].isna().to_numpy().any())
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    """The kind of a feature that was made of no file."""
+    if types.is_bool_dtype(column):
+        return "boolean"
+    return "number" if kind_of(column) == "numbers" else "text"
 
 
 def _as_categories(column: pd.Series[Any]) -> pd.Series[Any]:
