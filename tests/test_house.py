@@ -13,9 +13,12 @@ PAPER = Path(genlabel_paper.__file__).parent
 ROOMS = [
     "tables", "datasets", "densities", "mixing", "labeling", "networks", "training", "loops", "attacks", "theory",
     "estimators", "keeping", "images", "records", "bench", "comparison", "fitting", "suite", "plots", "diagnosis",
-    "cli",
+    "pages", "cli",
 ]  # fmt: skip
-OPEN = {"arrays", "checks", "folds", "lazy", "metrics", "posterior", "progress", "ranks", "standardisation", "threads"}
+OPEN = {
+    "arrays", "checks", "folds", "lazy", "metrics", "posterior", "progress", "ranks", "standardisation", "tallies",
+    "threads",
+}  # fmt: skip
 PAPER_ROOMS = ["study", "report", "experiments", "registry", "cli"]
 MODULES = sorted(ROOT.rglob("*.py"))
 PAPER_MODULES = sorted(PAPER.rglob("*.py"))

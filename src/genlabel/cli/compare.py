@@ -35,6 +35,7 @@ from genlabel.cli.reading import (
     plain_table,
     say_size,
 )
+from genlabel.cli.reporting import ReportPath, check_report, command_line, numbers_of, try_diagnosis
 from genlabel.cli.terminal import (
     Dask,
     Debug,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from genlabel.diagnosis import Diagnosis
     from genlabel.records import Kept
     from genlabel.tables import Table
 
@@ -97,6 +99,7 @@ class Density(StrEnum):
 
 
 def compare(
+    context: typer.Context,
     source: Source,
     target: Target = None,
     network: NetworkName = "mlp",
@@ -127,6 +130,14 @@ def compare(
         Path | None, typer.Option(help="Where the picture goes.", show_default="compare-<name>.png")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the numbers of every split to this file.")] = None,
+    report: ReportPath = None,
+    diagnosis: Annotated[
+        bool,
+        typer.Option(
+            "--diagnosis/--no-diagnosis",
+            help="Whether the report says why mixing helps or hurts, which takes about as long as two splits.",
+        ),
+    ] = True,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object, for machines, instead of the table.")
     ] = False,
@@ -163,6 +174,7 @@ def compare(
         name = check_source(place, target, reading)
         picture = output or Path(f"compare-{name}.png")
         check_outputs(output=picture, csv=csv)
+        check_report(report)
         settings = {"network": hidden, "density": density.value, "epochs": epochs or "auto", "paper": paper}
         cut = {"seed": seed, "test_size": test_size, "drop_rare": drop_rare}
         file = records or _name_records(
@@ -206,12 +218,17 @@ def compare(
     else:
         outcome.print([] if paper else ["not compared: the paper's setting, which --paper adds"])
     with one_line_errors(kept, debug):
+        if report is not None:
+            found_out = try_diagnosis(table, seed, as_json) if diagnosis else (None, [])
+            outcome.write(report, *found_out, command_line(context))
         outcome.draw().savefig(picture)
         if csv is not None:
-            outcome.results.assign(params=outcome.results["params"].map(json.dumps)).to_csv(csv, index=False)
+            plain = outcome.results.drop(columns="held_out")
+            plain.assign(params=plain["params"].map(json.dumps)).to_csv(csv, index=False)
     if as_json:
         raise typer.Exit(1 if outcome.failed else 0)
-    print_line(f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}")
+    written = [picture, *([csv] if csv else []), *([report, numbers_of(report)] if report else [])]
+    print_line(f"wrote {', '.join(map(str, written[:-1]))}{' and ' * (len(written) > 1)}{written[-1]}")
     end(len(found.failures))
 
 
@@ -264,6 +281,22 @@ class _Outcome:
         notes = [f"note: {text}" for text in self.notes]
         for line in [*comparison.verdict(self.results, self.share), "", *about, *notes, *left, *self.failed]:
             print_line(line)
+
+    def write(self, path: Path, diagnosis: Diagnosis | None, notes: list[str], command: str) -> None:
+        """Write the report, with a diagnosis if there is one."""
+        from genlabel.pages import write_report
+
+        chosen = {"choices": "; ".join(_choices(self.results)), "failed": "; ".join(self.failed)}
+        write_report(
+            path,
+            self.table,
+            self.results,
+            diagnosis,
+            test_size=self.share,
+            notes=[*self.notes, *notes],
+            settings={"splits": self.settled, **chosen},
+            command=command,
+        )
 
     def draw(self) -> Figure:
         """The picture, without the class shares, which lie far from the others."""

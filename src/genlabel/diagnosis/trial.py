@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 from genlabel.arrays import as_rng
 from genlabel.diagnosis.intervals import Gap, mean_gap
 from genlabel.estimators import GenLabelClassifier
-from genlabel.folds import deal_with_rare
+from genlabel.folds import deal_groups, deal_with_rare
 from genlabel.labeling import GenLabel
 from genlabel.metrics import LEAST_PROBABILITY
 from genlabel.mixing import Mix, Mixup, blend
 from genlabel.progress import Report, watch
+from genlabel.tallies import Tally
 
 __all__ = ["ARMS", "Trial", "run_trial", "train_arms"]
 
@@ -54,6 +56,8 @@ class Trial(NamedTuple):
     """Cross-entropy of an arm on fresh blends of its training rows, over that of vanilla on the rows themselves."""
     training_loss: dict[str, float]
     """The same cross-entropies, in nats: "vanilla" on rows, "mixup" and "GenLabel" on blends."""
+    tallies: dict[str, Tally]
+    """Counts of what each arm says of the held-out rows; classes are numbers here."""
 
 
 class _Fold(NamedTuple):
@@ -63,9 +67,12 @@ class _Fold(NamedTuple):
     hit: dict[str, Values]
     on_blends: dict[str, float]
     training: dict[str, float]
+    tallies: dict[str, Tally]
 
 
-def train_arms(X: Values, y: NDArray[Any], alpha: float, clean_weight: float, seed: int) -> dict[str, Any]:
+def train_arms(
+    X: Values, y: NDArray[Any], alpha: float, clean_weight: float, seed: int, groups: Rows | None = None
+) -> dict[str, Any]:
     """Return the three arms, fitted to the same rows by one search; networks alone, without their label model.
 
     Parameters
@@ -74,6 +81,8 @@ def train_arms(X: Values, y: NDArray[Any], alpha: float, clean_weight: float, se
     alpha, clean_weight : float
         Of the blends, and the share of the points of a batch that are not mixed, below 1.
     seed : int
+    groups : array (n,), optional
+        Numbers of groups that are held out together.
 
     Examples
     --------
@@ -90,7 +99,7 @@ def train_arms(X: Values, y: NDArray[Any], alpha: float, clean_weight: float, se
         weight_decay=DECAYS,
         random_state=seed,
     )
-    return search.fit_variants(X, y, ARMS)
+    return search.fit_variants(X, y, ARMS, groups=groups)
 
 
 def run_trial(
@@ -100,6 +109,7 @@ def run_trial(
     alpha: float,
     clean_weight: float,
     seed: int,
+    groups: Rows | None = None,
     tell: Callable[[float], None] = lambda done: None,
 ) -> Trial | None:
     """Train the three arms without each fold in turn, and measure them on it; None if there is nothing to hold out.
@@ -114,15 +124,18 @@ def run_trial(
     alpha, clean_weight : float
         As of `train_arms`.
     seed : int
+    groups : array (n,), optional
+        Numbers of groups that are held out together.
     tell : callable (share), optional
         Heard of how much is done.
     """
-    number = deal_with_rare(index, folds, seed)
+    number = deal_with_rare(index, folds, seed) if groups is None else deal_groups(index, groups, folds, seed)
     parts = []
     for fold in np.unique(number[number >= 0]).tolist():
         asked = number == fold
         with watch(partial(_tell_of_fold, tell, fold, folds)):
-            arms = train_arms(X[~asked], index[~asked], alpha, clean_weight, seed + fold)
+            others = None if groups is None else groups[~asked]
+            arms = train_arms(X[~asked], index[~asked], alpha, clean_weight, seed + fold, others)
         parts.append(_measure(arms, X, index, asked, alpha, as_rng([seed, fold])))
     return _gather(parts) if parts else None
 
@@ -146,6 +159,7 @@ def _measure(
         hit,
         {name: float((found == likeliest).mean()) for name, likeliest in top.items()},
         _training_loss(arms, X[~asked], index[~asked], alpha, rng),
+        {name: Tally.of(value, truth, range(value.shape[1])) for name, value in logs.items()},
     )
 
 
@@ -207,4 +221,5 @@ def _gather(parts: list[_Fold]) -> Trial:
         },
         diversity={name: training[name] / max(training["vanilla"], 1e-12) for name in ("mixup", "GenLabel")},
         training_loss=training,
+        tallies={name: reduce(add, [part.tallies[name] for part in parts]) for name in ARMS},
     )
