@@ -314,8 +314,8 @@ def _worst(diagnosis: Diagnosis, blends: Blended) -> Markup:
     order = np.argsort(-np.where(mixed, blends.seen.total_variation, -1.0), kind="stable")[:WORST]
     head = ["row 1", "row 2", "class 1", "class 2", "lambda", "mixup's label", "the label model's", "apart", "support"]
     caption = (
-        "Blends whose two labels are furthest apart, of those with a tenth of either row at least; rows are counted from "
-        "0, lambda weighs the first"
+        "Blends whose two labels are furthest apart, of those with a tenth of either row at least; rows are counted "
+        "from 0, lambda weighs the first"
     )
     return data_table(caption, head, [_blend(diagnosis, blends, int(one)) for one in order], words=[2, 3, 5, 6])
 
