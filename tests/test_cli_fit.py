@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import genlabel
 from genlabel.cli import app
 from genlabel.fitting import fit_table, named_method, predict_table
-from genlabel.fitting.fit import _GroupsApart, _hold_out
+from genlabel.fitting.fit import _hold_out
 from genlabel.keeping.files import ARRAYS, CARD, TREE
 from genlabel.tables import Plan, Table, guard_table, read_table
 
@@ -372,18 +372,22 @@ def test_awkward_tables_go_all_the_way(tmp_path: Path, kind: Any) -> None:
 # What is held out
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_folds_keep_groups_on_one_side_and_train_on_every_class(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    groups, y = rng.integers(0, 25, 90), rng.integers(0, 4, 90)
-    y[groups == 3] = 4  # a class of one group: it must be trained on
-    folds = list(_GroupsApart(groups, seed).split(None, y))
-    assert len(folds) >= 2
-    for train, valid in folds:
-        assert not set(groups[train]) & set(groups[valid])
-        assert set(y[train]) == set(y)
-    held = np.concatenate([valid for _, valid in folds])
-    assert sorted(held) == np.flatnonzero(y != 4).tolist()
+def test_the_folds_of_the_search_keep_groups_on_one_side() -> None:
+    rng = np.random.default_rng(0)
+    who = rng.integers(0, 30, 240)
+    X = pd.DataFrame(rng.normal(size=(30, 3))[who] + 0.01 * rng.normal(size=(240, 3)), columns=list("abc"))
+    y = pd.Series(np.where(rng.random(30) < 0.5, "yes", "no")[who])  # who it is tells the class, and nothing else does
+    method = named_method("vanilla", (32,), 30)
+    mixed, apart = (
+        fit_table(Table("t", X, y, groups=groups), method, test_size=0.3) for groups in (None, pd.Series(who))
+    )
+    assert mixed.held_out is not None
+    assert apart.held_out is not None
+    assert mixed.model[-1].best_score_ > 0.95
+    assert apart.model[-1].best_score_ < 0.8
+    assert mixed.held_out.scores["accuracy"] > 95
+    assert apart.held_out.scores["accuracy"] < 80
+    assert apart.held_out.cases < mixed.held_out.cases == mixed.held_out.rows
 
 
 def test_what_is_held_out_is_later_or_of_other_groups_and_never_a_rare_class() -> None:

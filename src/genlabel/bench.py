@@ -22,7 +22,7 @@ from genlabel.records import Counts, Fit, Kept, Outcome, Record, Store, fingerpr
 from genlabel.tables import FEWEST_ROWS, Split, Table, cut_splits, drop_rare, table_pipeline
 from genlabel.tallies import BINS, Tally
 
-__all__ = ["FEWEST_ROWS", "Bench", "Heard", "Split", "cut_splits", "drop_rare", "seeded"]
+__all__ = ["FEWEST_ROWS", "Bench", "Heard", "Split", "cut_splits", "drop_rare", "known_groups", "seeded"]
 
 Heard = Sequence[warnings.WarningMessage]
 
@@ -123,7 +123,7 @@ class Bench:
         with warnings.catch_warnings(record=True) as heard, listen(tell):
             warnings.simplefilter("always")
             start = process_time()
-            model.fit(table.X.iloc[train], table.y.iloc[train], **_known_groups(model, table, train))
+            model.fit(table.X.iloc[train], table.y.iloc[train], **known_groups(model, table, train))
             seconds = process_time() - start
             log_proba, metrics = _measure(model, table, train, test, self.score)
         if not np.isfinite(metrics["log_loss"]):
@@ -140,8 +140,15 @@ class Bench:
         )
 
 
-def _known_groups(model: Pipeline, table: Table, rows: NDArray[np.int64]) -> dict[str, Any]:
-    """What a pipeline is told of the groups of a table: those whose last step holds out rows keep groups together."""
+def known_groups(model: Pipeline, table: Table, rows: NDArray[np.int64] | slice = slice(None)) -> dict[str, Any]:
+    """Return what a pipeline is told of the groups of rows: those whose last step holds out rows keep groups together.
+
+    >>> import pandas as pd
+    >>> from genlabel import MixupClassifier
+    >>> table = Table("t", pd.DataFrame({"x": [1.0, 2.0]}), pd.Series(["a", "b"]), groups=pd.Series([0, 1]))
+    >>> known_groups(table_pipeline(table.X, MixupClassifier()), table)
+    {'estimator__groups': array([0, 1])}
+    """
     name, last = model.steps[-1]
     if table.groups is None or not has_fit_parameter(last, "groups"):
         return {}

@@ -48,6 +48,7 @@ __all__ = ["Examined", "diagnose", "try_diagnosis"]
 FRAMES = ("blends", "pairs", "lambda", "trial")
 LEAKS = ("left out column", "kept column", "rows that equal", "neighbouring rows")
 """What notes begin with that tell of leaks."""
+TIMELESS = "the folds of a diagnosis know no times: what holds now may not hold later"
 
 
 def diagnose(
@@ -116,16 +117,18 @@ class Examined:
 
     @classmethod
     def of(cls, table: Table, reading: Reading, **settings: Any) -> Examined:
-        """Diagnose a table; copies of rows are left out, which would stand on both sides of its folds."""
+        """Diagnose a table; rows of a group, and copies of a row, are held out together."""
         from genlabel.comparison import count_warnings
         from genlabel.diagnosis import diagnose
         from genlabel.tables import table_pipeline
 
-        table = _without_copies(table, reading)
+        if reading.time:
+            table = replace(table, notes=[*table.notes, TIMELESS])
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             numbers = table_pipeline(table.X, "passthrough")[:-1].fit_transform(table.X)
-            found = diagnose(numbers, table.y.to_numpy(), verbose=1, **settings)
+            groups = None if table.groups is None else table.groups.to_numpy()
+            found = diagnose(numbers, table.y.to_numpy(), groups=groups, verbose=1, **settings)
         if table.rows is not None and found.blends is not None:
             rows = table.rows.to_numpy()[found.blends.rows]
             found = replace(found, blends=found.blends._replace(rows=rows))
@@ -193,19 +196,3 @@ def try_diagnosis(table: Table, reading: Reading, seed: int, quiet: bool) -> tup
         print_line(f"diagnosis ({monotonic() - start:.0f} s): {found.diagnosis.verdict.sentence}")
     notes = [note for note in [*found.table.notes, *found.heard] if note not in table.notes]
     return found.diagnosis, [f"in the diagnosis: {note}" for note in notes]
-
-
-def _without_copies(table: Table, reading: Reading) -> Table:
-    """The first of equal rows; groups and times that are asked for are told to be of no account."""
-    import pandas as pd
-
-    from genlabel.tables import take_rows
-
-    if reading.groups or reading.time:
-        note = "the folds of a diagnosis know neither groups nor times: where rows of a group are alike, it is too sure"
-        return replace(table, notes=[*table.notes, note])
-    if table.groups is None:
-        return table
-    first = ~table.groups.duplicated().to_numpy()
-    kept = take_rows(replace(table, rows=pd.Series(range(len(first))) if table.rows is None else table.rows), first)
-    return replace(kept, notes=[*table.notes, f"copies of rows that were left out here: {(~first).sum()}"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +11,13 @@ from time import monotonic
 from typing import Any, final
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.pipeline import Pipeline
 
-from genlabel.bench import seeded
+from genlabel.bench import known_groups, seeded
 from genlabel.checks import check_choice
 from genlabel.comparison import count_warnings, default_methods, score_table
-from genlabel.folds import folds_by_size, training_rows
 from genlabel.keeping import save_model
 from genlabel.metrics import index_labels, predict_log_proba, shares_log_loss
 from genlabel.tables import FEWEST_ROWS, Plan, Split, Table, cut_splits, table_pipeline, take_rows
@@ -105,8 +102,8 @@ def fit_table(
     """Fit a method to all rows of a table, once it is known how a first fit does on rows that it has not seen.
 
     The rows that are held out are those of the first split of `cut_splits`: stratified, with groups on one side, or the
-    latest ones. A class of fewer than 4 rows is in training only. Where the table has groups, the folds in which a
-    network chooses and learns its intervals keep them on one side too.
+    latest ones. A class of fewer than 4 rows is in training only. If the table has groups, the folds of a search keep
+    them on one side too.
 
     Parameters
     ----------
@@ -149,30 +146,6 @@ def fit_table(
     return FittedTable(model, Plan.of(table), held_out, count_warnings(heard), monotonic() - start)
 
 
-@final
-class _GroupsApart:
-    """Folds that keep the rows of a group on one side, as far as each trains on every class."""
-
-    def __init__(self, groups: NDArray[np.int64], seed: int) -> None:
-        self.groups, self.seed = groups, seed
-
-    def __repr__(self) -> str:
-        return f"folds with the {len(np.unique(self.groups))} groups of rows on one side"
-
-    def split(self, X: Any, y: Any) -> Iterator[Split]:
-        """Pairs of rows to train on and to hold out."""
-        codes = pd.factorize(y)[0]
-        count = min(folds_by_size(len(codes))[0], len(np.unique(self.groups)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of classes of few rows
-            cutter = StratifiedGroupKFold(count, shuffle=True, random_state=self.seed)
-            folds = list(cutter.split(np.zeros((len(codes), 1)), codes, self.groups))
-        for train, valid in folds:
-            known = training_rows(train, codes)
-            if not known[valid].all():
-                yield np.flatnonzero(known), valid[~known[valid]]
-
-
 def _hold_out(table: Table, share: float, seed: int) -> Split | None:
     """The rows to train on and to hold out; None, with a warning, where a table is too small for that."""
     counts = table.y.map(table.y.value_counts())
@@ -195,12 +168,10 @@ def _mask(rows: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
 
 def _fit(table: Table, method: BaseEstimator, seed: int, time_limit: float | None) -> Pipeline:
     estimator = seeded(method, seed)
-    known = estimator.get_params()
-    if table.groups is not None and "cv" in known:
-        estimator.set_params(cv=_GroupsApart(table.groups.to_numpy(), seed))
-    if time_limit is not None and "time_limit" in known:
+    if time_limit is not None and "time_limit" in estimator.get_params():
         estimator.set_params(time_limit=time_limit)
-    return table_pipeline(table.X, estimator).fit(table.X, table.y)
+    model = table_pipeline(table.X, estimator)
+    return model.fit(table.X, table.y, **known_groups(model, table))
 
 
 def _measure(model: Pipeline, table: Table, split: Split) -> HeldOut:
