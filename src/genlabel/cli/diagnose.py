@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 __all__ = ["Examined", "diagnose", "try_diagnosis"]
 
 FRAMES = ("blends", "pairs", "lambda", "trial")
-LEAKS = ("left out column", "kept column", "rows that equal", "neighbouring rows")
-"""What notes begin with that tell of leaks."""
+LEAKS = ("kept column", "rows that equal", "neighbouring rows")
+"""What notes begin with that tell of leaks; those of columns that were left out say how to keep them."""
 TIMELESS = "the folds of a diagnosis know no times: what holds now may not hold later"
 
 
@@ -137,7 +137,7 @@ class Examined:
     @property
     def leaks(self) -> list[str]:
         """Notes that bear upon the verdict."""
-        return [note for note in self.table.notes if note.startswith(LEAKS)]
+        return [note for note in self.table.notes if note.startswith(LEAKS) or "(--keep " in note]
 
     def as_plain(self) -> dict[str, Any]:
         """All of it, for machines."""
