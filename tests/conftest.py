@@ -5,12 +5,17 @@ when numpy and torch are imported; workers and the commands that tests start inh
 more examples.
 """
 
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import warnings
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -86,3 +91,111 @@ def in_two_processes(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
         return [torch.load(tmp_path / f"left{rank}.pt") for rank in range(2)]
 
     return run
+
+
+FLAGS = [
+    "headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
+    "disable-component-update", "disable-sync", "disable-dev-shm-usage", "hide-scrollbars",
+]  # fmt: skip
+
+
+class Browser:
+    """A Chromium, told what to do by WebDriver: the few words of it that the tests of pages need."""
+
+    def __init__(self, port: int, binary: str, profile: Path) -> None:
+        self.port, self.session = port, ""
+        flags = [*(f"--{flag}" for flag in FLAGS), f"--user-data-dir={profile}"]
+        wanted = {
+            "browserName": "chrome",
+            "goog:chromeOptions": {"binary": binary, "args": flags},
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        }
+        self.session = self._ask("POST", "/session", capabilities={"alwaysMatch": wanted})["sessionId"]
+
+    def _ask(self, method: str, path: str, **body: Any) -> Any:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        place = f"/session/{self.session}{path}" if self.session else path
+        connection.request(method, place, json.dumps(body) if method == "POST" else None)
+        value = json.loads(connection.getresponse().read())["value"]
+        connection.close()
+        if isinstance(value, dict) and "error" in value:
+            raise RuntimeError(value["message"])
+        return value
+
+    def open(self, path: Path, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+        """Open a file in a window of this size."""
+        self.resize(width, height)
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.command("Emulation.setEmulatedMedia", features=scheme)
+        self.logs("browser")
+        self.logs("performance")
+        self._ask("POST", "/url", url=path.as_uri())
+
+    def resize(self, width: int, height: int) -> None:
+        self.command(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+        )
+
+    def command(self, name: str, **params: Any) -> Any:
+        """A command of Chromium's own."""
+        return self._ask("POST", "/goog/cdp/execute", cmd=name, params=params)
+
+    def run(self, script: str, *args: Any) -> Any:
+        """What the body of a function in JavaScript returns."""
+        return self._ask("POST", "/execute/sync", script=script, args=args)
+
+    def wait(self, condition: str) -> bool:
+        """Whether an expression in JavaScript becomes true within some seconds."""
+        tries = f"let end = Date.now() + 5000; const ask = () => {{ const found = {condition}; "
+        again = "return found || Date.now() > end ? Promise.resolve(Boolean(found)) : new Promise((go) => "
+        return bool(self.run(tries + again + "setTimeout(go, 20)).then(ask); }; return ask()"))
+
+    def press(self, key: str) -> None:
+        """Press a key, such as "\ue00c", which is Escape, or "\ue007", which is Enter."""
+        keys = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
+        self._ask("POST", "/actions", actions=[{"type": "key", "id": "keys", "actions": keys}])
+
+    def click(self, selector: str) -> None:
+        """Click on the first element that a selector finds, with the mouse."""
+        found = self._ask("POST", "/element", using="css selector", value=selector)
+        self._ask("POST", f"/element/{next(iter(found.values()))}/click")
+
+    def logs(self, kind: str) -> list[dict[str, Any]]:
+        """What was logged since the last call: "browser" is the console, "performance" has the requests."""
+        return self._ask("POST", "/se/log", type=kind)
+
+    def complaints(self) -> list[str]:
+        """Lines of the console since the page was opened."""
+        return [str(line["message"]) for line in self.logs("browser")]
+
+    def requests(self) -> list[str]:
+        """Addresses that were asked for since the page was opened."""
+        events = [json.loads(line["message"])["message"] for line in self.logs("performance")]
+        return [one["params"]["request"]["url"] for one in events if one["method"] == "Network.requestWillBeSent"]
+
+    def picture(self, path: Path, whole: bool = False) -> None:
+        """Write what is seen, or the whole page, as a PNG."""
+        shot = self.command("Page.captureScreenshot", format="png", captureBeyondViewport=whole) if whole else None
+        path.write_bytes(b64decode(shot["data"] if shot else self._ask("GET", "/screenshot")))
+
+    def quit(self) -> None:
+        self._ask("DELETE", "")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A Chromium for the tests of a module; skips where it or its driver is missing."""
+    binary = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
+    driver = shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("needs Chromium and chromedriver: apt-get install chromium chromium-driver")
+    with subprocess.Popen(
+        [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        port = next(int(found[1]) for line in lines if (found := re.search(r"successfully on port (\d+)", line)))
+        found = Browser(port, binary, tmp_path_factory.mktemp("profile"))
+        yield found
+        found.quit()
+        process.terminate()

@@ -12,7 +12,7 @@ ROOT = Path(genlabel.__file__).parent
 PAPER = Path(genlabel_paper.__file__).parent
 ROOMS = [
     "tables", "datasets", "densities", "mixing", "labeling", "networks", "training", "loops", "attacks", "theory",
-    "estimators", "keeping", "images", "records", "bench", "comparison", "suite", "plots", "diagnosis", "cli",
+    "estimators", "keeping", "images", "records", "bench", "comparison", "suite", "plots", "diagnosis", "pages", "cli",
 ]  # fmt: skip
 OPEN = {"arrays", "checks", "folds", "lazy", "metrics", "posterior", "progress", "ranks", "standardisation", "threads"}
 PAPER_ROOMS = ["study", "report", "experiments", "registry", "cli"]

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from genlabel.pages import Markup, element, item_list, join, page
 from genlabel_paper.report.experiment import Experiment
-from genlabel_paper.report.markup import Markup, element, join, picture
-from genlabel_paper.report.page_parts import claim_list, grid_table, item_list, legend
+from genlabel_paper.report.markup import picture
+from genlabel_paper.report.page_parts import claim_list, grid_table, legend
 from genlabel_paper.report.pieces import Claim, Shown
 from genlabel_paper.report.style import CSS
 from genlabel_paper.study.settings import SETTINGS
@@ -45,8 +46,8 @@ def write_report(
     command : str
         Which made the report.
     """
-    page = report_html(records, experiments, description=description, command=command)
-    Path(path).write_text(page, encoding="utf-8")
+    text = report_html(records, experiments, description=description, command=command)
+    Path(path).write_text(text, encoding="utf-8")
 
 
 def report_html(
@@ -62,18 +63,9 @@ def report_html(
     True
     """
     shown = [(experiment, experiment.render(records)) for experiment in experiments]
-    body = element(
-        "body",
-        element("header", element("h1", TITLE), *_head(records, description, command, experiments)),
-        element("main", _summary(shown), _contents(experiments), *(_section(*pair) for pair in shown), _settings()),
-    )
-    head = element(
-        "head",
-        Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
-        element("title", TITLE),
-        element("style", Markup(CSS)),
-    )
-    return "<!DOCTYPE html>\n" + element("html", head, "\n", body, lang="en") + "\n"
+    header = join(element("h1", TITLE), *_head(records, description, command, experiments))
+    sections = [_summary(shown), _contents(experiments), *(_section(*pair) for pair in shown), _settings()]
+    return page(TITLE, header, *sections, css=CSS)
 
 
 def _head(records: pd.DataFrame, description: str, command: str, chosen: Sequence[Experiment]) -> list[Markup]:

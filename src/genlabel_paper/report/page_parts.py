@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from genlabel.pages import Markup, element, join
 from genlabel_paper.report.layout import (
     AGREEMENTS,
     SYMBOLS,
@@ -14,11 +15,10 @@ from genlabel_paper.report.layout import (
     lines_of,
     reasons,
 )
-from genlabel_paper.report.markup import Markup, element, join
 from genlabel_paper.report.pieces import Claim, Grid, agreement
 from genlabel_paper.report.text import number, verdict
 
-__all__ = ["claim_list", "grid_table", "item_list", "legend"]
+__all__ = ["claim_list", "grid_table", "legend"]
 
 
 def grid_table(grid: Grid) -> Markup:
@@ -47,15 +47,6 @@ def claim_list(claims: Sequence[tuple[str, Claim]]) -> Markup:
     True
     """
     return element("ul", *(_claim(name, claim) for name, claim in claims), class_="claims")
-
-
-def item_list(items: Sequence[str], class_: str | None = None) -> Markup:
-    """Return a plain list.
-
-    >>> item_list(["a & b"])
-    '<ul><li>a &amp; b</li></ul>'
-    """
-    return element("ul", *(element("li", item) for item in items), class_=class_)
 
 
 def legend() -> Markup:

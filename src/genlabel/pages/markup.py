@@ -1,0 +1,71 @@
+"""HTML and SVG from Python: elements whose text is escaped, whatever it holds."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import final
+
+__all__ = ["VOID", "Markup", "element", "escaped", "join", "shorten"]
+
+VOID = frozenset({"br", "img", "input", "link", "meta"})
+"""Elements of HTML that hold nothing and have no end."""
+UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Letters that no page may hold."""
+TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Marks that turn the direction of all that follows, also of what is not theirs."""
+
+
+@final
+class Markup(str):
+    """Text that is HTML already and is not escaped again."""
+
+    __slots__ = ()
+
+
+def element(name: str, /, *inside: str, **attributes: str | float | bool | None) -> Markup:
+    """Return an element with its attributes; text inside is escaped, other elements are not.
+
+    A name that Python keeps for itself is written with "_" at its end; within a name, "_" becomes "-". An attribute
+    that is None or False is left out.
+
+    >>> element("p", "a < b ", element("b", "c"), class_="note")
+    '<p class="note">a &lt; b <b>c</b></p>'
+    """
+    words = "".join(
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escaped(str(value))}"')
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    return Markup(f"<{name}{words}>" if name in VOID else f"<{name}{words}>{join(*inside)}</{name}>")
+
+
+def join(*parts: str) -> Markup:
+    """Return the parts as one, those that are no HTML escaped.
+
+    >>> join("&", element("b", "c"))
+    '&amp;<b>c</b>'
+    """
+    return Markup("".join(part if isinstance(part, Markup) else escaped(part) for part in parts))
+
+
+def escaped(text: str) -> Markup:
+    r"""Return text that a page shows as it is; control letters are replaced, marks that turn what follows are named.
+
+    >>> escaped('<b title="x">\x00')
+    '&lt;b title=&quot;x&quot;&gt;�'
+    >>> escaped("\u202eabc")
+    '[U+202E]abc'
+    """
+    known = UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
+    return Markup(escape(TURNING.sub(lambda mark: f"[U+{ord(mark[0]):04X}]", known)))
+
+
+def shorten(text: object, longest: int = 24) -> str:
+    """Return a text in at most so many letters, on one line.
+
+    >>> shorten("lily of the valley", 12)
+    'lily of the…'
+    """
+    line = " ".join(str(text).split())
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"

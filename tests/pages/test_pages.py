@@ -1,0 +1,207 @@
+"""Pages: balanced, escaped, closed to the network; in a real browser they sort, filter, switch and open larger."""
+
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genlabel.pages import Cell, contents, data_table, element, facts, figure, item_list, join, page, section, shorten
+from genlabel.pages.frame import script, style
+from genlabel.pages.markup import VOID, escaped
+
+HOSTILE = {
+    "script": "<script>document.title = 'owned'</script>",
+    "quotes": "\"'`><img src=x onerror=alert(1)>",
+    "style": "</style><h1>x</h1></title></svg>",
+    "comment": "<!-- &amp; ]]> -->",
+    "turned": "\u202eabc\u2066\u200f",
+    "control": "a\x00b\x1bc\ud800",
+    "emoji": "\N{PILE OF POO} \N{LATIN SMALL LETTER E WITH ACUTE}",
+    "long": "x" * 300,
+    "empty": "",
+}
+every_hostile = pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+
+
+class Reader(HTMLParser):
+    """Checks that tags are balanced; keeps them, and the text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not self.open or self.open[-1] not in {"style", "script"}:
+            self.text.append(data)
+
+
+def a_page(text: str = "plain") -> str:
+    rows: list[list[Any]] = [[f"{text} {i}", Cell(f"{v:.1f}", v), NOTHING if i == 3 else str(-v)] for i, v in NUMBERS]
+    mark = element("circle", element("title", f"value {text}"), cx=20, cy=20, r=9, class_="f1")
+    drawn = element("svg", element("title", text), mark, viewBox="0 0 40 40", role="img")
+    return page(
+        text,
+        join(element("h1", text), contents({"t": "A table", "f": "A figure", "n": "Notes"})),
+        section("t", "A table", data_table(f"About {text}", ["name", "value", "minus"], rows)),
+        section("f", "A figure", figure(drawn, f"It shows {text}.")),
+        section(
+            "n",
+            "Notes",
+            facts({"name": f"{text}.", "none": ""}),
+            item_list([text]),
+            element("details", element("p", text, id="deep")),
+        ),
+    )
+
+
+NOTHING = "\N{EN DASH}"
+NUMBERS = list(enumerate([3.0, 10.0, -2.0, 0.5, 100.0, 7.0, 8.0, 9.0]))
+
+
+@every_hostile
+def test_text_stays_text_wherever_it_stands(text: str) -> None:
+    plain, reader = Reader(a_page()), Reader(a_page(text))
+    assert [tag for tag, _ in reader.tags] == [tag for tag, _ in plain.tags]
+    assert len("".join(reader.text)) >= 8 * len(text)
+
+
+@every_hostile
+def test_escaped_text_reads_as_it_was_but_for_what_no_page_may_hold(text: str) -> None:
+    shown = "".join(Reader(escaped(text)).text)
+    named = {"\u202e": "[U+202E]", "\u2066": "[U+2066]", "\x00": "\ufffd", "\x1b": "\ufffd", "\ud800": "\ufffd"}
+    assert shown == "".join(named.get(letter, letter) for letter in text)
+    escaped(text).encode()
+
+
+def test_a_page_asks_for_nothing_and_is_the_same_each_time() -> None:
+    text = a_page()
+    assert text == a_page()
+    assert not {tag for tag, _ in Reader(text).tags} & {"link", "iframe", "object", "img"}
+    assert not any("src" in attributes for _, attributes in Reader(text).tags)
+    assert "url(" not in text
+    assert "http" not in text.replace("http-equiv", "")
+    policies = [a["content"] for tag, a in Reader(text).tags if tag == "meta" and "http-equiv" in a]
+    assert str(policies[0]).startswith("default-src 'none'")
+
+
+def test_style_and_script_are_small() -> None:
+    assert len(script().encode()) < 8_192
+    assert len(style().encode()) < 12_288
+
+
+@pytest.mark.parametrize("longest", [1, 5, 24])
+@every_hostile
+def test_shortened_text_is_short_and_begins_the_same(text: str, longest: int) -> None:
+    short = shorten(text, longest)
+    assert len(short) <= longest
+    assert " ".join(text.split()).startswith(short.removesuffix("…"))
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path = tmp_path_factory.mktemp("pages") / "page.html"
+    path.write_text(a_page(), encoding="utf-8")
+    browser.path = path
+    return browser
+
+
+def column(browser: Any, place: int, shown: bool = False) -> list[str]:
+    hidden = "" if not shown else ":not([hidden])"
+    return browser.run(
+        f"return [...document.querySelectorAll('tbody tr{hidden}')].map((row) => row.cells[{place}].textContent)"
+    )
+
+
+def test_it_opens_without_complaints_or_requests(opened: Any) -> None:
+    opened.open(opened.path)
+    assert opened.complaints() == []
+    assert opened.requests() == [opened.path.as_uri()]
+
+
+def test_a_table_sorts_by_click_and_by_key(opened: Any) -> None:
+    opened.open(opened.path)
+    before = column(opened, 1)
+    opened.click("thead th:nth-child(2) button")
+    assert column(opened, 1) == sorted(before, key=float)
+    assert opened.run("return document.querySelector('thead th:nth-child(2)').ariaSort") == "ascending"
+    opened.press("\ue007")
+    assert column(opened, 1) == sorted(before, key=float, reverse=True)
+    opened.click("thead th:nth-child(3) button")
+    texts = column(opened, 2)
+    assert texts[-1] == NOTHING
+    assert [float(text) for text in texts[:-1]] == sorted(float(text) for text in texts[:-1])
+    opened.press("\ue007")
+    assert column(opened, 2)[-1] == NOTHING
+
+
+def test_a_filter_hides_rows_and_counts_them(opened: Any) -> None:
+    opened.open(opened.path)
+    opened.click(".filter input")
+    for letter in "10":
+        opened.press(letter)
+    expected = [row for row in zip(column(opened, 0), column(opened, 1), strict=True) if "10" in "".join(row)]
+    assert list(zip(column(opened, 0, True), column(opened, 1, True), strict=True)) == expected
+    assert opened.run("return document.querySelector('.filter span').textContent") == f"{len(expected)} of 8 rows"
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_theme_follows_the_system_until_it_is_switched(opened: Any, dark: bool) -> None:
+    opened.open(opened.path, dark=dark)
+    back = "return getComputedStyle(document.body).backgroundColor"
+    mark = "return getComputedStyle(document.querySelector('circle')).fill"
+    light = [sum(map(int, opened.run(back)[4:-1].split(","))) > 382, opened.run(mark)]
+    assert light[0] is not dark
+    opened.click("#theme")
+    assert (sum(map(int, opened.run(back)[4:-1].split(","))) > 382) is dark
+    assert opened.run(mark) != light[1]
+    assert opened.run("return document.getElementById('theme').ariaPressed") == str(not dark).lower()
+
+
+def test_a_figure_says_its_values_and_opens_larger(opened: Any) -> None:
+    opened.open(opened.path)
+    tip = "return document.querySelector('.tip').hidden ? null : document.querySelector('.tip').textContent"
+    assert opened.run(tip) is None
+    opened.run("document.querySelector('figure svg').focus()")
+    opened.press("\ue014")
+    assert opened.run(tip) == "value plain"
+    size = "return document.querySelector('{} svg').getBoundingClientRect().width"
+    opened.run("document.querySelector('.larger').focus()")
+    opened.press("\ue007")
+    assert opened.run("return document.querySelector('dialog').open")
+    assert opened.run(size.format("dialog")) > 0
+    opened.press("\ue00c")
+    assert opened.wait("!document.querySelector('dialog')")
+    assert opened.run("return document.activeElement.className") == "larger"
+    assert opened.complaints() == []
+
+
+def test_a_link_into_a_folded_part_opens_it(opened: Any) -> None:
+    opened.open(opened.path)
+    opened.run("location.hash = '#deep'")
+    assert opened.wait("document.querySelector('details').open")
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@every_hostile
+def test_nothing_hostile_runs_or_overflows(browser: Any, tmp_path: Path, text: str, width: int) -> None:
+    path = tmp_path / "hostile.html"
+    path.write_text(a_page(text), encoding="utf-8")
+    browser.open(path, width)
+    assert browser.complaints() == []
+    assert browser.requests() == [path.as_uri()]
+    assert browser.run("return document.title") != "owned"
+    assert browser.run("return document.documentElement.scrollWidth") <= width
