@@ -117,5 +117,10 @@ def _cells(budget: str) -> list[Cell]:
 
 
 EXPERIMENT = Experiment(
-    "densities", "GenLabel with every density on the synthetic sets", "not in the paper", _cells, render
+    "densities",
+    "GenLabel with every density on the synthetic sets",
+    "not in the paper",
+    _cells,
+    render,
+    part="ours",
 )

@@ -96,4 +96,11 @@ def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> Picture:
     return Picture(caption, figure)
 
 
-EXPERIMENT = Experiment("figure13", "GenMix + GAN on V, Ket and Y", "arXiv Figure 13, Section GenMix", cells, render)
+EXPERIMENT = Experiment(
+    "figure13",
+    "GenMix + GAN on V, Ket and Y",
+    "arXiv Figure 13, Section GenMix",
+    cells,
+    render,
+    part="genmix",
+)

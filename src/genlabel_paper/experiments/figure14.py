@@ -128,5 +128,10 @@ def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> Picture:
 
 
 EXPERIMENT = Experiment(
-    "figure14", "GenMix and mixup on Gaussians, Circle and Moon", "arXiv Figure 14, Section GenMix", cells, render
+    "figure14",
+    "GenMix and mixup on Gaussians, Circle and Moon",
+    "arXiv Figure 14, Section GenMix",
+    cells,
+    render,
+    part="genmix",
 )

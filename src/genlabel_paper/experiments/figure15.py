@@ -105,5 +105,10 @@ def _draw_middle(ax: Axes, norm: str, steps: int = 80) -> None:
 
 
 EXPERIMENT = Experiment(
-    "figure15", "GenMix + GAN on Moon in three norms", "arXiv Figure 15, Section GenMix", cells, render
+    "figure15",
+    "GenMix + GAN on Moon in three norms",
+    "arXiv Figure 15, Section GenMix",
+    cells,
+    render,
+    part="genmix",
 )

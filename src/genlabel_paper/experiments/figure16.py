@@ -92,5 +92,10 @@ def _picture(record: dict[Any, Any]) -> Picture:
 
 
 EXPERIMENT = Experiment(
-    "figure16", "GenMix in the hidden space of a robust network", "arXiv Figure 16, Section GenMix", cells, render
+    "figure16",
+    "GenMix in the hidden space of a robust network",
+    "arXiv Figure 16, Section GenMix",
+    cells,
+    render,
+    part="genmix",
 )

@@ -193,4 +193,5 @@ EXPERIMENT = Experiment(
     no_cells,
     render,
     PAPER,
+    part="toys",
 )

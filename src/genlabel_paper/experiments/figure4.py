@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.colors import ListedColormap, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
@@ -197,7 +197,7 @@ def _plot_scheme(ax: Axes, solution: theory.Example2, title: str) -> None:
     ax.set(xlim=(-LIMIT, LIMIT), ylim=(-LIMIT, LIMIT), aspect=1.0)
     # Rounded, so that ties on a boundary all go to one class.
     plot_regions(ax, lambda X: (X @ solution.W.T).round(9).argmax(axis=1), solution.X, [0, 1, 2], size=0.0)
-    ax.images[0].set_cmap(ListedColormap([tuple(0.6 + 0.4 * np.array(to_rgb(color))) for color, _ in CLASSES]))
+    ax.images[0].set_cmap(ListedColormap([to_rgba(color, 0.4) for color, _ in CLASSES]))
     for label, rival in ((0, 1), (1, 0), (0, 2), (2, 0)):
         normal = solution.boundaries()[min(label, rival), max(label, rival)]
         x = solution.X[label]
@@ -256,4 +256,5 @@ EXPERIMENT = Experiment(
     "arXiv Figure 4, Example 2, Section 3.2, Eq. (2)",
     no_cells,
     render,
+    part="toys",
 )

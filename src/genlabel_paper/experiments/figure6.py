@@ -196,9 +196,6 @@ def _picture(regions: Mapping[tuple[str, str], Regions], records: pd.DataFrame) 
             ax.set_xlabel(_say(first[(first["dataset"] == name) & (first["method"] == method)]), fontsize=10)
     for ax, title in zip(grid[0], _titles(), strict=True):
         ax.set_title(title, fontsize=12)
-    for ax in grid.ravel():
-        for points in ax.collections:
-            points.set_rasterized(True)  # tens of thousands of points, which an SVG would list
     caption = (
         "Training points; mixed points in the colour of their largest label under mixup and under GenLabel; the "
         "decision regions of vanilla training, mixup and GenLabel. Top: 9-class Gaussian. Bottom: Two-circle."
@@ -243,4 +240,5 @@ EXPERIMENT = Experiment(
     "arXiv Figure 6, Section 5.1",
     _cells,
     render,
+    part="toys",
 )

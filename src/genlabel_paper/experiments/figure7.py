@@ -261,4 +261,5 @@ EXPERIMENT = Experiment(
     no_cells,
     render,
     PAPER,
+    part="toys",
 )

@@ -289,4 +289,5 @@ EXPERIMENT = Experiment(
     "arXiv Figure 8, Section 5.3, Theorem 1",
     no_cells,
     render,
+    part="toys",
 )

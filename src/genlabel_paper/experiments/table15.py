@@ -143,4 +143,5 @@ EXPERIMENT = Experiment(
     render,
     PAPER,
     further_cells,
+    part="genmix",
 )

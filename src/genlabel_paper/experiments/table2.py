@@ -57,8 +57,10 @@ def _claims(fitted: pd.Series[float], enough: bool) -> list[Claim]:
     more = "GenLabel (GM) is higher than the generative classifier (GM) on more sets than it is lower."
     most = "GenLabel (GM) is higher on more than 62 % of the sets."
     return [
-        share_claim(more, SAID, fitted, enough, _more, 0.0, brief="above the generative classifier more often"),
-        share_claim(most, "more than 62 %", fitted, enough, _most, 0.0, brief="above it on 62 % of the sets"),
+        share_claim(more, SAID, fitted, enough, _more, 0.0, brief="more often above the generative classifier"),
+        share_claim(
+            most, "more than 62 %", fitted, enough, _most, 0.0, brief="above the generative classifier on 62 %"
+        ),
     ]
 
 

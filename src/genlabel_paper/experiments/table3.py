@@ -68,7 +68,7 @@ def _claims(fitted: Mapping[str, pd.Series[float]], every: Mapping[str, pd.Serie
         text = f"GenLabel (CV) is higher than {TITLES[rival]} on more sets than it is lower, by over 0.5 points."
         said = f"higher on {higher}, on par on {on_par}, lower on {lower} of 109 sets"
         enough = are_enough(every[rival], study_sets())
-        brief = f"more often above {TITLES[rival]} than below"
+        brief = f"more often above {TITLES[rival]}"
         claims.append(share_claim(text, said, fitted[rival], enough, _more, brief=brief))
     return claims
 

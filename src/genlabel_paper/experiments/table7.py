@@ -54,7 +54,7 @@ CHECKS: dict[str, list[Check]] = {
             MINOR,
             above(better, worse),
             gain=(better, worse),
-            brief=f"{NAMES[worse].lower()} + GenLabel above it, {kind}",
+            brief=f"GenLabel above {NAMES[worse].lower()}, {kind}",
         )
         for better, worse in PAIRS.items()
     ]
@@ -67,7 +67,7 @@ CHECKS["clean"].append(
         above("mixup-genlabel", "adamixup"),
         [name for name, about in STUDY_IMAGES.items() if about.adamixup and about.printed],
         gain=("mixup-genlabel", "adamixup"),
-        brief="mixup + GenLabel above AdaMixup",
+        brief="GenLabel above AdaMixup, clean",
     )
 )
 NOTES = [
@@ -228,4 +228,5 @@ EXPERIMENT = Experiment(
     render,
     _both(),
     further_cells,
+    part="images",
 )
