@@ -125,8 +125,9 @@ class Browser:
     def open(self, path: Path, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         """Open a file in a window of this size."""
         self.resize(width, height)
-        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        self.command("Emulation.setEmulatedMedia", features=scheme)
+        wishes = {"prefers-color-scheme": "dark" if dark else "light", "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in wishes.items()]
+        self.command("Emulation.setEmulatedMedia", features=features)
         self.logs("browser")
         self.logs("performance")
         self._ask("POST", "/url", url=path.as_uri())

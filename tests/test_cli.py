@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -92,7 +93,7 @@ def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
         "own seed": MixupClassifier(learning_rate=0.1, epochs=5, random_state=99),
     }
     results = compare(table, methods, repeats=2, test_size=0.4, seed=7)
-    assert results.columns.tolist() == ["method", "split", *SCORES, "seconds", "params"]
+    assert results.columns.tolist() == ["method", "split", *SCORES, "seconds", "params", "held_out"]
     assert results["method"].tolist() == [*methods] * 2
     cutter = StratifiedShuffleSplit(2, test_size=0.4, random_state=7)
     for split, (train, test) in enumerate(cutter.split(table.X, table.y)):
@@ -249,9 +250,15 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
     for params in expected[expected["method"] == "GenLabel"]["params"]:
         assert all(name.replace("_", " ") in chosen for name in params)
     assert "wrote out/picture.png and out/results.csv" in result.stdout
-    again = invoke("iris", *FAST, "--output", "out/picture.png")
+    told = ["--output", "out/picture.png", "--report", "out/it's.html", "--no-diagnosis"]
+    again = invoke("iris", *FAST, *told)
     assert "fits on record: 14; to do: 0" in again.stderr
     assert again.stdout.splitlines()[:-1] == result.stdout.splitlines()[:-1]  # nothing is fitted, the seconds are kept
+    assert "wrote out/picture.png, out/it's.html and out/it's.json" in again.stdout
+    page = json.loads((here / "out/it's.json").read_text())
+    assert page["comparison"]["ranking"] == [name for name in page["comparison"]["ranking"] if name in page["held_out"]]
+    typed = CliRunner().invoke(app, shlex.split(page["command"])[1:])
+    assert typed.stdout == again.stdout
     (file,) = (here / "build").glob("compare-iris-*.sqlite")
     assert len(read_records(file, COMPARISON)) == 14
 
@@ -448,6 +455,7 @@ WRONG = {
     "compare nothing.csv --target y": "there is no file 'nothing.csv'",
     "compare people.csv --target Label": "target='Label' is no column of 'people.csv'",
     "compare iris --network x": "network='x' is not known",
+    "compare iris --report page.txt": "report='page.txt' ends in '.txt'; end it in .html or .htm",
     "compare iris --test-size 2": "test_size=2.0 must be a number in",
     "compare iris --records people.csv": "'people.csv' is no store of records",
     "suite --ids-file nowhere.txt": "there is no file 'nowhere.txt'",
@@ -518,7 +526,12 @@ def test_terminal_has_a_bar_and_the_pipe_does_not(here: Path) -> None:
 def test_outputs_that_cannot_be_written_are_told_before_the_work(here: Path) -> None:
     (here / "folder.png").mkdir()
     (here / "file").write_text("")
-    for option, path in (("--output", "folder.png"), ("--csv", "folder.png"), ("--output", "file/x.png")):
+    for option, path in (
+        ("--output", "folder.png"),
+        ("--csv", "folder.png"),
+        ("--output", "file/x.png"),
+        ("--report", "file/x.html"),
+    ):
         result = CliRunner().invoke(app, ["compare", "iris", option, path])
         assert result.exit_code == 2
         assert f"{option[2:]}='{path}' cannot be written" in result.stderr

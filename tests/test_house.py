@@ -12,9 +12,13 @@ ROOT = Path(genlabel.__file__).parent
 PAPER = Path(genlabel_paper.__file__).parent
 ROOMS = [
     "tables", "datasets", "densities", "mixing", "labeling", "networks", "training", "loops", "attacks", "theory",
-    "estimators", "keeping", "images", "records", "bench", "comparison", "suite", "plots", "diagnosis", "pages", "cli",
+    "estimators", "keeping", "images", "records", "bench", "comparison", "fitting", "suite", "plots", "diagnosis",
+    "pages", "cli",
 ]  # fmt: skip
-OPEN = {"arrays", "checks", "folds", "lazy", "metrics", "posterior", "progress", "ranks", "standardisation", "threads"}
+OPEN = {
+    "arrays", "checks", "folds", "lazy", "metrics", "posterior", "progress", "ranks", "standardisation", "tallies",
+    "threads",
+}  # fmt: skip
 PAPER_ROOMS = ["study", "report", "experiments", "registry", "cli"]
 MODULES = sorted(ROOT.rglob("*.py"))
 PAPER_MODULES = sorted(PAPER.rglob("*.py"))

@@ -13,8 +13,10 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.utils import Bunch
+from typer.testing import CliRunner
 
-from genlabel.datasets import load_openml, openml, openml_manifest
+from genlabel.cli import app
+from genlabel.datasets import find_source, load_openml, openml, openml_manifest
 
 MIRROR = Path(__file__).parents[2] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="needs a cache of OpenML in ../shared/data/openml_mirror")
@@ -180,3 +182,51 @@ def test_sets_of_the_mirror_and_not_a_file_of_it_is_touched(offline: None) -> No
     # Two rows of the old UCI file differ from Fisher's, which scikit-learn has.
     assert (load_openml(61, MIRROR).X.to_numpy() == load_iris().data).mean() > 0.99
     assert contents(MIRROR) == before
+
+
+def test_commands_list_and_name_the_sets_at_hand(
+    tmp_path: Path, offline: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.permutation(60) % 2
+    rows = [f"{c + rng.normal():.3f},{rng.choice([1, 2])},{'yes' if c else 'no'}" for c in y]
+    make_set(tmp_path, 7, rows, KINDS, "class")
+    pd.DataFrame(
+        {
+            "id": [7, 8, 9],
+            "name": ["made", "twin", "twin"],
+            "n": 60,
+            "d": 2,
+            "k": [2, 3, "regression"],
+            "group": ["BE*", "F", "A"],
+        }
+    ).to_csv(tmp_path / "manifest.csv", index=False)
+    monkeypatch.setenv("GENLABEL_DATA_HOME", str(tmp_path))
+
+    def invoke(*words: str) -> Any:
+        return CliRunner().invoke(app, list(words), prog_name="genlabel")
+
+    every = json.loads(invoke("datasets", "--json").stdout)
+    assert {"iris", "two-circle", "openml:7"} <= {one["name"] for one in every}
+    assert all(find_source(one["name"])[1] is None for one in every)
+    (found,) = json.loads(invoke("datasets", "--json", "--search", "MADE").stdout)
+    assert (found["rows"], found["classes"], found["paper"]) == (60, "2", "Table 1, Table 9")
+    assert "2 tables" in invoke("datasets", "--search", "twin").stdout
+    assert find_source("openml:made") == find_source("OpenML:7") == ("openml-7", None)
+    for wrong, told in (("openml:twin", "'8', '9' are called so"), ("openml:none", "no OpenML set at hand")):
+        with pytest.raises(ValueError, match=told):
+            find_source(wrong)
+    folder = str(tmp_path / "m")
+    fast = ["--method", "vanilla", "--epochs", "2", "--test-size", "0"]
+    assert invoke("fit", "openml:made", "-o", folder, *fast).exit_code == 0
+    (tmp_path / "new.csv").write_text("code,x\n1,0.5\n2,1.5\n")  # codes of a nominal column, which look like numbers
+    result = invoke("predict", folder, str(tmp_path / "new.csv"))
+    assert result.exit_code == 0, result.output
+    assert "note" not in result.stderr
+
+
+def test_without_a_list_the_others_are_listed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GENLABEL_DATA_HOME", str(tmp_path))
+    result = CliRunner().invoke(app, ["datasets"], prog_name="genlabel")
+    assert "OpenML sets: none at hand" in result.stdout
+    assert "genlabel compare iris" in result.stdout

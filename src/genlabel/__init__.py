@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from genlabel.labeling import GenLabel, GenLabelSampler, LinearLabel, LogisticLabel, OnlineGenLabel
     from genlabel.loops import GenLabelMixup, mixed_accuracy
     from genlabel.mixing import CutMix, GenMix, GenMixWarning, ManifoldMixup, Mixup, intrudes
+    from genlabel.pages import write_report
 
 __version__ = "0.1.0"
 
@@ -79,6 +80,7 @@ __all__ = [
     "load_model",
     "mixed_accuracy",
     "save_model",
+    "write_report",
 ]
 
 _ROOMS = {
@@ -109,6 +111,7 @@ _ROOMS = {
     "labeling": ("GenLabel", "GenLabelSampler", "LinearLabel", "LogisticLabel", "OnlineGenLabel"),
     "loops": ("GenLabelMixup", "mixed_accuracy"),
     "mixing": ("CutMix", "GenMix", "GenMixWarning", "ManifoldMixup", "Mixup", "intrudes"),
+    "pages": ("write_report",),
 }
 __getattr__ = load_when_used(__name__, _ROOMS)
 

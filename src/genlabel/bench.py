@@ -18,6 +18,7 @@ from genlabel.metrics import LEAST_PROBABILITY, index_labels, predict_log_proba,
 from genlabel.progress import listen
 from genlabel.records import Counts, Fit, Kept, Outcome, Record, Store, fingerprint, run_cells, software_versions
 from genlabel.tables import FEWEST_ROWS, Split, Table, cut_splits, drop_rare, table_pipeline
+from genlabel.tallies import BINS, Tally
 
 __all__ = ["FEWEST_ROWS", "Bench", "Heard", "Split", "cut_splits", "drop_rare", "seeded"]
 
@@ -45,6 +46,8 @@ class Bench:
     """Measures log-probabilities (m, k) against class indices (m,); what is no number is left out."""
     cut: Callable[[Table, int, float, int], Sequence[Split]] = cut_splits
     """Cuts the splits of a table, `repeats` of them."""
+    tally: bool = False
+    """Whether a record also counts its held-out predictions, as the fact "held_out" (`genlabel.tallies`)."""
     on_epoch: Callable[[str, int, int], None] | None = None
     """Called with method, split, and the epochs done since the last call."""
     run_id: str = field(default_factory=lambda: uuid4().hex)
@@ -103,6 +106,7 @@ class Bench:
             fewest_rows=FEWEST_ROWS,
             least_probability=LEAST_PROBABILITY,
             data=data,
+            **({"bins": BINS} if self.tally else {}),
         )
 
     def __call__(self, fits: Sequence[Fit]) -> list[Record]:
@@ -119,9 +123,10 @@ class Bench:
             start = process_time()
             model.fit(table.X.iloc[train], table.y.iloc[train])
             seconds = process_time() - start
-            metrics = _measure(model, table, train, test, self.score)
+            log_proba, metrics = _measure(model, table, train, test, self.score)
         if not np.isfinite(metrics["log_loss"]):
             raise ValueError(f"{fit.method} gives probabilities that are no numbers")
+        counted = {"held_out": _tally(log_proba, model.classes_, table, test)} if self.tally else {}
         chosen = getattr(model[-1], "best_params_", {})
         return Record(
             cell=fit,
@@ -129,7 +134,7 @@ class Bench:
             metrics=metrics,
             seconds=seconds,
             versions=software_versions() | getattr(model[-1], "versions_", {}),
-            facts=self.facts(table, heard),
+            facts=self.facts(table, heard) | counted,
         )
 
 
@@ -186,15 +191,26 @@ def _measure(
     train: NDArray[np.int64],
     test: NDArray[np.int64],
     score: Callable[[NDArray[np.float64], NDArray[np.int64]], dict[str, float]],
-) -> dict[str, float]:
-    """The scores on the held-out rows, the processor's seconds for them, and the log-loss of the class shares."""
+) -> tuple[NDArray[np.float64], dict[str, float]]:
+    """What is said of the held-out rows; its scores, the processor's seconds, and the log-loss of the class shares."""
     start = process_time()
     log_proba = predict_log_proba(model, table.X.iloc[test])
     seconds = process_time() - start
     known, seen = (index_labels(table.y.iloc[rows], model.classes_) for rows in (train, test))
     beside = {"predict_seconds": seconds, "shares_log_loss": shares_log_loss(known, seen)}
     scores = score(log_proba, seen)
-    return {name: value for name, value in scores.items() if name == "log_loss" or np.isfinite(value)} | beside
+    finite = {name: value for name, value in scores.items() if name == "log_loss" or np.isfinite(value)}
+    return log_proba, finite | beside
+
+
+def _tally(
+    log_proba: NDArray[np.float64], known: NDArray[Any], table: Table, test: NDArray[np.int64]
+) -> dict[str, Any]:
+    """Counts over all classes of the table, also those that the model does not know."""
+    classes = np.unique(table.y.to_numpy())
+    logs = np.full((len(test), len(classes)), -np.inf)
+    logs[:, index_labels(known, classes)] = log_proba
+    return Tally.of(logs, index_labels(table.y.iloc[test], classes), classes.tolist()).to_dict()
 
 
 def _ignore(epochs: int) -> None:

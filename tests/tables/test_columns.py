@@ -33,8 +33,10 @@ def test_a_column_of_amounts_is_numbers_and_that_is_told(way: str) -> None:
     notes: list[str] = []
     frame = pd.DataFrame({"price": WRITTEN[way]})
     plan = plan_columns(frame, notes=notes)
-    assert plan == [Column("price", "amount", ("price",))]
+    assert plan == [Column("price", "amount", ("price",), way="," if way == "european" else ".")]
     np.testing.assert_allclose(convert_columns(frame, plan)["price"], VALUES, rtol=1e-12)
+    alone = [convert_columns(frame[i : i + 1], plan)["price"].item() for i in range(len(frame))]
+    assert alone == convert_columns(frame, plan)["price"].tolist()
     assert notes[0].startswith("texts of 'price' were read as numbers, such as ")
 
 
@@ -65,6 +67,10 @@ def test_dates_are_those_that_were_written(given: str) -> None:
     text = DAYS.dt.strftime(given)
     text[3] = None
     dates, way = read_dates(text)
+    plan = plan_columns(text.to_frame("t"))
+    alone = [convert_columns(text[i : i + 1].to_frame("t"), plan)["t (day)"].item() for i in (0, 1, 2)]
+    assert alone == convert_columns(text.to_frame("t"), plan)["t (day)"].tolist()[:3]
+    assert not np.isnan(alone).any()
     assert way == FORMATS[given]
     expected = pd.to_datetime(DAYS.dt.strftime(given), format=given)
     assert (dates.drop(3) == expected.drop(3)).all()

@@ -12,6 +12,10 @@ from typing import Annotated
 import typer
 
 from genlabel.cli.compare import compare
+from genlabel.cli.datasets import datasets
+from genlabel.cli.diagnose import diagnose
+from genlabel.cli.fit import fit
+from genlabel.cli.predict import predict
 from genlabel.cli.suite import suite
 from genlabel.cli.terminal import survive_any_terminal
 from genlabel.cli.train_images import train_images
@@ -28,6 +32,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(compare)
+app.command()(diagnose)
+app.command()(fit)
+app.command()(predict)
+app.command()(datasets)
 app.command()(suite)
 app.command()(train_images)
 

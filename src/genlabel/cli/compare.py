@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from genlabel.cli.diagnose import try_diagnosis
 from genlabel.cli.reading import (
     Bins,
     Classes,
@@ -32,7 +33,10 @@ from genlabel.cli.reading import (
     load_source,
     open_source,
     place_of,
+    plain_table,
+    say_size,
 )
+from genlabel.cli.reporting import ReportPath, check_report, command_line, numbers_of
 from genlabel.cli.terminal import (
     Dask,
     Debug,
@@ -43,6 +47,7 @@ from genlabel.cli.terminal import (
     check_jobs,
     check_outputs,
     check_picture,
+    each_once,
     end,
     failed_lines,
     one_line_errors,
@@ -53,17 +58,15 @@ from genlabel.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from genlabel.diagnosis import Diagnosis
     from genlabel.records import Kept
     from genlabel.tables import Table
 
 __all__ = ["compare"]
 
-MOST_WARNINGS = 5
 LETTERS = 6
 """Of the hash in the name of a file of records."""
 MOST_JOBS = 4
@@ -97,6 +100,7 @@ class Density(StrEnum):
 
 
 def compare(
+    context: typer.Context,
     source: Source,
     target: Target = None,
     network: NetworkName = "mlp",
@@ -127,6 +131,14 @@ def compare(
         Path | None, typer.Option(help="Where the picture goes.", show_default="compare-<name>.png")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the numbers of every split to this file.")] = None,
+    report: ReportPath = None,
+    diagnosis: Annotated[
+        bool,
+        typer.Option(
+            "--diagnosis/--no-diagnosis",
+            help="Whether the report says if and why mixing helps here, which takes about as long as a few splits.",
+        ),
+    ] = True,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object, for machines, instead of the table.")
     ] = False,
@@ -163,6 +175,7 @@ def compare(
         name = check_source(place, target, reading)
         picture = output or Path(f"compare-{name}.png")
         check_outputs(output=picture, csv=csv)
+        check_report(report)
         settings = {"network": hidden, "density": density.value, "epochs": epochs or "auto", "paper": paper}
         cut = {"seed": seed, "test_size": test_size, "drop_rare": drop_rare}
         file = records or _name_records(
@@ -206,12 +219,17 @@ def compare(
     else:
         outcome.print([] if paper else ["not compared: the paper's setting, which --paper adds"])
     with one_line_errors(kept, debug):
+        if report is not None:
+            found_out = try_diagnosis(table, reading, seed, as_json) if diagnosis else (None, [])
+            outcome.write(report, *found_out, command_line(context))
         outcome.draw().savefig(picture)
         if csv is not None:
-            outcome.results.assign(params=outcome.results["params"].map(json.dumps)).to_csv(csv, index=False)
+            plain = outcome.results.drop(columns="held_out")
+            plain.assign(params=plain["params"].map(json.dumps)).to_csv(csv, index=False)
     if as_json:
         raise typer.Exit(1 if outcome.failed else 0)
-    print_line(f"wrote {picture}" if csv is None else f"wrote {picture} and {csv}")
+    written = [picture, *([csv] if csv else []), *([report, numbers_of(report)] if report else [])]
+    print_line(f"wrote {', '.join(map(str, written[:-1]))}{' and ' * (len(written) > 1)}{written[-1]}")
     end(len(found.failures))
 
 
@@ -243,7 +261,7 @@ class _Outcome:
             results,
             test_size if table.time is None else test_size / splits,
             f"{cutting}, {settled}",
-            [*table.notes, *_once([heard, *found.frame["warnings"]])],
+            [*table.notes, *each_once([heard, *found.frame["warnings"]])],
             failed_lines(found.failures),
         )
 
@@ -252,7 +270,7 @@ class _Outcome:
         from genlabel import comparison
 
         said = {"splits": self.settled, "notes": self.notes, "failed": self.failed}
-        return _as_plain(self.table) | said | comparison.as_plain(self.results, self.share)
+        return plain_table(self.table) | said | comparison.as_plain(self.results, self.share)
 
     def print(self, left: list[str]) -> None:
         """Print the table, the verdict, and what is to be known beside it; `left` are lines on what was left out."""
@@ -260,31 +278,34 @@ class _Outcome:
 
         _print(comparison.summarize(self.results), comparison.rank_methods(self.results))
         columns = tables.tell_columns(self.table.columns, self.table.X)
-        about = [f"{_size(self.table)}; {self.settled}", *columns, *_choices(self.results)]
+        about = [f"{say_size(self.table)}; {self.settled}", *columns, *_choices(self.results)]
         notes = [f"note: {text}" for text in self.notes]
         for line in [*comparison.verdict(self.results, self.share), "", *about, *notes, *left, *self.failed]:
             print_line(line)
+
+    def write(self, path: Path, diagnosis: Diagnosis | None, notes: list[str], command: str) -> None:
+        """Write the report, with a diagnosis if there is one."""
+        from genlabel.pages import write_report
+
+        chosen = {"choices": "; ".join(_choices(self.results)), "failed": "; ".join(self.failed)}
+        write_report(
+            path,
+            self.table,
+            self.results,
+            diagnosis,
+            test_size=self.share,
+            notes=[*self.notes, *notes],
+            settings={"splits": self.settled, **chosen},
+            command=command,
+        )
 
     def draw(self) -> Figure:
         """The picture, without the class shares, which lie far from the others."""
         from genlabel import comparison, plots
 
         drawn = self.results[self.results["method"] != comparison.SHARES]
-        title = f"{_size(self.table)}\n{self.settled}".replace("$", r"\$")  # no mathematics in the name of a file
+        title = f"{say_size(self.table)}\n{self.settled}".replace("$", r"\$")  # no mathematics in the name of a file
         return plots.plot_comparison(drawn if len(drawn) else self.results, title, test_size=self.share)
-
-
-def _size(table: Table) -> str:
-    n, d = table.X.shape
-    return f"{table.name}: {n} rows, {d} columns, {table.y.nunique()} classes"
-
-
-def _as_plain(table: Table) -> dict[str, Any]:
-    """What is told of a table, for machines."""
-    counts = {str(name): int(count) for name, count in table.y.value_counts().items()}
-    columns = [asdict(column) for column in table.columns]
-    features = [str(name) for name in table.X.columns]
-    return {"table": table.name, "rows": len(table.X), "features": features, "columns": columns, "classes": counts}
 
 
 def _check_share(test_size: float) -> None:
@@ -314,16 +335,6 @@ def _check_records(file: Path, fresh: bool) -> None:
     from genlabel.records import COMPARISON, check_store
 
     check_store(file, COMPARISON, fresh)
-
-
-def _once(heard: Iterable[dict[str, int]]) -> list[str]:
-    """Each warning once, with the number of times it was given, the most frequent first."""
-    counts: Counter[str] = Counter()
-    for texts in heard:
-        counts.update(texts)
-    shown = [f"{text} ({times} times)" if times > 1 else text for text, times in counts.most_common(MOST_WARNINGS)]
-    more = len(counts) - len(shown)
-    return [*shown, f"other warnings of this kind: {more}"] if more > 0 else shown
 
 
 def _choices(results: pd.DataFrame) -> list[str]:

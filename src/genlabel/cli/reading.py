@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +32,8 @@ __all__ = [
     "load_source",
     "open_source",
     "place_of",
+    "plain_table",
+    "say_size",
 ]
 
 Source = Annotated[
@@ -39,8 +41,7 @@ Source = Annotated[
     typer.Argument(
         metavar="SOURCE",
         help="A file (CSV of any usual separator and encoding, also packed as .csv.gz, TSV, Parquet, Feather, Excel, "
-        "JSON lines), - for standard input, or a built-in table: iris, wine, breast_cancer, digits, circle, moon, "
-        "two-circle, cube-2d, cube-3d, nine-gaussians.",
+        "JSON lines), - for standard input, or a name that `genlabel datasets` lists, such as iris or openml:61.",
     ),
 ]
 Target = Annotated[str | None, typer.Option(metavar="COLUMN", help="The label column of the file.")]
@@ -123,12 +124,14 @@ def check_source(source: str, target: str | None, reading: Reading) -> str:
 
 
 def load_source(source: str, target: str | None, reading: Reading, seed: int) -> Table:
-    """Load a table, one of a file without columns that leak, and with equal rows on one side of a split."""
+    """Load a table, one from outside without columns that leak, and with equal rows on one side of a split."""
     from genlabel.datasets import load_table
+    from genlabel.datasets.sources import openml_id
     from genlabel.tables import group_duplicates, guard_table
 
     table = load_table(source, target, random_state=seed, **reading.settings())
-    return group_duplicates(table) if target is None else guard_table(table, reading.keep)
+    outside = target is not None or openml_id(source) is not None
+    return guard_table(table, reading.keep) if outside else group_duplicates(table)
 
 
 def place_of(name: str, source: str) -> str:
@@ -137,3 +140,17 @@ def place_of(name: str, source: str) -> str:
     if not path.is_file():
         return name
     return sha256(path.read_bytes()).hexdigest() if path.name == "stdin" else str(path.resolve())
+
+
+def say_size(table: Table) -> str:
+    """Say the name and the size of a table."""
+    n, d = table.X.shape
+    return f"{table.name}: {n} rows, {d} columns, {table.y.nunique()} classes"
+
+
+def plain_table(table: Table) -> dict[str, Any]:
+    """Return what is told of a table, for machines."""
+    counts = {str(name): int(count) for name, count in table.y.value_counts().items()}
+    columns = [asdict(column) for column in table.columns]
+    features = [str(name) for name in table.X.columns]
+    return {"table": table.name, "rows": len(table.X), "features": features, "columns": columns, "classes": counts}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
@@ -31,6 +32,7 @@ __all__ = [
     "check_jobs",
     "check_outputs",
     "check_picture",
+    "each_once",
     "end",
     "failed_lines",
     "one_line_errors",
@@ -41,6 +43,7 @@ __all__ = [
     "survive_any_terminal",
 ]
 
+MOST_WARNINGS = 5
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
 
 Jobs = Annotated[int, typer.Option(help="Processes that train, one thread each; -1 is one for each processor.")]
@@ -172,9 +175,13 @@ class Lines:
         self.done, self.total, self.most, self.begin = 0, 0, most, monotonic()
         self.say(f"{what} ...")
 
-    def start(self, total: int) -> None:
-        """Begin to count fits."""
+    def start(self, total: int, what: str = "fitting") -> None:
+        """Begin to count fits, or whatever else."""
         self.total, self.begin = total, monotonic()
+
+    def advance(self, count: int) -> None:
+        """Count some at once; lines are for fits only."""
+        self.done += count
 
     def epochs(self, method: str, split: int, epochs: int) -> None:
         """Lines are for fits only."""
@@ -205,9 +212,13 @@ class Bar:
         self.bar, self.task = bar, bar.add_task(what, total=None)
         self.within = 0
 
-    def start(self, total: int) -> None:
-        """Begin to count fits."""
-        self.bar.update(self.task, total=total, description="fitting")
+    def start(self, total: int, what: str = "fitting") -> None:
+        """Begin to count fits, or whatever else."""
+        self.bar.update(self.task, total=total, description=what)
+
+    def advance(self, count: int) -> None:
+        """Count some at once."""
+        self.bar.advance(self.task, count)
 
     def epochs(self, method: str, split: int, epochs: int) -> None:
         """Show the epochs of the fit that is under way."""
@@ -268,6 +279,20 @@ def failed_lines(failures: Mapping[Any, str]) -> list[str]:
         alike.setdefault((trial.dataset, error), []).append(trial)
     more = {key: f" and {len(trials) - 1} more" if len(trials) > 1 else "" for key, trials in alike.items()}
     return [f"failed: {trials[0][0]}, {trials[0][1]}{more[key]}: {key[1]}" for key, trials in alike.items()]
+
+
+def each_once(heard: Iterable[Mapping[str, int]]) -> list[str]:
+    """Return each warning once, with the number of times it was given, the most frequent first.
+
+    >>> each_once([{"few rows": 2}, {"few rows": 1, "slow": 1}])
+    ['few rows (3 times)', 'slow']
+    """
+    counts: Counter[str] = Counter()
+    for texts in heard:
+        counts.update(texts)
+    shown = [f"{text} ({times} times)" if times > 1 else text for text, times in counts.most_common(MOST_WARNINGS)]
+    more = len(counts) - len(shown)
+    return [*shown, f"other warnings of this kind: {more}"] if more > 0 else shown
 
 
 class _Rate(progress.ProgressColumn):

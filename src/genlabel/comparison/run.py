@@ -23,7 +23,7 @@ __all__ = ["SCORES", "as_results", "compare", "count_warnings", "hash_table", "r
 
 SCORES = ("accuracy", "log_loss", "balanced_accuracy", "auc", "brier", "calibration_error")
 """What is measured of each fit."""
-REPORTED = ["method", "split", *SCORES, "seconds", "params"]
+REPORTED = ["method", "split", *SCORES, "seconds", "params", "held_out"]
 """The columns of a comparison."""
 
 
@@ -63,7 +63,8 @@ def compare(
     DataFrame, one row for each split and method, with columns
         method, split, accuracy and balanced_accuracy (test, in percent), log_loss (test, in nats; probabilities clipped
         at 1e-15), auc, brier and calibration_error (test, 0 to 1; Brier to 2), seconds (of the fit), params (what the
-        method chose by its own cross-validation, a dict).
+        method chose by its own cross-validation, a dict), held_out (counts of the test predictions, a dict as of
+        `genlabel.tallies.Tally.to_dict`).
 
     Examples
     --------
@@ -126,6 +127,7 @@ def run_comparison(
         _tell_warnings,
         score=score_table,
         cut=_Cut(splits),
+        tally=True,
         on_epoch=on_epoch if here else None,
     )
     with open_store(records, COMPARISON, fresh=fresh) as store:

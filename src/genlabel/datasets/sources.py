@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from genlabel.datasets.manifest import openml_manifest
 from genlabel.datasets.synthetic import SYNTHETIC
 from genlabel.tables.files import SUFFIXES, check_columns, listed, read_columns, stem_of
 
-__all__ = ["EMBEDDED", "find_source"]
+__all__ = ["EMBEDDED", "OPENML", "find_source", "openml_id"]
 
 EMBEDDED = ("iris", "wine", "breast_cancer", "digits")
 """The tables that come with scikit-learn."""
+OPENML = "openml:"
+"""What stands before the number or the name of an OpenML set."""
 
 
 def find_source(source: str | Path, target: str | None = None) -> tuple[str, str | None]:
@@ -23,13 +26,34 @@ def find_source(source: str | Path, target: str | None = None) -> tuple[str, str
     FileNotFoundError: there is no file 'nowhere.csv'; check the path, the current folder is ...
     """
     path = Path(source)
+    number = openml_id(source)
     same = {known.replace("-", "_"): known for known in (*EMBEDDED, *SYNTHETIC)}
-    name = same.get(str(source).replace("-", "_").lower())
+    name = same.get(str(source).replace("-", "_").lower()) if number is None else f"openml-{number}"
     if name is None or path.is_file():
         return stem_of(path), _find_target(path, target)
     if target is not None:
         raise ValueError(f"target={target!r} is for files; {name!r} has its own labels, leave it out")
     return name, None
+
+
+def openml_id(source: str | Path) -> int | None:
+    """Return the number of an OpenML set, "openml:61", or "openml:iris" if the list of the cache has it once.
+
+    >>> openml_id("openml:61"), openml_id("iris") is None
+    (61, True)
+    """
+    text = str(source)
+    if not text.lower().startswith(OPENML):
+        return None
+    word = text[len(OPENML) :]
+    if word.isdecimal():
+        return int(word)
+    manifest = openml_manifest()
+    known = [] if manifest is None else manifest["id"][manifest["name"].str.lower() == word.lower()].tolist()
+    if len(known) != 1:
+        numbers = f"; {listed(known)} are called so" if known else ""
+        raise ValueError(f"{text!r} is no OpenML set at hand{numbers}; give its number, such as openml:61")
+    return int(known[0])
 
 
 def _find_target(path: Path, target: str | None) -> str:

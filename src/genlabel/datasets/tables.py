@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from sklearn import datasets as embedded
 
-from genlabel.datasets.sources import EMBEDDED, find_source
+from genlabel.datasets.sources import EMBEDDED, find_source, openml_id
 from genlabel.datasets.synthetic import SYNTHETIC
 from genlabel.tables.files import check_columns
 from genlabel.tables.reading import read_table
@@ -22,13 +22,13 @@ __all__ = ["Table", "load_table", "table_pipeline"]
 def load_table(
     source: str | Path, target: str | None = None, *, random_state: int = 0, drop: Iterable[str] = (), **reading: Any
 ) -> Table:
-    """Load a table by the name of a built-in set, or from a file.
+    """Load a table by the name of a built-in set or an OpenML set, or from a file.
 
     Parameters
     ----------
     source : str or Path
-        "iris", "wine", "breast_cancer", "digits", a name of `SYNTHETIC`, or a file: CSV, TSV, Parquet, Feather,
-        Excel or JSON lines.
+        "iris", "wine", "breast_cancer", "digits", a name of `SYNTHETIC`, an OpenML set ("openml:61"), or a file: CSV,
+        TSV, Parquet, Feather, Excel or JSON lines.
     target : str, optional
         The column of a file that holds the labels.
     random_state : int
@@ -51,10 +51,18 @@ def load_table(
     given = [option for option, value in reading.items() if value and option != "keep"]
     if given:
         raise ValueError(f"{given[0]}={reading[given[0]]!r} is for files; leave it out for {name!r}")
-    table = _from_embedded(name) if name in EMBEDDED else _from_synthetic(name, random_state)
+    table = _named(name, openml_id(source), random_state)
     check_columns("drop", drop, table.X.columns, name)
     check_columns("keep", reading.get("keep", ()), table.X.columns, name)
     return replace(table, X=table.X.drop(columns=drop))
+
+
+def _named(name: str, number: int | None, random_state: int) -> Table:
+    if number is not None:
+        from genlabel.datasets.openml import load_openml  # it imports tables
+
+        return replace(load_openml(number), name=name)
+    return _from_embedded(name) if name in EMBEDDED else _from_synthetic(name, random_state)
 
 
 def _from_embedded(name: str) -> Table:

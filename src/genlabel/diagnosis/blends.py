@@ -85,6 +85,8 @@ class Blended(NamedTuple):
     """The row of your table that each of the rows that were mixed is."""
     class_number: Rows
     """Of each of these."""
+    points: Values
+    """Their numbers, not standardised, (n, d); a blend is one of points."""
 
     @property
     def chance(self) -> float:

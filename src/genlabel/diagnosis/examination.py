@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -11,13 +12,15 @@ from numpy.typing import NDArray
 from genlabel.checks import check_count, check_interval, check_positive, each_warning_once
 from genlabel.densities import LabelModel, Support
 from genlabel.diagnosis.blends import MOST_PAIRS, Blended, lambda_frame, look_at, pair_frame, permuted_shares
+from genlabel.diagnosis.plane import Plane, look_over
 from genlabel.diagnosis.result import Diagnosis
-from genlabel.diagnosis.trial import run_trial
+from genlabel.diagnosis.trial import run_trial, train_arms
 from genlabel.diagnosis.trust import measure_trust
 from genlabel.diagnosis.verdict import decide, distrust
 from genlabel.estimators import GenLabelClassifier
 from genlabel.estimators.sample import Sample, read_sample
 from genlabel.folds import deal_in_turn, training_rows
+from genlabel.labeling import GenLabel
 from genlabel.progress import Course, follow
 from genlabel.standardisation import Standardisation
 from genlabel.threads import one_thread
@@ -89,10 +92,12 @@ def diagnose(
         "random_state": check_count("random_state", random_state, low=0),
     }
     with each_warning_once(), one_thread(), follow(verbose, "diagnose") as course:
-        course.plan({"label model": 1.0, "blends": 1.0, "paired run": 8.0})
         sample = read_sample(GenLabelClassifier(), X, y, None, None, smallest_class=1)
-        notes = _notes(sample, max_rows)
-        return _Patient(_some(sample, max_rows, random_state), settings, notes, course).diagnose(len(sample.y))
+        patient = _Patient(_some(sample, max_rows, random_state), settings, _notes(sample, max_rows), course)
+        course.plan(
+            {"label model": 1.0, "blends": 1.0, "paired run": 8.0} | ({"plane": 2.5} if patient.has_plane else {})
+        )
+        return patient.diagnose(len(sample.y))
 
 
 @final
@@ -118,7 +123,26 @@ class _Patient:
         with self.course.stage("paired run"):
             how = (self.settings["folds"], self.settings["alpha"], self.settings["clean_weight"], self.seed)
             trial = run_trial(self.sample.X, self.index, *how, tell=lambda done: self.course.part(done, 1.0))
-        return Diagnosis(decide(trust, blends, trial), *table, blends, trial)
+        plane = None
+        if self.has_plane and trial is not None:
+            with self.course.stage("plane"):
+                plane = self._look_over(model)
+        return Diagnosis(decide(trust, blends, trial), *table, blends, trial, plane)
+
+    @property
+    def has_plane(self) -> bool:
+        """Whether the table has two features, neither of them constant."""
+        return self.sample.X.shape[1] == self.points.shape[1] == 2
+
+    def _look_over(self, model: LabelModel) -> Plane:
+        """The regions of the classes, of the label model and of the three networks, trained on all rows."""
+        how = (self.settings["alpha"], self.settings["clean_weight"], self.seed)
+        arms = train_arms(self.sample.X, self.index, *how)
+        scaler, labels = Standardisation.fit(self.sample.X), GenLabel.around(model)
+        asked: dict[str, Callable[[NDArray[np.float64]], Any]] = {
+            name: arm.predict_log_proba for name, arm in arms.items()
+        }
+        return look_over(self.sample.X, asked | {"label model": lambda at: labels.log_posterior_of(scaler(at))})
 
     def _look(self, model: LabelModel) -> Blended:
         """The blends, the pairs of classes, and the same with permuted labels."""
@@ -128,7 +152,7 @@ class _Patient:
         by_pair, permuted = permuted_shares(self.points, self.index, *how)
         pairs = self._named(pair_frame(seen, self.index, by_pair))
         lambdas = self._named(lambda_frame(seen, self.index))
-        return Blended(pairs, lambdas, tuple(permuted), seen, self.sample.rows, self.index)
+        return Blended(pairs, lambdas, tuple(permuted), seen, self.sample.rows, self.index, self.sample.X)
 
     def _named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """A table with the names of the classes instead of their numbers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from genlabel.checks import check_choice, check_count
 from genlabel.diagnosis.blends import Blended
 from genlabel.diagnosis.intervals import Gap
+from genlabel.diagnosis.plane import Plane
 from genlabel.diagnosis.trial import ARMS, Trial
 from genlabel.diagnosis.trust import Trust
 from genlabel.diagnosis.verdict import Verdict, overall, signals
+from genlabel.tallies import Tally
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,11 +47,20 @@ class Diagnosis:
     """What was seen at blends; None where the label model is not trusted, as what follows."""
     trial: Trial | None = None
     """The paired run."""
+    plane: Plane | None = None
+    """The regions of the classes, where there are two features."""
 
     @property
     def signals(self) -> dict[str, float]:
         """The numbers that a rule may rest on, by name; NaN for what was not measured."""
         return signals(self.trust, self.blends, self.trial)
+
+    @property
+    def tallies(self) -> dict[str, Tally]:
+        """Counts of what the arms of the paired run say of held-out rows, with the names of the classes."""
+        names = tuple(str(name) for name in self.classes)
+        found = {} if self.trial is None else self.trial.tallies
+        return {name: replace(tally, classes=names) for name, tally in found.items()}
 
     def to_frame(self, what: str = "blends", n: int | None = 20) -> pd.DataFrame:
         """Return a table.
@@ -93,7 +104,8 @@ class Diagnosis:
             found["lambda"] = self.blends.lambdas.to_dict("records")
             found["blends"] = self.to_frame("blends").to_dict("records")
         if self.trial is not None:
-            found["trial"] = self.trial._asdict()
+            counts = {name: tally.to_dict() for name, tally in self.tallies.items()}
+            found["trial"] = self.trial._asdict() | {"tallies": counts}
         return _plain(found)
 
     def plot(self) -> Figure:

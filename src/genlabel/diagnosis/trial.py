@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from genlabel.labeling import GenLabel
 from genlabel.metrics import LEAST_PROBABILITY
 from genlabel.mixing import Mix, Mixup, blend
 from genlabel.progress import Report, watch
+from genlabel.tallies import Tally
 
 __all__ = ["ARMS", "Trial", "run_trial", "train_arms"]
 
@@ -54,6 +56,8 @@ class Trial(NamedTuple):
     """Cross-entropy of an arm on fresh blends of its training rows, over that of vanilla on the rows themselves."""
     training_loss: dict[str, float]
     """The same cross-entropies, in nats: "vanilla" on rows, "mixup" and "GenLabel" on blends."""
+    tallies: dict[str, Tally]
+    """Counts of what each arm says of the held-out rows; classes are numbers here."""
 
 
 class _Fold(NamedTuple):
@@ -63,6 +67,7 @@ class _Fold(NamedTuple):
     hit: dict[str, Values]
     on_blends: dict[str, float]
     training: dict[str, float]
+    tallies: dict[str, Tally]
 
 
 def train_arms(X: Values, y: NDArray[Any], alpha: float, clean_weight: float, seed: int) -> dict[str, Any]:
@@ -146,6 +151,7 @@ def _measure(
         hit,
         {name: float((found == likeliest).mean()) for name, likeliest in top.items()},
         _training_loss(arms, X[~asked], index[~asked], alpha, rng),
+        {name: Tally.of(value, truth, range(value.shape[1])) for name, value in logs.items()},
     )
 
 
@@ -207,4 +213,5 @@ def _gather(parts: list[_Fold]) -> Trial:
         },
         diversity={name: training[name] / max(training["vanilla"], 1e-12) for name in ("mixup", "GenLabel")},
         training_loss=training,
+        tallies={name: reduce(add, [part.tallies[name] for part in parts]) for name in ARMS},
     )

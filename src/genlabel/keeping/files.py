@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-__all__ = ["ARRAYS", "CARD", "FORMAT_VERSION", "TREE", "Files", "read_files", "write_files"]
+__all__ = ["ARRAYS", "CARD", "FORMAT_VERSION", "TREE", "Files", "check_model", "is_model", "read_files", "write_files"]
 
 TREE, ARRAYS, CARD = "model.json", "model.safetensors", "README.md"
 FORMAT = "genlabel model"
@@ -40,6 +40,19 @@ def write_files(folder: Path, files: Files, card: str) -> None:
         beside = folder / f"{name}.new"
         beside.write_bytes(content)
         os.replace(beside, folder / name)
+
+
+def check_model(folder: Path) -> None:
+    """Raise unless the files of a folder look like a model that can be read here; its arrays are not looked at."""
+    _read_document(folder)
+
+
+def is_model(folder: Path) -> bool:
+    """Tell whether a folder holds a model, whole or not."""
+    try:
+        return bool(json.loads((folder / TREE).read_bytes())["format"] == FORMAT)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return False
 
 
 def read_files(folder: Path) -> Files:

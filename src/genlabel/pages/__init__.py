@@ -1,8 +1,16 @@
 """Pages: HTML files that need nothing else, light or dark, with tables that sort and figures that open larger."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genlabel.lazy import load_when_used
 from genlabel.pages.blocks import Cell, data_table, facts, figure, item_list
 from genlabel.pages.frame import contents, page, section
 from genlabel.pages.markup import Markup, element, join, shorten
+
+if TYPE_CHECKING:
+    from genlabel.pages.report import write_report
 
 __all__ = [
     "Cell",
@@ -17,4 +25,7 @@ __all__ = [
     "page",
     "section",
     "shorten",
+    "write_report",
 ]
+
+__getattr__ = load_when_used(__name__, {"report": ("write_report",)})

@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import NamedTuple
 
-from genlabel.pages.markup import Markup, element, join
+from genlabel.pages.markup import Markup, element, join, shorten
 
 __all__ = ["Cell", "data_table", "facts", "figure", "item_list"]
 
 FILTERED = 8
 """Rows from which a table has a filter."""
+TALL = 25
+"""Rows above which a table scrolls within itself."""
+LONG = 24
+"""Letters of a word that is broken where it must."""
+MOST = 120
+"""Letters of a cell; all of more are shown when the pointer rests on it."""
 
 
 class Cell(NamedTuple):
@@ -63,7 +69,13 @@ def data_table(
     filters = len(rows) >= FILTERED if filterable is None else filterable
     kinds = " ".join([*(["sortable"] if sortable else []), *(["filterable"] if filters else [])])
     titles = [
-        element("th", title, scope="col", aria_sort="ascending" if sortable and place == sorted_by else None)
+        element(
+            "th",
+            title,
+            scope="col",
+            class_="words" if place in words else None,
+            aria_sort="ascending" if sortable and place == sorted_by else None,
+        )
         for place, title in enumerate(head)
     ]
     lines = [
@@ -71,12 +83,13 @@ def data_table(
     ]
     table = element(
         "table",
-        element("caption", caption),
+        element("caption", element("span", caption)),
         element("thead", element("tr", *titles)),
         element("tbody", *lines),
         class_=kinds or None,
     )
-    return element("div", table, class_="scroll", role="region", tabindex="0", aria_label=caption)
+    kind = "scroll tall" if len(rows) > TALL else "scroll"
+    return element("div", table, class_=kind, role="region", tabindex="0", aria_label=caption)
 
 
 def figure(drawn: str, *caption: str, class_: str | None = None) -> Markup:
@@ -113,7 +126,10 @@ def _cells(row: Sequence[str | Cell], words: Sequence[int]) -> list[Markup]:
 
 
 def _cell(cell: Cell, first: bool, words: bool) -> Markup:
-    kinds = " ".join(kind for kind in ("words" if words else "", cell.class_ or "") if kind)
+    if not isinstance(cell.text, Markup) and len(cell.text) > MOST:
+        cell = cell._replace(text=shorten(cell.text, MOST), title=cell.title or cell.text)
+    long = any(len(word) > LONG for word in cell.text.split()) and not isinstance(cell.text, Markup)
+    kinds = " ".join(kind for kind in ("words" if words else "", "long" if long else "", cell.class_ or "") if kind)
     said = {"class_": kinds or None, "title": cell.title, "data_v": _sorting(cell.value)}
     return element("th", cell.text, scope="row", **said) if first else element("td", cell.text, **said)
 

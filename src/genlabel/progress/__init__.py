@@ -2,7 +2,7 @@
 
 from genlabel.progress.course import Course, Report, Watcher, out_of_time, tell_cut, tell_part, watch
 from genlabel.progress.listening import Listener, listen
-from genlabel.progress.showing import epoch_listener, follow
+from genlabel.progress.showing import epoch_listener, follow, show_course
 
 __all__ = [
     "Course",
@@ -13,6 +13,7 @@ __all__ = [
     "follow",
     "listen",
     "out_of_time",
+    "show_course",
     "tell_cut",
     "tell_part",
     "watch",

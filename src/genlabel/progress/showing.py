@@ -11,7 +11,7 @@ from time import monotonic
 from genlabel.progress.course import Course, Report, Watcher, current_course, current_watcher, under_way
 from genlabel.progress.listening import Listener, current_listener
 
-__all__ = ["epoch_listener", "follow"]
+__all__ = ["epoch_listener", "follow", "show_course"]
 
 EVERY = 5.0
 """Seconds between two lines of a log, but for those that end a stage."""
@@ -56,7 +56,7 @@ def _shown(verbose: int, name: str) -> Iterator[Watcher | None]:
     if verbose <= 0:
         yield outer
         return
-    with _on_stderr(name) as show:
+    with show_course(name) as show:
 
         def both(report: Report) -> None:
             show(report)
@@ -67,8 +67,8 @@ def _shown(verbose: int, name: str) -> Iterator[Watcher | None]:
 
 
 @contextmanager
-def _on_stderr(name: str) -> Iterator[Watcher]:
-    """A bar where the error stream is a terminal, else lines."""
+def show_course(name: str) -> Iterator[Watcher]:
+    """Give a watcher that shows a fit on the error stream: as a bar on a terminal, else in lines."""
     from rich import progress
     from rich.console import Console
 

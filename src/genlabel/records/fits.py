@@ -53,10 +53,10 @@ COMPARISON = RecordKind(
     Fit,
     {"dataset": "str", "method": "str", "split": "int64"},
     (*SCORES, "balanced_accuracy", "auc"),
-    facts={"warnings": "object"},
+    facts={"warnings": "object", "held_out": "object"},
     rounded=_seven_digits,
 )
-"""The records of a comparison; "warnings" are how often each text was heard."""
+"""The records of a comparison; "warnings" are how often each text was heard, "held_out" counts predictions."""
 SUITE = RecordKind(
     "suite",
     "genlabel suite",

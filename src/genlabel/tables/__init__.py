@@ -11,9 +11,21 @@ from genlabel.lazy import load_when_used
 
 if TYPE_CHECKING:
     from genlabel.tables.columns import MANY, Column, convert_columns, kind_of, plan_columns, tell_columns
-    from genlabel.tables.files import SUFFIXES, check_columns, find_format, listed, read_columns, read_frame, stem_of
+    from genlabel.tables.files import (
+        SUFFIXES,
+        check_columns,
+        find_format,
+        listed,
+        near_name,
+        read_as_written,
+        read_columns,
+        read_frame,
+        stem_of,
+    )
     from genlabel.tables.leaks import Leak, find_leaks, group_duplicates, guard_table
+    from genlabel.tables.plan import Plan
     from genlabel.tables.reading import read_table
+    from genlabel.tables.saving import OUTPUTS, check_ending, write_frame
     from genlabel.tables.splits import Split, cut_splits, merge_groups, name_splits
     from genlabel.tables.table import FEWEST_ROWS, Table, drop_rare, table_pipeline, take_rows
     from genlabel.tables.targets import read_target
@@ -23,13 +35,16 @@ if TYPE_CHECKING:
 __all__ = [
     "FEWEST_ROWS",
     "MANY",
+    "OUTPUTS",
     "SUFFIXES",
     "Column",
     "Leak",
+    "Plan",
     "Split",
     "Table",
     "Writing",
     "check_columns",
+    "check_ending",
     "convert_columns",
     "cut_splits",
     "drop_rare",
@@ -42,9 +57,11 @@ __all__ = [
     "listed",
     "merge_groups",
     "name_splits",
+    "near_name",
     "parse_dates",
     "plan_columns",
     "read_amounts",
+    "read_as_written",
     "read_columns",
     "read_dates",
     "read_frame",
@@ -54,13 +71,26 @@ __all__ = [
     "table_pipeline",
     "take_rows",
     "tell_columns",
+    "write_frame",
 ]
 
 _MODULES = {
     "columns": ("MANY", "Column", "convert_columns", "kind_of", "plan_columns", "tell_columns"),
-    "files": ("SUFFIXES", "check_columns", "find_format", "listed", "read_columns", "read_frame", "stem_of"),
+    "files": (
+        "SUFFIXES",
+        "check_columns",
+        "find_format",
+        "listed",
+        "near_name",
+        "read_as_written",
+        "read_columns",
+        "read_frame",
+        "stem_of",
+    ),
     "leaks": ("Leak", "find_leaks", "group_duplicates", "guard_table"),
+    "plan": ("Plan",),
     "reading": ("read_table",),
+    "saving": ("OUTPUTS", "check_ending", "write_frame"),
     "splits": ("Split", "cut_splits", "merge_groups", "name_splits"),
     "table": ("FEWEST_ROWS", "Table", "drop_rare", "table_pipeline", "take_rows"),
     "targets": ("read_target",),

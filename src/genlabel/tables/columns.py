@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from genlabel.tables.values import STRAYS, parse_dates, read_amounts, read_dates
+from genlabel.tables.values import STRAYS, find_decimal, parse_dates, read_amounts, read_dates
 
 __all__ = [
     "MANY",
@@ -29,6 +29,7 @@ MANY = 20
 """Columns that a text makes at most, and distinct values above which a target of numbers is asked about."""
 DAY = 86_400.0
 """Seconds."""
+YES, NO = ("true", "t", "yes", "y", "1", "1.0"), ("false", "f", "no", "n", "0", "0.0")
 MONTHS = 60
 """Days that dates must span for their month to tell anything."""
 
@@ -46,7 +47,7 @@ class Column:
     why: str = ""
     """Why it is left out."""
     way: str = ""
-    """How texts are read as dates."""
+    """How texts are read as dates; of amounts, what stands before a fraction."""
 
 
 def plan_columns(frame: pd.DataFrame, keep: Iterable[str] = (), notes: list[str] | None = None) -> list[Column]:
@@ -174,7 +175,7 @@ def _read_text(column: pd.Series[Any], notes: list[str]) -> tuple[str, str]:
             one = signs.iloc[0]
             read = read_amounts(known)[signs.index[0]]
             notes.append(f"texts of {column.name!r} were read as numbers, such as {one!r} as {read:.10g}")
-        return "amount", ""
+        return "amount", find_decimal(known)
     way = read_dates(column)[1]
     if way.endswith("?"):
         notes.append(f"dates of {column.name!r} were read with the month first; no day above 12 tells otherwise")
@@ -230,20 +231,32 @@ def _convert(column: pd.Series[Any], plan: Column, notes: list[str]) -> pd.DataF
         parts = _date_parts(dates, tuple(name.removeprefix(f"{plan.name} ").strip("()'") for name in plan.features))
         return parts.set_axis(list(plan.features), axis=1)
     if plan.kind in ("number", "amount", "duration"):
-        numbers = _as_numbers(column, plan.kind)
+        numbers = _as_numbers(column, plan.kind, plan.way)
         _tell_strays(column, numbers, "numbers", notes)
         column = _finite(column if types.is_numeric_dtype(column) else numbers, notes)
+    if plan.kind == "boolean" and not types.is_bool_dtype(column) and not types.is_numeric_dtype(column):
+        truths = column.map(_as_truth).astype("float64")
+        _tell_strays(column, truths, "truth values", notes)
+        column = truths
     return column.to_frame(plan.features[0])
 
 
-def _as_numbers(column: pd.Series[Any], kind: str) -> pd.Series[Any]:
+def _as_numbers(column: pd.Series[Any], kind: str, decimal: str) -> pd.Series[Any]:
     if kind == "duration":
         return _as_days(column)
     if types.is_numeric_dtype(column):
         return column
     if types.infer_dtype(column, skipna=True) in ("decimal", "integer", "floating", "mixed-integer-float"):
         return column.map(float, na_action="ignore").astype("float64")
-    return read_amounts(column.where(column.notna(), "")).where(column.notna())
+    text = column.astype(object).where(column.notna(), "").astype(str)
+    plain = pd.to_numeric(text, errors="coerce") if kind == "number" else pd.Series(np.nan, index=column.index)
+    return plain.fillna(read_amounts(text, decimal)).where(column.notna()).astype("float64")
+
+
+def _as_truth(value: Any) -> float:
+    """1 for yes, 0 for no, NaN for what is neither."""
+    word = str(value).strip().lower()
+    return 1.0 if word in YES else 0.0 if word in NO else np.nan
 
 
 def _as_days(column: pd.Series[Any]) -> pd.Series[Any]:

@@ -18,7 +18,17 @@ import pandas as pd
 
 from genlabel.tables.writing import Writing, find_writing, read_bytes
 
-__all__ = ["SUFFIXES", "check_columns", "find_format", "listed", "read_columns", "read_frame", "stem_of"]
+__all__ = [
+    "SUFFIXES",
+    "check_columns",
+    "find_format",
+    "listed",
+    "near_name",
+    "read_as_written",
+    "read_columns",
+    "read_frame",
+    "stem_of",
+]
 
 FORMATS = {
     ".csv": "text",
@@ -50,7 +60,9 @@ MISSING = ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan",
 """What machines write for a missing value."""
 
 
-def read_frame(path: str | Path, target: str | None = None, notes: list[str] | None = None) -> pd.DataFrame:
+def read_frame(
+    path: str | Path, target: str | None = None, notes: list[str] | None = None, texts: Iterable[str] = ()
+) -> pd.DataFrame:
     """Read a file into a frame whose columns have distinct names.
 
     Parameters
@@ -62,6 +74,9 @@ def read_frame(path: str | Path, target: str | None = None, notes: list[str] | N
         A column of text files that is read as it is written: "NA" in it is a word like any other.
     notes : list of str, optional
         Gets a line for what is unusual.
+    texts : iterable of str
+        Columns of text files whose values stay as they are written, such as "007"; those that the file lacks count as
+        nothing.
 
     Examples
     --------
@@ -76,7 +91,7 @@ def read_frame(path: str | Path, target: str | None = None, notes: list[str] | N
     """
     path, told = Path(path), [] if notes is None else notes
     with _clear_errors(path):
-        frame = _READERS[find_format(path)](path, target, told)
+        frame = _READERS[find_format(path)](path, target, told, set(texts))
     frame.columns = frame.columns.astype(str)
     if frame.empty:
         raise ValueError(f"{str(path)!r} has no rows; it needs a line of column names and the rows below it")
@@ -96,7 +111,7 @@ def read_columns(path: str | Path) -> list[str]:
             return _header(text, writing)
         if form == "parquet":
             return _parquet_columns(path)
-        return [str(name) for name in _READERS[form](path, None, []).columns]
+        return [str(name) for name in _READERS[form](path, None, [], set()).columns]
 
 
 def find_format(path: Path) -> str:
@@ -131,12 +146,33 @@ def check_columns(option: str, names: Iterable[str], columns: Iterable[str], sou
     for name in names:
         if name in known:
             continue
-        lower = {column.lower(): column for column in reversed(known)}
-        near = get_close_matches(name.lower(), lower, 1, 0.6)
+        near = near_name(name, known)
         numbers = len(known) > 1 and pd.to_numeric(pd.Series(known), errors="coerce").notna().all()
         nameless = "its first line holds numbers, and must hold the names of the columns; its" if numbers else "its"
-        hint = f"did you mean {lower[near[0]]!r}? Its" if near else nameless
+        hint = f"did you mean {near!r}? Its" if near is not None else nameless
         raise ValueError(f"{option}={name!r} is no column of {source!r}; {hint} columns are {listed(known)}")
+
+
+def near_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the name that may be meant, if there is one.
+
+    >>> near_name("Agee", ["age", "town"])
+    'age'
+    """
+    lower = {column.lower(): column for column in reversed(list(known))}
+    near = get_close_matches(name.lower(), lower, 1, 0.6)
+    return lower[near[0]] if near else None
+
+
+def read_as_written(path: str | Path) -> pd.DataFrame:
+    """Read a file whose values are to be copied: every cell of a text file as it is written, an empty one as ""."""
+    path = Path(path)
+    if find_format(path) != "text":
+        return read_frame(path)
+    with _clear_errors(path):
+        text, writing = _read_text(path)
+        frame = pd.read_csv(StringIO(text), sep=writing.separator, dtype=str, index_col=False, na_filter=False)
+        return frame.set_axis(_header(text, writing), axis=1)
 
 
 @contextmanager
@@ -159,8 +195,8 @@ def _read_text(path: Path, most: int = -1) -> tuple[str, Writing]:
     return content.decode(writing.encoding), writing
 
 
-def _read_csv(path: Path, target: str | None, notes: list[str]) -> pd.DataFrame:
-    """Text as pandas reads it, but for the target, which is left as it is written."""
+def _read_csv(path: Path, target: str | None, notes: list[str], texts: set[str]) -> pd.DataFrame:
+    """Text as pandas reads it, but for the target and the texts, which are left as they are written."""
     text, writing = _read_text(path)
     names = _header(text, writing)
     missing = {name: [*MISSING, *WORDS] if name != target else list(MISSING) for name in names}
@@ -174,7 +210,7 @@ def _read_csv(path: Path, target: str | None, notes: list[str]) -> pd.DataFrame:
             index_col=False,
             keep_default_na=False,
             na_values=missing,
-            dtype=None if target is None else {target: str},
+            dtype={place: str for place, name in enumerate(names) if name == target or name in texts},
         )
     frame.columns = pd.Index(names)
     notes += writing.notes
@@ -188,7 +224,7 @@ def _header(text: str, writing: Writing) -> list[str]:
     return [str(made) if name == "" else str(name) for name, made in zip(first.iloc[0], given, strict=True)]
 
 
-def _read_parquet(path: Path, target: str | None, notes: list[str]) -> pd.DataFrame:
+def _read_parquet(path: Path, target: str | None, notes: list[str], texts: set[str]) -> pd.DataFrame:
     import_module("pyarrow")
     return pd.read_parquet(path)
 
@@ -200,24 +236,30 @@ def _parquet_columns(path: Path) -> list[str]:
     return [str(name) for name in schema.empty_table().to_pandas().columns]
 
 
-def _read_feather(path: Path, target: str | None, notes: list[str]) -> pd.DataFrame:
+def _read_feather(path: Path, target: str | None, notes: list[str], texts: set[str]) -> pd.DataFrame:
     import_module("pyarrow")
     return pd.read_feather(path)
 
 
-def _read_excel(path: Path, target: str | None, notes: list[str]) -> pd.DataFrame:
+def _read_excel(path: Path, target: str | None, notes: list[str], texts: set[str]) -> pd.DataFrame:
     import_module("openpyxl")
     with pd.ExcelFile(path, engine="openpyxl") as book:
         sheets = [str(name) for name in book.sheet_names]
         if len(sheets) > 1:
             notes.append(f"the first of {len(sheets)} sheets was read, {sheets[0]!r}")
-        frame = pd.read_excel(book, sheet_name=sheets[0], keep_default_na=False, na_values=list(MISSING))
+        frame = pd.read_excel(
+            book,
+            sheet_name=sheets[0],
+            keep_default_na=False,
+            na_values=list(MISSING),
+            dtype=dict.fromkeys([*([] if target is None else [target]), *sorted(texts)], object),
+        )
     others = [name for name in frame.columns if name != target]
     frame[others] = frame[others].replace(list(WORDS), float("nan")).infer_objects()
     return frame
 
 
-def _read_json(path: Path, target: str | None, notes: list[str]) -> pd.DataFrame:
+def _read_json(path: Path, target: str | None, notes: list[str], texts: set[str]) -> pd.DataFrame:
     """Objects, a line each or in one list; what is nested in them is text."""
     text = read_bytes(path).decode("utf-8-sig")
     rows = json.loads(text) if text.lstrip().startswith("[") else [_object(i, x) for i, x in _numbered(text)]

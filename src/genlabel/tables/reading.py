@@ -13,9 +13,9 @@ from pandas.api import types
 from genlabel.tables.columns import convert_columns, plan_columns
 from genlabel.tables.files import check_columns, read_frame, stem_of
 from genlabel.tables.table import Table
-from genlabel.tables.targets import read_target
+from genlabel.tables.targets import find_cuts, read_target
 
-__all__ = ["read_table"]
+__all__ = ["mark_missing", "read_table"]
 
 
 def read_table(
@@ -70,9 +70,12 @@ def read_table(
     for option, names in named.items():
         check_columns(option, names, frame.columns, source)
     _check_choices(target, drop, groups, time)
-    frame = _mark_missing(frame, list(na_values))
+    words = tuple(na_values)
+    frame = mark_missing(frame, words)
     y = read_target(frame[target], source, classes=classes, bins=bins, notes=notes)
+    cuts = () if bins is None else tuple(find_cuts(frame[target], bins, source))
     frame = _complete(frame.assign(**{target: y}), target, time, notes)
+    rows, frame = pd.Series(frame.index), frame.reset_index(drop=True)
     apart = {target, *drop, *({*_one(groups), *_one(time)} - set(keep))}
     features = frame[[name for name in frame.columns if name not in apart]]
     columns = plan_columns(features, keep, notes)
@@ -80,7 +83,8 @@ def read_table(
     if not len(X.columns):
         raise ValueError(f"{source!r} has no column of features; it needs at least one besides the target")
     when = None if time is None else _read_time(frame[time], source)
-    return Table(stem_of(path), X, _settle(frame[target]), notes, columns, _read_groups(frame, groups), when)
+    grouped = _read_groups(frame, groups)
+    return Table(stem_of(path), X, _settle(frame[target]), notes, columns, grouped, when, words, cuts, rows)
 
 
 def _one(name: str | None) -> list[str]:
@@ -95,8 +99,12 @@ def _check_choices(target: str, drop: Sequence[str], groups: str | None, time: s
         raise ValueError(f"drop={target!r} is the target; name another column")
 
 
-def _mark_missing(frame: pd.DataFrame, words: Sequence[str]) -> pd.DataFrame:
-    """The frame with NaN where a value is one of the words, or the number that a word says."""
+def mark_missing(frame: pd.DataFrame, words: Sequence[str]) -> pd.DataFrame:
+    """Return the frame with NaN where a value is one of the words, or the number that a word says.
+
+    >>> mark_missing(pd.DataFrame({"n": [1, -9], "t": ["-9", "u"]}), ["-9"]).isna().sum().tolist()
+    [1, 1]
+    """
     if not words:
         return frame
     numbers = pd.to_numeric(pd.Series(words, dtype=object), errors="coerce").dropna().tolist()
@@ -116,7 +124,7 @@ def _complete(frame: pd.DataFrame, target: str, time: str | None, notes: list[st
         if missing.any():
             frame = frame[~missing]
             notes.append(f"rows dropped because {name!r} is missing: {missing.sum()}")
-    return frame.reset_index(drop=True)
+    return frame
 
 
 def _settle(y: pd.Series[Any]) -> pd.Series[Any]:

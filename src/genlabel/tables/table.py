@@ -37,6 +37,12 @@ class Table:
     """The group of each row, a whole number: rows of one group stay on one side of a split."""
     time: pd.Series[Any] | None = None
     """When each row was recorded, a number: a split trains on earlier rows than it tests on."""
+    na_values: tuple[str, ...] = ()
+    """Values that count as missing, besides the usual ones."""
+    cuts: tuple[float, ...] = ()
+    """Where a target of numbers was cut into classes."""
+    rows: pd.Series[Any] | None = None
+    """The row of the file that each row was, numbered from 0."""
 
 
 def take_rows(table: Table, rows: Any) -> Table:
@@ -47,9 +53,11 @@ def take_rows(table: Table, rows: Any) -> Table:
     [5, 7]
     """
     X, y = table.X[rows].reset_index(drop=True), table.y[rows].reset_index(drop=True)
-    groups = None if table.groups is None else table.groups[rows].reset_index(drop=True)
-    time = None if table.time is None else table.time[rows].reset_index(drop=True)
-    return replace(table, X=X, y=y, groups=groups, time=time)
+    beside = {"groups": table.groups, "time": table.time, "rows": table.rows}
+    taken: dict[str, Any] = {
+        name: None if part is None else part[rows].reset_index(drop=True) for name, part in beside.items()
+    }
+    return replace(table, X=X, y=y, **taken)
 
 
 def drop_rare(table: Table, fewest: int = FEWEST_ROWS) -> Table:

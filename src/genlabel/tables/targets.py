@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ from genlabel.tables.columns import MANY
 from genlabel.tables.files import WORDS
 from genlabel.tables.values import STRAYS, read_amounts, read_dates
 
-__all__ = ["read_target"]
+__all__ = ["cut_target", "find_cuts", "read_target"]
 
 
 def read_target(
@@ -55,9 +56,12 @@ def read_target(
     told = [] if notes is None else notes
     if classes and bins is not None:
         raise ValueError(f"classes=True and bins={bins} are two ways to read the target {y.name!r}; give one of them")
-    numbers = _numbers(y)
     if bins is not None:
-        return _cut(numbers, y, bins, source, told)
+        cuts = find_cuts(y, bins, source)
+        names = _names(cuts)
+        told.append(f"the target {y.name!r} was cut into {len(names)} classes: {', '.join(names)}")
+        return cut_target(y, cuts)
+    numbers = _numbers(y)
     _check(y if numbers is None else numbers.rename(str(y.name)), numbers is not None, classes, source)
     if numbers is None:
         return _texts(y, told)
@@ -118,18 +122,37 @@ def _wholes(numbers: pd.Series[Any]) -> pd.Series[Any]:
     return numbers if numbers.isna().any() else numbers.astype("int64")
 
 
-def _cut(numbers: pd.Series[Any] | None, y: pd.Series[Any], bins: int, source: str, notes: list[str]) -> pd.Series[Any]:
-    """Classes of about the same size; fewer where many numbers are equal."""
+def find_cuts(y: pd.Series[Any], bins: int, source: str) -> list[float]:
+    """Return where a target of numbers is cut into classes of about the same size, fewer where many are equal.
+
+    >>> find_cuts(pd.Series(range(100)), 2, "t.csv")
+    [49.5]
+    """
     check_count("bins", bins, low=2)
+    numbers = _numbers(y)
     if numbers is None:
         raise ValueError(f"bins={bins} is for a target of numbers; {y.name!r} of {source!r} has texts, leave it out")
     inner = np.unique(np.nanquantile(numbers, np.arange(1, bins) / bins))
     edges = inner[inner < numbers.max()]
     if not len(edges):
         raise ValueError(f"bins={bins}: most numbers of {y.name!r} of {source!r} are the same; use --classes instead")
-    shown = [f"{edge:.6g}" for edge in edges]
+    return [float(edge) for edge in edges]
+
+
+def cut_target(y: pd.Series[Any], cuts: Sequence[float]) -> pd.Series[Any]:
+    """Return the classes of numbers that are cut; NaN for what is no number.
+
+    >>> cut_target(pd.Series(["1", "2", "none"]), [1.5]).tolist()
+    ['1: up to 1.5', '2: above 1.5', nan]
+    """
+    numbers = _numbers(y)
+    numbers = read_amounts(y.where(y.notna(), "")) if numbers is None else numbers
+    place = pd.Series(np.searchsorted(cuts, numbers.to_numpy(), side="left"), index=y.index, name=y.name)
+    return place.map(dict(enumerate(_names(cuts)))).where(numbers.notna())
+
+
+def _names(cuts: Sequence[float]) -> list[str]:
+    """The classes, in order."""
+    shown = [f"{edge:.6g}" for edge in cuts]
     between = [f"{low} to {high}" for low, high in pairwise(shown)]
-    names = [f"{i}: {text}" for i, text in enumerate([f"up to {shown[0]}", *between, f"above {shown[-1]}"], 1)]
-    notes.append(f"the target {y.name!r} was cut into {len(names)} classes: {', '.join(names)}")
-    place = pd.Series(np.searchsorted(edges, numbers.to_numpy(), side="left"), index=y.index, name=y.name)
-    return place.map(dict(enumerate(names))).where(numbers.notna())
+    return [f"{i}: {text}" for i, text in enumerate([f"up to {shown[0]}", *between, f"above {shown[-1]}"], 1)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-__all__ = ["STRAYS", "parse_dates", "read_amounts", "read_dates"]
+__all__ = ["STRAYS", "find_decimal", "parse_dates", "read_amounts", "read_dates"]
 
 STRAYS = 0.1
 """Share of values that may fail to be numbers in a column of numbers, or dates in one of dates."""
@@ -31,7 +32,7 @@ FEW = 200
 """Values that are looked at before all are."""
 
 
-def read_amounts(text: pd.Series[Any]) -> pd.Series[Any]:
+def read_amounts(text: pd.Series[Any], decimal: str = "") -> pd.Series[Any]:
     """Return texts as numbers, without thousands separators, currencies and percent signs; NaN where that fails.
 
     A percent is a hundredth. A comma before three digits is a thousands separator, unless another value of the column
@@ -40,26 +41,46 @@ def read_amounts(text: pd.Series[Any]) -> pd.Series[Any]:
     Parameters
     ----------
     text : Series of str (n,)
+    decimal : str
+        What stands before a fraction, "," or ".", where that is known; else `find_decimal` looks.
 
     Examples
     --------
     >>> read_amounts(pd.Series(["1,234", "$5.00", "12%", "(3.5)", "none"])).tolist()
     [1234.0, 5.0, 0.12, -3.5, nan]
+    >>> read_amounts(pd.Series(["1,234"]), decimal=",").tolist()
+    [1.234]
     """
-    bare = text.astype(str).str.strip()
-    negative = bare.str.fullmatch(r"\(.*\)")
-    bare = bare.where(~negative, bare.str.slice(1, -1))
-    percent = bare.str.endswith("%")
-    bare = bare.str.replace(r"\s*%$", "", regex=True)
-    bare = bare.str.replace(rf"^([-+]?)\s*{CURRENCY}\s*", r"\1", regex=True)
-    bare = bare.str.replace(rf"\s*{CURRENCY}$", "", regex=True)
-    if bare.str.fullmatch(EUROPEAN).any() and not bare.str.fullmatch(r"[-+]?\d*\.\d{1,2}").any():
+    negative = text.astype(str).str.strip().str.fullmatch(r"\(.*\)")
+    percent = text.astype(str).str.strip(" ()").str.endswith("%")
+    bare = _bare(text)
+    if (decimal or find_decimal(text)) == ",":
         bare = bare.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
     grouped = bare.str.fullmatch(AMERICAN) | bare.str.fullmatch(SPACED)
     bare = bare.where(~grouped, bare.str.replace(r"[, '\u00a0\u202f]", "", regex=True))
     numbers = pd.to_numeric(bare, errors="coerce").astype("float64")
     scale = np.where(percent, 0.01, 1.0) * np.where(negative, -1.0, 1.0)
     return numbers.mul(pd.Series(scale, index=text.index))
+
+
+def find_decimal(text: pd.Series[Any]) -> str:
+    """Tell what stands before the fractions of texts that are numbers, "," or ".".
+
+    >>> find_decimal(pd.Series(["1,234", "0,5"])), find_decimal(pd.Series(["1,234"]))
+    (',', '.')
+    """
+    bare = _bare(text)
+    points = bare.str.fullmatch(r"[-+]?\d*\.\d{1,2}").any()
+    return "," if bare.str.fullmatch(EUROPEAN).any() and not points else "."
+
+
+def _bare(text: pd.Series[Any]) -> pd.Series[Any]:
+    """Texts without parentheses, percent signs and currencies."""
+    bare = text.astype(str).str.strip()
+    bare = bare.where(~bare.str.fullmatch(r"\(.*\)"), bare.str.slice(1, -1))
+    bare = bare.str.replace(r"\s*%$", "", regex=True)
+    bare = bare.str.replace(rf"^([-+]?)\s*{CURRENCY}\s*", r"\1", regex=True)
+    return bare.str.replace(rf"\s*{CURRENCY}$", "", regex=True)
 
 
 def read_dates(text: pd.Series[Any]) -> tuple[pd.Series[Any], str]:
@@ -95,10 +116,9 @@ def read_dates(text: pd.Series[Any]) -> tuple[pd.Series[Any], str]:
 
 def _read_way(known: pd.Series[Any], days: tuple[str, ...], nothing: pd.Series[Any]) -> tuple[pd.Series[Any], str]:
     """The way in which the most values are dates, and the dates."""
-    plain = known.str.replace(r"(?<=\d)[- ](?=[A-Za-z]{3}[- ])|(?<=[A-Za-z])[- ](?=\d{4})", "-", regex=True)
     ways = [day + clock for clock in CLOCKS for day in days]
-    read = {way: parse_dates(plain.iloc[:FEW], way).notna().mean() for way in ways}
-    best = {way: parse_dates(plain, way) for way in ways if read[way] == max(read.values())}
+    read = {way: parse_dates(known.iloc[:FEW], way).notna().mean() for way in ways}
+    best = {way: parse_dates(known, way) for way in ways if read[way] == max(read.values())}
     way = max(best, key=lambda name: best[name].notna().sum())
     if best[way].notna().mean() < 1 - STRAYS:
         return nothing, ""
@@ -112,5 +132,15 @@ def parse_dates(text: pd.Series[Any], way: str) -> pd.Series[Any]:
     >>> parse_dates(pd.Series(["2024-05-31T12:00+02:00", "no date"]), "ISO8601").dt.hour.tolist()
     [10.0, nan]
     """
-    dates = pd.to_datetime(text, format=way.removesuffix("?"), errors="coerce", utc=True)
+    plain = text.map(_joined, na_action="ignore") if "-%b-" in way else text
+    dates = pd.to_datetime(plain, format=way.removesuffix("?"), errors="coerce", utc=True)
     return dates.dt.tz_localize(None).astype("datetime64[ns]")
+
+
+def _joined(text: Any) -> Any:
+    """31 May 2024 as 31-May-2024."""
+    return (
+        re.sub(r"(?<=\d)[- ](?=[A-Za-z]{3}[- ])|(?<=[A-Za-z])[- ](?=\d{4})", "-", text)
+        if isinstance(text, str)
+        else text
+    )

@@ -1,0 +1,211 @@
+"""`genlabel diagnose`: would mixing help on a table, whose labels should the blends have, and why."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any, final
+
+import typer
+
+from genlabel.cli.reading import (
+    Bins,
+    Classes,
+    Drop,
+    Groups,
+    Keep,
+    NaValues,
+    Reading,
+    Source,
+    Target,
+    Time,
+    check_source,
+    load_source,
+    open_source,
+    plain_table,
+    say_size,
+)
+from genlabel.cli.reporting import ReportPath, check_report, command_line, numbers_of
+from genlabel.cli.terminal import (
+    Debug,
+    check_outputs,
+    check_picture,
+    each_once,
+    one_line_errors,
+    print_line,
+    show_progress,
+)
+
+if TYPE_CHECKING:
+    from genlabel.diagnosis import Diagnosis
+    from genlabel.tables import Table
+
+__all__ = ["Examined", "diagnose", "try_diagnosis"]
+
+FRAMES = ("blends", "pairs", "lambda", "trial")
+LEAKS = ("left out column", "kept column", "rows that equal", "neighbouring rows")
+"""What notes begin with that tell of leaks."""
+
+
+def diagnose(
+    context: typer.Context,
+    source: Source,
+    target: Target = None,
+    alpha: Annotated[float, typer.Option(help="Of Beta(alpha, alpha), the mixing weight; 1 is the paper's.")] = 0.3,
+    clean_weight: Annotated[
+        float, typer.Option(min=0.0, max=0.99, help="Share of the points left as they are; 0 is the paper's.")
+    ] = 0.75,
+    folds: Annotated[int, typer.Option(min=2, help="Of the paired run.")] = 4,
+    max_rows: Annotated[int, typer.Option(min=10, help="Of more rows, so many are looked at.")] = 2000,
+    groups: Groups = None,
+    time: Time = None,
+    drop: Drop = None,
+    keep: Keep = None,
+    na_values: NaValues = None,
+    classes: Classes = False,
+    bins: Bins = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of everything random.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also draw a picture: .png, .pdf, .svg.")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Also write the tables, as CSV, into this folder.")
+    ] = None,
+    report: ReportPath = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Say whether mixing would help on a table, whose labels the blends should have, and why.
+
+    Rows are numbered from 0, as the file has them. Exit codes: 0 done, 2 something is wrong with the input, 3 a fault
+    of genlabel, 130 interrupted.
+    """
+    reading = Reading(na_values or (), drop or (), keep or (), classes, bins, groups, time)
+    with one_line_errors(debug=debug), open_source(source) as place:
+        check_picture("output", output)
+        check_source(place, target, reading)
+        check_outputs(output=output, csv=None if csv is None else csv / "pairs.csv")
+        check_report(report)
+        with show_progress(f"loading {source}"):
+            table = load_source(place, target, reading, seed)
+        settings = {"alpha": alpha, "clean_weight": clean_weight, "folds": folds, "max_rows": max_rows}
+        found = Examined.of(table, reading, random_state=seed, **settings)
+        typer.echo(json.dumps(found.as_plain(), indent=2)) if as_json else found.print()
+        written = found.write(output, csv)
+        if report is not None:
+            found.write_report(report, command_line(context))
+            written += [report, numbers_of(report)]
+    if written and not as_json:
+        print_line(f"wrote {', '.join(map(str, written))}")
+
+
+@final
+@dataclass(frozen=True)
+class Examined:
+    """A table and its diagnosis, to be shown."""
+
+    table: Table
+    """As it was looked at."""
+    diagnosis: Diagnosis
+    """Its rows are those of the file."""
+    heard: list[str]
+    """Warnings."""
+
+    @classmethod
+    def of(cls, table: Table, reading: Reading, **settings: Any) -> Examined:
+        """Diagnose a table; copies of rows are left out, which would stand on both sides of its folds."""
+        from genlabel.comparison import count_warnings
+        from genlabel.diagnosis import diagnose
+        from genlabel.tables import table_pipeline
+
+        table = _without_copies(table, reading)
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            numbers = table_pipeline(table.X, "passthrough")[:-1].fit_transform(table.X)
+            found = diagnose(numbers, table.y.to_numpy(), verbose=1, **settings)
+        if table.rows is not None and found.blends is not None:
+            rows = table.rows.to_numpy()[found.blends.rows]
+            found = replace(found, blends=found.blends._replace(rows=rows))
+        return cls(table, found, each_once([count_warnings(heard)]))
+
+    @property
+    def leaks(self) -> list[str]:
+        """Notes that bear upon the verdict."""
+        return [note for note in self.table.notes if note.startswith(LEAKS)]
+
+    def as_plain(self) -> dict[str, Any]:
+        """All of it, for machines."""
+        notes = [*self.table.notes, *self.heard]
+        return {**plain_table(self.table), "notes": notes, "leaks": self.leaks, "diagnosis": self.diagnosis.to_dict()}
+
+    def print(self) -> None:
+        """Print the diagnosis, leaks beside its verdict, and how the table was read."""
+        from genlabel.tables import tell_columns
+
+        sentence = self.diagnosis.verdict.sentence
+        beside = "".join(f"\n  in the table: {leak}" for leak in self.leaks)
+        text = str(self.diagnosis).replace(sentence, f"{sentence}{beside}", 1)
+        others = [note for note in self.table.notes if note not in self.leaks]
+        about = [say_size(self.table), *tell_columns(self.table.columns, self.table.X)]
+        for line in [text, "", *about, *(f"note: {note}" for note in [*others, *self.heard])]:
+            print_line(line)
+
+    def write_report(self, path: Path, command: str) -> None:
+        """Write the page, and its numbers beside it."""
+        from genlabel.pages import write_report
+
+        notes = [*self.table.notes, *self.heard]
+        write_report(path, self.table, diagnosis=self.diagnosis, notes=notes, command=command)
+
+    def write(self, picture: Path | None, folder: Path | None) -> list[Path]:
+        """Draw the picture and write the tables, as far as they are asked for and there; return what was written."""
+        if picture is not None:
+            self.diagnosis.plot().savefig(picture)
+        written = [] if picture is None else [picture]
+        there = {name: self.diagnosis.blends if name != "trial" else self.diagnosis.trial for name in FRAMES}
+        for name in FRAMES:
+            if folder is not None and there[name] is not None:
+                self.diagnosis.to_frame(name, None).to_csv(folder / f"{name}.csv", index=name == "trial")
+                written.append(folder / f"{name}.csv")
+        return written
+
+
+def try_diagnosis(table: Table, reading: Reading, seed: int, quiet: bool) -> tuple[Diagnosis | None, list[str]]:
+    """Diagnose a table beside other work, and say how long it took; return it, and notes on it or on why there is none.
+
+    Parameters
+    ----------
+    table : Table
+    reading : Reading
+    seed : int
+    quiet : bool
+        Whether nothing is printed but the progress.
+    """
+    start = monotonic()
+    try:
+        found = Examined.of(table, reading, random_state=seed)
+    except ValueError as error:
+        return None, [f"the table could not be diagnosed: {error}"]
+    if not quiet:
+        print_line(f"diagnosis ({monotonic() - start:.0f} s): {found.diagnosis.verdict.sentence}")
+    notes = [note for note in [*found.table.notes, *found.heard] if note not in table.notes]
+    return found.diagnosis, [f"in the diagnosis: {note}" for note in notes]
+
+
+def _without_copies(table: Table, reading: Reading) -> Table:
+    """The first of equal rows; groups and times that are asked for are told to be of no account."""
+    import pandas as pd
+
+    from genlabel.tables import take_rows
+
+    if reading.groups or reading.time:
+        note = "the folds of a diagnosis know neither groups nor times: where rows of a group are alike, it is too sure"
+        return replace(table, notes=[*table.notes, note])
+    if table.groups is None:
+        return table
+    first = ~table.groups.duplicated().to_numpy()
+    kept = take_rows(replace(table, rows=pd.Series(range(len(first))) if table.rows is None else table.rows), first)
+    return replace(kept, notes=[*table.notes, f"copies of rows that were left out here: {(~first).sum()}"])

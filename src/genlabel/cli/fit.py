@@ -1,0 +1,222 @@
+"""`genlabel fit`: a model of a table, in a folder, with how good it is on rows that it has not seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from genlabel.cli.reading import (
+    Bins,
+    Classes,
+    Drop,
+    Groups,
+    Keep,
+    NaValues,
+    Reading,
+    Source,
+    Target,
+    Time,
+    check_source,
+    load_source,
+    open_source,
+    plain_table,
+    say_size,
+)
+from genlabel.cli.terminal import (
+    Debug,
+    Epochs,
+    NetworkName,
+    check_outputs,
+    each_once,
+    one_line_errors,
+    print_line,
+    read_network,
+    show_progress,
+)
+
+if TYPE_CHECKING:
+    from genlabel.fitting import FittedTable, HeldOut
+    from genlabel.tables import Table
+
+__all__ = ["fit"]
+
+
+class Method(StrEnum):
+    """The methods that `--method` names."""
+
+    genlabel = "genlabel"
+    mixup = "mixup"
+    vanilla = "vanilla"
+    label_model = "label-model"
+
+
+def fit(
+    source: Source,
+    target: Target = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of the model.", show_default="model-<name>")
+    ] = None,
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="genlabel: a network pooled with its label model, which mixes only where held-out rows speak for it; "
+            "mixup or vanilla: a network with mixup's labels, or without mixing; label-model: class densities alone."
+        ),
+    ] = Method.genlabel,
+    network: NetworkName = "mlp",
+    epochs: Epochs = None,
+    time_limit: Annotated[
+        float | None, typer.Option(min=1.0, metavar="SECONDS", help="Time for training, at most.")
+    ] = None,
+    test_size: Annotated[
+        float,
+        typer.Option(min=0.0, max=0.9, help="Share of the rows that a first fit does not see; 0 leaves it out."),
+    ] = 0.2,
+    groups: Groups = None,
+    time: Time = None,
+    drop: Drop = None,
+    keep: Keep = None,
+    na_values: NaValues = None,
+    classes: Classes = False,
+    bins: Bins = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the rows held out, the training, a synthetic table.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace the model that is in the folder.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Fit a model to a table and write it into a folder, for `genlabel predict`.
+
+    First it is fitted without some rows and measured on them; the model that is kept is then fitted to all rows. The
+    folder has a model card, README.md. Exit codes: 0 done, 2 something is wrong with the input, 3 a fault of genlabel,
+    130 interrupted.
+    """
+    reading = Reading(na_values or (), drop or (), keep or (), classes, bins, groups, time)
+    with one_line_errors(debug=debug), open_source(source) as place:
+        hidden = read_network(network)
+        _check_method(method, network, epochs, time_limit)
+        name = check_source(place, target, reading)
+        folder = output or Path(f"model-{name}")
+        _check_folder(folder, force)
+        with show_progress(f"loading {source}"):
+            from genlabel import fitting
+
+            table = load_source(place, target, reading, seed)
+        if not as_json:
+            _tell_table(table)
+        estimator = fitting.named_method(method.value, hidden, epochs or "auto")
+        fitted = fitting.fit_table(
+            table, estimator, test_size=test_size, seed=seed, time_limit=time_limit, watching=_shown
+        )
+        notes = each_once([fitted.warnings])
+        settled = f"method {method.value}, network {network}, seed {seed}"
+        said = [f"{say_size(table)}; {settled}", _tell_held_out(fitted.held_out), *table.notes, *notes]
+        fitted.save(folder, said)
+    if as_json:
+        typer.echo(json.dumps(_as_plain(table, fitted, folder, notes), indent=2))
+        return
+    chosen = [f"chosen: {_choice(fitted.chosen)}"] if fitted.chosen else []
+    without = [] if fitted.has_intervals else ["no intervals: this method holds no rows out by itself"]
+    lines = [_tell_held_out(fitted.held_out), *chosen, *without, *(f"note: {text}" for text in notes)]
+    for line in ["", *lines, f"wrote {folder}, its card is {folder / 'README.md'}; {fitted.seconds:.0f} s"]:
+        print_line(line)
+    print_line(f"next: genlabel predict {folder} NEW.csv -o predictions.csv")
+
+
+def _check_method(method: Method, network: str, epochs: int | None, time_limit: float | None) -> None:
+    given = {"network": network != "mlp", "epochs": epochs is not None, "time-limit": time_limit is not None}
+    for option, used in given.items():
+        if used and method is Method.label_model:
+            raise ValueError(f"--{option} is for methods with a network; leave it out, or choose another --method")
+
+
+def _check_folder(folder: Path, force: bool) -> None:
+    """Raise unless the model can be written, and nothing else is lost by that."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"output={str(folder)!r} is a file; name a folder for the model")
+    if folder.exists() and any(folder.iterdir()):
+        from genlabel.keeping.files import is_model
+
+        if not is_model(folder):
+            raise ValueError(f"output={str(folder)!r} has files, and none is a model of genlabel; name another folder")
+        if not force:
+            raise ValueError(f"output={str(folder)!r} has a model; --force replaces it, or name another folder")
+    check_outputs(output=folder / "model.json")
+
+
+@contextmanager
+def _shown(name: str) -> Iterator[None]:
+    """A part of the work, shown on the error stream from its begin."""
+    from genlabel.progress import show_course, watch
+
+    if not Console(stderr=True).is_terminal:
+        typer.echo(f"{name} ...", err=True)
+    with show_course(name) as show, watch(show):
+        yield
+
+
+def _tell_table(table: Table) -> None:
+    """Print what was read, and what was found in it."""
+    from genlabel.tables import tell_columns
+
+    counts = table.y.value_counts()
+    shares = ", ".join(f"{name} {100 * count / len(table.y):.1f} %" for name, count in counts.iloc[:8].items())
+    lines = [say_size(table), f"classes: {shares}{', ...' * (len(counts) > 8)}", *tell_columns(table.columns, table.X)]
+    for line in [*lines, *(f"note: {text}" for text in table.notes)]:
+        print_line(line)
+
+
+def _tell_held_out(found: HeldOut | None) -> str:
+    if found is None:
+        return "held out: nothing; what is known of its quality stands in the model card"
+    from genlabel.diagnosis.intervals import share_interval
+
+    scores, shares = found.scores, found.shares
+    low, high = share_interval(scores["accuracy"] / 100.0, found.rows)
+    hits = f"accuracy {scores['accuracy']:.1f} % ({100 * low:.0f} to {100 * high:.0f} %)"
+    beside = f"class shares: {shares['accuracy']:.1f} %, {shares['log_loss']:.3f}"
+    more = f"balanced accuracy {scores['balanced_accuracy']:.1f} %, AUC {scores['auc']:.3f}"
+    first = f"held out: {found.rows} rows that a first fit did not see"
+    return f"{first}: {hits}, log-loss {scores['log_loss']:.3f} ({beside}); {more}"
+
+
+def _choice(params: dict[str, Any]) -> str:
+    """What a search chose, in words.
+
+    >>> _choice({"learning_rate": 0.03, "clean_weight": 1.0, "average": (0.5, 0.4, 0.1)})
+    'learning rate 0.03; no mixing; average of 0.50 network, 0.40 label model, 0.10 class shares'
+    """
+    parts = [
+        f"{key.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{key.replace('_', ' ')} {value}"
+        for key, value in params.items()
+        if key not in ("average", "clean_weight", "density")
+    ]
+    if "clean_weight" in params:
+        clean = params["clean_weight"]
+        parts.append("no mixing" if clean == 1 else f"{100 * (1 - clean):.0f} % of the points mixed")
+    if "average" in params:
+        network, model, doubt = params["average"]
+        parts.append(f"average of {network:.2f} network, {model or 0:.2f} label model, {doubt:.2f} class shares")
+    return "; ".join(parts)
+
+
+def _as_plain(table: Table, fitted: FittedTable, folder: Path, notes: list[str]) -> dict[str, Any]:
+    found = fitted.held_out
+    return {
+        **plain_table(table),
+        "notes": [*table.notes, *notes],
+        "held_out": None if found is None else {"rows": found.rows, **found.scores, "class_shares": found.shares},
+        "chosen": {
+            name: value if isinstance(value, int | float) else str(value) for name, value in fitted.chosen.items()
+        },
+        "intervals": fitted.has_intervals,
+        "model": str(folder),
+        "card": str(folder / "README.md"),
+        "seconds": fitted.seconds,
+    }

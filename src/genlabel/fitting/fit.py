@@ -1,0 +1,208 @@
+"""A model of a table: measured on rows that a first fit has not seen, then fitted to all of them and kept."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import StratifiedGroupKFold
+from sklearn.pipeline import Pipeline
+
+from genlabel.bench import seeded
+from genlabel.checks import check_choice
+from genlabel.comparison import count_warnings, default_methods, score_table
+from genlabel.folds import folds_by_size, training_rows
+from genlabel.keeping import save_model
+from genlabel.metrics import index_labels, predict_log_proba, shares_log_loss
+from genlabel.tables import FEWEST_ROWS, Plan, Split, Table, cut_splits, table_pipeline, take_rows
+
+__all__ = ["METHODS", "PLAN", "FittedTable", "HeldOut", "fit_table", "named_method"]
+
+METHODS = {"genlabel": "GenLabel", "mixup": "mixup", "vanilla": "vanilla", "label-model": "label-model"}
+"""The methods that can be fitted, and their names in a comparison."""
+PLAN = "plan"
+"""Under which name a kept model has the plan of its table."""
+FIRST = 0.4
+"""Share of the time that the first fit may take."""
+
+Watching = Callable[[str], AbstractContextManager[Any]]
+"""Makes a context of each part of the work, of which it is told the name."""
+
+
+@final
+@dataclass(frozen=True)
+class HeldOut:
+    """How good a first fit was on rows that it had not seen."""
+
+    rows: int
+    scores: dict[str, float]
+    """As of `genlabel.comparison.score_table`."""
+    shares: dict[str, float]
+    """Accuracy (percent) and log-loss of predicting the class shares of the other rows."""
+
+
+@final
+@dataclass(frozen=True)
+class FittedTable:
+    """A model that was fitted to a table."""
+
+    model: Pipeline
+    """Takes the features of the table."""
+    plan: Plan
+    """How the file of the table was read."""
+    held_out: HeldOut | None
+    """None if nothing could be held out, or was to be."""
+    warnings: dict[str, int]
+    """What was heard in fitting, and how often."""
+    seconds: float
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """What the search chose, by name."""
+        return dict(getattr(self.model[-1], "best_params_", {}))
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether probabilities have intervals."""
+        return hasattr(self.model[-1], "calibration_")
+
+    def save(self, folder: str | Path, notes: list[str] | None = None) -> Path:
+        """Write the model into a folder, with the plan of its table; see `genlabel.save_model`."""
+        return save_model(self.model, folder, notes=notes or [], extra={PLAN: self.plan.to_plain()})
+
+
+def named_method(name: str, network: Any = "mlp", epochs: Any = "auto") -> BaseEstimator:
+    """Return a method by name, as it is in a comparison.
+
+    >>> type(named_method("vanilla")).__name__
+    'MixupClassifier'
+    """
+    check_choice("method", name, list(METHODS))
+    method: BaseEstimator = default_methods(network, "label-model", epochs)[METHODS[name]]
+    return method
+
+
+def fit_table(
+    table: Table,
+    method: BaseEstimator,
+    *,
+    test_size: float = 0.2,
+    seed: int = 0,
+    time_limit: float | None = None,
+    watching: Watching = nullcontext,
+) -> FittedTable:
+    """Fit a method to all rows of a table, once it is known how a first fit does on rows that it has not seen.
+
+    The rows that are held out are those of the first split of `cut_splits`: stratified, with groups on one side, or the
+    latest ones. A class of fewer than 4 rows is in training only. Where the table has groups, the folds in which a
+    network chooses and learns its intervals keep them on one side too.
+
+    Parameters
+    ----------
+    table : Table
+    method : classifier
+        One that `save_model` takes; trains with `seed` unless it has a random state.
+    test_size : float
+        Share of the rows that the first fit does not see; 0 leaves that fit out.
+    seed : int
+    time_limit : float, optional
+        Seconds that both fits may take together, for methods with a network.
+    watching : callable (name) -> context manager
+
+    Examples
+    --------
+    >>> from genlabel import GenerativeClassifier
+    >>> from genlabel.datasets import load_table
+    >>> fitted = fit_table(load_table("iris"), GenerativeClassifier())
+    >>> fitted.held_out.rows, fitted.held_out.scores["accuracy"] > 90
+    (30, True)
+    >>> fitted.model.predict(load_table("iris").X[:1]).tolist()
+    ['setosa']
+    """
+    start = monotonic()
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        split = _hold_out(table, test_size, seed) if test_size > 0 else None
+        held_out = None
+        if split is not None:
+            with watching(f"first fit, {len(split[1])} rows held out"):
+                limit = None if time_limit is None else FIRST * time_limit
+                first = _fit(take_rows(table, _mask(split[0], len(table.y))), method, seed, limit)
+            held_out = _measure(first, table, split)
+        left = None if time_limit is None else max(time_limit - (monotonic() - start), 1.0)
+        with watching(f"fit to all {len(table.y)} rows"):
+            model = _fit(table, method, seed, left)
+        if not hasattr(model[-1], "support_"):
+            with watching("support"):
+                model[-1].fit_support(model[:-1].transform(table.X), table.y)
+    return FittedTable(model, Plan.of(table), held_out, count_warnings(heard), monotonic() - start)
+
+
+@final
+class _GroupsApart:
+    """Folds that keep the rows of a group on one side, as far as each trains on every class."""
+
+    def __init__(self, groups: NDArray[np.int64], seed: int) -> None:
+        self.groups, self.seed = groups, seed
+
+    def __repr__(self) -> str:
+        return f"folds with the {len(np.unique(self.groups))} groups of rows on one side"
+
+    def split(self, X: Any, y: Any) -> Iterator[Split]:
+        """Pairs of rows to train on and to hold out."""
+        codes = pd.factorize(y)[0]
+        count = min(folds_by_size(len(codes))[0], len(np.unique(self.groups)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of classes of few rows
+            cutter = StratifiedGroupKFold(count, shuffle=True, random_state=self.seed)
+            folds = list(cutter.split(np.zeros((len(codes), 1)), codes, self.groups))
+        for train, valid in folds:
+            known = training_rows(train, codes)
+            if not known[valid].all():
+                yield np.flatnonzero(known), valid[~known[valid]]
+
+
+def _hold_out(table: Table, share: float, seed: int) -> Split | None:
+    """The rows to train on and to hold out; None, with a warning, where a table is too small for that."""
+    counts = table.y.map(table.y.value_counts())
+    enough = (counts >= FEWEST_ROWS).to_numpy()
+    place, rare = np.flatnonzero(enough), np.flatnonzero(~enough)
+    try:
+        train, test = cut_splits(take_rows(table, enough), 1, share, seed)[0]
+    except ValueError as error:
+        warnings.warn(f"nothing was held out: {error}", UserWarning, stacklevel=2)
+        return None
+    more = rare if table.groups is None and table.time is None else rare[:0]
+    return np.sort(np.concatenate([place[train], more])), place[test]
+
+
+def _mask(rows: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
+    mask = np.zeros(n, dtype=bool)
+    mask[rows] = True
+    return mask
+
+
+def _fit(table: Table, method: BaseEstimator, seed: int, time_limit: float | None) -> Pipeline:
+    estimator = seeded(method, seed)
+    known = estimator.get_params()
+    if table.groups is not None and "cv" in known:
+        estimator.set_params(cv=_GroupsApart(table.groups.to_numpy(), seed))
+    if time_limit is not None and "time_limit" in known:
+        estimator.set_params(time_limit=time_limit)
+    return table_pipeline(table.X, estimator).fit(table.X, table.y)
+
+
+def _measure(model: Pipeline, table: Table, split: Split) -> HeldOut:
+    train, test = (index_labels(table.y.iloc[rows], model.classes_) for rows in split)
+    guess = np.bincount(train).argmax()
+    shares = {"accuracy": 100.0 * float((test == guess).mean()), "log_loss": shares_log_loss(train, test)}
+    return HeldOut(len(test), score_table(predict_log_proba(model, table.X.iloc[split[1]]), test), shares)

@@ -1,0 +1,128 @@
+"""The answers, first on the page: would mixing help, what to train, how far to trust it."""
+
+from __future__ import annotations
+
+from math import isnan
+
+import numpy as np
+
+from genlabel.comparison import SHARES
+from genlabel.comparison.verdict import ENOUGH
+from genlabel.pages.markup import Markup, element
+from genlabel.pages.report.given import Given, count, listed, name_of, percent, signed
+
+__all__ = ["answers", "headline"]
+
+FASTER = 5.0
+"""How many times as fast a method must be for that to be said."""
+UNEQUAL = 0.8
+"""Share of the largest class from which accuracy tells little."""
+WARNS, UNSURE = ("vanilla", "not mixup"), ("no difference", "not tried", "not trusted")
+
+
+def answers(given: Given) -> Markup:
+    """Return a box with the verdict in a sentence, and an answer to each of the questions."""
+    asked = {
+        "Would mixing help?": mixing(given),
+        "What should I train?": training(given),
+        "How far can I trust it?": trusting(given),
+    }
+    shown = [(question, lines) for question, lines in asked.items() if lines]
+    parts = [
+        element("div", element("h3", question), *(element("p", line) for line in lines)) for question, lines in shown
+    ]
+    return element("div", element("p", headline(given)), *parts, class_=f"verdict-box {_mood(given)}".strip())
+
+
+def headline(given: Given) -> str:
+    """Return the verdict in one sentence."""
+    said = []
+    if given.diagnosis is not None:
+        said.append(given.diagnosis.verdict.sentence)
+    if given.results is not None:
+        near = given.near
+        also = f"{listed(near)} cannot be told from it" if near else "no other method comes near it"
+        said.append(f"Lowest held-out log-loss: {given.best}; {also}.")
+    return " ".join(said)
+
+
+def mixing(given: Given) -> list[str]:
+    """Whether mixing helps: what the paired run shows, and what the comparison does."""
+    lines = []
+    if given.diagnosis is not None and given.diagnosis.trial is not None:
+        gains = given.diagnosis.trial.gains
+        found = [f"{name} {signed(gap.mean)} ({signed(gap.low)} to {signed(gap.high)})" for name, gap in gains.items()]
+        lines.append(
+            "Networks that differ in their blends alone gain, in nats of held-out log-loss with 95 % intervals: "
+            f"{'; '.join(found)}."
+        )
+    elif given.diagnosis is not None:
+        lines.append(f"{'; '.join(given.diagnosis.verdict.reasons)}.")
+    pairs = [given.pair(one, other) for one, other in (("mixup", "vanilla"), ("GenLabel", "vanilla"))]
+    told = [str(pair) for pair in pairs if pair is not None]
+    if told:
+        lines.append(f"As a user gets them, each with its own search: {'; '.join(told)}.")
+    return lines
+
+
+def training(given: Given) -> list[str]:
+    """What to train: the best, what is as good, and what is as good and fast."""
+    if given.results is None:
+        return ["This page has a diagnosis alone; genlabel compare measures what to train."] if given.diagnosis else []
+    best, near = given.best, given.near
+    loss, right = given.mean(best, "log_loss"), given.mean(best, "accuracy") / 100
+    words = f"{best} has the lowest mean log-loss, {loss:.3f} nats over {count(given.splits, 'split')}, "
+    words += f"and is right on {percent(right)} of held-out rows."
+    words += f" Within noise of it: {listed(near)}." if near else " Every other method is worse beyond the noise."
+    return [words, *_fast(given, near), *_few(given)]
+
+
+def trusting(given: Given) -> list[str]:
+    """How far its answers can be trusted: accuracy beside guessing, calibration, the weakest class."""
+    tally = given.tallies.get(given.best)
+    if tally is None:
+        return []
+    right = tally.confusion.diagonal().sum() / tally.rows
+    guess = tally.support.max() / tally.rows
+    words = f"On rows that it has not seen {given.best} is right {percent(right)} of the time; "
+    words += f"always guessing the most frequent class is right {percent(guess)}."
+    recall = np.where(np.isnan(tally.recall), np.inf, tally.recall)
+    worst = int(recall.argmin())
+    found = percent(float(recall[worst]), 0)
+    words += f" Its weakest class is {name_of(tally.classes[worst])}: {found} of its rows are found."
+    balanced, area = given.mean(given.best, "balanced_accuracy"), given.mean(given.best, "auc")
+    if guess >= UNEQUAL and not isnan(balanced) and not isnan(area):
+        words += (
+            f" With classes so unequal, accuracy tells little: balanced accuracy is {balanced:.1f} % "
+            f"({percent(1 / len(tally.classes), 0)} is guessing), AUC {area:.3f}."
+        )
+    error = given.mean(given.best, "calibration_error")
+    if not isnan(error):
+        words += f" Its probabilities are off by {error:.3f} on average (calibration error; few rows make it larger)."
+    return [words]
+
+
+def _fast(given: Given, near: list[str]) -> list[str]:
+    seconds = {name: given.mean(name, "seconds") for name in [given.best, *near] if name != SHARES}
+    fastest = min(seconds, key=lambda name: seconds[name])
+    if fastest == given.best or seconds[given.best] < FASTER * seconds[fastest]:
+        return []
+    times = f"{_time(seconds[fastest])} a fit against {_time(seconds[given.best])} for {given.best}"
+    return [f"Of these {fastest} is the fastest: {times}."]
+
+
+def _few(given: Given) -> list[str]:
+    if given.splits >= ENOUGH:
+        return []
+    return [f"So few splits ({given.splits}) tell little of the noise; --repeats 10 tells more."]
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds >= 0.01 else "under 0.01 s"
+
+
+def _mood(given: Given) -> str:
+    if given.diagnosis is None:
+        return ""
+    word = given.diagnosis.verdict.word
+    return "warns" if word in WARNS else "unsure" if word in UNSURE else ""
