@@ -153,6 +153,15 @@ def test_the_conclusion_counts_the_statements(shown: dict[str, Shown], page: str
     toys = [c.holds for one in PARTS if one.part == "toys" for c in shown[one.id].claims if c.measured]
     judged = [holds for holds in toys if holds is not None]
     assert f"{sum(judged)} of {len(judged)} about toy examples and theory" in found[1]
+    assert shown["table3"].headline in found[1]
+
+
+def test_the_headline_says_against_whom_genlabel_is_above(shown: dict[str, Shown]) -> None:
+    above, _, rest = shown["table3"].headline.partition("not so against")
+    for claim in shown["table3"].claims:
+        rival = claim.brief.removeprefix("more often above ")
+        assert claim.holds is not None
+        assert re.search(rf"{re.escape(rival)}(,| and| \()", above if claim.holds else rest)
 
 
 def test_what_stands_first(page: str) -> None:

@@ -114,7 +114,7 @@ def _section(experiment: Experiment, shown: Shown) -> Markup:
         element("p", f"{experiment.source}. ", back, class_="source"),
         *([claim_list(experiment, judged(shown))] if judged(shown) else []),
         *(picture(one, f"{experiment.id}-p{place}") for place, one in enumerate(shown.pictures, 1)),
-        *(grid_table(grid) for grid in shown.grids if grid.measured),
+        element("div", *(grid_table(grid) for grid in shown.grids if grid.measured), class_="tables"),
         *not_run(shown),
     ]
     if shown.notes:

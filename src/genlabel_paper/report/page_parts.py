@@ -50,15 +50,15 @@ def claim_list(experiment: Experiment, claims: Sequence[Claim]) -> Markup:
 def grid_table(grid: Grid) -> Markup:
     """Return what is measured of a grid as a table: a line for each dataset, a column for each method.
 
-    >>> grid_table(Grid("Shares", [], []))[:45]
-    '<div class="scroll" role="region" tabindex="0'
+    >>> grid_table(Grid("Shares", [], []))[:50]
+    '<div><div class="scroll" role="region" tabindex="0'
     """
     shown = measured_part(grid)
     unit = f" ({grid.unit})" if grid.unit else ""
     head = [grid.corner, *(title for title, _ in shown.rows)]
     lines = [_line(line, grid.digits) for line in lines_of(shown)]
     table = data_table(shown.title + unit, head, lines, sortable=len(lines) > 2, filterable=False)
-    return join(table, *(element("p", words, class_="counts") for words in _counts(shown)))
+    return element("div", table, *(element("p", words, class_="counts") for words in _counts(shown)))
 
 
 def not_run(shown: Shown) -> list[Markup]:

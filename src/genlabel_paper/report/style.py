@@ -12,9 +12,11 @@ section section > h3 { font-size: 1.15rem; margin-top: 2.5rem; }
 h4 { font-size: .85rem; margin: .7rem 0 .1rem; color: var(--soft); font-weight: 600; }
 .source, .not-run { color: var(--soft); font-size: .85rem; }
 .toc { columns: 20rem; column-gap: 2rem; font-size: .92rem; }
-.toc > div { break-inside: avoid; margin-bottom: .7rem; } .toc ul { columns: auto; margin: .1rem 0; }
+.toc > div { break-inside: avoid; margin-bottom: .7rem; } .toc ul { display: block; margin: .1rem 0; }
 .tally { color: var(--soft); font-size: .82rem; white-space: nowrap; }
 .short { grid-template-columns: 6rem minmax(0, 1fr); font-size: .92rem; margin: .1rem 0; }
+.tables { display: flex; flex-wrap: wrap; gap: 0 2.5rem; align-items: flex-start; }
+.tables > div { min-width: 0; max-width: 100%; }
 .about { color: var(--soft); }
 tbody th { min-width: 6.5rem; overflow-wrap: break-word; }
 th .about { display: block; font-weight: 400; font-size: .72rem; max-width: 11rem; }
