@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from genlabel.cli.diagnose import try_diagnosis
 from genlabel.cli.reading import (
     Bins,
     Classes,
@@ -35,7 +36,7 @@ from genlabel.cli.reading import (
     plain_table,
     say_size,
 )
-from genlabel.cli.reporting import ReportPath, check_report, command_line, numbers_of, try_diagnosis
+from genlabel.cli.reporting import ReportPath, check_report, command_line, numbers_of
 from genlabel.cli.terminal import (
     Dask,
     Debug,
@@ -135,7 +136,7 @@ def compare(
         bool,
         typer.Option(
             "--diagnosis/--no-diagnosis",
-            help="Whether the report says why mixing helps or hurts, which takes about as long as two splits.",
+            help="Whether the report says if and why mixing helps here, which takes about as long as a few splits.",
         ),
     ] = True,
     as_json: Annotated[
@@ -219,7 +220,7 @@ def compare(
         outcome.print([] if paper else ["not compared: the paper's setting, which --paper adds"])
     with one_line_errors(kept, debug):
         if report is not None:
-            found_out = try_diagnosis(table, seed, as_json) if diagnosis else (None, [])
+            found_out = try_diagnosis(table, reading, seed, as_json) if diagnosis else (None, [])
             outcome.write(report, *found_out, command_line(context))
         outcome.draw().savefig(picture)
         if csv is not None:

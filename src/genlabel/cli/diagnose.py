@@ -6,6 +6,7 @@ import json
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, final
 
 import typer
@@ -27,6 +28,7 @@ from genlabel.cli.reading import (
     plain_table,
     say_size,
 )
+from genlabel.cli.reporting import ReportPath, check_report, command_line, numbers_of
 from genlabel.cli.terminal import (
     Debug,
     check_outputs,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from genlabel.diagnosis import Diagnosis
     from genlabel.tables import Table
 
-__all__ = ["Examined", "diagnose"]
+__all__ = ["Examined", "diagnose", "try_diagnosis"]
 
 FRAMES = ("blends", "pairs", "lambda", "trial")
 LEAKS = ("left out column", "kept column", "rows that equal", "neighbouring rows")
@@ -49,6 +51,7 @@ LEAKS = ("left out column", "kept column", "rows that equal", "neighbouring rows
 
 
 def diagnose(
+    context: typer.Context,
     source: Source,
     target: Target = None,
     alpha: Annotated[float, typer.Option(help="Of Beta(alpha, alpha), the mixing weight; 1 is the paper's.")] = 0.3,
@@ -71,6 +74,7 @@ def diagnose(
     csv: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Also write the tables, as CSV, into this folder.")
     ] = None,
+    report: ReportPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -84,12 +88,16 @@ def diagnose(
         check_picture("output", output)
         check_source(place, target, reading)
         check_outputs(output=output, csv=None if csv is None else csv / "pairs.csv")
+        check_report(report)
         with show_progress(f"loading {source}"):
             table = load_source(place, target, reading, seed)
         settings = {"alpha": alpha, "clean_weight": clean_weight, "folds": folds, "max_rows": max_rows}
         found = Examined.of(table, reading, random_state=seed, **settings)
         typer.echo(json.dumps(found.as_plain(), indent=2)) if as_json else found.print()
         written = found.write(output, csv)
+        if report is not None:
+            found.write_report(report, command_line(context))
+            written += [report, numbers_of(report)]
     if written and not as_json:
         print_line(f"wrote {', '.join(map(str, written))}")
 
@@ -145,6 +153,13 @@ class Examined:
         for line in [text, "", *about, *(f"note: {note}" for note in [*others, *self.heard])]:
             print_line(line)
 
+    def write_report(self, path: Path, command: str) -> None:
+        """Write the page, and its numbers beside it."""
+        from genlabel.pages import write_report
+
+        notes = [*self.table.notes, *self.heard]
+        write_report(path, self.table, diagnosis=self.diagnosis, notes=notes, command=command)
+
     def write(self, picture: Path | None, folder: Path | None) -> list[Path]:
         """Draw the picture and write the tables, as far as they are asked for and there; return what was written."""
         if picture is not None:
@@ -156,6 +171,28 @@ class Examined:
                 self.diagnosis.to_frame(name, None).to_csv(folder / f"{name}.csv", index=name == "trial")
                 written.append(folder / f"{name}.csv")
         return written
+
+
+def try_diagnosis(table: Table, reading: Reading, seed: int, quiet: bool) -> tuple[Diagnosis | None, list[str]]:
+    """Diagnose a table beside other work, and say how long it took; return it, and notes on it or on why there is none.
+
+    Parameters
+    ----------
+    table : Table
+    reading : Reading
+    seed : int
+    quiet : bool
+        Whether nothing is printed but the progress.
+    """
+    start = monotonic()
+    try:
+        found = Examined.of(table, reading, random_state=seed)
+    except ValueError as error:
+        return None, [f"the table could not be diagnosed: {error}"]
+    if not quiet:
+        print_line(f"diagnosis ({monotonic() - start:.0f} s): {found.diagnosis.verdict.sentence}")
+    notes = [note for note in [*found.table.notes, *found.heard] if note not in table.notes]
+    return found.diagnosis, [f"in the diagnosis: {note}" for note in notes]
 
 
 def _without_copies(table: Table, reading: Reading) -> Table:

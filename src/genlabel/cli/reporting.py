@@ -1,22 +1,17 @@
-"""What the commands that write a report share: the option, its checks, the diagnosis, the command itself."""
+"""What the commands that write a report share: the option, its checks, the command as it could be typed again."""
 
 from __future__ import annotations
 
 import shlex
 from enum import Enum
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from genlabel.cli.terminal import check_outputs, print_line
+from genlabel.cli.terminal import check_outputs
 
-if TYPE_CHECKING:
-    from genlabel.diagnosis import Diagnosis
-    from genlabel.tables import Table
-
-__all__ = ["ReportPath", "check_report", "command_line", "numbers_of", "try_diagnosis"]
+__all__ = ["ReportPath", "check_report", "command_line", "numbers_of"]
 
 ENDINGS = (".html", ".htm")
 
@@ -58,28 +53,6 @@ def command_line(context: typer.Context) -> str:
         if source is not None and source.name == "COMMANDLINE":
             words += _words(parameter, context.params[name])
     return shlex.join(words)
-
-
-def try_diagnosis(table: Table, seed: int, quiet: bool) -> tuple[Diagnosis | None, list[str]]:
-    """Diagnose a table for a report, and say how long it took; where that fails, there is a note instead.
-
-    Parameters
-    ----------
-    table : Table
-    seed : int
-    quiet : bool
-        Whether nothing is printed but the progress.
-    """
-    from genlabel.diagnosis import diagnose
-
-    start = monotonic()
-    try:
-        found = diagnose(table.X, table.y, random_state=seed, verbose=1)
-    except ValueError as error:
-        return None, [f"the table could not be diagnosed: {error}"]
-    if not quiet:
-        print_line(f"diagnosis ({monotonic() - start:.0f} s): {found.verdict.sentence}")
-    return found, []
 
 
 def _words(parameter: Any, value: Any) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from genlabel.comparison import SHARES, Pair, pair_methods, rank_methods
+from genlabel.comparison import SHARES, Pair, as_plain, pair_methods, rank_methods
 from genlabel.diagnosis import Diagnosis
 from genlabel.pages.markup import Markup, shorten
 from genlabel.tables import Table
@@ -87,6 +87,11 @@ class Given:
         if self.results is None or score not in self.results:
             return float("nan")
         return float(self.results.loc[self.results["method"] == method, score].mean())
+
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        """Summary, ranking, pairs and verdict of the comparison, as of `as_plain`; nothing without one."""
+        return {} if self.results is None else as_plain(self.results, self.test_size)
 
     def pair(self, method: str, other: str, score: str = "log_loss") -> Pair | None:
         """One method against another; None unless both were compared on a split."""

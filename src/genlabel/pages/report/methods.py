@@ -6,7 +6,7 @@ from math import isnan
 
 import pandas as pd
 
-from genlabel.comparison import SHARES, as_plain, interval
+from genlabel.comparison import SHARES, interval
 from genlabel.pages.blocks import Cell, data_table, figure
 from genlabel.pages.charts import Interval, interval_plot
 from genlabel.pages.markup import Markup, element
@@ -31,7 +31,7 @@ def method_part(given: Given) -> Part | None:
     """Return the section; None without a comparison."""
     if given.results is None:
         return None
-    inside = [_figure(given, given.results), _scores(given, given.results), _pairs(given, given.results)]
+    inside = [_figure(given, given.results), _scores(given, given.results), _pairs(given)]
     return Part("methods", "The methods side by side", inside)
 
 
@@ -87,8 +87,8 @@ def _score(given: Given, results: pd.DataFrame, method: str, score: str) -> Cell
     return Cell(f"{values.mean():.{digits}f}{spread}", float(values.mean()))
 
 
-def _pairs(given: Given, results: pd.DataFrame) -> Markup:
-    pairs = as_plain(results, given.test_size)["pairs"]
+def _pairs(given: Given) -> Markup:
+    pairs = given.plain["pairs"]
     if not pairs:
         return element("p", "There is one method, and nothing to pair it with.")
     rows = [

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from genlabel.comparison import as_plain
 from genlabel.diagnosis import Diagnosis
 from genlabel.pages.frame import contents, page, section
 from genlabel.pages.markup import element, join, shorten
@@ -118,7 +117,7 @@ def report_dict(given: Given) -> dict[str, Any]:
         "command": given.command,
     }
     if given.results is not None:
-        found["comparison"] = as_plain(given.results, given.test_size)
+        found["comparison"] = given.plain
     if given.tallies:
         found["held_out"] = {name: tally.to_dict() for name, tally in given.tallies.items()}
     if given.diagnosis is not None:
