@@ -11,6 +11,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from genlabel.folds import (
     check_folds,
+    deal_groups,
     deal_in_turn,
     deal_like_scikit_learn,
     deal_with_rare,
@@ -71,6 +72,48 @@ def test_a_single_row_is_told_of_by_its_class() -> None:
     both = "class 'b' has a single row: .*; class 'c' has two rows: each is held out from networks that know the other"
     with pytest.warns(UserWarning, match=both):
         make_folds(3, np.array([0, 0, 0, 1, 2, 2]), 0, deal_with_rare, fewer=False, classes=names)
+
+
+@pytest.mark.filterwarnings("ignore:class .* has too few groups")
+@given(seed=st.integers(0, 10**6), count=st.integers(2, 6), k=st.integers(2, 4), some=st.integers(8, 40))
+def test_rows_of_a_group_are_held_out_together_and_every_fold_trains_on_every_class(
+    seed: int, count: int, k: int, some: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    y, groups = rng.integers(0, k, 60), rng.integers(0, some, 60)
+    y[:k] = np.arange(k)
+    folds = make_folds(count, y, seed, deal_in_turn, groups=groups)
+    for fold in folds:
+        assert set(groups[fold.train]).isdisjoint(groups[fold.valid])
+        assert set(y[fold.train]) == set(range(k))
+        np.testing.assert_array_equal(np.sort(np.r_[fold.train, fold.valid]), np.arange(60))
+    held = np.bincount(np.concatenate([fold.valid for fold in folds]), minlength=60)
+    assert held.max() == 1
+    once = [kind for kind in range(k) if len(np.unique(groups[y == kind])) == 1]
+    assert not held[np.isin(y, once)].any()
+
+
+@given(seed=st.integers(0, 10**6), count=st.integers(2, 6))
+def test_many_small_groups_make_folds_of_about_the_same_size_and_classes(seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    y, groups = rng.integers(0, 3, 400), rng.integers(0, 200, 400)
+    table = np.array([np.bincount(y[deal_groups(y, groups, count, seed) == f], minlength=3) for f in range(count)])
+    assert (np.abs(table - table.mean(0)) <= 6.0).all()
+    relabelled = rng.permutation(1000)[groups]
+    np.testing.assert_array_equal(np.sort(np.unique(deal_groups(y, relabelled, count, seed))), np.arange(count))
+
+
+def test_groups_are_told_of_where_they_cannot_be() -> None:
+    with pytest.raises(ValueError, match="all rows are in one group"):
+        make_folds(2, Y, 0, deal_in_turn, groups=np.zeros(12, dtype=np.intp))
+    with pytest.raises(ValueError, match="each class is in one group only"):
+        make_folds(2, Y, 0, deal_in_turn, groups=Y)
+    with pytest.raises(ValueError, match="groups have no say"):
+        make_folds([([0, 1, 2], [3])], Y, 0, deal_in_turn, groups=np.arange(12))
+    with pytest.warns(UserWarning, match="class 'c' has too few groups: it is trained on, but never held out"):
+        make_folds(2, Y, 0, deal_in_turn, groups=np.where(Y == 2, 0, np.arange(12) + 1), classes=np.array(list("abc")))
+    folds = make_folds(GroupKFold(3), Y, 0, deal_in_turn, groups=np.arange(12) // 4)
+    assert sorted(fold.valid.tolist() for fold in folds) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
 
 
 @pytest.mark.parametrize("n, expected", [

@@ -13,6 +13,8 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from genlabel.metrics import LEAST_PROBABILITY, index_labels, predict_log_proba, score_log_proba, shares_log_loss
 from genlabel.progress import listen
@@ -121,7 +123,7 @@ class Bench:
         with warnings.catch_warnings(record=True) as heard, listen(tell):
             warnings.simplefilter("always")
             start = process_time()
-            model.fit(table.X.iloc[train], table.y.iloc[train])
+            model.fit(table.X.iloc[train], table.y.iloc[train], **_known_groups(model, table, train))
             seconds = process_time() - start
             log_proba, metrics = _measure(model, table, train, test, self.score)
         if not np.isfinite(metrics["log_loss"]):
@@ -136,6 +138,14 @@ class Bench:
             versions=software_versions() | getattr(model[-1], "versions_", {}),
             facts=self.facts(table, heard) | counted,
         )
+
+
+def _known_groups(model: Pipeline, table: Table, rows: NDArray[np.int64]) -> dict[str, Any]:
+    """What a pipeline is told of the groups of a table: those whose last step holds out rows keep groups together."""
+    name, last = model.steps[-1]
+    if table.groups is None or not has_fit_parameter(last, "groups"):
+        return {}
+    return {f"{name}__groups": table.groups.iloc[rows].to_numpy()}
 
 
 @dataclass(frozen=True)

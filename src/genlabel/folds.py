@@ -16,6 +16,7 @@ from genlabel.checks import check_count, warn
 __all__ = [
     "Fold",
     "check_folds",
+    "deal_groups",
     "deal_in_turn",
     "deal_like_scikit_learn",
     "deal_with_rare",
@@ -54,13 +55,15 @@ def make_folds(
     X: Any = None,
     rows: NDArray[np.intp] | None = None,
     n_rows: int = 0,
+    groups: NDArray[np.intp] | None = None,
 ) -> list[Fold]:
     """Return the folds of points with the class numbers `y` (n,).
 
     A number of folds is dealt by `deal`; a class of fewer points makes them `fewer`, with a warning, unless it has one
     point only, or that is not asked for. Pairs (train, valid) hold row numbers, or masks; where the points are only
     some `rows` (n,) of a table of `n_rows`, they are those of the table, and the rows that are gone are left out. A
-    splitter of scikit-learn is shown `X` and the `classes` of the points.
+    splitter of scikit-learn is shown `X`, the `classes` of the points and their `groups`. Points of a group, given by
+    its number for each, (n,), are held out together.
 
     >>> folds = make_folds(2, np.array([0, 0, 1, 1]), 0, deal_in_turn)
     >>> [fold.valid.tolist() for fold in folds]
@@ -72,15 +75,21 @@ def make_folds(
     names = np.arange(int(y.max()) + 1) if classes is None else classes
     if isinstance(cv, Integral):
         count = check_count("cv", cv, low=2)
-        if fewer:
-            count = _possible(count, y, names)
+        if groups is not None:
+            number = deal_groups(y, groups, count, seed)
+            _warn_of_whole(y, number, names)
         else:
-            _warn_of_rare(y, names)
-        number = deal(y, count, seed)
+            if fewer:
+                count = _possible(count, y, names)
+            else:
+                _warn_of_rare(y, names)
+            number = deal(y, count, seed)
         numbers = np.unique(number[number >= 0])
         return [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in numbers]
     if hasattr(cv, "split") and not isinstance(cv, str):
-        folds = _split(cv, np.zeros((len(y), 1)) if X is None else X, names[y])
+        folds = _split(cv, np.zeros((len(y), 1)) if X is None else X, names[y], groups)
+    elif groups is not None:
+        raise ValueError("cv names the rows of each fold, so that groups have no say; leave out one of them")
     else:
         place = np.arange(len(y)) if rows is None else np.full(n_rows, GONE)
         if rows is not None:
@@ -128,6 +137,45 @@ def deal_with_rare(y: NDArray[np.intp], count: int, seed: Any) -> NDArray[np.int
     alone = np.bincount(y)[y] == 1
     number = np.full(len(y), -1, dtype=np.intp)
     number[~alone] = deal_in_turn(y[~alone], min(count, int((~alone).sum())), seed)
+    return number
+
+
+def deal_groups(y: NDArray[np.intp], groups: NDArray[np.intp], count: int, seed: Any) -> NDArray[np.intp]:
+    """Return the fold of each row, (n,), the same for all rows of a group; -1 for a group that is never held out.
+
+    Groups of several rows go, the largest first, where their classes are rarest so far; single rows are dealt in turn.
+    Without a fold each class must still be there: groups of a class that would be gone stay in training.
+
+    >>> deal_groups(np.array([0, 0, 0, 0, 1, 1, 2, 2]), np.array([0, 0, 1, 1, 2, 3, 4, 4]), 2, 0).tolist()
+    [0, 0, 1, 1, 1, 0, -1, -1]
+    """
+    _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    if len(sizes) < 2:
+        raise ValueError("all rows are in one group, and folds need two; leave the groups out")
+    table = np.zeros((len(sizes), int(y.max()) + 1))
+    np.add.at(table, (group, y), 1.0)
+    table /= table.sum(0)
+    several = np.flatnonzero(sizes > 1)
+    several = as_rng(seed).permutation(several)
+    held, of_group = np.zeros((count, table.shape[1])), np.full(len(sizes), -1, dtype=np.intp)
+    for one in several[np.argsort(-sizes[several], kind="stable")]:
+        fold = int(((held + table[one]) ** 2 - held**2).sum(1).argmin())
+        of_group[one] = fold
+        held[fold] += table[one]
+    number = of_group[group]
+    alone = sizes[group] == 1
+    number[alone] = deal_in_turn(y[alone], count, seed)
+    return _keep_classes(number, y, group)
+
+
+def _keep_classes(number: NDArray[np.intp], y: NDArray[np.intp], group: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The folds of rows, without those groups whose fold has all of a class."""
+    for kind in range(int(y.max()) + 1):
+        mine = y == kind
+        if len(np.unique(number[mine])) == 1 and number[mine].max() >= 0:
+            number = np.where(np.isin(group, group[mine]), -1, number)
+    if (number < 0).all():
+        raise ValueError("each class is in one group only, so that no group can be held out; leave the groups out")
     return number
 
 
@@ -205,10 +253,21 @@ def _warn_of_rare(y: NDArray[np.intp], classes: NDArray[Any]) -> None:
         warn("rare", "; ".join(told), UserWarning)
 
 
-def _split(cv: Any, X: Any, labels: NDArray[Any]) -> list[Fold]:
+def _warn_of_whole(y: NDArray[np.intp], number: NDArray[np.intp], classes: NDArray[Any]) -> None:
+    """Say which classes have no row that is held out."""
+    gone = np.bincount(y[number >= 0], minlength=int(y.max()) + 1) == 0
+    names = classes[: len(gone)][gone].tolist()
+    if names:
+        more = f" (and so for {len(names) - 1} more)" if len(names) > 1 else ""
+        message = f"class {names[0]!r} has too few groups{more}: it is trained on, but never held out"
+        warn("rare", message, UserWarning)
+
+
+def _split(cv: Any, X: Any, labels: NDArray[Any], groups: NDArray[np.intp] | None) -> list[Fold]:
     """The folds of a splitter of scikit-learn."""
+    given = (X, labels) if groups is None else (X, labels, groups)
     try:
-        return [Fold(np.asarray(train), np.asarray(valid)) for train, valid in cv.split(X, labels)]
+        return [Fold(np.asarray(train), np.asarray(valid)) for train, valid in cv.split(*given)]
     except ValueError as error:
         raise ValueError(f"cv={cv!r} could not split the rows: {error}; {WAY_OUT}") from error
 

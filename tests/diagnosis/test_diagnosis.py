@@ -199,3 +199,11 @@ def test_what_cannot_be_asked_is_refused_with_the_way_out(words: dict[str, Any],
 def test_one_class_is_refused() -> None:
     with pytest.raises(ValueError, match="needs at least 2 classes"):
         diagnose([[0.0], [1.0]], ["a", "a"])
+
+
+def test_copies_of_a_row_earn_no_trust_if_they_are_a_group() -> None:
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(25), 4)
+    X, y = rng.normal(size=(25, 2))[group], rng.integers(0, 2, 25)[group]
+    assert diagnose(X, y, groups=group).verdict.word == "not trusted"
+    assert diagnose(X, y, folds=2).trust.trusted

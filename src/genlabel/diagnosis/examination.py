@@ -19,7 +19,7 @@ from genlabel.diagnosis.trust import measure_trust
 from genlabel.diagnosis.verdict import decide, distrust
 from genlabel.estimators import GenLabelClassifier
 from genlabel.estimators.sample import Sample, read_sample
-from genlabel.folds import deal_in_turn, training_rows
+from genlabel.folds import Fold, deal_in_turn, make_folds, training_rows
 from genlabel.labeling import GenLabel
 from genlabel.progress import Course, follow
 from genlabel.standardisation import Standardisation
@@ -32,6 +32,7 @@ def diagnose(
     X: Any,
     y: Any,
     *,
+    groups: Any = None,
     alpha: float = 0.3,
     clean_weight: float = 0.75,
     blends: int = 4000,
@@ -53,6 +54,8 @@ def diagnose(
         As for a classifier: missing numbers are medians, text and categories are columns.
     y : array (n,)
         Class labels.
+    groups : array (n,), optional
+        Rows of a group (of a person, copies of a row) are held out together.
     alpha : float
         Of lam ~ Beta(alpha, alpha); 0.3 is what the classifiers use, 1 the paper's.
     clean_weight : float in [0, 0.99]
@@ -92,7 +95,7 @@ def diagnose(
         "random_state": check_count("random_state", random_state, low=0),
     }
     with each_warning_once(), one_thread(), follow(verbose, "diagnose") as course:
-        sample = read_sample(GenLabelClassifier(), X, y, None, None, smallest_class=1)
+        sample = read_sample(GenLabelClassifier(), X, y, None, None, smallest_class=1, groups=groups)
         patient = _Patient(_some(sample, max_rows, random_state), settings, _notes(sample, max_rows), course)
         course.plan(
             {"label model": 1.0, "blends": 1.0, "paired run": 8.0} | ({"plane": 2.5} if patient.has_plane else {})
@@ -113,8 +116,8 @@ class _Patient:
     def diagnose(self, n: int) -> Diagnosis:
         """Ask in turn; stop where the label model is not trusted."""
         with self.course.stage("label model"):
-            model = LabelModel(random_state=self.seed).fit(self.points, self.index)
-            trust = measure_trust(model, self.points, self.index, self.seed)
+            model = LabelModel(cv=self._folds(), random_state=self.seed).fit(self.points, self.index)
+            trust = measure_trust(model, self.points, self.index, self.seed, self.sample.groups)
         table = (trust, n, self.sample.X.shape[1], self.sample.classes, self.settings, self.notes)
         if not trust.trusted:
             return Diagnosis(distrust(trust.reasons), *table)
@@ -122,7 +125,9 @@ class _Patient:
             blends = self._look(model)
         with self.course.stage("paired run"):
             how = (self.settings["folds"], self.settings["alpha"], self.settings["clean_weight"], self.seed)
-            trial = run_trial(self.sample.X, self.index, *how, tell=lambda done: self.course.part(done, 1.0))
+            trial = run_trial(
+                self.sample.X, self.index, *how, self.sample.groups, tell=lambda done: self.course.part(done, 1.0)
+            )
         plane = None
         if self.has_plane and trial is not None:
             with self.course.stage("plane"):
@@ -137,12 +142,17 @@ class _Patient:
     def _look_over(self, model: LabelModel) -> Plane:
         """The regions of the classes, of the label model and of the three networks, trained on all rows."""
         how = (self.settings["alpha"], self.settings["clean_weight"], self.seed)
-        arms = train_arms(self.sample.X, self.index, *how)
+        arms = train_arms(self.sample.X, self.index, *how, self.sample.groups)
         scaler, labels = Standardisation.fit(self.sample.X), GenLabel.around(model)
         asked: dict[str, Callable[[NDArray[np.float64]], Any]] = {
             name: arm.predict_log_proba for name, arm in arms.items()
         }
         return look_over(self.sample.X, asked | {"label model": lambda at: labels.log_posterior_of(scaler(at))})
+
+    def _folds(self) -> int | list[Fold]:
+        """Those of the label model: its own, or such that keep groups together."""
+        own, groups = LabelModel().cv, self.sample.groups
+        return own if groups is None else make_folds(own, self.index, self.seed, deal_in_turn, groups=groups)
 
     def _look(self, model: LabelModel) -> Blended:
         """The blends, the pairs of classes, and the same with permuted labels."""

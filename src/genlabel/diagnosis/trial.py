@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from genlabel.arrays import as_rng
 from genlabel.diagnosis.intervals import Gap, mean_gap
 from genlabel.estimators import GenLabelClassifier
-from genlabel.folds import deal_with_rare
+from genlabel.folds import deal_groups, deal_with_rare
 from genlabel.labeling import GenLabel
 from genlabel.metrics import LEAST_PROBABILITY
 from genlabel.mixing import Mix, Mixup, blend
@@ -70,7 +70,9 @@ class _Fold(NamedTuple):
     tallies: dict[str, Tally]
 
 
-def train_arms(X: Values, y: NDArray[Any], alpha: float, clean_weight: float, seed: int) -> dict[str, Any]:
+def train_arms(
+    X: Values, y: NDArray[Any], alpha: float, clean_weight: float, seed: int, groups: Rows | None = None
+) -> dict[str, Any]:
     """Return the three arms, fitted to the same rows by one search; networks alone, without their label model.
 
     Parameters
@@ -79,6 +81,8 @@ def train_arms(X: Values, y: NDArray[Any], alpha: float, clean_weight: float, se
     alpha, clean_weight : float
         Of the blends, and the share of the points of a batch that are not mixed, below 1.
     seed : int
+    groups : array (n,), optional
+        Numbers of groups that are held out together.
 
     Examples
     --------
@@ -95,7 +99,7 @@ def train_arms(X: Values, y: NDArray[Any], alpha: float, clean_weight: float, se
         weight_decay=DECAYS,
         random_state=seed,
     )
-    return search.fit_variants(X, y, ARMS)
+    return search.fit_variants(X, y, ARMS, groups=groups)
 
 
 def run_trial(
@@ -105,6 +109,7 @@ def run_trial(
     alpha: float,
     clean_weight: float,
     seed: int,
+    groups: Rows | None = None,
     tell: Callable[[float], None] = lambda done: None,
 ) -> Trial | None:
     """Train the three arms without each fold in turn, and measure them on it; None if there is nothing to hold out.
@@ -119,15 +124,18 @@ def run_trial(
     alpha, clean_weight : float
         As of `train_arms`.
     seed : int
+    groups : array (n,), optional
+        Numbers of groups that are held out together.
     tell : callable (share), optional
         Heard of how much is done.
     """
-    number = deal_with_rare(index, folds, seed)
+    number = deal_with_rare(index, folds, seed) if groups is None else deal_groups(index, groups, folds, seed)
     parts = []
     for fold in np.unique(number[number >= 0]).tolist():
         asked = number == fold
         with watch(partial(_tell_of_fold, tell, fold, folds)):
-            arms = train_arms(X[~asked], index[~asked], alpha, clean_weight, seed + fold)
+            others = None if groups is None else groups[~asked]
+            arms = train_arms(X[~asked], index[~asked], alpha, clean_weight, seed + fold, others)
         parts.append(_measure(arms, X, index, asked, alpha, as_rng([seed, fold])))
     return _gather(parts) if parts else None
 

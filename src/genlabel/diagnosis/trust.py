@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from genlabel.densities import LabelModel
 from genlabel.diagnosis.intervals import Gap, mean_gap
-from genlabel.folds import deal_in_turn, training_rows
+from genlabel.folds import deal_groups, deal_in_turn, training_rows
 from genlabel.metrics import LEAST_PROBABILITY
 
 __all__ = ["Trust", "measure_trust"]
@@ -41,7 +41,9 @@ class Trust(NamedTuple):
     """How much lower it is than that of the plain classifier."""
 
 
-def measure_trust(model: LabelModel, points: Values, index: NDArray[np.intp], seed: int) -> Trust:
+def measure_trust(
+    model: LabelModel, points: Values, index: NDArray[np.intp], seed: int, groups: NDArray[np.intp] | None = None
+) -> Trust:
     """Measure a fitted label model by its own held-out rows.
 
     Parameters
@@ -54,6 +56,8 @@ def measure_trust(model: LabelModel, points: Values, index: NDArray[np.intp], se
         Class numbers.
     seed : int
         Of the folds of the plain classifier.
+    groups : array (n,), optional
+        Numbers of groups that are held out together.
 
     Examples
     --------
@@ -63,7 +67,8 @@ def measure_trust(model: LabelModel, points: Values, index: NDArray[np.intp], se
     >>> measure_trust(LabelModel("default").fit(points, index), points, index, 0).trusted
     True
     """
-    number = deal_in_turn(index, min(FOLDS, len(index)), seed)
+    count = min(FOLDS, len(index))
+    number = deal_in_turn(index, count, seed) if groups is None else deal_groups(index, groups, count, seed)
     plain, shares = _rivals(points, index, number)
     seen = np.flatnonzero(~np.isnan(model.held_out_).any(1) & ~np.isnan(plain))
     if len(seen) < 2:
@@ -102,7 +107,7 @@ def _rivals(points: Values, index: NDArray[np.intp], number: NDArray[np.intp]) -
     """Held-out losses (n,) of logistic regression and of the class shares; NaN for a row that had to be trained on."""
     k = int(index.max()) + 1
     plain, shares = np.full(len(index), np.nan), np.full(len(index), np.nan)
-    for fold in np.unique(number):
+    for fold in np.unique(number[number >= 0]):
         train = training_rows(np.flatnonzero(number != fold), index)
         asked = ~train
         if not asked.any():

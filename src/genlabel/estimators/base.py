@@ -108,7 +108,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     log_prior_: NDArray[np.float64]
 
     @final
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose among the candidates by cross-validation, then train the best one on all rows.
 
         Parameters
@@ -118,6 +118,9 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         y : array (n,)
             Class labels of any kind: strings, numbers.
         sample_weight : array (n,), optional
+        groups : array (n,), optional
+            Rows of a group (of a person, a place, copies of a row) are held out together, in whatever folds there are.
+            A row whose group is missing is one of its own.
 
         A call that fails leaves the classifier as it was.
         """
@@ -125,14 +128,19 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             settings = self._settings()
             method = self._method(settings)
             every = list(range(len(method.entries)))
-            study, finals = self._search(X, y, sample_weight, settings, method, [every], course)
+            study, finals = self._search((X, y, sample_weight, groups), settings, method, [every], course)
             self._keep(study, finals[0])
             warn_of_cuts(course)
         return self
 
     @final
     def fit_variants(
-        self, X: Any, y: Any, variants: Mapping[str, Callable[[dict[str, Any]], bool]], sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        variants: Mapping[str, Callable[[dict[str, Any]], bool]],
+        sample_weight: Any = None,
+        groups: Any = None,
     ) -> dict[str, Self]:
         """Search once for several methods: for each variant, fit the classifier chosen among its candidates alone.
 
@@ -141,7 +149,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
         Parameters
         ----------
-        X, y, sample_weight
+        X, y, sample_weight, groups
             As of `fit`.
         variants : dict of name -> callable (params) -> bool
             Tells which candidates, each a dict as in `cv_results_["params"]`, a variant may choose.
@@ -173,7 +181,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
                         f"variant {name!r} allows none of the {len(entries)} candidates; "
                         f"they are dicts such as {entries[0].params}"
                     )
-            study, finals = worker._search(X, y, sample_weight, settings, method, list(allowed.values()), course)
+            given = (X, y, sample_weight, groups)
+            study, finals = worker._search(given, settings, method, list(allowed.values()), course)
             fitted = {name: copy(worker) for name in allowed}
             for classifier, final_fit in zip(fitted.values(), finals, strict=True):
                 classifier._keep(study, final_fit)
@@ -182,16 +191,16 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
     def _search(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
+        given: tuple[Any, Any, Any, Any],
         settings: Settings,
         method: Method,
         variants: Sequence[Sequence[int]],
         course: Course,
     ) -> tuple[Study, list[Final]]:
         """Choose among the entries of each variant, and train those that are chosen on all rows."""
-        sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1 if settings.halving else 2)
+        X, y, weight, groups = given
+        fewest = 1 if settings.halving else 2
+        sample = read_sample(self, X, y, weight, self.class_weight, smallest_class=fewest, groups=groups)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if isinstance(self.cv, Integral | str):  # folds of our own are dealt of fewer rows as well
             sample = affordable_rows(sample, course)

@@ -66,6 +66,7 @@ class Dealt:
             X=sample.X,
             rows=sample.rows,
             n_rows=sample.n_rows,
+            groups=sample.groups,
         )[:used]
         check_folds(folds, self.cv, sample.y, sample.classes, sample.score_weight)
         return folds

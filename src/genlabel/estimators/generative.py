@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, Self, final
 
 import numpy as np
@@ -12,7 +13,8 @@ from sklearn.base import clone
 from genlabel.checks import each_warning_once, keep_if_it_fails
 from genlabel.densities import ClassDensity, Support, named_density
 from genlabel.estimators.classifier import ProbabilityClassifier
-from genlabel.estimators.sample import read_sample
+from genlabel.estimators.sample import Sample, read_sample
+from genlabel.folds import deal_in_turn, make_folds
 from genlabel.posterior import log_posterior, log_priors
 from genlabel.threads import one_thread
 
@@ -62,14 +64,18 @@ class GenerativeClassifier(ProbabilityClassifier):
         self.class_weight = class_weight
         self.standardize = standardize
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the density to the rows of `X` (n, d) with labels `y` (n,). A failing call changes nothing."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the density to the rows of `X` (n, d) with labels `y` (n,). A failing call changes nothing.
+
+        A label model holds out the rows of one of the `groups` (n,) together.
+        """
         with keep_if_it_fails(self), each_warning_once(), one_thread():
             density = self._named_density()
-            sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1)
+            sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1, groups=groups)
             self.encoder_ = sample.encoder
             self.scaler_ = sample.standardisation(self.standardize)
-            self.density_ = clone(density).fit(self.scaler_(sample.X), sample.labels, sample.weight)
+            self.density_ = _held_out_by_group(clone(density), sample)
+            self.density_.fit(self.scaler_(sample.X), sample.labels, sample.weight)
             prior, default = self.density_.class_prior_, self.density_.default_priors
             self.log_priors_ = log_priors(self.priors, prior, default, sample.class_weight)
             self.class_weight_ = sample.class_weight
@@ -93,3 +99,13 @@ class GenerativeClassifier(ProbabilityClassifier):
 
     def _named_density(self) -> ClassDensity:
         return named_density(self.density)
+
+
+def _held_out_by_group(density: ClassDensity, sample: Sample) -> ClassDensity:
+    """The density, with folds that keep groups together if it has folds."""
+    cv = density.get_params(deep=False).get("cv")
+    if sample.groups is None or not isinstance(cv, Integral):
+        return density
+    seed = density.get_params(deep=False)["random_state"]
+    folds = make_folds(cv, sample.y, seed, deal_in_turn, classes=sample.classes, groups=sample.groups)
+    return density.set_params(cv=folds)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.class_weight import compute_class_weight
@@ -39,11 +40,13 @@ class Sample:
     """(k,), of mean 1 over the points; None if none were given."""
     encoder: Encoder
     """What made numbers of the user's table."""
+    groups: NDArray[np.intp] | None = None
+    """The number of each row's group, (n,); None if each row is one of its own."""
 
     def take(self, rows: NDArray[Any]) -> Sample:
         """The same sample, with some of its rows."""
-        weight = None if self.weight is None else self.weight[rows]
-        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight, rows=self.rows[rows])
+        weight, groups = (None if part is None else part[rows] for part in (self.weight, self.groups))
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight, rows=self.rows[rows], groups=groups)
 
     @property
     def labels(self) -> NDArray[Any]:
@@ -73,7 +76,13 @@ class Sample:
 
 
 def read_sample(
-    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, class_weight: Any, smallest_class: int = 2
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: Any,
+    smallest_class: int = 2,
+    groups: Any = None,
 ) -> Sample:
     """Check the input of `fit` and return it as a sample; rows of weight zero count as absent."""
     encoder, points, target, weight = _read_table(estimator, X, y, sample_weight)
@@ -89,7 +98,7 @@ def read_sample(
     if not Standardisation.fit(points, weight).keep.any():
         raise ValueError(f"all {points.shape[1]} features are constant: there is nothing to tell the classes by")
     tilt = _read_class_weight(class_weight, classes, target, weight)
-    return Sample(points, index, classes, weight, rows, n_rows, tilt, encoder)
+    return Sample(points, index, classes, weight, rows, n_rows, tilt, encoder, _read_groups(groups, rows, n_rows))
 
 
 def _read_table(
@@ -107,6 +116,19 @@ def _read_table(
     weight = _read_weight(sample_weight, len(points))
     numbers = Numbers.learn(points if weight is None else points[weight > 0])
     return numbers, numbers.fill(points), target, weight
+
+
+def _read_groups(groups: Any, rows: NDArray[np.int64], n_rows: int) -> NDArray[np.intp] | None:
+    """The numbers of the groups of some rows; those without a group are of one each."""
+    if groups is None:
+        return None
+    given = np.asarray(groups)
+    if given.shape != (n_rows,):
+        raise ValueError(f"groups has shape {given.shape}; X has {n_rows} rows, and each has one group")
+    number = pd.factorize(given)[0].astype(np.intp)
+    alone = number < 0
+    number[alone] = number.max() + 1 + np.arange(alone.sum())
+    return number[rows]
 
 
 def _check_classes(estimator: BaseEstimator, classes: NDArray[Any], counts: NDArray[np.int64], smallest: int) -> None:

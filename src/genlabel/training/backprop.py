@@ -92,7 +92,8 @@ def relu_gradient(
         if depth:
             before = room(("delta", depth), inputs[depth])
             delta = torch.bmm(delta, layer.W.flatten(0, 1).mT, out=before)
-            delta = _unmix(delta, batch, depth, C).mul_(outputs[depth - 1].sign_())
+            delta = _unmix(delta, batch, depth, C)
+            torch.ops.aten.threshold_backward.grad_input(delta, outputs[depth - 1], 0.0, grad_input=delta)
     return loss.sum(1).view(G, C)
 
 

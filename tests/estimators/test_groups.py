@@ -1,0 +1,85 @@
+"""Groups: rows that belong together are held out together, wherever an estimator or a comparison holds rows out."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import log_loss
+from sklearn.preprocessing import StandardScaler
+
+from genlabel import GenerativeClassifier, GenLabelClassifier, KernelDensity, MixupClassifier
+from genlabel.comparison import as_results, run_comparison
+from genlabel.densities import LabelModel
+from genlabel.estimators.classifier import ProbabilityClassifier
+from genlabel.tables import Table, cut_splits
+
+RNG = np.random.default_rng(0)
+GROUP = np.repeat(np.arange(30), 4)
+X = RNG.normal(size=(30, 2))[GROUP]
+Y = np.array(["no", "yes"])[RNG.integers(0, 2, 30)[GROUP]]
+"""Each row stands four times, and nothing tells its class: only its copies do."""
+
+MODEL = LabelModel({"narrow": KernelDensity(0.05), "wide": KernelDensity(2.0)}, cv=3)
+SMALL: dict[str, Any] = {"network": "logistic", "epochs": 3, "random_state": 0}
+KNOWING = {
+    "GenLabel": GenLabelClassifier(density=MODEL, **SMALL),
+    "label model": GenerativeClassifier(MODEL),
+}
+knowing = pytest.mark.parametrize("model", KNOWING.values(), ids=KNOWING)
+
+
+def promised(model: Any) -> float:
+    """What held-out rows promise of the log-loss."""
+    found = model.label_model_ if hasattr(model, "label_model_") else model.density_
+    return float(found.report_["log_loss"])
+
+
+@knowing
+def test_copies_of_a_row_promise_nothing_if_they_are_a_group(model: ProbabilityClassifier) -> None:
+    assert promised(model.fit(X, Y)) < 0.2
+    assert promised(model.fit(X, Y, groups=GROUP)) > 0.6
+    assert promised(model.fit(X, Y, groups=[f"id {number}" for number in GROUP])) > 0.6
+
+
+def test_a_network_is_judged_by_groups_that_it_has_not_seen() -> None:
+    model = MixupClassifier(mixer=None, network=(64,), epochs=60, learning_rate=0.1, random_state=0)
+    apart = model.fit(X, Y).cv_results_["mean_test_log_loss"].min()
+    assert model.fit(X, Y, groups=GROUP).cv_results_["mean_test_log_loss"].min() > apart + 0.1
+
+
+@knowing
+def test_rows_of_weight_zero_are_gone_with_their_groups(model: ProbabilityClassifier) -> None:
+    weight = (GROUP % 5 > 0).astype(float)
+    kept = weight > 0
+    left = model.fit(X, Y, weight, groups=GROUP).predict_log_proba(X)
+    np.testing.assert_array_equal(left, model.fit(X[kept], Y[kept], groups=GROUP[kept]).predict_log_proba(X))
+
+
+@knowing
+def test_a_row_without_a_group_is_one_of_its_own(model: ProbabilityClassifier) -> None:
+    none = np.full(len(X), np.nan)
+    told = model.fit(X, Y, groups=none).predict_log_proba(X)
+    np.testing.assert_array_equal(told, model.fit(X, Y, groups=np.arange(len(X))).predict_log_proba(X))
+
+
+@knowing
+def test_a_group_for_each_row(model: ProbabilityClassifier) -> None:
+    with pytest.raises(ValueError, match=r"groups has shape \(7,\); X has 120 rows, and each has one group"):
+        model.fit(X, Y, groups=np.arange(7))
+
+
+def test_a_comparison_tells_its_methods_of_the_groups() -> None:
+    table = Table("twice", pd.DataFrame(X, columns=["a", "b"]), pd.Series(Y), groups=pd.Series(GROUP))
+    found = as_results(run_comparison(table, {"label model": KNOWING["label model"]}, 2, 0.3, 0).frame)["log_loss"]
+    expected = []
+    for train, test in cut_splits(table, 2, 0.3, 0):
+        points, asked = (np.asarray(scaled) for scaled in _scaled(X[train], X[test]))
+        model = KNOWING["label model"].fit(points, Y[train], groups=GROUP[train])
+        expected.append(log_loss(Y[test], model.predict_proba(asked)))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def _scaled(points: Any, asked: Any) -> Any:
+    scaler = StandardScaler().fit(points)
+    return scaler.transform(points), scaler.transform(asked)
