@@ -43,6 +43,8 @@ PAIRED = (
     "Three networks that differ in what they are trained on: rows; rows and blends with mixup's labels; the same with "
     "the label model's labels. All choose among the same settings, on the same folds."
 )
+TITLE, CELL = 13, 24
+"""Letters of a class in the title of a picture, and in a cell with others."""
 WORST, LEAST = 20, 0.1
 """Blends that are listed, and the least weight of either parent."""
 ROWS = 200
@@ -264,7 +266,8 @@ def _panel(diagnosis: Diagnosis, blends: Blended, one: int, other: int) -> Panel
         Series("mixup", [Point(0.0, 0.0), Point(1.0, 1.0)], 0, dashed=True),
         Series("mixup", [Point(0.0, 1.0), Point(1.0, 0.0)], 1, dashed=True),
     ]
-    return Panel(f"{names[0]} with {names[1]}", [*lines, *curves])
+    title = " with ".join(name_of(diagnosis.classes[c], TITLE) for c in (one, other))
+    return Panel(title, [*lines, *curves])
 
 
 def _of_pair(blends: Blended, one: int, other: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -321,7 +324,7 @@ def _worst(diagnosis: Diagnosis, blends: Blended) -> Markup:
 
 
 def _blend(diagnosis: Diagnosis, blends: Blended, number: int) -> list[str | Cell]:
-    seen, names = blends.seen, [name_of(name) for name in diagnosis.classes]
+    seen, names = blends.seen, [name_of(name, CELL) for name in diagnosis.classes]
     first, second, lam = (part[number] for part in seen.blends)
     parents = [int(blends.rows[row]) for row in (first, second)]
     return [
