@@ -9,8 +9,8 @@ GenLabel) are trained on all of these, and the held-out rows tell which has the 
 does GenLabel do better than vanilla training, does mixup? Rules are fitted on the sets in places 1, 3, 5, ... of the
 list and asked on those in places 2, 4, 6, ...: always the more frequent answer (the trivial rule); the sign of the
 paired run; one signal of the diagnosis with one threshold; logistic regression on all signals. The verdict as it is
-printed has nothing to fit. With --families, sets whose names begin alike (fri_c0_100_5, fri_c1_250_10) are on the same
-side.
+printed has nothing to fit, and is asked on all sets but those that were looked at while its rule was made. With
+--families, sets whose names begin alike (fri_c0_100_5, fri_c1_250_10) are on the same side.
 Needs the OpenML sets of a manifest (environment variable GENLABEL_DATA_HOME). A run that was stopped goes on.
 """
 
@@ -46,6 +46,8 @@ YES = {
     "mixup over vanilla": {"mixup": True, "not mixup": False},
 }
 """What a verdict says to each question; the others say nothing."""
+SEEN = (61, 62, 187, 448, 726, 736, 754, 782, 789, 829, 890, 1465)
+"""Sets that were looked at while the rule of the verdict was made."""
 ALPHA, CLEAN = 0.3, 0.75
 """Those of `diagnose`."""
 
@@ -129,6 +131,10 @@ def _about(question: str, known: list[dict[str, Any]], families: bool) -> Iterat
             parts = (gains > SAME).sum(), (np.abs(gains) <= SAME).sum(), (gains < -SAME).sum()
             told = f"better on {parts[0]}, within {SAME} on {parts[1]}, worse on {parts[2]}"
             yield f"  {name}: {told}; mean {gains.mean():+.4f}"
+    others = [one for one in trusted if one["id"] not in SEEN]
+    if others:
+        yield f"  the verdict on {len(others)} trusted sets, without {len(trusted) - len(others)} that were looked at:"
+        yield from _verdict_lines(question, others)
     sides = _sides(known, families)
     fitting, asked = ([one for one in trusted if sides[one["id"]] == side] for side in (0, 1))
     if len(fitting) < 4 or not asked:
@@ -136,7 +142,22 @@ def _about(question: str, known: list[dict[str, Any]], families: bool) -> Iterat
         return
     yield f"  rules fitted on {len(fitting)} sets, asked on {len(asked)}:"
     for name, hits, clear in _hits(question, fitting, asked):
-        yield f"    {name:46} right on {_share(hits)}; where the test rows are clear, on {_share(clear)}"
+        yield _line(name, hits, clear)
+
+
+def _verdict_lines(question: str, records: list[dict[str, Any]]) -> Iterator[str]:
+    """How often the verdict is right where it answers, and how often the trivial rule is on the same sets."""
+    says = [YES[question].get(record["verdict"]) for record in records]
+    speaks = np.array([answer is not None for answer in says])
+    truth, clear = _truth(records, question), _clear(records, question)
+    right = np.array([answer == one for answer, one in zip(says, truth, strict=True)])
+    often = bool(truth.mean() >= 0.5)
+    yield _line("where it answers", right[speaks], right[speaks & clear])
+    yield _line(f"always {'yes' if often else 'no'}, there", (truth == often)[speaks], (truth == often)[speaks & clear])
+
+
+def _line(name: str, hits: NDArray[np.bool_], clear: NDArray[np.bool_]) -> str:
+    return f"    {name:46} right on {_share(hits)}; where the test rows are clear, on {_share(clear)}"
 
 
 def _sides(known: list[dict[str, Any]], families: bool) -> dict[int, int]:
@@ -163,10 +184,6 @@ def _hits(
     }
     for name, answer in answers.items():
         yield name, answer == truth, (answer == truth)[clear]
-    says = [YES[question].get(record["verdict"]) for record in asked]
-    speaks = np.array([answer is not None for answer in says])
-    right = np.array([answer == one for answer, one in zip(says, truth, strict=True)])
-    yield "the verdict, where it answers", right[speaks], right[speaks & clear]
 
 
 def _signals(records: list[dict[str, Any]]) -> pd.DataFrame:

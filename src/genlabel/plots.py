@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.colors import ListedColormap, to_rgb, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
@@ -36,8 +36,11 @@ OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "
 """Colours that remain apart under the common kinds of colour blindness (Okabe and Ito, 2008)."""
 RIVALS = (OKABE_ITO[0], "#999999", OKABE_ITO[1])
 """Better, the same, worse."""
-TOL_NINE = ("#332288", "#DDCC77", "#CC6677", "#88CCEE", "#222222", "#117733", "#AA4499", "#EE8866", "#44AA99")
-"""Nine more (after Paul Tol's "muted" and "light" schemes), in an order in which neighbours on a grid differ."""
+TOL_NINE = ("#4F44C4", "#DDCC77", "#CC6677", "#88CCEE", "#5C5C5C", "#117733", "#AA4499", "#EE8866", "#44AA99")
+"""Nine more (after Paul Tol's "muted" and "light" schemes), in an order in which neighbours on a grid differ.
+
+Indigo and black are lighter than his, so that they are seen on a dark page too.
+"""
 
 
 def plot_comparison(results: pd.DataFrame, title: str, *, test_size: float = 0.3) -> Figure:
@@ -198,7 +201,7 @@ def plot_regions(
     grid = np.stack(np.meshgrid(xs, ys), axis=-1)
     region = np.searchsorted(classes, np.asarray(predict(grid.reshape(-1, 2)))).reshape(steps, steps)
     extent = (*ax.get_xlim(), *ax.get_ylim())
-    pale = ListedColormap([tuple(0.62 + 0.38 * np.array(to_rgb(color))) for color in class_colors(len(classes))])
+    pale = ListedColormap([to_rgba(color, 0.38) for color in class_colors(len(classes))])  # on any ground
     ax.imshow(
         region, cmap=pale, vmin=-0.5, vmax=len(classes) - 0.5, extent=extent, origin="lower", aspect=ax.get_aspect()
     )

@@ -75,7 +75,33 @@ def without_a_plane(diagnosis: Diagnosis) -> Diagnosis:
     return replace(diagnosis, d=4, plane=None, blends=diagnosis.blends._replace(points=points))
 
 
-KINDS = ["both", "hostile", "comparison", "diagnosis", "one split", "not trusted", "four features", "two classes"]
+def of_many_classes(diagnosis: Diagnosis) -> tuple[Table, None, Diagnosis]:
+    """As of a table of thirty classes, of which three have rows."""
+    assert diagnosis.trial is not None
+    names = np.array([f"kind {c:02}" for c in range(30)], dtype=object)
+    tallies = {
+        name: replace(tally, classes=tuple(names), confusion=np.pad(tally.confusion, (0, 27)))
+        for name, tally in diagnosis.trial.tallies.items()
+    }
+    wide = renamed(diagnosis, names[:3].tolist())
+    assert wide.blends is not None
+    seen = wide.blends.seen
+    labels = {part: np.pad(getattr(seen, part), ((0, 0), (0, 27))) for part in ("mixup", "model")}
+    blends, trial = wide.blends._replace(seen=seen._replace(**labels)), diagnosis.trial._replace(tallies=tallies)
+    return a_table(names[:3].tolist()), None, replace(wide, classes=names, blends=blends, trial=trial)
+
+
+KINDS = [
+    "many classes",
+    "both",
+    "hostile",
+    "comparison",
+    "diagnosis",
+    "one split",
+    "not trusted",
+    "four features",
+    "two classes",
+]
 every = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -94,6 +120,7 @@ def reports(results: pd.DataFrame, diagnosed: Diagnosis, tmp_path_factory: pytes
         "one split": (table, results[results["split"] == 0]),
         "not trusted": (table, results, lost),
         "four features": (table, None, without_a_plane(diagnosed)),
+        "many classes": of_many_classes(diagnosed),
         "two classes": (two, compare(two, METHODS, repeats=5)),
     }
     for kind, given in parts.items():
@@ -226,6 +253,7 @@ def test_the_ranking_is_that_of_the_comparison(reports: dict[str, Path], results
 
 
 SECTIONS = {
+    "many classes": ["mixing", "blends", "labels", "projection", "regions", "trust", "table", "repeat"],
     "both": ["methods", "mixing", "blends", "labels", "projection", "regions", "trust", "table", "repeat"],
     "comparison": ["methods", "table", "repeat"],
     "diagnosis": ["mixing", "blends", "labels", "projection", "regions", "trust", "table", "repeat"],
@@ -239,8 +267,10 @@ def test_what_was_found_has_its_sections(reports: dict[str, Path], kind: str, ex
     assert [attributes["id"] for tag, attributes in Reader(reports[kind]).tags if tag == "section"] == expected
 
 
-@pytest.mark.parametrize("width, dark", [(1280, False), (360, True)], ids=["wide", "narrow and dark"])
-@every
+VIEWS = [(kind, 360, True) for kind in KINDS] + [("both", 1280, False), ("hostile", 1280, False)]
+
+
+@pytest.mark.parametrize("kind, width, dark", VIEWS, ids=[f"{kind}-{width}" for kind, width, _ in VIEWS])
 def test_a_browser_shows_every_figure_without_a_complaint(
     browser: Any, reports: dict[str, Path], kind: str, width: int, dark: bool
 ) -> None:

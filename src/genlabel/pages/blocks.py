@@ -127,7 +127,7 @@ def _cells(row: Sequence[str | Cell], words: Sequence[int]) -> list[Markup]:
 
 def _cell(cell: Cell, first: bool, words: bool) -> Markup:
     if not isinstance(cell.text, Markup) and len(cell.text) > MOST:
-        cell = cell._replace(text=shorten(cell.text, MOST), title=cell.title or cell.text)
+        cell = cell._replace(text=shorten(cell.text, MOST, tail=False), title=cell.title or cell.text)
     long = any(len(word) > LONG for word in cell.text.split()) and not isinstance(cell.text, Markup)
     kinds = " ".join(kind for kind in ("words" if words else "", "long" if long else "", cell.class_ or "") if kind)
     said = {"class_": kinds or None, "title": cell.title, "data_v": _sorting(cell.value)}

@@ -61,11 +61,18 @@ def escaped(text: str) -> Markup:
     return Markup(escape(TURNING.sub(lambda mark: f"[U+{ord(mark[0]):04X}]", known)))
 
 
-def shorten(text: object, longest: int = 24) -> str:
-    """Return a text in at most so many letters, on one line.
+def shorten(text: object, longest: int = 24, tail: bool = True) -> str:
+    """Return a text in at most so many letters, on one line: its beginning and, unless it is a sentence, its end.
 
-    >>> shorten("lily of the valley", 12)
+    Names that begin alike often end in a number: with its tail, a short name is told from the others.
+
+    >>> shorten("lily of the valley, number 12", 16)
+    'lily of t…ber 12'
+    >>> shorten("lily of the valley, number 12", 12, tail=False)
     'lily of the…'
     """
     line = " ".join(str(text).split())
-    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+    if len(line) <= longest:
+        return line
+    kept = (2 * (longest - 1)) // 5 if tail else 0
+    return line[: longest - 1 - kept].rstrip() + "…" + line[len(line) - kept :].lstrip()

@@ -12,7 +12,7 @@ from genlabel.checks import check_choice
 from genlabel.plots import DPI
 from genlabel_paper.report.experiment import Experiment, measured
 from genlabel_paper.report.genmix import METRICS, draw_added, draw_regions, first_records, genmix_grid, of_genmix
-from genlabel_paper.report.pieces import Claim, Grid, Picture, Shown
+from genlabel_paper.report.pieces import NOTHING, Claim, Grid, Picture, Shown
 from genlabel_paper.report.selected import extent
 from genlabel_paper.study.cells import BUDGETS, Cell, make_trials
 from genlabel_paper.study.genmix_sets import GENMIX_SETS
@@ -25,6 +25,7 @@ GENMIX = {"four-gaussians": "genmix-gaussian", "circle": "genmix-gan", "moon": "
 """Which GenMix a set has."""
 TRIALS = {"smoke": 1, "quick": 2, "full": 5}
 ROWS = ["vanilla", "mixup", "genmix-gaussian", "genmix-gan"]
+BRIEFS = ("larger margins than mixup", "no points between classes 1 and 2")
 NOTES = (
     "Centres and covariances of the Gaussians are not given; ours are in `genlabel.datasets.strokes`: class 0 lies "
     "between classes 1 and 2, and is the more likely one wherever these two are equally likely. Moon has noise 0.03.",
@@ -81,13 +82,13 @@ def _margin_claim(records: pd.DataFrame) -> Claim:
     }
     pairs = {name: (mixup, ours) for name, (mixup, ours) in found.items() if mixup is not None and ours is not None}
     if len(pairs) < len(GENMIX):
-        return Claim(text, said, "nothing measured", None, full=TRIALS["full"])
+        return Claim(text, said, NOTHING, None, full=TRIALS["full"], brief=BRIEFS[0])
     words = [
         f"{GENMIX_SETS[name].title}: {ours.mean:.3g} against {mixup.mean:.3g}" for name, (mixup, ours) in pairs.items()
     ]
     trials = min(value.seeds for pair in pairs.values() for value in pair)
     holds = all(ours.mean > mixup.mean for mixup, ours in pairs.values())
-    return Claim(text, said, "; ".join(words), holds, trials, full=TRIALS["full"])
+    return Claim(text, said, "; ".join(words), holds, trials, full=TRIALS["full"], brief=BRIEFS[0])
 
 
 def _pair_claim(first: dict[tuple[str, str], dict[str, Any]]) -> Claim:
@@ -97,10 +98,11 @@ def _pair_claim(first: dict[tuple[str, str], dict[str, Any]]) -> Claim:
     record = first.get(("four-gaussians", "genmix-gaussian"))
     limits = GENMIX_SETS["four-gaussians"].limits
     if record is None or limits is None:
-        return Claim(text, said, "nothing measured", None)
+        return Claim(text, said, NOTHING, None, brief=BRIEFS[1])
     _, pair = read_points(record["parameters"]["points"], limits)
     between = int(((pair.min(axis=1) == 1) & (pair.max(axis=1) == 2)).sum())
-    return Claim(text, said, f"{between} of {len(pair)} points are between these classes", between == 0)
+    found = f"{between} of {len(pair)} points are between these classes"
+    return Claim(text, said, found, between == 0, brief=BRIEFS[1])
 
 
 def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> Picture:
@@ -126,5 +128,10 @@ def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> Picture:
 
 
 EXPERIMENT = Experiment(
-    "figure14", "GenMix and mixup on Gaussians, Circle and Moon", "arXiv Figure 14, Section GenMix", cells, render
+    "figure14",
+    "GenMix and mixup on Gaussians, Circle and Moon",
+    "arXiv Figure 14, Section GenMix",
+    cells,
+    render,
+    part="genmix",
 )

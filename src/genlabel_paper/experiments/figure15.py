@@ -14,7 +14,7 @@ from genlabel.datasets import curve_distances
 from genlabel.plots import DPI
 from genlabel_paper.report.experiment import Experiment, measured
 from genlabel_paper.report.genmix import AXES, METRICS, draw_added, first_records, genmix_grid, of_genmix
-from genlabel_paper.report.pieces import Claim, Picture, Shown
+from genlabel_paper.report.pieces import NOTHING, Claim, Picture, Shown
 from genlabel_paper.report.selected import extent
 from genlabel_paper.study.cells import BUDGETS, Cell, make_trials
 from genlabel_paper.study.genmix import NEAR
@@ -27,6 +27,7 @@ SET = "moon"
 NORMS = {"genmix-gan-l1": "l1", "genmix-gan": "l2", "genmix-gan-linf": "linf"}
 SIGNS = {"l1": "$L_1$", "l2": "$L_2$", "linf": "$L_\\infty$"}
 TRIALS = {"smoke": 1, "quick": 2, "full": 5}
+BRIEF = "points half way in each norm"
 NOTES = (
     "Moon: 1,000 points, Laplace noise 0.03; the true curves are two half circles of radius 1. The GAN sees the points "
     "only; distances to the true curves are measured in the norm of the row.",
@@ -68,11 +69,12 @@ def _claim(records: pd.DataFrame) -> Claim:
     found = {SIGNS[norm]: measured(records, SET, row, "equidistance_median") for row, norm in NORMS.items()}
     known = {sign: value for sign, value in found.items() if value is not None}
     if len(known) < len(NORMS):
-        return Claim(text, said, "nothing measured", None, full=TRIALS["full"])
+        return Claim(text, said, NOTHING, None, full=TRIALS["full"], brief=BRIEF)
     plain = zip(("L1", "L2", "Linf"), known.values(), strict=True)
     words = ", ".join(f"{value.mean:.1%} ({name})" for name, value in plain)
     holds = all(value.mean <= NEAR for value in known.values())
-    return Claim(text, said, words, holds, min(value.seeds for value in known.values()), full=TRIALS["full"])
+    trials = min(value.seeds for value in known.values())
+    return Claim(text, said, words, holds, trials, full=TRIALS["full"], brief=BRIEF)
 
 
 def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> Picture:
@@ -103,5 +105,10 @@ def _draw_middle(ax: Axes, norm: str, steps: int = 80) -> None:
 
 
 EXPERIMENT = Experiment(
-    "figure15", "GenMix + GAN on Moon in three norms", "arXiv Figure 15, Section GenMix", cells, render
+    "figure15",
+    "GenMix + GAN on Moon in three norms",
+    "arXiv Figure 15, Section GenMix",
+    cells,
+    render,
+    part="genmix",
 )

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from genlabel.checks import check_choice
 from genlabel.plots import DPI
 from genlabel_paper.report.experiment import Experiment, measured, of_cells
-from genlabel_paper.report.pieces import Claim, Grid, Picture, Shown, Value
+from genlabel_paper.report.pieces import NOTHING, Claim, Grid, Picture, Shown, Value
 from genlabel_paper.report.selected import extent
 from genlabel_paper.study.cells import BUDGETS, Cell, make_trials
 from genlabel_paper.study.genmix_hidden import HIDDEN_SETS, read_images
@@ -27,6 +27,7 @@ METRICS = {
     "judged_one": "Images whose most likely class, by that network, is one of the two (chance: 20 %)",
 }
 HALF = 50.0
+BRIEF = "images between two classes"
 NOTES = (
     "The paper shows CIFAR-10 and a network that others have trained on it; which and how it does not say. Ours are "
     "LeNet-5, much smaller, on part of the training images: digits, MNIST and, in the full budget, CIFAR-10.",
@@ -69,9 +70,9 @@ def _claim(records: pd.DataFrame, sets: list[str]) -> Claim:
     found = {name: measured(records, name, "genmix-hidden", "judged_pair") for name in sets}
     known = {name: value.mean for name, value in found.items() if value is not None}
     if not known:
-        return Claim(text, said, "nothing measured", None)
+        return Claim(text, said, NOTHING, None, brief=BRIEF)
     words = ", ".join(f"{value:.0f} % ({HIDDEN_SETS[name].title})" for name, value in known.items())
-    return Claim(text, said, words, all(value > HALF for value in known.values()), 1, full=1)
+    return Claim(text, said, words, all(value > HALF for value in known.values()), 1, full=1, brief=BRIEF)
 
 
 def _picture(record: dict[Any, Any]) -> Picture:
@@ -91,5 +92,10 @@ def _picture(record: dict[Any, Any]) -> Picture:
 
 
 EXPERIMENT = Experiment(
-    "figure16", "GenMix in the hidden space of a robust network", "arXiv Figure 16, Section GenMix", cells, render
+    "figure16",
+    "GenMix in the hidden space of a robust network",
+    "arXiv Figure 16, Section GenMix",
+    cells,
+    render,
+    part="genmix",
 )

@@ -71,18 +71,21 @@ def _claims() -> list[Claim]:
             "7/16 = 0.4375",
             f"{mixup:.4f} (3/8) with the loss as defined, {printed:.4f} with L_3 as printed",
             abs(mixup - PAPER["mixup", "margin"].mean) <= EXACT,
+            brief="mixup's margin is 7/16",
         ),
         Claim(
             "The margin of mixup without manifold intrusion is 1/2, the largest there is.",
             "1/2",
             f"{without:.4f}; without the pair of -1 and +1 the loss is 0 there",
             abs(without - PAPER["mixup-without-mi", "margin"].mean) <= EXACT,
+            brief="1/2 without intrusion",
         ),
         Claim(
             "Manifold intrusion reduces the margin of mixup.",
             "from 1/2 to 7/16",
             f"from {without:.4f} to {mixup:.4f}, twice as much as printed",
             mixup < without,
+            brief="intrusion reduces the margin",
         ),
     ]
 
@@ -190,4 +193,5 @@ EXPERIMENT = Experiment(
     no_cells,
     render,
     PAPER,
+    part="toys",
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.colors import ListedColormap, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
@@ -101,6 +101,7 @@ def _order_claims() -> list[Claim]:
             "margin(SVM) = margin(GenLabel)",
             f"{svm:.3f} and {genlabel:.3f}, equal to within {EXACT:g}; logistic labels reach {_least('logistic'):.3f}",
             abs(svm - genlabel) <= EXACT,
+            brief="GenLabel has the SVM's margin",
         ),
         Claim(
             "Eq. (2), second part: GenLabel has a larger margin than vanilla training (or both have the largest).",
@@ -108,6 +109,7 @@ def _order_claims() -> list[Claim]:
             f"{genlabel:.3f} against {vanilla:.3f} at {STEPS:,} steps, and {later.min():.3f} to {later.max():.3f} from "
             f"step 2 to {MOST:,}; the first step alone has {first:.3f} too, and no training has more",
             bool(genlabel > later.max()),
+            brief="GenLabel's margin above vanilla's",
         ),
         Claim(
             "Eq. (2), third part: vanilla training has a larger margin than mixup.",
@@ -116,6 +118,7 @@ def _order_claims() -> list[Claim]:
             f"step 2 to {_steps_to_match() - 1:,} and above it from {_steps_to_match():,} on, at rate {FASTER:g} above "
             f"it from step {_steps_to_match(learning_rate=FASTER):,} on",
             None,
+            brief="vanilla's margin above mixup's",
         ),
     ]
 
@@ -131,12 +134,14 @@ def _label_claims() -> list[Claim]:
             f"{linear:.3f} against {vanilla:.3f} at {STEPS:,} steps and {_descent()[-1].min():.3f} at {MOST:,}; no "
             f"margin is above {largest:g}, so that it is smaller by {1 - linear / largest:.0%} at most",
             linear < (1.0 - MUCH) * largest,
+            brief="linear labels: a much smaller margin",
         ),
         Claim(
             f"Logistic labels lead to the max-margin classifier (here: within {NEAR:.0%} of its margin).",
             "the max-margin classifier",
             f"{logistic:.4f} of {largest:g}, {1 - logistic / largest:.2%} short; vanilla has {vanilla:.3f}",
             logistic >= (1.0 - NEAR) * largest,
+            brief="logistic labels: the largest margin",
         ),
         Claim(
             "Between x_2 and x_3 the score of the SVM is the logistic label.",
@@ -144,6 +149,7 @@ def _label_claims() -> list[Claim]:
             f"p_2 is off by {middle:.3f} at lam = 1/2, where all three scores are 1/3, and by {abs(gap[worst]):.3f} at "
             f"lam = {LAM[worst]:.2f}",
             bool((np.abs(gap) <= EXACT).all()),
+            brief="the SVM's score is the logistic label",
         ),
     ]
 
@@ -191,7 +197,7 @@ def _plot_scheme(ax: Axes, solution: theory.Example2, title: str) -> None:
     ax.set(xlim=(-LIMIT, LIMIT), ylim=(-LIMIT, LIMIT), aspect=1.0)
     # Rounded, so that ties on a boundary all go to one class.
     plot_regions(ax, lambda X: (X @ solution.W.T).round(9).argmax(axis=1), solution.X, [0, 1, 2], size=0.0)
-    ax.images[0].set_cmap(ListedColormap([tuple(0.6 + 0.4 * np.array(to_rgb(color))) for color, _ in CLASSES]))
+    ax.images[0].set_cmap(ListedColormap([to_rgba(color, 0.4) for color, _ in CLASSES]))
     for label, rival in ((0, 1), (1, 0), (0, 2), (2, 0)):
         normal = solution.boundaries()[min(label, rival), max(label, rival)]
         x = solution.X[label]
@@ -250,4 +256,5 @@ EXPERIMENT = Experiment(
     "arXiv Figure 4, Example 2, Section 3.2, Eq. (2)",
     no_cells,
     render,
+    part="toys",
 )

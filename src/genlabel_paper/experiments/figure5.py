@@ -28,6 +28,7 @@ PAPER = {("higher", "sets"): Printed(87), ("on-par", "sets"): Printed(23), ("low
 TOTAL = 160
 SHOWN = {(share, "linear"): Printed(100 * PAPER[share, "sets"].mean / TOTAL) for share in SHARES}
 METHODS = ["mixup-exclude-mi", "logistic-exclude-mi"]
+BRIEF = ("better on more than half of the sets", "better more often than worse")
 SAID = "positive on 87, zero on 23, negative on 50 of 160 sets"
 
 
@@ -56,8 +57,8 @@ def _claims(gain: pd.Series[float], sets: list[str]) -> list[Claim]:
     half = "Logistic labels are better than linear ones on more than half of the sets."
     more = "They are better on more sets than they are worse."
     return [
-        share_claim(half, SAID, gain, enough, lambda found: found.percent[0] > 50.0, 0.0),
-        share_claim(more, SAID, gain, enough, lambda found: found.better > found.worse, 0.0),
+        share_claim(half, SAID, gain, enough, lambda found: found.percent[0] > 50.0, 0.0, brief=BRIEF[0]),
+        share_claim(more, SAID, gain, enough, lambda found: found.better > found.worse, 0.0, brief=BRIEF[1]),
     ]
 
 

@@ -20,7 +20,7 @@ from genlabel.densities import ClassDensity
 from genlabel.mixing import Mix
 from genlabel.plots import DPI, plot_points, plot_regions, plot_soft_labels
 from genlabel_paper.report.experiment import Experiment, measured, of_cells
-from genlabel_paper.report.pieces import FULL, Claim, Grid, Measured, Picture, Shown, Value
+from genlabel_paper.report.pieces import FULL, NOTHING, Claim, Grid, Measured, Picture, Shown, Value
 from genlabel_paper.report.selected import extent
 from genlabel_paper.study.cells import Cell, make_cells
 from genlabel_paper.study.data import load_parts
@@ -40,6 +40,7 @@ METRICS = {
 }
 CONFLICT, RESOLVED = 10.0, 1.0
 """Percent of mixed points that are many, and few."""
+BRIEFS = ("the largest smallest margin", "labels without conflicts")
 NOTES = (
     "9-class Gaussian: 1000 points of each class, network (64, 128). Two-circle: 1000 of each circle, network (64, "
     "128, 128). GenLabel has gamma 1; for the 9 classes the true means and identity covariance, as in the paper; for "
@@ -131,14 +132,14 @@ def _margin_claim(records: pd.DataFrame) -> Claim:
     said = "mixup combined with GenLabel enjoys a large margin for all samples"
     known = [values for values in map(_complete, found.values()) if values]
     if len(known) < len(NAMES):
-        return Claim(text, said, "nothing measured", None)
+        return Claim(text, said, NOTHING, None, brief=BRIEFS[0])
     words = [
         f"{NAMES[name]}: {ours.mean:.3g} against {vanilla.mean:.3g} (vanilla) and {mixup.mean:.3g} (mixup)"
         for name, (vanilla, mixup, ours) in zip(NAMES, known, strict=True)
     ]
     holds = all(ours.mean > max(vanilla.mean, mixup.mean) for vanilla, mixup, ours in known)
     trials = min(value.splits * value.seeds for values in known for value in values)
-    return Claim(text, said, "; ".join(words), holds, trials)
+    return Claim(text, said, "; ".join(words), holds, trials, brief=BRIEFS[0])
 
 
 def _complete(values: Sequence[Measured | None]) -> list[Measured]:
@@ -155,11 +156,11 @@ def _label_claim(run: bool) -> Claim:
     )
     said = "the conventional labeling causes the conflict for a large number of points; GenLabel has resolved it"
     if not run:
-        return Claim(text, said, "nothing measured", None)
+        return Claim(text, said, NOTHING, None, brief=BRIEFS[1])
     shares = {name: (drawn.conflicts(drawn.linear), drawn.conflicts(drawn.generative)) for name, drawn in _both()}
     words = [f"{NAMES[name]}: {mixup:.1f} % (mixup), {ours:.1f} % (GenLabel)" for name, (mixup, ours) in shares.items()]
     holds = all(mixup > CONFLICT and ours < RESOLVED for mixup, ours in shares.values())
-    return Claim(text, said, "; ".join(words), holds, FULL)
+    return Claim(text, said, "; ".join(words), holds, FULL, brief=BRIEFS[1])
 
 
 def _both() -> list[tuple[str, Drawn]]:
@@ -195,9 +196,6 @@ def _picture(regions: Mapping[tuple[str, str], Regions], records: pd.DataFrame) 
             ax.set_xlabel(_say(first[(first["dataset"] == name) & (first["method"] == method)]), fontsize=10)
     for ax, title in zip(grid[0], _titles(), strict=True):
         ax.set_title(title, fontsize=12)
-    for ax in grid.ravel():
-        for points in ax.collections:
-            points.set_rasterized(True)  # tens of thousands of points, which an SVG would list
     caption = (
         "Training points; mixed points in the colour of their largest label under mixup and under GenLabel; the "
         "decision regions of vanilla training, mixup and GenLabel. Top: 9-class Gaussian. Bottom: Two-circle."
@@ -242,4 +240,5 @@ EXPERIMENT = Experiment(
     "arXiv Figure 6, Section 5.1",
     _cells,
     render,
+    part="toys",
 )

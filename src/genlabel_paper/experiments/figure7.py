@@ -110,7 +110,8 @@ def _angle_claim(scheme: str) -> Claim:
     said, ours = f"{printed.mean:.2f} pi", f"{_angle(scheme):.4f} pi for {free} = {OURS[free]:g}"
     text = f"At |theta| = {NORM:g} the angle of {TITLES[scheme]} is {said} (for some {free}: it is not printed)."
     found = f"{said} for {free} from {_short(low)} to {_short(high)}; {ours}"
-    return Claim(text, said, found, agreement(computed(middle, printed)) == "agrees")
+    brief = f"the printed angle of {TITLES[scheme]}"
+    return Claim(text, said, found, agreement(computed(middle, printed)) == "agrees", brief=brief)
 
 
 def _margin_claims() -> list[Claim]:
@@ -123,6 +124,7 @@ def _margin_claims() -> list[Claim]:
             "margin(GenLabel) > margin(vanilla) > margin(mixup)",
             f"{genlabel:.3f} > {vanilla:.3f} > {mixup:.3f}; for |theta| from {low:.1f} to {high:.0f}",
             genlabel > vanilla > mixup,
+            brief="margins: GenLabel, vanilla, mixup",
         ),
         Claim(
             f"GenLabel has the margin of the SVM (|theta| = {NORM:g}; here: within {NEAR:.0%}).",
@@ -130,6 +132,7 @@ def _margin_claims() -> list[Claim]:
             f"{_margin(SVM):.4f} and {genlabel:.4f}; equal only where the angle passes pi/4, at |theta| = "
             f"{_norm_of('genlabel', SVM):.1f}",
             abs(_margin(SVM) - genlabel) <= NEAR * _margin(SVM),
+            brief="GenLabel has the SVM's margin",
         ),
     ]
 
@@ -145,18 +148,21 @@ def _limit_claims() -> list[Claim]:
             f"{genlabel:.5f} pi for sigma = {SIGMA:g}: it passes 0.25 pi and ends beyond it, by 2 pi^2 sigma^4 / 3 = "
             f"{2 * math.pi * SIGMA**4 / 3:.5f} pi and higher orders",
             abs(genlabel - SVM) <= HALF,
+            brief="GenLabel tends to the SVM",
         ),
         Claim(
             "As |theta| grows, the angle of mixup does not converge to that of the SVM.",
             "not 0.25 pi",
             f"{mixup:.4f} pi for alpha = {ALPHA:g}, {_limit('mixup', 2.0):.4f} pi for alpha = 2",
             abs(mixup - SVM) > HALF,
+            brief="mixup does not",
         ),
         Claim(
             "Vanilla training converges to the SVM slowly, GenLabel comes near it quickly.",
             "slowly, quickly",
             f"to {vanilla:.2f} pi; within {HALF:g} pi of it from |theta| = {slow:.0f} on, GenLabel from {fast:.1f} on",
             abs(vanilla - SVM) <= EXACT and slow > fast,
+            brief="vanilla does so slowly",
         ),
     ]
 
@@ -255,4 +261,5 @@ EXPERIMENT = Experiment(
     no_cells,
     render,
     PAPER,
+    part="toys",
 )

@@ -86,12 +86,14 @@ def _claims(expanded: Sequence[TheoremCheck]) -> list[Claim]:
             SAID,
             f"at {int((gen < mix).sum())} of {len(ANGLES)} angles; by a factor of {(mix / gen).min():.2f} at least",
             bool((gen < mix).all()),
+            brief="GenLabel's loss below mixup's",
         ),
         Claim(
             "The expanded adversarial loss is no higher than the expanded GenLabel loss.",
             SAID,
             f"at {int((adv <= gen).sum())} of {len(ANGLES)} angles; by a factor of {(gen / adv).min():.2f} at least",
             bool((adv <= gen).all()),
+            brief="the adversarial loss below GenLabel's",
         ),
         Claim(
             f"The model with angle 0 has the smallest of each expanded loss (here: within {NEAR:.1f} degrees).",
@@ -99,6 +101,7 @@ def _claims(expanded: Sequence[TheoremCheck]) -> list[Claim]:
             f"mixup, GenLabel and adversarial at {places} degrees; the direction between two class means of such a "
             f"sample has three standard deviations of {NEAR:.1f}",
             all(abs(value) <= NEAR for value in least.values()),
+            brief="least at angle 0",
         ),
         _theorem_claim(),
     ]
@@ -112,6 +115,7 @@ def _theorem_claim() -> Claim:
         f"not with 5 points against 35: GenLabel {1000 * found.gen:.2f}, adversarial {1000 * found.adv:.2f} (1/1000 "
         "nats); nor for theta = 0, where all three are log 2",
         found.holds,
+        brief="Theorem 1 for every sample",
     )
 
 
@@ -285,4 +289,5 @@ EXPERIMENT = Experiment(
     "arXiv Figure 8, Section 5.3, Theorem 1",
     no_cells,
     render,
+    part="toys",
 )

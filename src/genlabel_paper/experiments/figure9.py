@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from genlabel.records import Wins
 from genlabel_paper.report.experiment import Experiment, of_cells
 from genlabel_paper.report.gain_pictures import plot_gain_histograms
 from genlabel_paper.report.pieces import Claim, Picture, Printed, Shown
@@ -60,9 +61,18 @@ def _claims(fitted: Mapping[str, pd.Series[float]], every: Mapping[str, pd.Serie
         half = f"With {name} GenLabel (CV) has higher accuracy than mixup on more than 50 % of the sets."
         more = f"With {name} GenLabel (CV) is higher than mixup by over 0.5 points on more sets than it is lower."
         shares = "higher on 59.6 %, lower on 23.0 %" if name == "alpha = 1" else "a large portion improves"
-        claims.append(share_claim(half, said, gain, enough, lambda found: found.percent[0] > 50.0, 0.0))
-        claims.append(share_claim(more, shares, gain, enough, lambda found: found.better > found.worse))
+        briefs = (f"higher on more than half, {name}", f"more often higher than lower, {name}")
+        claims.append(share_claim(half, said, gain, enough, _on_half, 0.0, brief=briefs[0]))
+        claims.append(share_claim(more, shares, gain, enough, _more, brief=briefs[1]))
     return claims
+
+
+def _on_half(found: Wins) -> bool:
+    return found.percent[0] > 50.0
+
+
+def _more(found: Wins) -> bool:
+    return found.better > found.worse
 
 
 def _any(gain: Mapping[str, pd.Series[float]]) -> bool:

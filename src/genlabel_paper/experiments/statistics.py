@@ -84,7 +84,7 @@ def plot_ranks(means: pd.DataFrame) -> Figure:
     ranks = _mean_ranks(titled)
     figure = Figure(figsize=(9.6, 1.6 + 0.3 * len(ranks)), dpi=DPI, layout="constrained")
     ax = figure.subplots()
-    palette = {name: OKABE_ITO[0] if name == TITLES[REFERENCE] else "#333333" for name in ranks.index}
+    palette = {name: OKABE_ITO[0] if name == TITLES[REFERENCE] else "black" for name in ranks.index}
     posthocs.critical_difference_diagram(
         ranks,
         posthocs.posthoc_nemenyi_friedman(titled),
@@ -138,7 +138,7 @@ def plot_signed_ranks(shares: pd.DataFrame) -> Figure:
         widths = shares[name].to_numpy(dtype=float)
         bars = ax.barh(np.arange(len(shares)), widths, left=left, color=color, edgecolor="white", label=label)
         words = [f"{width:.0f}" if width >= 6.0 else "" for width in widths]
-        ax.bar_label(bars, words, label_type="center", color="black" if name == "same" else "white", fontsize=9)
+        ax.bar_label(bars, words, label_type="center", color="#111111" if name == "same" else "white", fontsize=9)
         left = left + widths
     ax.set_yticks(range(len(shares)), [TITLES[str(name)] for name in shares.index], fontsize=9)
     ax.invert_yaxis()
@@ -227,4 +227,5 @@ EXPERIMENT = Experiment(
     "not in the paper: Table 3's records, tested",
     TABLE3.cells,
     render,
+    part="ours",
 )

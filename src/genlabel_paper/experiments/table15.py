@@ -43,6 +43,7 @@ CHECKS = [
         "strictly outperforms the other data augmentation schemes",
         above("genmix-gan", rival),
         gain=("genmix-gan", rival),
+        brief=f"lower error than {TITLES[rival].lower()} on every set",
     )
     for rival in RIVALS
 ]
@@ -142,4 +143,5 @@ EXPERIMENT = Experiment(
     render,
     PAPER,
     further_cells,
+    part="genmix",
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from genlabel.records import Wins
+from genlabel_paper.report.claims import in_words
 from genlabel_paper.report.experiment import Experiment, of_cells
 from genlabel_paper.report.pieces import Claim, Shown
 from genlabel_paper.report.printed import columns_of, read_printed
@@ -55,7 +57,8 @@ def render(records: pd.DataFrame) -> Shown:
         share_grid(f"Mixup + GenLabel (CV), {UNFILTERED}", every, {}, titles=TITLES),
     ]
     notes = [extent(chosen, sets, ["genlabel-cv"]), *STUDY_NOTES, "The paper prints 23.0 for 25 of 109, which is 22.9."]
-    return Shown(grids, _claims(fitted, every), notes=notes)
+    claims = _claims(fitted, every)
+    return Shown(grids, claims, notes=notes, headline=_headline(claims))
 
 
 def _claims(fitted: Mapping[str, pd.Series[float]], every: Mapping[str, pd.Series[float]]) -> list[Claim]:
@@ -65,8 +68,23 @@ def _claims(fitted: Mapping[str, pd.Series[float]], every: Mapping[str, pd.Serie
         text = f"GenLabel (CV) is higher than {TITLES[rival]} on more sets than it is lower, by over 0.5 points."
         said = f"higher on {higher}, on par on {on_par}, lower on {lower} of 109 sets"
         enough = are_enough(every[rival], study_sets())
-        claims.append(share_claim(text, said, fitted[rival], enough, lambda found: found.better > found.worse))
+        brief = f"more often above {TITLES[rival]}"
+        claims.append(share_claim(text, said, fitted[rival], enough, _more, brief=brief))
     return claims
+
+
+def _more(found: Wins) -> bool:
+    return found.better > found.worse
+
+
+def _headline(claims: Sequence[Claim]) -> str:
+    """The paper's main statement: GenLabel against each rival, over many sets."""
+    above, not_above = (
+        [TITLES[r] for r, c in zip(RIVALS, claims, strict=True) if c.holds is it] for it in (True, False)
+    )
+    parts = [f"more often higher than lower against {in_words(above)}"] if above else []
+    parts += [f"not so against {in_words(not_above)}"] if not_above else []
+    return f"By over half a point of accuracy, GenLabel (CV) is {', '.join(parts)} (Table 3)." if parts else ""
 
 
 def _cells(budget: str) -> list[Cell]:

@@ -39,12 +39,14 @@ CHECKS = [
         "for datasets in the table",
         above("genlabel-gm", "generative-gm"),
         gain=("genlabel-gm", "generative-gm"),
+        brief="above the generative classifier on every set",
     ),
     Check(
         "GenLabel is better than excluding the intruding points on every set.",
         "for all datasets in the table",
         above(GENLABEL, "mixup-exclude-mi"),
         gain=(GENLABEL, "mixup-exclude-mi"),
+        brief="above leaving out intruding points on every set",
     ),
 ]
 NOTES = [

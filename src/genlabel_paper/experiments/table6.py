@@ -36,6 +36,7 @@ CHECKS = [
         "far outperforms on the selected 16",
         above("genlabel-gm", ("vanilla", "mixup")),
         gain=("genlabel-gm", ("vanilla", "mixup")),
+        brief="the most robust on every set",
     ),
     Check(
         "GenLabel improves the robust accuracy of mixup by 5 to 15 points: by 5 at least on as many sets as in the "
@@ -44,6 +45,7 @@ CHECKS = [
         above("genlabel-gm", "mixup", 5.0),
         at_least=14,
         gain=("genlabel-gm", "mixup"),
+        brief="5 to 15 points above mixup",
     ),
     Check(
         "Mixup + GenLabel is better than vanilla by over 5 points even where the paper's mixup is worse than vanilla.",
@@ -51,6 +53,7 @@ CHECKS = [
         above("genlabel-gm", "vanilla", 5.0),
         ["3", "346", "463", "954", "987", "1059"],
         gain=("genlabel-gm", "vanilla"),
+        brief="5 points above vanilla where mixup is below",
     ),
 ]
 NOTES = [

@@ -54,6 +54,7 @@ CHECKS: dict[str, list[Check]] = {
             MINOR,
             above(better, worse),
             gain=(better, worse),
+            brief=f"GenLabel above {NAMES[worse].lower()}, {kind}",
         )
         for better, worse in PAIRS.items()
     ]
@@ -66,6 +67,7 @@ CHECKS["clean"].append(
         above("mixup-genlabel", "adamixup"),
         [name for name, about in STUDY_IMAGES.items() if about.adamixup and about.printed],
         gain=("mixup-genlabel", "adamixup"),
+        brief="GenLabel above AdaMixup, clean",
     )
 )
 NOTES = [
@@ -194,7 +196,10 @@ def _claims(part: pd.DataFrame, schedule: Schedule, sets: Sequence[str]) -> list
     found = [check.claim(ours, means.loc[printed]) for check in checks]
     if schedule.paper:
         return [replace(claim, full=SEEDS["full"]) for claim in found]
-    return [replace(claim, text=f"{claim.text[:-1]}, after {_length(schedule)}.") for claim in found]
+    length = _length(schedule)
+    return [
+        replace(claim, text=f"{claim.text[:-1]}, after {length}.", brief=f"{claim.brief}, {length}") for claim in found
+    ]
 
 
 def _length(schedule: Schedule) -> str:
@@ -223,4 +228,5 @@ EXPERIMENT = Experiment(
     render,
     _both(),
     further_cells,
+    part="images",
 )

@@ -36,18 +36,21 @@ CHECKS = [
         "a slight performance gain",
         above("genlabel-gm", ("vanilla", "mixup")),
         gain=("genlabel-gm", ("vanilla", "mixup")),
+        brief="above vanilla and mixup on every set",
     ),
     Check(
         "It is better than the generative classifier (GM) on every set.",
         "outperforms alternative methods",
         above("genlabel-gm", "generative-gm"),
         gain=("genlabel-gm", "generative-gm"),
+        brief="above the generative classifier on every set",
     ),
     Check(
         "It is better than excluding the intruding points, or as good, on every set.",
         "outperforms alternative methods",
         above("genlabel-gm", "mixup-exclude-mi", -2e-9),
         gain=("genlabel-gm", "mixup-exclude-mi"),
+        brief="no lower than leaving out intruding points",
     ),
 ]
 NOTES = [

@@ -36,6 +36,7 @@ CHECKS = [
         "on the best performing sets",
         above("genlabel-gm", ("vanilla", "mixup")),
         gain=("genlabel-gm", ("vanilla", "mixup")),
+        brief="the most robust on every set",
     ),
     Check(
         "GenLabel gains 10 to 30 points on the better of mixup and vanilla: over 10 on as many of the sets at hand as "
@@ -44,6 +45,7 @@ CHECKS = [
         above("genlabel-gm", ("vanilla", "mixup"), 10.0),
         at_least=10,
         gain=("genlabel-gm", ("vanilla", "mixup")),
+        brief="10 to 30 points above both",
     ),
 ]
 NOTES = [

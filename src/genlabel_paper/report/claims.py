@@ -9,9 +9,10 @@ from typing import TypeAlias, final
 import pandas as pd
 
 from genlabel.records import mean_scores, pair_trials
-from genlabel_paper.report.pieces import EXACT, Claim
+from genlabel_paper.report.pieces import EXACT, NOTHING, Claim
+from genlabel_paper.study.manifest import name_set
 
-__all__ = ["Check", "Methods", "Rule", "Trials", "above", "both"]
+__all__ = ["Check", "Methods", "Rule", "Trials", "above", "both", "in_words"]
 
 Methods: TypeAlias = str | tuple[str, ...]
 """One method, or several of which the best one on each dataset is meant."""
@@ -42,6 +43,8 @@ class Check:
     """On how many of them it must be true; on each one at hand if not given."""
     gain: tuple[Methods, Methods] | None = None
     """Two methods whose difference is told."""
+    brief: str = ""
+    """A few words for a list of all statements."""
 
     def claim(self, ours: Trials, paper: pd.DataFrame) -> Claim:
         """Return the statement with the paper's numbers and ours.
@@ -68,7 +71,8 @@ class Check:
         left, count = len(means) - len(known), int(self.rule.test(known).sum())
         holds = None if not len(known) else True if count >= need else False if count + left < need else None
         trials = ours.least(needs, list(known.index))
-        return Claim(self.text, f"{self.said}; its table: {self._tell(printed)}", self._tell(means), holds, trials)
+        said, found = f"{self.said}; its table: {self._tell(printed)}", self._tell(means)
+        return Claim(self.text, said, found, holds, trials, brief=self.brief)
 
     def _lines(self, means: pd.DataFrame) -> pd.DataFrame:
         lines = means.index if self.sets is None else [name for name in self.sets if name in means.index]
@@ -77,10 +81,10 @@ class Check:
     def _tell(self, means: pd.DataFrame) -> str:
         known = means.dropna()
         if not len(known):
-            return "nothing measured"
+            return NOTHING
         true = self.rule.test(known)
         text = f"on {int(true.sum())} of {len(known)} sets"
-        text += f"; not on {', '.join(known.index[~true])}" if not true.all() else ""
+        text += f"; not on {', '.join(map(name_set, known.index[~true]))}" if not true.all() else ""
         text += f"; {len(means) - len(known)} not measured" if len(known) < len(means) else ""
         return text + (f"; {_tell_gain(known, *self.gain)}" if self.gain else "")
 
@@ -111,6 +115,16 @@ def both(*rules: Rule) -> Rule:
         return pd.concat([rule.test(means) for rule in rules], axis=1).all(axis=1)
 
     return Rule(tuple(dict.fromkeys(name for rule in rules for name in rule.needs)), test)
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Join names as a sentence does.
+
+    >>> in_words(["a"]), in_words(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 @final

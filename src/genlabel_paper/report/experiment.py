@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import final
@@ -14,8 +15,16 @@ from genlabel_paper.report.pieces import Grid, Measured, Printed, Shown, Value
 from genlabel_paper.study.cells import BUDGETS, Cell
 from genlabel_paper.study.methods import TITLES
 
-__all__ = ["Experiment", "PrintedValues", "choose_cells", "compare_grid", "measured", "no_cells", "of_cells"]
+__all__ = ["PARTS", "Experiment", "PrintedValues", "choose_cells", "compare_grid", "measured", "no_cells", "of_cells"]
 
+PARTS = {
+    "tables": "tables of data",
+    "images": "images",
+    "toys": "toy examples and theory",
+    "genmix": "GenMix",
+    "ours": "questions of our own",
+}
+"""The parts of the report, in their order: what is measured on real data apart from what is made up or computed."""
 PrintedValues = Mapping[tuple[str, str], Printed]
 """What the paper prints, by row and column: by method and dataset, or by share and rival."""
 
@@ -47,6 +56,13 @@ class Experiment:
     paper: PrintedValues = field(default_factory=dict)
     further: Callable[[str], list[Cell]] = no_cells
     """Cells of a budget on datasets that are not in the paper: they are run where their dataset is named."""
+    part: str = "tables"
+    """Which part of the report it is in, a key of `PARTS`."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in a sentence, such as Table 4."""
+        return re.sub(r"(\d+)$", r" \1", self.id).capitalize()
 
     @property
     def trains(self) -> bool:

@@ -85,7 +85,8 @@ def draw_added(ax: Axes, record: dict[str, Any], X: NDArray[np.float64], y: NDAr
     for one in np.unique(pair, axis=0):
         x, height = points[(pair == one).all(axis=1)].T
         color = PAIR_COLORS.get(tuple(one.tolist()), "#7f7f7f")
-        ax.scatter(x, height, s=7.0, color=color, linewidths=0, label=f"classes {one[0]} and {one[1]}", zorder=3)
+        name = f"classes {one[0]} and {one[1]}"
+        ax.scatter(x, height, s=7.0, color=color, linewidths=0, label=name, zorder=3, rasterized=True)
 
 
 def draw_regions(ax: Axes, record: dict[str, Any], X: NDArray[np.float64], y: NDArray[Any]) -> None:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from genlabel_paper.report.pieces import Grid, Value, agreement
 
-__all__ = ["AGREEMENTS", "SYMBOLS", "Line", "Place", "count_agreements", "has_printed", "lines_of", "reasons"]
+__all__ = [
+    "AGREEMENTS",
+    "SYMBOLS",
+    "Line",
+    "Place",
+    "count_agreements",
+    "has_printed",
+    "lines_of",
+    "measured_part",
+    "reasons",
+    "tell_missing",
+]
 
 SYMBOLS = {"agrees": "=", "near": "≈", "differs": "≠", "missing": "–"}  # noqa: RUF001
 """How far ours is from the paper's, in one sign."""
@@ -20,6 +31,10 @@ AGREEMENTS = {
     "missing": "ours is missing",
 }
 """What the signs mean."""
+
+
+PLAIN = ("", "not run")
+"""Reasons that need not be told of what was not run."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +105,40 @@ def reasons(grid: Grid) -> list[str]:
     """
     found = Counter(value.why for _, row in grid.rows for value in row if value.ours is None)
     return [f"{count} missing: {why or 'no records'}" for why, count in found.items()]
+
+
+def measured_part(grid: Grid) -> Grid:
+    """Leave out the columns and rows of a grid in which nothing is ours.
+
+    >>> from genlabel_paper.report.pieces import Measured
+    >>> rows = [("A", [Value(None, None), Value(Measured(90.0, None, 1, 1), None)]), ("B", [Value(None, None)] * 2)]
+    >>> measured_part(Grid("t", ["61", "36"], rows)).columns
+    ['36']
+    """
+    kept = [place for place in range(len(grid.columns)) if any(row[place].ours for _, row in grid.rows)]
+    rows = [(title, [row[place] for place in kept]) for title, row in grid.rows]
+    rows = [(title, row) for title, row in rows if any(value.ours for value in row)]
+    return replace(grid, columns=[grid.columns[place] for place in kept], rows=rows)
+
+
+def tell_missing(grid: Grid) -> list[str]:
+    """Say in a few words what of a grid was not run: all of it, whole columns and rows, and single values.
+
+    >>> from genlabel_paper.report.pieces import Measured
+    >>> row = [Value(None, None, "lost"), Value(Measured(90.0, None, 1, 1), None)]
+    >>> tell_missing(Grid("t", ["1038", "36"], [("A", row)]))
+    ['1038 (lost)']
+    """
+    if not grid.measured:
+        return [*grid.columns]
+    part = measured_part(grid)
+    gone = {name: grid.rows[0][1][place].why for place, name in enumerate(grid.columns) if name not in part.columns}
+    gone |= {title: row[0].why for title, row in grid.rows if title not in dict(part.rows)}
+    why = {reason: [name for name, other in gone.items() if other == reason] for reason in gone.values()}
+    single = Counter(value.why for _, row in part.rows for value in row if value.ours is None)
+    found = {reason: ", ".join(names) for reason, names in why.items()}
+    words = [*found.items(), *((reason, f"{count} value{'s' * (count > 1)}") for reason, count in single.items())]
+    return [said + (f" ({reason})" if reason not in PLAIN else "") for reason, said in words]
 
 
 def _best(means: Sequence[float | None], chosen: Sequence[bool]) -> list[bool]:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from genlabel.pages import Markup, element, item_list, join, page
-from genlabel_paper.report.experiment import Experiment
-from genlabel_paper.report.markup import picture
-from genlabel_paper.report.page_parts import claim_list, grid_table, legend
-from genlabel_paper.report.pieces import Claim, Shown
+from genlabel.pages import Markup, element, facts, item_list, join, page, section
+from genlabel_paper.report.drawing import picture
+from genlabel_paper.report.experiment import PARTS, Experiment
+from genlabel_paper.report.page_parts import claim_list, grid_table, judged, legend, not_run
+from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.style import CSS
+from genlabel_paper.report.summary import Entry, conclusion, contents, in_short, part_title
 from genlabel_paper.study.settings import SETTINGS
 
 __all__ = ["report_html", "write_report"]
@@ -20,9 +21,15 @@ __all__ = ["report_html", "write_report"]
 PAPER = "https://arxiv.org/abs/2201.02354"
 TITLE = "GenLabel: what of the paper reproduces"
 ABOUT = (
-    "The tables and figures of the paper on low-dimensional data, on images and of its theory, trained or computed "
-    "again from its text with this repository. Every value stands beside the printed one."
+    "The tables and figures of the paper, trained or computed again from its text with this repository; every value "
+    "stands beside the printed one."
 )
+READING = (
+    "In the tables ours is above, the paper's below it with the difference, ours minus the paper's. The sign and the "
+    "colour say how far ours is from the paper's; the best method of a line is bold, in ours and in the paper's. A "
+    "click on a heading sorts by ours."
+)
+MORE = {"in-short": "Every verdict in short", "reading": "How to read the tables", "made": "How this page was made"}
 
 
 def write_report(
@@ -62,34 +69,76 @@ def report_html(
     >>> report_html(pd.DataFrame(), []).startswith("<!DOCTYPE html>")
     True
     """
-    shown = [(experiment, experiment.render(records)) for experiment in experiments]
-    header = join(element("h1", TITLE), *_head(records, description, command, experiments))
-    sections = [_summary(shown), _contents(experiments), *(_section(*pair) for pair in shown), _settings()]
-    return page(TITLE, header, *sections, css=CSS)
-
-
-def _head(records: pd.DataFrame, description: str, command: str, chosen: Sequence[Experiment]) -> list[Markup]:
-    """What this is, and what it is made of."""
-    needed = not chosen or any(experiment.trains for experiment in chosen)
-    facts = _facts(records) if needed else {"records": "none needed"}
-    source = element("a", "arXiv", href=PAPER)
-    pairs = [join(element("dt", name), element("dd", words)) for name, words in facts.items() if words]
-    if command:
-        pairs.append(join(element("dt", "made by"), element("dd", element("code", command))))
-    return [element("p", ABOUT, " The paper: ", source, "."), *_paragraph(description), element("dl", *pairs)]
+    shown = [Entry(experiment, experiment.render(records)) for experiment in experiments]
+    entries = [entry for entry in shown if entry.shown.measured]
+    rest = [entry.experiment for entry in shown if not entry.shown.measured]
+    header = join(
+        element("h1", TITLE),
+        element("p", conclusion(shown), class_="lead", id="conclusion"),
+        element("p", ABOUT, " ", element("a", "The paper on arXiv", href=PAPER), ".", class_="soft"),
+        *_paragraph(description),
+        *_left_out(rest),
+    )
+    parts = [_part(part, [one for one in entries if one.experiment.part == part]) for part in PARTS]
+    reading = section("reading", MORE["reading"], element("p", READING), legend())
+    made = _made(_facts(records, experiments, command))
+    return page(TITLE, header, contents(entries, MORE), in_short(entries), reading, *parts, made, css=CSS)
 
 
 def _paragraph(words: str) -> list[Markup]:
     return [element("p", words)] if words else []
 
 
-def _facts(records: pd.DataFrame) -> dict[str, str]:
-    """Numbers of the records; their time, and what they were made with."""
-    if not len(records):
-        return {"records": "none yet"}
+def _left_out(experiments: Sequence[Experiment]) -> list[Markup]:
+    """One line about what there is nothing of."""
+    if not experiments:
+        return []
+    command = f"genlabel reproduce {' '.join(one.id for one in experiments)}"
+    names = ", ".join(one.name for one in experiments)
+    return [element("p", f"Not run: {names}. ", element("code", command), class_="not-run", id="not-run")]
+
+
+def _part(name: str, entries: Sequence[Entry]) -> Markup:
+    """The experiments of a kind."""
+    if not entries:
+        return Markup()
+    heading = element("h2", part_title(name), class_="part")
+    return element("section", heading, *(_section(*entry) for entry in entries), id=f"part-{name}")
+
+
+def _section(experiment: Experiment, shown: Shown) -> Markup:
+    """One table or figure of the paper: the verdicts, what they are of, what was not run, and notes."""
+    back = element("a", "Contents", href="#contents")
+    parts = [
+        element("h3", f"{experiment.name}: {experiment.title}"),
+        element("p", f"{experiment.source}. ", back, class_="source"),
+        *([claim_list(experiment, judged(shown))] if judged(shown) else []),
+        *(picture(one, f"{experiment.id}-p{place}") for place, one in enumerate(shown.pictures, 1)),
+        element("div", *(grid_table(grid) for grid in shown.grids if grid.measured), class_="tables"),
+        *not_run(shown),
+    ]
+    if shown.notes:
+        title = element("summary", f"Notes ({len(shown.notes)})")
+        parts.append(element("details", title, item_list(shown.notes, "notes")))
+    return element("section", *parts, id=experiment.id)
+
+
+def _made(told: dict[str, str]) -> Markup:
+    """What the page is made of, and how everything was trained (arXiv Tables 10 to 14)."""
+    settings = facts({name: setting.about for name, setting in SETTINGS.items()})
+    folded = element("details", element("summary", f"Settings ({len(SETTINGS)})"), settings, id="settings")
+    return section("made", MORE["made"], facts(told), folded)
+
+
+def _facts(records: pd.DataFrame, chosen: Sequence[Experiment], command: str) -> dict[str, str]:
+    """Numbers of the records; their time, what they were made with, and the command of the page."""
+    needed = not chosen or any(experiment.trains for experiment in chosen)
+    made = {"made by": element("code", command)} if command else {}
+    if not needed or not len(records):
+        return {"records": "none yet" if needed else "none needed", **made}
     sets, splits, seeds = (records[name].nunique() for name in ("dataset", "split", "seed"))
     numbers = {"records": f"{len(records):,}", "datasets": str(sets), "splits": str(splits), "seeds": str(seeds)}
-    return {**numbers, "time of all trials": _hours(records), "versions": _versions(records)}
+    return {**numbers, "time of all trials": _hours(records), "versions": _versions(records), **made}
 
 
 def _hours(records: pd.DataFrame) -> str:
@@ -103,58 +152,3 @@ def _versions(records: pd.DataFrame) -> str:
     lines = [line for line in records["versions"] if isinstance(line, Mapping)]
     found = {(name, str(number)) for line in lines for name, number in line.items()}
     return ", ".join(f"{name} {number}" for name, number in sorted(found))
-
-
-def _summary(shown: Sequence[tuple[Experiment, Shown]]) -> Markup:
-    """What reproduced and what did not: each statement of the paper with the numbers."""
-    claims = [(experiment.id, claim) for experiment, part in shown for claim in part.claims]
-    groups = {True: "What reproduced", False: "What did not", None: "What cannot be said"}
-    counts = [f"{len(_of(claims, holds))} {words}" for holds, words in _SAID.items()]
-    parts = [
-        join(element("h3", f"{title} ({len(_of(claims, holds))})"), claim_list(_of(claims, holds)))
-        for holds, title in groups.items()
-        if _of(claims, holds)
-    ]
-    text = f"Of {len(claims)} statements that the paper makes about these tables and figures, {', '.join(counts)}."
-    title = element("h2", "What reproduced, and what did not")
-    return element("section", title, element("p", text), *parts, id="summary")
-
-
-_SAID = {True: "hold here", False: "do not", None: "cannot be judged from the records"}
-
-
-def _of(claims: Sequence[tuple[str, Claim]], holds: bool | None) -> list[tuple[str, Claim]]:
-    return [(name, claim) for name, claim in claims if claim.holds is holds]
-
-
-def _contents(experiments: Sequence[Experiment]) -> Markup:
-    links = [element("li", element("a", f"{one.id}: {one.title}", href=f"#{one.id}")) for one in experiments]
-    links.append(element("li", element("a", "Settings", href="#settings")))
-    how = (
-        "In the tables ours is above, the paper's below it with the difference, ours minus the paper's. The sign and "
-        "the colour say how far ours is from the paper's; the best method of a line is bold, in ours and in the "
-        "paper's."
-    )
-    nav = element("nav", element("ul", *links), aria_label="Contents")
-    return element("section", element("h2", "Contents"), nav, element("p", how), legend(), id="contents")
-
-
-def _section(experiment: Experiment, shown: Shown) -> Markup:
-    """One table or figure of the paper."""
-    parts = [
-        element("h2", f"{experiment.id}: {experiment.title}"),
-        element("p", experiment.source, class_="source"),
-        *(picture(one) for one in shown.pictures),
-        *(grid_table(grid) for grid in shown.grids),
-    ]
-    if shown.claims:
-        parts += [element("h3", "What the paper says of it"), claim_list([("", claim) for claim in shown.claims])]
-    if shown.notes:
-        parts += [element("h3", "Notes"), item_list(shown.notes, "notes")]
-    return element("section", *parts, id=experiment.id)
-
-
-def _settings() -> Markup:
-    """How everything was trained (arXiv Tables 10 to 14)."""
-    pairs = [join(element("dt", name), element("dd", setting.about)) for name, setting in SETTINGS.items()]
-    return element("section", element("h2", "Settings"), element("dl", *pairs), id="settings")

@@ -14,6 +14,7 @@ from genlabel_paper.study.cells import BUDGETS
 __all__ = [
     "EXACT",
     "FULL",
+    "NOTHING",
     "Claim",
     "Grid",
     "Measured",
@@ -27,6 +28,8 @@ __all__ = [
 
 FULL = BUDGETS["full"].splits * BUDGETS["full"].seeds
 """Splits times seeds of the full budget; what fewer say is said so far."""
+NOTHING = "nothing measured"
+"""What is found where there are no records."""
 FLOOR = 0.5
 """Points of accuracy below which a difference says nothing, however small the spreads."""
 
@@ -92,6 +95,11 @@ class Grid:
     about: Mapping[str, str] = field(default_factory=dict)
     """Words on a column, such as the name of a dataset."""
 
+    @property
+    def measured(self) -> bool:
+        """Whether any value is ours."""
+        return any(value.ours is not None for _, row in self.rows for value in row)
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -108,6 +116,13 @@ class Claim:
     """Splits times seeds behind it, at the least."""
     full: int = FULL
     """Those of the full budget; what fewer say is said so far."""
+    brief: str = ""
+    """A few words for a list of all statements."""
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is anything of ours to judge it by."""
+        return self.found != NOTHING
 
 
 @dataclass(frozen=True)
@@ -128,6 +143,13 @@ class Shown:
     claims: Sequence[Claim] = ()
     pictures: Sequence[Picture] = ()
     notes: Sequence[str] = field(default_factory=tuple)
+    headline: str = ""
+    """A sentence for the conclusion of the page, where an experiment decides on the paper's main statement."""
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is anything of ours in it."""
+        return bool(self.pictures) or any(grid.measured for grid in self.grids) or any(c.measured for c in self.claims)
 
 
 def agreement(value: Value) -> str:

@@ -11,14 +11,12 @@ from genlabel_paper.report.experiment import Experiment, PrintedValues, compare_
 from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.printed import columns_of, printed_means, rows_of
 from genlabel_paper.study.cells import Cell, make_cells
-from genlabel_paper.study.manifest import manifest
+from genlabel_paper.study.manifest import manifest, name_set
 from genlabel_paper.study.methods import TITLES
 
 __all__ = ["MISSING", "SPREADS", "about_set", "at_hand", "extent", "largest_class", "selected_table"]
 
-MISSING = {
-    number: f"{number} was not at hand, and is not part of this study" for number in ("1038", "1130", "1138", "1166")
-}
+MISSING = dict.fromkeys(("1038", "1130", "1138", "1166"), "not at hand, and not part of this study")
 """Why there are no records of a dataset of the paper."""
 SPREADS = (
     "Ours: mean ± standard deviation over all splits and seeds, of the network of the last epoch; the paper keeps the "
@@ -131,7 +129,7 @@ def largest_class(paper: pd.Series[float], ours: pd.Series[float], name: str) ->
 
     >>> means = pd.Series([88.0, 10.0], index=["61", "36"])
     >>> largest_class(means, means + 60.0, "Mixup")
-    'The largest class alone scores as much as Mixup: as printed on 1 of 2 sets (36); ours on 0 of 2 sets.'
+    'The largest class alone scores as much as Mixup: as printed on 1 of 2 sets: 36 (segment); ours on 0 of 2 sets.'
     """
     return f"The largest class alone scores as much as {name}: as printed {_beaten(paper)}; ours {_beaten(ours)}."
 
@@ -141,7 +139,7 @@ def _beaten(means: pd.Series[float]) -> str:
     share = manifest()["largest"].reindex(known.index).astype(float)
     known, share = known[share.notna()], share.dropna()
     sets = known.index[known <= share + 0.005]
-    return f"on {len(sets)} of {len(known)} sets" + (f" ({', '.join(sets)})" if len(sets) else "")
+    return f"on {len(sets)} of {len(known)} sets" + (f": {', '.join(map(name_set, sets))}" if len(sets) else "")
 
 
 def about_set(name: str) -> str:

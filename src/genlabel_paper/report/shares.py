@@ -9,7 +9,7 @@ import pandas as pd
 
 from genlabel.records import Wins, count_wins, pair_trials
 from genlabel_paper.report.experiment import PrintedValues, of_cells
-from genlabel_paper.report.pieces import FULL, Claim, Grid, Measured, Value
+from genlabel_paper.report.pieces import FULL, NOTHING, Claim, Grid, Measured, Value
 from genlabel_paper.study.manifest import manifest, study_sets
 from genlabel_paper.study.methods import keys_of
 
@@ -73,7 +73,7 @@ def tell_shares(gain: pd.Series[float], width: float = WIDTH) -> str:
     """
     found = count_wins(gain, width)
     if not found.sets:
-        return "nothing measured"
+        return NOTHING
     higher, on_par, lower = found.percent
     return f"higher on {higher:.1f} %, on par on {on_par:.1f} %, lower on {lower:.1f} % of {found.sets} sets"
 
@@ -145,7 +145,14 @@ def share_grid(
 
 
 def share_claim(
-    text: str, printed: str, gain: pd.Series[float], enough: bool, test: Callable[[Wins], bool], width: float = WIDTH
+    text: str,
+    printed: str,
+    gain: pd.Series[float],
+    enough: bool,
+    test: Callable[[Wins], bool],
+    width: float = WIDTH,
+    *,
+    brief: str = "",
 ) -> Claim:
     """Check a statement about shares; without enough datasets nothing can be said.
 
@@ -154,7 +161,7 @@ def share_claim(
     """
     found = count_wins(gain, width)
     holds = test(found) if enough and found.sets else None
-    return Claim(text, printed, tell_shares(gain, width), holds, gain.attrs.get("trials", FULL))
+    return Claim(text, printed, tell_shares(gain, width), holds, gain.attrs.get("trials", FULL), brief=brief)
 
 
 def are_enough(gain: pd.Series[float], datasets: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pandas as pd
 
-__all__ = ["ROUNDED", "manifest", "study_sets"]
+__all__ = ["ROUNDED", "manifest", "name_set", "study_sets"]
 
 ROUNDED = frozenset({"223"})
 """NOTE[PAPER]: a regression set in the paper's table 6: its target, a price, is rounded down to whole numbers."""
@@ -26,6 +26,16 @@ def manifest() -> pd.DataFrame:
     with files("genlabel_paper.study").joinpath("manifest.csv").open() as text:
         frame = pd.read_csv(text, dtype={"id": str}, index_col="id")
     return frame.assign(study=frame["study"] == "yes").astype({"n": "Int64", "d": "Int64", "k": "Int64"})
+
+
+def name_set(dataset: str) -> str:
+    """Return the number of an OpenML set with its name; sets without one are called as they are.
+
+    >>> name_set("61"), name_set("moon")
+    ('61 (iris)', 'moon')
+    """
+    name = manifest()["name"].get(dataset)
+    return dataset if pd.isna(name) else f"{dataset} ({name})"
 
 
 def study_sets() -> list[str]:

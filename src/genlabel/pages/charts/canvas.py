@@ -84,7 +84,7 @@ def label(x: float, y: float, text: str, kind: str = "", longest: int = 60, **at
     """Return words at a place; of more letters the beginning is shown, and all when the pointer rests there.
 
     >>> label(1, 2, "abcdef", "end", longest=4)
-    '<text x="1" y="2" class="end">abc…<title>abcdef</title></text>'
+    '<text x="1" y="2" class="end">ab…f<title>abcdef</title></text>'
     """
     short = shorten(text, longest)
     more = [element("title", text)] if short != " ".join(text.split()) else []

@@ -8,13 +8,15 @@ import numpy as np
 
 from genlabel.comparison import SHARES
 from genlabel.comparison.verdict import ENOUGH
-from genlabel.pages.markup import Markup, element
+from genlabel.pages.markup import Markup, element, shorten
 from genlabel.pages.report.given import Given, count, listed, name_of, percent, signed
 
 __all__ = ["answers", "headline"]
 
 FASTER = 5.0
 """How many times as fast a method must be for that to be said."""
+NOTES, NOTE = 3, 160
+"""Notes that are shown at once, and their letters."""
 UNEQUAL = 0.8
 """Share of the largest class from which accuracy tells little."""
 WARNS, UNSURE = ("vanilla", "not mixup"), ("no difference", "not tried", "not trusted")
@@ -31,7 +33,8 @@ def answers(given: Given) -> Markup:
     parts = [
         element("div", element("h3", question), *(element("p", line) for line in lines)) for question, lines in shown
     ]
-    return element("div", element("p", headline(given)), *parts, class_=f"verdict-box {_mood(given)}".strip())
+    inside = [element("p", headline(given)), *parts, *_noted(given)]
+    return element("div", *inside, class_=f"verdict-box {_mood(given)}".strip())
 
 
 def headline(given: Given) -> str:
@@ -100,6 +103,17 @@ def trusting(given: Given) -> list[str]:
     if not isnan(error):
         words += f" Its probabilities are off by {error:.3f} on average (calibration error; few rows make it larger)."
     return [words]
+
+
+def _noted(given: Given) -> list[Markup]:
+    """The first notes on the table, which may bear upon all of it, with a link to the rest."""
+    notes = list(dict.fromkeys(given.notes))
+    if not notes:
+        return []
+    shown = "; ".join(shorten(note, NOTE, tail=False) for note in notes[:NOTES])
+    more = f", and {len(notes) - NOTES} more" if len(notes) > NOTES else ""
+    link = element("a", "What was found in the table", href="#table")
+    return [element("p", link, f": {shown}{more}.", class_="soft")]
 
 
 def _fast(given: Given, near: list[str]) -> list[str]:

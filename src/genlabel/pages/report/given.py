@@ -136,13 +136,13 @@ def signed(value: float, digits: int = 3) -> str:
     return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
-def name_of(text: object) -> str:
+def name_of(text: object, longest: int = NAME) -> str:
     """Return a name of the user's as it stands within a sentence.
 
     >>> name_of("setosa"), name_of(3)
     ('setosa', '“3”')
     """
-    short = shorten(text, NAME)
+    short = shorten(text, longest)
     return f"\N{LEFT DOUBLE QUOTATION MARK}{short}\N{RIGHT DOUBLE QUOTATION MARK}" if _is_number(short) else short
 
 

@@ -16,6 +16,8 @@ from genlabel.tallies import Tally
 __all__ = ["calibration", "trust_part"]
 
 MOST_CLASSES = 26
+FEW = 8
+"""Classes of which every pair has a cell, with its unit."""
 CONFUSIONS = 12
 """Pairs of classes that are taken for each other, in a table."""
 FEWEST = 5
@@ -117,12 +119,18 @@ def _confusion(given: Given) -> list[Markup]:
     ]
     title = f"Confusion matrix of {given.best}"
     drawn = heat_map(title, said, names, names, cells, across="taken for", down="truly")
-    return [figure(drawn, said), *([_confused(given.best, tally)] if len(names) > 8 else [])]
+    return [
+        figure(drawn, f"{said} Cells are percents of a row."),
+        *([_confused(given.best, tally)] if len(names) > FEW else []),
+    ]
 
 
-def _cell(names: list[str], i: int, j: int, tally: Tally, share: float) -> HeatCell:
+def _cell(names: list[str], i: int, j: int, tally: Tally, share: float) -> HeatCell | None:
+    """A cell; of many classes, those that are never taken for each other have none."""
     times = int(tally.confusion[i, j])
-    few = len(names) <= 8
+    few = len(names) <= FEW
+    if not times and not few:
+        return None
     text = "" if not times else f"{100 * share:.0f} %" if few else f"{100 * share:.0f}"
     said = f"{name_of(names[i])} taken for {name_of(names[j])}: {times} of {tally.support[i]} ({percent(share)})"
     return HeatCell(share, text, said, "cool" if i == j else "heat")
@@ -139,7 +147,7 @@ def _said_of_confusion(method: str, tally: Tally) -> str:
     shares = [percent(int(wrong[i, j]) / whole, 0) for whole in (total, max(int(tally.support[i]), 1))]
     return words + (
         f" The most frequent: {name_of(tally.classes[i])} taken for {name_of(tally.classes[j])}, {shares[0]} of the "
-        f"errors and {shares[1]} of that class. Cells are percents of a row."
+        f"errors and {shares[1]} of that class."
     )
 
 

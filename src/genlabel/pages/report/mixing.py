@@ -24,24 +24,27 @@ from genlabel.pages.charts import (
     interval_plot,
     panels,
 )
-from genlabel.pages.markup import Markup, element
+from genlabel.pages.markup import Markup, element, shorten
 from genlabel.pages.report.given import ARMS, Given, Part, count, listed, name_of, percent, written
 
 __all__ = ["blend_part", "label_part", "mixing_part"]
 
 MOST_CLASSES = 26
-"""Of a heat map; of more classes, the worst pairs are bars."""
-BARS = 15
+"""Of a heat map; of more classes, the worst pairs are drawn with their intervals."""
+SURE = 15
+"""Pairs of classes that are drawn instead."""
 BINS = 8
 """Of lambda."""
-FEWEST = 3
-"""Blends in a bin."""
+FEWEST, GROUP, MANY = 3, 4, 120
+"""Blends in a bin at least; those of a group where there are few of a pair; and how many are not few."""
 CURVES = 3
 """Pairs of classes whose labels are followed."""
 PAIRED = (
     "Three networks that differ in what they are trained on: rows; rows and blends with mixup's labels; the same with "
     "the label model's labels. All choose among the same settings, on the same folds."
 )
+TITLE, CELL = 13, 24
+"""Letters of a class in the title of a picture, and in a cell with others."""
 WORST, LEAST = 20, 0.1
 """Blends that are listed, and the least weight of either parent."""
 ROWS = 200
@@ -66,7 +69,7 @@ def blend_part(given: Given) -> Part | None:
         return None
     pairs = diagnosis.to_frame("pairs", ROWS)
     few = len(diagnosis.classes) <= MOST_CLASSES
-    drawn = _heat(diagnosis, diagnosis.blends) if few else _worst_bars(diagnosis, diagnosis.blends)
+    drawn = _heat(diagnosis, diagnosis.blends) if few else _worst_pairs(diagnosis, diagnosis.blends)
     return Part("blends", "Where blends land", [drawn, _pair_table(pairs)])
 
 
@@ -178,20 +181,16 @@ def _heat(diagnosis: Diagnosis, blends: Blended) -> Markup:
     return figure(drawn, said + how)
 
 
-def _worst_bars(diagnosis: Diagnosis, blends: Blended) -> Markup:
+def _worst_pairs(diagnosis: Diagnosis, blends: Blended) -> Markup:
+    """The pairs that intrude most surely, with their intervals."""
     said = _said_of_blends(blends)
-    worst = diagnosis.to_frame("pairs", BARS).to_dict("records")
-    bars = [
-        Bar(
-            f"{str(pair['class_1'])[:12]} with {str(pair['class_2'])[:12]}",
-            pair["intrusion"],
-            percent(pair["intrusion"], 0),
-            1,
-        )
-        for pair in worst
+    worst = diagnosis.to_frame("pairs", SURE).to_dict("records")
+    names = [" with ".join(shorten(pair[side], 12) for side in ("class_1", "class_2")) for pair in worst]
+    rows = [
+        Interval(name, pair["intrusion"], pair["low"], pair["high"], 1) for name, pair in zip(names, worst, strict=True)
     ]
-    drawn = bar_chart("Pairs of classes whose blends intrude most surely", said, bars, "share of blends", 1.0)
-    return figure(drawn, said)
+    title, axis = "Pairs of classes whose blends intrude most surely", "share of blends among a third class"
+    return figure(interval_plot(title, said, rows, axis, digits=2), said)
 
 
 def _pair_table(pairs: pd.DataFrame) -> Markup:
@@ -267,7 +266,8 @@ def _panel(diagnosis: Diagnosis, blends: Blended, one: int, other: int) -> Panel
         Series("mixup", [Point(0.0, 0.0), Point(1.0, 1.0)], 0, dashed=True),
         Series("mixup", [Point(0.0, 1.0), Point(1.0, 0.0)], 1, dashed=True),
     ]
-    return Panel(f"{names[0]} with {names[1]}", [*lines, *curves])
+    title = " with ".join(name_of(diagnosis.classes[c], TITLE) for c in (one, other))
+    return Panel(title, [*lines, *curves])
 
 
 def _of_pair(blends: Blended, one: int, other: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -278,13 +278,16 @@ def _of_pair(blends: Blended, one: int, other: int) -> tuple[NDArray[np.float64]
 
 
 def _binned(lam: NDArray[np.float64], values: NDArray[np.float64], name: str) -> list[Point]:
+    """Means over parts of lambda's range; of few blends, over some that are next to each other."""
     cell = np.minimum((lam * BINS).astype(np.intp), BINS - 1)
+    groups = [np.flatnonzero(cell == number) for number in range(BINS)]
+    if len(lam) < MANY:
+        groups = np.array_split(np.argsort(lam, kind="stable"), max(1, len(lam) // GROUP))
     found = []
-    for number in range(BINS):
-        here = cell == number
-        if here.sum() >= FEWEST:
+    for here in groups:
+        if len(here) >= FEWEST:
             x, y = float(lam[here].mean()), float(values[here].mean())
-            found.append(Point(x, y, f"{name}: {y:.2f} at lambda {x:.2f} (mean of {count(int(here.sum()), 'blend')})"))
+            found.append(Point(x, y, f"{name}: {y:.2f} at lambda {x:.2f} (mean of {count(len(here), 'blend')})"))
     return found
 
 
@@ -321,7 +324,7 @@ def _worst(diagnosis: Diagnosis, blends: Blended) -> Markup:
 
 
 def _blend(diagnosis: Diagnosis, blends: Blended, number: int) -> list[str | Cell]:
-    seen, names = blends.seen, [name_of(name) for name in diagnosis.classes]
+    seen, names = blends.seen, [name_of(name, CELL) for name in diagnosis.classes]
     first, second, lam = (part[number] for part in seen.blends)
     parents = [int(blends.rows[row]) for row in (first, second)]
     return [

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from genlabel.diagnosis import Blended, Diagnosis
 from genlabel.pages.blocks import figure
 from genlabel.pages.charts import Mixed, region_map, scatter
+from genlabel.pages.markup import shorten
 from genlabel.pages.report.given import Given, Part, name_of, percent, written
 from genlabel.standardisation import Standardisation
 
@@ -42,7 +43,7 @@ def scatter_part(given: Given) -> Part | None:
         "left half has the colour of mixup's likeliest class, the right half that of the label model's. "
         f"They disagree on {sum(one.first != one.second for one in mixed)} of {len(mixed)}{third}. {how}{few}"
     )
-    classes = [name_of(name) for name in diagnosis.classes]
+    classes = [shorten(name) for name in diagnosis.classes]
     drawn = scatter("Rows and mixed points", said, flat[rows], blends.class_number[rows], classes, mixed, names)
     return Part("projection", "Rows and blends in the plane", [figure(drawn, said)])
 
@@ -62,7 +63,7 @@ def plane_part(given: Given) -> Part | None:
     told = [f"{name} differs from vanilla on {percent(share)}" for name, share in apart.items()]
     said = f"Which class each takes a place for. Of the plane shown, {', '.join(told)}."
     axes = tuple(given.feature_names or ("first feature", "second feature"))
-    shown = blends.points[rows], blends.class_number[rows], [name_of(name) for name in diagnosis.classes]
+    shown = blends.points[rows], blends.class_number[rows], [shorten(name) for name in diagnosis.classes]
     drawn = region_map("Regions of the classes", said, (plane.x, plane.y), plane.regions, *shown, (axes[0], axes[1]))
     return Part("regions", "Decision boundaries", [figure(drawn, said)])
 

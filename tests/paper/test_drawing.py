@@ -1,0 +1,101 @@
+"""Pictures within the page: small, in the colours of the theme, with ids of their own, and nothing lost."""
+
+import re
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from genlabel_paper.report.drawing import FINEST, inline_svg, picture
+from genlabel_paper.report.pieces import Picture
+
+
+def a_figure() -> Figure:
+    """Lines, a dot, a clipped curve, words, a rotated title, a legend, an image and points drawn one by one."""
+    figure = Figure(figsize=(4.0, 3.0))
+    ax = figure.subplots()
+    ax.plot([0, 1], [0, 1], color="black", label="black <line>")
+    ax.plot([0, 1], [1, 0], "o-", color="#0072b2", markeredgecolor="white", label="$\\theta$")
+    ax.axvspan(0.2, 0.4, color="#eeeeee")
+    ax.fill_between([0.5, 0.6], 0.0, 1.0, color="black", alpha=0.3)
+    ax.imshow(np.arange(4.0).reshape(2, 2), extent=(0, 1, 0, 1), alpha=0.4)
+    ax.scatter(np.linspace(0, 1, 50), np.linspace(0, 1, 50) ** 2, rasterized=True)
+    ax.set(xlim=(0, 1), ylim=(0, 0.8), ylabel="up & down", title="words")
+    ax.text(0.5, 0.5, "white", color="white")
+    ax.legend()
+    return figure
+
+
+@pytest.fixture(scope="module")
+def svg() -> str:
+    return inline_svg(a_figure(), "first", 'what "it" <says>')
+
+
+def parts(text: str) -> list[ET.Element]:
+    return list(ET.fromstring(text).iter())
+
+
+def test_it_says_what_it_shows_and_keeps_all_words(svg: str) -> None:
+    root, title, *rest = parts(svg)
+    assert (root.tag, root.get("role"), title.tag, title.text) == ("svg", "img", "title", 'what "it" <says>')
+    words = ["".join(part.itertext()) for part in rest if part.tag == "text"]
+    assert {"black <line>", "up & down", "words", "white"} <= set(words)
+    assert any("θ" in word for word in words)
+    assert not {part.tag for part in rest} & {"style", "metadata"}
+
+
+def test_black_and_white_are_those_of_the_theme(svg: str) -> None:
+    drawn = [part for part in parts(svg) if part.tag not in ("text", "tspan")]
+    styles = " ".join(part.get("style", "") for part in drawn)
+    assert not re.search("#(000000|ffffff|eeeeee|cccccc|dddddd)", styles)
+    assert {f"var(--{name})" for name in ("text", "card", "line")} <= set(re.findall(r"var\([^)]*\)", styles))
+    assert "#0072b2" in styles
+    assert "fill: var(--text)" in str(drawn[0].get("style"))  # what has no colour of its own
+    white = next(part for part in parts(svg) if part.text == "white")
+    assert "#ffffff" in str(white.get("style"))  # on something that is dark in any theme
+
+
+def test_ids_are_its_own_and_lead_somewhere(svg: str) -> None:
+    other = inline_svg(a_figure(), "second", "the same")
+    ids = [[part.attrib["id"] for part in parts(text) if "id" in part.attrib] for text in (svg, other)]
+    assert ids[0]
+    assert len(set(ids[0])) == len(ids[0]) == len(ids[1])
+    assert not set(ids[0]) & set(ids[1])
+    targets = re.findall(r'(?:url\(|href=")#([^)"]+)', svg)
+    assert set(targets) == set(ids[0])
+
+
+def test_the_same_figure_gives_the_same_text(svg: str) -> None:
+    assert inline_svg(a_figure(), "first", 'what "it" <says>') == svg
+    shown = picture(Picture("Caption & more.", a_figure(), 'what "it" <says>'), "first")
+    assert svg in shown
+    assert "<figcaption>Caption &amp; more.</figcaption>" in shown
+
+
+def far(points: NDArray[np.float64], line: NDArray[np.float64]) -> float:
+    """How far the farthest point is from a line of straight pieces."""
+    start, step = line[:-1], np.diff(line, axis=0)
+    along = points[:, None] - start
+    share = (along * step).sum(axis=2) / np.maximum((step**2).sum(axis=1), 1e-12)
+    return float(np.linalg.norm(along - np.clip(share, 0, 1)[:, :, None] * step, axis=2).min(axis=1).max())
+
+
+@pytest.mark.parametrize("steps", [10, 3000])
+def test_lines_stay_where_they_are_with_fewer_points(steps: int) -> None:
+    """A staircase around a curve, as the boundary of regions on a grid is."""
+    t = np.linspace(0.0, 1.0, steps)
+    stairs = np.column_stack([t, np.round(np.sin(6 * t) * 1500) / 1500])
+    figure = Figure(figsize=(5.0, 5.0))
+    ax = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    ax.set(xlim=(0, 1), ylim=(-1, 1))
+    (line,) = ax.plot(*stairs.T, color="#d55e00")
+    line.get_path().should_simplify = False
+    svg = inline_svg(figure, "x", "")
+    (text,) = [part.attrib["d"] for part in parts(svg) if "#d55e00" in part.get("style", "")]
+    drawn = np.array(re.findall(r"-?[\d.]+", text), dtype=float).reshape(-1, 2)
+    true = np.column_stack([stairs[:, 0], (1 - stairs[:, 1]) / 2]) * 360.0
+    assert far(true, drawn) <= 2 * FINEST + 0.1
+    assert far(drawn, true) <= FINEST + 0.1
+    assert len(drawn) <= max(steps / 5, 11)
