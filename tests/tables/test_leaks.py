@@ -88,6 +88,18 @@ def test_a_strong_feature_is_no_leak() -> None:
     assert find_leaks(with_column("marker", strong)) == []
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e12, 1e300])
+def test_the_unit_of_a_column_does_not_matter(scale: float) -> None:
+    table = honest()
+    small = guard_table(Table("t", table.X.assign(u=table.X["u"] * scale), table.y))
+    assert small.notes == []
+    assert "u" in small.X
+    name, values, why = LEAKS["numbers of the target"]
+    (leak,) = find_leaks(with_column(name, np.asarray(values) * scale))
+    assert leak.column == name
+    assert why in leak.why
+
+
 def test_where_nothing_would_be_left_nothing_is_left_out() -> None:
     table = Table("t", pd.DataFrame({"code": np.where(Y == "yes", 1.5, 0.5)}), pd.Series(Y))
     guarded = guard_table(table)

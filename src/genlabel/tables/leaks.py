@@ -172,7 +172,7 @@ def _number_leak(table: Table, name: str) -> Leak | None:
     values = as_numbers(known.to_frame()).to_numpy()[:, 0]
     whole = bool((values % 1 == 0).all())
     steps = np.diff(values)
-    even = len(steps) > 0 and steps[0] != 0 and np.allclose(steps, steps[0], rtol=1e-6)
+    even = len(steps) > 0 and steps[0] != 0 and np.allclose(steps, steps[0], rtol=1e-6, atol=0.0)
     if even and not whole:
         return Leak(name, "it rises evenly from row to row" + _when(table, name))
     if even or (whole and (_sorted(values) or NUMBERING.search(name))):
@@ -227,13 +227,20 @@ def _tells_alone(column: pd.Series[Any], y: pd.Series[Any]) -> float:
     if len(index) < FEW or len(classes) < 2 or counts.min() < 3:
         return 0.0
     if kind_of(column) == "numbers":
-        values = as_numbers(column.to_frame()).to_numpy()
+        values = _unit(as_numbers(column.to_frame()).to_numpy())
     else:
         codes, known = pd.factorize(as_text(column.to_frame()).iloc[:, 0])
         values = np.random.default_rng(0).permutation(len(known))[codes].astype(float)[:, None]  # not in order of rows
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     hit = cross_val_predict(DecisionTreeClassifier(random_state=0), values, index, cv=folds) == index
     return float(np.mean([hit[index == c].mean() for c in range(len(classes))]))
+
+
+def _unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers from 0 to 1: a tree rounds to 32 bits, and takes what differs by less than 1e-7 for the same."""
+    shrunk = values / (np.nanmax(np.abs(values), initial=0.0) or 1.0)
+    risen = shrunk - np.nanmin(shrunk, initial=1.0)
+    return np.asarray(risen / (np.nanmax(risen, initial=0.0) or 1.0))
 
 
 def _hash_rows(X: pd.DataFrame) -> pd.Series[Any]:
