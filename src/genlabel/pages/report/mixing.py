@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from genlabel.diagnosis import Blended, Diagnosis, Trial
+from genlabel.diagnosis.result import LEAST
 from genlabel.diagnosis.verdict import overall
 from genlabel.pages.blocks import Cell, data_table, figure, item_list
 from genlabel.pages.charts import (
@@ -45,8 +46,8 @@ PAIRED = (
 )
 TITLE, CELL = 13, 24
 """Letters of a class in the title of a picture, and in a cell with others."""
-WORST, LEAST = 20, 0.1
-"""Blends that are listed, and the least weight of either parent."""
+WORST = 20
+"""Blends that are listed."""
 ROWS = 200
 """Of a table of pairs, at most."""
 
