@@ -33,6 +33,10 @@ RANKS = 3
 """Columns without gaps, otherwise unremarkable, that are ranks and not numbers of rows."""
 SURE = 0.995
 """Mean share of each class that a column alone must tell."""
+FEW_ROWS = 10
+"""Rows of each class below which a quantity may tell them all apart by luck; codes of the class may not."""
+CODES = 2
+"""Distinct values for each class of what may be codes of it."""
 SAMPLE = 2000
 """Rows that are looked at for that."""
 NUMBERS = "its whole numbers number the rows"
@@ -224,7 +228,8 @@ def _tells_alone(column: pd.Series[Any], y: pd.Series[Any]) -> float:
     """The mean share of each class that a tree of one column predicts, in three folds; 0 where that says nothing."""
     classes, index = np.unique(y.to_numpy(dtype=str), return_inverse=True)
     counts = np.bincount(index)
-    if len(index) < FEW or len(classes) < 2 or counts.min() < 3:
+    least = FEW_ROWS if column.nunique() > CODES * len(classes) else 3
+    if len(index) < FEW or len(classes) < 2 or counts.min() < least:
         return 0.0
     if kind_of(column) == "numbers":
         values = _unit(as_numbers(column.to_frame()).to_numpy())
