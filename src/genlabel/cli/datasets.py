@@ -54,7 +54,7 @@ def _print(found: pd.DataFrame) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDTH)
-    grid = Grid(box=box.SIMPLE_HEAD, caption=f"{len(found)} tables")
+    grid = Grid(box=box.SIMPLE_HEAD, caption=f"{len(found)} table{'s' * (len(found) != 1)}")
     for name in found.columns:
         grid.add_column(name, justify="right" if name in ("rows", "columns", "classes") else "left")
     for row in found.itertuples(index=False):
