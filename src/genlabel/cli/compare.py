@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
@@ -362,20 +363,37 @@ def _tally(counts: Counter[Any]) -> str:
 
 
 def _print(summary: pd.DataFrame, ranking: list[str]) -> None:
-    """Print the table, a row for each method in the order of its log-loss."""
+    """Print the table, a row for each method in the order of its log-loss; of the columns those that have room.
+
+    What a fit costs is left out last but for log-loss.
+    """
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDTH)
+    wide = console.options.update_width(10 * WIDTH)
+    choices = [COLUMNS[:count] + COLUMNS[-1:] for count in range(len(COLUMNS) - 1, 0, -1)] + [COLUMNS[:1]]
+    for columns in choices:
+        grid = _grid(summary, ranking, columns)
+        if console.measure(grid, options=wide).maximum <= console.width:
+            break
+    console.print(grid)
+    left = ", ".join(column[0] for column in COLUMNS if column not in columns)
+    if left:
+        print_line(f"no room in this terminal for: {left}; widen it, or see --json")
+
+
+def _grid(summary: pd.DataFrame, ranking: list[str], columns: Sequence[tuple[str, str, int, bool]]) -> Grid:
+    """The table, with these scores."""
     sign = plus_minus()
     order = "the lowest log-loss first"
     grid = Grid(box=box.SIMPLE_HEAD, caption=f"{order}; mean {sign} standard deviation over the splits")
-    grid.add_column("method")
-    for title, *_ in COLUMNS:
-        grid.add_column(title, justify="right")
+    grid.add_column("method", no_wrap=True)
+    for title, *_ in columns:
+        grid.add_column(title, justify="right", no_wrap=True)
     for name in ranking:
-        row = summary.loc[name]
-        grid.add_row(Text(name), *(_cell(row[score], digits, sign * spread) for _, score, digits, spread in COLUMNS))
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
-    console.print(grid)
+        scores = ((summary.loc[name][score], digits, sign * spread) for _, score, digits, spread in columns)
+        grid.add_row(Text(name), *(_cell(*score) for score in scores))
+    return grid
 
 
 def _cell(score: Any, digits: int, sign: str) -> str:
