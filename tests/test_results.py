@@ -1,5 +1,8 @@
 """The records of our own study say what the documents say of them."""
 
+import json
+import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +123,19 @@ def test_the_default_is_as_good_as_the_full_search_was() -> None:
     assert len(gap) == 156
     assert gap.mean() <= 2 * gap.std() / len(gap) ** 0.5
     assert (gap < -0.002).sum() >= (gap > 0.002).sum()
+
+
+def test_the_documents_say_what_fifteen_splits_say() -> None:
+    said = runpy.run_path(str(ROOT / "benchmarks" / "accidents.py"))["report"](
+        json.loads((ROOT / "results" / "accidents.json").read_text())
+    )
+    text = (ROOT / "docs" / "label-models.md").read_text()
+    assert "2340 fits a method" in said
+    for line in said.splitlines()[1:5]:
+        name, mean, count, share = re.findall(r"^  (.*?) +mean (\S+); accidents (\d+), (\S+ %)", line)[0]
+        assert f"| {name} | {mean} | {count} ({share}) |" in text
+    for line in said.splitlines()[5:]:
+        other, *parts = re.findall(
+            r"against (.*?): lower on (\d+) .*, within 0.002 on (\d+) %, higher on (\d+) ", line
+        )[0]
+        assert re.search(rf"\| {other} \|.*\| {' / '.join(parts)} \|", text), line
