@@ -191,6 +191,23 @@ def test_rows_stay_in_order_and_their_columns_stay_as_written(kept: tuple[Path, 
     assert turned["prediction"].tolist() == found["prediction"].tolist()[::-1]
 
 
+def test_rows_of_a_file_that_numbers_them_otherwise_keep_their_predictions(kept: tuple[Path, Any]) -> None:
+    pytest.importorskip("pyarrow")
+    folder, _ = kept
+    frame = raw(30, seed=7)
+    shuffled = np.random.default_rng(0).permutation(30)  # an index as a shuffle or a filter leaves it
+    found = []
+    for name, index in (("plain", np.arange(30)), ("numbered", shuffled)):
+        path, out = folder / f"{name}.parquet", folder / f"{name}-out.csv"
+        frame.set_axis(index).to_parquet(path)
+        done("predict", str(folder / "m"), str(path), "--id", "row", "-o", str(out))
+        found.append(out.read_bytes())
+        rows = read_table(path, "paid").rows
+        assert rows is not None
+        assert rows.tolist() == list(range(30))
+    assert found[0] == found[1]
+
+
 def test_what_is_new_is_told_once_with_a_count(kept: tuple[Path, Any]) -> None:
     folder, _ = kept
     frame = raw(30, seed=8)
