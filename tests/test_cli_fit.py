@@ -252,6 +252,7 @@ def test_refusals_of_predict_say_the_way_out(kept: tuple[Path, Any], tmp_path: P
     two = str(write(raw().drop(columns=["town", "share"]), tmp_path / "t.csv"))
     assert "lacks 2 columns, 'share', 'town'" in told("predict", model, two)
     assert "ends in '.xls'" in told("predict", model, data, "-o", str(tmp_path / "o.xls"))
+    assert "is the table itself" in told("predict", model, data, "-o", data)
     assert "did you mean 'row'?" in told("predict", model, data, "--id", "rows")
     assert "no file 'nowhere.csv'" in told("predict", model, "nowhere.csv")
     assert "is no folder" in told("predict", str(tmp_path / "nothing"), data)

@@ -55,6 +55,7 @@ from genlabel.cli.terminal import (
     print_line,
     read_network,
     show_progress,
+    spare_source,
 )
 
 if TYPE_CHECKING:
@@ -174,8 +175,9 @@ def compare(
         _check_share(test_size)
         name = check_source(place, target, reading)
         picture = output or Path(f"compare-{name}.png")
+        spare_source(place, csv=csv)
         check_outputs(output=picture, csv=csv)
-        check_report(report)
+        check_report(report, place)
         settings = {"network": hidden, "density": density.value, "epochs": epochs or "auto", "paper": paper}
         cut = {"seed": seed, "test_size": test_size, "drop_rare": drop_rare}
         file = records or _name_records(

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from genlabel.cli.reading import open_source
-from genlabel.cli.terminal import Debug, check_outputs, one_line_errors, show_progress
+from genlabel.cli.terminal import Debug, check_outputs, one_line_errors, show_progress, spare_source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,6 +82,7 @@ def _check(model: Path, place: str, output: Path | None) -> None:
         raise ValueError(f"there is no file {place!r}; name one with the columns of the training table")
     if output is not None:
         check_ending("output", output)
+        spare_source(place, output=output)
         check_outputs(output=output)
 
 

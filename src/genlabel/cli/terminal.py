@@ -40,6 +40,7 @@ __all__ = [
     "print_line",
     "read_network",
     "show_progress",
+    "spare_source",
     "survive_any_terminal",
 ]
 
@@ -108,6 +109,13 @@ def check_outputs(**paths: Path | None) -> None:
                 path.unlink()
         except OSError as error:
             raise ValueError(f"{name}={str(path)!r} cannot be written ({error.strerror}); name another file") from error
+
+
+def spare_source(source: str, **paths: Path | None) -> None:
+    """Raise where a result would be written over the table that is read; the names are those of the options."""
+    for name, path in paths.items():
+        if path is not None and path.is_file() and Path(source).is_file() and path.samefile(source):
+            raise ValueError(f"{name}={str(path)!r} is the table itself, which would be lost; name another file")
 
 
 @contextmanager
