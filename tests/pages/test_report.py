@@ -96,6 +96,7 @@ KINDS = [
     "both",
     "hostile",
     "comparison",
+    "not counted",
     "diagnosis",
     "one split",
     "not trusted",
@@ -116,6 +117,7 @@ def reports(results: pd.DataFrame, diagnosed: Diagnosis, tmp_path_factory: pytes
         "both": (table, results, diagnosed),
         "hostile": (a_table(HOSTILE), named, renamed(diagnosed, HOSTILE)),
         "comparison": (table, results.drop(columns="held_out")),
+        "not counted": (table, results.drop(columns="held_out"), diagnosed),  # as read from a CSV of compare
         "diagnosis": (table, None, diagnosed),
         "one split": (table, results[results["split"] == 0]),
         "not trusted": (table, results, lost),
@@ -246,6 +248,18 @@ def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
         write_report(tmp_path / "x.html", a_table(PLAIN))
     with pytest.raises(ValueError, match="no fit succeeded"):
         write_report(tmp_path / "x.html", a_table(PLAIN), pd.DataFrame())
+    with pytest.raises(ValueError, match="where the numbers of the page go; end it in"):
+        write_report(tmp_path / "x.json", a_table(PLAIN), pd.DataFrame())
+
+
+def test_predictions_that_a_comparison_did_not_count_are_those_of_the_paired_run(reports: dict[str, Path]) -> None:
+    text, found = "".join(Reader(reports["not counted"]).text), numbers(reports["not counted"])
+    trial = found["diagnosis"]["trial"]
+    assert found["held_out"] == trial["tallies"]
+    assert "in the folds of the paired run" in text
+    best = min(trial["log_loss"], key=trial["log_loss"].get)
+    assert f"Confusion matrix of {best}" in text
+    assert f"not seen {best} is right" in text
 
 
 def test_the_ranking_is_that_of_the_comparison(reports: dict[str, Path], results: pd.DataFrame) -> None:
@@ -256,6 +270,7 @@ SECTIONS = {
     "many classes": ["mixing", "blends", "labels", "projection", "regions", "trust", "table", "repeat"],
     "both": ["methods", "mixing", "blends", "labels", "projection", "regions", "trust", "table", "repeat"],
     "comparison": ["methods", "table", "repeat"],
+    "not counted": ["methods", "mixing", "blends", "labels", "projection", "regions", "trust", "table", "repeat"],
     "diagnosis": ["mixing", "blends", "labels", "projection", "regions", "trust", "table", "repeat"],
     "not trusted": ["methods", "mixing", "trust", "table", "repeat"],
     "four features": ["mixing", "blends", "labels", "projection", "trust", "table", "repeat"],

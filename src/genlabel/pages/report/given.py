@@ -58,24 +58,38 @@ class Given:
     @cached_property
     def best(self) -> str:
         """The method of the lowest log-loss that looks at the features; of the paired run without a comparison."""
-        if self.ranking:
-            return next((name for name in self.ranking if name != SHARES), self.ranking[0])
+        return next((name for name in [*self.ranking, *self._arms] if name != SHARES), "".join(self.ranking[:1]))
+
+    @property
+    def _arms(self) -> list[str]:
+        """The arms of the paired run, that of the lowest log-loss first; none without one."""
         trial = self.diagnosis.trial if self.diagnosis is not None else None
-        return "" if trial is None else min(trial.log_loss, key=lambda name: trial.log_loss[name])
+        return [] if trial is None else sorted(trial.log_loss, key=lambda name: trial.log_loss[name])
+
+    @cached_property
+    def compared(self) -> dict[str, Tally]:
+        """Counts of held-out predictions of the comparison, by method; empty if it has none."""
+        if self.results is None or "held_out" not in self.results:
+            return {}
+        kept = self.results[self.results["held_out"].map(lambda one: isinstance(one, Mapping))]
+        groups = kept.groupby("method", sort=False)["held_out"]
+        return {str(name): reduce(add, map(Tally.from_dict, group)) for name, group in groups}
 
     @cached_property
     def tallies(self) -> dict[str, Tally]:
         """Counts of held-out predictions, by method: those of the comparison, else those of the paired run."""
-        if self.results is not None and "held_out" in self.results:
-            kept = self.results[self.results["held_out"].map(lambda one: isinstance(one, Mapping))]
-            groups = kept.groupby("method", sort=False)["held_out"]
-            return {str(name): reduce(add, map(Tally.from_dict, group)) for name, group in groups}
-        return self.diagnosis.tallies if self.diagnosis is not None else {}
+        return self.compared or (self.diagnosis.tallies if self.diagnosis is not None else {})
+
+    @property
+    def counted(self) -> str:
+        """The best method, of the comparison or of the paired run, whose predictions are counted; empty if none are."""
+        order = [self.best, *self.ranking] if self.compared else self._arms
+        return next((name for name in order if name in self.tallies), "")
 
     @property
     def times(self) -> float:
-        """How often a row is held out, about; once at least."""
-        return max(1.0, self.splits * self.test_size)
+        """How often a row is counted, about; once at least."""
+        return max(1.0, self.splits * self.test_size) if self.compared else 1.0
 
     @property
     def splits(self) -> int:

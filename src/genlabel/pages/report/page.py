@@ -75,8 +75,10 @@ def write_report(
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['iris.html', 'iris.json']
     """
-    given = _gather(table, comparison, diagnosis, test_size, notes, settings, command)
     beside = Path(path).with_suffix(".json")
+    if beside == Path(path):
+        raise ValueError(f"path={str(path)!r} is where the numbers of the page go; end it in .html")
+    given = _gather(table, comparison, diagnosis, test_size, notes, settings, command)
     Path(path).write_text(report_html(given, beside.name), encoding="utf-8")
     beside.write_text(json.dumps(report_dict(given), indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
