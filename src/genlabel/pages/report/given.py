@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from math import isnan
 from operator import add
 from typing import Any, final
 
@@ -14,11 +15,12 @@ from numpy.typing import NDArray
 
 from genlabel.comparison import SHARES, Pair, as_plain, pair_methods, rank_methods
 from genlabel.diagnosis import Diagnosis
+from genlabel.pages.blocks import Cell
 from genlabel.pages.markup import Markup, shorten
 from genlabel.tables import Table
 from genlabel.tallies import Tally
 
-__all__ = ["ARMS", "Given", "Part", "count", "listed", "name_of", "percent", "signed", "written"]
+__all__ = ["ARMS", "Given", "Part", "count", "listed", "name_of", "number_cell", "percent", "signed", "written"]
 
 ARMS = ("vanilla", "mixup", "GenLabel")
 """The methods that differ in their mixing alone, in the order of their colours."""
@@ -197,3 +199,12 @@ def count(number: int, what: str) -> str:
     ('1 row', '1,200 rows')
     """
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}{'es' if what.endswith('s') else 's'}"
+
+
+def number_cell(value: float, digits: int) -> Cell:
+    """Return a cell of a number, by which its column is sorted; empty if there is none.
+
+    >>> number_cell(0.256, 2).text, number_cell(float("nan"), 2).text
+    ('0.26', '')
+    """
+    return Cell("" if isnan(value) else f"{value:.{digits}f}", float(value))

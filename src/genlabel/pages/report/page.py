@@ -15,10 +15,12 @@ from genlabel.pages.frame import contents, page, section
 from genlabel.pages.markup import element, join, shorten
 from genlabel.pages.report.about import repeat_part, table_part
 from genlabel.pages.report.answers import answers, headline
+from genlabel.pages.report.blends import blend_part
 from genlabel.pages.report.given import Given, count
 from genlabel.pages.report.held_out import trust_part
+from genlabel.pages.report.labels import label_part
 from genlabel.pages.report.methods import method_part
-from genlabel.pages.report.mixing import blend_part, label_part, mixing_part
+from genlabel.pages.report.mixing import mixing_part
 from genlabel.pages.report.planes import plane_part, scatter_part
 from genlabel.records import software_versions
 from genlabel.tables import Table
