@@ -307,6 +307,18 @@ def test_fit_tells_what_it_read_what_it_held_out_and_what_it_chose(tmp_path: Pat
     assert plain["intervals"] is True
 
 
+def test_what_one_class_of_held_out_rows_cannot_tell_is_not_told(tmp_path: Path) -> None:
+    frame, y = cut(60)
+    y[-12:] = 1
+    frame.assign(day=np.arange(60), y=y).to_csv(tmp_path / "d.csv", index=False)
+    words = ("fit", str(tmp_path / "d.csv"), "--target", "y", "--time", "day", "-o", str(tmp_path / "m"), *QUICK)
+    found = json.loads(done(*words, "--json").stdout, parse_constant=pytest.fail)["held_out"]
+    assert found["rows"] == found["cases"] == 12
+    assert found["auc"] is None
+    assert found["balanced_accuracy"] == found["accuracy"]
+    assert "AUC" not in (tmp_path / "m" / CARD).read_text()
+
+
 # Tables of the kinds that people have
 
 
@@ -419,9 +431,16 @@ def test_what_is_held_out_is_later_or_of_other_groups_and_never_a_rare_class() -
     time = pd.Series(np.random.default_rng(0).permutation(60.0 * np.arange(60)))
     train, test = _hold_out(Table("t", frame, pd.Series(y), time=time), 0.2, 0) or ([], [])
     assert time[train].max() < time[test].min()
+    assert {row for row in (0, 1) if time[row] < time[test].min()} == {0, 1} & set(train)
     groups = pd.Series(np.arange(60) // 4)
-    train, test = _hold_out(Table("t", frame, pd.Series(y), groups=groups), 0.2, 0) or ([], [])
-    assert not set(groups[train]) & set(groups[test])
+    seen = set()
+    for seed in range(8):
+        train, test = _hold_out(Table("t", frame, pd.Series(y), groups=groups), 0.2, seed) or ([], [])
+        assert not set(groups[train]) & set(groups[test])
+        assert not {0, 1} & set(test)
+        assert ({0, 1} <= set(train)) == (groups[0] not in set(groups[test]))
+        seen.add(0 in set(train))
+    assert seen == {True, False}
 
 
 def test_bins_are_read_again_where_they_were_cut(tmp_path: Path) -> None:
