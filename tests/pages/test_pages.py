@@ -1,6 +1,9 @@
 """Pages: balanced, escaped, closed to the network; in a real browser they sort, filter, switch and open larger."""
 
+import re
+from base64 import b64encode
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +74,11 @@ def test_a_page_asks_for_nothing_and_is_the_same_each_time(read_html: Callable[[
     assert "url(" not in text
     assert "http" not in text.replace("http-equiv", "")
     policies = [a["content"] for tag, a in tags if tag == "meta" and "http-equiv" in a]
-    assert str(policies[0]).startswith("default-src 'none'")
+    rules = dict(str(rule).split(maxsplit=1) for rule in str(policies[0]).split(";"))
+    closed = {name for name, allowed in rules.items() if allowed == "'none'"}
+    assert closed == {"default-src", "base-uri", "form-action"}
+    (body,) = re.findall("<script>(.*)</script>", text, flags=re.S)
+    assert rules["script-src"] == f"'sha256-{b64encode(sha256(body.encode()).digest()).decode()}'"
 
 
 def test_style_and_script_are_small() -> None:
@@ -171,6 +178,14 @@ def test_a_link_into_a_folded_part_opens_it(opened: Any) -> None:
     opened.open(opened.path)
     opened.run("location.hash = '#deep'")
     assert opened.wait("document.querySelector('details').open")
+
+
+def test_an_odd_address_does_not_stop_the_script(opened: Any) -> None:
+    opened.open(opened.path)
+    opened.run("location.hash = '#%'; location.reload()")
+    assert opened.wait("!document.getElementById('theme').hidden")
+    assert opened.run("return document.querySelectorAll('.larger').length") == 1
+    assert opened.complaints() == []
 
 
 @every_hostile
