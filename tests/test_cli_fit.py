@@ -476,6 +476,18 @@ def test_large_files_are_predicted_in_parts(kept: tuple[Path, Any], monkeypatch:
     parts = predict_table(model, X, on_rows=rows.append)
     assert rows == [40, 40, 10]
     pd.testing.assert_frame_equal(parts, whole, rtol=1e-12)
+    with pytest.raises(ValueError, match="X has no rows"):
+        predict_table(model, X[:0])
+
+
+def test_a_pipe_is_utf_8_whatever_the_terminal_shows(kept: tuple[Path, Any]) -> None:
+    folder, _ = kept
+    frame = raw(8).assign(row=[f"Łódź {i}" for i in range(8)])
+    words = ["predict", str(folder / "m"), "-", "--id", "row"]
+    result = CliRunner(charset="ascii").invoke(app, words, input=frame.to_csv(index=False).encode())
+    assert result.exit_code == 0, result.output
+    found = result.stdout_bytes.decode("utf-8").splitlines()
+    assert [line.split(",")[0] for line in found] == ["row", *frame["row"]]
 
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
