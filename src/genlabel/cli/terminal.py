@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import progress
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ __all__ = [
     "failed_lines",
     "one_line_errors",
     "plus_minus",
+    "print_grid",
     "print_line",
     "read_network",
     "show_progress",
@@ -45,6 +47,8 @@ __all__ = [
 ]
 
 MOST_WARNINGS = 5
+WIDTH = 120
+"""Letters of a line of a table where there is no terminal."""
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
 
 Jobs = Annotated[int, typer.Option(help="Processes that train, one thread each; -1 is one for each processor.")]
@@ -167,6 +171,12 @@ def plus_minus() -> str:
 def print_line(line: str) -> None:
     """Print a line as it is, however long."""
     Console(highlight=False).print(Text(line), soft_wrap=True)
+
+
+def print_grid(grid: Table) -> None:
+    """Print a table, as wide as the terminal or, where there is none, as a page."""
+    console = Console(highlight=False)
+    (console if console.is_terminal else Console(highlight=False, width=WIDTH)).print(grid)
 
 
 def end(failed: int, what: str = "fits") -> None:
