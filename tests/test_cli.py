@@ -25,7 +25,7 @@ import genlabel
 from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.bench import drop_rare
 from genlabel.cli import app
-from genlabel.cli.compare import _choices
+from genlabel.cli.outcome import _choices
 from genlabel.cli.terminal import Lines, Telling
 from genlabel.comparison import SCORES, compare, default_methods, run_comparison, summarize
 from genlabel.datasets import Table, load_table, table_pipeline
