@@ -16,8 +16,8 @@ run: $(VENV)/.run            ## compare the methods on an embedded dataset, prin
 test: $(VENV)/.test          ## all tests, one worker a core (each on one thread: tests/conftest.py)
 	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 
-test-long: $(VENV)/.test     ## those too that show at a dearer scale what a cheaper test shows
-	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal -m ""
+test-long: $(VENV)/.test     ## also those that show at a dearer scale what a cheaper test shows, and more examples
+	GENLABEL_EXAMPLES=100 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal -m ""
 
 check: $(VENV)/.dev          ## style and types
 	$(BIN)/ruff check .
