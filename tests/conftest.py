@@ -27,7 +27,7 @@ from hypothesis import HealthCheck, settings
 for library in ("OMP", "MKL", "OPENBLAS"):
     os.environ[f"{library}_NUM_THREADS"] = "1"
 
-EXAMPLES = int(os.environ.get("GENLABEL_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("GENLABEL_EXAMPLES", "24"))
 settings.register_profile(
     "genlabel", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow]
 )
