@@ -98,7 +98,7 @@ def sentence(module: str, name: str = "") -> str:
     constant = name and _kind(value) == "data"
     said = _said_of(module.removeprefix("genlabel."), name) if constant else inspect.getdoc(value) or ""
     first = " ".join(said.split("\n\n")[0].split())
-    return re.split(r"(?<=[.:;])\s", first)[0].rstrip(":;").replace("|", r"\|")
+    return re.split(r"(?<=\.)\s(?=[A-Z`])", first)[0].replace("|", r"\|")
 
 
 def _list_table(lines: list[str]) -> str:

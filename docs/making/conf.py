@@ -57,3 +57,4 @@ html_theme_options = {
     "dark_css_variables": {"color-brand-primary": "#7cc0f0", "color-brand-content": "#7cc0f0"},
 }
 pygments_style = "friendly"
+pygments_dark_style = "github-dark"

@@ -13,7 +13,7 @@ GUIDE = {
     ],
     "The paper": ["reproduction", "reproduction/index", "theory", "paper-map"],
     "Reference": ["api/index"],
-    "The project": ["measuring", "records", "extending", "contributing", "readme", "changelog", "citation"],
+    "The project": ["measuring", "records", "extending", "contributing", "README <readme>", "changelog", "citation"],
 }  # fmt: skip
 
 

@@ -35,6 +35,7 @@ def setup(app: Any) -> dict[str, bool]:
 def _skip_foreign(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
     """Leave out what scikit-learn, torch and Python gave to a class."""
     inner = getattr(member, "fget", None) or getattr(member, "func", None) or member
+    inner = getattr(inner, "__objclass__", inner)  # a method of tuple or str knows no module
     module = getattr(inspect.unwrap(inner), "__module__", None) if callable(inner) else None
     foreign = module is not None and not str(module).startswith("genlabel")
     return True if foreign or name in {"training", "dump_patches", "call_super_init"} else None
