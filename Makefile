@@ -8,13 +8,16 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --quiet
 
-.PHONY: run test check docs format bench gallery clean
+.PHONY: run test test-long check docs format bench gallery clean
 
 run: $(VENV)/.run            ## compare the methods on an embedded dataset, print the table, draw the picture
 	$(BIN)/genlabel compare iris
 
 test: $(VENV)/.test          ## all tests, one worker a core (each on one thread: tests/conftest.py)
 	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
+
+test-long: $(VENV)/.test     ## also those that show at a dearer scale what a cheaper test shows, and more examples
+	GENLABEL_EXAMPLES=100 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal -m ""
 
 check: $(VENV)/.dev          ## style and types
 	$(BIN)/ruff check .

@@ -15,6 +15,7 @@ import warnings
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from html.parser import HTMLParser
 from http.client import HTTPConnection
 from pathlib import Path
 from textwrap import dedent
@@ -26,7 +27,7 @@ from hypothesis import HealthCheck, settings
 for library in ("OMP", "MKL", "OPENBLAS"):
     os.environ[f"{library}_NUM_THREADS"] = "1"
 
-EXAMPLES = int(os.environ.get("GENLABEL_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("GENLABEL_EXAMPLES", "24"))
 settings.register_profile(
     "genlabel", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -91,6 +92,44 @@ def in_two_processes(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
         return [torch.load(tmp_path / f"left{rank}.pt") for rank in range(2)]
 
     return run
+
+
+class Html(HTMLParser):
+    """A page as it is read: its tags with their attributes, and its text; fails where tags are not balanced."""
+
+    VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.parts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    @property
+    def text(self) -> str:
+        """What is shown, as one."""
+        return "".join(self.parts)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] not in (["style"], ["script"]):
+            self.parts.append(data)
+
+
+@pytest.fixture(scope="session")
+def read_html() -> Callable[[str], Html]:
+    """Reads a page."""
+    return Html
 
 
 FLAGS = [

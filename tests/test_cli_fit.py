@@ -191,6 +191,23 @@ def test_rows_stay_in_order_and_their_columns_stay_as_written(kept: tuple[Path, 
     assert turned["prediction"].tolist() == found["prediction"].tolist()[::-1]
 
 
+def test_rows_of_a_file_that_numbers_them_otherwise_keep_their_predictions(kept: tuple[Path, Any]) -> None:
+    pytest.importorskip("pyarrow")
+    folder, _ = kept
+    frame = raw(30, seed=7)
+    shuffled = np.random.default_rng(0).permutation(30)  # an index as a shuffle or a filter leaves it
+    found = []
+    for name, index in (("plain", np.arange(30)), ("numbered", shuffled)):
+        path, out = folder / f"{name}.parquet", folder / f"{name}-out.csv"
+        frame.set_axis(index).to_parquet(path)
+        done("predict", str(folder / "m"), str(path), "--id", "row", "-o", str(out))
+        found.append(out.read_bytes())
+        rows = read_table(path, "paid").rows
+        assert rows is not None
+        assert rows.tolist() == list(range(30))
+    assert found[0] == found[1]
+
+
 def test_what_is_new_is_told_once_with_a_count(kept: tuple[Path, Any]) -> None:
     folder, _ = kept
     frame = raw(30, seed=8)
@@ -235,6 +252,7 @@ def test_refusals_of_predict_say_the_way_out(kept: tuple[Path, Any], tmp_path: P
     two = str(write(raw().drop(columns=["town", "share"]), tmp_path / "t.csv"))
     assert "lacks 2 columns, 'share', 'town'" in told("predict", model, two)
     assert "ends in '.xls'" in told("predict", model, data, "-o", str(tmp_path / "o.xls"))
+    assert "is the table itself" in told("predict", model, data, "-o", data)
     assert "did you mean 'row'?" in told("predict", model, data, "--id", "rows")
     assert "no file 'nowhere.csv'" in told("predict", model, "nowhere.csv")
     assert "is no folder" in told("predict", str(tmp_path / "nothing"), data)
@@ -287,6 +305,18 @@ def test_fit_tells_what_it_read_what_it_held_out_and_what_it_chose(tmp_path: Pat
     assert f"accuracy {plain['held_out']['accuracy']:.1f} % (" in result.stdout
     assert f"), log-loss {plain['held_out']['log_loss']:.3f} (class shares" in result.stdout
     assert plain["intervals"] is True
+
+
+def test_what_one_class_of_held_out_rows_cannot_tell_is_not_told(tmp_path: Path) -> None:
+    frame, y = cut(60)
+    y[-12:] = 1
+    frame.assign(day=np.arange(60), y=y).to_csv(tmp_path / "d.csv", index=False)
+    words = ("fit", str(tmp_path / "d.csv"), "--target", "y", "--time", "day", "-o", str(tmp_path / "m"), *QUICK)
+    found = json.loads(done(*words, "--json").stdout, parse_constant=pytest.fail)["held_out"]
+    assert found["rows"] == found["cases"] == 12
+    assert found["auc"] is None
+    assert found["balanced_accuracy"] == found["accuracy"]
+    assert "AUC" not in (tmp_path / "m" / CARD).read_text()
 
 
 # Tables of the kinds that people have
@@ -401,9 +431,16 @@ def test_what_is_held_out_is_later_or_of_other_groups_and_never_a_rare_class() -
     time = pd.Series(np.random.default_rng(0).permutation(60.0 * np.arange(60)))
     train, test = _hold_out(Table("t", frame, pd.Series(y), time=time), 0.2, 0) or ([], [])
     assert time[train].max() < time[test].min()
+    assert {row for row in (0, 1) if time[row] < time[test].min()} == {0, 1} & set(train)
     groups = pd.Series(np.arange(60) // 4)
-    train, test = _hold_out(Table("t", frame, pd.Series(y), groups=groups), 0.2, 0) or ([], [])
-    assert not set(groups[train]) & set(groups[test])
+    seen = set()
+    for seed in range(8):
+        train, test = _hold_out(Table("t", frame, pd.Series(y), groups=groups), 0.2, seed) or ([], [])
+        assert not set(groups[train]) & set(groups[test])
+        assert not {0, 1} & set(test)
+        assert ({0, 1} <= set(train)) == (groups[0] not in set(groups[test]))
+        seen.add(0 in set(train))
+    assert seen == {True, False}
 
 
 def test_bins_are_read_again_where_they_were_cut(tmp_path: Path) -> None:
@@ -439,6 +476,18 @@ def test_large_files_are_predicted_in_parts(kept: tuple[Path, Any], monkeypatch:
     parts = predict_table(model, X, on_rows=rows.append)
     assert rows == [40, 40, 10]
     pd.testing.assert_frame_equal(parts, whole, rtol=1e-12)
+    with pytest.raises(ValueError, match="X has no rows"):
+        predict_table(model, X[:0])
+
+
+def test_a_pipe_is_utf_8_whatever_the_terminal_shows(kept: tuple[Path, Any]) -> None:
+    folder, _ = kept
+    frame = raw(8).assign(row=[f"Łódź {i}" for i in range(8)])
+    words = ["predict", str(folder / "m"), "-", "--id", "row"]
+    result = CliRunner(charset="ascii").invoke(app, words, input=frame.to_csv(index=False).encode())
+    assert result.exit_code == 0, result.output
+    found = result.stdout_bytes.decode("utf-8").splitlines()
+    assert [line.split(",")[0] for line in found] == ["row", *frame["row"]]
 
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"

@@ -117,6 +117,16 @@ def test_a_fingerprint_covers_the_settings_behind_the_name(monkeypatch: pytest.M
     assert fingerprint(estimator=PeerClassifier("catboost")) == prints["catboost"]
 
 
+@pytest.mark.parametrize("name", PEERS)
+def test_a_device_is_for_those_that_know_of_it(name: str) -> None:
+    there, here = PEERS[name].settings_on("cuda"), PEERS[name].settings_on("cpu")
+    knows = "device" in here
+    assert there == (here | {"device": "cuda"} if knows else here)
+    prints = {fingerprint(estimator=PeerClassifier(name, device=device)) for device in ("cpu", "cuda")}
+    assert len(prints) == 2
+    assert fingerprint(estimator=PeerClassifier(name)) in prints
+
+
 # The classifier
 
 

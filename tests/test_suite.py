@@ -214,9 +214,10 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_a_kill_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
-    """Kills of runs with several processes are tested with the runner."""
+    """Kills are tested with the runner, with several processes too."""
     script, path = tmp_path / "slow.py", tmp_path / "r.sqlite"
     script.write_text(SLOW)
     environment = os.environ | {"PYTHONPATH": str(FOLDER.parent), "OMP_NUM_THREADS": "1"}

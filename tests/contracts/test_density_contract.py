@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -94,10 +95,21 @@ def sample(seed: int = 0, n: int = 90, d: int = 3) -> tuple[np.ndarray, np.ndarr
     return rng.normal(size=(n, d)) * (1 + y[:, None]) + 2 * y[:, None], y
 
 
+@cache
+def fitted_once(number: int) -> ClassDensity:
+    X, y = sample()
+    return clone(DENSITIES[number]).fit(X, y)
+
+
+def fit_sample(density: ClassDensity) -> ClassDensity:
+    """It is fitted to the sample once for all tests, which must leave it as it is."""
+    return fitted_once(next(number for number, one in enumerate(DENSITIES) if one is density))
+
+
 @every
 def test_columns_follow_the_sorted_classes_whatever_their_names(density: ClassDensity) -> None:
     X, y = sample()
-    numbers = clone(density).fit(X, y).log_prob(X)
+    numbers = fit_sample(density).log_prob(X)
     named = clone(density).fit(X, np.array(["a", "b", "c"])[y])
     assert named.classes_.tolist() == ["a", "b", "c"]
     assert named.log_prob(X).shape == (90, 3)
@@ -111,7 +123,7 @@ def test_columns_follow_the_sorted_classes_whatever_their_names(density: ClassDe
 @every
 def test_numpy_in_numpy_out_torch_in_torch_out(density: ClassDensity) -> None:
     X, y = sample()
-    fitted = clone(density).fit(X, y)
+    fitted = fit_sample(density)
     exact = fitted.log_prob(X)
     assert isinstance(exact, np.ndarray)
     assert exact.dtype == np.float64
@@ -128,8 +140,8 @@ def test_numpy_in_numpy_out_torch_in_torch_out(density: ClassDensity) -> None:
 
 @every
 def test_rows_do_not_depend_on_their_company(density: ClassDensity, monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = sample()
-    fitted = clone(density).fit(X, y)
+    X, _ = sample()
+    fitted = fit_sample(density)
     whole = fitted.log_prob(X)
     monkeypatch.setattr(ClassDensity, "chunk_rows", 7)
     monkeypatch.setattr("genlabel.densities.kernel.BLOCK", 100)
@@ -140,8 +152,8 @@ def test_rows_do_not_depend_on_their_company(density: ClassDensity, monkeypatch:
 
 @pytest.mark.parametrize("density", DIFFERENTIABLE, ids=repr)
 def test_the_gradient_is_that_of_finite_differences(density: ClassDensity) -> None:
-    X, y = sample()
-    fitted = clone(density).fit(X, y)
+    X, _ = sample()
+    fitted = fit_sample(density)
     asked, step = X[:7] + 0.013, 1e-5
     found = fitted.gradient(asked)
     moves, manifolds = step * np.eye(3), fitted.manifolds()
@@ -163,8 +175,7 @@ def test_the_gradient_is_that_of_finite_differences(density: ClassDensity) -> No
 
 @every
 def test_a_point_beyond_all_numbers_has_no_density(density: ClassDensity) -> None:
-    X, y = sample()
-    fitted = clone(density).fit(X, y)
+    fitted = fit_sample(density)
     for far in (torch.full((1, 3), 1e308, dtype=torch.float64), torch.full((1, 3), 1e38)):
         assert not fitted.log_prob(far).isnan().any()
 
@@ -182,7 +193,7 @@ def test_a_query_on_the_gpu_is_answered_there(density: ClassDensity) -> None:
 @pytest.mark.parametrize("density", LEARNED + SMOOTH, ids=repr)
 def test_normalised_weights_give_the_same_density(density: ClassDensity) -> None:
     X, y = sample()
-    plain = clone(density).fit(X, y).log_prob(X)
+    plain = fit_sample(density).log_prob(X)
     np.testing.assert_allclose(clone(density).fit(X, y, np.full(90, 1 / 90)).log_prob(X), plain, rtol=1e-9)
 
 
@@ -203,7 +214,7 @@ def test_a_new_density_that_is_wrong_is_told_so(result: object, error: type[Exce
 @every
 def test_clone_pickle_and_refit_give_the_same(density: ClassDensity) -> None:
     X, y = sample()
-    fitted = clone(density).fit(X, y)
+    fitted = fit_sample(density)
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.log_prob(X), fitted.log_prob(X))
     np.testing.assert_array_equal(clone(fitted).fit(X, y).log_prob(X), fitted.log_prob(X))
@@ -430,6 +441,6 @@ def test_bad_input_is_named(density: ClassDensity) -> None:
     with pytest.raises(ValueError, match="y contains NaN"):
         clone(density).fit(X, np.where(y == 0, np.nan, y))
     with pytest.raises(ValueError, match="3 features"):
-        clone(density).fit(X, y).log_prob(X[:, :2])
+        fit_sample(density).log_prob(X[:, :2])
     with pytest.raises(Exception, match="not fitted"):
         clone(density).log_prob(X)

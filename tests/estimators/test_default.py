@@ -16,6 +16,7 @@ from genlabel.estimators.selection import one_standard_error
 from genlabel.networks import MLP
 
 QUICK = {"epochs": 15, "cv": 3, "random_state": 0}
+FEW = [GaussianDensity(shrinkage="ledoit-wolf"), KernelDensity(0.5, covariance="shared")]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def rows_of(results: dict[str, Any], *unnamed: str, **named: Any) -> dict[Any, i
 @pytest.mark.parametrize("search", ["halving", "full"])
 def test_every_method_has_the_same_search(search: str, data: tuple[Any, Any]) -> None:
     """Vanilla is among the candidates of the default: the networks of vanilla training's own search, fold by fold."""
-    model = GenLabelClassifier((8,), search=search, **QUICK).fit(*data).cv_results_
+    model = GenLabelClassifier((8,), LabelModel(FEW), search=search, **QUICK).fit(*data).cv_results_
     mixup = MixupClassifier((8,), search=search, **QUICK).fit(*data).cv_results_
     vanilla = MixupClassifier((8,), mixer=None, search=search, **QUICK).fit(*data).cv_results_
     first = {} if search == "full" else {"epochs": 1}  # the rung at which all are there
@@ -122,7 +123,7 @@ def test_the_label_model_reports_itself(model: GenLabelClassifier) -> None:
 
 
 def test_a_refit_forgets_what_no_longer_holds(data: tuple[Any, Any]) -> None:
-    own = GenLabelClassifier(**QUICK).fit(*data)
+    own = GenLabelClassifier(density=LabelModel(FEW), **QUICK).fit(*data)
     assert own.average_ is not None
     own.set_params(density="gaussian").fit(*data)
     assert own.average_ is None
@@ -132,14 +133,15 @@ def test_a_refit_forgets_what_no_longer_holds(data: tuple[Any, Any]) -> None:
 
 def test_the_average_can_be_given_or_left_out(data: tuple[Any, Any]) -> None:
     X, y = data
-    alone = GenLabelClassifier(average=None, **QUICK).fit(X, y)
+    few = {"density": LabelModel(FEW), **QUICK}
+    alone = GenLabelClassifier(average=None, **few).fit(X, y)
     network = log_softmax(alone.network_(torch.from_numpy(alone.scaler_(X))).detach().numpy(), axis=1)
     np.testing.assert_allclose(alone.predict_log_proba(X), network, atol=1e-12)
-    half = GenLabelClassifier(average=(0.5, 0.5), **QUICK).fit(X, y)
+    half = GenLabelClassifier(average=(0.5, 0.5), **few).fit(X, y)
     assert half.average_ == (0.5, 0.5)
     gaussian = GenLabelClassifier(density=GaussianDensity(), average="cv", **QUICK).fit(X, y)
     assert len(gaussian.average_) == 2
-    fixed = GenLabelClassifier(learning_rate=0.1, weight_decay=0.01, clean_weight=0.5, **QUICK).fit(X, y)
+    fixed = GenLabelClassifier(learning_rate=0.1, weight_decay=0.01, clean_weight=0.5, **few).fit(X, y)
     assert fixed.average_ is not None
     assert "mean_test_pooled_log_loss" in fixed.cv_results_
 
@@ -219,7 +221,7 @@ def test_mixup_from_paper_is_the_papers_setting() -> None:
 
 def test_everything_may_be_searched(data: tuple[Any, Any]) -> None:
     grids = {"gamma": (0.5, 1.0), "alpha": "cv", "clean_weight": (0.0, 0.5, 1.0), "learning_rate": 0.1}
-    own = GenLabelClassifier((8,), search="full", **grids, **QUICK)
+    own = GenLabelClassifier((8,), LabelModel(FEW), search="full", **grids, **QUICK)
     params = own.fit(*data).cv_results_["params"]
     assert len(params) == 3 * (2 * 2 * 2 + 1)  # weight decays x (alphas x clean shares x gammas, or vanilla)
     assert len({repr(p) for p in params}) == len(params)
@@ -235,7 +237,7 @@ def test_everything_may_be_searched(data: tuple[Any, Any]) -> None:
 
 
 def test_cross_fitted_labels_train(data: tuple[Any, Any]) -> None:
-    model = GenLabelClassifier(density=LabelModel(cross_fit=True), learning_rate=0.05, weight_decay=1e-3, **QUICK)
+    model = GenLabelClassifier(density=LabelModel(FEW, cross_fit=True), learning_rate=0.05, weight_decay=1e-3, **QUICK)
     assert model.fit(*data).score(*data) > 0.6
 
 
@@ -264,7 +266,7 @@ def test_what_was_chosen_can_be_set(model: GenLabelClassifier, data: tuple[Any, 
 
 
 def test_a_given_average_is_what_is_judged(data: tuple[Any, Any]) -> None:
-    model = GenLabelClassifier(average=(0.0, 1.0), **QUICK).fit(*data)
+    model = GenLabelClassifier(density=LabelModel(FEW), average=(0.0, 1.0), **QUICK).fit(*data)
     pooled = model.cv_results_["mean_test_pooled_log_loss"]
     np.testing.assert_allclose(pooled, pooled[0], rtol=1e-6)  # the label model alone: all networks are alike
     assert model.best_score_ == model.cv_results_["mean_test_pooled_score"][model.best_index_]

@@ -265,7 +265,11 @@ def test_a_first_member_is_the_network_of_a_fit_with_one() -> None:
     np.testing.assert_allclose(by_hand(one.network_.networks[0], Z), by_hand(three.network_.networks[0], Z), atol=1e-5)
 
 
-@pytest.mark.parametrize("model", [GenLabelClassifier(**SHORT), MixupClassifier(members=2, **SHORT)], ids=repr)
+@pytest.mark.parametrize(
+    "model",
+    [GenLabelClassifier(density="gaussian", average="cv", **SHORT), MixupClassifier(members=2, **SHORT)],
+    ids=repr,
+)
 def test_an_interrupt_leaves_the_estimator_as_it_was(model: Any) -> None:
     fitted = clone(model).fit(X, Y)
     before, proba = dict(vars(fitted)), fitted.predict_proba(X)
@@ -379,11 +383,14 @@ CASES = {
     "names of rows": named_rows(0.0),
     "names of rows, and signal": named_rows(1.0),
 }
+LARGEST = "noise, 200 rows"
 
 
 @pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 @pytest.mark.parametrize("name", ["default", "mixup", "vanilla"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [case if case != LARGEST else pytest.param(case, marks=pytest.mark.long) for case in CASES]
+)
 def test_no_accidents(case: str, name: str) -> None:
     """On what cannot be learned, no method is worse than the class shares by more than a tenth."""
     train, y, test, truth = CASES[case]

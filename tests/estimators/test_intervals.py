@@ -22,6 +22,7 @@ from genlabel import (
     save_model,
 )
 from genlabel.attacks import FGSM
+from genlabel.densities import DiscriminantDensity, KernelDensity, LabelModel
 from genlabel.estimators.intervals import Calibration, venn_abers
 from genlabel.estimators.pooling import pool
 from genlabel.metrics import log_loss
@@ -30,13 +31,14 @@ from genlabel.networks import log_proba_of
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
 QUICK: dict[str, Any] = {"epochs": 3, "cv": 3, "learning_rate": 0.03, "weight_decay": 1e-3, "random_state": 0}
+FEW = LabelModel([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 MODELS = [
-    GenLabelClassifier(**QUICK),
+    GenLabelClassifier(density=FEW, **QUICK),
     GenLabelClassifier((8,), "gaussian", space="latent", **QUICK),
     GenLabelClassifier.from_paper("logistic", "gaussian", **{**QUICK, "learning_rate": "cv"}),
     MixupClassifier(**QUICK),
     MixupClassifier(members=2, **QUICK),
-    GenLabelClassifier(average=(0.5, 0.3, 0.1), **QUICK),
+    GenLabelClassifier(density=FEW, average=(0.5, 0.3, 0.1), **QUICK),
 ]
 models = pytest.mark.parametrize("model", MODELS, ids=repr)
 

@@ -14,12 +14,14 @@ from sklearn.preprocessing import StandardScaler
 
 from genlabel import AdaMixupClassifier, GaussianDensity, GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.datasets import make_moon
+from genlabel.densities import DiscriminantDensity, KernelDensity, LabelModel
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
 QUICK: dict[str, Any] = {"epochs": 3, "cv": 2, "learning_rate": 0.1, "weight_decay": 1e-3, "random_state": 0}
+FEW = LabelModel([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 MODELS = [
-    GenLabelClassifier(**QUICK),
+    GenLabelClassifier(density=FEW, **QUICK),
     GenLabelClassifier((8,), "gaussian", space="latent", clean_weight=0.5, **QUICK),
     GenerativeClassifier(),
     GenerativeClassifier("kernel", standardize=False),
@@ -123,5 +125,7 @@ def test_weights_reach_it_and_variants_share_it() -> None:
     fitted = GenerativeClassifier().fit(X, y, weight)
     assert fitted.support_.report_["rows"] == (weight > 0).sum()
     assert fitted.support([[99.0] * 4])[0] == pytest.approx(1 / (1 + weight.sum() ** 2 / (weight**2).sum()))
-    variants = GenLabelClassifier(**QUICK).fit_variants(X, y, {"a": lambda params: True, "b": lambda params: True})
+    variants = GenLabelClassifier(density=FEW, **QUICK).fit_variants(
+        X, y, {"a": lambda params: True, "b": lambda params: True}
+    )
     assert variants["a"].support_ is variants["b"].support_

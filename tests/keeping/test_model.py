@@ -31,11 +31,13 @@ from genlabel import (
     save_model,
 )
 from genlabel.datasets import table_pipeline
+from genlabel.densities import DiscriminantDensity, LabelModel
 from genlabel.keeping import Column
 from genlabel.keeping.files import ARRAYS, CARD, TREE, read_files, write_files
 
 QUICK: dict[str, Any] = {"epochs": 2, "random_state": 0, "learning_rate": 0.03, "weight_decay": 1e-3}
 SHORT: dict[str, Any] = {**QUICK, "cv": 3}
+FEW = [DiscriminantDensity(), KernelDensity(0.5, covariance="shared")]
 
 
 def numbers() -> tuple[np.ndarray, np.ndarray]:
@@ -80,7 +82,7 @@ def alone(classifier: Any) -> Callable[[], Any]:
 
 
 MODELS: dict[str, Callable[[], Any]] = {
-    "table": in_a_table(GenLabelClassifier(**QUICK)),
+    "table": in_a_table(GenLabelClassifier(density=LabelModel(FEW), **SHORT)),
     "table of the baseline": in_a_table(MixupClassifier(**SHORT)),
     "table by itself": by_itself(GenLabelClassifier(density="mixture", **SHORT)),
     "table of densities": by_itself(GenerativeClassifier("mixture")),
@@ -121,16 +123,25 @@ def answers(model: Any, X: Any) -> dict[str, np.ndarray]:
     return found
 
 
+class Saved(dict[str, tuple[Any, Path]]):
+    """Every model, fitted when it is first asked for, and the folder in which it is."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def __missing__(self, name: str) -> tuple[Any, Path]:
+        model = MODELS[name]()
+        self[name] = model, save_model(model, self.home / name)
+        return self[name]
+
+
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Path]]:
-    """Every model, fitted, and the folder in which it is."""
-    home = tmp_path_factory.mktemp("models")
-    fitted = {name: fit() for name, fit in MODELS.items()}
-    return {name: (model, save_model(model, home / name)) for name, model in fitted.items()}
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
+    return Saved(tmp_path_factory.mktemp("models"))
 
 
 @pytest.mark.parametrize("name", list(MODELS))
-def test_a_loaded_model_is_what_was_saved(saved: dict[str, tuple[Any, Path]], name: str) -> None:
+def test_a_loaded_model_is_what_was_saved(saved: Saved, name: str) -> None:
     model, folder = saved[name]
     again = load_model(folder)
     assert type(again.model) is type(model)
@@ -167,11 +178,9 @@ np.savez(sys.argv[2], **found)
 """
 
 
-def test_models_say_the_same_in_another_process_which_unpickles_nothing(
-    saved: dict[str, tuple[Any, Path]], tmp_path: Path
-) -> None:
-    said = {name: answers(model, query(name)) for name, (model, _) in saved.items()}
-    asked = {name: (str(folder), query(name), list(said[name])) for name, (_, folder) in saved.items()}
+def test_models_say_the_same_in_another_process_which_unpickles_nothing(saved: Saved, tmp_path: Path) -> None:
+    said = {name: answers(saved[name][0], query(name)) for name in MODELS}
+    asked = {name: (str(saved[name][1]), query(name), list(said[name])) for name in MODELS}
     (tmp_path / "asked").write_bytes(pickle.dumps(asked))
     words = [sys.executable, "-W", "ignore", "-c", IN_ANOTHER_PROCESS, str(tmp_path / "asked"), str(tmp_path / "said")]
     done = subprocess.run(words, capture_output=True, text=True)
@@ -185,7 +194,7 @@ def test_models_say_the_same_in_another_process_which_unpickles_nothing(
 
 
 @pytest.fixture
-def small(saved: dict[str, tuple[Any, Path]], tmp_path: Path) -> Path:
+def small(saved: Saved, tmp_path: Path) -> Path:
     """A folder with a model that a test may spoil."""
     return save_model(saved["kernel"][0], tmp_path / "small")
 
@@ -267,11 +276,11 @@ def test_a_forged_file_is_refused_though_its_checksums_fit(small: Path, name: st
 
 
 @pytest.fixture(scope="module")
-def kept(saved: dict[str, tuple[Any, Path]]) -> KeptModel:
+def kept(saved: Saved) -> KeptModel:
     return load_model(saved["table"][1])
 
 
-def test_the_schema_has_names_kinds_and_categories(kept: KeptModel, saved: dict[str, tuple[Any, Path]]) -> None:
+def test_the_schema_has_names_kinds_and_categories(kept: KeptModel, saved: Saved) -> None:
     assert {column.name: column.kind for column in kept.schema.columns} == {
         "width": "numbers", "height": "numbers", "colour": "text", "many": "text", "flag": "numbers",
         "whole": "numbers", "level": "text",
@@ -301,7 +310,7 @@ def with_column(name: str, values: Any) -> pd.DataFrame:
     ],
     ids=["missing", "misspelt", "several", "text", "numbers", "dates", "twice", "array"],
 )  # fmt: skip
-def test_a_table_that_does_not_fit_is_refused(saved: dict[str, tuple[Any, Path]], X: Any, told: str) -> None:
+def test_a_table_that_does_not_fit_is_refused(saved: Saved, X: Any, told: str) -> None:
     for kept in (load_model(saved[name][1]) for name in ("table", "table by itself")):
         for ask in (kept.predict, kept.predict_proba, kept.predict_log_proba, kept.support, kept.features):
             with pytest.raises(ValueError, match=told):
@@ -309,7 +318,7 @@ def test_a_table_that_does_not_fit_is_refused(saved: dict[str, tuple[Any, Path]]
 
 
 @pytest.mark.parametrize("name", ["table", "table by itself"])
-def test_a_table_that_fits_may_look_otherwise(saved: dict[str, tuple[Any, Path]], name: str) -> None:
+def test_a_table_that_fits_may_look_otherwise(saved: Saved, name: str) -> None:
     kept, X = load_model(saved[name][1]), table()[0]
     said = kept.predict_log_proba(X)
     for other in (
@@ -362,14 +371,14 @@ def test_classes_of_any_kind_come_back_as_they_were(classes: Any, tmp_path: Path
     assert again.classifier.class_weight == model.class_weight
 
 
-def test_a_loaded_model_can_be_saved_again_byte_for_byte(saved: dict[str, tuple[Any, Path]], tmp_path: Path) -> None:
+def test_a_loaded_model_can_be_saved_again_byte_for_byte(saved: Saved, tmp_path: Path) -> None:
     folder = saved["table"][1]
     again = save_model(load_model(folder), tmp_path / "again")
     for file in (TREE, ARRAYS, CARD):
         assert (again / file).read_bytes() == (folder / file).read_bytes()
 
 
-def test_a_model_is_replaced_and_its_neighbours_stay(saved: dict[str, tuple[Any, Path]], tmp_path: Path) -> None:
+def test_a_model_is_replaced_and_its_neighbours_stay(saved: Saved, tmp_path: Path) -> None:
     folder = save_model(saved["mixup"][0], tmp_path / "deep" / "down")
     (folder / "mine.txt").write_text("mine")
     save_model(saved["kernel"][0], folder)
@@ -379,7 +388,7 @@ def test_a_model_is_replaced_and_its_neighbours_stay(saved: dict[str, tuple[Any,
         save_model(saved["kernel"][0], folder / "mine.txt")
 
 
-def test_plain_values_are_kept_beside_the_model(saved: dict[str, tuple[Any, Path]], tmp_path: Path) -> None:
+def test_plain_values_are_kept_beside_the_model(saved: Saved, tmp_path: Path) -> None:
     extra = {"target": "y", "columns": [("a", "number", ()), ("b", "date", ("day",))], "when": None}
     folder = save_model(saved["kernel"][0], tmp_path / "m", extra=extra)
     again = load_model(save_model(load_model(folder), tmp_path / "again", extra={"when": 3.5}))
@@ -424,7 +433,7 @@ def test_a_pipeline_with_a_step_of_the_users_is_refused(tmp_path: Path) -> None:
         save_model(make_pipeline(Mine(), GenerativeClassifier()).fit(*numbers()), tmp_path / "m")
 
 
-def test_the_card_says_what_it_is_and_how_good(saved: dict[str, tuple[Any, Path]]) -> None:
+def test_the_card_says_what_it_is_and_how_good(saved: Saved) -> None:
     model, folder = saved["table"]
     card, again = (folder / CARD).read_text(), load_model(folder)
     assert card.startswith("# A GenLabelClassifier for 3 classes\n")

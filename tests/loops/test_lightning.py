@@ -1,6 +1,9 @@
 """The Lightning callback, with the real package: training batches are mixed, others are not; state is kept."""
 
 from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +15,19 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from genlabel import GaussianDensity, GenLabelMixup, ManifoldMixup, Mixup
 
-pl = pytest.importorskip("pytorch_lightning", reason="needs the extra lightning")
+pytestmark = [
+    pytest.mark.usefixtures("their_own_advice"),
+    pytest.mark.skipif(find_spec("pytorch_lightning") is None, reason="needs the extra lightning"),
+]
 
 
-pytestmark = pytest.mark.usefixtures("their_own_advice")
+@cache
+def on_lightning(kind: type) -> type:
+    """A kind of module on Lightning's base, which is imported when a test runs: every worker collects the tests."""
+    return type(kind.__name__, (kind, import_module("pytorch_lightning").LightningModule), {})
 
 
-class Plain(pl.LightningModule):
+class Plain:
     """A module as anybody writes it; it notes what it is given."""
 
     def __init__(self) -> None:
@@ -65,7 +74,7 @@ class InLoop(Plain):
 
 def fit(module: Any, digits: tuple[Tensor, Tensor], folder: Path, *callbacks: Any, epochs: int = 2, **also: Any) -> Any:
     loader = DataLoader(TensorDataset(*digits), batch_size=20)
-    trainer = pl.Trainer(
+    trainer = import_module("pytorch_lightning").Trainer(
         max_epochs=epochs, accelerator="cpu", devices=1, logger=False, enable_progress_bar=False,
         enable_model_summary=False, callbacks=list(callbacks), default_root_dir=folder, enable_checkpointing=False,
     )  # fmt: skip
@@ -73,7 +82,7 @@ def fit(module: Any, digits: tuple[Tensor, Tensor], folder: Path, *callbacks: An
     return trainer
 
 
-def make(digits: tuple[Tensor, Tensor], module: Plain, kind: str) -> GenLabelMixup:
+def make(digits: tuple[Tensor, Tensor], module: Any, kind: str) -> GenLabelMixup:
     if kind == "density":
         density = GaussianDensity(shrinkage=0.5).fit(digits[0].flatten(1), digits[1])
         return GenLabelMixup(n_classes=10, density=density, gamma=0.5)
@@ -86,7 +95,7 @@ def make(digits: tuple[Tensor, Tensor], module: Plain, kind: str) -> GenLabelMix
 def test_training_is_mixed_and_validation_is_not(kind: str, digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
     from genlabel.loops import GenLabelCallback
 
-    module = Plain()
+    module = on_lightning(Plain)()
     mixup = make(digits, module, kind)
     fit(module, digits, tmp_path, GenLabelCallback(mixup))
     assert len(module.given["train"]) == 8
@@ -119,8 +128,8 @@ def test_batches_that_are_used_again_are_not_mixed_twice(digits: tuple[Tensor, T
     from genlabel.loops import GenLabelCallback
 
     batches = [[digits[0][:32], digits[1][:32]], [digits[0][32:], digits[1][32:]]]
-    module = Plain()
-    trainer = pl.Trainer(
+    module = on_lightning(Plain)()
+    trainer = import_module("pytorch_lightning").Trainer(
         max_epochs=2, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
         callbacks=[GenLabelCallback(make(digits, module, "mixup"))], default_root_dir=tmp_path,
         enable_checkpointing=False,
@@ -133,12 +142,12 @@ def test_batches_that_are_used_again_are_not_mixed_twice(digits: tuple[Tensor, T
 def test_in_the_loop_no_callback_is_needed_and_a_checkpoint_holds_the_density(
     digits: tuple[Tensor, Tensor], tmp_path: Path
 ) -> None:
-    module = InLoop()
+    module = on_lightning(InLoop)()
     trainer = fit(module, digits, tmp_path)
     assert float(module.mixup.density.steps) == 8.0
     assert module.losses[-1] < module.losses[0]
     trainer.save_checkpoint(tmp_path / "run.ckpt")
-    whole, resumed = InLoop(), InLoop()
+    whole, resumed = on_lightning(InLoop)(), on_lightning(InLoop)()
     fit(whole, digits, tmp_path, epochs=3)
     fit(resumed, digits, tmp_path, epochs=3, ckpt_path=str(tmp_path / "run.ckpt"))
     assert resumed.losses == pytest.approx(whole.losses[8:], abs=1e-6)
@@ -149,7 +158,7 @@ def test_the_callback_keeps_its_state_in_the_checkpoint(digits: tuple[Tensor, Te
 
     runs = []
     for _ in range(2):
-        module = Plain()
+        module = on_lightning(Plain)()
         runs.append((module, GenLabelCallback(make(digits, module, "average"))))
     trainer = fit(runs[0][0], digits, tmp_path, runs[0][1])
     trainer.save_checkpoint(tmp_path / "run.ckpt")
@@ -162,7 +171,7 @@ def test_the_callback_keeps_its_state_in_the_checkpoint(digits: tuple[Tensor, Te
 def test_what_cannot_be_done_is_refused(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
     from genlabel.loops import GenLabelCallback
 
-    module = Plain()
+    module = on_lightning(Plain)()
     with pytest.raises(ValueError, match=r"self\.mixup\.loss"):
         GenLabelCallback(GenLabelMixup(module.net, n_classes=10))
     callback = GenLabelCallback(make(digits, module, "mixup"))

@@ -242,6 +242,7 @@ def test_a_set_that_cannot_be_had_is_told_and_the_others_go_on(tmp_path: Path) -
     assert set(read_records(tmp_path / "r.sqlite", STUDY)["setting"]) == {"synthetic"}
 
 
+@pytest.mark.long  # kills are tested with the runner
 @needs_mirror
 def test_kill_9_in_the_middle_and_start_again_is_as_if_nothing_had_happened(tmp_path: Path) -> None:
     words = ["reproduce", "table1", "table6", "--budget", "smoke", "--jobs", "1"]

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from html import escape
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -22,39 +21,8 @@ from genlabel_paper.report.pieces import Claim, Grid, Measured, Printed, Shown, 
 from genlabel_paper.report.selected import MISSING
 from genlabel_paper.report.text import print_shown
 
-VOID = {"meta", "img", "br", "link", "input"}
 EXPERIMENTS = {one.id: one for one in find(["all"])}
 PARTS = [one for one in EXPERIMENTS.values() if one.id != "statistics"]
-
-
-class Reader(HTMLParser):
-    """Checks that tags are balanced, and keeps what a test asks for."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] not in {"style", "script"}:
-            self.text.append(data)
-
-
-def read(page: str) -> Reader:
-    reader = Reader()
-    reader.feed(page)
-    reader.close()
-    assert not reader.open
-    return reader
 
 
 def made_up() -> pd.DataFrame:
@@ -87,12 +55,11 @@ def page(records: pd.DataFrame, shown: dict[str, Shown]) -> str:
 
 
 @pytest.fixture(scope="module")
-def text_of_page(page: str) -> str:
-    return "".join(read(page).text)
+def reader(page: str, read_html: Callable[[str], Any]) -> Any:
+    return read_html(page)
 
 
-def test_the_page_is_balanced_and_says_what_its_parts_are(shown: dict[str, Shown], page: str) -> None:
-    reader = read(page)
+def test_the_page_is_balanced_and_says_what_its_parts_are(shown: dict[str, Shown], reader: Any) -> None:
     names = [tag for tag, _ in reader.tags]
     assert names.count("main") == names.count("h1") == names.count("nav") == 1
     ids = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
@@ -106,8 +73,8 @@ def test_the_page_is_balanced_and_says_what_its_parts_are(shown: dict[str, Shown
     assert [names[place + 1] for place, tag in enumerate(names) if tag == "svg"] == ["title"] * 9
 
 
-def test_the_page_needs_nothing_else(page: str) -> None:
-    for tag, attributes in read(page).tags:
+def test_the_page_needs_nothing_else(page: str, reader: Any) -> None:
+    for tag, attributes in reader.tags:
         assert tag not in {"link", "iframe", "object"}
         for key in ("src", "href"):
             target = attributes.get(key) or "#"
@@ -116,14 +83,14 @@ def test_the_page_needs_nothing_else(page: str) -> None:
             )
     assert "url(" not in page.replace("url(#", "")
     assert "@import" not in page
-    links = [attributes["href"] for tag, attributes in read(page).tags if tag == "a"]
-    ids = {attributes.get("id") for _, attributes in read(page).tags}
+    links = [attributes["href"] for tag, attributes in reader.tags if tag == "a"]
+    ids = {attributes.get("id") for _, attributes in reader.tags}
     assert all(str(link)[1:] in ids for link in links if str(link).startswith("#"))
 
 
 @pytest.mark.parametrize("experiment", PARTS, ids=lambda one: one.id)
-def test_every_printed_value_that_was_tried_is_on_the_page(experiment: Experiment, text_of_page: str) -> None:
-    text = text_of_page
+def test_every_printed_value_that_was_tried_is_on_the_page(experiment: Experiment, reader: Any) -> None:
+    text = reader.text
     for (_, dataset), value in experiment.paper.items():
         if dataset in MISSING:
             continue
@@ -133,10 +100,10 @@ def test_every_printed_value_that_was_tried_is_on_the_page(experiment: Experimen
         assert words + (f"±{value.spread:.2f}" if value.spread is not None else "") in text
 
 
-def test_text_is_escaped_and_facts_are_told(page: str) -> None:
+def test_text_is_escaped_and_facts_are_told(page: str, reader: Any) -> None:
     assert "a &lt; b &amp; c" in page
     assert "genlabel &lt;1&gt;, torch 2.9" in page
-    text = "".join(read(page).text)
+    text = reader.text
     assert "genlabel reproduce all" in text
     assert "hours" in text
     assert "softmax regression; Adam, 100 epochs" in text
@@ -171,14 +138,14 @@ def test_what_stands_first(page: str) -> None:
     assert places == sorted(places)
 
 
-def test_each_statement_stands_once_and_a_few_words_lead_to_it(shown: dict[str, Shown], page: str) -> None:
+def test_each_statement_stands_once_and_a_few_words_lead_to_it(shown: dict[str, Shown], page: str, reader: Any) -> None:
     claims = [claim for part in shown.values() for claim in part.claims if claim.measured]
-    text = "".join(read(page).text)
+    text = reader.text
     for claim in claims:
         assert text.count(claim.text) == sum(other.text.count(claim.text) for other in claims)
         assert claim.found in text
         assert page.count(f">{escape(claim.brief)}</a>") == sum(other.brief == claim.brief for other in claims)
-    items = [str(attributes["id"]) for tag, attributes in read(page).tags if tag == "li" and "id" in attributes]
+    items = [str(attributes["id"]) for tag, attributes in reader.tags if tag == "li" and "id" in attributes]
     assert len(items) == len(claims)
     assert all(page.count(f'href="#{name}"') == 1 for name in items)
 
@@ -199,10 +166,10 @@ def test_the_same_records_give_the_same_file(tmp_path: Path, records: pd.DataFra
     assert "today" in first
 
 
-def test_what_was_not_run_is_one_line() -> None:
+def test_what_was_not_run_is_one_line(read_html: Callable[[str], Any]) -> None:
     chosen = [one for one in PARTS if one.trains]
     page = report_html(pd.DataFrame(), chosen)
-    text = "".join(read(page).text)
+    text = read_html(page).text
     assert "none yet" in text
     assert re.search(r"Of (\d+) statements of the paper 0 hold here, .* and \1 were not run\.", text)
     assert text.count("Not run: ") == 1

@@ -290,7 +290,7 @@ def test_jobs_are_checked(store: Store, n_jobs: Any) -> None:
 
 
 @needs_kill
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_kill_loses_nothing_and_repeats_nothing(
     script: Path, tmp_path: Path, undisturbed: pd.DataFrame, jobs: int
 ) -> None:

@@ -130,6 +130,26 @@ def test_a_plan_is_plain_and_reads_another_file_alike() -> None:
     assert notes == ["values of 'price' that are no numbers and count as missing: 1 ('n. a.')"]
 
 
+def test_texts_where_a_typed_file_had_dates_and_durations_are_read_or_told() -> None:
+    typed = pd.DataFrame(
+        {"day": pd.date_range("2024-05-30", periods=3), "span": pd.to_timedelta([1, 2, 3], "D"), "of": [1.5, 2.5, 3.5]}
+    )
+    plan = plan_columns(typed)
+    texts = pd.DataFrame(
+        {"day": ["2024-05-31", "junk", None], "span": ["2 days", "junk", None], "of": ["2", "junk", ""]}
+    )
+    notes: list[str] = []
+    found = convert_columns(texts, plan, notes)
+    assert found["day (day)"].tolist()[0] == convert_columns(typed, plan)["day (day)"].tolist()[1]
+    assert found["span"].tolist()[0] == 2.0
+    assert found.iloc[1:].isna().all().all()
+    assert [note.split(" that are no ")[0] for note in notes] == [
+        "values of 'day'",
+        "values of 'span'",
+        "values of 'of'",
+    ]
+
+
 def test_columns_that_are_kept_on_purpose() -> None:
     frame = pd.DataFrame({"code": [f"u{i}" for i in range(60)], "one": ["same"] * 60, "none": [None] * 60})
     assert [column.features for column in plan_columns(frame)] == [(), (), ()]

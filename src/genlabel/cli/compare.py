@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections import Counter
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, final
+from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table as Grid
-from rich.text import Text
 
 from genlabel.cli.diagnose import try_diagnosis
+from genlabel.cli.outcome import Outcome
 from genlabel.cli.reading import (
     Bins,
     Classes,
@@ -33,8 +28,6 @@ from genlabel.cli.reading import (
     load_source,
     open_source,
     place_of,
-    plain_table,
-    say_size,
 )
 from genlabel.cli.reporting import ReportPath, check_report, command_line, numbers_of
 from genlabel.cli.terminal import (
@@ -47,23 +40,14 @@ from genlabel.cli.terminal import (
     check_jobs,
     check_outputs,
     check_picture,
-    each_once,
     end,
     failed_lines,
     one_line_errors,
-    plus_minus,
     print_line,
     read_network,
     show_progress,
+    spare_source,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from genlabel.diagnosis import Diagnosis
-    from genlabel.records import Kept
-    from genlabel.tables import Table
 
 __all__ = ["compare"]
 
@@ -71,18 +55,6 @@ LETTERS = 6
 """Of the hash in the name of a file of records."""
 MOST_JOBS = 4
 """Processes, if their number is not given: each needs the memory of a Python with torch."""
-WIDTH = 120
-"""Letters of a line where there is no terminal."""
-COLUMNS = (
-    ("log-loss", "log_loss", 4, True),
-    ("accuracy %", "accuracy", 2, True),
-    ("balanced %", "balanced_accuracy", 1, False),
-    ("AUC", "auc", 3, False),
-    ("Brier", "brier", 3, False),
-    ("calibration", "calibration_error", 3, False),
-    ("s a fit", "seconds", 2, False),
-)
-"""Title, score, digits, and whether the spread is shown."""
 
 
 class Density(StrEnum):
@@ -174,8 +146,9 @@ def compare(
         _check_share(test_size)
         name = check_source(place, target, reading)
         picture = output or Path(f"compare-{name}.png")
+        spare_source(place, csv=csv)
         check_outputs(output=picture, csv=csv)
-        check_report(report)
+        check_report(report, place)
         settings = {"network": hidden, "density": density.value, "epochs": epochs or "auto", "paper": paper}
         cut = {"seed": seed, "test_size": test_size, "drop_rare": drop_rare}
         file = records or _name_records(
@@ -213,7 +186,7 @@ def compare(
             print_line(line)
         end(len(found.failures))
     settled = f"network {network}, seed {seed}" + ("" if epochs is None else f", {epochs} epochs")
-    outcome = _Outcome.of(table, found, test_size, settled, comparison.count_warnings(heard))
+    outcome = Outcome.of(table, found, test_size, settled, comparison.count_warnings(heard))
     if as_json:
         typer.echo(json.dumps(outcome.as_plain(), indent=2))
     else:
@@ -231,81 +204,6 @@ def compare(
     written = [picture, *([csv] if csv else []), *([report, numbers_of(report)] if report else [])]
     print_line(f"wrote {', '.join(map(str, written[:-1]))}{' and ' * (len(written) > 1)}{written[-1]}")
     end(len(found.failures))
-
-
-@final
-@dataclass(frozen=True)
-class _Outcome:
-    """What a comparison came to, to be shown."""
-
-    table: Table
-    results: pd.DataFrame
-    """As of `genlabel.comparison.compare`."""
-    share: float
-    """Of the rows that are held out in a split, for intervals."""
-    settled: str
-    """The splits and the settings, in words."""
-    notes: list[str]
-    failed: list[str]
-
-    @classmethod
-    def of(cls, table: Table, found: Kept, test_size: float, settled: str, heard: dict[str, int]) -> _Outcome:
-        """From the records of a comparison, and the warnings that were heard beside it."""
-        from genlabel import comparison, tables
-
-        results = comparison.as_results(found.frame)
-        splits = results["split"].nunique()
-        cutting = f"{tables.name_splits(table)}: {splits}, {test_size:.0%} of the rows held out"
-        return cls(
-            table,
-            results,
-            test_size if table.time is None else test_size / splits,
-            f"{cutting}, {settled}",
-            [*table.notes, *each_once([heard, *found.frame["warnings"]])],
-            failed_lines(found.failures),
-        )
-
-    def as_plain(self) -> dict[str, Any]:
-        """All of it, for machines."""
-        from genlabel import comparison
-
-        said = {"splits": self.settled, "notes": self.notes, "failed": self.failed}
-        return plain_table(self.table) | said | comparison.as_plain(self.results, self.share)
-
-    def print(self, left: list[str]) -> None:
-        """Print the table, the verdict, and what is to be known beside it; `left` are lines on what was left out."""
-        from genlabel import comparison, tables
-
-        _print(comparison.summarize(self.results), comparison.rank_methods(self.results))
-        columns = tables.tell_columns(self.table.columns, self.table.X)
-        about = [f"{say_size(self.table)}; {self.settled}", *columns, *_choices(self.results)]
-        notes = [f"note: {text}" for text in self.notes]
-        for line in [*comparison.verdict(self.results, self.share), "", *about, *notes, *left, *self.failed]:
-            print_line(line)
-
-    def write(self, path: Path, diagnosis: Diagnosis | None, notes: list[str], command: str) -> None:
-        """Write the report, with a diagnosis if there is one."""
-        from genlabel.pages import write_report
-
-        chosen = {"choices": "; ".join(_choices(self.results)), "failed": "; ".join(self.failed)}
-        write_report(
-            path,
-            self.table,
-            self.results,
-            diagnosis,
-            test_size=self.share,
-            notes=[*self.notes, *notes],
-            settings={"splits": self.settled, **chosen},
-            command=command,
-        )
-
-    def draw(self) -> Figure:
-        """The picture, without the class shares, which lie far from the others."""
-        from genlabel import comparison, plots
-
-        drawn = self.results[self.results["method"] != comparison.SHARES]
-        title = f"{say_size(self.table)}\n{self.settled}".replace("$", r"\$")  # no mathematics in the name of a file
-        return plots.plot_comparison(drawn if len(drawn) else self.results, title, test_size=self.share)
 
 
 def _check_share(test_size: float) -> None:
@@ -335,52 +233,3 @@ def _check_records(file: Path, fresh: bool) -> None:
     from genlabel.records import COMPARISON, check_store
 
     check_store(file, COMPARISON, fresh)
-
-
-def _choices(results: pd.DataFrame) -> list[str]:
-    """How often each method chose what, a line for each, and how it averaged; at gamma = 0 there is no density."""
-    lines = []
-    for name, group in results.groupby("method", sort=False):
-        chosen: dict[str, Counter[Any]] = {}
-        for params in group["params"]:
-            for key, value in params.items():
-                if key != "average" and (key != "density" or params.get("gamma")):
-                    chosen.setdefault(key, Counter())[value] += 1
-        parts = [f"{key.replace('_', ' ')} {_tally(counts)}" for key, counts in chosen.items()]
-        averages = [params["average"] for params in group["params"] if "average" in params]
-        if averages:
-            network, model, doubt = (sum(column) / len(averages) for column in zip(*averages, strict=True))
-            said = f"{network:.2f} network, {model:.2f} label model, {doubt:.2f} class shares"
-            parts.append(f"average {said} (mean weights)")
-        if parts:
-            lines.append(f"{name} chose {'; '.join(parts)}")
-    return lines
-
-
-def _tally(counts: Counter[Any]) -> str:
-    return ", ".join(f"{value} ({times}x)" for value, times in counts.most_common())
-
-
-def _print(summary: pd.DataFrame, ranking: list[str]) -> None:
-    """Print the table, a row for each method in the order of its log-loss."""
-    console = Console(highlight=False)
-    sign = plus_minus()
-    order = "the lowest log-loss first"
-    grid = Grid(box=box.SIMPLE_HEAD, caption=f"{order}; mean {sign} standard deviation over the splits")
-    grid.add_column("method")
-    for title, *_ in COLUMNS:
-        grid.add_column(title, justify="right")
-    for name in ranking:
-        row = summary.loc[name]
-        grid.add_row(Text(name), *(_cell(row[score], digits, sign * spread) for _, score, digits, spread in COLUMNS))
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
-    console.print(grid)
-
-
-def _cell(score: Any, digits: int, sign: str) -> str:
-    """A mean, and its spread if a sign is given and there is one; nothing where the score does not apply."""
-    if score["mean"] != score["mean"]:
-        return ""
-    spread = f" {sign} {score['std']:.{digits}f}" if sign and score["std"] == score["std"] else ""
-    return f"{score['mean']:.{digits}f}{spread}"

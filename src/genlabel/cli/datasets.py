@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from genlabel.cli.terminal import Debug, one_line_errors, print_line
+from genlabel.cli.terminal import Debug, one_line_errors, print_grid, print_line
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["datasets"]
-
-WIDTH = 120
-"""Letters of a line where there is no terminal."""
 
 
 def datasets(
@@ -51,12 +47,9 @@ def datasets(
 
 
 def _print(found: pd.DataFrame) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
     grid = Grid(box=box.SIMPLE_HEAD, caption=f"{len(found)} tables")
     for name in found.columns:
         grid.add_column(name, justify="right" if name in ("rows", "columns", "classes") else "left")
     for row in found.itertuples(index=False):
         grid.add_row(*(Text(str(value)) for value in row))
-    console.print(grid)
+    print_grid(grid)

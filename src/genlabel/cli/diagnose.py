@@ -37,6 +37,7 @@ from genlabel.cli.terminal import (
     one_line_errors,
     print_line,
     show_progress,
+    spare_source,
 )
 
 if TYPE_CHECKING:
@@ -88,8 +89,10 @@ def diagnose(
     with one_line_errors(debug=debug), open_source(source) as place:
         check_picture("output", output)
         check_source(place, target, reading)
-        check_outputs(output=output, csv=None if csv is None else csv / "pairs.csv")
-        check_report(report)
+        for file in [] if csv is None else _files(csv):
+            spare_source(place, csv=file)
+        check_outputs(output=output, csv=None if csv is None else _files(csv)[0])
+        check_report(report, place)
         with show_progress(f"loading {source}"):
             table = load_source(place, target, reading, seed)
         settings = {"alpha": alpha, "clean_weight": clean_weight, "folds": folds, "max_rows": max_rows}
@@ -169,11 +172,16 @@ class Examined:
             self.diagnosis.plot().savefig(picture)
         written = [] if picture is None else [picture]
         there = {name: self.diagnosis.blends if name != "trial" else self.diagnosis.trial for name in FRAMES}
-        for name in FRAMES:
-            if folder is not None and there[name] is not None:
-                self.diagnosis.to_frame(name, None).to_csv(folder / f"{name}.csv", index=name == "trial")
-                written.append(folder / f"{name}.csv")
+        for name, file in zip(FRAMES, [] if folder is None else _files(folder), strict=False):
+            if there[name] is not None:
+                self.diagnosis.to_frame(name, None).to_csv(file, index=name == "trial")
+                written.append(file)
         return written
+
+
+def _files(folder: Path) -> list[Path]:
+    """Where the tables go."""
+    return [folder / f"{name}.csv" for name in FRAMES]
 
 
 def try_diagnosis(table: Table, reading: Reading, seed: int, quiet: bool) -> tuple[Diagnosis | None, list[str]]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,7 +116,7 @@ def fit(
             table, estimator, test_size=test_size, seed=seed, time_limit=time_limit, watching=_shown
         )
         notes = each_once([fitted.warnings])
-        settled = f"method {method.value}, network {network}, seed {seed}"
+        settled = f"method {method.value}{_network(method, network)}, seed {seed}"
         said = [f"{say_size(table)}; {settled}", _tell_held_out(fitted.held_out), *table.notes, *notes]
         fitted.save(folder, said)
     if as_json:
@@ -134,6 +135,10 @@ def _check_method(method: Method, network: str, epochs: int | None, time_limit: 
     for option, used in given.items():
         if used and method is Method.label_model:
             raise ValueError(f"--{option} is for methods with a network; leave it out, or choose another --method")
+
+
+def _network(method: Method, network: str) -> str:
+    return "" if method is Method.label_model else f", network {network}"
 
 
 def _check_folder(folder: Path, force: bool) -> None:
@@ -184,7 +189,8 @@ def _tell_held_out(found: HeldOut | None) -> str:
     low, high = share_interval(scores["accuracy"] / 100.0, found.cases)
     hits = f"accuracy {scores['accuracy']:.1f} % ({100 * low:.0f} to {100 * high:.0f} %)"
     beside = f"class shares: {shares['accuracy']:.1f} %, {shares['log_loss']:.3f}"
-    more = f"balanced accuracy {scores['balanced_accuracy']:.1f} %, AUC {scores['auc']:.3f}"
+    more = f"balanced accuracy {scores['balanced_accuracy']:.1f} %"
+    more += "" if isnan(scores["auc"]) else f", AUC {scores['auc']:.3f}"
     groups = f" in {found.cases} groups" if found.cases < found.rows else ""
     first = f"held out: {found.rows} rows{groups} that a first fit did not see"
     return f"{first}: {hits}, log-loss {scores['log_loss']:.3f} ({beside}); {more}"
@@ -215,12 +221,26 @@ def _as_plain(table: Table, fitted: FittedTable, folder: Path, notes: list[str])
     return {
         **plain_table(table),
         "notes": [*table.notes, *notes],
-        "held_out": None if found is None else {"rows": found.rows, **found.scores, "class_shares": found.shares},
-        "chosen": {
-            name: value if isinstance(value, int | float) else str(value) for name, value in fitted.chosen.items()
-        },
+        "held_out": None if found is None else _plain_held_out(found),
+        "chosen": {name: _plain(value) for name, value in fitted.chosen.items()},
         "intervals": fitted.has_intervals,
         "model": str(folder),
         "card": str(folder / "README.md"),
         "seconds": fitted.seconds,
     }
+
+
+def _plain_held_out(found: HeldOut) -> dict[str, Any]:
+    scores = {name: None if isnan(value) else value for name, value in found.scores.items()}
+    return {"rows": found.rows, "cases": found.cases, **scores, "class_shares": found.shares}
+
+
+def _plain(value: Any) -> Any:
+    """Numbers as JSON knows them; anything else by name.
+
+    >>> _plain((0.5, None, True))
+    [0.5, None, True]
+    """
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value if isinstance(value, int | float) or value is None else str(value)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from genlabel.cli.reading import open_source
-from genlabel.cli.terminal import Debug, check_outputs, one_line_errors, show_progress
+from genlabel.cli.terminal import Debug, check_outputs, one_line_errors, show_progress, spare_source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,6 +83,7 @@ def _check(model: Path, place: str, output: Path | None) -> None:
         raise ValueError(f"there is no file {place!r}; name one with the columns of the training table")
     if output is not None:
         check_ending("output", output)
+        spare_source(place, output=output)
         check_outputs(output=output)
 
 
@@ -106,7 +108,14 @@ def _write(copied: pd.DataFrame | None, found: pd.DataFrame, output: Path | None
         if both:
             raise ValueError(f"the file has columns that are written here, {listed(both)}; name others with --id")
         found = pd.concat([copied, found], axis=1)
-    write_frame(found, sys.stdout if output is None else output)
+    write_frame(found, _standard_output() if output is None else output)
+
+
+def _standard_output() -> IO[str]:
+    """The standard output, in UTF-8 unless it is a terminal: a file must not have question marks for letters."""
+    if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
+        sys.stdout.reconfigure(encoding="utf-8")
+    return sys.stdout
 
 
 def _about(kept: KeptModel, new: NewRows, found: pd.DataFrame) -> list[str]:
@@ -131,5 +140,5 @@ def _others(count: int) -> str:
     return f"; {count} have none, or one that training did not have" if count else ""
 
 
-def _say(line: Any) -> None:
+def _say(line: str) -> None:
     Console(stderr=True, highlight=False).print(Text(line), soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from genlabel.cli.terminal import check_outputs
+from genlabel.cli.terminal import check_outputs, spare_source
 
 __all__ = ["ReportPath", "check_report", "command_line", "numbers_of"]
 
@@ -25,14 +25,15 @@ ReportPath = Annotated[
 ]
 
 
-def check_report(path: Path | None) -> None:
-    """Raise unless the page and its numbers can be written there."""
+def check_report(path: Path | None, source: str) -> None:
+    """Raise unless the page and its numbers can be written there, and not over the table that is read."""
     if path is None:
         return
     if path.suffix.lower() not in ENDINGS:
         raise ValueError(f"report={str(path)!r} ends in {path.suffix!r}; end it in {' or '.join(ENDINGS)}")
-    check_outputs(report=path)
-    check_outputs(report=numbers_of(path))
+    for file in (path, numbers_of(path)):
+        spare_source(source, report=file)
+        check_outputs(report=file)
 
 
 def numbers_of(path: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from enum import StrEnum
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -47,6 +48,13 @@ MOST_FAILURES = 10
 REPEATS = 2
 
 
+class Device(StrEnum):
+    """The devices that `--device` names."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+
+
 def suite(
     ids: Annotated[
         list[int] | None,
@@ -84,6 +92,9 @@ def suite(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits and the training.")] = 0,
     network: NetworkName = "mlp",
     epochs: Epochs = None,
+    device: Annotated[
+        Device, typer.Option(help="Where peers train that know of GPUs; our own methods use one that is there.")
+    ] = Device.cpu,
     jobs: Jobs = 1,
     dask: Dask = None,
     records: Annotated[
@@ -130,7 +141,8 @@ def suite(
         from genlabel import datasets
         from genlabel import suite as room
 
-        known = room.default_suite(hidden, epochs or "auto") | {name: room.PeerClassifier(name) for name in room.PEERS}
+        outside = {name: room.PeerClassifier(name, device=device.value) for name in room.PEERS}
+        known = room.default_suite(hidden, epochs or "auto") | outside
         home = datasets.find_home(data_home)
         tell = Telling(bar)
         found = room.run_suite(

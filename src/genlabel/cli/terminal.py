@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import progress
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -37,13 +38,17 @@ __all__ = [
     "failed_lines",
     "one_line_errors",
     "plus_minus",
+    "print_grid",
     "print_line",
     "read_network",
     "show_progress",
+    "spare_source",
     "survive_any_terminal",
 ]
 
 MOST_WARNINGS = 5
+WIDTH = 120
+"""Letters of a line of a table where there is no terminal."""
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
 
 Jobs = Annotated[int, typer.Option(help="Processes that train, one thread each; -1 is one for each processor.")]
@@ -110,6 +115,13 @@ def check_outputs(**paths: Path | None) -> None:
             raise ValueError(f"{name}={str(path)!r} cannot be written ({error.strerror}); name another file") from error
 
 
+def spare_source(source: str, **paths: Path | None) -> None:
+    """Raise where a result would be written over the table that is read; the names are those of the options."""
+    for name, path in paths.items():
+        if path is not None and path.is_file() and Path(source).is_file() and path.samefile(source):
+            raise ValueError(f"{name}={str(path)!r} is the table itself, which would be lost; name another file")
+
+
 @contextmanager
 def one_line_errors(interrupted: str = "nothing was written", debug: bool | None = None) -> Iterator[None]:
     """Turn an error about the input into one red line and exit code 2, and a fault of ours into exit code 3.
@@ -159,6 +171,12 @@ def plus_minus() -> str:
 def print_line(line: str) -> None:
     """Print a line as it is, however long."""
     Console(highlight=False).print(Text(line), soft_wrap=True)
+
+
+def print_grid(grid: Table) -> None:
+    """Print a table, as wide as the terminal or, where there is none, as a page."""
+    console = Console(highlight=False)
+    (console if console.is_terminal else Console(highlight=False, width=WIDTH)).print(grid)
 
 
 def end(failed: int, what: str = "fits") -> None:

@@ -102,8 +102,8 @@ def fit_table(
     """Fit a method to all rows of a table, once it is known how a first fit does on rows that it has not seen.
 
     The rows that are held out are those of the first split of `cut_splits`: stratified, with groups on one side, or the
-    latest ones. A class of fewer than 4 rows is in training only. If the table has groups, the folds of a search keep
-    them on one side too.
+    latest ones. A class of fewer than 4 rows is never held out; its rows are trained on unless they are of a group that
+    is, or not earlier. If the table has groups, the folds of a search keep them on one side too.
 
     Parameters
     ----------
@@ -156,8 +156,17 @@ def _hold_out(table: Table, share: float, seed: int) -> Split | None:
     except ValueError as error:
         warnings.warn(f"nothing was held out: {error}", UserWarning, stacklevel=2)
         return None
-    more = rare if table.groups is None and table.time is None else rare[:0]
-    return np.sort(np.concatenate([place[train], more])), place[test]
+    return np.sort(np.concatenate([place[train], rare[_apart(table, rare, place[test])]])), place[test]
+
+
+def _apart(table: Table, rows: NDArray[np.int64], held: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the rows (m,) are of other groups than those that are held out, and earlier."""
+    apart = np.ones(len(rows), dtype=bool)
+    if table.groups is not None:
+        apart &= ~table.groups.iloc[rows].isin(table.groups.iloc[held]).to_numpy()
+    if table.time is not None:
+        apart &= (table.time.iloc[rows] < table.time.iloc[held].min()).to_numpy()
+    return apart
 
 
 def _mask(rows: NDArray[np.int64], n: int) -> NDArray[np.bool_]:

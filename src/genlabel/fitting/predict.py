@@ -70,6 +70,8 @@ def predict_table(
     DataFrame (m, ...)
         prediction, probability_CLASS for each class, low_CLASS and high_CLASS if asked for, support if it is known.
     """
+    if not len(X):
+        raise ValueError("X has no rows; there is nothing to predict, give one at least")
     if intervals and not hasattr(model.classifier, "calibration_"):
         raise ValueError(
             f"this {type(model.classifier).__name__} has no intervals: no rows were held out in its search; leave "

@@ -91,4 +91,5 @@ def _read(name: str) -> str:
 def _policy() -> str:
     """What a page may do: show what is in it, and run this script and no other."""
     digest = b64encode(sha256(script().encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
+    rest = "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; script-src 'sha256-{digest}'; {rest}"

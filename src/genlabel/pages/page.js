@@ -21,7 +21,7 @@
   addEventListener("beforeprint", () => folded().forEach((one) => { one.open = one.dataset.printed = true; }));
   addEventListener("afterprint", () => all("details[data-printed]").forEach((one) => { one.open = false; delete one.dataset.printed; }));
   const unfold = () => {
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const target = document.getElementById(location.hash.slice(1));
     for (let one = target; one; one = one.parentElement) if (one.tagName === "DETAILS") one.open = true;
     if (target?.closest("details")) target.scrollIntoView();
   };

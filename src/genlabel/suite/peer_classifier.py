@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ class PeerClassifier(ClassifierMixin, BaseEstimator):
         A name of `PEERS`.
     random_state : int, optional
         Without it, what the package does without a seed.
+    device : str
+        Where a peer trains that knows of devices: "cpu" or "cuda".
 
     Attributes
     ----------
@@ -45,16 +47,19 @@ class PeerClassifier(ClassifierMixin, BaseEstimator):
     (150, 3)
     """
 
-    def __init__(self, peer: str = "catboost", *, random_state: Any = None) -> None:
+    came_later: ClassVar[dict[str, Any]] = {"device": "cpu"}
+
+    def __init__(self, peer: str = "catboost", *, random_state: Any = None, device: str = "cpu") -> None:
         self.peer = peer
         self.random_state = random_state
+        self.device = device
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the peer on rows X (n, d) of numbers with labels y (n,)."""
         peer = self._peer()
         self.classes_, index = np.unique(np.asarray(y), return_inverse=True)
         with _quiet():
-            self.model_ = peer.make(self.random_state).fit(np.asarray(X), index)
+            self.model_ = peer.make(self.random_state, self.device).fit(np.asarray(X), index)
         self.versions_ = {peer.package: peer.version()}
         return self
 
@@ -76,7 +81,7 @@ class PeerClassifier(ClassifierMixin, BaseEstimator):
         """Return the class and the settings behind the name, for fingerprints."""
         check_choice("peer", self.peer, PEERS)
         peer = PEERS[self.peer]
-        return {"source": peer.source, "settings": {**peer.settings, **peer.aim}, "seed": peer.seed}
+        return {"source": peer.source, "settings": peer.settings_on(self.device), "seed": peer.seed}
 
     def __sklearn_clone__(self) -> Self:
         """Copy it, and import its package if it is there, so that the time of a fit is that of the fit."""

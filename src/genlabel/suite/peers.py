@@ -1,4 +1,4 @@
-"""The peers of the suite: classifiers of other packages, each as it comes, on one thread of the CPU.
+"""The peers of the suite: classifiers of other packages, each as it comes, on one thread of the CPU, or on a GPU.
 
 Only threads, device and output are set, and the seed. Two that stop by accuracy are there once more, told to stop by
 log-loss, which is what the suite counts. Every peer is given what every other method is given: the numbers of
@@ -48,10 +48,15 @@ class Peer:
             warnings.simplefilter("ignore")
             return getattr(import_module(module), name)
 
-    def make(self, random_state: Any = None) -> Any:
+    def make(self, random_state: Any = None, device: str = "cpu") -> Any:
         """Make the classifier; without a random state, with the seed that the package has."""
         seed = {} if random_state is None else {self.seed: random_state}
-        return self.load()(**self.settings, **self.aim, **seed)
+        return self.load()(**self.settings_on(device), **seed)
+
+    def settings_on(self, device: str) -> dict[str, Any]:
+        """Return all that it is told, for a device: one that knows none trains where it always does."""
+        there = {"device": device} if "device" in self.settings else {}
+        return {**self.settings, **there, **self.aim}
 
     def version(self) -> str:
         """Return the version of the package that is imported, whoever distributes it."""

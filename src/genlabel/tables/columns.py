@@ -262,13 +262,16 @@ def _as_truth(value: Any) -> float:
 def _as_days(column: pd.Series[Any]) -> pd.Series[Any]:
     """Times of a day and durations as days."""
     spans = column.map(lambda value: str(value) if isinstance(value, datetime.time) else value, na_action="ignore")
-    return pd.to_timedelta(spans).dt.total_seconds() / DAY
+    return pd.to_timedelta(spans, errors="coerce").dt.total_seconds() / DAY
 
 
 def _as_dates(column: pd.Series[Any], way: str) -> pd.Series[Any]:
     if way:
         return parse_dates(column.astype(object).where(column.notna(), None), way)
-    if types.infer_dtype(column, skipna=True) == "period":
+    kind = types.infer_dtype(column, skipna=True)
+    if kind == "string":  # another file has texts for them
+        return parse_dates(column, "ISO8601")
+    if kind == "period":
         column = pd.PeriodIndex(column).to_timestamp().to_series(index=column.index)
     return pd.to_datetime(column, errors="coerce", utc=True).dt.tz_localize(None).astype("datetime64[ns]")
 

@@ -63,7 +63,7 @@ MISSING = ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan",
 def read_frame(
     path: str | Path, target: str | None = None, notes: list[str] | None = None, texts: Iterable[str] = ()
 ) -> pd.DataFrame:
-    """Read a file into a frame whose columns have distinct names.
+    """Read a file into a frame whose columns have distinct names and whose rows are numbered from 0.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def read_frame(
     twice = frame.columns[frame.columns.duplicated()].unique()
     if len(twice):
         raise ValueError(f"{str(path)!r} has several columns named {listed(twice)}; rename them")
-    return frame
+    return frame.reset_index(drop=True)
 
 
 def read_columns(path: str | Path) -> list[str]:

@@ -21,7 +21,7 @@ from genlabel_paper.report.layout import (
 from genlabel_paper.report.pieces import Claim, Grid, Shown, agreement
 from genlabel_paper.report.text import number, verdict
 
-__all__ = ["claim_list", "grid_table", "judged", "legend", "link", "not_run"]
+__all__ = ["KINDS", "claim_list", "grid_table", "judged", "legend", "link", "not_run"]
 
 KINDS = {False: "fails", None: "open", True: "holds"}
 """Classes of statements, in the order in which they are shown: what does not hold comes first."""

@@ -9,14 +9,13 @@ from genlabel.pages import Markup, element, join, section
 from genlabel_paper.report.claims import in_words
 from genlabel_paper.report.experiment import PARTS, Experiment
 from genlabel_paper.report.layout import count_agreements, has_printed
-from genlabel_paper.report.page_parts import judged, link
+from genlabel_paper.report.page_parts import KINDS, judged, link
 from genlabel_paper.report.pieces import Claim, Shown
-from genlabel_paper.report.text import verdict
+from genlabel_paper.report.text import SIGNS, verdict
 
 __all__ = ["Entry", "conclusion", "contents", "in_short", "part_title"]
 
 TITLES = {False: "What did not hold", None: "What cannot be said", True: "What held"}
-SIGNS = {False: "✗", None: "?", True: "✓"}
 
 
 class Entry(NamedTuple):
@@ -117,10 +116,7 @@ def _verdicts(entries: Sequence[Entry], holds: bool | None) -> Markup:
     for part in PARTS:
         lines = [_verdict_line(one, links) for one, links in found if one.part == part and links]
         groups += [element("h4", part_title(part)), element("dl", *lines, class_="short")] if lines else []
-    return join(element("h3", f"{SIGNS[holds]} {TITLES[holds]} ({total})", id=f"short-{KEYS[holds]}"), *groups)
-
-
-KEYS = {False: "fails", None: "open", True: "holds"}
+    return join(element("h3", f"{SIGNS[holds]} {TITLES[holds]} ({total})", id=f"short-{KINDS[holds]}"), *groups)
 
 
 def _verdict_line(experiment: Experiment, links: Sequence[Markup]) -> Markup:

@@ -13,9 +13,10 @@ from genlabel_paper.report.experiment import Experiment
 from genlabel_paper.report.layout import SYMBOLS, Place, count_agreements, has_printed, lines_of, reasons
 from genlabel_paper.report.pieces import Claim, Grid, Measured, Printed, Shown, agreement
 
-__all__ = ["number", "print_shown", "verdict"]
+__all__ = ["SIGNS", "number", "print_shown", "verdict"]
 
 STYLES = {"agrees": "blue", "near": "yellow", "differs": "red", "missing": "dim"}
+SIGNS = {True: "✓", False: "✗", None: "?"}
 VERDICTS = {True: "holds", False: "does not hold", None: "cannot be said"}
 
 
@@ -64,7 +65,7 @@ def verdict(claim: Claim) -> tuple[str, str]:
     ('?', 'cannot be said')
     """
     early = claim.holds is not None and claim.trials < claim.full
-    return {True: "✓", False: "✗", None: "?"}[claim.holds], VERDICTS[claim.holds] + " so far" * early
+    return SIGNS[claim.holds], VERDICTS[claim.holds] + " so far" * early
 
 
 def _print_indented(words: str, start: str, console: Console) -> None:

@@ -166,10 +166,11 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 def shown_number(value: float) -> str:
     """Return a number of an axis in few letters.
 
-    >>> shown_number(0.30000000000000004), shown_number(-2.0), shown_number(1250000.0)
-    ('0.3', '−2', '1.25e+06')
+    >>> shown_number(0.30000000000000004), shown_number(-2.0), shown_number(-1250000.0)
+    ('0.3', '−2', '−1.25e+06')
     """
-    return f"{value:.6g}".replace("-", "\N{MINUS SIGN}") if abs(value) < 1e6 else f"{value:.3g}"
+    sign = "\N{MINUS SIGN}" if value < 0 else ""
+    return sign + (f"{abs(value):.6g}" if abs(value) < 1e6 else f"{abs(value):.3g}")
 
 
 @final

@@ -82,27 +82,34 @@ def training(given: Given) -> list[str]:
 
 def trusting(given: Given) -> list[str]:
     """How far its answers can be trusted: accuracy beside guessing, calibration, the weakest class."""
-    tally = given.tallies.get(given.best)
-    if tally is None:
+    if not given.counted:
         return []
+    method, tally = given.counted, given.tallies[given.counted]
     right = tally.confusion.diagonal().sum() / tally.rows
     guess = tally.support.max() / tally.rows
-    words = f"On rows that it has not seen {given.best} is right {percent(right)} of the time; "
+    words = f"On rows that it has not seen {method} is right {percent(right)} of the time; "
     words += f"always guessing the most frequent class is right {percent(guess)}."
     recall = np.where(np.isnan(tally.recall), np.inf, tally.recall)
     worst = int(recall.argmin())
     found = percent(float(recall[worst]), 0)
     words += f" Its weakest class is {name_of(tally.classes[worst])}: {found} of its rows are found."
-    balanced, area = given.mean(given.best, "balanced_accuracy"), given.mean(given.best, "auc")
+    return [words + (_scored(given, guess) if given.compared else "")]
+
+
+def _scored(given: Given, guess: float) -> str:
+    """Scores of the comparison: those that suit unequal classes, and calibration."""
+    words = ""
+    balanced, area, error = (
+        given.mean(given.counted, name) for name in ("balanced_accuracy", "auc", "calibration_error")
+    )
     if guess >= UNEQUAL and not isnan(balanced) and not isnan(area):
         words += (
             f" With classes so unequal, accuracy tells little: balanced accuracy is {balanced:.1f} % "
-            f"({percent(1 / len(tally.classes), 0)} is guessing), AUC {area:.3f}."
+            f"({percent(1 / len(given.classes), 0)} is guessing), AUC {area:.3f}."
         )
-    error = given.mean(given.best, "calibration_error")
     if not isnan(error):
         words += f" Its probabilities are off by {error:.3f} on average (calibration error; few rows make it larger)."
-    return [words]
+    return words
 
 
 def _noted(given: Given) -> list[Markup]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from math import isnan
 from operator import add
 from typing import Any, final
 
@@ -14,11 +15,12 @@ from numpy.typing import NDArray
 
 from genlabel.comparison import SHARES, Pair, as_plain, pair_methods, rank_methods
 from genlabel.diagnosis import Diagnosis
+from genlabel.pages.blocks import Cell
 from genlabel.pages.markup import Markup, shorten
 from genlabel.tables import Table
 from genlabel.tallies import Tally
 
-__all__ = ["ARMS", "Given", "Part", "count", "listed", "name_of", "percent", "signed", "written"]
+__all__ = ["ARMS", "Given", "Part", "count", "listed", "name_of", "number_cell", "percent", "signed", "written"]
 
 ARMS = ("vanilla", "mixup", "GenLabel")
 """The methods that differ in their mixing alone, in the order of their colours."""
@@ -58,24 +60,38 @@ class Given:
     @cached_property
     def best(self) -> str:
         """The method of the lowest log-loss that looks at the features; of the paired run without a comparison."""
-        if self.ranking:
-            return next((name for name in self.ranking if name != SHARES), self.ranking[0])
+        return next((name for name in [*self.ranking, *self._arms] if name != SHARES), "".join(self.ranking[:1]))
+
+    @property
+    def _arms(self) -> list[str]:
+        """The arms of the paired run, that of the lowest log-loss first; none without one."""
         trial = self.diagnosis.trial if self.diagnosis is not None else None
-        return "" if trial is None else min(trial.log_loss, key=lambda name: trial.log_loss[name])
+        return [] if trial is None else sorted(trial.log_loss, key=lambda name: trial.log_loss[name])
+
+    @cached_property
+    def compared(self) -> dict[str, Tally]:
+        """Counts of held-out predictions of the comparison, by method; empty if it has none."""
+        if self.results is None or "held_out" not in self.results:
+            return {}
+        kept = self.results[self.results["held_out"].map(lambda one: isinstance(one, Mapping))]
+        groups = kept.groupby("method", sort=False)["held_out"]
+        return {str(name): reduce(add, map(Tally.from_dict, group)) for name, group in groups}
 
     @cached_property
     def tallies(self) -> dict[str, Tally]:
         """Counts of held-out predictions, by method: those of the comparison, else those of the paired run."""
-        if self.results is not None and "held_out" in self.results:
-            kept = self.results[self.results["held_out"].map(lambda one: isinstance(one, Mapping))]
-            groups = kept.groupby("method", sort=False)["held_out"]
-            return {str(name): reduce(add, map(Tally.from_dict, group)) for name, group in groups}
-        return self.diagnosis.tallies if self.diagnosis is not None else {}
+        return self.compared or (self.diagnosis.tallies if self.diagnosis is not None else {})
+
+    @property
+    def counted(self) -> str:
+        """The best method, of the comparison or of the paired run, whose predictions are counted; empty if none are."""
+        order = [self.best, *self.ranking] if self.compared else self._arms
+        return next((name for name in order if name in self.tallies), "")
 
     @property
     def times(self) -> float:
-        """How often a row is held out, about; once at least."""
-        return max(1.0, self.splits * self.test_size)
+        """How often a row is counted, about; once at least."""
+        return max(1.0, self.splits * self.test_size) if self.compared else 1.0
 
     @property
     def splits(self) -> int:
@@ -183,3 +199,12 @@ def count(number: int, what: str) -> str:
     ('1 row', '1,200 rows')
     """
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}{'es' if what.endswith('s') else 's'}"
+
+
+def number_cell(value: float, digits: int) -> Cell:
+    """Return a cell of a number, by which its column is sorted; empty if there is none.
+
+    >>> number_cell(0.256, 2).text, number_cell(float("nan"), 2).text
+    ('0.26', '')
+    """
+    return Cell("" if isnan(value) else f"{value:.{digits}f}", float(value))

@@ -28,9 +28,7 @@ def trust_part(given: Given) -> Part | None:
     """Return the section; None where no held-out predictions were counted."""
     if not given.tallies:
         return None
-    source = (
-        f"{count(given.splits, 'split')} of the comparison" if given.results is not None else "folds of the paired run"
-    )
+    source = f"{count(given.splits, 'split')} of the comparison" if given.compared else "folds of the paired run"
     intro = f"Predictions of rows that were held out, in the {source}."
     if given.times > 1:
         intro += f" A row is held out {given.times:.0f} times on average, and counted as often."
@@ -50,12 +48,13 @@ def calibration(tally: Tally) -> float:
 
 
 def _reliability(given: Given) -> Markup:
-    names = [name for name in (*ARMS, given.best) if name in given.tallies]
+    names = [name for name in (*ARMS, given.counted) if name in given.tallies]
     names = list(dict.fromkeys(names))
-    shown = [_panel(name, given.tallies[name], given.times) for name in names]
+    best = given.tallies[given.counted]
+    rare = _rarer(best)
+    shown = [_panel(name, given.tallies[name], rare, given.times) for name in names]
     said = _said_of_reliability(given)
-    rare = _rarer(given.tallies[given.best])
-    x = "probability given" if rare is None else f"probability of {name_of(given.tallies[given.best].classes[rare])}"
+    x = "probability given" if rare is None else f"probability of {name_of(best.classes[rare])}"
     drawn = panels(
         "Do probabilities come true",
         said,
@@ -68,10 +67,10 @@ def _reliability(given: Given) -> Markup:
     return figure(drawn, said)
 
 
-def _panel(name: str, tally: Tally, times: float) -> Panel:
+def _panel(name: str, tally: Tally, rare: int | None, times: float) -> Panel:
     points = []
     most = max(float(tally.reliability[:, 0].max()), 1.0)
-    for rows, mass, hits in _turned(tally):
+    for rows, mass, hits in _turned(tally, rare):
         if rows >= FEWEST:
             x, y = mass / rows, hits / rows
             low, high = share_interval(float(y), float(rows) / times)
@@ -85,9 +84,9 @@ def _rarer(tally: Tally) -> int | None:
     return int(tally.support.argmin()) if len(tally.classes) == 2 else None
 
 
-def _turned(tally: Tally) -> NDArray[np.float64]:
+def _turned(tally: Tally, rare: int | None) -> NDArray[np.float64]:
     """The reliability (10, 3), of two classes that of the rarer."""
-    if _rarer(tally) != 0:
+    if rare != 0:
         return tally.reliability
     rows, mass, hits = tally.reliability[::-1].T
     return np.stack([rows, rows - mass, rows - hits], axis=1)
@@ -95,33 +94,33 @@ def _turned(tally: Tally) -> NDArray[np.float64]:
 
 def _said_of_reliability(given: Given) -> str:
     """How far the best method is off, and the tenth in which the most rows are misled."""
-    tally = given.tallies[given.best]
-    rows, mass, hits = _turned(tally).T
+    tally = given.tallies[given.counted]
+    rows, mass, hits = _turned(tally, _rarer(tally)).T
     worst = int(np.abs(mass - hits).argmax())
     gave, came = mass[worst] / max(rows[worst], 1), hits[worst] / max(rows[worst], 1)
     tilt = "too high" if gave > came else "too low"
     return (
-        f"On the dashed line probabilities come true. {given.best} is off by {calibration(tally):.3f} on average, most "
-        f"where it gives {percent(gave)} and it is so {percent(came)} of the time ({tilt}). Lines are 95 % intervals, "
-        "dots are larger where there are more rows; tenths with fewer than 5 are left out."
+        f"On the dashed line probabilities come true. {given.counted} is off by {calibration(tally):.3f} on average, "
+        f"most where it gives {percent(gave)} and it is so {percent(came)} of the time ({tilt}). Lines are 95 % "
+        f"intervals, dots are larger where there are more rows; tenths with fewer than {FEWEST} are left out."
     )
 
 
 def _confusion(given: Given) -> list[Markup]:
-    tally = given.tallies[given.best]
-    said = _said_of_confusion(given.best, tally)
+    tally = given.tallies[given.counted]
+    said = _said_of_confusion(given.counted, tally)
     if len(tally.classes) > MOST_CLASSES:
-        return [element("p", said), _confused(given.best, tally)]
+        return [element("p", said), _confused(given.counted, tally)]
     names = list(tally.classes)
     share = tally.confusion / np.maximum(tally.support, 1)[:, None]
     cells: list[list[HeatCell | None]] = [
         [_cell(names, i, j, tally, float(share[i, j])) for j in range(len(names))] for i in range(len(names))
     ]
-    title = f"Confusion matrix of {given.best}"
+    title = f"Confusion matrix of {given.counted}"
     drawn = heat_map(title, said, names, names, cells, across="taken for", down="truly")
     return [
         figure(drawn, f"{said} Cells are percents of a row."),
-        *([_confused(given.best, tally)] if len(names) > FEW else []),
+        *([_confused(given.counted, tally)] if len(names) > FEW else []),
     ]
 
 
@@ -168,9 +167,9 @@ def _confused(method: str, tally: Tally) -> Markup:
 
 
 def _classes(given: Given) -> Markup:
-    tally = given.tallies[given.best]
+    tally = given.tallies[given.counted]
     counts = {str(name): int(number) for name, number in given.table.y.value_counts().items()}
-    others = [name for name in ARMS if name in given.tallies and name != given.best]
+    others = [name for name in ARMS if name in given.tallies and name != given.counted]
     rows: list[list[str | Cell]] = []
     for place, name in enumerate(tally.classes):
         f1 = _harmonic(tally.precision[place], tally.recall[place])
@@ -187,7 +186,9 @@ def _classes(given: Given) -> Markup:
             ]
         )
     head = ["class", "rows", "held out", "precision", "recall", "F1", *(f"recall, {name}" for name in others)]
-    caption = f"Each class by {given.best}: precision is how often it is so when it says so, recall how many it finds"
+    caption = (
+        f"Each class by {given.counted}: precision is how often it is so when it says so, recall how many it finds"
+    )
     return data_table(caption, head, rows)
 
 

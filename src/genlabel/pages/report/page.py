@@ -15,10 +15,12 @@ from genlabel.pages.frame import contents, page, section
 from genlabel.pages.markup import element, join, shorten
 from genlabel.pages.report.about import repeat_part, table_part
 from genlabel.pages.report.answers import answers, headline
+from genlabel.pages.report.blends import blend_part
 from genlabel.pages.report.given import Given, count
 from genlabel.pages.report.held_out import trust_part
+from genlabel.pages.report.labels import label_part
 from genlabel.pages.report.methods import method_part
-from genlabel.pages.report.mixing import blend_part, label_part, mixing_part
+from genlabel.pages.report.mixing import mixing_part
 from genlabel.pages.report.planes import plane_part, scatter_part
 from genlabel.records import software_versions
 from genlabel.tables import Table
@@ -75,8 +77,10 @@ def write_report(
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['iris.html', 'iris.json']
     """
-    given = _gather(table, comparison, diagnosis, test_size, notes, settings, command)
     beside = Path(path).with_suffix(".json")
+    if beside == Path(path):
+        raise ValueError(f"path={str(path)!r} is where the numbers of the page go; end it in .html")
+    given = _gather(table, comparison, diagnosis, test_size, notes, settings, command)
     Path(path).write_text(report_html(given, beside.name), encoding="utf-8")
     beside.write_text(json.dumps(report_dict(given), indent=1, allow_nan=False) + "\n", encoding="utf-8")
 

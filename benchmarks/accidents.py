@@ -1,0 +1,120 @@
+"""How often does a fit end far worse than predicting the class shares? Many splits and seeds of every OpenML set.
+
+    python benchmarks/accidents.py --seeds 201 202 203 --jobs 2 --records build/accidents --json build/accidents.json
+    python benchmarks/accidents.py --report results/accidents.json
+
+Each seed is of one random split of each set, 30 % held out, and of all that is random in the fits of the default,
+mixup, vanilla training and the label model alone. An accident is a log-loss more than 10 % above that of the class
+shares. Many splits also tell better than two how often the default has the lower log-loss. Needs the OpenML sets of a
+manifest (environment variable GENLABEL_DATA_HOME). A run that was stopped goes on.
+"""
+
+import argparse
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from genlabel.datasets import find_home, load_openml, manifest_ids, openml_manifest
+from genlabel.diagnosis.intervals import share_interval
+from genlabel.suite import default_suite, run_suite
+
+METHODS = ("default", "vanilla", "mixup", "label model")
+FAR, SAME = 1.1, 0.002
+"""Times the loss of the class shares that is an accident; nats within which two means are the same."""
+
+
+def run(seed: int, folder: Path, home: Path | None, jobs: int) -> pd.DataFrame:
+    """The records of one seed: those that are there, and the others, fitted now."""
+    manifest = openml_manifest(home)
+    if manifest is None:
+        raise SystemExit("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
+    found, known = find_home(home), default_suite("mlp", "auto")
+    return run_suite(
+        manifest_ids(manifest, 20, min_rows=100, max_rows=2000),
+        {name: known[name] for name in METHODS},
+        repeats=1,
+        test_size=0.3,
+        seed=seed,
+        records=folder / f"{seed}.sqlite",
+        settings={"network": "mlp", "epochs": "auto"},
+        n_jobs=jobs,
+        load=partial(load_openml, data_home=None if found is None else found.resolve()),
+        on_trial=lambda outcome: None,
+    ).frame
+
+
+def as_plain(frames: dict[int, pd.DataFrame]) -> dict[str, Any]:
+    """The log-losses of all sets, methods and seeds, and of the class shares."""
+    every = pd.concat([frame.assign(seed=seed) for seed, frame in frames.items()])
+    sets = {}
+    for number, group in every.groupby("dataset"):
+        losses = group.pivot(index="seed", columns="method", values="log_loss").loc[list(frames)]
+        shares = group[group["method"] == METHODS[0]].set_index("seed")["shares_log_loss"].loc[list(frames)]
+        first = group.iloc[0]
+        sets[str(number)] = {
+            "name": first["name"],
+            **{size: int(first[size]) for size in ("n", "d", "k")},
+            "shares": _short(shares),
+            **{method: _short(losses[method]) for method in METHODS},
+        }
+    return {"seeds": list(frames), "devices": sorted(set(every["device"])), "sets": sets}
+
+
+def _short(values: "pd.Series[float]") -> list[float]:
+    return [float(f"{value:.5g}") for value in values]
+
+
+def report(found: dict[str, Any]) -> str:
+    """Accidents by method, the sets that have them, and how often the default has the lower log-loss."""
+    sets = found["sets"]
+    losses = {method: np.array([one[method] for one in sets.values()]) for method in METHODS}
+    shares = np.array([one["shares"] for one in sets.values()])
+    fits = shares.size
+    lines = [f"{len(sets)} sets, {len(found['seeds'])} splits and seeds of each: {fits} fits a method"]
+    for method, values in losses.items():
+        bad = values > FAR * shares
+        low, high = share_interval(float(bad.mean()), fits)
+        where = {str(sets[number]["name"]): int(count) for number, count in zip(sets, bad.sum(1), strict=True) if count}
+        named = ", ".join(f"{name} {count}" for name, count in sorted(where.items(), key=lambda pair: -pair[1]))
+        rate = f"{100 * bad.mean():.2f} % (interval {100 * low:.2f} to {100 * high:.2f})"
+        lines.append(f"  {method:12} mean {values.mean():.4f}; accidents {bad.sum()}, {rate}: {named}")
+    ours = losses["default"].mean(1)
+    for method in METHODS[1:]:
+        apart = ours - losses[method].mean(1)
+        parts = [float((apart < -SAME).mean()), float((np.abs(apart) <= SAME).mean()), float((apart > SAME).mean())]
+        lower, same, higher = (f"{100 * part:.0f} %" for part in parts)
+        told = f"lower on {lower} of the sets, within {SAME} on {same}, higher on {higher}"
+        lines.append(f"default against {method}: {told}; below it at all on {100 * (apart < 0).mean():.0f} %")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(201, 216)))
+    parser.add_argument("--data-home", type=Path, help="the folder of the manifest; default: GENLABEL_DATA_HOME")
+    parser.add_argument("--records", type=Path, default=Path("build", "accidents"), help="a file for each seed there")
+    parser.add_argument("--jobs", type=int, default=1, help="fits at once")
+    parser.add_argument("--json", type=Path, help="write the log-losses there")
+    parser.add_argument("--report", type=Path, help="fit nothing, report these log-losses")
+    asked = parser.parse_args()
+    if asked.report:
+        print(report(json.loads(asked.report.read_text())))
+        return
+    frames = {}
+    for seed in asked.seeds:
+        frames[seed] = run(seed, asked.records, asked.data_home, asked.jobs)
+        print(f"seed {seed}: {len(frames[seed])} fits on record", flush=True)
+    found = as_plain(frames)
+    if asked.json:
+        lines = ",\n".join(f"{json.dumps(number)}: {json.dumps(one)}" for number, one in found["sets"].items())
+        head = json.dumps({"seeds": found["seeds"], "devices": found["devices"]})[:-1]
+        asked.json.write_text(f'{head}, "sets": {{\n{lines}\n}}}}\n')
+    print(report(found))
+
+
+if __name__ == "__main__":
+    main()
