@@ -12,6 +12,7 @@ author = "the genlabel developers"
 copyright = author
 release = version = genlabel.__version__
 language = "en"
+smartquotes = False  # quotes are as written
 nitpicky = False  # types of numpy, torch and scikit-learn have no page here, and no network is asked for theirs
 
 extensions = [
@@ -39,7 +40,7 @@ add_module_names = False
 default_role = "name"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
-napoleon_use_ivar = True
+napoleon_custom_sections = [("Attributes", "params_style")]
 viewcode_follow_imported_members = True
 viewcode_line_numbers = False
 toc_object_entries_show_parents = "hide"

@@ -83,11 +83,8 @@ def written_in(module: str, name: str) -> str:
     >>> written_in("genlabel.datasets", "NINE_CENTRES")
     'genlabel.datasets.synthetic'
     """
-    path = Path(inspect.getsourcefile(import_module(module)) or "")
-    for node in ast.walk(_parse(path)):
-        if isinstance(node, ast.ImportFrom) and any((alias.asname or alias.name) == name for alias in node.names):
-            return written_in(node.module or "", name)
-    return module
+    source = _imported(Path(inspect.getsourcefile(import_module(module)) or "")).get(name)
+    return written_in(source, name) if source else module
 
 
 def data_docs(module: str) -> dict[str, str]:
@@ -110,6 +107,15 @@ def _rank(value: Any) -> int:
 @cache
 def _offered(room: str) -> frozenset[str]:
     return frozenset(import_module(f"genlabel.{room}").__all__)
+
+
+@cache
+def _imported(path: Path) -> dict[str, str]:
+    """The modules from which a file takes names, by name; also those that only a checker of types sees."""
+    body = _parse(path).body
+    inside = [node for one in body for node in (one.body if isinstance(one, ast.If) else [one])]
+    taken = [node for node in inside if isinstance(node, ast.ImportFrom)]
+    return {alias.asname or alias.name: node.module or "" for node in taken for alias in node.names}
 
 
 @cache

@@ -17,7 +17,7 @@ __all__ = ["setup"]
 
 LISTED = re.compile(r"\w+(, \w+)*")
 ALIAS = "Alias for field number"
-UNDERSCORE = re.compile(r"(?<=[a-z])_(?=[\s,.;)]|$)")
+UNDERSCORE = re.compile(r"(?<=[a-z])_(?=[\s,.;:)*]|$)")
 """At the end of a word, where docutils would take the word for a link."""
 
 
@@ -42,8 +42,11 @@ def _skip_foreign(app: Any, what: str, name: str, member: Any, skip: bool, optio
 
 
 def _part(app: Any, what: str, name: str, member: Any, options: Any, lines: list[str]) -> None:
-    """Give words or examples that follow a list of parameters a heading, lest they be taken for more of them."""
-    done, listed = list[str](), False
+    """Give words or examples that follow a list of parameters a heading, lest they be taken for more of them.
+
+    What is said of an attribute begins on its second line, lest words before a colon be taken for its type.
+    """
+    done, listed = [""] if what in ("attribute", "data", "property") else list[str](), False
     for place, line in enumerate(lines):
         below = lines[place + 1] if place + 1 < len(lines) else ""
         if below and set(below) == {"-"}:
@@ -70,6 +73,7 @@ def _mend(app: Any, what: str, name: str, member: Any, options: Any, lines: list
 
 def _name_role(role: str, raw: str, text: str, line: int, inliner: Any, *more: Any) -> tuple[list[Any], list[Any]]:
     """What stands between backticks: a link if it is a public name or a method of one, else code."""
+    text = nodes.unescape(text)
     target = full_name(text.removesuffix("()"))
     code = nodes.literal(raw, text, classes=["xref", "py", "py-obj"] if target else ["name"])
     if target is None:

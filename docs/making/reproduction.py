@@ -20,6 +20,9 @@ from making.stage import ROOT, Stage
 
 __all__ = ["page_of", "write_reproduction"]
 
+ORDER = (False, None, True)
+"""Verdicts: what does not hold comes first."""
+
 
 def write_reproduction(stage: Stage) -> None:
     """Write a page for each table and figure and the list of all."""
@@ -92,17 +95,20 @@ def _index(entries: list[Entry]) -> str:
     ]
     for part in PARTS:
         inside = [entry for entry in entries if entry.experiment.part == part]
-        lines = [
-            f"| [{e.experiment.name}]({e.experiment.id}.md) | {e.experiment.title} | {_tally(e.shown)} |"
-            for e in inside
-        ]
+        lines = [_line(entry) for entry in inside]
         head = "| | what it is | statements that do not hold ✗, cannot be said ?, hold ✓ |\n|---|---|---|"
         parts += [f"## {part_title(part)}", "\n".join([head, *lines]), _toctree(inside)] if inside else []
     return "\n\n".join(parts) + "\n"
 
 
+def _line(entry: Entry) -> str:
+    one = entry.experiment
+    name = one.name.replace(" ", "\N{NO-BREAK SPACE}")
+    return f"| [{name}]({one.id}.md) | {one.title} | {_tally(entry.shown)} |"
+
+
 def _tally(shown: Shown) -> str:
-    counts = {holds: sum(claim.holds is holds for claim in judged(shown)) for holds in SIGNS}
+    counts = {holds: sum(claim.holds is holds for claim in judged(shown)) for holds in ORDER}
     return " ".join(f"{SIGNS[holds]} {count}" for holds, count in counts.items() if count) or "none"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from posixpath import dirname, relpath
 from typing import Any
 
@@ -17,33 +18,35 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def _offer(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    resolve = context.get("toctree")
-    if resolve is None or page == app.config.root_doc:
+    if "toctree" not in context or page == app.config.root_doc:
         return
-    builder, whole = app.builder, {}
+    builder = app.builder
+    target = builder.get_target_uri(page)
+    here = target if page in app.env.all_docs else ""
 
     def toctree(**options: Any) -> str:
-        known = builder.__dict__.setdefault("genlabel_lists", whole)
+        known = builder.__dict__.setdefault("genlabel_lists", {})
         key = tuple(sorted(options.items()))
         if key not in known:
             known[key] = builder._get_local_toctree(app.config.root_doc, **options)
-        return lead(known[key], builder.get_target_uri(page))
+        return lead(known[key], dirname(target) or ".", here)
 
     context["toctree"] = toctree
 
 
-def lead(pages: str, target: str) -> str:
-    """Return the list of the start page as another page has it: its links, and which one is current.
+@cache
+def lead(pages: str, folder: str, here: str) -> str:
+    """Return the list of the start page as a page in a folder has it: its links, and which one is current.
 
-    >>> lead('<ul><li><a href="api/mixing.html">mixing</a></li></ul>', "api/mixing.html")
+    >>> lead('<ul><li><a href="api/mixing.html">mixing</a></li></ul>', "api", "api/mixing.html")
     '<ul><li class="current"><a class="current" href="#">mixing</a></li></ul>'
     """
     soup = BeautifulSoup(pages, "html.parser")
     for link in soup.find_all("a"):
-        here = link["href"] == target
-        if here:
+        if link["href"] == here:
             for item in [link, *link.find_parents("li")]:
                 item["class"] = [*item.get("class", []), "current"]
-        if "://" not in link["href"]:
-            link["href"] = "#" if here else relpath(link["href"], dirname(target) or ".")
+            link["href"] = "#"
+        elif "://" not in link["href"]:
+            link["href"] = relpath(link["href"], folder)
     return str(soup)
