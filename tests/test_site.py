@@ -3,6 +3,7 @@
 The whole of it is built and checked by `make docs`, which is part of `.ci/run`.
 """
 
+import doctest
 import pkgutil
 import re
 from importlib import import_module
@@ -94,6 +95,35 @@ def test_faults_of_a_site_are_found(making: Any, tmp_path: Path) -> None:
         "a.html: loads https://cdn.org/a.js",
         "s.css: loads from a network",
     ]
+
+
+@pytest.mark.parametrize("name", ["citation", "names", "sidebar", "stage"])
+def test_the_examples_in_the_code_of_the_site_hold(making: Any, name: str) -> None:
+    pytest.importorskip("furo", reason="needs the extra docs")
+    found = doctest.testmod(making(name))
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "lines", "mended"),
+    [
+        ("class", ["Parameters", "----------", "a : int", "", "More: of it."], ["Notes", "-----", "More: of it."]),
+        ("class", ["Parameters", "----------", "a : int", "", ">>> 1 | 2", "3"],
+         ["Examples", "--------", ">>> 1 | 2", "3"]),
+        ("class", ["Attributes", "----------", "a_, b_", "", "c_ : int"], ["a\\_, b\\_", "", "c\\_ : int"]),
+        ("attribute", ["A word: more, |x| -- of it."], ["A word: more, \\|x\\| \N{EN DASH} of it."]),
+        ("attribute", ["Alias for field number 3"], []),
+    ],
+    ids=["notes", "examples", "attributes", "attribute", "field"],
+)  # fmt: skip
+def test_docstrings_are_read_as_they_are_meant(making: Any, what: str, lines: list[str], mended: list[str]) -> None:
+    pytest.importorskip("sphinx", reason="needs the extra docs")
+    reading = making("reading")
+    reading._part(None, what, "", None, None, lines)
+    reading._mend(None, what, "", None, None, lines)
+    assert lines[len(lines) - len(mended) :] == mended
+    assert mended or not lines
 
 
 def test_a_stage_forgets_what_is_gone_and_leaves_what_is_the_same(making: Any, tmp_path: Path) -> None:

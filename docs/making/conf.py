@@ -51,6 +51,7 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 
 html_copy_source = False
+html_show_search_summary = False  # it would fetch pages, which a browser refuses to pages of the file system
 html_show_sphinx = False
 html_last_updated_fmt = None
 html_theme_options = {

@@ -17,6 +17,9 @@ __all__ = ["setup"]
 
 LISTED = re.compile(r"\w+(, \w+)*")
 ALIAS = "Alias for field number"
+COLON = "\uf03a"
+"""In place of a colon, between two readers."""
+DASH = " \N{EN DASH} "
 UNDERSCORE = re.compile(r"(?<=[a-z])_(?=[\s,.;:)*]|$)")
 """At the end of a word, where docutils would take the word for a link."""
 
@@ -44,9 +47,11 @@ def _skip_foreign(app: Any, what: str, name: str, member: Any, skip: bool, optio
 def _part(app: Any, what: str, name: str, member: Any, options: Any, lines: list[str]) -> None:
     """Give words or examples that follow a list of parameters a heading, lest they be taken for more of them.
 
-    What is said of an attribute begins on its second line, lest words before a colon be taken for its type.
+    Of an attribute, words before a colon are not its type: napoleon does not see the colon, and `_mend` brings it back.
     """
-    done, listed = [""] if what in ("attribute", "data", "property") else list[str](), False
+    if what in ("attribute", "data", "property"):
+        lines[:] = [line.replace(":", COLON) for line in lines]
+    done, listed = list[str](), False
     for place, line in enumerate(lines):
         below = lines[place + 1] if place + 1 < len(lines) else ""
         if below and set(below) == {"-"}:
@@ -68,7 +73,8 @@ def _mend(app: Any, what: str, name: str, member: Any, options: Any, lines: list
     for place, line in enumerate(lines):
         example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
         if not example:
-            lines[place] = UNDERSCORE.sub(r"\\_", line.replace("|", r"\|"))
+            line = line.replace(COLON, ":").replace(" -- ", DASH).replace("|", r"\|")
+            lines[place] = UNDERSCORE.sub(r"\\_", line)
 
 
 def _name_role(role: str, raw: str, text: str, line: int, inliner: Any, *more: Any) -> tuple[list[Any], list[Any]]:
@@ -89,7 +95,9 @@ class KnownNames(SphinxPostTransform):
     default_priority = 5  # before Sphinx resolves references
 
     def run(self, **options: Any) -> None:
-        """Settle all references to Python's objects of a page."""
+        """Settle all references to Python's objects of a page, and the dashes that Sphinx writes as two hyphens."""
+        for text in list(self.document.findall(lambda node: isinstance(node, nodes.Text) and node == " -- ")):
+            text.parent.replace(text, nodes.Text(DASH))
         for node in list(self.document.findall(addnodes.pending_xref)):
             if node.get("refdomain") == "py" and node.get("reftype") != "mod":
                 target = full_name(node["reftarget"])
