@@ -24,6 +24,7 @@ extensions = [
     "making.reading",
     "making.sidebar",
     "making.assets",
+    "making.polish",
 ]
 myst_enable_extensions = ["dollarmath"]
 myst_dmath_allow_digits = False  # $5.00 is a price
@@ -58,5 +59,5 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b5c99", "color-brand-content": "#0b5c99"},
     "dark_css_variables": {"color-brand-primary": "#7cc0f0", "color-brand-content": "#7cc0f0"},
 }
-pygments_style = "friendly"
+pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "github-dark"

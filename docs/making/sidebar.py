@@ -18,7 +18,7 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def _offer(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    if "toctree" not in context or page == app.config.root_doc:
+    if "toctree" not in context:
         return
     builder = app.builder
     target = builder.get_target_uri(page)
@@ -28,7 +28,8 @@ def _offer(app: Any, page: str, template: str, context: dict[str, Any], doctree:
         known = builder.__dict__.setdefault("genlabel_lists", {})
         key = tuple(sorted(options.items()))
         if key not in known:
-            known[key] = builder._get_local_toctree(app.config.root_doc, **options)
+            pages = builder._get_local_toctree(app.config.root_doc, **options)
+            known[key] = pages.replace('role="heading"', 'role="heading" aria-level="2"')
         return lead(known[key], dirname(target) or ".", here)
 
     context["toctree"] = toctree
