@@ -1,4 +1,4 @@
-"""What Sphinx and the theme leave to mend for the keyboard and the screen reader: code that scrolls, lists without terms."""
+"""What Sphinx and the theme leave to mend for keyboard and screen reader: code that scrolls, lists without terms."""
 
 from __future__ import annotations
 
