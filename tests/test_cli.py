@@ -25,7 +25,7 @@ import genlabel
 from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.bench import drop_rare
 from genlabel.cli import app
-from genlabel.cli.outcome import _choices
+from genlabel.cli.outcome import COLUMNS, _choices, _print
 from genlabel.cli.terminal import Lines, Telling
 from genlabel.comparison import SCORES, compare, default_methods, run_comparison, summarize
 from genlabel.datasets import Table, load_table, table_pipeline
@@ -336,6 +336,28 @@ def test_choices_are_counted() -> None:
     assert _choices(frame) == [
         "GenLabel chose average 0.60 network, 0.40 label model, 0.02 class shares (mean weights)"
     ]
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 120])
+def test_a_narrow_terminal_has_whole_numbers_and_is_told_what_it_lacks(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+    rows = {"method": ["GenLabel", "GenLabel", "class shares"], **{score: [0.25, 0.75, 0.5] for score in SCORES}}
+    summary = summarize(pd.DataFrame(rows).assign(seconds=1.0))
+    _print(summary, ["GenLabel", "class shares"])
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    table = [line for line in lines if not line.startswith("no room")]
+    assert max(map(len, table)) <= width
+    assert "\u2026" not in "".join(table)
+    (head,) = (line for line in table if "method" in line)
+    titles = [title for title, *_ in COLUMNS]
+    left = [line for line in lines if line.startswith("no room in this terminal for: ")]
+    told = left[0].split(": ")[1].split(";")[0].split(", ") if left else []
+    assert [title for title in titles if title not in head] == told
+    assert (told == []) == (width == 120)
+    assert "s a fit" in head
 
 
 def test_output_that_is_piped_is_plain(cheap: Path) -> None:

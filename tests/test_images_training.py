@@ -160,8 +160,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_checkpoint_of_other_settings_is_refused(
     finished: Path, tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
-    path = tmp_path / "checkpoint.pt"
-    shutil.copy(finished, path)
+    path = tmp_path / "run" / "checkpoint.pt"
+    shutil.copytree(finished.parent, path.parent)
     with pytest.raises(ValueError, match=message):
         train_images(SMALL, checkpoint=path, **{**FAST, **change})
     other = SMALL._replace(y_train=SMALL.y_train[::-1].copy())

@@ -216,3 +216,19 @@ def test_probabilities_are_clipped_and_logarithms_preferred() -> None:
     assert score(certain, None, ["no", "no"])["log_loss"] == pytest.approx(-np.log(1e-15) / 2)
     assert score(LogModel([[0.5, 0.5]], [0, 1]), None, [1])["log_loss"] == pytest.approx(1.0 + np.log(2.0))
     assert score(Model([[np.nan, np.nan]], [0, 1]), None, [1])["log_loss"] == np.inf
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8])
+def test_calibration_error_does_not_hang_on_the_order_of_rows(share: float) -> None:
+    y = (np.arange(60) >= 60 * share).astype(int)
+    constant = np.log(np.tile([share, 1 - share], (60, 1)))
+    assert float(calibration_error(constant, y)) == pytest.approx(0.0, abs=1e-12)
+    rng = np.random.default_rng(0)
+    proba = rng.choice([0.6, 0.7, 0.9], 60)
+    weight, order = rng.uniform(0.5, 2.0, 60), rng.permutation(60)
+    few = np.log(np.stack([proba, 1 - proba], axis=1))
+    np.testing.assert_allclose(calibration_error(few[order], y[order]), calibration_error(few, y))
+    hits = [abs(np.average((y == 0)[proba == p], weights=weight[proba == p]) - p) for p in np.unique(proba)]
+    mass = [weight[proba == p].sum() for p in np.unique(proba)]
+    stacked = calibration_error(np.stack([few, constant]), y, weight, bins=60)
+    assert float(stacked[0]) == pytest.approx(np.average(hits, weights=mass))

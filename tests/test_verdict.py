@@ -89,8 +89,19 @@ def test_features_that_tell_nothing_are_told() -> None:
 @pytest.mark.parametrize("splits", [1, 2, 4])
 def test_few_splits_are_told(splits: int) -> None:
     lines = verdict(results(splits, GenLabel=0.2, mixup=0.2, vanilla=0.2, class_shares=0.2))
-    assert any("splits tell little of the noise" in line for line in lines)
+    told = "one split tells no noise, --repeats 10 does" if splits == 1 else "splits tell little of the noise"
+    assert any(told in line for line in lines)
+    assert any("within noise" in line for line in lines) == (splits > 1)
     assert not any("features tell little" in line for line in lines)
+
+
+def test_a_method_that_only_says_the_class_shares_is_told() -> None:
+    frame = results(boosting=0.3, vanilla=0.2, class_shares=0.69)
+    assert not any("predicts the class shares" in line for line in verdict(frame))
+    shares = frame.loc[frame["method"] == SHARES, "log_loss"].to_numpy()
+    frame.loc[frame["method"] == "boosting", "log_loss"] = shares
+    told = [line for line in verdict(frame) if "predicts the class shares on every split" in line]
+    assert [line.split()[0] for line in told] == ["boosting"]
 
 
 def test_for_machines_it_is_json_with_the_same_words() -> None:

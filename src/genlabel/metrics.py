@@ -238,7 +238,8 @@ def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: i
     """Expected calibration error of the largest probability: how far confidence is from accuracy, 0 to 1.
 
     The points are sorted by their confidence, cut into bins of nearly equal count, and the distance of accuracy from
-    mean confidence is averaged over the bins, each with its weight. A point without numbers counts as sure and wrong.
+    mean confidence is averaged over the bins, each with its weight. Points of equal confidence share their accuracy:
+    which bins they fall into does not hang on the order of rows. A point without numbers counts as sure and wrong.
     Few points make it larger: it is 0 on average only for many points a bin.
 
     Parameters
@@ -264,9 +265,22 @@ def calibration_error(log_proba: Any, y: Any, sample_weight: Any = None, bins: i
     weight = np.ones(m) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     order = np.argsort(confidence, axis=-1, kind="stable")
     gap = np.take_along_axis(weight * (hit - confidence), order, -1)
+    gap = _even_out(gap, np.take_along_axis(confidence, order, -1), weight[order])
     sizes = [len(part) for part in np.array_split(np.arange(m), min(check_count("bins", bins), m))]
     starts = np.cumsum([0, *sizes[:-1]])
     return np.asarray(np.abs(np.add.reduceat(gap, starts, axis=-1)).sum(-1) / weight.sum())
+
+
+def _even_out(
+    gap: NDArray[np.float64], confidence: NDArray[np.float64], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Give points of equal confidence, which is sorted along the last axis, the same gap for each unit of weight."""
+    first = np.ones(confidence.shape, dtype=bool)
+    first[..., 1:] = confidence[..., 1:] != confidence[..., :-1]
+    place = np.cumsum(first.ravel()) - 1
+    total, mass = np.bincount(place, gap.ravel()), np.bincount(place, weight.ravel())
+    mean = np.divide(total, mass, out=np.zeros_like(total), where=mass > 0)
+    return np.asarray(weight * mean[place].reshape(gap.shape))
 
 
 def _read(log_proba: Any, y: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

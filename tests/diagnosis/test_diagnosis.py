@@ -1,6 +1,8 @@
 """The diagnosis as a whole: it stops where it must, its tables agree with the table it was given, it can be kept."""
 
 import json
+import re
+import warnings
 from functools import cache
 from itertools import combinations
 from typing import Any
@@ -50,8 +52,6 @@ TABLES = {"iris": iris, "awkward": awkward, "permuted": permuted, "many": many}
 
 @cache
 def found(name: str) -> Diagnosis:
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of classes with a row or two, as the classifiers warn
         return diagnose(*TABLES[name](), folds=2, blends=600)
@@ -207,3 +207,23 @@ def test_copies_of_a_row_earn_no_trust_if_they_are_a_group() -> None:
     X, y = rng.normal(size=(25, 2))[group], rng.integers(0, 2, 25)[group]
     assert diagnose(X, y, groups=group).verdict.word == "not trusted"
     assert diagnose(X, y, folds=2).trust.trusted
+
+
+def test_warnings_name_classes_of_few_rows_as_the_table_has_them() -> None:
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        diagnose(*awkward(), folds=2, blends=200)
+    told = [str(warning.message) for warning in heard if "class " in str(warning.message)]
+    assert any(text.startswith("class 'one' has a single row: it is trained on, but never held out") for text in told)
+    assert any("class 'two' has only 2 samples" in text for text in told)
+    assert not any(re.search(r"class \d", text) for text in told)
+
+
+def test_what_is_printed_of_blends_is_no_row_by_itself() -> None:
+    diagnosis = found("many")
+    printed = str(diagnosis).split("whose labels are furthest apart\n")[1].split("\n\n")[0]
+    frame = diagnosis.to_frame("blends", None)
+    mixed = frame[np.minimum(frame["lam"], 1 - frame["lam"]) >= 0.1].head(3)
+    assert len(mixed) == 3
+    assert printed.count("\n") == 3
+    assert all(f"{lam:.3f}" in line for lam, line in zip(mixed["lam"], printed.splitlines()[1:], strict=True))

@@ -300,3 +300,23 @@ def test_in_a_browser_the_scores_sort(browser: Any, reports: dict[str, Path]) ->
     before = browser.run(column)
     browser.click("#methods thead th:nth-child(8) button")
     assert browser.run(column) == sorted(before, key=float)
+
+
+def test_one_split_is_told_as_such_and_reasons_are_sentences(
+    reports: dict[str, Path], read_html: Callable[[str], Any]
+) -> None:
+    one, lost = (read_html(shown(reports[kind])).text for kind in ("one split", "not trusted"))
+    assert "one split tells no noise" in one
+    assert "within noise of it" not in one
+    assert "cannot be told from it" not in one
+    assert "It knows nothing." in lost
+
+
+def test_what_training_warned_of_is_not_said_to_be_found_in_the_table(
+    tmp_path: Path, results: pd.DataFrame, read_html: Callable[[str], Any]
+) -> None:
+    table = replace(a_table(PLAIN), notes=["rows that equal an earlier row: 3"])
+    write_report(tmp_path / "t.html", table, results, notes=[*table.notes, "some density was slow"])
+    text = read_html(shown(tmp_path / "t.html")).text
+    assert text.count("rows that equal an earlier row: 3") == 2
+    assert text.count("some density was slow") == 1

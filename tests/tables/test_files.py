@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genlabel.tables import find_writing, read_columns, read_frame, read_table, stem_of
+from genlabel.tables import Plan, find_writing, read_columns, read_frame, read_table, stem_of
 
 FRAME = pd.DataFrame({"größe": [0.5, 1.25, -3.0, np.nan], "town": ["Köln", "Ulm", "Bern", "Graz"], "y": list("pqpq")})
 SEPARATORS = {",": "", ";": "semicolons between values", "\t": "tabs between values", "|": "bars between values"}
@@ -127,6 +127,37 @@ def test_values_that_count_as_missing_do_so_in_every_column(tmp_path: Path) -> N
     path.write_text("n,t,y\n-999,red,p\n1.5,?,q\n-999.0,blue,p\n2.5,?,q\n")
     table = read_table(path, "y", na_values=["-999", "?"])
     assert table.X.isna().to_numpy().tolist() == [[True, False], [False, True], [True, False], [False, True]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a, town ,y \n1.5, Ulm ,p \n2.5,Ulm, q\n", 'a, "town", "y"\n1.5, "Ulm", "p"\n2.5, "Ulm ", "q"\n'],
+    ids=["plain", "quoted"],
+)
+def test_spaces_around_values_and_names_do_not_count(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    table = read_table(tmp_path / "t.csv", "y", keep=["town"])
+    assert read_columns(tmp_path / "t.csv") == ["a", "town", "y"]
+    assert table.X["a"].tolist() == [1.5, 2.5]
+    assert table.X["town"].tolist() == ["Ulm", "Ulm"]
+    assert table.y.tolist() == ["p", "q"]
+    new = Plan.of(table).read(tmp_path / "t.csv")
+    assert Plan.of(table).classes_of(new, np.array(["p", "q"])).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "could not be read: it is empty; it needs a line of column names"),
+        ("\n \n", "could not be read: it is empty"),
+        ("a,y\n1,p\n2,q,r\n", "line 3 has 3 values, those before it at most 2; quote texts that hold a separator"),
+    ],
+    ids=["empty", "blank", "ragged"],
+)
+def test_texts_that_are_no_table(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_table(tmp_path / "t.csv", "y")
 
 
 def test_a_file_without_names_is_told_so(tmp_path: Path) -> None:

@@ -88,6 +88,28 @@ def test_a_strong_feature_is_no_leak() -> None:
     assert find_leaks(with_column("marker", strong)) == []
 
 
+def test_among_few_rows_a_quantity_is_no_leak_but_a_code_is() -> None:
+    few = Y[:10].tolist() + ["yes"] * 5 + ["no"] * 9
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"u": rng.normal(size=24), "marker": (np.array(few) == "yes") * 4.0 + rng.uniform(size=24)})
+    assert 5 <= min(few.count("yes"), few.count("no")) < 10
+    assert find_leaks(Table("t", X, pd.Series(few))) == []
+    coded = X.assign(code=np.where(np.array(few) == "yes", "A7", "B2"))
+    assert [leak.column for leak in find_leaks(Table("t", coded, pd.Series(few)))] == ["code"]
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e12, 1e300])
+def test_the_unit_of_a_column_does_not_matter(scale: float) -> None:
+    table = honest()
+    small = guard_table(Table("t", table.X.assign(u=table.X["u"] * scale), table.y))
+    assert small.notes == []
+    assert "u" in small.X
+    name, values, why = LEAKS["numbers of the target"]
+    (leak,) = find_leaks(with_column(name, np.asarray(values) * scale))
+    assert leak.column == name
+    assert why in leak.why
+
+
 def test_where_nothing_would_be_left_nothing_is_left_out() -> None:
     table = Table("t", pd.DataFrame({"code": np.where(Y == "yes", 1.5, 0.5)}), pd.Series(Y))
     guarded = guard_table(table)

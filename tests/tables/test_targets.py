@@ -78,3 +78,11 @@ def test_targets_that_cannot_be_read(values: list[object], settings: dict[str, o
 def test_classes_are_as_they_are_written(values: list[object]) -> None:
     y = pd.Series(values * 10, name="y")
     assert read_target(y, "t.csv").tolist() == [str(value) for value in values] * 10
+
+
+def test_spaces_make_no_class_and_capitals_are_told() -> None:
+    notes: list[str] = []
+    y = read_target(pd.Series(["no", "No ", " yes", "yes", "  "], name="y"), "t.csv", notes=notes)
+    assert y[:4].tolist() == ["no", "No", "yes", "yes"]
+    assert y.isna().tolist() == [False] * 4 + [True]
+    assert notes == ["classes that differ only in capitals: 'No', 'no'; if they are one, mend the file"]

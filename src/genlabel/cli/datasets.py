@@ -47,7 +47,7 @@ def datasets(
 
 
 def _print(found: pd.DataFrame) -> None:
-    grid = Grid(box=box.SIMPLE_HEAD, caption=f"{len(found)} tables")
+    grid = Grid(box=box.SIMPLE_HEAD, caption=f"{len(found)} table{'s' * (len(found) != 1)}")
     for name in found.columns:
         grid.add_column(name, justify="right" if name in ("rows", "columns", "classes") else "left")
     for row in found.itertuples(index=False):

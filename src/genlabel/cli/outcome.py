@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -12,7 +13,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from genlabel.cli.reading import plain_table, say_size
-from genlabel.cli.terminal import each_once, failed_lines, plus_minus, print_grid, print_line
+from genlabel.cli.terminal import each_once, failed_lines, has_room, plus_minus, print_grid, print_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,17 +137,31 @@ def _tally(counts: Counter[Any]) -> str:
 
 
 def _print(summary: pd.DataFrame, ranking: list[str]) -> None:
-    """Print the table, a row for each method in the order of its log-loss."""
+    """Print the table, a row for each method in the order of its log-loss; of the columns those that have room.
+
+    What a fit costs is left out last but for log-loss.
+    """
+    choices = [COLUMNS[:count] + COLUMNS[-1:] for count in range(len(COLUMNS) - 1, 0, -1)] + [COLUMNS[:1]]
+    grids = [_grid(summary, ranking, columns) for columns in choices]
+    place = next((place for place, grid in enumerate(grids) if has_room(grid)), len(grids) - 1)
+    print_grid(grids[place])
+    left = ", ".join(column[0] for column in COLUMNS if column not in choices[place])
+    if left:
+        print_line(f"no room in this terminal for: {left}; widen it, or see --json")
+
+
+def _grid(summary: pd.DataFrame, ranking: list[str], columns: Sequence[tuple[str, str, int, bool]]) -> Grid:
+    """The table, with these scores."""
     sign = plus_minus()
     order = "the lowest log-loss first"
     grid = Grid(box=box.SIMPLE_HEAD, caption=f"{order}; mean {sign} standard deviation over the splits")
-    grid.add_column("method")
-    for title, *_ in COLUMNS:
-        grid.add_column(title, justify="right")
+    grid.add_column("method", no_wrap=True)
+    for title, *_ in columns:
+        grid.add_column(title, justify="right", no_wrap=True)
     for name in ranking:
         row = summary.loc[name]
-        grid.add_row(Text(name), *(_cell(row[score], digits, sign * spread) for _, score, digits, spread in COLUMNS))
-    print_grid(grid)
+        grid.add_row(Text(name), *(_cell(row[score], digits, sign * spread) for _, score, digits, spread in columns))
+    return grid
 
 
 def _cell(score: Any, digits: int, sign: str) -> str:

@@ -36,6 +36,7 @@ __all__ = [
     "each_once",
     "end",
     "failed_lines",
+    "has_room",
     "one_line_errors",
     "plus_minus",
     "print_grid",
@@ -175,8 +176,19 @@ def print_line(line: str) -> None:
 
 def print_grid(grid: Table) -> None:
     """Print a table, as wide as the terminal or, where there is none, as a page."""
+    _paper().print(grid)
+
+
+def has_room(grid: Table) -> bool:
+    """Whether a table fits where `print_grid` prints it, with nothing wrapped or cut off."""
+    console = _paper()
+    return console.measure(grid, options=console.options.update_width(10 * WIDTH)).maximum <= console.width
+
+
+def _paper() -> Console:
+    """What tables are printed on."""
     console = Console(highlight=False)
-    (console if console.is_terminal else Console(highlight=False, width=WIDTH)).print(grid)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
 
 
 def end(failed: int, what: str = "fits") -> None:

@@ -18,6 +18,8 @@ __all__ = ["Pair", "as_plain", "interval", "pair_methods", "rank_methods", "summ
 LEVEL = 0.95
 ENOUGH = 5
 """Splits from which their spread tells noise."""
+SAME = 1e-9
+"""Nats by which log-losses may differ that are the same."""
 UNITS = {"log_loss": "nats", "accuracy": "points"}
 HIGHER = ("accuracy", "balanced_accuracy", "auc")
 """Scores of which more is better."""
@@ -49,7 +51,8 @@ class Pair:
     def __str__(self) -> str:
         """Say the pair in words."""
         if not self.better and not self.worse:
-            return f"{self.method} is the same as {self.other} on all {self.splits} splits"
+            where = f"on all {self.splits} splits" if self.splits > 1 else "on the one split"
+            return f"{self.method} is the same as {self.other} {where}"
         word = "better" if self.gain >= 0 else "worse"
         count = self.better if self.gain >= 0 else self.worse
         size = f"{abs(self.gain):.2g} {UNITS.get(self.score, '')}".strip()
@@ -170,12 +173,14 @@ def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
     near = [other for other, pair in pairs.items() if pair.within_noise]
     lines = [f"lowest log-loss: {best}; within noise of it: {', '.join(near) or 'none'}"]
     splits = results["split"].nunique()
-    if splits < ENOUGH:
+    if splits == 1:
+        lines = [f"lowest log-loss on the one split: {best}; one split tells no noise, --repeats 10 does"]
+    elif splits < ENOUGH:
         lines.append(f"{splits} splits tell little of the noise; --repeats 10 tells more")
     elif SHARES in methods and (best == SHARES or SHARES in near):
         lines.append("no method is clearly better than the class shares: the features tell little here")
     lines += [str(pair_methods(results, *pair, "log_loss", test_size)) for pair in _questions(methods)]
-    return lines + _accuracy(results, test_size)
+    return lines + _idle(results) + _accuracy(results, test_size)
 
 
 def _questions(methods: list[str]) -> list[tuple[str, str]]:
@@ -185,6 +190,17 @@ def _questions(methods: list[str]) -> list[tuple[str, str]]:
     asked = [("mixup", "vanilla"), ("GenLabel", "vanilla"), ("GenLabel", "mixup")]
     asked += [("GenLabel", rivals[0])] if rivals else []
     return [(one, other) for one, other in asked if one in methods and other in methods]
+
+
+def _idle(results: pd.DataFrame) -> list[str]:
+    """Which methods, on every split, say no more than the class shares do."""
+    losses = results.pivot_table(index="split", columns="method", values="log_loss", sort=False)
+    if SHARES not in losses:
+        return []
+    apart = losses.drop(columns=SHARES).sub(losses[SHARES], axis=0).abs().max()
+    why = {"boosting": " (as it comes, a leaf takes 20 rows, which leaves small tables whole)"}
+    idle = [str(name) for name in apart.index if apart[name] < SAME]
+    return [f"{name} predicts the class shares on every split{why.get(name, '')}" for name in idle]
 
 
 def _accuracy(results: pd.DataFrame, test_size: float) -> list[str]:

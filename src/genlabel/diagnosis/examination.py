@@ -125,9 +125,8 @@ class _Patient:
             blends = self._look(model)
         with self.course.stage("paired run"):
             how = (self.settings["folds"], self.settings["alpha"], self.settings["clean_weight"], self.seed)
-            trial = run_trial(
-                self.sample.X, self.index, *how, self.sample.groups, tell=lambda done: self.course.part(done, 1.0)
-            )
+            about = (self.sample.groups, self.sample.classes)
+            trial = run_trial(self.sample.X, self.index, *how, *about, tell=lambda done: self.course.part(done, 1.0))
         plane = None
         if self.has_plane and trial is not None:
             with self.course.stage("plane"):
@@ -142,17 +141,17 @@ class _Patient:
     def _look_over(self, model: LabelModel) -> Plane:
         """The regions of the classes, of the label model and of the three networks, trained on all rows."""
         how = (self.settings["alpha"], self.settings["clean_weight"], self.seed)
-        arms = train_arms(self.sample.X, self.index, *how, self.sample.groups)
+        arms = train_arms(self.sample.X, self.sample.classes[self.index], *how, self.sample.groups)
         scaler, labels = Standardisation.fit(self.sample.X), GenLabel.around(model)
         asked: dict[str, Callable[[NDArray[np.float64]], Any]] = {
             name: arm.predict_log_proba for name, arm in arms.items()
         }
         return look_over(self.sample.X, asked | {"label model": lambda at: labels.log_posterior_of(scaler(at))})
 
-    def _folds(self) -> int | list[Fold]:
-        """Those of the label model: its own, or such that keep groups together."""
-        own, groups = LabelModel().cv, self.sample.groups
-        return own if groups is None else make_folds(own, self.index, self.seed, deal_in_turn, groups=groups)
+    def _folds(self) -> list[Fold]:
+        """Those that the label model would deal itself, but with the names of the classes, and groups together."""
+        classes, groups = self.sample.classes, self.sample.groups
+        return make_folds(LabelModel().cv, self.index, self.seed, deal_in_turn, classes=classes, groups=groups)
 
     def _look(self, model: LabelModel) -> Blended:
         """The blends, the pairs of classes, and the same with permuted labels."""

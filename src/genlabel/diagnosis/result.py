@@ -25,6 +25,8 @@ __all__ = ["Diagnosis"]
 
 SHOWN = 3
 """Classes of a label that are written out, and pairs that are printed."""
+LEAST = 0.1
+"""Weight of either row in a blend that is shown: one of less is hardly more than the other row."""
 
 
 @final
@@ -125,7 +127,8 @@ class Diagnosis:
         ]
         if self.blends is not None:
             parts.append(f"Pairs of classes whose blends land among a third class most often\n{self._pair_lines()}")
-            parts.append(f"Blends whose labels are furthest apart\n{self._blend_lines()}")
+            heading = "Blends, of a tenth of either row at least, whose labels are furthest apart"
+            parts.append(f"{heading}\n{self._blend_lines()}")
         if self.trial is not None:
             heading = f"Paired run: networks alone, {self.trial.rows} rows held out in {self.trial.folds} folds"
             parts.append(
@@ -145,7 +148,9 @@ class Diagnosis:
 
     def _blend_lines(self) -> str:
         names = ["row_1", "row_2", "class_1", "class_2", "lam", "mixup_label", "model_label", "total_variation"]
-        return str(self.to_frame("blends", SHOWN)[names].to_string(index=False, float_format="{:.3f}".format))
+        frame = self.to_frame("blends", None)
+        shown = frame[frame["lam"].between(LEAST, 1.0 - LEAST)].head(SHOWN)
+        return str(shown[names].to_string(index=False, float_format="{:.3f}".format))
 
     def _worst_blends(self, blends: Blended) -> pd.DataFrame:
         seen, (first, second, lam) = blends.seen, blends.seen.blends

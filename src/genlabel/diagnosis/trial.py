@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel.arrays import as_rng
+from genlabel.checks import no_warnings
 from genlabel.diagnosis.intervals import Gap, mean_gap
 from genlabel.estimators import GenLabelClassifier
-from genlabel.folds import deal_groups, deal_with_rare
+from genlabel.folds import deal_with_rare, make_folds
 from genlabel.labeling import GenLabel
 from genlabel.metrics import LEAST_PROBABILITY
 from genlabel.mixing import Mix, Mixup, blend
@@ -110,6 +111,7 @@ def run_trial(
     clean_weight: float,
     seed: int,
     groups: Rows | None = None,
+    classes: NDArray[Any] | None = None,
     tell: Callable[[float], None] = lambda done: None,
 ) -> Trial | None:
     """Train the three arms without each fold in turn, and measure them on it; None if there is nothing to hold out.
@@ -126,14 +128,17 @@ def run_trial(
     seed : int
     groups : array (n,), optional
         Numbers of groups that are held out together.
+    classes : array (k,), optional
+        Their names, for warnings of those of few rows.
     tell : callable (share), optional
         Heard of how much is done.
     """
-    number = deal_with_rare(index, folds, seed) if groups is None else deal_groups(index, groups, folds, seed)
     parts = []
-    for fold in np.unique(number[number >= 0]).tolist():
-        asked = number == fold
-        with watch(partial(_tell_of_fold, tell, fold, folds)):
+    for fold, rows in enumerate(
+        make_folds(folds, index, seed, deal_with_rare, fewer=False, classes=classes, groups=groups)
+    ):
+        asked = np.isin(np.arange(len(index)), rows.valid)
+        with watch(partial(_tell_of_fold, tell, fold, folds)), no_warnings():  # of classes that are few in a part
             others = None if groups is None else groups[~asked]
             arms = train_arms(X[~asked], index[~asked], alpha, clean_weight, seed + fold, others)
         parts.append(_measure(arms, X, index, asked, alpha, as_rng([seed, fold])))

@@ -238,6 +238,8 @@ def _convert(column: pd.Series[Any], plan: Column, notes: list[str]) -> pd.DataF
         truths = column.map(_as_truth).astype("float64")
         _tell_strays(column, truths, "truth values", notes)
         column = truths
+    if plan.kind == "text" and types.infer_dtype(column, skipna=True) == "string":
+        column = column.str.strip()
     return column.to_frame(plan.features[0])
 
 

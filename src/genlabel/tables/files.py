@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator
@@ -159,8 +160,8 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
     >>> near_name("Agee", ["age", "town"])
     'age'
     """
-    lower = {column.lower(): column for column in reversed(list(known))}
-    near = get_close_matches(name.lower(), lower, 1, 0.6)
+    lower = {column.strip().lower(): column for column in reversed(list(known))}
+    near = get_close_matches(name.strip().lower(), lower, 1, 0.6)
     return lower[near[0]] if near else None
 
 
@@ -171,7 +172,9 @@ def read_as_written(path: str | Path) -> pd.DataFrame:
         return read_frame(path)
     with _clear_errors(path):
         text, writing = _read_text(path)
-        frame = pd.read_csv(StringIO(text), sep=writing.separator, dtype=str, index_col=False, na_filter=False)
+        frame = pd.read_csv(
+            StringIO(text), sep=writing.separator, dtype=str, index_col=False, na_filter=False, skipinitialspace=True
+        )
         return frame.set_axis(_header(text, writing), axis=1)
 
 
@@ -183,12 +186,23 @@ def _clear_errors(path: Path) -> Iterator[None]:
         package, extra = NEEDS[find_format(path)]
         raise ValueError(f'{str(path)!r} needs {package}; install it with pip install "genlabel[{extra}]"') from error
     except (ValueError, OSError, EOFError, KeyError, BadZipFile, zlib.error, pd.errors.ParserWarning) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = _reason(error)
         raise ValueError(f"{str(path)!r} could not be read: {reason}") from error
+
+
+def _reason(error: Exception) -> str:
+    """What an error says, in our words where lines have too many values."""
+    ragged = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+    if ragged is None:
+        return " ".join(str(error).split()) or type(error).__name__
+    expected, line, seen = ragged.groups()
+    return f"line {line} has {seen} values, those before it at most {expected}; quote texts that hold a separator"
 
 
 def _read_text(path: Path, most: int = -1) -> tuple[str, Writing]:
     content = read_bytes(path, most)
+    if not content.strip():
+        raise ValueError("it is empty; it needs a line of column names and the rows below it")
     if b"\x00" in content[:1000] and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ValueError(f"it is no text; save the table as one of {', '.join(SUFFIXES)}")
     writing = find_writing(content)
@@ -198,8 +212,8 @@ def _read_text(path: Path, most: int = -1) -> tuple[str, Writing]:
 def _read_csv(path: Path, target: str | None, notes: list[str], texts: set[str]) -> pd.DataFrame:
     """Text as pandas reads it, but for the target and the texts, which are left as they are written."""
     text, writing = _read_text(path)
-    names = _header(text, writing)
-    missing = {name: [*MISSING, *WORDS] if name != target else list(MISSING) for name in names}
+    names, made = _header(text, writing), _begin(text, writing).columns
+    missing = {key: list(MISSING if name == target else MISSING + WORDS) for key, name in zip(made, names, strict=True)}
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         frame = pd.read_csv(
@@ -208,6 +222,7 @@ def _read_csv(path: Path, target: str | None, notes: list[str], texts: set[str])
             decimal=writing.decimal,
             low_memory=False,
             index_col=False,
+            skipinitialspace=True,
             keep_default_na=False,
             na_values=missing,
             dtype={place: str for place, name in enumerate(names) if name == target or name in texts},
@@ -218,10 +233,16 @@ def _read_csv(path: Path, target: str | None, notes: list[str], texts: set[str])
 
 
 def _header(text: str, writing: Writing) -> list[str]:
-    """The names as the file has them: given as a header, pandas would rename those that occur twice."""
-    given = pd.read_csv(StringIO(text), sep=writing.separator, nrows=0, index_col=False).columns
-    first = pd.read_csv(StringIO(text), sep=writing.separator, header=None, nrows=1, dtype=str, keep_default_na=False)
-    return [str(made) if name == "" else str(name) for name, made in zip(first.iloc[0], given, strict=True)]
+    """The names as the file has them, without spaces around them; given as a header, pandas would rename twins."""
+    given = _begin(text, writing).columns
+    first = _begin(text, writing, header=None, nrows=1, dtype=str, keep_default_na=False)
+    return [str(name).strip() or str(made) for name, made in zip(first.iloc[0], given, strict=True)]
+
+
+def _begin(text: str, writing: Writing, **settings: Any) -> pd.DataFrame:
+    """The header as pandas reads it, or the first line."""
+    how = {"nrows": 0, "index_col": False, "skipinitialspace": True, **settings}
+    return pd.DataFrame(pd.read_csv(StringIO(text), sep=writing.separator, **how))
 
 
 def _read_parquet(path: Path, target: str | None, notes: list[str], texts: set[str]) -> pd.DataFrame:

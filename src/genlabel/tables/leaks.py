@@ -33,6 +33,10 @@ RANKS = 3
 """Columns without gaps, otherwise unremarkable, that are ranks and not numbers of rows."""
 SURE = 0.995
 """Mean share of each class that a column alone must tell."""
+FEW_ROWS = 10
+"""Rows of each class below which a quantity may tell them all apart by luck; codes of the class may not."""
+CODES = 2
+"""Distinct values for each class of what may be codes of it."""
 SAMPLE = 2000
 """Rows that are looked at for that."""
 NUMBERS = "its whole numbers number the rows"
@@ -172,7 +176,7 @@ def _number_leak(table: Table, name: str) -> Leak | None:
     values = as_numbers(known.to_frame()).to_numpy()[:, 0]
     whole = bool((values % 1 == 0).all())
     steps = np.diff(values)
-    even = len(steps) > 0 and steps[0] != 0 and np.allclose(steps, steps[0], rtol=1e-6)
+    even = len(steps) > 0 and steps[0] != 0 and np.allclose(steps, steps[0], rtol=1e-6, atol=0.0)
     if even and not whole:
         return Leak(name, "it rises evenly from row to row" + _when(table, name))
     if even or (whole and (_sorted(values) or NUMBERING.search(name))):
@@ -224,16 +228,24 @@ def _tells_alone(column: pd.Series[Any], y: pd.Series[Any]) -> float:
     """The mean share of each class that a tree of one column predicts, in three folds; 0 where that says nothing."""
     classes, index = np.unique(y.to_numpy(dtype=str), return_inverse=True)
     counts = np.bincount(index)
-    if len(index) < FEW or len(classes) < 2 or counts.min() < 3:
+    least = FEW_ROWS if column.nunique() > CODES * len(classes) else 3
+    if len(index) < FEW or len(classes) < 2 or counts.min() < least:
         return 0.0
     if kind_of(column) == "numbers":
-        values = as_numbers(column.to_frame()).to_numpy()
+        values = _unit(as_numbers(column.to_frame()).to_numpy())
     else:
         codes, known = pd.factorize(as_text(column.to_frame()).iloc[:, 0])
         values = np.random.default_rng(0).permutation(len(known))[codes].astype(float)[:, None]  # not in order of rows
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     hit = cross_val_predict(DecisionTreeClassifier(random_state=0), values, index, cv=folds) == index
     return float(np.mean([hit[index == c].mean() for c in range(len(classes))]))
+
+
+def _unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers from 0 to 1: a tree rounds to 32 bits, and takes what differs by less than 1e-7 for the same."""
+    shrunk = values / (np.nanmax(np.abs(values), initial=0.0) or 1.0)
+    risen = shrunk - np.nanmin(shrunk, initial=1.0)
+    return np.asarray(risen / (np.nanmax(risen, initial=0.0) or 1.0))
 
 
 def _hash_rows(X: pd.DataFrame) -> pd.Series[Any]:

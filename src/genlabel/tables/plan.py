@@ -118,7 +118,7 @@ class Plan:
         elif classes.dtype.kind in "iu":
             labels = read_amounts(y.where(y.notna(), ""))
         else:
-            labels = y.astype(object).where(y.notna(), None).map(str, na_action="ignore")
+            labels = y.astype(object).where(y.notna(), None).map(lambda value: str(value).strip(), na_action="ignore")
         return pd.Index(classes).get_indexer(pd.Index(labels)).astype(np.int64)
 
     def _check(self, frame: pd.DataFrame) -> None:

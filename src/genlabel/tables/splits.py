@@ -60,9 +60,8 @@ def name_splits(table: Table) -> str:
     >>> name_splits(Table("t", pd.DataFrame(), pd.Series(dtype=str)))
     'stratified splits'
     """
-    if table.time is not None:
-        return "splits by time, earlier rows predict later ones"
-    return "stratified splits" if table.groups is None else "stratified splits, groups on one side"
+    way = "stratified splits" if table.time is None else "splits by time, earlier rows predict later ones"
+    return way if table.groups is None else f"{way}, groups on one side"
 
 
 def merge_groups(*parts: pd.Series[Any]) -> pd.Series[Any]:

@@ -107,7 +107,8 @@ def _check(y: pd.Series[Any], numeric: bool, classes: bool, source: str) -> None
 
 def _texts(y: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
     """Classes as text; a word that often means a missing value is told."""
-    text = y.astype(object).where(y.notna(), None).map(str, na_action="ignore")
+    text = y.astype(object).where(y.notna(), None).map(lambda value: str(value).strip() or None, na_action="ignore")
+    notes += _tell_cases(text)
     for word in WORDS:
         count = int((text == word).sum())
         if count:
@@ -116,6 +117,14 @@ def _texts(y: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
                 "missing"
             )
     return text
+
+
+def _tell_cases(text: pd.Series[Any]) -> list[str]:
+    """A line for classes that differ in nothing but capital letters."""
+    classes = pd.Series(sorted(text.dropna().unique()), dtype=object)
+    folded = classes.map(str.casefold)
+    alike = ", ".join(repr(name) for _, part in classes.groupby(folded) if len(part) > 1 for name in part)
+    return [f"classes that differ only in capitals: {alike}; if they are one, mend the file"] if alike else []
 
 
 def _wholes(numbers: pd.Series[Any]) -> pd.Series[Any]:

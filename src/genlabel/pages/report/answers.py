@@ -45,6 +45,7 @@ def headline(given: Given) -> str:
     if given.results is not None:
         near = given.near
         also = f"{listed(near)} cannot be told from it" if near else "no other method comes near it"
+        also = "one split tells no noise" if given.splits == 1 else also
         said.append(f"Lowest held-out log-loss: {given.best}; {also}.")
     return " ".join(said)
 
@@ -60,7 +61,8 @@ def mixing(given: Given) -> list[str]:
             f"{'; '.join(found)}."
         )
     elif given.diagnosis is not None:
-        lines.append(f"{'; '.join(given.diagnosis.verdict.reasons)}.")
+        reasons = "; ".join(given.diagnosis.verdict.reasons)
+        lines.append(f"{reasons[:1].upper()}{reasons[1:]}.")
     pairs = [given.pair(one, other) for one, other in (("mixup", "vanilla"), ("GenLabel", "vanilla"))]
     told = [str(pair) for pair in pairs if pair is not None]
     if told:
@@ -76,6 +78,8 @@ def training(given: Given) -> list[str]:
     loss, right = given.mean(best, "log_loss"), given.mean(best, "accuracy") / 100
     words = f"{best} has the lowest mean log-loss, {loss:.3f} nats over {count(given.splits, 'split')}, "
     words += f"and is right on {percent(right)} of held-out rows."
+    if given.splits == 1:
+        return [words, *_few(given)]
     words += f" Within noise of it: {listed(near)}." if near else " Every other method is worse beyond the noise."
     return [words, *_fast(given, near), *_few(given)]
 
@@ -113,8 +117,8 @@ def _scored(given: Given, guess: float) -> str:
 
 
 def _noted(given: Given) -> list[Markup]:
-    """The first notes on the table, which may bear upon all of it, with a link to the rest."""
-    notes = list(dict.fromkeys(given.notes))
+    """The first notes on the table, which may bear upon all of it, with a link to the rest; none of the training."""
+    notes = [note for note in dict.fromkeys(given.notes) if note in given.table.notes]
     if not notes:
         return []
     shown = "; ".join(shorten(note, NOTE, tail=False) for note in notes[:NOTES])
@@ -135,6 +139,8 @@ def _fast(given: Given, near: list[str]) -> list[str]:
 def _few(given: Given) -> list[str]:
     if given.splits >= ENOUGH:
         return []
+    if given.splits == 1:
+        return ["One split tells no noise, so that no method can be called better; --repeats 10 tells more."]
     return [f"So few splits ({given.splits}) tell little of the noise; --repeats 10 tells more."]
 
 

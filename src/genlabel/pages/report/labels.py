@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel.diagnosis import Blended, Diagnosis
+from genlabel.diagnosis.result import LEAST
 from genlabel.pages.blocks import Cell, data_table, figure
 from genlabel.pages.charts import Panel, Point, Series, panels
 from genlabel.pages.markup import Markup
@@ -21,8 +22,8 @@ CURVES = 3
 """Pairs of classes whose labels are followed."""
 TITLE, CELL = 13, 24
 """Letters of a class in the title of a picture, and in a cell with others."""
-WORST, LEAST = 20, 0.1
-"""Blends that are listed, and the least weight of either parent."""
+WORST = 20
+"""Blends that are listed."""
 
 
 def label_part(given: Given) -> Part | None:

@@ -57,7 +57,8 @@ def _said(given: Given) -> str:
     best, near = given.best, given.near
     shares = given.mean(SHARES, "log_loss")
     words = f"{best} has the lowest log-loss, {given.mean(best, 'log_loss'):.3f} nats"
-    words += f"; {listed(near)} {'is' if len(near) == 1 else 'are'} within noise of it. " if near else ", clearly. "
+    noise = f"; {listed(near)} {'is' if len(near) == 1 else 'are'} within noise of it. " if near else ", clearly. "
+    words += noise if given.splits > 1 else "; one split tells no noise. "
     if not isnan(shares):
         words += f"The class shares, which do not look at the features, have {shares:.3f}. "
     if given.splits > 1:
