@@ -14,7 +14,7 @@ rng = np.random.default_rng(0)
 y = np.repeat([0, 1, 2], 60)
 X = rng.normal(size=(180, 2)) * 0.6 + np.array([[0.0, 0.0], [4.0, 0.0], [2.0, 3.5]])[y]
 
-figure = Figure(figsize=(9, 3.2), layout="constrained")
+figure = Figure(figsize=(9, 3.6), layout="constrained")
 axes = figure.subplots(1, 3, sharex=True, sharey=True)
 for ax, lam in zip(axes, (0.1, 0.5, "uniform"), strict=True):
     genmix = GenMix("gaussian", n_aug=1.0, lam=lam, output="soft", random_state=0)

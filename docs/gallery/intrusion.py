@@ -25,7 +25,7 @@ for name, labels in {"mixup": by_mixup, "GenLabel": by_genlabel}.items():
     nearest = np.array([y[((X - point) ** 2).sum(1).argmin()] for point in X_mix])
     print(f"{name}: top label is the class of the nearest point for {(labels.argmax(1) == nearest).mean():.0%}")
 
-figure = Figure(figsize=(9, 3.2), layout="constrained")
+figure = Figure(figsize=(9, 3.6), layout="constrained")
 axes = figure.subplots(1, 3, sharex=True, sharey=True)
 plot_points(axes[0], X, y)
 plot_soft_labels(axes[1], X_mix, by_mixup)
