@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --quiet
 
-.PHONY: run test test-long check format bench gallery clean
+.PHONY: run test test-long check docs format bench gallery clean
 
 run: $(VENV)/.run            ## compare the methods on an embedded dataset, print the table, draw the picture
 	$(BIN)/genlabel compare iris
@@ -23,6 +23,9 @@ check: $(VENV)/.dev          ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(VENV)/.dev           ## the site, in build/site: warnings are errors, and every link is followed
+	OMP_NUM_THREADS=1 $(BIN)/python docs/making/build.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

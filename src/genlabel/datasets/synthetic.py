@@ -35,8 +35,11 @@ __all__ = [
 # NOTE[PAPER]: of the eight cubes the paper numbers the first, of the nine Gaussians the first and the last;
 # the order of the others is ours.
 CUBE_2D_CENTRES: NDArray[np.float64] = np.array([[-1.0, 0.0], [1.0, 0.0]])
+"""Centres of the two squares of `make_cube_2d`, (2, 2)."""
 CUBE_3D_CENTRES: NDArray[np.float64] = np.array(list(product((-1.0, 1.0), repeat=3)))
+"""Centres of the eight cubes of `make_cube_3d`, (8, 3)."""
 NINE_CENTRES: NDArray[np.float64] = np.array(list(product((-10.0, 0.0, 10.0), repeat=2)))
+"""Centres of the classes of `make_nine_gaussians`, (9, 2)."""
 
 
 def make_circle(n_samples: int = 1000, *, noise: float = 0.02, random_state: Seed = None) -> Arrays:
@@ -276,3 +279,4 @@ SYNTHETIC: dict[str, Callable[..., Arrays]] = {
     "four-gaussians": make_four_gaussians,
     "circle-3d": make_circle_3d,
 }
+"""The synthetic sets by name: functions that draw points and classes."""

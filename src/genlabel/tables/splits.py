@@ -18,6 +18,7 @@ from genlabel.tables.table import FEWEST_ROWS, Table
 __all__ = ["Split", "cut_splits", "merge_groups", "name_splits"]
 
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Rows of training and rows of test."""
 
 
 def cut_splits(table: Table, repeats: int, test_size: float, seed: int) -> list[Split]:

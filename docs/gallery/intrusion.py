@@ -1,0 +1,34 @@
+"""Blends that land on another class
+
+Nine round classes on a grid. Mixup blends a point of the left column with one of the right, and the blend lies among
+the points of the middle column: it intrudes. Mixup labels it with its parents' classes, GenLabel with the class that it
+lies in.
+"""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from genlabel import GaussianDensity, GenLabel, LinearLabel, Mixup, intrudes
+from genlabel.datasets import make_nine_gaussians
+from genlabel.plots import plot_points, plot_soft_labels
+
+X, y = make_nine_gaussians(60, random_state=0)
+mixer = Mixup(alpha=1.0)
+draw = mixer.draw(len(X), np.random.default_rng(0))
+X_mix = mixer.mix(X, draw)
+by_mixup = LinearLabel().fit(X, y).label(X_mix, y, draw)
+by_genlabel = GenLabel(GaussianDensity(), gamma=1.0).fit(X, y).label(X_mix, y, draw)
+
+intruding = intrudes(X_mix, draw, X, y)
+print(f"{intruding.mean():.0%} of the blends intrude on a third class")
+for name, labels in {"mixup": by_mixup, "GenLabel": by_genlabel}.items():
+    nearest = np.array([y[((X - point) ** 2).sum(1).argmin()] for point in X_mix])
+    print(f"{name}: top label is the class of the nearest point for {(labels.argmax(1) == nearest).mean():.0%}")
+
+figure = Figure(figsize=(9, 3.6), layout="constrained")
+axes = figure.subplots(1, 3, sharex=True, sharey=True)
+plot_points(axes[0], X, y)
+plot_soft_labels(axes[1], X_mix, by_mixup)
+plot_soft_labels(axes[2], X_mix, by_genlabel)
+for ax, title in zip(axes, ["the points", "blends, labels of mixup", "blends, labels of GenLabel"], strict=True):
+    ax.set(title=title, aspect="equal")

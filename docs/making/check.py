@@ -1,0 +1,74 @@
+"""What a built site must show: links and anchors that resolve, nothing from a network, and every public name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import final
+from urllib.parse import unquote, urlsplit
+
+__all__ = ["check_names", "check_site", "missing_links", "remote_parts"]
+
+ID = re.compile(r'\b(?:id|name)="([^"]+)"')
+LINK = re.compile(r'<a\b[^>]*?\bhref="([^"]+)"')
+LOADED = re.compile(r'<(?:script|img|iframe|source)\b[^>]*?\bsrc="([^"]+)"|<(?:link|use)\b[^>]*?\bhref="([^"]+)"')
+"""What a browser fetches without being asked."""
+
+
+@final
+class Page:
+    """The ids of a page, its links, and what it loads."""
+
+    def __init__(self, text: str) -> None:
+        self.ids = {unescape(name) for name in ID.findall(text)}
+        self.links = {unescape(link) for link in LINK.findall(text)}
+        self.loaded = {unescape(first or second) for first, second in LOADED.findall(text)}
+
+
+def check_site(folder: Path) -> list[str]:
+    """Return what is wrong with a site, a line each; none if all is well."""
+    pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.html"))}
+    return [*missing_links(pages, folder), *remote_parts(pages, folder)]
+
+
+def missing_links(pages: dict[Path, Page], folder: Path) -> Iterator[str]:
+    """Say which links within the site lead nowhere: no file, or no such place in it."""
+    for path, page in pages.items():
+        for link in sorted(page.links | page.loaded):
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            anchor = unquote(parts.fragment)
+            if not target.exists() or not target.is_relative_to(folder.resolve()):
+                yield f"{path.relative_to(folder.resolve())}: {link} is no file of the site"
+            elif anchor and target in pages and anchor not in pages[target].ids:
+                yield f"{path.relative_to(folder.resolve())}: {link} has no such place"
+
+
+def remote_parts(pages: dict[Path, Page], folder: Path) -> Iterator[str]:
+    """Say what the pages and styles would fetch from a network."""
+    for path, page in pages.items():
+        for link in sorted(page.loaded):
+            if urlsplit(link).netloc:
+                yield f"{path.relative_to(folder.resolve())}: loads {link}"
+    for path in sorted(folder.rglob("*.css")):
+        text = path.read_text(encoding="utf-8").replace(" ", "")
+        if "url(http" in text or "url(//" in text or "@import" in text:
+            yield f"{path.relative_to(folder)}: loads from a network"
+
+
+def check_names(folder: Path) -> list[str]:
+    """Return the public names that have no place on the page of their room."""
+    from making.names import names_of, owner, rooms
+
+    found = []
+    for room in rooms():
+        ids = Page((folder / "api" / f"{room}.html").read_text(encoding="utf-8")).ids
+        shown = [name for name in names_of(room) if owner(room, name) == room]
+        found += [
+            f"genlabel.{room}.{name} is not on its page" for name in shown if f"genlabel.{room}.{name}" not in ids
+        ]
+    return found

@@ -1,0 +1,123 @@
+"""The public names: what the rooms of the library offer, in groups, and where each is written."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import genlabel
+
+__all__ = ["FRONT", "GROUPS", "INNER", "data_docs", "full_name", "home_of", "names_of", "owner", "rooms", "written_in"]
+
+GROUPS = {
+    "A table and a question": ["estimators", "diagnosis", "comparison", "fitting", "tables", "keeping", "pages"],
+    "The method": ["densities", "mixing", "labeling"],
+    "Networks": ["networks", "training", "loops", "images", "attacks"],
+    "The paper": ["datasets", "theory"],
+    "Measuring": ["metrics", "plots", "suite", "records", "progress"],
+}
+"""The public rooms, those that most people need first; a bare name means that of the first room that has it."""
+
+INNER = {
+    "arrays", "bench", "checks", "cli", "folds", "lazy", "posterior", "ranks", "standardisation", "tallies", "threads",
+}  # fmt: skip
+"""Rooms that serve the others; they may change at any time."""
+FRONT = [name for name in genlabel.__all__ if name != "__version__"]
+"""What the front door offers."""
+
+
+def rooms() -> list[str]:
+    """Return all rooms in the order of the groups."""
+    return [room for group in GROUPS.values() for room in group]
+
+
+def names_of(room: str) -> list[str]:
+    """Return what a room offers: classes, then functions, then constants, each in alphabetical order."""
+    module = import_module(f"genlabel.{room}")
+    return sorted(module.__all__, key=lambda name: (_rank(getattr(module, name)), name.lower()))
+
+
+def home_of(name: str) -> str | None:
+    """Return the room in which a name of the library is documented, or None.
+
+    >>> home_of("LabelModel"), home_of("tables.Table"), home_of("nothing")
+    ('densities', 'tables', None)
+    """
+    room, _, last = name.rpartition(".")
+    chosen = [room] if room in rooms() else rooms() if not room else []
+    return next((owner(one, last) for one in chosen if last in _offered(one)), None)
+
+
+def full_name(name: str) -> str | None:
+    """Return a public name, or a member of one, with its room; None if it is neither.
+
+    >>> full_name("LabelModel.fit"), full_name("genlabel.Mixup"), full_name("X")
+    ('genlabel.densities.LabelModel.fit', 'genlabel.mixing.Mixup', None)
+    """
+    short = name.removeprefix("genlabel.")
+    for base in (short, short.rpartition(".")[0]):
+        room = home_of(base) if base else None
+        if room is not None:
+            return f"genlabel.{room}.{base.rpartition('.')[2]}{short[len(base) :]}"
+    return None
+
+
+def owner(room: str, name: str) -> str:
+    """Return the room that shows a name: where it is written if that offers it, else the one that asks.
+
+    >>> owner("datasets", "Table"), owner("datasets", "make_moon")
+    ('tables', 'datasets')
+    """
+    other = written_in(f"genlabel.{room}", name).split(".")[1]
+    return other if other in rooms() and name in _offered(other) else room
+
+
+@cache
+def written_in(module: str, name: str) -> str:
+    """Return the module in which a name is written that another one offers.
+
+    >>> written_in("genlabel.datasets", "NINE_CENTRES")
+    'genlabel.datasets.synthetic'
+    """
+    source = _imported(Path(inspect.getsourcefile(import_module(module)) or "")).get(name)
+    return written_in(source, name) if source else module
+
+
+def data_docs(module: str) -> dict[str, str]:
+    """Return what is said below the constants of a module, by name."""
+    body = _parse(Path(inspect.getsourcefile(import_module(module)) or "")).body
+    found = {}
+    for node, below in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(below, ast.Expr):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            said = below.value.value if isinstance(below.value, ast.Constant) else None
+            targets = target.elts if isinstance(target, ast.Tuple) else [target]
+            found |= {ast.unparse(one): inspect.cleandoc(said) for one in targets if isinstance(said, str)}
+    return found
+
+
+def _rank(value: Any) -> int:
+    return 0 if inspect.isclass(value) else 1 if inspect.isroutine(value) else 2
+
+
+@cache
+def _offered(room: str) -> frozenset[str]:
+    return frozenset(import_module(f"genlabel.{room}").__all__)
+
+
+@cache
+def _imported(path: Path) -> dict[str, str]:
+    """The modules from which a file takes names, by name; also those that only a checker of types sees."""
+    body = _parse(path).body
+    inside = [node for one in body for node in (one.body if isinstance(one, ast.If) else [one])]
+    taken = [node for node in inside if isinstance(node, ast.ImportFrom)]
+    return {alias.asname or alias.name: node.module or "" for node in taken for alias in node.names}
+
+
+@cache
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))

@@ -1,0 +1,116 @@
+"""The pages of the reproduction: each table and figure of the paper, made of the records; nothing is trained."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from genlabel.pages import Markup, element, item_list
+from genlabel.records import load_records
+from genlabel_paper.registry import find
+from genlabel_paper.report.drawing import picture
+from genlabel_paper.report.experiment import PARTS, Experiment
+from genlabel_paper.report.page import READING
+from genlabel_paper.report.page_parts import claim_list, grid_table, judged, legend, not_run
+from genlabel_paper.report.pieces import Shown
+from genlabel_paper.report.summary import SIGNS, Entry, conclusion, part_title
+from genlabel_paper.study.cells import STUDY
+from genlabel_paper.study.settings import SETTINGS
+from genlabel_paper.study.trials import is_current
+from making.stage import ROOT, Stage
+
+__all__ = ["page_of", "write_reproduction"]
+
+ORDER = (False, None, True)
+"""Verdicts: what does not hold comes first."""
+
+
+def write_reproduction(stage: Stage) -> None:
+    """Write a page for each table and figure and the list of all."""
+    records = load_records(ROOT / "results" / "paper", STUDY).frame
+    records = records[is_current(records)].reset_index(drop=True)
+    entries = [Entry(one, one.render(records)) for one in find(["all"])]
+    for entry in entries:
+        stage.write(f"reproduction/{entry.experiment.id}.md", page_of(entry, records))
+    stage.write("reproduction/index.md", _index(entries))
+
+
+def page_of(entry: Entry, records: pd.DataFrame) -> str:
+    """Return the page of a table or figure: what does not hold first, pictures, ours beside the paper's, settings."""
+    one, shown = entry
+    parts = [
+        f"# {one.name}: {one.title}",
+        f"{one.source}. {_command(one)}",
+        _section("What the paper says, and what came out", _claims(one, shown)),
+        _section("Pictures", [picture(p, f"{one.id}-p{n}") for n, p in enumerate(shown.pictures, 1)]),
+        _section("Ours beside the paper's", _grids(shown)),
+        _section("Notes", [item_list(shown.notes)] if shown.notes else []),
+        _section("Settings", _settings(one, records)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _command(one: Experiment) -> str:
+    only = f"`genlabel report -o report.html --records results/paper --only {one.id}` shows the same"
+    if not one.trains:
+        return f"Computed, nothing is trained: `genlabel reproduce {one.id}`. {only}."
+    return f"Trained by `genlabel reproduce {one.id} --budget full`; {only}."
+
+
+def _section(title: str, parts: list[Markup]) -> str:
+    if not parts:
+        return ""
+    inside = "\n".join(['<div class="records">', *parts, "</div>"])
+    return f"## {title}\n\n```{{raw}} html\n{inside}\n```"
+
+
+def _claims(one: Experiment, shown: Shown) -> list[Markup]:
+    claims = judged(shown)
+    return [claim_list(one, claims)] if claims else []
+
+
+def _grids(shown: Shown) -> list[Markup]:
+    tables = [grid_table(grid) for grid in shown.grids if grid.measured]
+    if not tables:
+        return not_run(shown)
+    return [element("p", READING), legend(), element("div", *tables, class_="tables"), *not_run(shown)]
+
+
+def _settings(one: Experiment, records: pd.DataFrame) -> list[Markup]:
+    """How the cells were trained, and of how many splits and seeds there are records."""
+    used = {cell.setting for cell in one.cells("full")}
+    lines = []
+    for name in SETTINGS:
+        part = records[records["setting"] == name]
+        if name in used and len(part):
+            counts = f"{part['split'].nunique()} splits, {part['seed'].nunique()} seeds"
+            lines.append(element("li", element("b", name), f": {SETTINGS[name].about} On record: {counts}."))
+    return [element("ul", *lines)] if lines else []
+
+
+def _index(entries: list[Entry]) -> str:
+    parts = [
+        "# Every table and figure",
+        conclusion(entries),
+        "[How it was run, the protocol, doubts](../reproduction.md).",
+    ]
+    for part in PARTS:
+        inside = [entry for entry in entries if entry.experiment.part == part]
+        lines = [_line(entry) for entry in inside]
+        head = "| | what it is | statements that do not hold ✗, cannot be said ?, hold ✓ |\n|---|---|---|"
+        parts += [f"## {part_title(part)}", "\n".join([head, *lines]), _toctree(inside)] if inside else []
+    return "\n\n".join(parts) + "\n"
+
+
+def _line(entry: Entry) -> str:
+    one = entry.experiment
+    name = one.name.replace(" ", "\N{NO-BREAK SPACE}")
+    return f"| [{name}]({one.id}.md) | {one.title} | {_tally(entry.shown)} |"
+
+
+def _tally(shown: Shown) -> str:
+    counts = {holds: sum(claim.holds is holds for claim in judged(shown)) for holds in ORDER}
+    return " ".join(f"{SIGNS[holds]} {count}" for holds, count in counts.items() if count) or "none"
+
+
+def _toctree(entries: list[Entry]) -> str:
+    return "\n".join(["```{toctree}", ":hidden:", "", *(entry.experiment.id for entry in entries), "```"])
