@@ -155,7 +155,7 @@ IDENTIFIER = "a,y\n" + "\n".join(f"{i},id{i}" for i in range(60))
 @pytest.mark.parametrize(
     "name, content, target, message",
     [
-        ("t.csv", "", "y", "could not be read: No columns"),
+        ("t.csv", "", "y", "could not be read: it is empty; it needs a line of column names"),
         ("t.csv", "a,y\n", "y", "has no rows; it needs a line of column names"),
         ("t.csv", "a,y\n1,p\n2,q,3\n", "y", "could not be read: .*line 3"),
         ("t.csv", "a,y\n1,p,3\n2,q,3\n", "y", "could not be read: Length of header"),

@@ -147,7 +147,7 @@ def deal_groups(y: NDArray[np.intp], groups: NDArray[np.intp], count: int, seed:
     Without a fold each class must still be there: groups of a class that would be gone stay in training.
 
     >>> deal_groups(np.array([0, 0, 0, 0, 1, 1, 2, 2]), np.array([0, 0, 1, 1, 2, 3, 4, 4]), 2, 0).tolist()
-    [0, 0, 1, 1, 1, 0, -1, -1]
+    [0, 0, 1, 1, 0, 1, -1, -1]
     """
     _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     if len(sizes) < 2:
