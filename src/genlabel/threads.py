@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from threading import Lock
 from typing import Any
 
@@ -38,10 +40,19 @@ def one_thread() -> Iterator[None]:
 def keep_to_one_thread() -> Any:
     """Bound them from now on; return what restores the libraries of linear algebra."""
     import torch
-    from threadpoolctl import threadpool_limits
 
     torch.set_num_threads(1)
-    return threadpool_limits(limits=1)
+    return _controller(len(sys.modules)).limit(limits=1)
+
+
+@lru_cache(maxsize=1)
+def _controller(modules: int) -> Any:
+    """What knows the libraries that are loaded: to look for them takes as long as a small fit, so that it is asked anew
+    only when there are other modules than before.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _enter() -> None:
