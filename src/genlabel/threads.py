@@ -47,9 +47,7 @@ def keep_to_one_thread() -> Any:
 
 @lru_cache(maxsize=1)
 def _controller(modules: int) -> Any:
-    """What knows the libraries that are loaded: to look for them takes as long as a small fit, so that it is asked anew
-    only when there are other modules than before.
-    """
+    """What knows the libraries that are loaded; they are looked for, in milliseconds, where modules are new."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

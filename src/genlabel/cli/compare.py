@@ -40,6 +40,7 @@ from genlabel.cli.terminal import (
     check_jobs,
     check_outputs,
     check_picture,
+    check_share,
     end,
     failed_lines,
     one_line_errors,
@@ -143,7 +144,7 @@ def compare(
         hidden = read_network(network)
         check_jobs(1 if jobs is None else jobs, dask)
         check_picture("output", output)
-        _check_share(test_size)
+        check_share(test_size)
         name = check_source(place, target, reading)
         picture = output or Path(f"compare-{name}.png")
         spare_source(place, csv=csv)
@@ -204,12 +205,6 @@ def compare(
     written = [picture, *([csv] if csv else []), *([report, numbers_of(report)] if report else [])]
     print_line(f"wrote {', '.join(map(str, written[:-1]))}{' and ' * (len(written) > 1)}{written[-1]}")
     end(len(found.failures))
-
-
-def _check_share(test_size: float) -> None:
-    from genlabel.checks import check_interval
-
-    check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
 
 
 def _count_jobs(jobs: int | None) -> int:

@@ -25,6 +25,7 @@ from genlabel.cli.terminal import (
     check_jobs,
     check_outputs,
     check_picture,
+    check_share,
     end,
     failed_lines,
     one_line_errors,
@@ -122,7 +123,7 @@ def suite(
     with one_line_errors(kept):
         hidden = read_network(network)
         check_jobs(jobs, dask)
-        _check_test_size(test_size)
+        check_share(test_size)
         check_picture("picture", picture)
         check_outputs(output=output, picture=picture, export=export)
         asked = _read_ids(ids or [], ids_file)
@@ -165,12 +166,6 @@ def suite(
     with one_line_errors(kept):
         _report(found, output, picture, export)
     end(len(found.failures))
-
-
-def _check_test_size(test_size: float) -> None:
-    from genlabel.checks import check_interval
-
-    check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
 
 
 def _check_records(records: Path, fresh: bool) -> None:

@@ -33,6 +33,7 @@ __all__ = [
     "check_jobs",
     "check_outputs",
     "check_picture",
+    "check_share",
     "each_once",
     "end",
     "failed_lines",
@@ -93,6 +94,13 @@ def check_jobs(jobs: int, dask: str | None = None) -> None:
         from genlabel.records import check_cluster
 
         check_cluster(dask)
+
+
+def check_share(test_size: float) -> None:
+    """Raise unless so large a share of the rows can be held out."""
+    from genlabel.checks import check_interval
+
+    check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten")
 
 
 def check_picture(name: str, path: Path | None) -> None:
