@@ -1,4 +1,4 @@
-"""What each extra adds to an installation: packages beyond those of the library itself, and their megabytes on the disk.
+"""What each extra adds to an installation: packages beyond those of the library, and their megabytes on the disk.
 
     python benchmarks/extras.py
 

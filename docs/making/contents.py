@@ -9,7 +9,8 @@ __all__ = ["GUIDE", "write_contents"]
 GUIDE = {
     "Start": ["installing", "which", "commands", "tables", "images", "gallery/index"],
     "Guide": [
-        "estimators", "loops", "label-models", "densities", "genmix", "diagnosis", "report", "intervals", "support", "keeping",
+        "estimators", "loops", "label-models", "densities", "genmix", "diagnosis", "report", "intervals", "support",
+        "keeping",
     ],
     "The paper": ["reproduction", "reproduction/index", "theory", "paper-map"],
     "Reference": ["api/index"],
