@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import re
 import shutil
+import socket
 import subprocess
 import warnings
 from base64 import b64decode
@@ -68,24 +69,37 @@ def their_own_advice(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def _one_of_two(work: Callable[..., dict[str, Any]], folder: Path, rank: int, given: dict[str, Any]) -> None:
-    """The body of a process: join the other one, work, and leave what came out."""
+def _one_of_two(work: Callable[..., dict[str, Any]], folder: Path, port: int, rank: int, given: dict[str, Any]) -> None:
+    """The body of a process, with the variables that torchrun would set: work, and leave what came out."""
     import torch
 
+    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in names.items()})
     try:
-        torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
         torch.save(work(rank, **given), folder / f"left{rank}.pt")
-        torch.distributed.destroy_process_group()
     except BaseException:
         Path(folder, f"said{rank}").write_text(format_exc())
         raise SystemExit(1) from None
+
+
+def _joined(work: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """The same work, of a process that has joined the other one."""
+    import torch
+
+    def join(rank: int, **given: Any) -> dict[str, Any]:
+        torch.distributed.init_process_group("gloo")
+        left = work(rank, **given)
+        torch.distributed.destroy_process_group()
+        return left
+
+    return join
 
 
 @pytest.fixture
 def in_two_processes(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
     """Calls a function, the number of the process first, in two that are joined by gloo; returns what each returned.
 
-    The processes are forks: torch, which takes seconds to import, is there.
+    The processes are forks: torch, which takes seconds to import, is there. With join=False the work joins them itself.
     """
     import torch
 
@@ -94,8 +108,12 @@ def in_two_processes(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
     if "fork" not in multiprocessing.get_all_start_methods():
         pytest.skip("needs processes that can be forked")
 
-    def run(work: Callable[..., dict[str, Any]], **given: Any) -> list[dict[str, Any]]:
-        started = [_fork(_one_of_two, work, tmp_path, rank, given) for rank in range(2)]
+    def run(work: Callable[..., dict[str, Any]], join: bool = True, **given: Any) -> list[dict[str, Any]]:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        body = _joined(work) if join else work
+        started = [_fork(_one_of_two, body, tmp_path, port, rank, given) for rank in range(2)]
         for process in started:
             process.join(120)
         said = "\n".join(path.read_text() for path in tmp_path.glob("said?"))
