@@ -16,6 +16,7 @@ from making.contents import write_contents
 from making.gallery import write_gallery
 from making.reproduction import write_reproduction
 from making.stage import ROOT, Stage, gather
+from making.theory import write_theory
 
 __all__ = ["build", "main"]
 
@@ -32,6 +33,7 @@ def build(output: Path) -> int:
     source, memory = output.with_name(f"{output.name}-source"), output.with_name(f"{output.name}-doctrees")
     stage = Stage(source)
     gather(stage)
+    write_theory(stage)
     write_api(stage)
     write_reproduction(stage)
     write_gallery(stage)

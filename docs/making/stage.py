@@ -56,10 +56,10 @@ class Stage:
 
 
 def gather(stage: Stage) -> None:
-    """Copy all pages and pictures but the start page, which gets the list of pages."""
+    """Copy all pages and pictures but the start page, which gets the list of pages, and the theory, with sliders."""
     pages = {f"docs/{path.name}": path.name for path in sorted((ROOT / "docs").glob("*.md"))} | MOVED
     for source, name in pages.items():
-        if name != "index.md":
+        if name not in ("index.md", "theory.md"):
             stage.write(name, relink((ROOT / source).read_text(encoding="utf-8"), source))
     for path in sorted((ROOT / "docs" / "images").iterdir()):
         stage.copy(path, f"images/{path.name}")

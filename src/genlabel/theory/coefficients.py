@@ -15,7 +15,7 @@ from scipy.stats import chi2, norm
 from genlabel.arrays import Values, chunks
 from genlabel.checks import check_positive
 from genlabel.theory.gaussian import GaussianPair, proof_log_odds, sigma_inverse
-from genlabel.theory.quadrature import nodes_between
+from genlabel.theory.quadrature import DEPTH, nodes_between
 from genlabel.theory.reading import read_binary_sample
 
 __all__ = [
@@ -30,12 +30,14 @@ __all__ = [
 
 MIXUP = (1.0 / 3.0, 1.0 / 6.0)
 """(A, B) of mixup with lam ~ Unif[0, 1]: E[1 - lam] and E[(1 - lam)^2] under Beta(2, 1) (arXiv Lemma "mixup loss")."""
-MANY, FEW, FARTHEST = 60, 12, 9.0
+MANY, FEW, FARTHEST = 44, 9, 6.5
 """Panels for a normal variable, alone and with another one; where they end, in standard deviations."""
 AT_ONCE = 1 << 10
 """Draws of the noise whose values of lam are in memory at once."""
 GRID, HALVINGS = 32, 50
 """Of the search for the lam at which a label jumps."""
+LEAST = 5
+"""Halvings of the panels of lam towards a jump, however flat it is."""
 
 Array = NDArray[np.float64]
 
@@ -162,7 +164,7 @@ def _class_moments(pair: GaussianPair, noise: bool) -> tuple[Moments, Moments]:
     zero, one = np.zeros(3), np.zeros(3)
     for some in chunks(len(g), AT_ONCE // len(chi)):
         odds = _log_odds(pair, g[some, None, None], chi[:, None])
-        found = _moments(odds, _jumps(odds, (len(g[some]), len(chi))))
+        found = _moments(odds, _jumps(odds, (len(g[some]), len(chi))), _depth(pair))
         zero, one = (
             total + [weight[some] @ moment @ chi_weight for moment in part]
             for total, part in zip((zero, one), found, strict=True)
@@ -170,15 +172,21 @@ def _class_moments(pair: GaussianPair, noise: bool) -> tuple[Moments, Moments]:
     return Moments(*zero.tolist()), Moments(*one.tolist())
 
 
-def _moments(log_odds: Callable[[Array], Array], jumps: Array) -> tuple[Moments, Moments]:
+def _moments(log_odds: Callable[[Array], Array], jumps: Array, depth: int = DEPTH) -> tuple[Moments, Moments]:
     """Moments of both classes, (...) each; log q - log p takes lam (..., q), x_i of class 0, jumps (..., p) of it."""
-    lam, weight = nodes_between(jumps)
+    lam, weight = nodes_between(jumps, depth)
     odds = log_odds(lam)
     first = 2.0 * weight * expit(-odds)
     second = 2.0 * weight - first
     zero = (first.sum(-1), (first * (1.0 - lam)).sum(-1), (first * (1.0 - lam) ** 2).sum(-1))
     one = (second.sum(-1), (second * lam).sum(-1), (second * lam**2).sum(-1))
     return Moments(*zero), Moments(*one)
+
+
+def _depth(pair: GaussianPair) -> int:
+    """Halvings until a panel is half as wide as the label's way from one class to the other, 1 / (4 sigma^2 c_d)."""
+    steep = 4.0 * max(pair.sigma_1, pair.sigma_2) ** 2 * sigma_inverse(pair.tau, pair.d)[0, 0]
+    return int(np.clip(np.ceil(np.log2(steep)) + 1.0, LEAST, DEPTH))
 
 
 def _jumps(log_odds: Callable[[Array], Array], shape: tuple[int, ...]) -> Array:
