@@ -20,6 +20,8 @@ __all__ = ["LinearMixer", "Mix", "Mixer", "Origin", "blend", "draw_on", "mix_bat
 class Mix(NamedTuple):
     """Everything random in mixing a batch of n points, and nothing else; a stretch of T batches is a stacked draw.
 
+    `Mixer.draw` returns it, `Mixer.mix` and `Labeler.label` take it.
+
     The fields of a stretch have one axis more, in front: partner and lam are (T, n), depth is (T,). They are numpy
     arrays as they are drawn; tensors will do.
     """
@@ -65,7 +67,10 @@ class Mix(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What is known of a batch, and travels beside the draw: where its rows come from, and which are not mixed."""
+    """What is known of a batch, and travels beside the draw: where its rows come from, and which are not mixed.
+
+    `mix_batch` and `Labeler.label` take it.
+    """
 
     clean: NDArray[np.bool_] | None = None
     """Rows that are left as they are and keep their own labels, (n,); None is none of them."""
@@ -111,7 +116,12 @@ class LinearMixer(Mixer, ABC):
 
 
 def blend(values: Any, draw: Mix) -> Any:
-    """Blend the rows of `values` (n, ...) with their partners' rows."""
+    """Blend the rows of `values` (n, ...) with their partners' rows.
+
+    >>> draw = Mix(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
+    >>> blend(np.array([[0.0], [10.0]]), draw).tolist()
+    [[2.5], [5.0]]
+    """
     check_rows(values, draw)
     if isinstance(values, Tensor):
         lam = to_device(draw.lam, values, values.dtype).reshape(-1, *[1] * (values.ndim - 1))
@@ -129,7 +139,14 @@ def check_rows(values: Any, draw: Mix) -> None:
 
 
 def mix_batch(mixer: Mixer | None, values: Tensor, draw: Mix, origin: Origin) -> Tensor:
-    """Mix the rows of a batch, (n, ...), but for those that are clean; without a mixer all are."""
+    """Mix the rows of a batch, (n, ...), but for those that are clean; without a mixer all are.
+
+    >>> from genlabel.mixing import Mixup
+    >>> draw = Mix(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
+    >>> origin = Origin(clean=np.array([False, True]))
+    >>> mix_batch(Mixup(), torch.tensor([[0.0], [10.0]]), draw, origin).tolist()
+    [[2.5], [10.0]]
+    """
     if mixer is None:
         return values
     mixed: Tensor = mixer.mix(values, draw)

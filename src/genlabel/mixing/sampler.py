@@ -25,7 +25,10 @@ LEAST_SHARE = 1e-6
 
 
 class Synthetic(NamedTuple):
-    """Points that a sampler made, s of them, with soft labels over k classes."""
+    """Points that a sampler made, s of them, with soft labels over k classes.
+
+    A :class:`Sampler` makes it in its one method; `fit_resample` puts it behind the given rows.
+    """
 
     points: NDArray[np.float64]
     """(s, d)"""

@@ -135,7 +135,11 @@ class MLP(StagedNetwork):
 
 
 def draw_weights(sizes: Sequence[int], rng: np.random.Generator) -> Weights:
-    """Draw initial weights for layers of the given sizes: one (matrix (in, out), bias (out,)) a layer."""
+    """Draw initial weights for layers of the given sizes: one (matrix (in, out), bias (out,)) a layer.
+
+    >>> [(W.shape, b.shape) for W, b in draw_weights([4, 8, 3], np.random.default_rng(0))]
+    [((4, 8), (8,)), ((8, 3), (3,))]
+    """
     sizes = [check_count("a layer's size", size) for size in sizes]
     pairs = pairwise(sizes)
     return [

@@ -41,7 +41,10 @@ Array = NDArray[np.float64]
 
 
 class Moments(NamedTuple):
-    """Of the density on [0, 1] that a pair's label puts on lam: the integrals of 1, 1 - lam and (1 - lam)^2."""
+    """Of the density on [0, 1] that a pair's label puts on lam: the integrals of 1, 1 - lam and (1 - lam)^2.
+
+    `class_coefficients` returns one for each class, `pair_coefficients` one of matrices.
+    """
 
     mass: Any
     A: Any
@@ -136,6 +139,12 @@ def pair_coefficients(X: Values, y: Values, pair: GaussianPair) -> Moments:
         0 or 1.
     pair : GaussianPair
         The densities that give the labels.
+
+    Examples
+    --------
+    >>> found = pair_coefficients([[-1.0, 0.0], [-1.0, 0.1], [1.0, 0.0]], [0, 0, 1], GaussianPair(sigma_1=1.0))
+    >>> found.A.round(3).tolist()  # pairs of one class have 1/2
+    [[0.5, 0.5, 0.359], [0.5, 0.5, 0.359], [0.359, 0.359, 0.5]]
     """
     x, labels = read_binary_sample(X, y)
     points, index, n = x.numpy(), labels.numpy(), len(x)

@@ -153,7 +153,10 @@ def example3_limit(scheme: str, alpha: float = 1.0, sigma: float = 0.1, *, label
 
 
 class Example3Ranges(NamedTuple):
-    """Settings that give the printed angles: first and last n, and the ends of the intervals of alpha and sigma."""
+    """Settings that give the printed angles: first and last n, and the ends of the intervals of alpha and sigma.
+
+    `example3_parameters` returns it.
+    """
 
     n: tuple[int, int]
     alpha: tuple[float, float]

@@ -20,7 +20,10 @@ COEFFICIENTS = ("lemma", "class", "pair")
 
 
 class Expansion(NamedTuple):
-    """The terms of a second-order expansion (arXiv Lemmas "mixup loss" and "GenLabel loss for 2 class")."""
+    """The terms of a second-order expansion (arXiv Lemmas "mixup loss" and "GenLabel loss for 2 class").
+
+    `expand` returns it.
+    """
 
     std: float
     """The loss at the points themselves."""

@@ -26,7 +26,10 @@ __all__ = ["Trio", "mixing_share", "policy_range", "train_adamixup"]
 
 
 class Trio(NamedTuple):
-    """The three networks of every model, each kind a fleet of its own."""
+    """The three networks of every model, each kind a fleet of its own.
+
+    `train_adamixup` returns it.
+    """
 
     classifier: Fleet
     """Point (d) to classes (k)."""
