@@ -54,7 +54,7 @@ class Task:
     class_weight: NDArray[np.float64] | None = None
     """Weight of each class (k,) in the cross-entropy, -sum_c w_c y_c log p_c."""
     exclude_intrusion: bool = False
-    """Give mixed points that intrude another class's manifold no weight (arXiv section 3.1)."""
+    """Give mixed points that intrude another class's manifold no weight (arXiv Section 3.1)."""
     clean_weight: float = 0.0
     """Share of each batch that is left as it is, with its own labels: in expectation the loss is
     clean_weight L(clean) + (1 - clean_weight) L(mixed), at the cost of one. 0 is arXiv Alg. 1, 1 vanilla training."""
