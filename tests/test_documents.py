@@ -101,14 +101,6 @@ def test_the_block_on_images_in_a_loop_trains_the_network() -> None:
     assert float((network(x).argmax(1) == y).float().mean()) > 0.9
 
 
-def test_every_file_that_the_paper_map_names_exists_and_holds_the_name() -> None:
-    rows = re.findall(r"`([\w/]+\.py)` `([\w.]+)`", (ROOT / "docs" / "paper-map.md").read_text())
-    assert len(rows) > 10
-    for path, name in rows:
-        text = (ROOT / "src" / "genlabel" / path).read_text()
-        assert re.search(rf"\b(class|def) {name.split('.')[-1]}\b", text), (path, name)
-
-
 @pytest.mark.parametrize(
     ("word", "code", "told"),
     [("--help", 0, "which of search, kernel, labels, default, two_circle"),
