@@ -114,3 +114,17 @@ def test_what_nobody_constructs_names_the_call_that_returns_it(names: Any, name:
     assert outer.split(".")[1] in words(inspect.signature(made).return_annotation)
     fields = words(*(inspect.get_annotations(known[outer]).values()))
     assert outer == name or name.split(".")[1] in fields
+
+
+def test_the_source_of_every_public_name_is_found(names: Any) -> None:
+    """What the links to the code lead to: the lines of classes, functions and constants, without an import."""
+    pytest.importorskip("sphinx", reason="needs the extra docs")
+    find = import_module("making.reading")._source
+    offered = [(room, name) for room in names.rooms() for name in import_module(f"genlabel.{room}").__all__]
+    places = {one: names.written_in(f"genlabel.{names.owner(*one)}", one[1]) for one in offered}
+    found = {module: find(None, module) for module in set(places.values())}
+    code = {module: text.splitlines() for module, (text, _) in found.items()}
+    for (_, name), module in places.items():
+        first, last = found[module][1][name][1:]
+        assert name in "\n".join(code[module][first - 1 : last])
+    assert find(None, "numpy") is None

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from genlabel_paper.registry import IDS
 from making.citations import COUNTS, Citation, owners_in, places_in, rank
-from making.names import full_name, written_in
+from making.names import file_of, full_name, written_in
 from making.stage import ROOT
 
 __all__ = ["HEAD", "Row", "Target", "find_object", "find_test", "left_out", "map_faults", "read_map"]
@@ -99,7 +99,7 @@ def find_object(text: str) -> Target:
     for part in inner.split(".") if inner else ():
         value = getattr(value, part)
     home = written_in(module, inner.split(".")[0]) if inner else module
-    return Target(name, value, Path(inspect.getsourcefile(import_module(home)) or ""), inner, keywords)
+    return Target(name, value, file_of(home), inner, keywords)
 
 
 def find_test(name: str) -> tuple[Path, str]:
