@@ -26,6 +26,14 @@ class Labeler(BaseEstimator, ABC):
 
     A labeler that learns while a network trains says from what in `learns_from`, and does so in :meth:`observe`; it
     labels the penultimate features of a batch instead of its points. What it learns is a module, `state`.
+
+    >>> from genlabel.mixing import blend
+    >>> class Sharp(Labeler):  # mixup's label, sharpened
+    ...     def _label(self, x_mix, targets, draw, origin):
+    ...         return torch.softmax(9.0 * blend(targets, draw), dim=1)
+    >>> draw = Mix(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
+    >>> Sharp().label(np.zeros((2, 1)), np.array(["a", "b"]), draw).round(3).tolist()
+    [[0.989, 0.011], [0.5, 0.5]]
     """
 
     @property

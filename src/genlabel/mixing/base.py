@@ -81,7 +81,17 @@ class Origin(NamedTuple):
 
 
 class Mixer(BaseEstimator, ABC):
-    """A way of pairing the points of a batch and of making one point of two."""
+    """A way of pairing the points of a batch and of making one point of two.
+
+    >>> class Heavier(Mixer):  # no blend: the parent that weighs more
+    ...     def draw(self, n, rng=None):
+    ...         return Mix(np.roll(np.arange(n), 1), np.random.default_rng(rng).random(n))
+    ...     def mix(self, X, draw):
+    ...         return np.where(draw.lam[:, None] >= 0.5, X, X[draw.partner])
+    >>> draw = Heavier().draw(3, rng=0)
+    >>> draw.lam.round(2).tolist(), Heavier().mix(np.array([[0.0], [2.0], [6.0]]), draw).tolist()
+    ([0.64, 0.27, 0.04], [[0.0], [0.0], [2.0]])
+    """
 
     linear: ClassVar[bool] = False
     """Whether `mix` is the linear blend; a mixer says so by being a :class:`LinearMixer`."""
@@ -105,7 +115,14 @@ class Mixer(BaseEstimator, ABC):
 
 
 class LinearMixer(Mixer, ABC):
-    """A mixer whose mix is the linear blend, which the fleet and the densities of blends exploit."""
+    """A mixer whose mix is the linear blend, which the fleet and the densities of blends exploit.
+
+    >>> class Halfway(LinearMixer):  # it gives the draw, and nothing else
+    ...     def draw(self, n, rng=None):
+    ...         return Mix(np.roll(np.arange(n), 1), np.full(n, 0.5))
+    >>> Halfway().mix(np.array([[0.0], [2.0], [6.0]]), Halfway().draw(3)).tolist()
+    [[3.0], [1.0], [4.0]]
+    """
 
     linear: ClassVar[bool] = True
 

@@ -22,7 +22,21 @@ Weights = list[tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
 class StagedNetwork(nn.Module, ABC):
-    """A classifier f = f_cls . f_feature, cut into stages; `decode(encode(x, depth), depth)` is f(x) at any depth."""
+    """A classifier f = f_cls . f_feature, cut into stages; `decode(encode(x, depth), depth)` is f(x) at any depth.
+
+    >>> class Small(StagedNetwork):
+    ...     depth = 1
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.body, self.head = nn.Linear(2, 4), nn.Linear(4, 3)
+    ...     def encode(self, x, depth, start=0):
+    ...         return torch.relu(self.body(x)) if depth > start else x
+    ...     def decode(self, h, depth):
+    ...         return self.head(self.encode(h, 1, start=depth))
+    >>> network, x = Small(), torch.ones(1, 2)
+    >>> bool((network.decode(network.encode(x, 1), 1) == network(x)).all())
+    True
+    """
 
     @property
     @abstractmethod
