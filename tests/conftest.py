@@ -58,6 +58,16 @@ def nothing_waits() -> Callable[[], AbstractContextManager[None]]:
     return _refuse_to_wait
 
 
+@pytest.fixture
+def their_own_advice(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lightning and transformers warn of their own parts, loggers and workers: no warnings of ours; and no network."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"(pytorch_)?lightning|transformers|accelerate|torch\.")
+        warnings.filterwarnings("ignore", message=".*(does not have many workers|litlogger|log_every_n_steps).*")
+        yield
+
+
 _IN_A_PROCESS = """
 import sys
 import torch
