@@ -1,4 +1,4 @@
-"""The map of the paper leads to the code, and the benchmarks have a front door. Blocks of the pages: test_blocks.py."""
+"""The benchmarks have a front door. Blocks of the pages: test_blocks.py; the map of the paper: test_paper_map.py."""
 
 import runpy
 import sys
