@@ -6,6 +6,7 @@ import re
 from itertools import groupby
 from pathlib import Path
 
+from genlabel_paper.registry import IDS
 from making.citations import Citation, find_citations, owners_in
 from making.names import full_name
 from making.paper_map import Row, Target, find_object, find_test, map_faults, read_map
@@ -93,6 +94,8 @@ def _citations(citations: list[Citation]) -> str:
 
 
 def _where(one: Citation) -> str:
+    if one.file.stem in IDS:
+        return f"[{one.file.stem}](reproduction/{one.file.stem}.md)"
     public = full_name(one.owner) if one.owner and "_paper" not in str(one.file) else None
     if public is not None and find_object(one.owner).file == one.file:
         return f"{{py:obj}}`{one.owner} <{public}>`"
