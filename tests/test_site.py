@@ -92,7 +92,7 @@ def test_faults_of_a_site_are_found(making: Any, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["citation", "names", "polish", "sidebar", "stage"])
+@pytest.mark.parametrize("name", ["check", "citation", "names", "polish", "sidebar", "stage"])
 def test_the_examples_in_the_code_of_the_site_hold(making: Any, name: str) -> None:
     pytest.importorskip("furo", reason="needs the extra docs")
     found = doctest.testmod(making(name))

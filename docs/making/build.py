@@ -14,6 +14,7 @@ from making.check import check_names, check_site
 from making.citation import write_citation
 from making.contents import write_contents
 from making.gallery import write_gallery
+from making.paper_pages import write_paper_map
 from making.reproduction import write_reproduction
 from making.stage import ROOT, Stage, gather
 from making.theory import write_theory
@@ -38,6 +39,7 @@ def build(output: Path) -> int:
     write_reproduction(stage)
     write_gallery(stage)
     write_citation(stage)
+    write_paper_map(stage)
     write_assets(stage)
     write_contents(stage)
     stage.sweep()
