@@ -7,7 +7,7 @@ from making.stage import ROOT, Stage, relink
 __all__ = ["GUIDE", "write_contents"]
 
 GUIDE = {
-    "Start": ["which", "commands", "tables", "images", "gallery/index"],
+    "Start": ["which", "commands", "tables", "images", "notebooks/tables", "notebooks/images", "gallery/index"],
     "Guide": [
         "estimators", "label-models", "densities", "genmix", "diagnosis", "report", "intervals", "support", "keeping",
     ],
