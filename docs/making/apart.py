@@ -45,9 +45,10 @@ def remember(work: Callable[[Path], list[str]], path: Path, memory: Path) -> lis
 
 @cache
 def _surroundings() -> str:
-    """A fingerprint of the library, of this code and of all packages."""
+    """A fingerprint of the library, of what runs and shows the files, and of all packages."""
     packages = sorted(f"{one.name} {one.version}" for one in distributions())
-    code = _digest([*sorted((ROOT / "src").rglob("*.py")), *sorted(Path(__file__).parent.glob("*.py"))])
+    here = [Path(__file__).with_name(f"{name}.py") for name in ("apart", "gallery", "notebooks")]
+    code = _digest([*sorted((ROOT / "src").rglob("*.py")), *here])
     return f"{code} {sha256(' '.join([sys.version, *packages]).encode()).hexdigest()}"
 
 

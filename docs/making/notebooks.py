@@ -117,7 +117,8 @@ def _shown(value: Any, name: str) -> str:
             f'<figure><div class="drawn">{inline_svg(value, name, "What the cell above draws.")}</div></figure>'
         )
     if isinstance(value.value, pd.DataFrame):
-        return _raw(value.value.to_html(border=0))
+        scrolls = f'class="scroll" role="region" tabindex="0" aria-label="Table {name}"'
+        return _raw(f"<div {scrolls}>{value.value.to_html(border=0)}</div>")
     return f"```text\n{value.value!r}\n```"
 
 
