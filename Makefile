@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --quiet
 
-.PHONY: run test test-long check docs format bench gallery clean
+.PHONY: run test test-long check docs format bench gallery dist try-dist clean
 
 run: $(VENV)/.run            ## compare the methods on an embedded dataset, print the table, draw the picture
 	$(BIN)/genlabel compare iris
@@ -37,6 +37,14 @@ bench: $(VENV)/.run          ## ratios against a peer, measured side by side
 gallery: $(VENV)/.run        ## figure 6 of the paper, in build/gallery
 	$(BIN)/genlabel reproduce figure6 --budget smoke --records build/gallery/figure6.sqlite --pictures build/gallery
 
+dist: $(VENV)/.release       ## wheel and source archive of the version, in dist, checked
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
+try-dist: dist               ## the wheel in an environment of its own, as a new user would: a comparison, README's table
+	$(BIN)/python .ci/try_wheel.py dist/*.whl
+
 # One environment; each stamp adds the extras that its command needs, and that of the developers has them all.
 $(BIN)/python:
 	@echo "setting up $(VENV) and installing what is needed; this takes a minute or two, once"
@@ -53,6 +61,10 @@ $(VENV)/.test: $(VENV)/.run
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[dev]'
 	@touch $(VENV)/.run $(VENV)/.test $@
+
+$(VENV)/.release: $(VENV)/.run
+	$(PIP) --editable '.[release]'
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -6,11 +6,12 @@ more examples.
 """
 
 import json
+import multiprocessing
 import os
 import re
 import shutil
+import socket
 import subprocess
-import sys
 import warnings
 from base64 import b64decode
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from contextlib import AbstractContextManager, contextmanager
 from html.parser import HTMLParser
 from http.client import HTTPConnection
 from pathlib import Path
-from textwrap import dedent
+from traceback import format_exc
 from typing import Any
 
 import pytest
@@ -58,40 +59,77 @@ def nothing_waits() -> Callable[[], AbstractContextManager[None]]:
     return _refuse_to_wait
 
 
-_IN_A_PROCESS = """
-import sys
-import torch
-folder, rank = sys.argv[1], int(sys.argv[2])
-torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-given, left = torch.load(f"{folder}/given.pt"), {}
-"""
-_AT_ITS_END = """
-torch.save(left, f"{folder}/left{rank}.pt")
-torch.distributed.destroy_process_group()
-"""
+@pytest.fixture
+def their_own_advice(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lightning and transformers warn of their own parts, loggers and workers: no warnings of ours; and no network."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"(pytorch_)?lightning|transformers|accelerate|torch\.")
+        warnings.filterwarnings("ignore", message=".*(does not have many workers|litlogger|log_every_n_steps).*")
+        yield
+
+
+def _one_of_two(work: Callable[..., dict[str, Any]], folder: Path, port: int, rank: int, given: dict[str, Any]) -> None:
+    """The body of a process, with the variables that torchrun would set: work, and leave what came out."""
+    import torch
+
+    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in names.items()})
+    try:
+        torch.save(work(rank, **given), folder / f"left{rank}.pt")
+    except BaseException:
+        Path(folder, f"said{rank}").write_text(format_exc())
+        raise SystemExit(1) from None
+
+
+def _joined(work: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """The same work, of a process that has joined the other one."""
+    import torch
+
+    def join(rank: int, **given: Any) -> dict[str, Any]:
+        torch.distributed.init_process_group("gloo")
+        left = work(rank, **given)
+        torch.distributed.destroy_process_group()
+        return left
+
+    return join
 
 
 @pytest.fixture
 def in_two_processes(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
-    """Runs a text of Python in two processes that are joined by gloo, and returns what each put into `left`.
+    """Calls a function, the number of the process first, in two that are joined by gloo; returns what each returned.
 
-    In the text, `rank` is 0 or 1, and `given` what the call was given by name.
+    The processes are forks: torch, which takes seconds to import, is there. With join=False the work joins them itself.
     """
     import torch
 
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
         pytest.skip("needs torch.distributed with gloo")
+    if "fork" not in multiprocessing.get_all_start_methods():
+        pytest.skip("needs processes that can be forked")
 
-    def run(text: str, **given: Any) -> list[dict[str, Any]]:
-        torch.save(given, tmp_path / "given.pt")
-        code = _IN_A_PROCESS + dedent(text) + _AT_ITS_END
-        words = [[sys.executable, "-c", code, str(tmp_path), str(rank)] for rank in range(2)]
-        running = [subprocess.Popen(word, stderr=subprocess.PIPE, text=True) for word in words]
-        said = [process.communicate(timeout=120)[1] for process in running]
-        assert [process.returncode for process in running] == [0, 0], "\n".join(said)
+    def run(work: Callable[..., dict[str, Any]], join: bool = True, **given: Any) -> list[dict[str, Any]]:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        body = _joined(work) if join else work
+        started = [_fork(_one_of_two, body, tmp_path, port, rank, given) for rank in range(2)]
+        for process in started:
+            process.join(120)
+        said = "\n".join(path.read_text() for path in tmp_path.glob("said?"))
+        assert [process.exitcode for process in started] == [0, 0], said
         return [torch.load(tmp_path / f"left{rank}.pt") for rank in range(2)]
 
     return run
+
+
+def _fork(function: Callable[..., None], *args: Any) -> Any:
+    """A started fork of this process; that the worker of the tests has a thread that listens does no harm."""
+    process = multiprocessing.get_context("fork").Process(target=function, args=args, daemon=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork.*")
+        process.start()
+    return process
 
 
 class Html(HTMLParser):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 import warnings
@@ -488,33 +487,3 @@ def test_a_pipe_is_utf_8_whatever_the_terminal_shows(kept: tuple[Path, Any]) -> 
     assert result.exit_code == 0, result.output
     found = result.stdout_bytes.decode("utf-8").splitlines()
     assert [line.split(",")[0] for line in found] == ["row", *frame["row"]]
-
-
-PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
-
-
-@pytest.mark.skipif(not PAGE.exists(), reason="needs the source tree")
-@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
-def test_the_page_on_commands_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = PAGE.read_text()
-    first, second = re.findall(r"```python\n(.*?)```", text, flags=re.S)
-    commands = [line.split()[1:] for line in re.findall(r"^    (genlabel .*)$", text, flags=re.M)]
-    assert [words[0] for words in commands] == ["diagnose", "compare", "fit", "predict", "datasets"]
-    monkeypatch.chdir(tmp_path)
-    space: dict[str, Any] = {}
-    exec(first, space)
-    for words in commands:
-        assert invoke(words[0], "--help").exit_code == 0
-        if words[0] in ("fit", "predict"):
-            done(*words, *(QUICK if words[0] == "fit" else ()))
-    found = pd.read_csv("predictions.csv")
-    assert found["customer"].tolist() == list(range(240, 300))
-    assert found.columns.tolist()[1:] == [
-        "prediction", "probability_no", "probability_yes", "low_no", "high_no", "low_yes", "high_yes", "support"
-    ]  # fmt: skip
-    exec(
-        second.replace('named_method("genlabel")', 'named_method("label-model")').replace(", intervals=True", ""), space
-    )
-    truth = space["customers"]["churned"][240:].to_numpy()
-    assert (space["predictions"]["prediction"] == truth).mean() > 0.6
-    assert space["fitted"].held_out.rows == 48

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -406,14 +407,31 @@ def test_an_interrupt_says_what_is_kept(here: Path, monkeypatch: pytest.MonkeyPa
     assert "interrupted; epochs that ended are kept in out, --resume goes on" in result.stderr
 
 
-@pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
-def test_two_processes_train_one_network(here: Path) -> None:
+def train_as_one_of_two(rank: int) -> dict[str, Any]:
+    result = invoke("digits", *FAST_WORDS, "--epochs", "4", "--output", "out")
+    return {"code": result.exit_code, "stdout": result.stdout, "stderr": result.stderr}
+
+
+def test_two_processes_train_one_network(here: Path, in_two_processes: Callable[..., Any]) -> None:
+    first, second = in_two_processes(train_as_one_of_two, join=False)
+    assert (first["code"], second["code"]) == (0, 0), first["stderr"] + second["stderr"]
+    assert first["stdout"].count("last epoch (4)") == first["stderr"].count("epoch 4 of 4") == 1
+    assert (second["stdout"], second["stderr"]) == ("", "")
+    check_what_was_trained()
+
+
+@pytest.mark.long
+def test_torchrun_trains_one_network(here: Path) -> None:
     words = ["-m", "genlabel", "train-images", "digits", *FAST_WORDS, "--epochs", "4", "--output", "out"]
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("last epoch (4)") == 1
     assert done.stderr.count("epoch 4 of 4") == 1
+    check_what_was_trained()
+
+
+def check_what_was_trained() -> None:
     history = pd.read_csv("out/history.csv")
     assert history["loss"].iloc[-1] < history["loss"].iloc[0]
     network, _ = load_network("out/model.pt")

@@ -46,3 +46,7 @@ def _add(app: Any, page: str, template: str, context: dict[str, Any], doctree: A
     if doctree is not None and page.startswith(("reproduction/", "gallery/", "notebooks/")):
         app.add_css_file("records.css")
         app.add_js_file("records.js", loading_method="defer")
+    if page == "theory":
+        app.add_css_file("records.css")
+        app.add_css_file("explore.css")
+        app.add_js_file("explore.js", loading_method="defer")

@@ -16,8 +16,10 @@ from making.citation import write_citation
 from making.contents import write_contents
 from making.gallery import write_gallery
 from making.notebooks import write_notebooks
+from making.paper_pages import write_paper_map
 from making.reproduction import write_reproduction
 from making.stage import ROOT, Stage, gather
+from making.theory import write_theory
 
 __all__ = ["build", "main"]
 
@@ -30,11 +32,13 @@ def build(output: Path) -> int:
     source, memory, runs = (output.with_name(f"{output.name}-{what}") for what in ("source", "doctrees", "runs"))
     stage = Stage(source)
     gather(stage)
+    write_theory(stage)
     write_api(stage)
     write_reproduction(stage)
     write_gallery(stage, runs)
     write_notebooks(stage, runs)
     write_citation(stage)
+    write_paper_map(stage)
     write_assets(stage)
     write_contents(stage)
     stage.sweep()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import final
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["check_names", "check_site", "missing_links", "remote_parts"]
+__all__ = ["check_names", "check_site", "has_source", "missing_links", "remote_parts"]
 
 ID = re.compile(r'\b(?:id|name)="([^"]+)"')
 LINK = re.compile(r'<a\b[^>]*?\bhref="([^"]+)"')
@@ -61,14 +61,24 @@ def remote_parts(pages: dict[Path, Page], folder: Path) -> Iterator[str]:
 
 
 def check_names(folder: Path) -> list[str]:
-    """Return the public names that have no place on the page of their room."""
+    """Return the public names that have no place on the page of their room, or no link to their source there."""
     from making.names import names_of, owner, rooms
 
     found = []
     for room in rooms():
-        ids = Page((folder / "api" / f"{room}.html").read_text(encoding="utf-8")).ids
-        shown = [name for name in names_of(room) if owner(room, name) == room]
-        found += [
-            f"genlabel.{room}.{name} is not on its page" for name in shown if f"genlabel.{room}.{name}" not in ids
-        ]
+        text = (folder / "api" / f"{room}.html").read_text(encoding="utf-8")
+        shown = [f"genlabel.{room}.{name}" for name in names_of(room) if owner(room, name) == room]
+        ids = Page(text).ids
+        found += [f"{name} is not on its page" for name in shown if name not in ids]
+        found += [f"{name} has no link to its source" for name in shown if name in ids and not has_source(text, name)]
     return found
+
+
+def has_source(text: str, name: str) -> bool:
+    """Return whether a page leads from the entry of a name to its code.
+
+    >>> has_source('<dt id="a.b">b <a href="../_modules/a.html#b">source</a></dt><dt id="a.c">c</dt>', "a.b")
+    True
+    """
+    begin = text.index(f'id="{name}"')
+    return f'.html#{name.rpartition(".")[2]}"' in text[begin : text.index("</dt>", begin)]

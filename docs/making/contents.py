@@ -7,9 +7,12 @@ from making.stage import ROOT, Stage, relink
 __all__ = ["GUIDE", "write_contents"]
 
 GUIDE = {
-    "Start": ["which", "commands", "tables", "images", "notebooks/tables", "notebooks/images", "gallery/index"],
+    "Start": [
+        "installing", "which", "commands", "tables", "images", "notebooks/tables", "notebooks/images", "gallery/index",
+    ],
     "Guide": [
-        "estimators", "label-models", "densities", "genmix", "diagnosis", "report", "intervals", "support", "keeping",
+        "estimators", "loops", "label-models", "densities", "genmix", "diagnosis", "report", "intervals", "support",
+        "keeping",
     ],
     "The paper": ["reproduction", "reproduction/index", "theory", "paper-map"],
     "Reference": ["api/index"],

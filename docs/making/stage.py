@@ -20,6 +20,8 @@ MOVED = {
 """Pages of the repository that are not in docs/, and what they are called on the site."""
 FENCE = re.compile(r"(^```.*?^```|`[^`\n]*`)", flags=re.S | re.M)
 LINK = re.compile(r"(?<=\]\()([^()\s#]+)(#[^()\s]*)?(?=\))")
+WRITTEN = ("index.md", "paper-map.md", "theory.md")
+"""Pages to which something is added."""
 REMOTE = ("http://", "https://", "mailto:")
 
 
@@ -56,10 +58,10 @@ class Stage:
 
 
 def gather(stage: Stage) -> None:
-    """Copy all pages and pictures but the start page, which gets the list of pages."""
+    """Copy all pages and pictures but those to which something is added."""
     pages = {f"docs/{path.name}": path.name for path in sorted((ROOT / "docs").glob("*.md"))} | MOVED
     for source, name in pages.items():
-        if name != "index.md":
+        if name not in WRITTEN:
             stage.write(name, relink((ROOT / source).read_text(encoding="utf-8"), source))
     for path in sorted((ROOT / "docs" / "images").iterdir()):
         stage.copy(path, f"images/{path.name}")

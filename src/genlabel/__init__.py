@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from genlabel.mixing import CutMix, GenMix, GenMixWarning, ManifoldMixup, Mixup, intrudes
     from genlabel.pages import write_report
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AdaMixupClassifier",

@@ -36,4 +36,4 @@ def of_first(tensors: Iterable[Tensor]) -> None:
     """Give every process the numbers of the first, in place."""
     if place()[1] > 1:
         for tensor in tensors:
-            torch.distributed.broadcast(tensor, 0)
+            torch.distributed.broadcast(tensor.detach(), 0)

@@ -365,21 +365,20 @@ def test_a_step_compiles_as_one_graph(statistics: str, covariance: str) -> None:
         torch.testing.assert_close(ours, labelers[1].density.state_dict()[name])
 
 
-TWO_RANKS = """
-from genlabel.densities import OnlineGaussianDensity
-for covariance in ("spherical", "diagonal"):
-    density = OnlineGaussianDensity(3, covariance=covariance).double()
-    for f, w, at in given["steps"]:
-        part = slice(0, at) if rank == 0 else slice(at, None)
-        density.update(f[part], w[part])
-    left[covariance] = density.state_dict()
-matched = OnlineGaussianDensity(3, temperature="mixup").double()
-for f, w, _ in given["steps"]:
-    part = slice(0, 30) if rank == 0 else slice(30, None)
-    matched.update(f[part], w[part])
-    matched.posterior(3 * f[part], 0.6 * w[part] + 0.4 * w[part].roll(1, 0))
-left["matched"] = matched.state_dict()
-"""
+def learn_a_part(rank: int, steps: list[tuple[Tensor, Tensor, int]]) -> dict[str, Any]:
+    left: dict[str, Any] = {}
+    for covariance in COVARIANCES:
+        density = OnlineGaussianDensity(3, covariance=covariance).double()
+        for f, w, at in steps:
+            part = slice(0, at) if rank == 0 else slice(at, None)
+            density.update(f[part], w[part])
+        left[covariance] = density.state_dict()
+    matched = OnlineGaussianDensity(3, temperature="mixup").double()
+    for f, w, _ in steps:
+        part = slice(0, 30) if rank == 0 else slice(30, None)
+        matched.update(f[part], w[part])
+        matched.posterior(3 * f[part], 0.6 * w[part] + 0.4 * w[part].roll(1, 0))
+    return left | {"matched": matched.state_dict()}
 
 
 def test_two_processes_have_the_density_of_the_joined_batch(in_two_processes: Callable[..., Any]) -> None:
@@ -390,7 +389,7 @@ def test_two_processes_have_the_density_of_the_joined_batch(in_two_processes: Ca
         order = w[:, 2].argsort() if seed == 3 else torch.arange(60)
         steps.append((f[order], w[order], at))
     assert float(steps[3][1][:20, 2].sum()) == 0.0
-    first, second = in_two_processes(TWO_RANKS, steps=steps)
+    first, second = in_two_processes(learn_a_part, steps=steps)
     for covariance in COVARIANCES:
         alone = OnlineGaussianDensity(3, covariance=covariance).double()
         for f, w, _ in steps:

@@ -1,7 +1,6 @@
 """A small residual network with named stages, and batches of digits."""
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -52,13 +51,3 @@ def digits() -> tuple[Tensor, Tensor]:
     """64 images (n, 1, 8, 8) in [0, 1] and their classes."""
     X, y = load_digits(return_X_y=True)
     return torch.from_numpy(X[:64] / 16.0).float().reshape(-1, 1, 8, 8), torch.from_numpy(y[:64]).long()
-
-
-@pytest.fixture
-def their_own_advice(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lightning and transformers warn of their own parts, loggers and workers: no warnings of ours; and no network."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"(pytorch_)?lightning|transformers|accelerate|torch\.")
-        warnings.filterwarnings("ignore", message=".*(does not have many workers|litlogger|log_every_n_steps).*")
-        yield

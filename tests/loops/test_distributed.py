@@ -1,14 +1,9 @@
 """Two processes with halves of a batch learn the density of the joined batch, through DistributedDataParallel."""
 
-import socket
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from genlabel import GenLabelMixup
@@ -34,37 +29,23 @@ def train(network: nn.Module, mixup: GenLabelMixup, x: Tensor, y: Tensor) -> Non
         optimizer.step()
 
 
-def one_rank(port: str, folder: str, rank: int) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+def train_half(rank: int) -> dict[str, Any]:
     network, x, y = batches()
     wrapped = nn.parallel.DistributedDataParallel(network)
     mixup = GenLabelMixup(wrapped, **SETTINGS)
     half = slice(10 * rank, 10 * rank + 10)
     train(wrapped, mixup, x[:, half], y[:, half])
-    torch.save((mixup.density.state_dict(), mixup.draw(5).lam), Path(folder) / f"{rank}.pt")
-    dist.destroy_process_group()
+    return {"density": mixup.density.state_dict(), "lam": mixup.draw(5).lam}
 
 
-@pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="needs gloo")
-def test_two_processes_learn_the_density_of_the_joined_batch(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, __file__, str(port), str(tmp_path)]
-    ranks = [subprocess.Popen([*command, str(rank)], stderr=subprocess.PIPE, text=True) for rank in (0, 1)]
-    said = [process.communicate(timeout=120)[1] for process in ranks]
-    assert [process.returncode for process in ranks] == [0, 0], "\n".join(said)
+def test_two_processes_learn_the_density_of_the_joined_batch(in_two_processes: Callable[..., Any]) -> None:
+    first, second = in_two_processes(train_half)
     network, x, y = batches()
     alone = GenLabelMixup(network, **SETTINGS)
     train(network, alone, x, y)
-    (first, lam), (second, other) = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     for name in ("mean", "variance", "weight"):
-        torch.testing.assert_close(first[name], second[name], rtol=0.0, atol=0.0)
-        torch.testing.assert_close(first[name], alone.density.state_dict()[name], rtol=1e-6, atol=1e-6)
-    assert first["mean"].dtype == torch.float64
-    assert not torch.equal(lam, other)
-
-
-if __name__ == "__main__":
-    one_rank(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+        learned = first["density"][name]
+        torch.testing.assert_close(learned, second["density"][name], rtol=0.0, atol=0.0)
+        torch.testing.assert_close(learned, alone.density.state_dict()[name], rtol=1e-6, atol=1e-6)
+    assert first["density"]["mean"].dtype == torch.float64
+    assert not torch.equal(first["lam"], second["lam"])

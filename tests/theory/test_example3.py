@@ -20,6 +20,7 @@ from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import Mixup
 from genlabel.theory.example3 import (
     example3_angle,
+    example3_angles,
     example3_limit,
     example3_loss,
     example3_margin,
@@ -153,6 +154,19 @@ def test_the_angle_is_exact_to_eight_digits() -> None:
     assert example3_angle("mixup", r, n) == pytest.approx(expected, abs=1e-10)
 
 
+@pytest.mark.parametrize("alpha, labels", [(0.3, "unit"), (1.0, "mixture"), (3.0, "distance")])
+@pytest.mark.parametrize("scheme", ["vanilla", "mixup", "genlabel"])
+def test_many_settings_at_once_have_the_angles_of_each(scheme: str, alpha: float, labels: str) -> None:
+    r, n, sigma = [1.0, 15.0, 1000.0], [1, 100], [0.05, 0.4]
+    found = example3_angles(scheme, r, n, sigma, alpha=alpha, labels=labels)
+
+    def angle(count: int, width: float, norm: float) -> float:
+        return example3_angle(scheme, norm, count, alpha=alpha, sigma=width, labels=labels)
+
+    each = [[[angle(count, width, norm) for norm in r] for width in sigma] for count in n]
+    np.testing.assert_allclose(found, each, atol=1e-5)
+
+
 def test_the_measured_angles_at_the_printed_norm() -> None:
     angles = [example3_angle("vanilla", 25.0, n) / PI for n in (18, 30, 60)]
     np.testing.assert_allclose(angles, [0.2249, 0.2207, 0.2149], atol=5e-5)
@@ -259,6 +273,7 @@ def test_the_margin_is_the_smallest_distance_to_the_boundary(scheme: str, r: flo
 @pytest.mark.parametrize(
     "call, message",
     [
+        (lambda: example3_angles("mixup", [25.0, -1.0], [30]), "r=-1.0"),
         (lambda: example3_angle("svm", 25.0, 30), "scheme='svm' means nothing in Example 3: its angle is pi / 4"),
         (lambda: example3_angle("logistic", 25.0, 30), r"it is 'genlabel' with sigma / sqrt\(2\)"),
         (lambda: example3_limit("mixup-without-mi"), "means nothing in Example 3: .* none intrudes: it is 'mixup'"),

@@ -13,12 +13,13 @@ from torch import Tensor, nn
 
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler, OnlineGenLabel
-from genlabel.mixing import CutMix, ManifoldMixup, Mixer, Mixup
+from genlabel.mixing import CutMix, ManifoldMixup, Mix, Mixer, Mixup
 from genlabel.networks import MLP, Judge, LeNet5, ResNet18, StagedNetwork
 from genlabel.training import (
     SGD,
     Acceleration,
     Adam,
+    Batch,
     ImageBatches,
     Optimizer,
     evaluating,
@@ -140,29 +141,20 @@ def test_evaluating_leaves_the_mode_as_it_was(training: bool) -> None:
     assert all(part.training == training for part in net.modules())
 
 
-TWO_RANKS = """
-from genlabel.mixing import Mix
-from genlabel.networks import MLP
-from genlabel.training import SGD, Batch, train_network
-net = MLP(4, 3, (5,), rng=rank, dtype=torch.float64)
-half = slice(0, 20) if rank == 0 else slice(20, 40)
-draw = Mix(given["partner"], given["lam"][half])
-loader = [Batch(x[half], y[half], None, draw) for x, y in given["data"]]
-losses = train_network(net, loader, learning_rate=0.1, optimizer=SGD(), epochs=3)
-left["weights"] = [value.detach() for value in net.parameters()]
-left["losses"] = torch.from_numpy(losses)
-"""
+def train_half(rank: int, data: list[tuple[Tensor, Tensor]], partner: Tensor, lam: Tensor) -> dict[str, Any]:
+    net = MLP(4, 3, (5,), rng=rank, dtype=torch.float64)
+    half = slice(0, 20) if rank == 0 else slice(20, 40)
+    loader = [Batch(x[half], y[half], None, Mix(partner, lam[half])) for x, y in data]
+    losses = train_network(net, loader, learning_rate=0.1, optimizer=SGD(), epochs=3)
+    return {"weights": [value.detach() for value in net.parameters()], "losses": torch.from_numpy(losses)}
 
 
 def test_two_processes_train_the_network_of_one_on_the_joined_batch(in_two_processes: Callable[..., Any]) -> None:
     """Each begins with weights of its own: those of the first count. A loss is that of the own part."""
-    from genlabel.mixing import Mix
-    from genlabel.training import Batch
-
     rng = np.random.default_rng(0)
     data = [(torch.from_numpy(rng.normal(size=(40, 4))), torch.from_numpy(rng.integers(3, size=40))) for _ in range(2)]
     partner, lam = torch.from_numpy(rng.permutation(20)), torch.from_numpy(rng.random(40))
-    first, second = in_two_processes(TWO_RANKS, data=data, partner=partner, lam=lam)
+    first, second = in_two_processes(train_half, data=data, partner=partner, lam=lam)
     net = MLP(4, 3, (5,), rng=0, dtype=torch.float64)
     joined = Mix(torch.cat([partner, partner + 20]), lam)
     loader = [Batch(x, y, None, joined) for x, y in data]

@@ -1,4 +1,4 @@
-"""Class densities by the distance to a manifold that a GAN has learned (arXiv section "implicit density")."""
+"""Class densities by the distance to a manifold that a GAN has learned (arXiv Section 7.1)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CollapsedGeneratorError(RuntimeError):
 class GANDensity(ClassDensity):
     r"""log p_c(x) = -d(x, M_c) / scale, with M_c = {G(w, c)} the manifold that a GAN has learned of class c.
 
-    The paper's proxy for an implicit density (arXiv section "implicit density", and "GenMix+GAN"): no density, but a
+    The paper's proxy for an implicit density (arXiv Section 7.1, and Section F.3, GenMix+GAN): no density, but a
     distance, which is found by inverting the generator. Each class has a generator of its own, x = G(w, c) + sigma_c e,
     trained against a critic with a relativistic loss and penalties on both sides; sigma_c e is the noise around the
     manifold, which the paper's argument assumes, spherical in the units of the distance. Generators of curves are then
@@ -173,7 +173,7 @@ class GANDensity(ClassDensity):
     def log_prob_near(self, X: Tensor, points: Tensor) -> Tensor:
         """Return log p_c (m, k) of points (m, d) whose projections (m, k, d) are taken as known; differentiable.
 
-        What `log_prob` is near the points that were projected (arXiv section "GenMix+GAN": d(x + delta, M) is about
+        What `log_prob` is near the points that were projected (arXiv Section F.3: d(x + delta, M) is about
         d(x + delta, m*)).
         """
         unit = self._unit.to(X)

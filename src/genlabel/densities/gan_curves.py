@@ -64,7 +64,7 @@ def refine_curves(
 ) -> Generators:
     """Return generators of classes, k t as of `train_gans`, that make the training rows of their classes more likely.
 
-    The mean over latents of exp(-d(x, G(w)) / b), the paper's p_c (arXiv section "implicit density"), is maximised over
+    The mean over latents of exp(-d(x, G(w)) / b), the paper's p_c (arXiv Section 7.1), is maximised over
     the weights and b. NOTE[PAPER]: the paper only evaluates it. Adversarial training leaves the ends of a curve where
     they happen to be: the likelihood moves them. It would also bend them to the last outliers, against which a
     penalty on an uneven pace holds.

@@ -27,6 +27,7 @@ from genlabel.theory.example2 import (
 from genlabel.theory.example3 import (
     Example3Ranges,
     example3_angle,
+    example3_angles,
     example3_limit,
     example3_loss,
     example3_margin,
@@ -73,6 +74,7 @@ __all__ = [
     "example2_steps_to_match",
     "example2_weights",
     "example3_angle",
+    "example3_angles",
     "example3_limit",
     "example3_loss",
     "example3_margin",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
 from scipy.special import expit, log_expit
 
@@ -19,6 +22,7 @@ from genlabel.theory.schemes import check_scheme
 __all__ = [
     "Example3Ranges",
     "example3_angle",
+    "example3_angles",
     "example3_limit",
     "example3_loss",
     "example3_margin",
@@ -38,6 +42,8 @@ PRINTED = {"vanilla": 0.22, "mixup": 0.30, "genlabel": 0.25}
 """Angles at r = 25 in units of pi (arXiv Figure 7)."""
 GRID = 17
 """Angles among which the lowest loss is looked for."""
+FINER, HALVINGS = 4, 40
+"""Of many settings at once: angles at which the derivative is known for each of these, and steps to its root."""
 STRIDE = 1.25
 """Ratio of the norms at which an order of margins is looked at."""
 NORMS = (1e-6, 1e12)
@@ -53,7 +59,7 @@ def example3_loss(
 
     .. math:: 2n \int_{L_1 \cup L_2} \ell + n^2 \ell(y_3) + 2 \int_{L_3} \ell + \ell(y_1) + \ell(y_2)
 
-    arXiv, proof for Example 3; the sum over the n + 2 points for "vanilla".
+    arXiv Example 3, proof, Eqs. (5) to (8); the sum over the n + 2 points for "vanilla".
 
     Parameters
     ----------
@@ -113,10 +119,49 @@ def example3_angle(
     return _root(slope, grid[max(best - 1, 0)], grid[min(best + 1, GRID - 1)])
 
 
+def example3_angles(
+    scheme: str,
+    r: Sequence[float],
+    n: Sequence[int],
+    sigma: Sequence[float] = (0.1,),
+    *,
+    alpha: float = 1.0,
+    labels: str = "unit",
+) -> Floats:
+    """Return the angles of many settings at once, (len(n), len(sigma), len(r)), each within 1e-5 of `example3_angle`.
+
+    The derivative of the loss is a sum of which one part knows r and the other sigma, so that all their combinations
+    cost little more than one. It is computed at 65 angles; the root is that of the cubic spline through them.
+
+    Parameters
+    ----------
+    scheme : "vanilla", "mixup" or "genlabel"
+    r, n, sigma : sequences
+        As of :func:`example3_loss`; all combinations are taken.
+    alpha : float
+    labels : "unit", "distance" or "mixture"
+
+    Examples
+    --------
+    >>> (example3_angles("genlabel", [5.0, 25.0], [30], [0.1, 0.4])[0] / np.pi).round(4)
+    array([[0.1597, 0.2486],
+           [0.1678, 0.3014]])
+    """
+    for one in product([scheme], r, n, [alpha], sigma, [labels]):
+        _check(*one)
+    if scheme == "vanilla":
+        angles = np.array([[example3_angle(scheme, norm, count) for norm in r] for count in n])
+        return np.repeat(angles[:, None], len(sigma), axis=1)
+    grid, norms = np.linspace(0.0, math.pi / 2, FINER * (GRID - 1) + 1), np.array(r)
+    losses, slopes = zip(*(_many(scheme, phi, norms, n, alpha, sigma, labels) for phi in grid), strict=True)
+    best = np.argmin(losses[::FINER], axis=0)
+    return _spline_root(grid, np.array(slopes), FINER * np.maximum(best - 1, 0), FINER * np.minimum(best + 1, GRID - 1))
+
+
 def example3_margin(
     scheme: str, r: float, n: int, alpha: float = 1.0, sigma: float = 0.1, *, labels: str = "unit"
 ) -> float:
-    """Return min(cos phi, sin phi) at the angle of :func:`example3_angle` (arXiv, proof for Example 3).
+    """Return min(cos phi, sin phi) at the angle of :func:`example3_angle` (arXiv Example 3, proof).
 
     Examples
     --------
@@ -131,10 +176,10 @@ def example3_limit(scheme: str, alpha: float = 1.0, sigma: float = 0.1, *, label
     """Return the angle as r goes to infinity, whatever n, in radians.
 
     The loss over r then is the hinge loss of L_1 and L_2 alone, as the other points are right. Vanilla's limit is
-    pi / 4, the SVM's (arXiv, proof for Example 3). NOTE[PAPER]: GenLabel's is not, though it is said to approach it.
-    Near the middle of L_2 points have labels of both classes, which pulls cos phi down: with the printed labels the
-    limit is pi / 4 + 2 pi^2 sigma^4 / 3 and higher orders, for every alpha. With "mixture" it is about
-    pi / 4 - sigma^2 log 2, as one of the two Gaussians of class +1 has half the weight of the one of class -1.
+    pi / 4, the SVM's (arXiv Example 3, proof). NOTE[PAPER]: GenLabel's is not, though arXiv Remark 1 says that it
+    approaches it. Near the middle of L_2 points have labels of both classes, which pulls cos phi down: with the
+    printed labels the limit is pi / 4 + 2 pi^2 sigma^4 / 3 and higher orders, for every alpha. With "mixture" it is
+    about pi / 4 - sigma^2 log 2, as one of the two Gaussians of class +1 has half the weight of the one of class -1.
 
     Examples
     --------
@@ -153,7 +198,10 @@ def example3_limit(scheme: str, alpha: float = 1.0, sigma: float = 0.1, *, label
 
 
 class Example3Ranges(NamedTuple):
-    """Settings that give the printed angles: first and last n, and the ends of the intervals of alpha and sigma."""
+    """Settings that give the printed angles: first and last n, and the ends of the intervals of alpha and sigma.
+
+    `example3_parameters` returns it.
+    """
 
     n: tuple[int, int]
     alpha: tuple[float, float]
@@ -189,9 +237,9 @@ def example3_order(
 ) -> tuple[float, float]:
     """Return the norms around `r` between which margin(genlabel) > margin(vanilla) > margin(mixup), the paper's order.
 
-    NOTE[PAPER]: the order is stated for the example as such. It begins at a norm where mixup has turned too far, and it
-    ends where vanilla is nearer to pi / 4 than GenLabel, which passes it; the end is infinity if it is beyond 1e9.
-    Below the stretch there may be another, shorter one: for n = 30 it is from 2.69 to 2.99.
+    NOTE[PAPER]: arXiv Eq. (2) states the order for the example as such. It begins at a norm where mixup has turned
+    too far, and it ends where vanilla is nearer to pi / 4 than GenLabel, which passes it; the end is infinity if it is
+    beyond 1e9. Below the stretch there may be another, shorter one: for n = 30 it is from 2.69 to 2.99.
 
     Examples
     --------
@@ -228,6 +276,9 @@ class _Cloud(NamedTuple):
     turn: Floats
 
 
+_nodes = lru_cache(maxsize=4 * GRID * FINER)(mixing_nodes)
+
+
 def _cloud(scheme: str, phi: float, n: int, alpha: float, sigma: float, labels: str) -> _Cloud:
     """Every point of the loss: the n + 2 ones of "vanilla", or those of all pairs at the nodes of lam."""
     c, s = math.cos(phi), math.sin(phi)
@@ -235,7 +286,7 @@ def _cloud(scheme: str, phi: float, n: int, alpha: float, sigma: float, labels: 
     points = (np.array([1.0, 1.0, copies]), np.array([1.0, 1.0, 0.0]), np.array([c, s, -c]), np.array([-s, c, s]))
     parts = [_Cloud(*points)]  # x_1, x_2, x_3
     if scheme != "vanilla":
-        lam, weight = mixing_nodes(alpha, (0.5, s / (s + c)))  # arXiv, proof for Example 3: L_1, L_2, L_3
+        lam, weight = _nodes(alpha, (0.5, s / (s + c)))  # arXiv Example 3, proof: L_1, L_2, L_3
         share = _shares(scheme, lam, sigma, labels)
         parts += [_Cloud(2 * n * weight, 1.0 - share[0], (1.0 - lam) * s - lam * c, (1.0 - lam) * c + lam * s)]
         parts += [_Cloud(2 * n * weight, share[1], (2.0 * lam - 1.0) * c, (1.0 - 2.0 * lam) * s)]
@@ -257,8 +308,37 @@ def _shares(scheme: str, lam: Floats, sigma: float, labels: str) -> tuple[Floats
     return expit(lam * steep - middle), expit(line - (1.0 - 2.0 * lam) * steep)
 
 
+def _many(
+    scheme: str, phi: float, r: Floats, n: Sequence[int], alpha: float, sigma: Sequence[float], labels: str
+) -> tuple[Floats, Floats]:
+    """The loss at an angle and its derivative over r, (len(n), len(sigma), len(r)) each.
+
+    y log(1 + e^-z) + (1 - y) log(1 + e^z) = log(1 + e^z) - y z: the weights alone know n, the labels alone sigma.
+    """
+    of_n = [_cloud(scheme, phi, count, alpha, sigma[0], labels) for count in n]
+    weight, (_, _, t, turn) = np.stack([cloud.weight for cloud in of_n]), of_n[0]
+    y = np.stack([_cloud(scheme, phi, n[0], alpha, width, labels).y for width in sigma], axis=1)
+    z = t[:, None] * r
+    loss = (weight @ np.logaddexp(0.0, z))[:, None] - ((weight * t) @ y)[..., None] * r
+    return loss, (weight @ (expit(z) * turn[:, None]))[:, None] - ((weight * turn) @ y)[..., None]
+
+
+def _spline_root(grid: Floats, slopes: Floats, first: NDArray[np.intp], last: NDArray[np.intp]) -> Floats:
+    """Where splines through slopes (len(grid), ...) turn positive between two places (...) of the grid."""
+    pieces = CubicSpline(grid, slopes).c
+    low, high = grid[first], grid[last]
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        place = np.clip(np.searchsorted(grid, middle, side="right") - 1, 0, len(grid) - 2)
+        a, b, c, d = np.take_along_axis(pieces, place[None, None], axis=1)[:, 0]
+        x = middle - grid[place]
+        positive = ((a * x + b) * x + c) * x + d >= 0.0
+        low, high = np.where(positive, low, middle), np.where(positive, middle, high)
+    return np.asarray((low + high) / 2.0)
+
+
 def _vanilla_slope(u: float, r: float, n: int) -> float:
-    """Log of the ratio of the two terms of R(phi) (arXiv, proof for Example 3) at u = log tan(phi)."""
+    """Log of the ratio of the two terms of R(phi) (arXiv Example 3, proof) at u = log tan(phi)."""
     phi = math.atan(math.exp(u))
     return float(math.log1p(n) + u + log_expit(-r * math.cos(phi)) - log_expit(-r * math.sin(phi)))
 

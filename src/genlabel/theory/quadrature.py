@@ -51,8 +51,10 @@ def mixing_nodes(alpha: float = 1.0, edges: Iterable[float] = (0.5,)) -> Nodes:
     return Nodes(betaincinv(alpha, alpha, share), weight)
 
 
-def nodes_between(edges: NDArray[np.float64]) -> Nodes:
+def nodes_between(edges: NDArray[np.float64], depth: int = DEPTH) -> Nodes:
     """Nodes for the uniform distribution on [0, 1], cut at each row's own sorted edges: (..., p) -> (..., q).
+
+    Where the integrand does not jump at an edge but bends within a known width, fewer halvings towards it do.
 
     >>> lam, weight = nodes_between(np.array([[0.3], [0.7]]))
     >>> (weight * (lam > [[0.3], [0.7]])).sum(-1).round(12).tolist()
@@ -60,15 +62,15 @@ def nodes_between(edges: NDArray[np.float64]) -> Nodes:
     """
     bounds = np.concatenate([np.zeros((*edges.shape[:-1], 1)), edges, np.ones((*edges.shape[:-1], 1))], -1)
     width = np.diff(bounds, axis=-1)[..., None]
-    unit = graded_nodes()
+    unit = graded_nodes(depth)
     lam, weight = bounds[..., :-1, None] + width * unit.lam, width * unit.weight
     return Nodes(lam.reshape(*edges.shape[:-1], -1), weight.reshape(*edges.shape[:-1], -1))
 
 
 @cache
-def graded_nodes() -> Nodes:
+def graded_nodes(depth: int = DEPTH) -> Nodes:
     """Nodes on [0, 1] in panels that halve towards both ends, each with its own Gauss-Legendre rule."""
-    half = np.concatenate([[0.0], 0.5 ** np.arange(DEPTH, 0, -1)])
+    half = np.concatenate([[0.0], 0.5 ** np.arange(depth, 0, -1)])
     ends = np.concatenate([half, 1.0 - half[-2::-1]])
     point, weight = np.polynomial.legendre.leggauss(ORDER)
     middle, radius = (ends[1:] + ends[:-1]) / 2, np.diff(ends) / 2

@@ -1,0 +1,198 @@
+"""The figures with sliders: their data are the library's values, and in a browser the sliders choose among them."""
+
+import doctest
+import json
+import math
+import re
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from genlabel.theory import example3_angle, limit_coefficients, taylor_coefficients
+
+DOCS = Path(__file__).parents[1] / "docs"
+STATIC = DOCS / "making" / "static"
+pytestmark = pytest.mark.skipif(not STATIC.exists(), reason="needs the source tree")
+
+N, R, ALPHA, SIGMA = (3, 30), (5.0, 25.0, 100.0), (1.0, 2.0), (0.1, 0.4)
+UNIT = 1e-4
+RIGHT, LEFT, HOME, END = "\ue014", "\ue012", "\ue011", "\ue010"
+
+
+class Drawn(NamedTuple):
+    """A figure, and the data in it."""
+
+    html: str
+    data: dict[str, Any]
+
+    def curve(self, name: str, place: dict[str, int], panel: int = 0) -> list[float]:
+        """Values of a curve, found as the script finds them."""
+        one = next(one for one in self.data["panels"][panel]["curves"] if one["name"] == name)
+        sizes = {control["name"]: len(control["said"]) for control in self.data["controls"]}
+        rows = np.reshape(one["values"], (*(sizes[axis] for axis in one["over"]), len(one["x"])))
+        return list(rows[tuple(place[axis] for axis in one["over"])] * UNIT)
+
+
+def read(html: str) -> Drawn:
+    (found,) = re.findall(r'<script type="application/json">(.*?)</script>', html, flags=re.S)
+    return Drawn(html, json.loads(found))
+
+
+@pytest.fixture(scope="module")
+def making() -> Any:
+    """A module of the site's own code, by name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(DOCS))
+        yield lambda name: import_module(f"making.{name}")
+
+
+@pytest.fixture(scope="module")
+def angles(making: Any) -> Drawn:
+    module = making("angles")
+    return read(module.angle_figure(module.Settings(N, R, ALPHA, SIGMA)))
+
+
+@pytest.fixture(scope="module")
+def coefficients(making: Any) -> Drawn:
+    module = making("coefficients")
+    return read(module.coefficient_figure(module.Settings([-2, 0, 2], [0, 2, 4])))
+
+
+@pytest.mark.parametrize("place", [(0, 0, 0), (1, 1, 0), (0, 1, 1)], ids=str)
+def test_the_angles_in_the_page_are_the_librarys(angles: Drawn, place: tuple[int, int, int]) -> None:
+    chosen = dict(zip(("n", "alpha", "sigma"), place, strict=True))
+    for scheme in ("vanilla", "mixup", "genlabel"):
+        exact = [
+            example3_angle(scheme, r, N[place[0]], alpha=ALPHA[place[1]], sigma=SIGMA[place[2]]) / math.pi for r in R
+        ]
+        np.testing.assert_allclose(angles.curve(scheme, chosen), exact, atol=0.51 * UNIT)
+
+
+def test_the_coefficients_in_the_page_are_the_librarys(making: Any, coefficients: Drawn) -> None:
+    step, c, sigma_1 = making("coefficients").STEP, [0.5, 1.0, 2.0], [1.0, 2.0, 4.0]
+    for i, j in ((0, 0), (0, 2), (1, 1), (2, 0)):
+        for name, exact, limit in zip(
+            "AB", taylor_coefficients(c[i], 0.0, 2, sigma_1[j]), limit_coefficients(c[i]), strict=True
+        ):
+            against = (
+                coefficients.curve(name, {"sigma_1": j})[step * i],
+                coefficients.curve(name, {"c": i}, 1)[step * j],
+            )
+            assert against == pytest.approx((exact, exact), abs=0.51 * UNIT)
+            assert coefficients.curve(f"limit {name}", {"c": i}, 1) == pytest.approx([limit] * 2, abs=0.51 * UNIT)
+
+
+def test_the_sliders_of_the_page_hold_the_settings_of_the_text(making: Any) -> None:
+    module = making("angles")
+    assert all(module.START[name] in values for name, values in module.SETTINGS._asdict().items())
+    assert {0, 2} <= set(making("coefficients").SETTINGS.c)
+
+
+def test_without_a_script_a_picture_stands_there(angles: Drawn, read_html: Callable[[str], Any]) -> None:
+    tags = read_html(angles.html).tags
+    assert [one for tag, one in tags if tag == "fieldset"] == [{"hidden": None}]
+    drawn = {one["data-curve"]: str(one["d"]) for tag, one in tags if tag == "path" and "data-curve" in one}
+    panel = angles.data["panels"][0]
+    for name, path in drawn.items():
+        heights = [float(point.split()[1]) for point in path.removeprefix("M").split("L")]
+        start = angles.curve(name, {"n": 1, "alpha": 0, "sigma": 0})
+        np.testing.assert_allclose(heights, panel["bottom"] - panel["unit"] * np.array(start) / UNIT, atol=0.11)
+    assert "Drawn for n = 30, r = 25," in angles.html
+
+
+def test_the_page_has_a_place_for_every_figure(making: Any) -> None:
+    theory = making("theory")
+    found = re.findall(r"<!-- sliders: (\w+) -->", (DOCS / "theory.md").read_text())
+    assert sorted(found) == sorted(theory.FIGURES)
+    with pytest.raises(ValueError, match="the page has 0 places for the figure 'angles'; write <!-- sliders: angles"):
+        theory.fill("no place", theory.FIGURES)
+
+
+@pytest.mark.parametrize("name", ["angles", "coefficients", "sliders", "theory"])
+def test_the_examples_in_the_code_of_the_figures_hold(making: Any, name: str) -> None:
+    found = doctest.testmod(making(name))
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+@pytest.fixture(scope="module")
+def page(making: Any, angles: Drawn, coefficients: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with the two figures and nothing else."""
+    style = making("assets").css() + (STATIC / "explore.css").read_text()
+    body = f'<div class="records">{angles.html}{coefficients.html}</div>'
+    script = f"<script>{(STATIC / 'explore.js').read_text()}</script>"
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    head = f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Sliders</title><style>{style}</style>'
+    path.write_text(head + body + script, encoding="utf-8")
+    return path
+
+
+def said(browser: Any, name: str) -> str:
+    return str(browser.run(f"return document.querySelector('#explore-{name} .said').textContent"))
+
+
+def attribute(browser: Any, selector: str, name: str) -> str:
+    return str(browser.run("return document.querySelector(arguments[0]).getAttribute(arguments[1])", selector, name))
+
+
+def move(browser: Any, slider: str, *keys: str) -> None:
+    browser.run("document.getElementById(arguments[0]).focus()", slider)
+    for key in keys:
+        browser.press(key)
+
+
+def test_in_a_browser_the_sliders_choose_the_curves(browser: Any, page: Path, angles: Drawn) -> None:
+    browser.open(page)
+    assert said(browser, "angles").startswith(
+        "At n = 30, r = 25, \u03b1 = 1, \u03c3 = 0.1: the angle of vanilla 0.2207 "
+    )
+    move(browser, "angles-n", LEFT)
+    move(browser, "angles-r", END)
+    move(browser, "angles-alpha", RIGHT)
+    move(browser, "angles-sigma", RIGHT)
+    chosen = {"n": 0, "alpha": 1, "sigma": 1}
+    values = {name: angles.curve(name, chosen) for name in ("vanilla", "mixup", "genlabel")}
+    words = said(browser, "angles")
+    assert words.startswith("At n = 3, r = 100, \u03b1 = 2, \u03c3 = 0.4: ")
+    exact = [example3_angle(name, 100.0, 3, alpha=2.0, sigma=0.4) / math.pi for name in values]
+    assert [float(one) for one in re.findall(r"(0\.\d{4}) \u03c0", words)] == pytest.approx(exact, abs=0.51 * UNIT)
+    margins = sorted((min(math.cos(math.pi * one), math.sin(math.pi * one)) for one in exact), reverse=True)
+    told = [float(one) for one in re.findall(r"0\.\d{3}(?= [>\u2248]|, the)", words)]
+    assert told == pytest.approx(margins, abs=2e-3)
+    panel = angles.data["panels"][0]
+    for name, curve in values.items():
+        heights = panel["bottom"] - panel["unit"] * np.array(curve) / UNIT
+        path = attribute(browser, f"[data-curve={name}]", "d")
+        found = [float(point.split()[1]) for point in path.removeprefix("M").split("L")]
+        np.testing.assert_allclose(found, heights, atol=0.06)
+        dot = browser.run("return document.querySelector(arguments[0]).getAttribute('cy')", f"[data-dot={name}]")
+        assert float(dot) == pytest.approx(heights[2], abs=0.06)
+        line = browser.run(
+            "return document.querySelector(arguments[0]).getAttribute('transform')", f"[data-turns={name}]"
+        )
+        assert float(line.removeprefix("rotate(").split()[0]) == pytest.approx(90 - 180 * curve[2], abs=0.01)
+    assert browser.complaints() == []
+
+
+def test_in_a_browser_the_coefficients_follow_and_nothing_is_too_wide(browser: Any, page: Path) -> None:
+    browser.open(page, width=400, dark=True)
+    move(browser, "coefficients-c", HOME)
+    move(browser, "coefficients-sigma_1", RIGHT)
+    A, B = taylor_coefficients(0.5, 0.0, 2, 4.0)
+    limits = limit_coefficients(0.5)
+    expected = f"At c = 0.5, \u03c3\u2081 = 4: A = {A:.4f} and B = {B:.4f}. Below mixup's 1/3 and 1/6."
+    assert said(browser, "coefficients").startswith(expected)
+    assert said(browser, "coefficients").endswith(f"A = {limits[0]:.4f} and B = {limits[1]:.4f}.")
+    move(browser, "coefficients-sigma_1", HOME)
+    assert "Not below mixup's" in said(browser, "coefficients")
+    shown = browser.run(
+        "return [...document.querySelectorAll('input')].map((one) => one.getAttribute('aria-valuetext'))"
+    )
+    assert shown == ["30", "25", "1", "0.1", "0.5", "1"]
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+    assert browser.complaints() == []
+    assert all(address.startswith("file:") for address in browser.requests())
