@@ -216,6 +216,7 @@ def test_a_notebook_shows_what_jupyter_would(making: Any, tmp_path: Path) -> Non
     assert caught.traceback[-1].path == "small.ipynb:0"
 
 
+@pytest.mark.long  # the build runs it too
 def test_the_notebook_of_tables_runs_in_order(making: Any) -> None:
     space = making("notebooks").run_notebook(DOCS / "notebooks" / "tables.ipynb").space
     assert space["same"] is True
@@ -224,6 +225,7 @@ def test_the_notebook_of_tables_runs_in_order(making: Any) -> None:
     assert ((space["lower"] <= space["upper"]) & (space["upper"] <= 1)).all()
 
 
+@pytest.mark.long  # the build runs it too
 def test_the_notebook_of_images_runs_in_order(making: Any) -> None:
     space = making("notebooks").run_notebook(DOCS / "notebooks" / "images.ipynb").space
     assert min(one.clean for one in space["found"].values()) > 90

@@ -1,4 +1,4 @@
-"""What is left to mend for keyboard and screen reader: code and pictures that scroll, lists without terms."""
+"""What is left to mend for keyboard and screen reader: code, pictures and tables that scroll, lists without terms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["polish", "setup"]
 
 PARAMETERS = re.compile(r"<dl>\n((?:<dd>.*</dd>\n)+)</dl>")
 """The parameters of a long signature: a list of descriptions of nothing."""
-SCROLLS = re.compile(r'(<pre|<div class="drawn")>')
+SCROLLS = re.compile(r'(<pre|<div class="(?:drawn|table-wrapper [^"]*)")>')
 """What may be wider than a narrow screen."""
 
 
@@ -20,10 +20,12 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def polish(body: str) -> str:
-    r"""Return a page whose code and pictures take the focus, and whose signatures have lines instead of lists.
+    r"""Return a page whose code, pictures and tables take the focus, and whose signatures have lines instead of lists.
 
     >>> polish('<pre>a</pre> <div class="drawn"></div>')
     '<pre tabindex="0">a</pre> <div class="drawn" tabindex="0"></div>'
+    >>> polish('<div class="table-wrapper docutils"></div>')
+    '<div class="table-wrapper docutils" tabindex="0"></div>'
     >>> polish("<dl>\n<dd>b,</dd>\n</dl>")
     '<span class="lines">\n<span>b,</span>\n</span>'
     """
