@@ -15,7 +15,7 @@ from genlabel.checks import check_choice, check_count, check_interval, check_pos
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gan_charts import Latents
 from genlabel.densities.gan_choice import CLEARLY, FEW, ClassRows, Judged, choose, judge, split_rows
-from genlabel.densities.gan_curves import EVENNESS, refine_curves
+from genlabel.densities.gan_curves import EVENNESS, SMOOTHNESS, refine_curves
 from genlabel.densities.gan_networks import ConvReader, Network, Perceptron, Shape
 from genlabel.densities.gan_training import CRITIC, ENERGY, NOISE, Generators, Networks, Schedule, Trial, train_gans
 from genlabel.densities.inversion import NORMS, Bank, Inverter, train_encoder
@@ -160,6 +160,8 @@ class GANDensity(ClassDensity):
         """
         penalties = [PENALTY, PENALTY / 4, PENALTY * 4] if self.penalty is None else [self.penalty]
         weights = {"critic": CRITIC, "energy": ENERGY, "evenness": EVENNESS, "clearly": CLEARLY}
+        curves = self.latent_dim == 1 or (self.latent_dim is None and self.shape is None)
+        weights |= {"smoothness": SMOOTHNESS} if curves else {}
         return {"penalties": penalties, "charts": [1, CHARTS], "noise": ["spherical", NOISE], **weights}
 
     def project(self, X: Any) -> Any:
