@@ -46,8 +46,8 @@ class GANDensity(ClassDensity):
     distance, which is found by inverting the generator. Each class has a generator of its own, x = G(w, c) + sigma_c e,
     trained against a critic with a relativistic loss and penalties on both sides; sigma_c e is the noise around the
     manifold, which the paper's argument assumes, spherical in the units of the distance. Generators of curves are then
-    refined by the likelihood of the rows under the same noise (NOTE[PAPER]: not the paper's). Several penalties are
-    tried at once, and rows that were held out choose for each class.
+    refined by the likelihood of the rows under the same noise, with even bends where the rows allow them (NOTE[PAPER]:
+    not the paper's). Several penalties are tried at once, and rows that were held out choose for each class.
 
     Parameters
     ----------
