@@ -167,6 +167,14 @@ def test_many_settings_at_once_have_the_angles_of_each(scheme: str, alpha: float
     np.testing.assert_allclose(found, each, atol=1e-5)
 
 
+@pytest.mark.parametrize("r, sigma", [(150.0, 1.86), (401.0, 1.03)])
+def test_many_settings_at_once_are_exact_near_a_right_angle(r: float, sigma: float) -> None:
+    """Wide Gaussians turn theta so far that the derivative changes between two angles of the grid."""
+    found = example3_angles("genlabel", [r], [76, 444], [sigma], alpha=0.7)[:, 0, 0]
+    each = [example3_angle("genlabel", r, n, alpha=0.7, sigma=sigma) for n in (76, 444)]
+    np.testing.assert_allclose(found, each, atol=1e-5)
+
+
 def test_the_measured_angles_at_the_printed_norm() -> None:
     angles = [example3_angle("vanilla", 25.0, n) / PI for n in (18, 30, 60)]
     np.testing.assert_allclose(angles, [0.2249, 0.2207, 0.2149], atol=5e-5)

@@ -44,6 +44,8 @@ GRID = 17
 """Angles among which the lowest loss is looked for."""
 FINER, HALVINGS = 4, 40
 """Of many settings at once: angles at which the derivative is known for each of these, and steps to its root."""
+EDGE, STEEP = 18, 20.0
+"""Angles of the fine grid next to 0 and pi / 2 among which, above this norm, the derivative may turn within a step."""
 STRIDE = 1.25
 """Ratio of the norms at which an order of margins is looked at."""
 NORMS = (1e-6, 1e12)
@@ -131,7 +133,9 @@ def example3_angles(
     """Return the angles of many settings at once, (len(n), len(sigma), len(r)), each within 1e-5 of `example3_angle`.
 
     The derivative of the loss is a sum of which one part knows r and the other sigma, so that all their combinations
-    cost little more than one. It is computed at 65 angles; the root is that of the cubic spline through them.
+    cost little more than one. It is computed at 65 angles; the root is that of the cubic spline through them. Near 0
+    and pi / 2, where the derivative turns within 1 / r, angles are those of `example3_angle` itself, at its cost: wide
+    Gaussians lead there.
 
     Parameters
     ----------
@@ -155,7 +159,11 @@ def example3_angles(
     grid, norms = np.linspace(0.0, math.pi / 2, FINER * (GRID - 1) + 1), np.array(r)
     losses, slopes = zip(*(_many(scheme, phi, norms, n, alpha, sigma, labels) for phi in grid), strict=True)
     best = np.argmin(losses[::FINER], axis=0)
-    return _spline_root(grid, np.array(slopes), FINER * np.maximum(best - 1, 0), FINER * np.minimum(best + 1, GRID - 1))
+    low, high = FINER * np.maximum(best - 1, 0), FINER * np.minimum(best + 1, GRID - 1)
+    angles = _spline_root(grid, np.array(slopes), low, high)
+    for i, j, k in np.argwhere((norms > STEEP) & (np.minimum(angles, math.pi / 2 - angles) < grid[EDGE])):
+        angles[i, j, k] = example3_angle(scheme, r[k], n[i], alpha=alpha, sigma=sigma[j], labels=labels)
+    return angles
 
 
 def example3_margin(
