@@ -170,6 +170,7 @@ def test_what_was_run_is_kept_until_something_changes(
         monkeypatch.setattr(apart, "_surroundings", lambda library=library: library)
         assert made() == [text, "card"]
     assert calls == ["1", "2", "2"]
+    assert [kept.name for kept in (tmp_path / "runs").iterdir()] == ["a.py.json"]
 
 
 @pytest.mark.parametrize("name", ["apart", "gallery"])
@@ -200,6 +201,7 @@ def test_a_notebook_shows_what_jupyter_would(making: Any, tmp_path: Path) -> Non
         ("code", "import pandas as pd\nfrom matplotlib import pyplot as plt\na = 1"),
         ("code", "plt.plot([1, a])\nprint('printed')\n[a, 'value']"),
         ("code", "pd.DataFrame({'column': [a]})"),
+        ("code", ""),
     ]
     path = tmp_path / "small.ipynb"
     path.write_text(json.dumps({"cells": [{"cell_type": kind, "source": [text]} for kind, text in cells]}))

@@ -39,7 +39,9 @@ def remember(work: Callable[[Path], list[str]], path: Path, memory: Path) -> lis
         return known["made"]
     made = run_apart(work, path)
     memory.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps({"key": key, "made": made}), encoding="utf-8")
+    fresh = kept.with_suffix(".part")  # a build that is stopped leaves nothing that the next one cannot read
+    fresh.write_text(json.dumps({"key": key, "made": made}), encoding="utf-8")
+    fresh.replace(kept)
     return made
 
 
@@ -53,7 +55,7 @@ def _surroundings() -> str:
 
 
 def _digest(paths: list[Path]) -> str:
-    return sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+    return sha256(b"".join(f"{path} {path.stat().st_size} ".encode() + path.read_bytes() for path in paths)).hexdigest()
 
 
 def run_apart(work: Callable[[Path], Any], path: Path) -> Any:

@@ -70,7 +70,7 @@ def _run(cell: Cell, space: dict[str, Any], place: str) -> Cell:
     from matplotlib import pyplot
 
     body = ast.parse(cell.source).body
-    last = body.pop() if isinstance(body[-1], ast.Expr) else None
+    last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
     printed, value = StringIO(), None
     with redirect_stdout(printed):
         exec(compile(ast.Module(body, []), place, "exec"), space)
