@@ -11,9 +11,9 @@ from genlabel.datasets import make_circle
 from genlabel.densities import CollapsedGeneratorError, DensityWarning, GANDensity
 from genlabel.densities.gan_charts import Charts, Latents, chart_rows
 from genlabel.densities.gan_choice import ClassRows, Judged, choose, split_rows
-from genlabel.densities.gan_curves import LATENTS, _Evenly, _hardly
+from genlabel.densities.gan_curves import LATENTS, _Evenly, _hardly, _hardly_worse, refine_curves
 from genlabel.densities.gan_networks import ConvReader, Network, Perceptron, apply, linearise
-from genlabel.densities.gan_training import Generators, Trial, draw_evenly, log_likelihood, take_step
+from genlabel.densities.gan_training import Generators, Schedule, Trial, draw_evenly, log_likelihood, take_step
 from genlabel.densities.inversion import NORMS, Bank, Inverter
 
 QUICK: dict[str, Any] = {"hidden": (8,), "steps": 20, "min_coverage": 0.0, "random_state": 0}
@@ -157,6 +157,20 @@ def test_a_corner_is_not_rounded_and_an_arc_may_be_smooth() -> None:
         rows = torch.from_numpy(true + rng.laplace(0, 0.03, true.shape))
         curves = torch.from_numpy(np.stack([free, smooth]))
         assert _hardly(ClassRows(rows, torch.from_numpy(weight), rows), curves, log_noise) is kept
+
+
+def test_curves_of_each_class_and_trial_are_refined_and_judged_by_the_rows_of_their_class() -> None:
+    rng = np.random.default_rng(0)
+    means, unit = torch.tensor([[2.0, 0.0], [-2.0, 0.0]], dtype=torch.float64), torch.ones(2, dtype=torch.float64)
+    points = [mean + 0.1 * torch.from_numpy(rng.normal(size=(40, 2))) for mean in means]
+    rows = [ClassRows(part, torch.ones(40, dtype=torch.float64), part) for part in points]
+    schedule = Schedule(600, 40, 0.1, torch.device("cpu"), unit)
+    found = refine_curves(generators(1, 1, 2, k=4), rows, schedule, rng)  # two classes, two trials
+    near = torch.stack([torch.cdist(dense(found, at, 101).mean(0)[None], means).argmin() for at in range(4)])
+    assert near.tolist() == [0, 0, 1, 1]
+    swapped = found.take(torch.tensor([2, 3, 0, 1]))
+    assert _hardly_worse(Generators.join([swapped, found]), rows).tolist() == [True] * 4
+    assert _hardly_worse(Generators.join([found, swapped]), rows).tolist() == [False] * 4
 
 
 def test_charts_begin_at_clusters_with_their_shares() -> None:
