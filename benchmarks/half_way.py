@@ -120,9 +120,11 @@ def run(method: str, seed: int, rows: int) -> dict[str, Any]:
     kept = gan_curves.SMOOTHNESS
     gan_curves.SMOOTHNESS = 0.0 if method == "free" else kept
     start = process_time()
-    density.fit(X, y)
+    try:
+        density.fit(X, y)
+    finally:
+        gan_curves.SMOOTHNESS = kept
     fit = process_time() - start
-    gan_curves.SMOOTHNESS = kept
     return {"method": method, "rows": rows, "seed": seed, "fit_s": fit, **measure(density, X, y, seed)} | {
         "off_ends": off_ends(density)
     }

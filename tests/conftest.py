@@ -6,7 +6,7 @@ more examples.
 """
 
 import json
-import multiprocessing
+import multiprocessing.connection
 import os
 import re
 import shutil
@@ -114,8 +114,11 @@ def in_two_processes(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
             port = free.getsockname()[1]
         body = _joined(work) if join else work
         started = [_fork(_one_of_two, body, tmp_path, port, rank, given) for rank in range(2)]
+        multiprocessing.connection.wait([process.sentinel for process in started], timeout=120)
         for process in started:
-            process.join(120)
+            process.join(60)  # one that fails leaves the other waiting
+            process.kill()
+            process.join()
         said = "\n".join(path.read_text() for path in tmp_path.glob("said?"))
         assert [process.exitcode for process in started] == [0, 0], said
         return [torch.load(tmp_path / f"left{rank}.pt") for rank in range(2)]
