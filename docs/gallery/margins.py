@@ -3,7 +3,7 @@
 Between two circles that are 0.2 apart, the best boundary is 0.1 from either. A network is trained on the points, on
 blends with mixup's labels, on blends with GenLabel's, and on points that GenMix puts between the circles; `margins`
 measures how far each training point is from where the network takes it for the other class. Look at the smallest of
-these distances, the black line: the titles name that of the draw in the picture, below are the means of three draws.
+these distances, the black mark: the titles name that of the draw in the picture, below are the means of three draws.
 Mixup, many of whose blends lie on the wrong circle, loses a tenth of the points and nearly all of the margin. GenLabel
 and GenMix give back the points and, in the mean, less than half of the margin; the largest one has vanilla training,
 on each of the three draws.
