@@ -233,4 +233,4 @@ def test_the_notebook_of_images_runs_in_order(making: Any) -> None:
     assert min(one.clean for one in space["found"].values()) > 90
     assert all(one.accuracy < one.clean for one in space["found"].values())
     np.testing.assert_allclose(space["labels"].sum(1), 1.0, atol=1e-5)
-    assert float(space["right"]) == pytest.approx(space["whole"].test.accuracy)
+    assert float(space["right"]) == pytest.approx(space["whole"].best_test.accuracy)

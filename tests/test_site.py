@@ -100,7 +100,7 @@ def test_a_page_that_is_far_from_the_start_is_named(making: Any, tmp_path: Path)
     assert making("check").check_site(tmp_path) == ["four.html: more than 3 clicks from the start page"]
 
 
-@pytest.mark.parametrize("name", ["check", "citation", "names", "polish", "sidebar", "stage"])
+@pytest.mark.parametrize("name", ["check", "citation", "names", "polish", "reproduction", "sidebar", "stage"])
 def test_the_examples_in_the_code_of_the_site_hold(making: Any, name: str) -> None:
     pytest.importorskip("furo", reason="needs the extra docs")
     found = doctest.testmod(making(name))

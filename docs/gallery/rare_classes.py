@@ -3,9 +3,9 @@
 Of the breast cancer table, 12 malignant rows and 180 benign ones are for training, and all others for the test. Look
 at the two marks of each colour: `class_weight="balanced"` finds more of the rare class and pays with false alarms,
 for the library as for logistic regression. It also pays with its probabilities, which then are those of classes of
-equal size: the log-loss at the true shares is three times as high. The line is what the default finds if one calls a
-row malignant from a lower probability on; on this split it is above both balanced models, and its probabilities stay
-what they are. Logistic regression, at a hundredth of the cost, is not far behind.
+equal size: the log-loss at the shares of training is three times as high. The line is what the default finds if one
+calls a row malignant from a lower probability on; on this split it is above both balanced models, and its
+probabilities stay what they are. Logistic regression, at less than a hundredth of the cost, is not far behind.
 """
 
 import numpy as np

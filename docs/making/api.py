@@ -50,7 +50,8 @@ def _index_page() -> str:
     about = (
         "Every public name, with its signature, types, an example where a call makes sense, and its source. A room is "
         "a package or module of `genlabel`; its page has all that it offers. The most common names can be imported "
-        "from :doc:`genlabel itself <front>`."
+        "from :doc:`genlabel itself <front>`. An example sees what its module sees: to run one, import the names that "
+        "it uses, `np`, `pd` and `torch` among them."
     )
     parts = [_title("API"), about, _toctree(["front"], hidden=True)]
     for title, group in GROUPS.items():

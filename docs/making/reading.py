@@ -7,9 +7,11 @@ import re
 from typing import Any, final
 
 from docutils import nodes
+from numpy.typing import ArrayLike
 from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.nodes import find_pending_xref_condition
+from sphinx.util.typing import stringify_annotation
 
 from making.citations import owners_in
 from making.names import file_of, full_name, written_in
@@ -21,6 +23,8 @@ ALIAS = "Alias for field number"
 COLON = "\uf03a"
 """In place of a colon, between two readers."""
 DASH = " \N{EN DASH} "
+ARRAYS = stringify_annotation(ArrayLike, "smart")
+"""What numpy's name stands for, seven types, as autodoc writes them."""
 UNDERSCORE = re.compile(r"(?<=[a-z])_(?=[\s,.;:)*]|$)")
 """At the end of a word, where docutils would take the word for a link."""
 
@@ -29,6 +33,7 @@ def setup(app: Any) -> dict[str, bool]:
     """Listen to autodoc, viewcode and references that nothing answers."""
     app.add_role("name", _name_role)
     app.connect("autodoc-skip-member", _skip_foreign)
+    app.connect("autodoc-process-signature", _name_arrays)
     app.connect("autodoc-process-docstring", _part, priority=100)  # before napoleon
     app.connect("autodoc-process-docstring", _mend)
     app.add_post_transform(KnownNames)
@@ -44,6 +49,14 @@ def _skip_foreign(app: Any, what: str, name: str, member: Any, skip: bool, optio
     module = getattr(inspect.unwrap(inner), "__module__", None) if callable(inner) else None
     foreign = module is not None and not str(module).startswith("genlabel")
     return True if foreign or name in {"training", "dump_patches", "call_super_init"} else None
+
+
+def _name_arrays(
+    app: Any, what: str, name: str, member: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Write `ArrayLike` where autodoc writes out all that it stands for."""
+    signature, returns = (part and part.replace(ARRAYS, "ArrayLike") for part in (signature, returns))
+    return signature, returns
 
 
 def _part(app: Any, what: str, name: str, member: Any, options: Any, lines: list[str]) -> None:

@@ -11,7 +11,7 @@ from genlabel_paper.report.drawing import picture
 from genlabel_paper.report.experiment import PARTS, Experiment
 from genlabel_paper.report.page import READING
 from genlabel_paper.report.page_parts import claim_list, grid_table, judged, legend, not_run
-from genlabel_paper.report.pieces import Shown
+from genlabel_paper.report.pieces import Claim, Shown
 from genlabel_paper.report.summary import SIGNS, Entry, conclusion, part_title
 from genlabel_paper.study.cells import STUDY
 from genlabel_paper.study.settings import SETTINGS
@@ -40,6 +40,7 @@ def page_of(entry: Entry, records: pd.DataFrame) -> str:
     parts = [
         f"# {one.name}: {one.title}",
         f"{one.source}. {_command(one)}",
+        _in_short(judged(shown)),
         _section("What the paper says, and what came out", _claims(one, shown)),
         _section("Pictures", [picture(p, f"{one.id}-p{n}") for n, p in enumerate(shown.pictures, 1)]),
         _section("Ours beside the paper's", _grids(shown)),
@@ -54,6 +55,18 @@ def _command(one: Experiment) -> str:
     if not one.trains:
         return f"Computed, nothing is trained: `genlabel reproduce {one.id}`. {only}."
     return f"Trained by `genlabel reproduce {one.id} --budget full`; {only}."
+
+
+def _in_short(claims: list[Claim]) -> str:
+    """How many statements hold.
+
+    >>> _in_short([Claim("a", "", "", True), Claim("b", "", "", False), Claim("c", "", "", False)])
+    "Of the paper's 3 statements here 1 holds, 2 do not."
+    """
+    counts = [sum(claim.holds is holds for claim in claims) for holds in (True, False, None)]
+    words = ["holds" if counts[0] == 1 else "hold", "does not" if counts[1] == 1 else "do not", "cannot be said"]
+    said = ", ".join(f"{count} {word}" for count, word in zip(counts, words, strict=True) if count)
+    return f"Of the paper's {len(claims)} statements here {said}." if len(claims) > 1 else ""
 
 
 def _section(title: str, parts: list[Markup]) -> str:

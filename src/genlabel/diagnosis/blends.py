@@ -56,7 +56,7 @@ class Seen(NamedTuple):
 
     blends: Blends
     intrudes: NDArray[np.bool_]
-    """Whether the nearest row is of a third class, (m,)."""
+    """Whether the nearest row is of the class of neither parent, (m,)."""
     support: Values
     """(m,)"""
     mixup: Values

@@ -44,7 +44,7 @@ def diagnose(
     """Say whether mixing would help on a table, with whose labels, and why.
 
     First, whether the label model knows the classes, on rows that it has not seen; if not, the diagnosis ends there.
-    Then blends of every pair of classes: whether they land among a third class (beside the same with permuted labels),
+    Then blends of every pair of classes: whether they land among another class (beside the same with permuted labels),
     whether they are like any row, and how far mixup's labels are from the label model's. At last three networks that
     differ in their blends alone, on the same held-out rows: their gains are the verdict.
 

@@ -76,10 +76,10 @@ def _plot_trust(ax: Axes, diagnosis: Diagnosis) -> None:
 
 
 def _plot_intrusion(figure: Figure, ax: Axes, diagnosis: Diagnosis, blends: Blended) -> None:
-    """How often blends land among a third class: a table of the pairs, or bars of the worst of many."""
+    """How often blends land among another class: a table of the pairs, or bars of the worst of many."""
     pairs = diagnosis.to_frame("pairs", None)
     whole = overall(blends)["intrusion"]
-    title = f"Blends among a third class: {100 * whole:.1f} %\n({100 * blends.chance:.1f} % with permuted labels)"
+    title = f"Blends among another class: {100 * whole:.1f} %\n({100 * blends.chance:.1f} % with permuted labels)"
     if len(diagnosis.classes) <= FEW:
         _plot_table(figure, ax, short_names(diagnosis.classes, LONGEST), pairs)
         ax.set_title(title, fontsize=10)

@@ -126,7 +126,7 @@ class Diagnosis:
             f"Held-out log-loss (nats, {self.trust.rows} rows)\n{self._trust_lines()}",
         ]
         if self.blends is not None:
-            parts.append(f"Pairs of classes whose blends land among a third class most often\n{self._pair_lines()}")
+            parts.append(f"Pairs of classes whose blends land among another class most often\n{self._pair_lines()}")
             heading = "Blends, of a tenth of either row at least, whose labels are furthest apart"
             parts.append(f"{heading}\n{self._blend_lines()}")
         if self.trial is not None:

@@ -96,7 +96,7 @@ def _about_blends(blends: Blended) -> list[str]:
     columns = ("class_1", "class_2", "intrusion", "low", "high")
     one, other, most, low, high = (pairs[name].iloc[place] for name in columns)
     lines = [
-        f"{100 * whole['intrusion']:.1f} % of mixup's blends land among a third class "
+        f"{100 * whole['intrusion']:.1f} % of mixup's blends land among another class "
         f"({100 * blends.chance:.1f} % with permuted labels)"
     ]
     if most > 0:

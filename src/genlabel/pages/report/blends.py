@@ -1,4 +1,4 @@
-"""The section on where blends land: among a third class or not, by pair of classes."""
+"""The section on where blends land: among another class or not, by pair of classes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def blend_part(given: Given) -> Part | None:
 def _said_of_blends(blends: Blended) -> str:
     whole, pairs = overall(blends), blends.pairs
     worst = pairs.iloc[int(pairs["low"].argmax())]
-    words = f"{percent(whole['intrusion'])} of mixup's blends land among a third class; "
+    words = f"{percent(whole['intrusion'])} of mixup's blends land among another class; "
     words += f"with permuted labels it would be {percent(blends.chance)}. "
     if worst["intrusion"] > 0:
         words += (
@@ -70,7 +70,7 @@ def _heat(diagnosis: Diagnosis, blends: Blended) -> Markup:
         )
     said = _said_of_blends(blends)
     how = "" if len(names) <= 8 else " Numbers are percents."
-    title = "Share of blends that land among a third class, by pair of classes"
+    title = "Share of blends that land among another class, by pair of classes"
     drawn = heat_map(title, said, names, names, cells, across="one parent", down="the other")
     return figure(drawn, said + how)
 
@@ -83,7 +83,7 @@ def _worst_pairs(diagnosis: Diagnosis, blends: Blended) -> Markup:
     rows = [
         Interval(name, pair["intrusion"], pair["low"], pair["high"], 1) for name, pair in zip(names, worst, strict=True)
     ]
-    title, axis = "Pairs of classes whose blends intrude most surely", "share of blends among a third class"
+    title, axis = "Pairs of classes whose blends intrude most surely", "share of blends among another class"
     return figure(interval_plot(title, said, rows, axis, digits=2), said)
 
 
