@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import brentq
-from scipy.stats import gaussian_kde, multivariate_normal
+from scipy.stats import binomtest, gaussian_kde, multivariate_normal
 from sklearn.base import clone
 from sklearn.datasets import make_circles, make_moons
 
@@ -215,6 +215,14 @@ def test_roots_of_quadratics_agree_with_numpy() -> None:
         inside = [root.real for root in roots if abs(root.imag) < 1e-12 and 0 <= root.real <= 1]
         assert np.isnan(t) == (not inside)
         assert not inside or min(abs(t - root) for root in inside) < 1e-9
+
+
+def test_of_two_roots_on_a_segment_each_is_taken_half_of_the_time() -> None:
+    square, slope, constant = (torch.full((2000,), value, dtype=torch.float64) for value in (16.0, -16.0, 3.0))
+    found = roots_on_segment(square, slope, constant, np.random.default_rng(0)).numpy().round(12)
+    values, counts = np.unique(found, return_counts=True)
+    assert values.tolist() == [0.25, 0.75]
+    assert binomtest(int(counts[0]), 2000).pvalue > 1e-3
 
 
 def test_bracketed_roots_agree_with_brent_in_few_calls() -> None:
