@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import gaussian_kde, multivariate_normal
 from sklearn.covariance import ledoit_wolf_shrinkage
 
-from genlabel.densities import GaussianDensity, KernelDensity, kernel
+from genlabel.densities import DensityWarning, GaussianDensity, KernelDensity, kernel
 from genlabel.densities.folded import FoldedSample
 
 
@@ -198,6 +198,11 @@ def test_all_bandwidths_of_a_fold_are_what_each_is_alone(
     densities = [KernelDensity(h, covariance=covariance, max_points=max_points) for h in (0.2, 1.0, 3.0)]
     monkeypatch.setattr(kernel, "BLOCK", 100)
     found = densities[0].held_out_log_prob(folds, densities)
+    apart = KernelDensity(
+        "silverman", covariance=covariance, max_points=max_points
+    )  # of no family: a factor of its own
+    found = torch.cat([found, apart.held_out_log_prob(folds, [apart])])
+    densities = [*densities, apart]
     for rows, inside in zip(folds.valid, train, strict=True):
         for density, values in zip(densities, found, strict=True):
             alone = density.fit(X[inside], y[inside], weight[inside]).log_prob(X[rows])
@@ -254,6 +259,13 @@ def test_the_smallest_classes_have_the_covariance_of_scipy_and_the_likeliest_of_
     np.testing.assert_allclose(
         KernelDensity("likelihood").fit(X, y).log_prob(queries[:, None])[:, 0], oracle, rtol=1e-9
     )
+
+
+def test_a_lone_point_has_no_likelihood_and_scotts_factor() -> None:
+    X, y = np.array([[0.0], [4.0], [5.0], [7.0]]), np.array([0, 1, 1, 1])
+    with pytest.warns(DensityWarning, match="no spread"):
+        found, plain = (KernelDensity(how).fit(X, y).models_[0].h for how in ("likelihood", "scott"))
+    assert found == plain
 
 
 def test_equal_rows_lead_the_likelihood_to_the_least_factor_and_no_further() -> None:
