@@ -51,7 +51,8 @@ PARTS: dict[str, tuple[str, str]] = {
     ),
     "mixing": (
         " ".join(f"{ROOM}/mixing/{name}.py" for name in ("mixup", "cutmix", "quadric", "roots")),
-        "tests/mixing/test_mixup.py tests/mixing/test_cutmix.py tests/mixing/test_genmix.py tests/mixing/test_roots.py",
+        "tests/mixing/test_mixup.py tests/mixing/test_cutmix.py tests/contracts/test_mixer_contract.py "
+        "tests/mixing/test_genmix.py tests/mixing/test_roots.py",
     ),
 }
 """Modules, and the tests that are to notice what is changed in them."""

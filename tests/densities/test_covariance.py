@@ -124,6 +124,11 @@ def test_rounding_is_no_spread() -> None:
     gaussians, singular = to_gaussians(centre, torch.diag(still**2 + torch.tensor([0, 1.0, 1, 1, 1])))
     assert float(1 / gaussians.matrix[1, 1]) == pytest.approx(1.0)
     assert bool(singular)
+    for deviation, floored in ((1e-150, False), (1e-160, True)):
+        spread = torch.tensor([deviation**2, 1.0], dtype=torch.float64).diag()
+        gaussians, singular = to_gaussians(torch.zeros(2, dtype=torch.float64), spread)
+        assert bool(singular) is floored
+        assert float(1 / gaussians.matrix[0, 0]) == pytest.approx(FLOOR**0.5 if floored else deviation)
 
 
 def test_few_points_are_shrunk_lone_ones_borrow_and_both_are_told() -> None:

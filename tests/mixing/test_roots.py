@@ -114,6 +114,15 @@ def test_where_a_segment_passes_by_the_gradient_at_its_nearest_place_leads_to_th
     assert found.crossed.tolist() == [True, False, True]
 
 
+def test_a_gentle_slope_leads_as_far_as_a_steep_one() -> None:
+    origin = np.array([[0.0, 0.2], [0.1, 0.0]])
+    search = finder([[0, 0], [1, 1]], [0, 1], round_classes())
+    found = search._along_gradient(origin, np.full(2, 9.0), np.repeat(PAIR, 2, 0), np.full(2, 3.0))
+    value, slope = difference(origin, 3.0), -origin * (NARROW**-2 - WIDE**-2)
+    assert (np.linalg.norm(slope, axis=1) < 1.0).all()
+    np.testing.assert_allclose(found.direction, -2 * value[:, None] * slope / (slope**2).sum(1, keepdims=True))
+
+
 def test_where_the_density_is_flat_there_is_no_gradient_to_follow() -> None:
     equal = [Counted([0.0, 0.0], 1.0), Counted([0.0, 0.0], 1.0)]
     search = finder([[0, 0], [1, 1]], [0, 1], equal)
@@ -150,8 +159,37 @@ def test_lines_whose_root_would_lie_in_a_third_class_are_left() -> None:
     two = finder([[0, 0], [1, 1]], [0, 1], round_classes())
     assert two._promising(brackets, pair, height).tolist() == [0, 1]
     assert Counted.asked == 0  # of two classes there is no third to ask for
-    at_once = Brackets(np.array([[1.0, 0.0]]), np.array([[2.0, 0.0]]), *(np.array([x]) for x in (0.0, 1.0, 0.0, 0.0)))
-    assert search._promising(at_once, PAIR, np.zeros(1)).tolist() == [0]  # half way lies beyond the third class
+
+
+@pytest.mark.parametrize("at_low, at_high, root", [(3.0, -1.0, 0.75), (0.1, -0.3, 0.25), (0.0, 0.0, 0.5)])
+def test_the_root_is_guessed_where_it_were_if_the_surface_were_flat(at_low: float, at_high: float, root: float) -> None:
+    """A third class that is the most likely just there, and nowhere else, makes one line be left."""
+    guess = -1.0 + 4.0 * (0.25 + 0.5 * root)
+    parts = [np.array([[-1.0, 0.0]]), np.array([[4.0, 0.0]]), *(np.array([x]) for x in (0.25, 0.75, at_low, at_high))]
+    for place, expected in ((guess, []), (guess + 0.1, [0]), (guess - 0.1, [0])):
+        third = Counted([place, 0.0], 0.005)
+        search = finder([[0, 0], [1, 1], [2, 2]], [0, 1, 2], [*round_classes(), third])
+        assert search._promising(Brackets(*parts), PAIR, np.zeros(1)).tolist() == expected
+
+
+def test_small_differences_of_one_sign_are_no_change() -> None:
+    search = finder([[0, 0], [1, 1]], [0, 1], round_classes())
+    ends = lines([[-0.8, 1.3]], [[0.8, 1.3]], 0.0)
+    values = difference(ends.origin + np.linspace(0, 1, NODES + 2)[:, None] * ends.direction)
+    assert (values[:4] < 0).tolist() == [True, True, True, False]
+    assert values[0] * values[1] < 1.0
+    found = search._inside(ends, PAIR, np.zeros(1))
+    assert (found.low[0], found.high[0]) == (0.25, 0.375)
+
+
+def test_only_segments_whose_ends_lie_on_one_side_are_looked_into() -> None:
+    X = [[-4.0, 0.0], [4.0, 0.0], [0.0, 0.2]]
+    search = finder(X, [0, 1, 1], round_classes())
+    found = search._brackets(np.array([[0, 1], [0, 2]]), np.repeat(PAIR, 2, 0), np.zeros(2))
+    assert found.crossed.all()
+    assert found.low.tolist() == [0.25, 0.0]
+    assert found.high.tolist() == [0.375, 1.0]
+    np.testing.assert_allclose(found.at_high, difference([[-1.0, 0.0], [0.0, 0.2]]))
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
@@ -191,9 +229,11 @@ def test_interpolation_is_exact_for_inverse_quadratics_and_left_where_it_is_not_
 
 def test_no_more_is_asked_of_functions_whose_root_is_known() -> None:
     calls: list[np.ndarray] = []
+    places: list[np.ndarray] = []
 
     def function(t: np.ndarray, which: np.ndarray) -> np.ndarray:
         calls.append(which)
+        places.append(t)
         return t - np.array([0.0, 1.0, 0.3])[which]
 
     low, high = np.zeros(3), np.ones(3)
@@ -202,6 +242,7 @@ def test_no_more_is_asked_of_functions_whose_root_is_known() -> None:
     np.testing.assert_allclose(found, [0.0, 1.0, 0.3], atol=1e-14)
     assert [part.tolist() for part in calls[2:]] == [[2]] * len(calls[2:])
     assert len(calls) - 2 <= 3
+    assert places[2].tolist() == [0.5]
     assert (
         roots.bracketed_roots(
             function, low[:0], high[:0], *(end[:0] for end in ends), lambda value, which: value > 0
