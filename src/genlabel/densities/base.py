@@ -263,7 +263,10 @@ class ClassDensity(BaseEstimator, ABC):
 
 
 class FoldedDensity(NamedTuple):
-    """A density over the folds of a cross-validation: what is fitted in each, and to all rows."""
+    """A density over the folds of a cross-validation: what is fitted in each, and to all rows.
+
+    `ClassDensity.over_folds` returns it.
+    """
 
     whole: ClassDensity
     """That of all rows; fitted to them already if it was chosen over the folds."""
