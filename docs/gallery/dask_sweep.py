@@ -19,7 +19,7 @@ widths = (0.2, 0.35, 0.6, 1.0, 1.7, 3.0, 5.0)
 methods = {f"{width}": GenerativeClassifier(KernelDensity(width)) for width in widths}
 methods["likelihood"] = GenerativeClassifier(KernelDensity("likelihood"))
 with LocalCluster(
-    n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None
+    n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=":0"
 ) as cluster:
     records = run_comparison(load_table("wine"), methods, repeats=3, dask=cluster.scheduler_address).frame
     here = run_comparison(load_table("wine"), {"0.2": methods["0.2"]}, repeats=1).frame
