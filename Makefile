@@ -8,7 +8,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --quiet
 
-.PHONY: run test test-long check docs format bench gallery dist try-dist clean
+.PHONY: run test test-long test-lowest coverage mutants audit check docs format bench gallery dist try-dist clean
 
 run: $(VENV)/.run            ## compare the methods on an embedded dataset, print the table, draw the picture
 	$(BIN)/genlabel compare iris
@@ -18,6 +18,34 @@ test: $(VENV)/.test          ## all tests, one worker a core (each on one thread
 
 test-long: $(VENV)/.test     ## also those that show at a dearer scale what a cheaper test shows, and more examples
 	GENLABEL_EXAMPLES=100 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal -m ""
+
+# The lowest torch brings CUDA with it where there is no build for the CPU; `make test-lowest TORCH=2.13.0` keeps the pinned one.
+TORCH  ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints-lowest.txt)))
+LOWEST := build/lowest
+# Tests that need no extra. New versions of what old packages need warn of what these call, and scikit-learn 1.6 reads the number of
+# steps of an SVM from memory that nobody has written: no faults of ours.
+PLAIN  := $(addprefix tests/,tables mixing keeping records theory pages densities/test_gaussian.py densities/test_kernel.py \
+	densities/test_covariance.py contracts/test_mixer_contract.py estimators/test_encoding.py test_labeling.py \
+	test_labeling_sampler.py test_labeling_online.py test_folds.py test_metrics.py test_plots.py test_tables.py test_posterior.py \
+	test_standardisation.py test_cli_tables.py test_images_data.py)
+test-lowest:                 ## the lowest versions that pyproject.toml names, in an environment of their own
+	$(PYTHON) -m venv $(LOWEST)
+	sed 's/^torch==.*/torch==$(TORCH)/' constraints-lowest.txt > $(LOWEST)/constraints.txt
+	PIP_CONSTRAINT=$(LOWEST)/constraints.txt $(LOWEST)/bin/python -m pip install --disable-pip-version-check --quiet \
+		--editable . pytest pytest-xdist hypothesis
+	$(LOWEST)/bin/python -m pytest -n logical --maxprocesses 8 -W ignore::DeprecationWarning -W "ignore:Liblinear failed" $(PLAIN)
+
+coverage: $(VENV)/.audit     ## lines and branches that the tests reach, by room; the tests take a quarter longer
+	$(BIN)/coverage erase
+	-$(BIN)/coverage run -m pytest -n logical --maxprocesses 8 --dist worksteal
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --skip-empty
+
+mutants: $(VENV)/.test       ## small changes that no test notices, in labels, densities and mixing
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore .ci/mutants.py
+
+audit: $(VENV)/.audit        ## what is dangerous in the sources, what is known of the packages
+	$(BIN)/python .ci/audit.py
 
 check: $(VENV)/.dev          ## style and types
 	$(BIN)/ruff check .
@@ -64,6 +92,10 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.release: $(VENV)/.run
 	$(PIP) --editable '.[release]'
+	@touch $@
+
+$(VENV)/.audit: $(VENV)/.test
+	$(PIP) --editable '.[audit]'
 	@touch $@
 
 clean:

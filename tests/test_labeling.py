@@ -17,9 +17,11 @@ from genlabel.densities import (
     KernelDensity,
     KnownDensity,
     LabelModel,
+    OnlineGaussianDensity,
     known_gaussians,
 )
-from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel
+from genlabel.densities.gaussian import WIDE
+from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel, OnlineGenLabel, SharedLabel
 from genlabel.mixing import Mix, Mixup, Origin
 from genlabel.posterior import log_posterior
 
@@ -270,3 +272,56 @@ def test_clean_rows_keep_their_labels_and_do_not_hide_that_a_density_vanishes() 
     with pytest.warns(DensityWarning, match="vanishes at all of 2 mixed points"):
         labels = labeler.label(np.full((4, 1), 1e200), y, draw, Origin(clean=np.arange(4) < 2))
     np.testing.assert_array_equal(labels[:2], np.eye(2)[y[:2]])
+
+
+def test_a_labeler_says_what_it_needs() -> None:
+    """What a training loop asks before it calls: the points, a module to move, features to learn from."""
+    X, y = sample()
+    simple, asks = LinearLabel(), GenLabel(GaussianDensity()).fit(X, y)
+    assert not simple.looks_at_points
+    assert asks.looks_at_points
+    assert SharedLabel([simple, asks], [0.5, 0.5]).looks_at_points
+    assert not SharedLabel([simple, simple], [0.5, 0.5]).looks_at_points
+    for labeler in (simple, asks):
+        assert (labeler.learns_from, labeler.clean_share, labeler.state) == (None, 1.0, None)
+        assert labeler.to_cpu() is labeler
+        with pytest.raises(NotImplementedError, match="has learns_from=None, but no method observe"):
+            labeler.observe(torch.zeros(1, 1), torch.ones(1, 1), Mixup().draw(1, 0))
+
+
+def test_labels_are_shared_by_their_shares_and_not_with_one_that_learns() -> None:
+    X, y = sample()
+    draw = Mixup().draw(60, 0)
+    parts = [GenLabel(GaussianDensity()).fit(X, y), LinearLabel().fit(X, y), LogisticLabel().fit(X, y)]
+    found = SharedLabel(parts, [0.5, 0.2, 0.3]).fit(X, y).label(X, y, draw)
+    expected = sum(share * part.label(X, y, draw) for share, part in zip([0.5, 0.2, 0.3], parts, strict=True))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    learns = OnlineGenLabel(OnlineGaussianDensity(3))
+    with pytest.raises(ValueError, match="learns while a network trains, and cannot share a label; use it alone"):
+        SharedLabel([LinearLabel(), learns], [0.5, 0.5]).label(X, np.eye(3)[np.arange(60) % 3], draw)
+
+
+@pytest.mark.parametrize("gamma", [-0.01, 1.01, np.nan])
+def test_gamma_is_checked_when_it_is_fitted_and_when_it_labels(gamma: float) -> None:
+    X, y = sample()
+    with pytest.raises(ValueError, match="gamma="):
+        GenLabel(GaussianDensity(), gamma=gamma).fit(X, y)
+    around = GenLabel.around(GaussianDensity().fit(X, y), gamma=gamma)
+    with pytest.raises(ValueError, match="gamma="):
+        around.label(X, y, Mixup().draw(60, 0))
+
+
+def test_the_points_of_the_origin_are_used_where_that_is_quicker() -> None:
+    """Of wide tables a Gaussian asks for distances between parents, not for the blends (Stewart's theorem)."""
+    rng = np.random.default_rng(0)
+    y = np.arange(30) % 2
+    X = rng.normal(size=(30, WIDE)) + y[:, None]
+    labeler, draw = GenLabel(GaussianDensity(1.0)).fit(X, y), Mixup().draw(30, 1)
+    rows = np.arange(30)
+    named = labeler.label(Mixup().mix(X, draw), y, draw, Origin(rows=rows))
+    np.testing.assert_allclose(
+        labeler.label(Mixup().mix(X, draw), y, draw, Origin(rows=rows, points=X)), named, atol=1e-9
+    )
+    # The labels come from the rows that are named, whatever stands at the place of the blends.
+    nowhere = np.zeros_like(X)
+    np.testing.assert_allclose(labeler.label(nowhere, y, draw, Origin(rows=rows, points=X)), named, atol=1e-9)

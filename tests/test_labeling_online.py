@@ -11,8 +11,8 @@ from scipy.special import softmax
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
-from genlabel.densities import OnlineGaussianDensity
-from genlabel.labeling import LinearLabel, OnlineGenLabel
+from genlabel.densities import CollapseWarning, OnlineGaussianDensity
+from genlabel.labeling import LinearLabel, OnlineGenLabel, observe_and_label
 from genlabel.mixing import Mix, Mixup, Origin, draw_on, no_mix
 
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -160,3 +160,25 @@ def test_bad_arguments_are_named(given: dict[str, Any], match: str) -> None:
     labeler.observe(f, w, draw)
     with pytest.raises(ValueError, match=match):
         labeler.label(f, w, draw)
+
+
+@every
+def test_what_a_loop_asks_of_the_labeler_is_asked_of_its_density(name: str) -> None:
+    f, w, draw = batch()
+    labeler = make(name)
+    density = labeler.state
+    assert not labeler.looks_at_points
+    assert (labeler.learns_from, labeler.clean_share) == (density.learns_from, density.clean_share)
+    labeler.meet(f)
+    assert any(f.shape[1] in buffer.shape for buffer in density.buffers())
+    assert labeler.to_cpu() is labeler
+    labels = observe_and_label(labeler, f.half(), w, f, w, draw)
+    assert int(density.steps) == 1
+    other = make(name)
+    other.meet(f)
+    other.observe(f.half().float(), w, draw)
+    assert torch.equal(labels, other.label(f, w, draw))
+    labeler.check()
+    density.mean_label[0] = torch.eye(4)[2]
+    with pytest.warns(CollapseWarning, match="class 2 has 100 %"):
+        labeler.check()

@@ -143,6 +143,16 @@ def test_a_damaged_cache_is_told_and_stays(tmp_path: Path, offline: None, broken
     assert contents(tmp_path) == before
 
 
+def test_a_cache_cannot_name_files_outside_of_it(tmp_path: Path, offline: None) -> None:
+    home = tmp_path / "a" / "b" / "home"
+    make_set(home, 7, ["1,1,yes", "2,2,no"], KINDS, "class", url="https://www.openml.org/../../../secret")
+    write(home.parent / "secret.gz", "secret")
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match=r"cannot be read \(.*secret' leaves the cache"):
+        load_openml(7, home)
+    assert contents(tmp_path) == before
+
+
 def test_what_was_downloaded_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, home = tmp_path / "source", tmp_path / "home"
     make_set(source, 7, ["1,1,yes", "2,2,no"], KINDS, "class")

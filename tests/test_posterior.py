@@ -55,6 +55,14 @@ def test_where_the_densities_give_no_number_the_prior_stands_in(
     np.testing.assert_array_equal(found[:1], log_posterior(scores[:1], PRIOR + scale, temperature).log_proba)
 
 
+def test_the_last_digit_is_that_of_the_total_without_a_temperature_and_of_the_softmax_with_one() -> None:
+    scores = torch.from_numpy(np.random.default_rng(2).normal(size=(50, 3)) * 100)
+    sums = scores + torch.from_numpy(PRIOR)
+    assert torch.equal(log_posterior(scores, PRIOR).log_proba, sums - sums.logsumexp(-1, keepdim=True))
+    assert torch.equal(log_posterior(scores, PRIOR, 1.0).log_proba, torch.log_softmax(sums, -1))
+    assert not torch.equal(log_posterior(scores, PRIOR).log_proba, log_posterior(scores, PRIOR, 1.0).log_proba)
+
+
 def test_one_density_is_enough() -> None:
     found, lost = log_posterior(torch.tensor([[-np.inf, -5000.0, -np.inf]], dtype=torch.float64), PRIOR)
     assert not lost.any()
@@ -68,6 +76,8 @@ def test_top_shares_among_the_most_likely(top: int) -> None:
     assert ((p > 0).sum(-1) == min(top, 3)).all()
     np.testing.assert_allclose(p.sum(-1), 1.0)
     full = log_posterior(scores, PRIOR).log_proba.exp()
+    assert ((full * (p > 0)).amax(-1) == full.amax(-1)).all()
+    assert ((full * (p == 0)).amax(-1) <= torch.where(p > 0, full, 1.0).amin(-1)).all()
     kept = torch.where(p > 0, full, torch.zeros_like(full))
     np.testing.assert_allclose(p, kept / kept.sum(-1, keepdim=True), rtol=1e-12)
     with pytest.raises(ValueError, match="top=0"):
@@ -105,6 +115,13 @@ def test_priors_are_resolved_and_class_weights_multiply_them(priors: Any, defaul
 def test_priors_that_are_none_are_named(priors: Any) -> None:
     with pytest.raises(ValueError, match="priors="):
         log_priors(priors, SHARES)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_only_the_ratios_of_class_weights_count(scale: float) -> None:
+    tilted = SHARES * (weight := np.array([1.0, 2.0, 5.0]))
+    found = log_priors("empirical", SHARES, class_weight=scale * weight)
+    np.testing.assert_allclose(np.exp(found), tilted / tilted.sum(), rtol=1e-12)
 
 
 def test_class_weights_must_leave_a_class() -> None:

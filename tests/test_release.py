@@ -72,6 +72,15 @@ def test_every_requirement_has_its_exact_version(project: dict[str, Any]) -> Non
     assert names - {"genlabel"} <= pinned
 
 
+def test_the_lowest_versions_are_those_that_are_promised(project: dict[str, Any]) -> None:
+    """What `make test-lowest` installs: all that the library needs, and what runs its tests."""
+    lines = (ROOT / "constraints-lowest.txt").read_text().splitlines()[1:]
+    assert lines == sorted(lines, key=str.lower)
+    about, extras = project["project"], project["project"]["optional-dependencies"]
+    runs = [text for text in extras["test"] if Requirement(text).name in ("pytest", "pytest-xdist", "hypothesis")]
+    assert set(lines) == {text.replace(">=", "==") for text in (*about["dependencies"], *runs)}
+
+
 def test_the_archive_has_all_that_the_repository_has(project: dict[str, Any]) -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:

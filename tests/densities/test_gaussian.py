@@ -133,3 +133,20 @@ def test_the_labels_of_a_plan_are_those_of_its_points(mixer: Any, clean_weight: 
     found = steps.target[..., 0].flatten(0, 1).numpy()
     found = np.where(expected.any(axis=1, keepdims=True), found, 0.0)
     np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_other_points_have_other_distances_and_a_blend_at_the_mean_the_largest_density() -> None:
+    rng = np.random.default_rng(1)
+    half = rng.normal(size=(80, 64))
+    X, y = np.concatenate([half, -half]), np.tile([0, 1], 80)
+    density = GaussianDensity(0.1).fit(X, y)
+    i, j, lam = np.arange(160), np.roll(np.arange(160), 80), np.full(160, 0.5)
+    peak = density.log_prob(np.zeros((1, 64)))
+    np.testing.assert_allclose(
+        density.log_prob_of_pairs(np.zeros((160, 64)), i, j, lam, X), peak.repeat(160, 0), atol=1e-8
+    )
+    for points in (X[::-1].copy() * 2.0, X + 1.0):
+        blends = 0.5 * points[i] + 0.5 * points[j]
+        np.testing.assert_allclose(
+            density.log_prob_of_pairs(blends, i, j, lam, points), density.log_prob(blends), rtol=1e-8, atol=1e-6
+        )

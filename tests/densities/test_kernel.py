@@ -12,7 +12,8 @@ from scipy.special import logsumexp
 from scipy.stats import gaussian_kde, multivariate_normal
 from sklearn.covariance import ledoit_wolf_shrinkage
 
-from genlabel.densities import KernelDensity
+from genlabel.densities import DensityWarning, GaussianDensity, KernelDensity, kernel
+from genlabel.densities.folded import FoldedSample
 
 
 def data(seed: int, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -178,3 +179,105 @@ def test_fewer_kernels_are_some_of_the_points_at_the_covariance_of_all(covarianc
     assert not np.allclose(other.log_prob(X), fitted.log_prob(X))
     with pytest.raises(ValueError, match="max_points=0"):
         KernelDensity(max_points=0).fit(X, y)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("covariance, max_points", [("class", None), ("shared", 12)])
+def test_all_bandwidths_of_a_fold_are_what_each_is_alone(
+    covariance: str, max_points: int | None, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in blocks of a few rows, and far away, where only the nearest kernel counts."""
+    X, y = data(3, 48, 3)
+    X[5] += 80.0
+    weight = np.random.default_rng(1).uniform(0.1, 2, 48) if weighted else np.ones(48)
+    valid = np.array_split(np.random.default_rng(2).permutation(48), 3)
+    train = np.stack([~np.isin(np.arange(48), rows) for rows in valid])
+    folds = FoldedSample(
+        *map(torch.from_numpy, (X, y, weight, train)), [torch.from_numpy(np.sort(rows)) for rows in valid]
+    )
+    densities = [KernelDensity(h, covariance=covariance, max_points=max_points) for h in (0.2, 1.0, 3.0)]
+    monkeypatch.setattr(kernel, "BLOCK", 100)
+    found = densities[0].held_out_log_prob(folds, densities)
+    apart = KernelDensity(
+        "silverman", covariance=covariance, max_points=max_points
+    )  # of no family: a factor of its own
+    found = torch.cat([found, apart.held_out_log_prob(folds, [apart])])
+    densities = [*densities, apart]
+    for rows, inside in zip(folds.valid, train, strict=True):
+        for density, values in zip(densities, found, strict=True):
+            alone = density.fit(X[inside], y[inside], weight[inside]).log_prob(X[rows])
+            np.testing.assert_allclose(values[rows], alone, rtol=1e-9, atol=1e-9)
+
+
+def test_families_share_what_they_can_and_wide_tables_are_refused_where_a_covariance_is_full() -> None:
+    assert KernelDensity(0.5).family == KernelDensity(2.0).family is not None
+    apart = [
+        KernelDensity(0.5, max_points=9),
+        KernelDensity(0.5, covariance="shared"),
+        KernelDensity(0.5, random_state=1),
+    ]
+    assert len({density.family for density in (KernelDensity(0.5), *apart)}) == 4
+    alone = [KernelDensity(), KernelDensity(0.5, leave_one_out=True), KernelDensity(0.5, random_state=None)]
+    assert [density.family for density in alone] == [None] * 3
+    for n, most in (
+        (1000, kernel.MOST_FEATURES),
+        (10, kernel.MOST_OF_FEW_ROWS),
+        (kernel.MOST_FEATURES, kernel.MOST_FEATURES),
+    ):
+        assert KernelDensity().excess(n, most) is None
+        assert KernelDensity().excess(n, most + 1) is not None
+        assert KernelDensity(covariance="shared").excess(n, most + 1) is None
+    assert KernelDensity().least_weight == pytest.approx(2.5 * GaussianDensity().least_weight)
+
+
+def test_blocks_of_any_size_and_gradients_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = data(4, 60, 3)
+    density = KernelDensity().fit(X, y)
+    whole = density.log_prob(X)
+    monkeypatch.setattr(kernel, "BLOCK", 210)  # 7 rows of 30 kernels
+    np.testing.assert_allclose(density.log_prob(X), whole, rtol=1e-12)
+    x = torch.from_numpy(X).requires_grad_()
+    density.log_prob(x)[:, 0].sum().backward()
+    step = 1e-6 * np.eye(3)[0]
+    slope = (density.log_prob(X + step) - density.log_prob(X - step))[:, 0] / 2e-6
+    np.testing.assert_allclose(x.grad[:, 0], slope, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_the_smallest_classes_have_the_covariance_of_scipy_and_the_likeliest_of_the_thirteen_factors(n: int) -> None:
+    x = np.random.default_rng(n).normal(size=n)
+    X, y = np.append(x, [50.0, 51.0, 52.5])[:, None], np.repeat([0, 1], [n, 3])
+    queries = np.linspace(-3, 3, 9)
+    oracle = gaussian_kde(x).logpdf(queries)
+    np.testing.assert_allclose(KernelDensity().fit(X, y).log_prob(queries[:, None])[:, 0], oracle, rtol=1e-9)
+    scott, sigma = n ** (-1 / 5), x.std(ddof=1)
+    factors = scott * 2.0 ** (1 - np.arange(13) / 2)
+    gaps = (x[:, None] - x)[~np.eye(n, dtype=bool)].reshape(n, n - 1)
+    likely = [logsumexp(-0.5 * (gaps / (h * sigma)) ** 2, axis=1).mean() - np.log(h) for h in factors]
+    best = factors[int(np.argmax(likely))]
+    oracle = gaussian_kde(x, bw_method=best).logpdf(queries)
+    np.testing.assert_allclose(
+        KernelDensity("likelihood").fit(X, y).log_prob(queries[:, None])[:, 0], oracle, rtol=1e-9
+    )
+
+
+def test_a_lone_point_has_no_likelihood_and_scotts_factor() -> None:
+    X, y = np.array([[0.0], [4.0], [5.0], [7.0]]), np.array([0, 1, 1, 1])
+    with pytest.warns(DensityWarning, match="no spread"):
+        found, plain = (KernelDensity(how).fit(X, y).models_[0].h for how in ("likelihood", "scott"))
+    assert found == plain
+
+
+def test_equal_rows_lead_the_likelihood_to_the_least_factor_and_no_further() -> None:
+    x = np.repeat(np.random.default_rng(0).normal(size=20), 2)
+    model = KernelDensity("likelihood").fit(np.append(x, x)[:, None], np.repeat([0, 1], 40)).models_[0]
+    assert model.h == pytest.approx(40 ** (-1 / 5) / 32)
+
+
+def test_minus_zero_is_the_point_zero_and_a_point_nearby_is_another() -> None:
+    X, y = np.array([[0.0], [1.0], [2.5], [9.0], [10.0], [12.0]]), np.repeat([0, 1], 3)
+    density = KernelDensity(0.5, leave_one_out=True).fit(X, y)
+    own, minus, near = density.log_prob(np.array([[0.0], [-0.0], [1e-20]]))[:, 0]
+    assert own == minus
+    assert near == pytest.approx(KernelDensity(0.5).fit(X, y).log_prob([[0.0]])[0, 0])
+    assert near > own + 0.1

@@ -329,7 +329,8 @@ def test_a_table_that_fits_may_look_otherwise(saved: Saved, name: str) -> None:
         with_column("level", X["level"].astype(object)),
         with_column("flag", X["flag"].astype(int)),
     ):
-        np.testing.assert_array_equal(kept.predict_log_proba(other), said)
+        # Not to the last bit: older versions of pandas lay columns that are put together otherwise in memory.
+        np.testing.assert_allclose(kept.predict_log_proba(other), said, rtol=1e-12)
     for column in ("width", "colour"):
         empty = with_column(column, np.full(90, np.nan))
         assert np.isfinite(kept.predict_log_proba(empty)).all()

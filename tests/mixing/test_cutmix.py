@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.stats import kstest, uniform
+from scipy.stats import beta, binomtest, kstest, uniform
 
 from genlabel.mixing import CutMix, Mix
 
 
-@pytest.mark.parametrize("side", [7, 28, 32])
+@pytest.mark.parametrize("side", [7, 28, 32, 49, 103])
 def test_whole_pixels_come_from_one_parent_each(side: int) -> None:
     """Boxes that end at pixels, pasted by slices as in Yun et al. (2019)."""
     rng = np.random.default_rng(side)
@@ -39,6 +39,9 @@ def test_a_box_that_fits_has_the_area_that_was_drawn_and_lies_anywhere() -> None
     inside = (top > 0) & (bottom < 1) & (left > 0) & (right < 1)
     np.testing.assert_allclose((bottom - top)[inside], (right - left)[inside], atol=1e-12)
     np.testing.assert_allclose(1 - draw.lam, (bottom - top) * (right - left), atol=1e-12)
+    # The side s has the density 2 s, and fits with probability (1 - s)^2: a sixth fit, and their sides are Beta(2, 3).
+    assert binomtest(int(inside.sum()), len(inside), 1 / 6).pvalue > 1e-3
+    assert kstest((bottom - top)[inside], beta(2, 3).cdf).pvalue > 1e-3
     small = inside & (bottom - top < 0.1)
     centre = (top + bottom)[small] / 2
     assert kstest(centre, uniform(0.0, 1.0).cdf).pvalue > 1e-3

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import brentq
-from scipy.stats import gaussian_kde, multivariate_normal
+from scipy.stats import binomtest, gaussian_kde, multivariate_normal
 from sklearn.base import clone
 from sklearn.datasets import make_circles, make_moons
 
@@ -22,7 +22,8 @@ from genlabel.densities import (
     WarpedDensity,
     known_gaussians,
 )
-from genlabel.mixing.quadric import roots_on_segment
+from genlabel.densities.covariance import Gaussians
+from genlabel.mixing.quadric import QuadricFinder, roots_on_segment
 from genlabel.mixing.roots import bracketed_roots
 from genlabel.mixing.surface import share_out
 
@@ -215,6 +216,27 @@ def test_roots_of_quadratics_agree_with_numpy() -> None:
         inside = [root.real for root in roots if abs(root.imag) < 1e-12 and 0 <= root.real <= 1]
         assert np.isnan(t) == (not inside)
         assert not inside or min(abs(t - root) for root in inside) < 1e-9
+
+
+def test_what_the_coefficients_lose_a_step_by_the_density_mends() -> None:
+    """Gaussians that are off by 1e-5 have roots that are off as much; one step of Newton's squares the error."""
+    X, y = blobs(200, 2, 2)
+    density = GaussianDensity().fit(X, y)
+    mean, matrix, log_det = density.gaussians()
+    off = QuadricFinder(density, Gaussians(mean + 1e-5, matrix * (1 + 1e-5), log_det + 1e-5))
+    pair, height = np.tile([0, 1], (200, 1)), np.linspace(-2, 2, 200)
+    found = off.find(pair, height, np.random.default_rng(0))
+    kept = np.isfinite(found.log_prob).all(1)
+    assert kept.sum() > 100
+    np.testing.assert_allclose(np.diff(found.log_prob)[kept, 0], height[kept], atol=2e-8)
+
+
+def test_of_two_roots_on_a_segment_each_is_taken_half_of_the_time() -> None:
+    square, slope, constant = (torch.full((2000,), value, dtype=torch.float64) for value in (16.0, -16.0, 3.0))
+    found = roots_on_segment(square, slope, constant, np.random.default_rng(0)).numpy().round(12)
+    values, counts = np.unique(found, return_counts=True)
+    assert values.tolist() == [0.25, 0.75]
+    assert binomtest(int(counts[0]), 2000).pvalue > 1e-3
 
 
 def test_bracketed_roots_agree_with_brent_in_few_calls() -> None:

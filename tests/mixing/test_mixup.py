@@ -63,3 +63,15 @@ def test_manifold_mixup_draws_every_depth() -> None:
 def test_lam_one_is_the_point_itself() -> None:
     X = np.random.default_rng(0).normal(size=(6, 2))
     np.testing.assert_array_equal(blend(X, Mix(np.arange(6)[::-1].copy(), np.ones(6))), X)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 9])
+@pytest.mark.parametrize("alpha", [0.3, 1.0, 4.0])
+def test_a_batch_has_one_weight_and_its_rows_otherwise_one_each(n: int, alpha: float) -> None:
+    for seed in range(5):
+        assert len(np.unique(Mixup(alpha, per="batch").draw(n, seed).lam)) == 1
+        assert len(np.unique(Mixup(alpha, per="sample").draw(n, seed).lam)) == n
+
+
+def test_the_deepest_stage_is_known_before_a_draw() -> None:
+    assert [ManifoldMixup(depths=depths).max_depth for depths in ((), (0,), (2, 0, 1))] == [0, 0, 2]

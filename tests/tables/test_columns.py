@@ -64,7 +64,7 @@ FORMATS = {
 
 @pytest.mark.parametrize("given", FORMATS)
 def test_dates_are_those_that_were_written(given: str) -> None:
-    text = DAYS.dt.strftime(given)
+    text = DAYS.dt.strftime(given).copy()
     text[3] = None
     dates, way = read_dates(text)
     plan = plan_columns(text.to_frame("t"))

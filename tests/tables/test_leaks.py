@@ -41,7 +41,11 @@ LEAKS = {
     "a copy of the target": ("code", np.where(Y == "yes", "Y", "N"), "alone gives the class of 100.0 %"),
     "numbers of the target": ("score", np.where(Y == "yes", 3.0, 1.0) + RNG.uniform(0, 1, N), "alone gives the class"),
     "gaps of the target": ("paid", np.where(Y == "yes", RNG.normal(size=N), np.nan), "alone gives the class"),
-    "many codes of the target": ("kind", np.char.add(Y, RNG.integers(0, 9, N).astype(str)), "alone gives the class"),
+    "many codes of the target": (
+        "kind",
+        np.char.add(Y.astype(str), RNG.integers(0, 9, N).astype(str)),
+        "alone gives the class",
+    ),
 }
 
 

@@ -63,6 +63,9 @@ def _annotated(folder: Path) -> Labelled:
     rows = [line.split("\t") for line in lines if line.strip()]
     if not rows or any(len(row) < 2 for row in rows):
         raise ValueError(f"{str(folder / 'val_annotations.txt')!r} must have lines of a file name, a tab and a class")
+    away = [row[0] for row in rows if Path(row[0]).name != row[0]]
+    if away:
+        raise ValueError(f"{str(folder / 'val_annotations.txt')!r} names {away[0]!r}, which is no file of 'images'")
     return [(folder / "images" / row[0], row[1]) for row in rows]
 
 

@@ -80,6 +80,8 @@ def _copy_files(number: int, source: Path, into: Path) -> bool:
     except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
         raise ValueError(_damaged(number, source / about[0], error)) from error
     data = Path(urlparse(url).path.lstrip("/") + ".gz")
+    if ".." in data.parts:
+        raise ValueError(_damaged(number, source / about[0], ValueError(f"its url {url!r} leaves the cache")))
     return _copy(source / data, into / data) and all(found)
 
 

@@ -68,6 +68,8 @@ class Columns(Encoder):
     @classmethod
     def learn(cls, X: pd.DataFrame) -> Self:
         """From the rows that are trained on; dates, identifiers and columns without values are left out."""
+        if X.columns.has_duplicates:  # scikit-learn says so too, from 1.7 on
+            raise ValueError(f"X has several columns named {X.columns[X.columns.duplicated()][0]!r}; rename them")
         reasons = {name: no_feature(X[name]) for name in X.columns}
         if all(reasons.values()):
             raise ValueError(f"no column of X is a feature: {'; '.join(f'{k!r}: {v}' for k, v in reasons.items())}")

@@ -38,6 +38,7 @@ def write_files(folder: Path, files: Files, card: str) -> None:
     document = {"body": body, "body_sha256": _sum_of(body), "format": FORMAT, "format_version": FORMAT_VERSION}
     for name, content in ((ARRAYS, stored), (CARD, card.encode()), (TREE, _text(document))):
         beside = folder / f"{name}.new"
+        beside.unlink(missing_ok=True)  # what a link of this name leads to is none of ours
         beside.write_bytes(content)
         os.replace(beside, folder / name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import pickle
+import pickle  # written for its checksum, never read  # nosec B403
 from collections.abc import Mapping, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum

@@ -331,7 +331,7 @@ def _check_settings(path: Path, found: Mapping[str, Any], wanted: Mapping[str, A
 
 def _read(connection: sqlite3.Connection, path: Path, kind: RecordKind) -> Kept:
     settings = _read_meta(connection, path, kind)
-    found = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM records")
+    found = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM records")  # names of this file  # nosec B608
     rows = [dict(zip(COLUMNS, row, strict=True)) for row in found]
     parsed = [row | {name: json.loads(row[name]) for name in ("fields", *TEXTS)} for row in rows]
     frame = make_frame(((row | row["fields"]) for row in parsed), kind)

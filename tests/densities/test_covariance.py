@@ -1,0 +1,212 @@
+"""Moments, shrinkage and whitenings against numpy, one class at a time and in groups, at every scale."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import multivariate_normal
+from torch import Tensor
+
+from genlabel.densities import DensityWarning, covariance
+from genlabel.densities.covariance import (
+    FLOOR,
+    GroupMoments,
+    Groups,
+    diagonal_whitening,
+    effective_size,
+    group_by_class,
+    group_moments,
+    ledoit_wolf,
+    moments,
+    normal_log_prob,
+    shrink,
+    to_gaussians,
+    usable_covariance,
+    whiten,
+    whitening,
+)
+from genlabel.densities.per_class import ClassSample, class_samples
+from genlabel.standardisation import ROUNDING
+
+SCALES = np.array([1e-12, 1e-3, 1.0, 1e5, 1e12])
+
+
+def points(n: int, d: int, seed: int = 0) -> Tensor:
+    """Correlated features."""
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(rng.normal(size=(n, d)) @ (np.eye(d) + 0.4 * rng.normal(size=(d, d))) + rng.normal(size=d))
+
+
+def sample_of(X: Tensor, others: Tensor | None = None) -> ClassSample:
+    """The class "a" with these points, and a class "b" with others."""
+    both = torch.cat([X, X + 1.0 if others is None else others])
+    index = torch.arange(len(both)) >= len(X)
+    return next(iter(class_samples(np.array(["a", "b"]), both, index.long(), torch.ones(len(both)).double())))
+
+
+@pytest.mark.parametrize("unbiased", [False, True])
+def test_moments_are_those_of_numpy(unbiased: bool) -> None:
+    X, weight = points(40, 3), np.random.default_rng(1).uniform(0.1, 3, 40)
+    mean, found = moments(X, torch.from_numpy(weight), unbiased=unbiased)
+    np.testing.assert_allclose(mean, np.average(X, axis=0, weights=weight), rtol=1e-12)
+    np.testing.assert_allclose(found, np.cov(X.T, aweights=weight, ddof=int(unbiased)), rtol=1e-10)
+    assert effective_size(torch.from_numpy(weight)) == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+
+
+def test_one_feature_and_round_clouds_are_shrunk_all_the_way() -> None:
+    """Nothing is lost there: the covariance is its own mean already."""
+    X, ones = points(9, 1), torch.ones(9).double()
+    assert ledoit_wolf(X, ones, *moments(X, ones, unbiased=False)) == 1.0
+    square = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]], dtype=torch.float64)
+    assert ledoit_wolf(square, ones[:4], *moments(square, ones[:4], unbiased=False)) == 1.0
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+def test_a_whitening_inverts_the_covariance_of_features_at_any_scale(offset: float) -> None:
+    X = points(60, 5) * torch.from_numpy(SCALES)
+    mean, sigma = moments(X, torch.ones(60).double(), unbiased=False)
+    centre, matrix, log_det = whitening(sample_of(X), mean, sigma, "it")
+    np.testing.assert_allclose(matrix.T @ sigma @ matrix, np.eye(5), atol=1e-8)
+    correlation = sigma.numpy() / np.outer(SCALES, SCALES)
+    assert log_det == pytest.approx(np.linalg.slogdet(correlation)[1] + 2 * np.log(SCALES).sum())
+    np.testing.assert_allclose(whiten(X, centre, matrix).T @ whiten(X, centre, matrix) / 60, np.eye(5), atol=1e-8)
+    assert torch.equal(whiten(X + offset, centre, matrix), (X + offset - centre) @ matrix)
+
+
+def test_a_singular_covariance_is_floored_and_told_by_the_name_of_the_class() -> None:
+    X = points(30, 3)
+    X[:, 2] = X[:, 0] - 2.0 * X[:, 1]
+    mean, sigma = moments(X, torch.ones(30).double(), unbiased=False)
+    with pytest.warns(DensityWarning, match=r"it: class 'a' has a singular covariance; using eigenvalues .* 0.0001"):
+        white = whitening(sample_of(X), mean, sigma, "it")
+    spread = sigma.diagonal().sqrt()
+    values, vectors = np.linalg.eigh((sigma / torch.outer(spread, spread)).numpy())
+    floored = (vectors * np.maximum(values, FLOOR)) @ vectors.T * torch.outer(spread, spread).numpy()
+    np.testing.assert_allclose(white.matrix @ white.matrix.T, np.linalg.inv(floored), rtol=1e-6)
+    assert white.log_det == pytest.approx(np.linalg.slogdet(floored)[1])
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0])
+def test_a_feature_that_is_constant_in_a_class_has_the_scale_within_all_classes_or_one(scale: float) -> None:
+    X, others = points(30, 2), points(50, 2, 1)
+    X[:, 1], others[:, 1] = 5.0 * scale, others[:, 1] * 7.0 * scale
+    sample = sample_of(X, others)
+    mean, sigma = moments(X, sample.weight, unbiased=False)
+    with pytest.warns(DensityWarning, match="singular"):
+        white = whitening(sample, mean, sigma, "it")
+    expected = FLOOR * float(sample.pooled[1, 1])
+    assert 1 / float((white.matrix @ white.matrix.T)[1, 1]) == pytest.approx(expected)
+    others[:, 1] = 5.0 * scale
+    with pytest.warns(DensityWarning, match="singular"):
+        white = whitening(sample_of(X, others), mean, sigma, "it")
+    assert 1 / float((white.matrix @ white.matrix.T)[1, 1]) == pytest.approx(FLOOR)
+
+
+def test_rounding_is_no_spread() -> None:
+    """Twice the rounding of a number is a spread, half of it is none; at zero, what a double can square is."""
+    centre = torch.tensor([100.0, 100.0, -100.0, 0.0, 0.0], dtype=torch.float64)
+    noise = 100.0 * ROUNDING
+    spread = torch.tensor([0.5 * noise, 2.0 * noise, 2.0 * noise, 1e-150, 1e-160], dtype=torch.float64)
+    whole = torch.tensor([FLOOR**0.5, *spread[1:4].tolist(), FLOOR**0.5], dtype=torch.float64)
+    white = diagonal_whitening(centre, spread**2)
+    np.testing.assert_allclose(1 / white.matrix, whole, rtol=1e-6)
+    assert white.log_det == pytest.approx(2 * float(whole.log().sum()), rel=1e-9)
+    assert torch.equal(whiten(centre[None] + 1.0, centre, white.matrix), (centre[None] + 1.0 - centre) * white.matrix)
+    zero = torch.zeros(5, 5).double()
+    scales = torch.tensor([1.0, *spread[1:4].tolist(), 1.0], dtype=torch.float64)
+    np.testing.assert_allclose(covariance._scales(centre, (spread**2).diag(), zero), scales, rtol=1e-6)
+    np.testing.assert_allclose(covariance._scales(centre, zero, (spread**2).diag()), scales, rtol=1e-6)
+    single = GroupMoments(centre[None, None, :], (spread**2).diag()[None, None], zero[None])
+    assert single.spread.tolist() == [[True]]
+    still = torch.tensor([0.5 * noise, 0.5 * noise, 0.5 * noise, 1e-160, 0.0], dtype=torch.float64)
+    assert GroupMoments(centre[None, None, :], (still**2).diag()[None, None], zero[None]).spread.tolist() == [[False]]
+    gaussians, singular = to_gaussians(centre, torch.diag(still**2 + torch.tensor([0, 1.0, 1, 1, 1])))
+    assert float(1 / gaussians.matrix[1, 1]) == pytest.approx(1.0)
+    assert bool(singular)
+    for deviation, floored in ((1e-150, False), (1e-160, True)):
+        spread = torch.tensor([deviation**2, 1.0], dtype=torch.float64).diag()
+        gaussians, singular = to_gaussians(torch.zeros(2, dtype=torch.float64), spread)
+        assert bool(singular) is floored
+        assert float(1 / gaussians.matrix[0, 0]) == pytest.approx(FLOOR**0.5 if floored else deviation)
+
+
+def test_few_points_are_shrunk_lone_ones_borrow_and_both_are_told() -> None:
+    """As many points as features span no volume yet; one more does."""
+    for n, d in ((3, 3), (2, 5)):
+        X = points(n, d)
+        sample = sample_of(X)
+        mean, biased = moments(X, sample.weight, unbiased=False)
+        with pytest.warns(DensityWarning, match=f"it: class 'a' has {n} samples for {d} features; using Ledoit-Wolf"):
+            found = usable_covariance(sample, biased * n / (n - 1), "it")
+        expected = shrink(biased * n / (n - 1), ledoit_wolf(X, sample.weight, mean, biased))
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    given = torch.eye(3).double()
+    assert usable_covariance(sample_of(points(4, 3)), given, "it") is given
+    alike = sample_of(points(1, 3).repeat(6, 1), points(9, 3))
+    with pytest.warns(
+        DensityWarning, match=r"it: class 'a' has 6 sample\(s\) and no spread; using the covariance within"
+    ):
+        assert usable_covariance(alike, given, "it") is alike.pooled
+
+
+@pytest.fixture(scope="module")
+def groups() -> tuple[Tensor, Tensor, Tensor, Groups]:
+    """Three classes of unlike sizes, and four groups of weights, some of them 0."""
+    X, index = points(31, 3), torch.from_numpy(np.random.default_rng(3).permutation(np.repeat([0, 1, 2], [6, 15, 10])))
+    weight = torch.from_numpy(np.random.default_rng(4).uniform(0.2, 2, (4, 31)))
+    weight[1, ::3] = 0.0
+    return X, index, weight, group_by_class(X, index, weight)
+
+
+def test_groups_are_the_classes_one_by_one(groups: tuple[Tensor, Tensor, Tensor, Groups]) -> None:
+    X, index, weight, found = groups
+    mean, spread, within = group_moments(found)
+    assert found.points.shape == (3, 15, 3)
+    for g, shares in enumerate(weight):
+        scatter = torch.zeros(3, 3).double()
+        for c in range(3):
+            inside = (index == c) & (shares > 0)
+            alone = moments(X[inside], shares[inside], unbiased=False)
+            np.testing.assert_allclose(mean[c, g], alone[0], rtol=1e-10)
+            np.testing.assert_allclose(spread[c, g], alone[1], rtol=1e-10)
+            assert float(found.size[c, g]) == pytest.approx(effective_size(shares[inside]))
+            scatter += alone[1] * shares[inside].sum()
+        np.testing.assert_allclose(within[g], scatter / shares.sum(), rtol=1e-10)
+
+
+def test_gaussians_of_many_groups_are_scipys(
+    groups: tuple[Tensor, Tensor, Tensor, Groups], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At unlike scales, and where one of them is singular; in blocks of rows as in one."""
+    X, _, _, found = groups
+    scale = torch.tensor([1e-6, 1.0, 1e6], dtype=torch.float64)
+    mean, spread, _ = group_moments(found)
+    mean, spread = mean * scale, spread * torch.outer(scale, scale)
+    spread[2, 3] = torch.outer(scale, scale)
+    gaussians, singular = to_gaussians(mean, spread)
+    assert singular.nonzero().tolist() == [[2, 3]]
+    flat = covariance.Gaussians(*(part.flatten(0, 1) for part in gaussians))
+    monkeypatch.setattr(covariance, "AT_ONCE", 150)  # 4 rows of 12 Gaussians in 3 dimensions
+    values = normal_log_prob(X * scale, flat).view(31, 3, 4)
+    np.testing.assert_allclose(flat.log_prob(X * scale), values.view(31, 12), rtol=1e-12)
+    for c, g in np.ndindex(3, 4):
+        if (c, g) != (2, 3):
+            inner = spread[c, g] / torch.outer(scale, scale)
+            oracle = multivariate_normal(mean[c, g] / scale, inner).logpdf(X) - float(scale.log().sum())
+            np.testing.assert_allclose(values[:, c, g], oracle, rtol=1e-8, atol=1e-8)
+    ones = np.linalg.eigh(np.ones((3, 3)))
+    floored = (ones[1] * np.maximum(ones[0], FLOOR)) @ ones[1].T
+    oracle = multivariate_normal(mean[2, 3] / scale, floored).logpdf(X) - float(scale.log().sum())
+    np.testing.assert_allclose(values[:, 2, 3], oracle, rtol=1e-6)
+
+
+def test_a_covariance_that_is_almost_singular_counts_as_one() -> None:
+    """The last pivot squared is 1 - r^2: below 1e-10 the correlation is floored."""
+    for gap, expected in ((1e-11, True), (1e-9, False)):
+        r = (1.0 - gap) ** 0.5
+        _, singular = to_gaussians(torch.zeros(2).double(), torch.tensor([[1.0, r], [r, 1.0]], dtype=torch.float64))
+        assert bool(singular) is expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whitening(sample_of(points(9, 2)), torch.zeros(2).double(), torch.eye(2).double(), "it")

@@ -1,0 +1,234 @@
+"""What is let in: no call that runs what a file says, no path that leaves its folder, no text that becomes HTML unseen.
+
+The syntax trees of the sources are read; each exception is named here with its reason.
+"""
+
+import ast
+import json
+import re
+import runpy
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from PIL import Image
+
+import genlabel
+from genlabel.datasets.image_folders import read_tiny_imagenet
+from genlabel.keeping.files import ARRAYS, CARD, TREE, Files, read_files, write_files
+from genlabel.tables import read_as_written, write_frame
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted(Path(genlabel.__file__).parents[1].glob("genlabel*/**/*.py"))
+MAKING = sorted((ROOT / "docs" / "making").rglob("*.py"))
+
+FORBIDDEN = {
+    "eval", "exec", "compile", "__import__", "os.system", "os.popen", "tempfile.mktemp", "yaml.load",
+    "yaml.unsafe_load", "joblib.load", "shelve.open", "marshal.loads", "marshal.load", "pickle.load", "pickle.loads",
+    "pickle.Unpickler", "cloudpickle.load", "cloudpickle.loads", "dill.load", "dill.loads", "pandas.read_pickle",
+    "numpy.lib.format.read_array", "shutil.unpack_archive", "ssl._create_unverified_context",
+}  # fmt: skip
+MODULES = {"xml", "tarfile", "telnetlib", "ftplib", "marshal", "shelve", "dill", "defusedxml", "lxml", "yaml", "pickle"}
+"""That are not imported at all, but where an exception says so."""
+METHODS = {"extractall", "extract", "to_pickle"}
+WORDS = {name.split(".")[-1] for name in FORBIDDEN} | MODULES | METHODS | {"load(", "allow_pickle", "shell", "verify"}
+"""One of them stands in every module that does any of this; the others need not be parsed."""
+EXCEPTIONS = {
+    "genlabel/records/run.py": {"pickle.loads", "import pickle"},  # a task of Dask, made and read by one function
+    "genlabel/records/fingerprints.py": {"import pickle"},  # written for its checksum, never read
+    "genlabel_paper/report/drawing.py": {"import xml"},  # what matplotlib has just written
+}
+MARKED = {
+    "genlabel/pages/markup.py",  # where text is escaped
+    "genlabel/pages/frame.py",  # the style and the script of the package
+    "genlabel/pages/charts/heat.py",  # two elements, one after the other
+    "genlabel_paper/report/drawing.py",  # a tree as ElementTree writes it, which escapes
+}
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(Path(genlabel.__file__).parents[1]).as_posix()
+
+
+def dangers(code: str) -> set[str]:
+    """What a module does that a file could turn against its reader, under the names that it is imported by."""
+    if not any(word in code for word in WORDS):
+        return set()
+    tree = ast.parse(code)
+    known = dict(_imported(tree))
+    found = {f"import {name.split('.')[0]}" for name in known.values() if name.split(".")[0] in MODULES}
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        name = _dotted(call.func, known)
+        settings = {word.arg: ast.unparse(word.value) for word in call.keywords}
+        if name in FORBIDDEN or (isinstance(call.func, ast.Attribute) and call.func.attr in METHODS):
+            found.add(name)
+        if name in ("torch.load", "torch.serialization.load") and settings.get("weights_only") != "True":
+            found.add("torch.load without weights_only=True")
+        if settings.get("allow_pickle", "False") != "False":
+            found.add(f"{name} with allow_pickle")
+        if name == "numpy.load" and "allow_pickle" not in settings:
+            found.add("numpy.load without allow_pickle=False")
+        if settings.get("shell", "False") != "False" or settings.get("verify") == "False":
+            found.add(f"{name} with a shell, or without verifying")
+    return found
+
+
+def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """The names of a module, and the full names of what they stand for."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (
+                (one.asname or one.name.split(".")[0], one.name if one.asname else one.name.split(".")[0])
+                for one in node.names
+            )
+        if isinstance(node, ast.ImportFrom):
+            yield from ((one.asname or one.name, f"{node.module}.{one.name}") for one in node.names)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            yield from ((str(one.value), str(one.value)) for one in node.args[:1] if isinstance(one, ast.Constant))
+
+
+def _dotted(node: ast.AST, known: dict[str, str]) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value, known)}.{node.attr}"
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        return str(node.args[0].value)  # import_module("cloudpickle").loads
+    return known.get(node.id, node.id) if isinstance(node, ast.Name) else "?"
+
+
+@pytest.mark.parametrize("code, found", [
+    ("import pickle\npickle.loads(b)", {"import pickle", "pickle.loads"}),
+    ("from pickle import loads as read\nread(b)", {"import pickle", "pickle.loads"}),
+    ("import_module('cloudpickle').loads(b)", {"cloudpickle.loads"}),
+    ("import torch\ntorch.load(f)", {"torch.load without weights_only=True"}),
+    ("import torch as t\nt.load(f, weights_only=False)", {"torch.load without weights_only=True"}),
+    ("import torch\ntorch.load(f, weights_only=True)", set()),
+    ("import numpy as np\nnp.load(f)", {"numpy.load without allow_pickle=False"}),
+    ("import numpy as np\nnp.load(f, allow_pickle=True)", {"numpy.load with allow_pickle"}),
+    ("import numpy as np\nnp.load(f, allow_pickle=False)", set()),
+    ("import joblib\njoblib.load(f)", {"joblib.load"}),
+    ("from subprocess import run\nrun('ls', shell=True)", {"subprocess.run with a shell, or without verifying"}),
+    ("from zipfile import ZipFile\nZipFile(f).extractall()", {"?.extractall"}),
+    ("import xml.etree.ElementTree as ET", {"import xml"}),
+    ("eval('1')", {"eval"}),
+    ("import tempfile\ntempfile.mktemp()", {"tempfile.mktemp"}),
+    ("import re\nre.compile('a')\nnetwork.eval()", set()),
+])  # fmt: skip
+def test_every_danger_is_seen(code: str, found: set[str]) -> None:
+    assert dangers(code) == found
+
+
+def test_no_source_runs_what_a_file_says() -> None:
+    assert {
+        name_of(path): found for path in SOURCES if (found := dangers(path.read_text(encoding="utf-8")))
+    } == EXCEPTIONS
+
+
+def test_text_becomes_html_in_few_places() -> None:
+    """`Markup` of anything but nothing is text that is not escaped again."""
+    assert {name_of(path) for path in SOURCES if _marks(path)} == MARKED
+    if MAKING:
+        assert {path.name for path in MAKING if _marks(path)} == {"sliders.py"}  # JSON without "<"
+
+
+def _marks(path: Path) -> bool:
+    text = path.read_text(encoding="utf-8")
+    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)) if "Markup(" in text else ()
+    return any(isinstance(call.func, ast.Name) and call.func.id == "Markup" and call.args for call in calls)
+
+
+@pytest.fixture
+def model() -> Files:
+    return Files({"about": {}}, {"a": np.arange(3.0)})
+
+
+@pytest.mark.parametrize("name", [TREE, ARRAYS, CARD])
+@pytest.mark.parametrize("ending", ["", ".new"])
+def test_a_link_in_the_folder_of_a_model_is_replaced_and_not_followed(
+    name: str, ending: str, model: Files, tmp_path: Path
+) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "model"
+    outside.write_text("precious")
+    folder.mkdir()
+    (folder / f"{name}{ending}").symlink_to(outside)
+    write_files(folder, model, "card")
+    assert outside.read_text() == "precious"
+    assert sorted(path.name for path in folder.iterdir()) == sorted([TREE, ARRAYS, CARD])
+    assert read_files(folder).arrays["a"].tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("named", ["../../secret.png", "{outside}/secret.png", "a/../../secret.png", "."])
+def test_a_list_of_images_names_files_of_its_folder_only(named: str, tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    for place in (folder / "train" / "n0" / "images", folder / "val" / "images"):
+        place.mkdir(parents=True)
+        Image.new("L", (4, 4)).save(place / "a.png")
+    Image.new("L", (4, 4)).save(tmp_path / "secret.png")
+    notes = folder / "val" / "val_annotations.txt"
+    notes.write_text("a.png\tn0\n")
+    assert [len(part.y) for part in read_tiny_imagenet(folder)] == [1, 1]
+    notes.write_text(f"{named.format(outside=tmp_path)}\tn0\n")
+    with pytest.raises(ValueError, match="which is no file of 'images'"):
+        read_tiny_imagenet(folder)
+
+
+def test_cells_are_written_as_they_are(tmp_path: Path) -> None:
+    """SECURITY.md says so: a value that a spreadsheet takes for a formula is a value here."""
+    frame = pd.DataFrame({"id": ["=1+1", "@x", "+1", "-1", "'", '"', "a\nb"]})
+    write_frame(frame, tmp_path / "out.csv")
+    pd.testing.assert_frame_equal(read_as_written(tmp_path / "out.csv"), frame)
+
+
+def test_everything_that_the_extras_bring_is_pinned() -> None:
+    """Also what the packages need that we need, as far as they are installed here."""
+    pinned = {
+        canonicalize_name(line.split("==")[0]) for line in (ROOT / "constraints.txt").read_text().splitlines()[1:]
+    }
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    waiting = [
+        Requirement(text) for part in (about["dependencies"], *about["optional-dependencies"].values()) for text in part
+    ]
+    seen: set[str] = {"genlabel"}
+    while waiting:
+        wanted = waiting.pop()
+        name = canonicalize_name(wanted.name)
+        try:
+            needs = [] if name in seen else [Requirement(text) for text in requires(name) or []]
+        except PackageNotFoundError:
+            continue
+        seen.add(name)
+        extras = [*wanted.extras, ""]
+        waiting += [
+            one for one in needs if one.marker is None or any(one.marker.evaluate({"extra": e}) for e in extras)
+        ]
+    assert seen - {"genlabel", "setuptools", "pip"} - pinned == set()
+
+
+def test_the_audit_tells_clean_faulty_and_unreachable_apart() -> None:
+    judge: Any = runpy.run_path(str(ROOT / ".ci" / "audit.py"))["judge"]
+    fault = {"id": "X-1", "fix_versions": ["2"]}
+    found = [{"name": "a", "version": "1", "vulns": [fault]}, {"name": "b", "version": "1", "vulns": []}]
+    skipped = [{"name": name, "skip_reason": "not found"} for name in "cd"]
+    assert judge(json.dumps({"dependencies": found[1:]})) == (
+        True,
+        ["pip-audit: 1 packages looked up, 0 with known faults"],
+    )
+    clean, lines = judge(json.dumps({"dependencies": found + skipped}))
+    assert not clean
+    assert lines[1:] == ["a 1: X-1, mended in 2", "not looked up: c, d"]
+    for nothing in (json.dumps({"dependencies": skipped}), "", "no JSON", "{}"):
+        clean, lines = judge(nothing)
+        assert clean
+        assert "nothing was looked up" in lines[0]
+
+
+def test_each_exception_of_bandit_says_why() -> None:
+    for path in SOURCES:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert "nosec" not in line or re.search(r"  # \S+ \S+.*  # nosec B\d{3}$", line), (path, line)
