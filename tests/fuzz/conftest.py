@@ -4,7 +4,6 @@ import linecache
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -164,14 +163,11 @@ def _read_only(values: np.ndarray) -> np.ndarray:
     return values
 
 
-@dataclass(frozen=True, repr=False)
 class Given:
-    """A table as somebody might hand it in."""
+    """A table as somebody might hand it in, told by what it is made of."""
 
-    X: Any
-    y: Any
-    made_of: str
-    """What is in it, for the report of a failure."""
+    def __init__(self, X: Any, y: Any, made_of: str) -> None:
+        self.X, self.y, self.made_of = X, y, made_of
 
     def __repr__(self) -> str:
         return self.made_of

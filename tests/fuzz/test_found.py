@@ -15,14 +15,18 @@ from genlabel import (
     GenerativeClassifier,
     GenLabelSampler,
     GenMix,
+    KernelDensity,
+    LabelModel,
     MixtureDensity,
     MixupClassifier,
     SoftLabelClassifier,
     Support,
     diagnose,
 )
+from genlabel.densities import DiscriminantDensity
 from genlabel.densities.covariance import to_gaussians
 from genlabel.densities.gan_charts import chart_rows
+from genlabel.posterior import log_posterior
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(20, 2)), np.arange(20) % 2
@@ -102,3 +106,16 @@ def test_charts_of_points_that_differ_by_rounding_alone() -> None:
     charts = chart_rows(rows, torch.ones(12), (1, 3), 3, seed=0)
     assert float(charts.shares.sum()) == pytest.approx(1.0)
     assert all(bool(torch.isfinite(part).all()) for part in charts)
+
+
+@pytest.mark.parametrize("total", [-1e5, -1e7, -1e42, -1e299])
+def test_far_from_everything_probabilities_are_still_1_together(total: float) -> None:
+    scores = torch.tensor([[total, total, total], [total, total + 0.5, total]], dtype=torch.float64)
+    proba = log_posterior(scores, np.log([0.2, 0.3, 0.5])).log_proba.exp()
+    torch.testing.assert_close(proba.sum(1), torch.ones(2, dtype=torch.float64), rtol=0.0, atol=1e-9)
+
+
+def test_a_row_beyond_all_others_has_probabilities() -> None:
+    model = GenerativeClassifier(LabelModel([DiscriminantDensity(), KernelDensity(0.6, covariance="shared")]))
+    far = model.fit(X * [1.0, 1e-12], Y).predict_proba([[0.0, -1e9], [1e300, np.finfo(float).max]])
+    np.testing.assert_allclose(far.sum(1), 1.0)
