@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import final
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["check_names", "check_site", "missing_links", "remote_parts"]
+__all__ = ["check_names", "check_site", "far_pages", "has_source", "missing_links", "remote_parts"]
 
 ID = re.compile(r'\b(?:id|name)="([^"]+)"')
 LINK = re.compile(r'<a\b[^>]*?\bhref="([^"]+)"')
 LOADED = re.compile(r'<(?:script|img|iframe|source)\b[^>]*?\bsrc="([^"]+)"|<(?:link|use)\b[^>]*?\bhref="([^"]+)"')
 """What a browser fetches without being asked."""
+CLICKS = 3
+"""No page may be farther from the start page than this."""
+ASIDE = ("_modules", "genindex.html", "py-modindex.html", "search.html")
+"""Code, and what Sphinx writes for the search."""
 
 
 @final
@@ -30,7 +34,21 @@ class Page:
 def check_site(folder: Path) -> list[str]:
     """Return what is wrong with a site, a line each; none if all is well."""
     pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.html"))}
-    return [*missing_links(pages, folder), *remote_parts(pages, folder)]
+    return [*missing_links(pages, folder), *remote_parts(pages, folder), *far_pages(pages, folder)]
+
+
+def far_pages(pages: dict[Path, Page], folder: Path) -> Iterator[str]:
+    """Say which pages take more than three clicks from the start page, if there is one; code and indices aside."""
+    start = (folder / "index.html").resolve()
+    near, edge = {start}, {start} & pages.keys()
+    for _ in range(CLICKS):
+        edge = {(path.parent / unquote(urlsplit(link).path)).resolve() for path in edge for link in pages[path].links}
+        edge = (edge & pages.keys()) - near
+        near |= edge
+    for path in pages if start in pages else ():
+        name = path.relative_to(folder.resolve())
+        if path not in near and name.parts[0] not in ASIDE:
+            yield f"{name}: more than {CLICKS} clicks from the start page"
 
 
 def missing_links(pages: dict[Path, Page], folder: Path) -> Iterator[str]:
@@ -61,14 +79,24 @@ def remote_parts(pages: dict[Path, Page], folder: Path) -> Iterator[str]:
 
 
 def check_names(folder: Path) -> list[str]:
-    """Return the public names that have no place on the page of their room."""
+    """Return the public names that have no place on the page of their room, or no link to their source there."""
     from making.names import names_of, owner, rooms
 
     found = []
     for room in rooms():
-        ids = Page((folder / "api" / f"{room}.html").read_text(encoding="utf-8")).ids
-        shown = [name for name in names_of(room) if owner(room, name) == room]
-        found += [
-            f"genlabel.{room}.{name} is not on its page" for name in shown if f"genlabel.{room}.{name}" not in ids
-        ]
+        text = (folder / "api" / f"{room}.html").read_text(encoding="utf-8")
+        shown = [f"genlabel.{room}.{name}" for name in names_of(room) if owner(room, name) == room]
+        ids = Page(text).ids
+        found += [f"{name} is not on its page" for name in shown if name not in ids]
+        found += [f"{name} has no link to its source" for name in shown if name in ids and not has_source(text, name)]
     return found
+
+
+def has_source(text: str, name: str) -> bool:
+    """Return whether a page leads from the entry of a name to its code.
+
+    >>> has_source('<dt id="a.b">b <a href="../_modules/a.html#b">source</a></dt><dt id="a.c">c</dt>', "a.b")
+    True
+    """
+    begin = text.index(f'id="{name}"')
+    return f'.html#{name.rpartition(".")[2]}"' in text[begin : text.index("</dt>", begin)]

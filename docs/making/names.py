@@ -6,12 +6,16 @@ import ast
 import inspect
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import genlabel
 
-__all__ = ["FRONT", "GROUPS", "INNER", "data_docs", "full_name", "home_of", "names_of", "owner", "rooms", "written_in"]
+__all__ = [
+    "FRONT", "GROUPS", "INNER", "data_docs", "file_of", "full_name", "home_of", "names_of", "owner", "rooms",
+    "written_in",
+]  # fmt: skip
 
 GROUPS = {
     "A table and a question": ["estimators", "diagnosis", "comparison", "fitting", "tables", "keeping", "pages"],
@@ -80,16 +84,25 @@ def owner(room: str, name: str) -> str:
 def written_in(module: str, name: str) -> str:
     """Return the module in which a name is written that another one offers.
 
-    >>> written_in("genlabel.datasets", "NINE_CENTRES")
-    'genlabel.datasets.synthetic'
+    >>> written_in("genlabel.datasets", "NINE_CENTRES"), written_in("genlabel.loops", "GenLabelTrainer")
+    ('genlabel.datasets.synthetic', 'genlabel.loops.trainer')
     """
-    source = _imported(Path(inspect.getsourcefile(import_module(module)) or "")).get(name)
+    path = file_of(module)
+    source = _imported(path).get(name) or _lazy(path, module).get(name)
     return written_in(source, name) if source else module
+
+
+def file_of(module: str) -> Path:
+    """Return the file of a module, which is not imported; raise if there is none."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ImportError(f"there is no module {module}")
+    return Path(spec.origin)
 
 
 def data_docs(module: str) -> dict[str, str]:
     """Return what is said below the constants of a module, by name."""
-    body = _parse(Path(inspect.getsourcefile(import_module(module)) or "")).body
+    body = _parse(file_of(module)).body
     found = {}
     for node, below in zip(body, [*body[1:], None], strict=True):
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(below, ast.Expr):
@@ -116,6 +129,15 @@ def _imported(path: Path) -> dict[str, str]:
     inside = [node for one in body for node in (one.body if isinstance(one, ast.If) else [one])]
     taken = [node for node in inside if isinstance(node, ast.ImportFrom)]
     return {alias.asname or alias.name: node.module or "" for node in taken for alias in node.names}
+
+
+@cache
+def _lazy(path: Path, module: str) -> dict[str, str]:
+    """The modules from which a file takes names when they are first used, by name."""
+    calls = [node.value for node in _parse(path).body if isinstance(node, ast.Assign)]
+    found = [one.args[1] for one in calls if isinstance(one, ast.Call) and ast.unparse(one.func) == "load_when_used"]
+    parts = [ast.literal_eval(one) for one in found if isinstance(one, ast.Dict)]
+    return {name: f"{module}.{inner}" for part in parts for inner, names in part.items() for name in names}
 
 
 @cache

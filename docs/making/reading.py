@@ -11,7 +11,8 @@ from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.nodes import find_pending_xref_condition
 
-from making.names import full_name, written_in
+from making.citations import owners_in
+from making.names import file_of, full_name, written_in
 
 __all__ = ["setup"]
 
@@ -32,6 +33,7 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", _mend)
     app.add_post_transform(KnownNames)
     app.connect("viewcode-follow-imported", _follow)
+    app.connect("viewcode-find-source", _source)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -111,3 +113,11 @@ class KnownNames(SphinxPostTransform):
 def _follow(app: Any, module: str, name: str) -> str | None:
     """Where the source of a name is that a room offers."""
     return written_in(module, name.split(".")[0]) if module.startswith("genlabel") else None
+
+
+def _source(app: Any, module: str) -> tuple[str, dict[str, tuple[str, int, int]]] | None:
+    """The text of a module of ours, which is not imported, and the lines of all that it defines: constants, too."""
+    if not module.startswith("genlabel"):
+        return None
+    path = file_of(module)
+    return path.read_text(encoding="utf-8"), {name: ("other", *lines) for name, *lines in owners_in(path)}

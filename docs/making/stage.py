@@ -18,8 +18,12 @@ MOVED = {
     "results/README.md": "records.md",
 }
 """Pages of the repository that are not in docs/, and what they are called on the site."""
+MADE = {"docs/gallery": "gallery/index.md"}
+"""Folders whose page is written by the build."""
 FENCE = re.compile(r"(^```.*?^```|`[^`\n]*`)", flags=re.S | re.M)
 LINK = re.compile(r"(?<=\]\()([^()\s#]+)(#[^()\s]*)?(?=\))")
+WRITTEN = ("index.md", "paper-map.md", "theory.md")
+"""Pages to which something is added."""
 REMOTE = ("http://", "https://", "mailto:")
 
 
@@ -56,10 +60,10 @@ class Stage:
 
 
 def gather(stage: Stage) -> None:
-    """Copy all pages and pictures but the start page, which gets the list of pages, and the theory, with sliders."""
+    """Copy all pages and pictures but those to which something is added."""
     pages = {f"docs/{path.name}": path.name for path in sorted((ROOT / "docs").glob("*.md"))} | MOVED
     for source, name in pages.items():
-        if name not in ("index.md", "theory.md"):
+        if name not in WRITTEN:
             stage.write(name, relink((ROOT / source).read_text(encoding="utf-8"), source))
     for path in sorted((ROOT / "docs" / "images").iterdir()):
         stage.copy(path, f"images/{path.name}")
@@ -81,7 +85,7 @@ def _target(found: re.Match[str], source: str) -> str:
     if path.startswith(REMOTE):
         return found[0]
     place = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
-    name = MOVED.get(place, place.removeprefix("docs/"))
+    name = (MOVED | MADE).get(place, re.sub(r"\.ipynb$", ".md", place.removeprefix("docs/")))
     if name == place:
         raise ValueError(f"{source} links to {path}, which is no page of the site; write its name as code instead")
     return name + anchor

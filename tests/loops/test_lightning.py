@@ -1,5 +1,6 @@
 """The Lightning callback, with the real package: training batches are mixed, others are not; state is kept."""
 
+import doctest
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -177,3 +178,9 @@ def test_what_cannot_be_done_is_refused(digits: tuple[Tensor, Tensor], tmp_path:
     callback = GenLabelCallback(make(digits, module, "mixup"))
     with pytest.raises(TypeError, match="the batch is a tuple"):
         callback.on_train_batch_start(None, module, digits, 0)
+
+
+def test_the_example_of_the_callback_runs() -> None:
+    found = doctest.testmod(import_module("genlabel.loops.lightning"))
+    assert found.attempted > 5
+    assert found.failed == 0

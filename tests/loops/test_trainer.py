@@ -1,5 +1,7 @@
 """The Trainer of transformers, with the real package and a small vision transformer."""
 
+import doctest
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +140,9 @@ def test_a_teacher_follows(digits: tuple[Tensor, Tensor], tmp_path: Path) -> Non
     trainer = make_trainer(digits, tmp_path, lambda model: GenLabelMixup(model, n_classes=10, teacher="average"))
     trainer.train()
     assert float(trainer.mixup.teacher.updates) == 4.0
+
+
+def test_the_example_of_the_trainer_runs() -> None:
+    found = doctest.testmod(import_module("genlabel.loops.trainer"), optionflags=doctest.ELLIPSIS)
+    assert found.attempted > 5
+    assert found.failed == 0

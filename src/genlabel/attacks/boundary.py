@@ -29,7 +29,7 @@ POINTS_AT_ONCE = 256
 @final
 @dataclass(frozen=True, repr=False)
 class Boundary(Attack):
-    """The decision-based attack of Brendel et al. (arXiv section 6), by `foolbox`; in L2.
+    """The decision-based attack of Brendel et al. (arXiv Section 6), by `foolbox`; in L2.
 
     Each point starts at the nearest one where the model is wrong, among the given points and random
     ones, moves straight to the boundary, and walks along it towards the point. What was found counts within the radius

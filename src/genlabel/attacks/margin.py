@@ -76,11 +76,11 @@ class Margins:
 def linear_margins(W: Values, X: Values, y: Values, b: Values | None = None) -> Floats:
     """Return the signed L2 margin of each point under the scores `X @ W.T + b`, exactly.
 
-    It is the smallest ((w_y - w_c) x + b_y - b_c) / |w_y - w_c| over the classes c other than y. Above 0 it is the
-    distance to the decision boundary. Below 0 the point is wrong: with two classes it is minus the distance to the
-    boundary; with more, minus the distance to the farthest half-space in which y beats one of them, which is at most
-    the way to where y wins. A class with the weights of y beats it by its bias, everywhere or nowhere: the margin to it
-    is minus infinity or infinity, and 0 at a tie.
+    It is the smallest ((w_y - w_c) x + b_y - b_c) / |w_y - w_c| over the classes c other than y (arXiv Example 3,
+    proof, for two classes and no bias). Above 0 it is the distance to the decision boundary. Below 0 the point is
+    wrong: with two classes it is minus the distance to the boundary; with more, minus the distance to the farthest
+    half-space in which y beats one of them, which is at most the way to where y wins. A class with the weights of y
+    beats it by its bias, everywhere or nowhere: the margin to it is minus infinity or infinity, and 0 at a tie.
 
     Parameters
     ----------

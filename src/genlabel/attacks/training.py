@@ -79,7 +79,7 @@ def train_robust(
     """Train a network on attacked points, in place, and return the mean loss of each epoch.
 
     The features of such a network can be inverted, which :class:`genlabel.mixing.HiddenGenMix` needs (Engstrom et al.,
-    2019).
+    2019; arXiv Section F.4).
 
     Parameters
     ----------

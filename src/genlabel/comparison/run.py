@@ -114,6 +114,20 @@ def run_comparison(
         As of `genlabel.records.open_store` and `run_cells`.
     on_epoch : callable (method, split, epochs), optional
         Heard of fits in this process only.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from genlabel import GenerativeClassifier
+    >>> from genlabel.datasets import load_table
+    >>> table, methods = load_table("iris"), {"generative": GenerativeClassifier()}
+    >>> with TemporaryDirectory() as folder:  # the second run finds the first fit on record
+    ...     for repeats in (1, 2):
+    ...         kept = run_comparison(table, methods, repeats, records=f"{folder}/run.sqlite", on_start=print)
+    Counts(todo=1, done=0, stale=0)
+    Counts(todo=1, done=1, stale=0)
+    >>> kept.frame["split"].tolist(), kept.failures
+    ([0, 1], {})
     """
     chosen = default_methods() if methods is None else methods
     splits = cut_splits(table, repeats, test_size, seed)
@@ -143,7 +157,12 @@ def run_comparison(
 
 
 def as_results(records: pd.DataFrame) -> pd.DataFrame:
-    """Return records of a comparison as `compare` does."""
+    """Return records of a comparison as `compare` does.
+
+    >>> kept = pd.DataFrame({"method": ["mixup"], "split": [0], "accuracy": [90.0], "parameters": [{"alpha": 1.0}]})
+    >>> as_results(kept)[["method", "accuracy", "params"]].to_dict("records")
+    [{'method': 'mixup', 'accuracy': 90.0, 'params': {'alpha': 1.0}}]
+    """
     return records.rename(columns={"parameters": "params"}).reindex(columns=REPORTED)
 
 
@@ -160,7 +179,17 @@ def score_table(log_proba: Any, y: Any) -> dict[str, float]:
 
 
 def count_warnings(heard: Heard) -> dict[str, int]:
-    """Return how often each warning was heard; those about code are for its authors, and left out."""
+    """Return how often each warning was heard; those about code are for its authors, and left out.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as heard:
+    ...     warnings.simplefilter("always")
+    ...     warnings.warn("a class has one row", UserWarning)
+    ...     warnings.warn("a class has one row", UserWarning)
+    ...     warnings.warn("use another argument", DeprecationWarning)
+    >>> count_warnings(heard)
+    {'a class has one row': 2}
+    """
     about_code = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
     texts = [" ".join(str(one.message).split()) for one in heard if not issubclass(one.category, about_code)]
     return dict(Counter(texts))

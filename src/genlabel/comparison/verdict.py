@@ -28,7 +28,10 @@ HIGHER = ("accuracy", "balanced_accuracy", "auc")
 @final
 @dataclass(frozen=True)
 class Pair:
-    """One method against another on the same splits."""
+    """One method against another on the same splits.
+
+    `pair_methods` returns it; it prints as a sentence.
+    """
 
     method: str
     other: str

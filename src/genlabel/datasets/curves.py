@@ -72,7 +72,7 @@ def curve_distances(X: Floats, name: str, norm: str = "l2") -> Floats:
 def equidistance_error(X: Floats, name: str, pair: NDArray[np.int64], norm: str = "l2") -> Floats:
     """Return |d_i - d_j| / max(d_i, d_j), where d_i and d_j are the distances to the true curves of two classes.
 
-    0 is as far from the one as from the other, 1 is on one of them: what figure 15 of the paper shows to the eye.
+    0 is as far from the one as from the other, 1 is on one of them: what arXiv Figure 15 shows to the eye.
 
     Parameters
     ----------

@@ -43,7 +43,10 @@ TEST_SHARE = 0.2
 
 
 class ImageSet(NamedTuple):
-    """Images and class indices, a training and a test part."""
+    """Images and class indices, a training and a test part.
+
+    `load_images` returns it.
+    """
 
     x_train: NDArray[np.uint8]
     """(N, C, H, W)"""

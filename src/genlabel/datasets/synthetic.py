@@ -49,7 +49,7 @@ def make_circle(n_samples: int = 1000, *, noise: float = 0.02, random_state: See
     Laplace(0, noise). The angles `t` are scikit-learn's, evenly spaced, so two sets of one size differ in the
     noise and the order of the rows only; one seed gives the same rows whatever the noise.
 
-    Citation: arXiv, section "Detailed experiments setup", Synthetic datasets.
+    Citation: arXiv Section E.1, Synthetic datasets.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def make_moon(n_samples: int = 1000, *, noise: float = 0.1, random_state: Seed =
     For `t` evenly spaced over [0, pi], class 0 is `(cos t, sin t) + e` and class 1 is
     `(1 - cos t, 1/2 - sin t) + e`, each coordinate of `e` from Laplace(0, noise).
 
-    Citation: arXiv, section "Detailed experiments setup", Synthetic datasets.
+    Citation: arXiv Section E.1, Synthetic datasets.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def make_two_circle(n_per_circle: int = 1000, *, noise: float = 0.01, random_sta
     Around (+1.2, 0) class 0 has radius 1 and class 1 radius 0.8; around (-1.2, 0) class 0 has radius 0.8 and
     class 1 radius 1. Every coordinate carries its own Laplace(0, noise).
 
-    Citation: arXiv, section "Detailed experiments setup", Synthetic datasets, and Figure 6.
+    Citation: arXiv Section E.1, Synthetic datasets, and Figure 6.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def make_cube_2d(n_per_class: int = 20, *, random_state: Seed = None) -> Arrays:
 
     Class c is uniform on `{x : |x - mu_c|_inf <= 1}` with `mu_c = CUBE_2D_CENTRES[c]`.
 
-    Citation: arXiv, section "Detailed experiments setup", Synthetic datasets.
+    Citation: arXiv Section E.1, Synthetic datasets.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def make_cube_3d(n_per_class: int = 20, *, random_state: Seed = None) -> Arrays:
     Class c is uniform on `{x : |x - mu_c|_inf <= 1}` with `mu_c = CUBE_3D_CENTRES[c]`; class 0 has centre
     (-1, -1, -1), class 1 (-1, -1, 1), and class 7 (1, 1, 1).
 
-    Citation: arXiv, section "Detailed experiments setup", Synthetic datasets.
+    Citation: arXiv Section E.1, Synthetic datasets.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def make_nine_gaussians(n_per_class: int = 5000, *, random_state: Seed = None) -
     Class c is `N(mu_c, I / 10)` with `mu_c = NINE_CENTRES[c]`; class 0 has centre (-10, -10), class 1
     (-10, 0), and class 8 (10, 10).
 
-    Citation: arXiv, section "Detailed experiments setup", Synthetic datasets, and Figure 6.
+    Citation: arXiv Section E.1, Synthetic datasets, and Figure 6.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def make_example1() -> Arrays:
 
     `S = {(-1, e_1), (0, e_2), (+1, e_1)}`; class `e_c` is the label c - 1.
 
-    Citation: arXiv, Example 1.
+    Citation: arXiv Example 1.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def make_example2(d: float = 5.0) -> Arrays:
 
     `S = {((-d, d), e_1), ((d, d), e_2), ((-d, -d), e_3)}`; class `e_c` is the label c - 1.
 
-    Citation: arXiv, Example 2.
+    Citation: arXiv Example 2.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def make_example3(n: int = 30) -> Arrays:
 
     `S = {((1, 0), +1), ((0, 1), +1)}` and `n` times `((-1, 0), -1)`; `y` holds the paper's -1 and +1.
 
-    Citation: arXiv, Example 3 and Figure 7.
+    Citation: arXiv Example 3 and Figure 7.
 
     Parameters
     ----------

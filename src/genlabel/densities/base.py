@@ -299,7 +299,10 @@ def read_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
 
 class FoldedDensity(NamedTuple):
-    """A density over the folds of a cross-validation: what is fitted in each, and to all rows."""
+    """A density over the folds of a cross-validation: what is fitted in each, and to all rows.
+
+    `ClassDensity.over_folds` returns it.
+    """
 
     whole: ClassDensity
     """That of all rows; fitted to them already if it was chosen over the folds."""

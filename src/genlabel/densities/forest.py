@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils import check_random_state
 from torch import Tensor
@@ -104,7 +105,9 @@ class ForestDensity(ClassDensity):
                 max_features=min(self.max_features, X.shape[1]),
                 random_state=seed,
             )
-            yield tree.fit(points, index.numpy(), weight.numpy(), check_input=False).tree_
+            with config_context(assume_finite=True, skip_parameter_validation=True):  # an eighth of a small tree's time
+                tree.fit(points, index.numpy(), weight.numpy(), check_input=False)
+            yield tree.tree_
 
     def _log_prob(self, X: Tensor) -> Tensor:
         x = X.detach().clamp(-FARTHEST, FARTHEST).float()

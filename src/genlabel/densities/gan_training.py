@@ -269,7 +269,7 @@ class _Fleet:
 def log_likelihood(X: Tensor, points: Tensor, log_noise: Tensor) -> Tensor:
     """Log of the mean over points G(w_i) (s, n, d) of exp(-|x - G(w_i)| / b) / b^d at X (s, m, d): (s, m).
 
-    arXiv section "implicit density", before its maximum, but for a constant. The density exp(-|e| / b) has heavier
+    arXiv Section 7.1, before its maximum, but for a constant. The density exp(-|e| / b) has heavier
     tails than the normal noise (s, 1, d) that generators draw, and here the same variances, (d + 1) b^2.
     """
     d = X.shape[-1]

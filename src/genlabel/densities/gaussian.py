@@ -41,7 +41,7 @@ class GaussianDensity(ClassDensity):
 
     .. math:: \Sigma_c = (1 - s) S_c + s \frac{\operatorname{tr} S_c}{d} I + \mathrm{reg}\, I,
 
-    with S_c the covariance divided by n_c (arXiv, Preliminaries, "Gaussian mixture model").
+    with S_c the covariance divided by n_c (arXiv Section 1.2, "Gaussian mixture model").
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class Bank(NamedTuple):
 
 
 class Inverter(NamedTuple):
-    """Finds m*_c = argmin over the manifold of class c of d(x, m) (arXiv section "GenMix+GAN").
+    """Finds m*_c = argmin over the manifold of class c of d(x, m) (arXiv Section F.3, GenMix+GAN).
 
     The search begins at the nearest points of a bank, in several charts or draws, and where the encoder says; it goes
     on by damped Gauss-Newton steps in a norm that is smoothed less and less, within the cube of the latents, and the

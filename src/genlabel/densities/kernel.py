@@ -96,7 +96,7 @@ class KernelDensity(PerClassDensity):
 
     .. math:: p_c(x) = \frac{1}{n_c} \sum_{i: y_i = c} N(x; x_i, h^2 \Sigma_c)
 
-    (arXiv, Preliminaries, "Kernel density estimator"): what `scipy.stats.gaussian_kde` computes for the
+    (arXiv Section 1.2, "Kernel density estimator"): what `scipy.stats.gaussian_kde` computes for the
     points of a class, in log space, several times faster, in bounded memory.
 
     Parameters

@@ -58,6 +58,12 @@ class SphericalGaussian:
 
 
 def known_gaussians(means: Array | Sequence[Sequence[float]], variance: float = 1.0) -> KnownDensity:
-    """Spherical Gaussians at the given `means` (k, d): the paper's choice for the cubes and the 9 Gaussians."""
+    """Spherical Gaussians at the given `means` (k, d): the paper's choice for the cubes and the 9 Gaussians.
+
+    >>> density = known_gaussians([[0.0, 0.0], [3.0, 4.0]], variance=4.0).fit([[0.0, 0.0], [3.0, 4.0]], [0, 1])
+    >>> log_prob = density.log_prob([[0.0, 0.0]])[0]
+    >>> float(log_prob[0] - log_prob[1])  # |(3, 4)|^2 / (2 * 4)
+    3.125
+    """
     centres = as_tensor(means)
     return KnownDensity([SphericalGaussian(tuple(mean), variance) for mean in centres.tolist()])

@@ -54,7 +54,17 @@ class Within:
 
 @dataclass(frozen=True)
 class ClassSample:
-    """The points of one class, as a density sees them."""
+    """The points of one class, as a density sees them.
+
+    >>> class Normal(PerClassDensity):  # what it is given in its one method
+    ...     def _fit_class(self, sample):
+    ...         print(sample.name, tuple(sample.X.shape), sample.X.mean(0).tolist())
+    ...         return torch.distributions.MultivariateNormal(sample.X.mean(0), sample.pooled)
+    >>> Normal().fit([[0.0, 1.0], [2.0, 0.0], [5.0, 5.0], [6.0, 9.0]], ["a", "a", "b", "b"]).classes_.tolist()
+    a (2, 2) [1.0, 0.5]
+    b (2, 2) [5.5, 7.0]
+    ['a', 'b']
+    """
 
     name: object
     """The class as the user wrote it."""

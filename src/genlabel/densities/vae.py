@@ -36,11 +36,11 @@ class VAEDensity(TrainedDensity):
     .. math:: p_c(x) = \int N(z; 0, I)\, N(x; \mu_c(z), \operatorname{diag} \sigma_c^2)\, dz
               \approx \frac1S \sum_s \frac{p_c(x, z_s)}{r_c(z_s | x)}, \quad z_s \sim r_c(z | x)
 
-    (Burda et al., arXiv 1509.00519). The logarithm of the right side is below log p_c(x) in the mean over the draws, by
-    less the more samples there are. The draws are a shifted lattice that is fixed with the fit, so a row has the same
-    answer in any company, and the answer is differentiable. A quarter of them are from the prior, the others from the
-    encoder: the encoder never saw points with the names of other classes, and where it is wrong the prior's draws hold
-    the bound up.
+    (Burda et al., arXiv 1509.00519): an approximate density, as in arXiv Section 7.1. The logarithm of the right side
+    is below log p_c(x) in the mean over the draws, by less the more samples there are. The draws are a shifted lattice
+    that is fixed with the fit, so a row has the same answer in any company, and the answer is differentiable. A quarter
+    of them are from the prior, the others from the encoder: the encoder never saw points with the names of other
+    classes, and where it is wrong the prior's draws hold the bound up.
 
     It suits data near a surface of few dimensions, or of many features. It hurts where a density must be exact or the
     labels sharp: the noise around the surface is one Gaussian for each class.

@@ -71,7 +71,10 @@ class Seen(NamedTuple):
 
 
 class Blended(NamedTuple):
-    """All that was seen at the blends of a table."""
+    """All that was seen at the blends of a table.
+
+    It is the `blends` of what `diagnose` returns.
+    """
 
     pairs: pd.DataFrame
     """A row for each pair of classes, as of :func:`pair_frame`, with the names of the classes."""

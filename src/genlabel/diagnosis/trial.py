@@ -39,7 +39,10 @@ Values = NDArray[np.float64]
 
 
 class Trial(NamedTuple):
-    """What the three arms do on rows that were held out, once each; log-losses are in nats."""
+    """What the three arms do on rows that were held out, once each; log-losses are in nats.
+
+    It is the `trial` of what `diagnose` returns.
+    """
 
     rows: int
     folds: int

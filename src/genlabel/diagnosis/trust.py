@@ -25,7 +25,10 @@ Values = NDArray[np.float64]
 
 
 class Trust(NamedTuple):
-    """Held-out log-loss of the label model, beside that of the class shares and of logistic regression."""
+    """Held-out log-loss of the label model, beside that of the class shares and of logistic regression.
+
+    It is the `trust` of what `diagnose` returns.
+    """
 
     trusted: bool
     reasons: list[str]

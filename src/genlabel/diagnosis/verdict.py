@@ -32,7 +32,10 @@ MEANS = ("intrusion", "support", "odd", "total_variation")
 
 
 class Verdict(NamedTuple):
-    """What the diagnosis comes to."""
+    """What the diagnosis comes to.
+
+    It is the `verdict` of what `diagnose` returns.
+    """
 
     word: str
     """One of `WORDS`."""

@@ -22,6 +22,8 @@ __all__ = ["AdaMixupClassifier"]
 class AdaMixupClassifier(NetworkClassifier):
     """A network trained on points that a policy network mixes, off the manifold of the data (Guo et al., 2019).
 
+    A baseline of arXiv Section 6.
+
     The policy says of a pair between which a and a + delta lam is drawn; a critic tells mixed points from real ones.
     Classifier, policy and critic minimise one loss. Where the classifier's part of it rules, the policy ends up mixing
     nothing (`mixing_share_` is near 0): raise `intrusion_weight`.

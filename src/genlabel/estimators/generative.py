@@ -23,7 +23,7 @@ __all__ = ["GenerativeClassifier"]
 
 @final
 class GenerativeClassifier(ProbabilityClassifier):
-    """Predict the class with the largest posterior, p_c(x) pi_c (the paper's generative classifier).
+    """Predict the class with the largest posterior, p_c(x) pi_c (the generative classifier of arXiv Table 2).
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from genlabel.training import Candidate
 __all__ = ["GAMMAS", "GenLabelClassifier"]
 
 GAMMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Among which `gamma="cv"` chooses (arXiv, "Detailed experiments setup")."""
+"""Among which `gamma="cv"` chooses (arXiv Section E.2, "Training setting")."""
 
 
 @final
@@ -229,7 +229,7 @@ class GenLabelClassifier(NetworkClassifier):
 
     @classmethod
     def from_paper(cls, network: Any = "logistic", density: Any = "auto", **params: Any) -> Self:
-        """Return the classifier in the paper's own setting (arXiv Table 11 and "Detailed experiments setup").
+        """Return the classifier in the paper's own setting (arXiv Table 11 and Section E.2).
 
         Every point is mixed, lam ~ Beta(1, 1) once a batch; gamma and the learning rate (and with "auto" the density,
         the paper's mixup+GenLabel (CV)) are chosen by held-out accuracy over 6 folds; weight decay is 1e-4; uniform

@@ -44,10 +44,10 @@ class MixupClassifier(NetworkClassifier):
         Share of the points of a batch that stay as they are; 0 mixes all (the paper's), "cv" chooses among 0.75 and 1,
         as it does for GenLabel.
     labeler : "linear", "logistic", Labeler or sequence of them
-        Mixup's labels, the logistic ones of arXiv section 3.2, or any other, fitted to the training set; of several,
+        Mixup's labels, the logistic ones of arXiv Section 3.2, or any other, fitted to the training set; of several,
         cross-validation chooses.
     exclude_intrusion : bool
-        Leave out mixed points whose nearest training point is of a third class (arXiv section 3.1).
+        Leave out mixed points whose nearest training point is of a third class (arXiv Section 3.1).
 
     *Training, the choice, data and machine*
 
@@ -129,7 +129,7 @@ class MixupClassifier(NetworkClassifier):
 
     @classmethod
     def from_paper(cls, network: Any = "logistic", mixer: Any = "mixup", **params: Any) -> Self:
-        """Return the classifier in the paper's own setting (arXiv Table 11 and "Detailed experiments setup").
+        """Return the classifier in the paper's own setting (arXiv Table 11 and Section E.2).
 
         Every point is mixed, lam ~ Beta(1, 1) once a batch; the learning rate is chosen by held-out accuracy over 6
         folds, each candidate trained to the end; weight decay is 1e-4; one network predicts.

@@ -38,7 +38,10 @@ Watching = Callable[[str], AbstractContextManager[Any]]
 @final
 @dataclass(frozen=True)
 class HeldOut:
-    """How good a first fit was on rows that it had not seen."""
+    """How good a first fit was on rows that it had not seen.
+
+    It is the `held_out` of what `fit_table` returns.
+    """
 
     rows: int
     cases: int
@@ -52,7 +55,10 @@ class HeldOut:
 @final
 @dataclass(frozen=True)
 class FittedTable:
-    """A model that was fitted to a table."""
+    """A model that was fitted to a table.
+
+    `fit_table` returns it.
+    """
 
     model: Pipeline
     """Takes the features of the table."""

@@ -30,7 +30,10 @@ SHOWN = 3
 
 
 class NewRows(NamedTuple):
-    """A file, read as the one that a model was fitted to."""
+    """A file, read as the one that a model was fitted to.
+
+    `NewRows.of` reads it; `predict_table` takes its X.
+    """
 
     X: pd.DataFrame
     """What the model takes."""
@@ -69,6 +72,18 @@ def predict_table(
     -------
     DataFrame (m, ...)
         prediction, probability_CLASS for each class, low_CLASS and high_CLASS if asked for, support if it is known.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from genlabel import GenerativeClassifier
+    >>> from genlabel.keeping import KeptModel, Schema
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = GenerativeClassifier().fit(X, y)
+    >>> predict_table(KeptModel(model, Schema.of(model)), X[99:101]).round(2)
+       prediction  probability_0  probability_1  probability_2  support
+    0           1            0.0            1.0            0.0     0.91
+    1           2            0.0            0.0            1.0     0.17
     """
     if not len(X):
         raise ValueError("X has no rows; there is nothing to predict, give one at least")
@@ -87,7 +102,15 @@ def predict_table(
 
 
 def low_support(model: KeptModel) -> float:
-    """Return the support at or below which a row is unlike those of training; of these, as large a share is."""
+    """Return the support at or below which a row is unlike those of training; of these, as large a share is.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from genlabel import GenerativeClassifier
+    >>> from genlabel.keeping import KeptModel, Schema
+    >>> model = GenerativeClassifier().fit(*load_iris(return_X_y=True))
+    >>> low_support(KeptModel(model, Schema.of(model)))  # 150 rows cannot tell 0.01
+    0.05
+    """
     return LOW_SUPPORT[int(model.classifier.class_count_.sum()) < FEW_ROWS]
 
 
@@ -101,6 +124,17 @@ def score_predictions(model: KeptModel, predictions: pd.DataFrame, y: NDArray[np
         As of `predict_table`.
     y : array (m,)
         Places among the classes, -1 for rows that do not count.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from genlabel import GenerativeClassifier
+    >>> from genlabel.keeping import KeptModel, Schema
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = GenerativeClassifier().fit(X, y)
+    >>> model = KeptModel(model, Schema.of(model))
+    >>> score_predictions(model, predict_table(model, X[:60]), np.where(y[:60] == 0, 0, -1))["accuracy"]
+    100.0
     """
     names = [f"probability_{name}" for name in model.classes_]
     known = y >= 0

@@ -26,7 +26,10 @@ Entry = dict[str, float]
 
 
 class ImageScores(NamedTuple):
-    """What is measured of a network on images."""
+    """What is measured of a network on images.
+
+    It is the `test` of what `train_images` returns.
+    """
 
     accuracy: float
     """Share, 0 to 1."""

@@ -24,7 +24,10 @@ SMALL = range(8, 33)
 
 
 class Recipe(NamedTuple):
-    """How a method mixes and labels."""
+    """How a method mixes and labels.
+
+    `make_recipe` returns it.
+    """
 
     mixer: Mixer | None
     labeler: Labeler

@@ -37,7 +37,10 @@ SAVED = "give the model.pt or best.pt of train-images, or what TrainedImages.sav
 @final
 @dataclass(frozen=True)
 class TrainedImages:
-    """A network that was trained on images, and how that went."""
+    """A network that was trained on images, and how that went.
+
+    `train_images` returns it.
+    """
 
     network: StagedNetwork
     """After the last epoch, in evaluation mode, on the device it was trained on."""

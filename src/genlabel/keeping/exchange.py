@@ -50,6 +50,18 @@ def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64"
     -------
     Path
         The file. Needs the package `onnx` (extra `onnx`).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import onnx
+    >>> from sklearn.datasets import load_iris
+    >>> from genlabel import MixupClassifier
+    >>> model = MixupClassifier.from_paper(learning_rate=0.1, epochs=2).fit(*load_iris(return_X_y=True))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     graph = onnx.load(export_onnx(model, f"{folder}/iris.onnx")).graph
+    >>> [given.name for given in graph.input], [found.name for found in graph.output]
+    (['features'], ['log_proba', 'class_index'])
     """
     check_choice("dtype", dtype, ["float64", "float32"])
     onnx = _package()

@@ -37,6 +37,8 @@ CLOSE = 1e-4
 class KeptModel:
     """A model that was loaded: it takes a table as it was fitted with, and checks that it is one.
 
+    `load_model` returns it.
+
     What a fit has left (`best_params_`, `cv_results_`, ...) is read through from the classifier.
 
     Attributes
@@ -52,6 +54,18 @@ class KeptModel:
     extra : dict
         What was kept beside the model.
     classes_ : ndarray (k,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from genlabel import GenerativeClassifier
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = GenerativeClassifier().fit(X, y)
+    >>> kept = KeptModel(model, Schema.of(model))
+    >>> kept
+    <GenerativeClassifier for 4 columns and 3 classes>
+    >>> kept.predict(X[::60]).tolist()
+    [0, 1, 2]
     """
 
     def __init__(
@@ -180,6 +194,18 @@ def load_model(folder: str | PathLike[str]) -> KeptModel:
     KeptModel
         With `predict`, `predict_proba`, `predict_log_proba`, `support` and `predict_interval`; `.model` is what was
         saved.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from genlabel import GenerativeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save_model(GenerativeClassifier().fit(X, y), folder, notes=["iris, all rows"])
+    ...     kept = load_model(path)
+    >>> kept, kept.about["notes"], kept.predict(X[:2]).tolist()
+    (<GenerativeClassifier for 4 columns and 3 classes>, ['iris, all rows'], [0, 0])
     """
     path = Path(folder)
     body, arrays = read_files(path)

@@ -27,7 +27,10 @@ UNNAMED = "the columns of the table have names that are no text; fit with X.colu
 
 
 class Column(NamedTuple):
-    """A column of the table that a model takes."""
+    """A column of the table that a model takes.
+
+    `Schema.of` makes one for each column.
+    """
 
     name: str
     kind: str
@@ -37,7 +40,10 @@ class Column(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """The columns that a model takes."""
+    """The columns that a model takes.
+
+    `Schema.of` reads it off a model; it is the `schema` of what `load_model` returns.
+    """
 
     columns: tuple[Column, ...]
     named: bool

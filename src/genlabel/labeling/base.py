@@ -26,6 +26,14 @@ class Labeler(BaseEstimator, ABC):
 
     A labeler that learns while a network trains says from what in `learns_from`, and does so in :meth:`observe`; it
     labels the penultimate features of a batch instead of its points. What it learns is a module, `state`.
+
+    >>> from genlabel.mixing import blend
+    >>> class Sharp(Labeler):  # mixup's label, sharpened
+    ...     def _label(self, x_mix, targets, draw, origin):
+    ...         return torch.softmax(9.0 * blend(targets, draw), dim=1)
+    >>> draw = Mix(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
+    >>> Sharp().label(np.zeros((2, 1)), np.array(["a", "b"]), draw).round(3).tolist()
+    [[0.989, 0.011], [0.5, 0.5]]
     """
 
     @property
@@ -133,6 +141,14 @@ def observe_and_label(
     """Let a labeler learn from features that it has `seen`, of the labels `whose`, then label those of a mixed batch.
 
     All that a step does with a labeler that learns (arXiv Alg. 3), in one function that can be compiled.
+
+    >>> from genlabel.densities import OnlineGaussianDensity
+    >>> from genlabel.labeling import OnlineGenLabel
+    >>> from genlabel.mixing import no_mix
+    >>> x, y = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.eye(2)[[0, 0, 1, 1]]
+    >>> labeler, mixed = OnlineGenLabel(OnlineGaussianDensity(2), gamma=1.0), x.mean(0).expand(4, 1)
+    >>> observe_and_label(labeler, x, y, mixed, y, no_mix(4))[0].tolist()  # half way between the classes
+    [0.5, 0.5]
     """
     with torch.no_grad():
         labeler.observe(seen.to(_precise(seen.dtype)), whose, draw)

@@ -37,12 +37,12 @@ class GenLabel(Labeler):
     gamma : float in [0, 1]
         0 is exactly mixup.
     top : int or None
-        Share the label among the `top` most likely classes only (arXiv Alg. 3 has 2); None is all.
+        Share the label among the `top` most likely classes only (arXiv Alg. 3 and Eq. (4) have 2); None is all.
     priors : "auto", "uniform", "empirical" or array (k,)
         Class priors pi; uniform is the paper's y_gen. "auto" is what suits the density: the frequencies of the classes
         for a :class:`genlabel.densities.LabelModel`, uniform for any other.
     same_class : "relabel" or "keep"
-        "keep" leaves the label of a pair of one class alone (the setting of arXiv section 5.3).
+        "keep" leaves the label of a pair of one class alone (the setting of arXiv Section 5.3).
 
     Examples
     --------

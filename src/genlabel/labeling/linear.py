@@ -16,7 +16,7 @@ __all__ = ["LinearLabel", "LogisticLabel"]
 
 @final
 class LinearLabel(Labeler):
-    """Mixup's label, y_mix = lam y_i + (1 - lam) y_j (arXiv Alg. 1, line 4).
+    """Mixup's label, y_mix = lam y_i + (1 - lam) y_j (arXiv Alg. 1, line 4, and Eq. (3)).
 
     >>> import numpy as np
     >>> from genlabel.mixing import Mix
@@ -33,7 +33,7 @@ class LinearLabel(Labeler):
 class LogisticLabel(Labeler):
     r"""A logistic curve in lam: y = rho y_i + (1 - rho) y_j with rho = 1 / (1 + exp(-2 (lam - 1/2) / sigma^2)).
 
-    arXiv section 3.2. NOTE[PAPER]: Proposition 1 gives GenLabel's label of two Gaussians of width s without
+    arXiv Section 3.2. NOTE[PAPER]: Proposition 1 gives GenLabel's label of two Gaussians of width s without
     the factor 2, so that `sigma` here is sqrt(2) s.
 
     Parameters

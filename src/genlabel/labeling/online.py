@@ -21,8 +21,9 @@ class OnlineGenLabel(Labeler):
 
     .. math:: y = \gamma \, y^{gen} + (1 - \gamma) \, y^{mix}
 
-    arXiv Alg. 3: y_gen is shared by the two most likely classes. The features are those of the penultimate layer, of
-    the same pass of the mixed batch that the loss needs. A point of which no density says anything keeps mixup's label.
+    arXiv Alg. 3 and Eq. (4): y_gen is shared by the two most likely classes. The features are those of the
+    penultimate layer, of the same pass of the mixed batch that the loss needs. A point of which no density says
+    anything keeps mixup's label.
 
     The labels come from the network that they teach: at gamma = 0.5 it feeds on its own errors, and accuracy falls;
     the paper's 0.1 to 0.15 is part of the method.

@@ -11,7 +11,10 @@ __all__ = ["MixedAccuracy", "mixed_accuracy"]
 
 
 class MixedAccuracy(NamedTuple):
-    """Two readings of how well scores fit a mixed batch; tensors, so that nobody waits for a GPU."""
+    """Two readings of how well scores fit a mixed batch; tensors, so that nobody waits for a GPU.
+
+    `mixed_accuracy` returns it.
+    """
 
     weighted: Tensor
     """Mean of lam 1[prediction = y_i] + (1 - lam) 1[prediction = y_j]; 1 is out of reach where y_i is not y_j."""

@@ -43,8 +43,24 @@ class GenLabelCallback(_Callback):  # type: ignore[misc, valid-type]
 
     Examples
     --------
-    >>> callback = GenLabelCallback(GenLabelMixup(n_classes=10, gamma=0.0))  # doctest: +SKIP
-    >>> trainer = pytorch_lightning.Trainer(callbacks=[callback])  # doctest: +SKIP
+    >>> import torch
+    >>> from pytorch_lightning import LightningModule, Trainer
+    >>> class Module(LightningModule):  # as anybody writes it
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.net = torch.nn.Linear(1, 2)
+    ...     def training_step(self, batch, index):
+    ...         x, y = batch
+    ...         print(x.shape, y.shape)
+    ...         return torch.nn.functional.cross_entropy(self.net(x), y)
+    ...     def configure_optimizers(self):
+    ...         return torch.optim.SGD(self.parameters(), lr=0.1)
+    >>> rows = torch.utils.data.TensorDataset(torch.arange(4.0)[:, None], torch.tensor([0, 0, 1, 1]))
+    >>> callback = GenLabelCallback(GenLabelMixup(n_classes=2, gamma=0.0))
+    >>> quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    >>> trainer = Trainer(callbacks=[callback], max_epochs=1, accelerator="cpu", enable_checkpointing=False, **quiet)
+    >>> trainer.fit(Module(), torch.utils.data.DataLoader(rows, batch_size=4))  # the labels are soft
+    torch.Size([4, 1]) torch.Size([4, 2])
     """
 
     def __init__(self, mixup: GenLabelMixup, x: int | str = 0, y: int | str = 1) -> None:

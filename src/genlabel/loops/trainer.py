@@ -47,8 +47,24 @@ class GenLabelTrainer(_Trainer):  # type: ignore[misc, valid-type]
 
     Examples
     --------
-    >>> mixup = GenLabelMixup(model, n_classes=10)  # doctest: +SKIP
-    >>> GenLabelTrainer(model=model, args=args, train_dataset=rows, mixup=mixup).train()  # doctest: +SKIP
+    >>> from tempfile import TemporaryDirectory
+    >>> from transformers import TrainingArguments
+    >>> class Model(nn.Module):  # a model of transformers, or anything with logits
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.body, self.head = nn.Linear(1, 4), nn.Linear(4, 2)
+    ...     def forward(self, pixel_values, labels=None):
+    ...         return {"logits": self.head(self.body(pixel_values))}
+    >>> rows = [{"pixel_values": torch.tensor([float(i)]), "labels": int(i > 7)} for i in range(16)]
+    >>> model = Model()
+    >>> mixup = GenLabelMixup(model, n_classes=2, gamma=0.1)
+    >>> with TemporaryDirectory() as folder:
+    ...     args = TrainingArguments(folder, max_steps=3, report_to=[], use_cpu=True, disable_tqdm=True,
+    ...                              logging_strategy="no", save_strategy="no", dataloader_pin_memory=False)
+    ...     done = GenLabelTrainer(model=model, args=args, train_dataset=rows, mixup=mixup).train()
+    {'train_runtime': ...}
+    >>> done.global_step, float(mixup.density.steps)  # the densities have learned in every step
+    (3, 3.0)
     """
 
     def __init__(self, *args: Any, mixup: GenLabelMixup, images: str = "pixel_values", **kwargs: Any) -> None:

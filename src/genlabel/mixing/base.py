@@ -20,6 +20,8 @@ __all__ = ["LinearMixer", "Mix", "Mixer", "Origin", "blend", "draw_on", "mix_bat
 class Mix(NamedTuple):
     """Everything random in mixing a batch of n points, and nothing else; a stretch of T batches is a stacked draw.
 
+    `Mixer.draw` returns it, `Mixer.mix` and `Labeler.label` take it.
+
     The fields of a stretch have one axis more, in front: partner and lam are (T, n), depth is (T,). They are numpy
     arrays as they are drawn; tensors will do.
     """
@@ -65,7 +67,10 @@ class Mix(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What is known of a batch, and travels beside the draw: where its rows come from, and which are not mixed."""
+    """What is known of a batch, and travels beside the draw: where its rows come from, and which are not mixed.
+
+    `mix_batch` and `Labeler.label` take it.
+    """
 
     clean: NDArray[np.bool_] | None = None
     """Rows that are left as they are and keep their own labels, (n,); None is none of them."""
@@ -76,7 +81,17 @@ class Origin(NamedTuple):
 
 
 class Mixer(BaseEstimator, ABC):
-    """A way of pairing the points of a batch and of making one point of two."""
+    """A way of pairing the points of a batch and of making one point of two.
+
+    >>> class Heavier(Mixer):  # no blend: the parent that weighs more
+    ...     def draw(self, n, rng=None):
+    ...         return Mix(np.roll(np.arange(n), 1), np.random.default_rng(rng).random(n))
+    ...     def mix(self, X, draw):
+    ...         return np.where(draw.lam[:, None] >= 0.5, X, X[draw.partner])
+    >>> draw = Heavier().draw(3, rng=0)
+    >>> draw.lam.round(2).tolist(), Heavier().mix(np.array([[0.0], [2.0], [6.0]]), draw).tolist()
+    ([0.64, 0.27, 0.04], [[0.0], [0.0], [2.0]])
+    """
 
     linear: ClassVar[bool] = False
     """Whether `mix` is the linear blend; a mixer says so by being a :class:`LinearMixer`."""
@@ -100,7 +115,14 @@ class Mixer(BaseEstimator, ABC):
 
 
 class LinearMixer(Mixer, ABC):
-    """A mixer whose mix is the linear blend, which the fleet and the densities of blends exploit."""
+    """A mixer whose mix is the linear blend, which the fleet and the densities of blends exploit.
+
+    >>> class Halfway(LinearMixer):  # it gives the draw, and nothing else
+    ...     def draw(self, n, rng=None):
+    ...         return Mix(np.roll(np.arange(n), 1), np.full(n, 0.5))
+    >>> Halfway().mix(np.array([[0.0], [2.0], [6.0]]), Halfway().draw(3)).tolist()
+    [[3.0], [1.0], [4.0]]
+    """
 
     linear: ClassVar[bool] = True
 
@@ -111,7 +133,12 @@ class LinearMixer(Mixer, ABC):
 
 
 def blend(values: Any, draw: Mix) -> Any:
-    """Blend the rows of `values` (n, ...) with their partners' rows."""
+    """Blend the rows of `values` (n, ...) with their partners' rows.
+
+    >>> draw = Mix(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
+    >>> blend(np.array([[0.0], [10.0]]), draw).tolist()
+    [[2.5], [5.0]]
+    """
     check_rows(values, draw)
     if isinstance(values, Tensor):
         lam = to_device(draw.lam, values, values.dtype).reshape(-1, *[1] * (values.ndim - 1))
@@ -129,7 +156,14 @@ def check_rows(values: Any, draw: Mix) -> None:
 
 
 def mix_batch(mixer: Mixer | None, values: Tensor, draw: Mix, origin: Origin) -> Tensor:
-    """Mix the rows of a batch, (n, ...), but for those that are clean; without a mixer all are."""
+    """Mix the rows of a batch, (n, ...), but for those that are clean; without a mixer all are.
+
+    >>> from genlabel.mixing import Mixup
+    >>> draw = Mix(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
+    >>> origin = Origin(clean=np.array([False, True]))
+    >>> mix_batch(Mixup(), torch.tensor([[0.0], [10.0]]), draw, origin).tolist()
+    [[2.5], [10.0]]
+    """
     if mixer is None:
         return values
     mixed: Tensor = mixer.mix(values, draw)

@@ -38,13 +38,13 @@ class GenMix(Sampler):
 
     .. math:: \left| \frac{p_j(x)}{p_i(x) + p_j(x)} - \lambda \right| \le \epsilon
 
-    (arXiv Alg. 4). A point is kept if i and j are its two most likely classes, and its label is shared by the two:
-    p_i / (p_i + p_j) and p_j / (p_i + p_j).
+    (arXiv Alg. 4, Eq. (37)). A point is kept if i and j are its two most likely classes, and its label is shared by the
+    two: p_i / (p_i + p_j) and p_j / (p_i + p_j).
 
     Where the density is one Gaussian a class, the points are the roots of quadratics along lines from a draw of class i
-    to a draw of class j (GenMix+GM, exact but for rounding). Where it is a distance to manifolds (GenMix+GAN), points
-    move with frozen projections. Of any other density they are sought between rows of the two classes, and along
-    gradients.
+    to a draw of class j (GenMix+GM, arXiv Section F.2; exact but for rounding). Where it is a distance to manifolds
+    (GenMix+GAN, arXiv Section F.3), points move with frozen projections. Of any other density they are sought between
+    rows of the two classes, and along gradients.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ AT_ONCE = 512
 class HiddenGenMix(Sampler):
     r"""GenMix on the features z = f(x) of a network; a point is inverted to :math:`\arg\min_x \lVert z - f(x) \rVert`.
 
-    arXiv section "GenMix in the hidden feature space". The features of a network that was trained against attacks can
+    arXiv Section F.4. The features of a network that was trained against attacks can
     be inverted (Engstrom et al., 2019; see :func:`genlabel.attacks.train_robust`); those of others give points that
     look like noise. The label is that of the point between the features.
 

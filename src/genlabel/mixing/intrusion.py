@@ -29,7 +29,7 @@ def intrudes(
 ) -> NDArray[np.bool_]:
     """Return which mixed points intrude: their nearest data point is of neither parent's class.
 
-    The relaxed rule of arXiv section 3.1 ("Manifold intrusion of mixup reduces the margin and accuracy").
+    The relaxed rule of arXiv Section 3.1 ("Manifold intrusion of mixup reduces the margin and accuracy").
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class _State(NamedTuple):
 class ProjectionFinder(Finder):
     """GenMix+GAN: a sequence of small problems in which the nearest points of the manifolds are taken as known.
 
-    From a random place between two rows (arXiv section "GenMix+GAN"): the point is projected onto the manifolds, is
+    From a random place between two rows (arXiv Section F.3, GenMix+GAN): the point is projected onto the manifolds, is
     moved to where its distances to the *frozen* projections have the difference that is asked for, but not beyond a
     reach in which these can be trusted, and is projected again. A step that does not come nearer is taken back, and the
     reach is halved. All points move at once.

@@ -20,7 +20,7 @@ __all__ = ["QuadricFinder", "roots_on_segment"]
 class QuadricFinder(Finder):
     """GenMix+GM: on the line from a draw of class i to a draw of class j, the ratio is a quadratic of the place.
 
-    arXiv section "GenMix+GM": the surface is that of quadratic discriminant analysis. A root between the two draws is
+    arXiv Section F.2: the surface is that of quadratic discriminant analysis. A root between the two draws is
     kept, and polished by one step of Newton's method.
     """
 

@@ -34,7 +34,10 @@ LEAST_SHARE = 1e-6
 
 
 class Synthetic(NamedTuple):
-    """Points that a sampler made, s of them, with soft labels over k classes."""
+    """Points that a sampler made, s of them, with soft labels over k classes.
+
+    A :class:`Sampler` makes it in its one method; `fit_resample` puts it behind the given rows.
+    """
 
     points: NDArray[np.float64]
     """(s, d)"""
@@ -80,6 +83,18 @@ class Sampler(BaseEstimator, ABC):
     sample_weight_ : ndarray (m,)
         With output="weighted".
     n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> class Middle(Sampler):  # one point, half way between the means of two classes
+    ...     def __init__(self, output="soft", random_state=None):
+    ...         self.output, self.random_state = output, random_state
+    ...     def _synthesize(self, X, index, rng):
+    ...         middle = (X[index == 0].mean(0) + X[index == 1].mean(0)) / 2
+    ...         return Synthetic(middle[None], np.array([[0.5, 0.5]]), np.array([[0, 1]]), np.array([0.5]))
+    >>> X, y = Middle().fit_resample([[0.0], [2.0], [5.0], [7.0]], ["a", "a", "b", "b"])
+    >>> X.ravel().tolist(), y[-2:].tolist()
+    ([0.0, 2.0, 5.0, 7.0, 3.5], [[0.0, 1.0], [0.5, 0.5]])
     """
 
     output: str

@@ -118,7 +118,7 @@ def sample_surfaces(
         found = finder.find(pairs[which], logit(lam), rng)
         share = _share_of_second(found.log_prob, pairs[which])
         error = np.abs(share - lam)
-        good = (error <= eps) & ~intrude(found.log_prob, pairs[which])  # arXiv Alg. 4, "Find point x", and its test
+        good = (error <= eps) & ~intrude(found.log_prob, pairs[which])  # arXiv Alg. 4 and Eq. (37), and its test
         nearest = min(nearest, float(np.min(error, initial=np.inf, where=error > eps)))
         keep = tally.add(which, good)
         labels = _on_the_pair(share[keep], pairs[which[keep]], k)

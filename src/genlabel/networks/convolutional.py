@@ -27,7 +27,17 @@ SMALLEST = 16
 
 
 class Stages(StagedNetwork):
-    """A network that is a list of stages and a last linear layer; a subclass gives both."""
+    """A network that is a list of stages and a last linear layer; a subclass gives both.
+
+    >>> class Small(Stages):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.stages = nn.ModuleList([nn.Linear(2, 4), nn.Tanh()])
+    ...         self.head = nn.Linear(4, 3)
+    >>> network, x = Small(), torch.ones(1, 2)
+    >>> network.depth, bool((network.decode(network.encode(x, 1), 1) == network(x)).all())
+    (2, True)
+    """
 
     stages: nn.ModuleList
     head: nn.Linear

@@ -22,7 +22,21 @@ Weights = list[tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
 class StagedNetwork(nn.Module, ABC):
-    """A classifier f = f_cls . f_feature, cut into stages; `decode(encode(x, depth), depth)` is f(x) at any depth."""
+    """A classifier f = f_cls . f_feature, cut into stages; `decode(encode(x, depth), depth)` is f(x) at any depth.
+
+    >>> class Small(StagedNetwork):
+    ...     depth = 1
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.body, self.head = nn.Linear(2, 4), nn.Linear(4, 3)
+    ...     def encode(self, x, depth, start=0):
+    ...         return torch.relu(self.body(x)) if depth > start else x
+    ...     def decode(self, h, depth):
+    ...         return self.head(self.encode(h, 1, start=depth))
+    >>> network, x = Small(), torch.ones(1, 2)
+    >>> bool((network.decode(network.encode(x, 1), 1) == network(x)).all())
+    True
+    """
 
     @property
     @abstractmethod
@@ -135,7 +149,11 @@ class MLP(StagedNetwork):
 
 
 def draw_weights(sizes: Sequence[int], rng: np.random.Generator) -> Weights:
-    """Draw initial weights for layers of the given sizes: one (matrix (in, out), bias (out,)) a layer."""
+    """Draw initial weights for layers of the given sizes: one (matrix (in, out), bias (out,)) a layer.
+
+    >>> [(W.shape, b.shape) for W, b in draw_weights([4, 8, 3], np.random.default_rng(0))]
+    [((4, 8), (8,)), ((8, 3), (3,))]
+    """
     sizes = [check_count("a layer's size", size) for size in sizes]
     pairs = pairwise(sizes)
     return [

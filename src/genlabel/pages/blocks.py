@@ -21,7 +21,10 @@ MOST = 120
 
 
 class Cell(NamedTuple):
-    """A cell: what is written, and the number by which its column is sorted."""
+    """A cell: what is written, and the number by which its column is sorted.
+
+    `data_table` takes rows of them.
+    """
 
     text: str
     value: float | None = None

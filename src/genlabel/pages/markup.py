@@ -18,7 +18,11 @@ TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 @final
 class Markup(str):
-    """Text that is HTML already and is not escaped again."""
+    """Text that is HTML already and is not escaped again.
+
+    >>> element("p", Markup("<b>bold</b>"), " and <b>")
+    '<p><b>bold</b> and &lt;b&gt;</p>'
+    """
 
     __slots__ = ()
 

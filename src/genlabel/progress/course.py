@@ -26,7 +26,10 @@ __all__ = [
 
 
 class Report(NamedTuple):
-    """Where a fit is."""
+    """Where a fit is.
+
+    `watch` gives it to a watcher.
+    """
 
     stage: str
     """What it is at: "label model", "search, rung 2 of 4, 8 candidates", "final fit", "support"."""
@@ -220,14 +223,31 @@ class Course:
 
 
 def tell_part(done: float, total: float) -> None:
-    """Tell whoever watches the fit that is under way how much of its stage is done."""
+    """Tell whoever watches the fit that is under way how much of its stage is done.
+
+    >>> from genlabel.progress import follow
+    >>> with watch(lambda report: print(report.done)), follow(0, "a fit") as course:
+    ...     course.plan({"label model": 1.0, "search": 3.0})
+    ...     with course.stage("search"):
+    ...         tell_part(1, 2)
+    0.25
+    0.625
+    1.0
+    """
     course = _course.get()
     if course is not None:
         course.part(done, total)
 
 
 def tell_cut(what: str) -> None:
-    """Let the fit that is under way say at its end what was left out for want of time."""
+    """Let the fit that is under way say at its end what was left out for want of time.
+
+    >>> from genlabel.progress import follow
+    >>> with follow(0, "a fit") as course:
+    ...     tell_cut("the kernel density")
+    >>> course.cuts
+    ['the kernel density']
+    """
     course = _course.get()
     if course is not None:
         course.cut(what)

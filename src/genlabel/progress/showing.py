@@ -41,7 +41,15 @@ def follow(verbose: int, name: str, time_limit: float | None = None) -> Iterator
 
 @contextmanager
 def epoch_listener(verbose: int, name: str) -> Iterator[Listener | None]:
-    """Whom a density tells of its epochs: the listener, and if it is `verbose` on its own, the error stream."""
+    """Whom a density tells of its epochs: the listener, and if it is `verbose` on its own, the error stream.
+
+    >>> from genlabel.progress import listen
+    >>> heard = []
+    >>> with listen(heard.append), epoch_listener(0, "flow") as tell:
+    ...     tell(3)
+    >>> heard
+    [3]
+    """
     if verbose <= 0 or current_course() is not None:
         yield current_listener()
         return
@@ -68,7 +76,13 @@ def _shown(verbose: int, name: str) -> Iterator[Watcher | None]:
 
 @contextmanager
 def show_course(name: str) -> Iterator[Watcher]:
-    """Give a watcher that shows a fit on the error stream: as a bar on a terminal, else in lines."""
+    """Give a watcher that shows a fit on the error stream: as a bar on a terminal, else in lines.
+
+    >>> from contextlib import redirect_stderr
+    >>> with redirect_stderr(sys.stdout), show_course("a fit") as show:
+    ...     show(Report("search", done=0.5, left=60.0, loss=0.31, epochs=40, ended=True))
+    a fit: search: 50 % done, 60 s left, best held-out log-loss 0.3100
+    """
     from rich import progress
     from rich.console import Console
 

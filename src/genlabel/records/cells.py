@@ -26,7 +26,10 @@ class AnyCell(Protocol):
 
 
 class Record(TypedDict):
-    """What is kept of a finished cell."""
+    """What is kept of a finished cell.
+
+    The work of `run_cells` returns them, `Store.write` keeps them.
+    """
 
     cell: AnyCell
     parameters: dict[str, Any]
@@ -49,7 +52,13 @@ def as_it_is(metric: str, value: float) -> float:
 @final
 @dataclass(frozen=True)
 class RecordKind:
-    """What the records of one kind look like: their fields, their metrics, and how they are written down."""
+    """What the records of one kind look like: their fields, their metrics, and how they are written down.
+
+    >>> from genlabel.records import Fit
+    >>> fields = {"dataset": "str", "method": "str", "split": "int64"}
+    >>> RecordKind("trees", "python trees.py", Fit, Fit, fields, ("accuracy",)).trains_alone
+    True
+    """
 
     name: str
     """A file has the records of one kind, and says of which."""
@@ -77,7 +86,18 @@ class RecordKind:
 
 
 def trials(cells: Iterable[AnyCell]) -> dict[Any, list[Any]]:
-    """Group cells by trial, each cell once, in the order in which they come."""
+    """Group cells by trial, each cell once, in the order in which they come.
+
+    >>> from typing import NamedTuple
+    >>> class Run(NamedTuple):  # two methods that are trained together
+    ...     split: int
+    ...     method: str
+    ...     @property
+    ...     def trial(self):
+    ...         return self.split
+    >>> {split: [run.method for run in runs] for split, runs in trials([Run(0, "a"), Run(1, "a"), Run(0, "b")]).items()}
+    {0: ['a', 'b'], 1: ['a']}
+    """
     found: dict[Any, list[Any]] = {}
     for cell in dict.fromkeys(cells):
         found.setdefault(cell.trial, []).append(cell)

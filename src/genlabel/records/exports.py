@@ -29,7 +29,18 @@ _Which = int | list[int | None] | None
 
 
 def read_records(path: str | Path, kind: RecordKind) -> pd.DataFrame:
-    """Return the records of a store, of an export, or of all exports of a folder, as the frame of `Kept`."""
+    """Return the records of a store, of an export, or of all exports of a folder, as the frame of `Kept`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from genlabel.records import COMPARISON, Fit, open_store
+    >>> record = {"cell": Fit("iris", "mixup", 0), "parameters": {}, "metrics": {"accuracy": 96.0}, "seconds": 1.0,
+    ...           "versions": {}}
+    >>> with TemporaryDirectory() as folder:
+    ...     with open_store(f"{folder}/run.sqlite", COMPARISON) as store:
+    ...         store.write([record], {"iris/mixup/split=0": "as today"})
+    ...     read_records(f"{folder}/run.sqlite", COMPARISON)[["id", "accuracy"]].to_dict("records")
+    [{'id': 'iris/mixup/split=0', 'accuracy': 96.0}]
+    """
     return load_records(path, kind).frame
 
 
@@ -76,6 +87,17 @@ def export_records(
     kind : RecordKind
     settings : dict, optional
         What all of them have in common.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from genlabel.records import COMPARISON
+    >>> row = {"id": "iris/mixup/split=0", "dataset": "iris", "method": "mixup", "split": 0, "seconds": 1.5,
+    ...        "parameters": {}, "versions": {}, "fingerprint": "f", "facts": {}, "metrics": {"log_loss": 2 / 3}}
+    >>> with TemporaryDirectory() as folder:
+    ...     export_records(make_frame([row], COMPARISON), f"{folder}/run.json", COMPARISON)
+    ...     read_records(f"{folder}/run.json", COMPARISON)["log_loss"].tolist()
+    [0.6666667]
     """
     if not frame["id"].is_unique:
         raise ValueError(f"{frame['id'][frame['id'].duplicated()].iloc[0]!r} is there twice; export each cell once")

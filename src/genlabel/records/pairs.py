@@ -14,7 +14,10 @@ EXACT = 1e-9
 
 
 class Wins(NamedTuple):
-    """On how many datasets a method is better than another, the same, and worse."""
+    """On how many datasets a method is better than another, the same, and worse.
+
+    `count_wins` returns it.
+    """
 
     better: int
     tie: int

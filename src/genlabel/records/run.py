@@ -38,7 +38,10 @@ _Task = tuple[Sequence[AnyCell], int]
 
 
 class Counts(NamedTuple):
-    """How many of the cells that are asked for are to be done, and are on record."""
+    """How many of the cells that are asked for are to be done, and are on record.
+
+    `run_cells` gives it to its `on_start`.
+    """
 
     todo: int
     done: int
@@ -48,7 +51,10 @@ class Counts(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of the cells of a trial: their records, or an error."""
+    """What came of the cells of a trial: their records, or an error.
+
+    `run_cells` gives it to its `on_trial`.
+    """
 
     cells: Sequence[Any]
     records: Sequence[Record]

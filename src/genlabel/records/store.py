@@ -44,7 +44,10 @@ INSERT = (
 
 
 class Kept(NamedTuple):
-    """What a file of records holds."""
+    """What a file of records holds.
+
+    `load_records` and `run_comparison` return it.
+    """
 
     frame: pd.DataFrame
     """The records, sorted by id: id, the fields, seconds, parameters and versions (each a dict), fingerprint, the
@@ -72,6 +75,16 @@ def open_store(
         What all its records have in common. Going on with others than those of the file is an error.
     fresh : bool
         Begin again: what the store has is lost. A file that is no store is left alone.
+
+    Examples
+    --------
+    >>> from genlabel.records import COMPARISON, Fit
+    >>> record = {"cell": Fit("iris", "mixup", 0), "parameters": {}, "metrics": {"accuracy": 96.0}, "seconds": 1.0,
+    ...           "versions": {}}
+    >>> with open_store(None, COMPARISON) as store:
+    ...     store.write([record], {"iris/mixup/split=0": "as today"})
+    ...     store.done
+    {'iris/mixup/split=0': 'as today'}
     """
     path = MEMORY if path is None else Path(path)
     wanted = json.loads(json.dumps(dict(settings or {})))
@@ -89,7 +102,13 @@ def open_store(
 
 
 def check_store(path: str | Path, kind: RecordKind, fresh: bool = False) -> None:
-    """Raise where `open_store` would, as far as can be told without opening it for writing."""
+    """Raise where `open_store` would, as far as can be told without opening it for writing.
+
+    >>> from genlabel.records import COMPARISON
+    >>> check_store(".", COMPARISON)
+    Traceback (most recent call last):
+    ValueError: '.' is a folder; records are written to one file, such as run.sqlite
+    """
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{str(path)!r} is a folder; records are written to one file, such as {path / 'run.sqlite'}")
@@ -116,7 +135,15 @@ def read_store(path: str | Path, kind: RecordKind) -> Kept:
 
 
 def make_frame(rows: Iterable[Mapping[str, Any]], kind: RecordKind) -> pd.DataFrame:
-    """Return rows, whose metrics and facts are dicts beside their fields, as the frame of `Kept`."""
+    """Return rows, whose metrics and facts are dicts beside their fields, as the frame of `Kept`.
+
+    >>> from genlabel.records import COMPARISON
+    >>> row = {"id": "iris/mixup/split=0", "dataset": "iris", "method": "mixup", "split": 0, "seconds": 1.5,
+    ...        "parameters": {}, "versions": {}, "fingerprint": "f", "facts": {}, "metrics": {"accuracy": 96.0}}
+    >>> make_frame([row], COMPARISON)[["dataset", "method", "split", "accuracy", "auc"]]
+      dataset method  split  accuracy  auc
+    0    iris  mixup      0      96.0  NaN
+    """
     ordered = sorted(rows, key=lambda row: str(row["id"]))
     keys = {"id": "str"} | dict(kind.fields) | {"seconds": "float64"}
     frame = pd.DataFrame({name: [row[name] for row in ordered] for name in keys}).astype(keys)

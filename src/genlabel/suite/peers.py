@@ -23,7 +23,12 @@ __all__ = ["PEERS", "Peer", "why_not"]
 @final
 @dataclass(frozen=True)
 class Peer:
-    """A classifier of another package, imported when it is first needed."""
+    """A classifier of another package, imported when it is first needed.
+
+    >>> forest = Peer("random forest", "sklearn.ensemble.RandomForestClassifier", "scikit-learn", {"n_jobs": 1})
+    >>> forest.make(random_state=0), forest.why_not()
+    (RandomForestClassifier(n_jobs=1, random_state=0), None)
+    """
 
     title: str
     source: str

@@ -72,6 +72,17 @@ def run_suite(
     Kept
         Its frame has the records of these ids, methods and splits: dataset, method, split, seconds, parameters, name,
         n, d, k, accuracy, log_loss, brier, calibration_error, ...
+
+    Examples
+    --------
+    >>> from genlabel import GenerativeClassifier
+    >>> from genlabel.datasets import load_table
+    >>> methods = {"generative": GenerativeClassifier()}
+    >>> kept = run_suite([61], methods, repeats=2, records=None, load=lambda number: load_table("iris"))
+    >>> kept.frame[["dataset", "method", "split", "n", "k"]]
+       dataset      method  split    n  k
+    0       61  generative      0  150  3
+    1       61  generative      1  150  3
     """
     numbers = list(dict.fromkeys(check_count("ids", number) for number in ids))
     bench = Bench(

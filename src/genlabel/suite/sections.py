@@ -38,7 +38,13 @@ KINDS: dict[str, Callable[[pd.DataFrame], pd.Series[Any]]] = {
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report: a table of texts, and lines below it."""
+    """A part of the report: a table of texts, and lines below it.
+
+    >>> print(as_markdown([Section("Failures", lines=["no fit failed"])]).strip())
+    ## Failures
+    <BLANKLINE>
+    - no fit failed
+    """
 
     title: str
     rows: pd.DataFrame | None = None

@@ -39,7 +39,12 @@ MONTHS = 60
 @final
 @dataclass(frozen=True)
 class Column:
-    """What is made of a column of a file; plain, so that it can be kept and used on another file."""
+    """What is made of a column of a file; plain, so that it can be kept and used on another file.
+
+    >>> prices = pd.DataFrame({"price": ["$5.00", "$1,234.50"]})
+    >>> convert_columns(prices, [Column("price", "amount", ("price",), way=".")])["price"].tolist()
+    [5.0, 1234.5]
+    """
 
     name: str
     kind: str
@@ -328,7 +333,11 @@ def _finite(column: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
 
 
 def kind_of(column: pd.Series[Any]) -> str:
-    """Tell "numbers", "text" and "time" apart; text that reads 2024-05-31 throughout is a time."""
+    """Tell "numbers", "text" and "time" apart; text that reads 2024-05-31 throughout is a time.
+
+    >>> [kind_of(pd.Series(values)) for values in ([1, None], ["a", "b"], ["2024-05-31", "2024-06-01"])]
+    ['numbers', 'text', 'time']
+    """
     kind = types.infer_dtype(column, skipna=True)
     if types.is_numeric_dtype(column) or kind in ("boolean", "decimal", "integer", "floating"):
         return "numbers"

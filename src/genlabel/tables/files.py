@@ -101,7 +101,15 @@ def read_frame(
 
 
 def read_columns(path: str | Path) -> list[str]:
-    """Read the names of the columns of a file, of a text or Parquet file without its rows."""
+    r"""Read the names of the columns of a file, of a text or Parquet file without its rows.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "t.csv")
+    ...     _ = path.write_text("size;colour\n0,5;red\n")
+    ...     read_columns(path)
+    ['size', 'colour']
+    """
     path = Path(path)
     form = find_format(path)
     with _clear_errors(path):
@@ -114,7 +122,11 @@ def read_columns(path: str | Path) -> list[str]:
 
 
 def find_format(path: Path) -> str:
-    """Return "text", "parquet", "feather", "excel" or "json": by the ending of a file, or else by how it begins."""
+    """Return "text", "parquet", "feather", "excel" or "json": by the ending of a file, or else by how it begins.
+
+    >>> find_format(Path("a/table.csv.gz")), find_format(Path("b.feather"))
+    ('text', 'feather')
+    """
     inner = Path(path.stem) if path.suffix.lower() == ".gz" else path
     known = FORMATS.get(inner.suffix.lower())
     if known is not None:
@@ -164,7 +176,15 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def read_as_written(path: str | Path) -> pd.DataFrame:
-    """Read a file whose values are to be copied: every cell of a text file as it is written, an empty one as ""."""
+    r"""Read a file whose values are to be copied: every cell of a text file as it is written, an empty one as "".
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "t.csv")
+    ...     _ = path.write_text("code,price\n007,1.50\n008,\n")
+    ...     read_as_written(path).to_numpy().tolist()
+    [['007', '1.50'], ['008', '']]
+    """
     path = Path(path)
     if find_format(path) != "text":
         return read_frame(path)
@@ -310,7 +330,11 @@ _READERS = {
 
 
 def listed(names: Iterable[object], most: int = 30) -> str:
-    """The names as text, the first `most` of them."""
+    """The names as text, the first `most` of them.
+
+    >>> listed(["age", "town", "size"], most=2)
+    "'age', 'town' and 1 more"
+    """
     shown = [repr(str(name)) for name in names]
     more = f" and {len(shown) - most} more" if len(shown) > most else ""
     return ", ".join(shown[:most]) + more

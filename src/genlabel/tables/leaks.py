@@ -47,7 +47,10 @@ NAMING = re.compile(r"(^|[\s_.-])(id|ids|uid|guid|uuid)$|[a-z](Id|ID)$")
 @final
 @dataclass(frozen=True)
 class Leak:
-    """A column that would tell too much."""
+    """A column that would tell too much.
+
+    `find_leaks` returns a list of them.
+    """
 
     column: str
     """The feature."""

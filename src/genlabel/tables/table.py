@@ -22,7 +22,14 @@ FEWEST_ROWS = 4
 
 @dataclass(frozen=True)
 class Table:
-    """A labelled table."""
+    """A labelled table.
+
+    >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "colour": ["red", "blue", "red"]})
+    >>> table = Table("flowers", X, pd.Series(["a", "b", "a"]), groups=pd.Series([0, 1, 0]))
+    >>> part = take_rows(table, [True, False, True])
+    >>> part.X["size"].tolist(), part.y.tolist(), part.groups.tolist()
+    ([1.0, 3.0], ['a', 'a'], [0, 0])
+    """
 
     name: str
     X: pd.DataFrame

@@ -26,7 +26,10 @@ MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codec
 @final
 @dataclass(frozen=True)
 class Writing:
-    """How a text file is written."""
+    """How a text file is written.
+
+    `find_writing` returns it.
+    """
 
     encoding: str
     separator: str

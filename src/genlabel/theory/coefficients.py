@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 MIXUP = (1.0 / 3.0, 1.0 / 6.0)
-"""(A, B) of mixup with lam ~ Unif[0, 1]: E[1 - lam] and E[(1 - lam)^2] under Beta(2, 1) (arXiv Lemma "mixup loss")."""
+"""(A, B) of mixup with lam ~ Unif[0, 1]: E[1 - lam] and E[(1 - lam)^2] under Beta(2, 1) (arXiv Lemma 8)."""
 MANY, FEW, FARTHEST = 44, 9, 6.5
 """Panels for a normal variable, alone and with another one; where they end, in standard deviations."""
 AT_ONCE = 1 << 10
@@ -43,7 +43,10 @@ Array = NDArray[np.float64]
 
 
 class Moments(NamedTuple):
-    """Of the density on [0, 1] that a pair's label puts on lam: the integrals of 1, 1 - lam and (1 - lam)^2."""
+    """Of the density on [0, 1] that a pair's label puts on lam: the integrals of 1, 1 - lam and (1 - lam)^2.
+
+    `class_coefficients` returns one for each class, `pair_coefficients` one of matrices.
+    """
 
     mass: Any
     A: Any
@@ -62,8 +65,7 @@ def is_limit(sigma_1: object) -> bool:
 def limit_coefficients(c: float) -> tuple[float, float]:
     """Return the limits of A and B as sigma_1 grows: (c^2 + 1) / (2 (c + 1)^2), (c^2 - c + 1) / (3 (c + 1)^2).
 
-    arXiv Lemma "GenLabel loss for 2 class", proof, step 4. Both are below mixup's 1/3 and 1/6 exactly where
-    c^2 - 4 c + 1 < 0.
+    arXiv Lemma 1, proof, step 4, Eq. (36). Both are below mixup's 1/3 and 1/6 exactly where c^2 - 4 c + 1 < 0.
 
     >>> limit_coefficients(1.0)
     (0.25, 0.08333333333333333)
@@ -75,10 +77,10 @@ def limit_coefficients(c: float) -> tuple[float, float]:
 def taylor_coefficients(c: float, tau: float, d: int, sigma_1: float, *, noise: bool = True) -> tuple[float, float]:
     """Return A and B of the GenLabel loss's expansion, E_F[1 - lam] and E_F[(1 - lam)^2], by integration.
 
-    With lam_1 the weight that y_gen gives to the label of x_i, the density of arXiv Eq. "Fi" is
-    F(lam) = lam_1(lam) + 1 - lam_1(1 - lam), and so A = E[(1 - lam) lam_1 + lam (1 - lam_1)] with uniform lam: the mean
-    weight of the parent that does *not* give the label. Accurate to 2e-5 for c in the theorem's range, and to 5e-4 for
-    c from 0.1 to 10 however much the classes overlap.
+    With lam_1 the weight that y_gen gives to the label of x_i (arXiv Eq. (27)), the density F of arXiv Eqs. (32), (34)
+    and (35) is F(lam) = lam_1(lam) + 1 - lam_1(1 - lam), and so A = E[(1 - lam) lam_1 + lam (1 - lam_1)] with
+    uniform lam: the mean weight of the parent that does *not* give the label. Accurate to 2e-5 for c in the theorem's
+    range, and to 5e-4 for c from 0.1 to 10 however much the classes overlap.
     NOTE[PAPER]: the paper's A^i is that of the sample's own draws; this is its mean over them.
 
     Parameters
@@ -138,6 +140,12 @@ def pair_coefficients(X: Values, y: Values, pair: GaussianPair) -> Moments:
         0 or 1.
     pair : GaussianPair
         The densities that give the labels.
+
+    Examples
+    --------
+    >>> found = pair_coefficients([[-1.0, 0.0], [-1.0, 0.1], [1.0, 0.0]], [0, 0, 1], GaussianPair(sigma_1=1.0))
+    >>> found.A.round(3).tolist()  # pairs of one class have 1/2
+    [[0.5, 0.5, 0.359], [0.5, 0.5, 0.359], [0.359, 0.359, 0.5]]
     """
     x, labels = read_binary_sample(X, y)
     points, index, n = x.numpy(), labels.numpy(), len(x)
@@ -208,7 +216,7 @@ def _log_odds(pair: GaussianPair, g: Array, chi: Array) -> Callable[[Array], Arr
     """log q - log p at mixed points, whose noise is g along e_1 and has the rest chi of its squared length.
 
     Z' = s sqrt(c_d) g and z_bar = s^2 (g^2 + chi) with s^2 = lam^2 / sigma_1^2 + (1 - lam)^2 / sigma_2^2: arXiv
-    Lemmas "e_Sigma_Z" and "Z sigma Z". g and chi are independent, and one draw serves for all lam: a mean over the
+    Lemmas 6 and 7, Eqs. (24) and (25). g and chi are independent, and one draw serves for all lam: a mean over the
     noise at each lam is all that A and B need.
     """
     root = np.sqrt(sigma_inverse(pair.tau, pair.d)[0, 0])

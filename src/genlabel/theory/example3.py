@@ -59,7 +59,7 @@ def example3_loss(
 
     .. math:: 2n \int_{L_1 \cup L_2} \ell + n^2 \ell(y_3) + 2 \int_{L_3} \ell + \ell(y_1) + \ell(y_2)
 
-    arXiv, proof for Example 3; the sum over the n + 2 points for "vanilla".
+    arXiv Example 3, proof, Eqs. (5) to (8); the sum over the n + 2 points for "vanilla".
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def example3_angles(
 def example3_margin(
     scheme: str, r: float, n: int, alpha: float = 1.0, sigma: float = 0.1, *, labels: str = "unit"
 ) -> float:
-    """Return min(cos phi, sin phi) at the angle of :func:`example3_angle` (arXiv, proof for Example 3).
+    """Return min(cos phi, sin phi) at the angle of :func:`example3_angle` (arXiv Example 3, proof).
 
     Examples
     --------
@@ -176,10 +176,10 @@ def example3_limit(scheme: str, alpha: float = 1.0, sigma: float = 0.1, *, label
     """Return the angle as r goes to infinity, whatever n, in radians.
 
     The loss over r then is the hinge loss of L_1 and L_2 alone, as the other points are right. Vanilla's limit is
-    pi / 4, the SVM's (arXiv, proof for Example 3). NOTE[PAPER]: GenLabel's is not, though it is said to approach it.
-    Near the middle of L_2 points have labels of both classes, which pulls cos phi down: with the printed labels the
-    limit is pi / 4 + 2 pi^2 sigma^4 / 3 and higher orders, for every alpha. With "mixture" it is about
-    pi / 4 - sigma^2 log 2, as one of the two Gaussians of class +1 has half the weight of the one of class -1.
+    pi / 4, the SVM's (arXiv Example 3, proof). NOTE[PAPER]: GenLabel's is not, though arXiv Remark 1 says that it
+    approaches it. Near the middle of L_2 points have labels of both classes, which pulls cos phi down: with the
+    printed labels the limit is pi / 4 + 2 pi^2 sigma^4 / 3 and higher orders, for every alpha. With "mixture" it is
+    about pi / 4 - sigma^2 log 2, as one of the two Gaussians of class +1 has half the weight of the one of class -1.
 
     Examples
     --------
@@ -198,7 +198,10 @@ def example3_limit(scheme: str, alpha: float = 1.0, sigma: float = 0.1, *, label
 
 
 class Example3Ranges(NamedTuple):
-    """Settings that give the printed angles: first and last n, and the ends of the intervals of alpha and sigma."""
+    """Settings that give the printed angles: first and last n, and the ends of the intervals of alpha and sigma.
+
+    `example3_parameters` returns it.
+    """
 
     n: tuple[int, int]
     alpha: tuple[float, float]
@@ -234,9 +237,9 @@ def example3_order(
 ) -> tuple[float, float]:
     """Return the norms around `r` between which margin(genlabel) > margin(vanilla) > margin(mixup), the paper's order.
 
-    NOTE[PAPER]: the order is stated for the example as such. It begins at a norm where mixup has turned too far, and it
-    ends where vanilla is nearer to pi / 4 than GenLabel, which passes it; the end is infinity if it is beyond 1e9.
-    Below the stretch there may be another, shorter one: for n = 30 it is from 2.69 to 2.99.
+    NOTE[PAPER]: arXiv Eq. (2) states the order for the example as such. It begins at a norm where mixup has turned
+    too far, and it ends where vanilla is nearer to pi / 4 than GenLabel, which passes it; the end is infinity if it is
+    beyond 1e9. Below the stretch there may be another, shorter one: for n = 30 it is from 2.69 to 2.99.
 
     Examples
     --------
@@ -283,7 +286,7 @@ def _cloud(scheme: str, phi: float, n: int, alpha: float, sigma: float, labels: 
     points = (np.array([1.0, 1.0, copies]), np.array([1.0, 1.0, 0.0]), np.array([c, s, -c]), np.array([-s, c, s]))
     parts = [_Cloud(*points)]  # x_1, x_2, x_3
     if scheme != "vanilla":
-        lam, weight = _nodes(alpha, (0.5, s / (s + c)))  # arXiv, proof for Example 3: L_1, L_2, L_3
+        lam, weight = _nodes(alpha, (0.5, s / (s + c)))  # arXiv Example 3, proof: L_1, L_2, L_3
         share = _shares(scheme, lam, sigma, labels)
         parts += [_Cloud(2 * n * weight, 1.0 - share[0], (1.0 - lam) * s - lam * c, (1.0 - lam) * c + lam * s)]
         parts += [_Cloud(2 * n * weight, share[1], (2.0 * lam - 1.0) * c, (1.0 - 2.0 * lam) * s)]
@@ -335,7 +338,7 @@ def _spline_root(grid: Floats, slopes: Floats, first: NDArray[np.intp], last: ND
 
 
 def _vanilla_slope(u: float, r: float, n: int) -> float:
-    """Log of the ratio of the two terms of R(phi) (arXiv, proof for Example 3) at u = log tan(phi)."""
+    """Log of the ratio of the two terms of R(phi) (arXiv Example 3, proof) at u = log tan(phi)."""
     phi = math.atan(math.exp(u))
     return float(math.log1p(n) + u + log_expit(-r * math.cos(phi)) - log_expit(-r * math.sin(phi)))
 

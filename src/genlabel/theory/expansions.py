@@ -20,7 +20,10 @@ COEFFICIENTS = ("lemma", "class", "pair")
 
 
 class Expansion(NamedTuple):
-    """The terms of a second-order expansion (arXiv Lemmas "mixup loss" and "GenLabel loss for 2 class")."""
+    """The terms of a second-order expansion (arXiv Lemma 8, "mixup loss", and Lemma 1, "GenLabel loss for 2 class").
+
+    `expand` returns it.
+    """
 
     std: float
     """The loss at the points themselves."""
@@ -47,8 +50,8 @@ def expand(model: Model, X: Values, y: Values, A: Values, B: Values, mass: Value
     """Return the second-order expansion of a loss over all pairs around x_i, (1 - lam) (x_j - x_i) being small.
 
     (1 / n^2) sum_ij  mass l_i + A (h'_i - y_i) g_i v + (B / 2) (h''_i (g_i v)^2 + (h'_i - y_i) v H_i v), v = x_j - x_i,
-    with f's gradient g_i and second derivatives H_i at x_i: arXiv Lemmas "mixup loss" (A = 1/3, B = 1/6) and "GenLabel
-    loss for 2 class".
+    with f's gradient g_i and second derivatives H_i at x_i: arXiv Lemma 8, "mixup loss" (A = 1/3, B = 1/6), and
+    Lemma 1, "GenLabel loss for 2 class".
 
     Parameters
     ----------
@@ -100,7 +103,7 @@ def _bend(scorer: Scorer, x: Tensor, v: Tensor) -> Tensor:
 
 
 def expand_adversarial(scorer: Scorer, x: Tensor, y: Tensor, radius: float, factor: float) -> float:
-    """Return the mean of l~_adv: arXiv Lemma "adv_loss_approx" for theta, Theorem 2 (factor d) for networks."""
+    """Return the mean of l~_adv: arXiv Lemma 9, "adv_loss_approx", for theta, Theorem 2 (factor d) for networks."""
     f, length = scorer.values(x), scorer.gradients(x).norm(dim=1)
     first = radius * _slope(f, y).abs() * length
     second = factor * radius**2 / 2 * f.sigmoid() * (-f).sigmoid() * length**2

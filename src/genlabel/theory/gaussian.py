@@ -32,7 +32,7 @@ Arrays = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
 def sigma_matrix(tau: float, d: int) -> NDArray[np.float64]:
-    """Return Sigma (d, d): 1 on the diagonal, tau elsewhere (arXiv Section 5.3).
+    """Return Sigma (d, d): 1 on the diagonal, tau elsewhere (arXiv Section 5.3, Eq. (9)).
 
     >>> sigma_matrix(0.5, 2).tolist()
     [[1.0, 0.5], [0.5, 1.0]]
@@ -44,7 +44,8 @@ def sigma_matrix(tau: float, d: int) -> NDArray[np.float64]:
 def inverse_coefficients(tau: float, d: int) -> tuple[float, float]:
     """Return (c_d, tau_d), so that Sigma^-1 is c_d on the diagonal and - c_d tau_d elsewhere.
 
-    arXiv Lemma "inverse": c_d = ((d - 2) tau + 1) / ((1 - tau) ((d - 1) tau + 1)) and tau_d = tau / ((d - 2) tau + 1).
+    arXiv Lemma 2, "inverse", Eqs. (11) and (12): c_d = ((d - 2) tau + 1) / ((1 - tau) ((d - 1) tau + 1)) and
+    tau_d = tau / ((d - 2) tau + 1). For Z ~ N(0, Sigma), e_1 Sigma^-1 Z ~ N(0, c_d) (arXiv Lemma 6, Eq. (19)).
 
     >>> inverse_coefficients(0.5, 2)
     (1.3333333333333333, 0.5)
@@ -57,7 +58,9 @@ def inverse_coefficients(tau: float, d: int) -> tuple[float, float]:
 
 
 def sigma_inverse(tau: float, d: int) -> NDArray[np.float64]:
-    """Return the inverse of Sigma, (d, d), in closed form (arXiv Lemma "inverse").
+    """Return the inverse of Sigma, (d, d), in closed form (arXiv Lemma 2, "inverse", Eq. (10)).
+
+    For Z ~ N(0, Sigma), Z Sigma^-1 Z has the chi-squared distribution of d degrees (arXiv Lemma 7, Eq. (20)).
 
     NOTE[PAPER]: the lemma leaves out tau = -1/(d-2). There c_d = 0 and tau_d is infinite, but their product, the only
     thing that the matrix holds, is not.
@@ -79,16 +82,20 @@ def sigma_inverse(tau: float, d: int) -> NDArray[np.float64]:
 
 
 class SquareCoefficients(NamedTuple):
-    """A_n and B_n, (d,) each: z Sigma^-1 z = c_d sum_n A_n (z_n - B_n sum_{i > n} z_i)^2."""
+    """A_n and B_n, (d,) each: z Sigma^-1 z = c_d sum_n A_n (z_n - B_n sum_{i > n} z_i)^2.
+
+    `square_coefficients` returns it.
+    """
 
     A: NDArray[np.float64]
     B: NDArray[np.float64]
 
 
 def square_coefficients(tau: float, d: int) -> SquareCoefficients:
-    """Return the coefficients that complete the squares of z Sigma^-1 z (arXiv Lemma "induction on ZZ").
+    """Return the coefficients that complete the squares of z Sigma^-1 z (arXiv Lemma 3, "induction on ZZ", Eq. (13)).
 
-    The terms Y_n = Z_n - B_n sum_{i > n} Z_i of Z ~ N(0, Sigma) are independent, Y_n ~ N(0, 1 / (c_d A_n)).
+    The terms Y_n = Z_n - B_n sum_{i > n} Z_i of Z ~ N(0, Sigma) are independent, Y_n ~ N(0, 1 / (c_d A_n)): arXiv
+    Lemmas 4 and 5.
     NOTE[PAPER]: the proof begins with sum Z_i^2 - 2 tau_d sum_{i != j} Z_i Z_j; the second sum is over i < j.
 
     >>> square_coefficients(0.5, 2)
@@ -114,8 +121,8 @@ def proof_label(
 ) -> NDArray[np.float64]:
     """Return y_gen at lam x_i + (1 - lam) x_j, x_i of class 0 and x_j of class 1, in the form of the proof.
 
-    arXiv Appendix, proof of the lemma on the GenLabel loss, step 1. `z_prime` is e_1 Sigma^-1 Z_ij and `z_bar` is
-    Z_ij Sigma^-1 Z_ij with Z_ij the mixed point minus (1 - 2 lam) e_1.
+    arXiv Lemma 1, proof, step 1, Eqs. (21) to (26). `z_prime` is e_1 Sigma^-1 Z_ij and `z_bar` is Z_ij Sigma^-1 Z_ij
+    with Z_ij the mixed point minus (1 - 2 lam) e_1.
 
     >>> proof_label([0.25, 0.5], 0.0, 0.0, sigma_1=2.0).round(4).tolist()
     [0.982, 0.5]

@@ -40,8 +40,8 @@ def standard_loss(model: Model, X: Values, y: Values) -> float:
 def mixup_loss(model: Model, X: Values, y: Values, *, taylor: bool = False) -> float:
     """Return the mixup loss, the mean over all pairs and lam ~ Unif[0, 1], or its second-order expansion.
 
-    arXiv Section 5.3, L_n^mix, and Lemma "mixup loss". The loss is by quadrature: to rounding for theta, and to about
-    1e-5 for a network that bends sharply between two points.
+    arXiv Section 5.3, L_n^mix, and Lemma 8, "mixup loss". The loss is by quadrature: to rounding for theta, and to
+    about 1e-5 for a network that bends sharply between two points.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def genlabel_loss(
 ) -> float:
     """Return the GenLabel loss, labels by the true densities, or its second-order expansion.
 
-    arXiv Section 5.3, L_n^gen: pairs of one class keep their label. Lemma "GenLabel loss for 2 class".
+    arXiv Section 5.3, L_n^gen: pairs of one class keep their label; Lemma 1, "GenLabel loss for 2 class".
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ def genlabel_loss(
     sigma_1, c, tau
         Of the densities, :class:`genlabel.theory.GaussianPair`; with an infinite sigma_1 only the expansion.
     coefficients : "lemma", "class" or "pair"
-        Of the expansion. "lemma": A and B of arXiv, one number each. "class": mass, A and B for x_i of each class, see
-        :func:`genlabel.theory.class_coefficients`, with the lemma's for pairs of one class. "pair": those of each pair
-        of the sample; with them the expansion differs from the loss by third powers of the distances only.
+        Of the expansion. "lemma": A and B of the paper, one number each. "class": mass, A and B for x_i of each class,
+        see :func:`genlabel.theory.class_coefficients`, with the lemma's for pairs of one class. "pair": those of each
+        pair of the sample; with them the expansion differs from the loss by third powers of the distances only.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def adversarial_loss(
 ) -> float:
     """Return the mean loss at the worst point of an L2 ball around each point, or its second-order expansion.
 
-    arXiv Section 5.3, L_n^adv, and Lemma "adv_loss_approx". Exact for theta: the worst point is straight across the
+    arXiv Section 5.3, L_n^adv, and Lemma 9, "adv_loss_approx". Exact for theta: the worst point is straight across the
     boundary. For a network the worst point is searched by projected gradients, which gives a lower bound.
 
     Parameters

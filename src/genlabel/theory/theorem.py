@@ -24,7 +24,10 @@ ROUNDING = 1e-12
 @final
 @dataclass(frozen=True)
 class TheoremCheck:
-    """The three losses of the theorem, and what they rest on; prints as a table."""
+    """The three losses of the theorem, and what they rest on; prints as a table.
+
+    `check_theorem` returns it.
+    """
 
     mix: float
     """L~_mix"""

@@ -237,7 +237,15 @@ def leave_running_statistics(network: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside, kernel by kernel: what is compiled for training stays as it is."""
+    """Evaluation mode inside, kernel by kernel: what is compiled for training stays as it is.
+
+    >>> dropout = nn.Dropout(0.5)
+    >>> with evaluating(dropout):
+    ...     dropout(torch.ones(3)).tolist()
+    [1.0, 1.0, 1.0]
+    >>> dropout.training
+    True
+    """
     before = network.training
     network.eval()
     try:

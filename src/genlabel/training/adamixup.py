@@ -26,7 +26,10 @@ __all__ = ["Trio", "mixing_share", "policy_range", "train_adamixup"]
 
 
 class Trio(NamedTuple):
-    """The three networks of every model, each kind a fleet of its own."""
+    """The three networks of every model, each kind a fleet of its own.
+
+    `train_adamixup` returns it.
+    """
 
     classifier: Fleet
     """Point (d) to classes (k)."""
@@ -55,6 +58,7 @@ def train_adamixup(
 
     A step sees the points and the partners that :func:`train_fleet` would see with `Mixup`, from the same weights; the
     tasks' mixers and labelers are not used, nor the candidates' labels: the policy draws lam, the labels are linear.
+    AdaMixup is a baseline of arXiv Section 6.
 
     Parameters
     ----------

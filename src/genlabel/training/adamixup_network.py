@@ -30,7 +30,10 @@ __all__ = ["AdaMixupRun", "train_adamixup_network"]
 
 
 class AdaMixupRun(NamedTuple):
-    """What a run of AdaMixup leaves beside the classifier, which is trained in place."""
+    """What a run of AdaMixup leaves beside the classifier, which is trained in place.
+
+    `train_adamixup_network` returns it.
+    """
 
     losses: NDArray[np.float64]
     """Mean loss of each epoch: the classifier's on points and on mixed points, and the critic's."""

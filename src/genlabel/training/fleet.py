@@ -32,6 +32,14 @@ class Fleet:
         All parameters.
     losses : ndarray (epochs, G, C)
         Mean training loss of each epoch.
+
+    Examples
+    --------
+    >>> fleet = Fleet([1, 2], seeds=[0, 1], candidates=3, dtype=torch.float64, device=torch.device("cpu"))
+    >>> fleet.theta.shape  # 2 tasks, 3 candidates, 2 weights and 2 biases
+    torch.Size([2, 3, 4])
+    >>> bool((fleet.theta[:, 0] == fleet.theta[:, 2]).all())
+    True
     """
 
     def __init__(

@@ -49,9 +49,9 @@ def train_network(
 ) -> NDArray[np.float64]:
     """Train a network in place (arXiv Alg. 1) and return the mean training loss of each epoch.
 
-    A step draws how its batch is mixed, mixes it, lets the labeler observe features if it learns from them, labels the
-    mixed points, and goes down the cross-entropy. It never waits for a GPU. The network is in training mode meanwhile,
-    and in its former mode afterwards; dtype and device are its own.
+    A step draws how its batch is mixed, mixes it, lets the labeler observe features if it learns from them (arXiv
+    Alg. 3), labels the mixed points, and goes down the cross-entropy. It never waits for a GPU. The network is in
+    training mode meanwhile, and in its former mode afterwards; dtype and device are its own.
 
     Parameters
     ----------

@@ -33,6 +33,12 @@ class Task:
     """One training set with its way of mixing and labelling: what a group of models has in common.
 
     The labelers are fitted; their matrices are the basis in which each model states its own target.
+
+    >>> from genlabel.labeling import LinearLabel
+    >>> from genlabel.mixing import Mixup
+    >>> X, y = np.array([[0.0], [4.0], [5.0]]), np.array([0, 1, 1])
+    >>> Task(X, y, 2, (LinearLabel().fit(X, y),), Mixup(), seed=0).targets.tolist()
+    [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
     """
 
     X: NDArray[np.float64]
@@ -48,7 +54,7 @@ class Task:
     class_weight: NDArray[np.float64] | None = None
     """Weight of each class (k,) in the cross-entropy, -sum_c w_c y_c log p_c."""
     exclude_intrusion: bool = False
-    """Give mixed points that intrude another class's manifold no weight (arXiv section 3.1)."""
+    """Give mixed points that intrude another class's manifold no weight (arXiv Section 3.1)."""
     clean_weight: float = 0.0
     """Share of each batch that is left as it is, with its own labels: in expectation the loss is
     clean_weight L(clean) + (1 - clean_weight) L(mixed), at the cost of one. 0 is arXiv Alg. 1, 1 vanilla training."""
@@ -68,7 +74,18 @@ class Task:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What tells one model of a group from another."""
+    """What tells one model of a group from another.
+
+    >>> from genlabel.densities import GaussianDensity
+    >>> from genlabel.labeling import GenLabel, LinearLabel
+    >>> from genlabel.mixing import Mixup
+    >>> from genlabel.training import train_fleet
+    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
+    >>> task = Task(X, y, 2, (LinearLabel().fit(X, y), GenLabel(GaussianDensity()).fit(X, y)), Mixup())
+    >>> candidates = [Candidate(0.1, label=(1.0 - gamma, gamma)) for gamma in (0.0, 0.5, 1.0)]
+    >>> train_fleet([task], candidates, epochs=2).losses.shape  # epochs, tasks, candidates
+    (2, 1, 3)
+    """
 
     learning_rate: float
     weight_decay: float = 1e-4
@@ -77,7 +94,10 @@ class Candidate:
 
 
 class Batch(NamedTuple):
-    """What the loop over one network needs of a step; a loader may give x and y alone."""
+    """What the loop over one network needs of a step; a loader may give x and y alone.
+
+    A `Plan` is a sequence of them, and `train_network` takes any.
+    """
 
     x: Tensor
     """Points (n, ...), not mixed."""
@@ -91,7 +111,10 @@ class Batch(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """A stretch of T steps for one task; B is the largest batch, shorter ones end in rows of weight 0."""
+    """A stretch of T steps for one task; B is the largest batch, shorter ones end in rows of weight 0.
+
+    `Plan.steps` gives one after the other.
+    """
 
     x: Tensor
     """(T, B, ...): mixed points where the depth is 0, else the points themselves."""
@@ -138,6 +161,9 @@ def batches_per_epoch(n: int, batch_size: int) -> int:
 
     NOTE[PAPER]: 148 points make two batches of 74, not one of 128 and one of 20: the remainder would have the
     noise of a tiny batch, and folds that differ by one point would differ in their number of steps.
+
+    >>> batches_per_epoch(148, 128), batches_per_epoch(128, 128)
+    (2, 1)
     """
     return -(-n // batch_size)
 

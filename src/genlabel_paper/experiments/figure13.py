@@ -99,7 +99,7 @@ def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> Picture:
 EXPERIMENT = Experiment(
     "figure13",
     "GenMix + GAN on V, Ket and Y",
-    "arXiv Figure 13, Section GenMix",
+    "arXiv Figure 13, Section F.5",
     cells,
     render,
     part="genmix",

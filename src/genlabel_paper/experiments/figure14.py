@@ -130,7 +130,7 @@ def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> Picture:
 EXPERIMENT = Experiment(
     "figure14",
     "GenMix and mixup on Gaussians, Circle and Moon",
-    "arXiv Figure 14, Section GenMix",
+    "arXiv Figure 14, Section F.5",
     cells,
     render,
     part="genmix",

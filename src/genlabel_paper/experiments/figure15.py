@@ -107,7 +107,7 @@ def _draw_middle(ax: Axes, norm: str, steps: int = 80) -> None:
 EXPERIMENT = Experiment(
     "figure15",
     "GenMix + GAN on Moon in three norms",
-    "arXiv Figure 15, Section GenMix",
+    "arXiv Figure 15, Section F.5",
     cells,
     render,
     part="genmix",

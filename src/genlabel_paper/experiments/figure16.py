@@ -94,7 +94,7 @@ def _picture(record: dict[Any, Any]) -> Picture:
 EXPERIMENT = Experiment(
     "figure16",
     "GenMix in the hidden space of a robust network",
-    "arXiv Figure 16, Section GenMix",
+    "arXiv Figure 16, Section F.5",
     cells,
     render,
     part="genmix",

@@ -138,7 +138,7 @@ def _seconds(records: pd.DataFrame, sets: Sequence[str]) -> Grid:
 EXPERIMENT = Experiment(
     "table15",
     "Classification errors of GenMix",
-    "arXiv Table 15, Section GenMix",
+    "arXiv Table 15, Section F.5",
     cells,
     render,
     PAPER,

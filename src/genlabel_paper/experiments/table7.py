@@ -223,7 +223,7 @@ def _both() -> dict[tuple[str, str], Printed]:
 EXPERIMENT = Experiment(
     "table7",
     "Clean and robust accuracy on images",
-    "arXiv Table 7, Section 6.1; settings: Tables 13 and 14",
+    "arXiv Table 7, Section A.1; settings: Tables 13 and 14",
     cells,
     render,
     _both(),

@@ -63,7 +63,7 @@ NOTES = [
 EXPERIMENT = selected_table(
     "table8",
     "Clean accuracy on 16 chosen OpenML sets, ReLU networks",
-    "arXiv Table 8, appendix: GenLabel using FC ReLU networks",
+    "arXiv Table 8, Section A.2: GenLabel using FC ReLU networks",
     setting="mlp",
     caption="Clean accuracy, two hidden layers",
     paper=PAPER,

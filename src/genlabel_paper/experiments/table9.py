@@ -59,7 +59,7 @@ NOTES = [
 EXPERIMENT = selected_table(
     "table9",
     "Robust accuracy on 16 chosen OpenML sets, ReLU networks",
-    "arXiv Table 9, appendix: GenLabel using FC ReLU networks",
+    "arXiv Table 9, Section A.2: GenLabel using FC ReLU networks",
     setting="mlp-robust",
     caption="Robust accuracy (FGSM, 0.2), two hidden layers",
     paper=PAPER,

@@ -25,7 +25,7 @@ FRESH = 1000
 AGAIN = 300.0
 """Seconds after which a set that could not be had is asked for again."""
 CUBE_TEST = 10_000
-"""Test points of each class of the cubes (arXiv, "Synthetic datasets")."""
+"""Test points of each class of the cubes (arXiv Section E.1, "Synthetic datasets")."""
 NINE = 1000
 """Points of each class of the 9-class set. NOTE[PAPER]: the paper has 5000, see SHAPES in settings.py."""
 

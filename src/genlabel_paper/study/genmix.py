@@ -37,7 +37,7 @@ DECAY = 1e-4
 ADDED = 1.0
 """Points of GenMix for each given row. NOTE[PAPER]: not printed."""
 LAM = 0.5
-"""arXiv, "GenMix enjoys large margins": points that are equally likely under both classes."""
+"""arXiv Section F.5, "GenMix enjoys large margins": points that are equally likely under both classes."""
 NEAR = 0.05
 """Difference of the distances to the true curves, as a share of the larger, up to which a point is half way."""
 MEASURED = 300

@@ -47,13 +47,14 @@ def about_schedule(schedule: Schedule) -> str:
     >>> about_schedule(Schedule("robust", 50)).split("; ")[1]
     "SGD, momentum 0.9, 50 epochs (the paper's schedule), a tenth of the rate after 1/2 and 3/4 of them"
     """
-    table = f"learning rate, gamma and beta of arXiv Table {13 if schedule.kind == 'clean' else 14}"
+    source = "arXiv Table 13" if schedule.kind == "clean" else "arXiv Table 14"
     paper = " (the paper's schedule)" if schedule.paper else ", fewer than in the paper"
     part = f", on {schedule.images:,} training images at most" if schedule.images else ""
     attack = f"; AutoAttack on {schedule.attacked:,} test images at most" if schedule.kind == "robust" else ""
     return (
         f"LeNet-5, ResNet-18 or PreAct ResNet-18; SGD, momentum 0.9, {schedule.epochs} epochs{paper}{part}, a tenth of "
-        f"the rate after 1/2 and 3/4 of them; {table}; one lam a batch, but for the library's default{attack}"
+        f"the rate after 1/2 and 3/4 of them; learning rate, gamma and beta of {source}; one lam a batch, "
+        f"but for the library's default{attack}"
     )
 
 

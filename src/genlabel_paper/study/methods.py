@@ -57,7 +57,7 @@ def _mixup(alpha: float, seed: int, **params: Any) -> MixupClassifier:
 
 
 def _exclude(alpha: float, seed: int, **params: Any) -> MixupClassifier:
-    """Mixup without the points that intrude (arXiv section 3.1), with linear or logistic labels (section 3.2).
+    """Mixup without the points that intrude (arXiv Section 3.1), with linear or logistic labels (section 3.2).
 
     NOTE[PAPER]: the sigma of the logistic labels is not printed: 0.5, whose curve runs from 0.02 to 0.98.
     """

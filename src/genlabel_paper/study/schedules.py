@@ -94,7 +94,7 @@ RUNS: dict[Kind, dict[str, ImageRun]] = {
         "digits": ImageRun("lenet5", 0.1, 0.2, (0.15, 0.97), (0.15, 0.97)),
     },
 }
-"""By set: arXiv Tables 13 (clean) and 14 (robust).
+"""By set: arXiv Table 13 (clean) and Table 14 (robust).
 
 digits, which the paper does not have, have the ratios of MNIST, and a rate at which a network learns 1,438 images.
 """

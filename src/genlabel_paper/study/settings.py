@@ -40,7 +40,7 @@ set are those of the raw points: nothing is standardised here.
 ATTACK = FGSM(0.2)
 """arXiv Table 12: radius 0.2, on standardised features."""
 NINE = known_gaussians(NINE_CENTRES)
-"""Of the 9-class set: the true means and identity covariance (arXiv, "Training setting")."""
+"""Of the 9-class set: the true means and identity covariance (arXiv Section E.1, "Training setting")."""
 RINGS = KernelDensity("likelihood")
 """Of Two-circle.
 
