@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
@@ -97,9 +98,9 @@ def check_frame(X: object, numbers: bool = False) -> None:
     twice = [name for name, count in Counter(columns).items() if count > 1]
     if twice:
         raise ValueError(f"X has several columns named {twice[0]!r}; rename them")
-    hidden = [name for name in columns if isinstance(name, str) and "\0" in name]
-    if hidden:
-        raise ValueError(f"X has a column named {hidden[0]!r}, with a letter that numpy drops; rename it")
+    odd = [name for name in columns if isinstance(name, str) and re.search("[\0\ud800-\udfff]", name)]
+    if odd:
+        raise ValueError(f"X has a column named {odd[0]!a}, with a letter that is none; rename it")
     dates = [name for name, kind in getattr(X, "dtypes", {}).items() if getattr(kind, "kind", "") in "mM"]
     if numbers and dates:
         raise ValueError(f"column {dates[0]!r} of X holds dates or durations; make it a number, or drop it")

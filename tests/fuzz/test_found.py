@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from genlabel import (
+    ForestDensity,
     GaussianDensity,
     GenerativeClassifier,
     GenLabelSampler,
@@ -35,6 +36,7 @@ TWINS = pd.DataFrame(X, columns=["a", "a"])
 HALF = FRAME.assign(b=pd.Series(["\ud800", "u"] * 10, dtype=object))
 DATES = FRAME.assign(b=pd.date_range("2024-05-31", periods=20))
 HUGE = np.where(np.arange(40).reshape(20, 2) == 7, np.finfo(float).max, X)
+NUL, NAMED = (FRAME.set_axis(pd.Index(["a", name], dtype=object), axis=1) for name in ("b\0", "\ud800"))
 ALONE = np.arange(20)
 network = MixupClassifier((3,), epochs=1, random_state=0)
 doors: dict[str, Callable[[Any, Any], Any]] = {
@@ -49,11 +51,13 @@ REFUSED = [
     *((door, TWINS, Y, "several columns named 'a'; rename them") for door in ("classifier", "soft", "sampler")),
     ("diagnosis", TWINS, Y, "several columns named 'a'; rename them"),
     *((door, FRAME[[]], Y, "no columns; it needs at least one feature") for door in ("classifier", "soft", "sampler")),
+    ("support", X[:0], Y[:0], "0 rows of positive weight; support needs two at least"),
     *((door, X[:, :0], Y, "needs at least one feature") for door in ("density", "support")),
     *((door, HUGE, Y, r"size 1.8e\+308, whose squares are beyond all numbers; make them missing") for door in doors),
     *((door, DATES, Y, "column 'b' of X holds dates or durations; make it a number") for door in ("soft", "sampler")),
     ("classifier", HALF, Y, r"a text of X, '\\ud800', is no Unicode: character 0 is half of one; mend it"),
-    ("classifier", FRAME.set_axis(["a", "b\0"], axis=1), Y, "a column named 'b.x00', with a letter that numpy drops"),
+    ("classifier", NUL, Y, "a column named 'b.x00', with a letter that is none; rename"),
+    ("sampler", NAMED, Y, "a column named '.ud800', with a letter that is none"),
     ("classifier", X, ALONE, "each of 20 rows has a class of its own, so that none can be held out; give more rows"),
     *((door, X, np.array([1, "a"] * 10, object), "labels of the type int and str") for door in ("density", "support")),
     ("density", X, np.array([None, *([0], [1]) * 10], object)[1:], "labels of the type list, which cannot be sorted"),
@@ -119,3 +123,17 @@ def test_a_row_beyond_all_others_has_probabilities() -> None:
     model = GenerativeClassifier(LabelModel([DiscriminantDensity(), KernelDensity(0.6, covariance="shared")]))
     far = model.fit(X * [1.0, 1e-12], Y).predict_proba([[0.0, -1e9], [1e300, np.finfo(float).max]])
     np.testing.assert_allclose(far.sum(1), 1.0)
+
+
+def test_a_label_model_of_more_classes_than_rows_that_judge() -> None:
+    """510 classes of two rows: each is held out once, and trained on once."""
+    y = np.arange(1020) % 510
+    points = np.random.default_rng(0).normal(size=(1020, 1)) + y[:, None]
+    model = LabelModel([KernelDensity(0.6, covariance="shared")], cv=2).fit(points, y)
+    assert model.log_prob(points[:5]).shape == (5, 510)
+    assert model.report_["rows"] == 1020
+
+
+def test_trees_of_the_largest_numbers_in_single_precision() -> None:
+    points = np.sign(X) * np.finfo(np.float32).max
+    assert np.isfinite(ForestDensity(3).fit(points, Y).log_prob(points)).all()

@@ -281,7 +281,7 @@ def check_points(X: Tensor) -> None:
         raise ValueError(f"X has shape {tuple(X.shape)}; a density needs at least one feature")
     if not bool(torch.isfinite(X).all()):
         raise ValueError("X contains NaN or infinity; impute or drop those rows before fitting a density")
-    check_magnitude(float(X.abs().max()))
+    check_magnitude(float(X.abs().max()) if len(X) else 0.0)
 
 
 def read_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:

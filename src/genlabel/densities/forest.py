@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from genlabel.arrays import chunks, to_device
-from genlabel.checks import check_count
+from genlabel.checks import check_count, no_overflow
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.folded import judging_order
 
@@ -209,5 +209,6 @@ def _joined(grown: Sequence[_Nodes], k: int) -> _Trees:
 
 def _rounded_down(values: NDArray[np.float64]) -> NDArray[np.float32]:
     """The largest number in single precision that is not above each: what is above the one is above the other."""
-    single = values.astype(np.float32)
+    with no_overflow():
+        single = values.astype(np.float32)
     return np.where(single > values, np.nextafter(single, np.float32(-np.inf)), single)
