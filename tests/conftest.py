@@ -2,7 +2,7 @@
 
 A second thread buys these small problems nothing, and it starves a second worker (`pytest -n`). The variables are read
 when numpy and torch are imported; workers and the commands that tests start inherit them. GENLABEL_EXAMPLES asks for
-more examples.
+more examples; those of tests/fuzz are the same each time without it.
 """
 
 import json

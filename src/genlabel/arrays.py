@@ -38,9 +38,19 @@ def as_tensor(X: Values) -> Tensor:
     >>> as_tensor([[1, 2]]).dtype
     torch.float64
     """
-    if isinstance(X, Tensor):
+    if isinstance(X, Tensor) and not X.is_complex():
         return X if X.is_floating_point() else X.double()
-    return torch.from_numpy(np.array(X, dtype=np.float64))
+    try:
+        kind = getattr(X, "dtype", None)
+        if isinstance(X, Tensor) or getattr(kind, "kind", "f") in "cmM":
+            raise TypeError(f"its values are {kind}")
+        return torch.from_numpy(np.array(X, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        way_out = (
+            "X.toarray() makes one of a sparse matrix" if hasattr(X, "toarray") else "make texts and dates numbers"
+        )
+        reason = " ".join(str(error).split())
+        raise ValueError(f"X could not be read as an array of numbers ({reason}); {way_out}") from error
 
 
 def as_numpy(values: Values) -> NDArray[Any]:

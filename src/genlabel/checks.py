@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from numbers import Integral, Real
 
@@ -12,16 +14,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "LARGEST",
     "check_choice",
     "check_count",
+    "check_frame",
     "check_interval",
+    "check_magnitude",
     "check_positive",
     "check_weights",
     "each_warning_once",
     "keep_if_it_fails",
+    "no_overflow",
     "warn",
 ]
 
+LARGEST = 1e150
+"""Of numbers to learn from: the square of a larger one overflows, and its share of a sum hides all others."""
 _Heard = dict[Hashable, tuple[str, type[Warning]]]
 _heard: ContextVar[_Heard | None] = ContextVar("heard", default=None)
 
@@ -70,6 +78,51 @@ def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
     if not np.isfinite(weight).all() or (weight < 0).any() or weight.sum() <= 0:
         raise ValueError("sample_weight must be finite, non-negative and not all zero")
     return weight
+
+
+def check_frame(X: object, numbers: bool = False) -> None:
+    """Raise unless a frame has columns, of distinct names, none of them dates where `numbers` are needed.
+
+    What is no frame has no columns to be checked.
+
+    >>> import pandas as pd
+    >>> check_frame(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    Traceback (most recent call last):
+    ValueError: X has several columns named 'a'; rename them
+    """
+    columns = getattr(X, "columns", None)
+    if columns is None or callable(columns):
+        return
+    if not len(columns):
+        raise ValueError("X has no columns; it needs at least one feature")
+    twice = [name for name, count in Counter(columns).items() if count > 1]
+    if twice:
+        raise ValueError(f"X has several columns named {twice[0]!r}; rename them")
+    odd = [name for name in columns if isinstance(name, str) and re.search("[\0\ud800-\udfff]", name)]
+    if odd:
+        raise ValueError(f"X has a column named {odd[0]!a}, with a letter that is none; rename it")
+    dates = [name for name, kind in getattr(X, "dtypes", {}).items() if getattr(kind, "kind", "") in "mM"]
+    if numbers and dates:
+        raise ValueError(f"column {dates[0]!r} of X holds dates or durations; make it a number, or drop it")
+
+
+def check_magnitude(largest: float) -> None:
+    """Raise unless the largest size of the numbers to learn from is one that can be squared.
+
+    >>> check_magnitude(1e300)
+    Traceback (most recent call last):
+    ValueError: X has values of size 1e+300, whose squares are beyond all numbers; make them missing, or divide them
+    """
+    if largest > LARGEST:
+        raise ValueError(
+            f"X has values of size {largest:.3g}, whose squares are beyond all numbers; make them missing, or divide "
+            "them"
+        )
+
+
+def no_overflow() -> AbstractContextManager[object]:
+    """Numpy is silent about infinities: the checks of input add up numbers, and say themselves what is wrong."""
+    return np.errstate(over="ignore", invalid="ignore")
 
 
 def warn(about: Hashable, message: str, category: type[Warning]) -> None:

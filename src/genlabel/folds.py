@@ -96,6 +96,7 @@ def make_folds(
             place[rows] = np.arange(len(y))
         folds = [Fold(_points(train, place), _points(valid, place)) for train, valid in _pairs(cv)]
     if not folds:
+        _check_several(y)
         raise ValueError(f"cv={cv!r} gives no folds; {WAY_OUT}")
     if any(len(fold.valid) == 0 for fold in folds):
         raise ValueError(f"a fold of cv={cv!r} holds out no point of positive weight; use fewer folds")
@@ -194,6 +195,8 @@ def check_folds(
     folds: Sequence[Fold], cv: Any, y: NDArray[np.intp], classes: NDArray[Any], weight: NDArray[np.float64] | None
 ) -> None:
     """Raise unless every fold trains on each of the classes, and what it holds out weighs something."""
+    if not folds:
+        _check_several(y)
     for train, valid in folds:
         missing = np.setdiff1d(np.arange(len(classes)), y[train])
         if len(missing):
@@ -201,6 +204,15 @@ def check_folds(
             raise ValueError(f"a fold of cv={cv!r} has no training point of class {name!r}; use stratified folds")
         if weight is not None and weight[valid].sum() <= 0:
             raise ValueError(f"a fold of cv={cv!r} holds out no point of positive weight; use fewer folds")
+
+
+def _check_several(y: NDArray[np.intp]) -> None:
+    """Raise if no row can be held out from others of its class."""
+    if np.bincount(y).max() < 2:
+        raise ValueError(
+            f"each of {len(y)} rows has a class of its own, so that none can be held out; give more rows of a class, "
+            "or merge classes"
+        )
 
 
 def training_rows(train: NDArray[np.intp], y: NDArray[np.intp]) -> NDArray[np.bool_]:

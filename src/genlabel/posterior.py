@@ -14,6 +14,9 @@ from genlabel.checks import check_choice, check_count
 
 __all__ = ["Posterior", "log_posterior", "log_priors"]
 
+FAR = 1e6
+"""Of a total log-density: the rounding of a larger one shows in probabilities."""
+
 
 class Posterior(NamedTuple):
     """Log-probabilities of the classes, and where the densities say nothing of them."""
@@ -47,7 +50,7 @@ def log_posterior(
         scores = scores.scatter(-1, worst, -torch.inf)
     if temperature is None:
         total = scores.logsumexp(-1, keepdim=True)
-        logs = scores.sub_(total)
+        logs = _normalised(scores, total)
     else:
         total = scores.amax(-1, keepdim=True)
         logs = torch.log_softmax(scores, -1)
@@ -55,6 +58,14 @@ def log_posterior(
     if lost.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(lost.any()):
         return Posterior(logs, lost)
     return Posterior(torch.where(lost, torch.log_softmax(prior, -1), logs), lost)
+
+
+def _normalised(scores: Tensor, total: Tensor) -> Tensor:
+    """Scores less their total; of a point so far away that the total swallows them, less their largest first."""
+    far = total.abs() > FAR
+    if far.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(far.any()):
+        return scores.sub_(total)
+    return torch.where(far, torch.log_softmax(scores, -1), scores - total)
 
 
 def log_priors(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
-from zipfile import BadZipFile
+from typing import IO, Any, NamedTuple, cast
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +25,8 @@ IDX_NAMES = {
 CIFAR_SHAPE = (3, 32, 32)
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 CHANNELS = (1, 3)
+UNPACKED = 1100
+"""Bytes that a packed one makes at most; deflate makes 1032."""
 
 
 class Part(NamedTuple):
@@ -39,21 +45,24 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'nowhere'
     """
-    content = _content(path)
-    magic = 0x800 + dimensions
-    start = 4 + 4 * dimensions
-    if len(content) < start or int.from_bytes(content[:4], "big") != magic:
+    start, magic = 4 + 4 * dimensions, 0x800 + dimensions
+    with _opened(path) as file:
+        head = file.read(start)
+        if len(head) < start or int.from_bytes(head[:4], "big") != magic:
+            raise ValueError(
+                f"{str(path)!r} begins with the bytes {head[:4].hex()!r}; an IDX file of {dimensions} dimensions "
+                f"begins with '{magic:08x}'"
+            )
+        shape = tuple(int(size) for size in np.frombuffer(head, ">u4", dimensions, 4))
+        size = prod(shape)
+        room = path.stat().st_size * (UNPACKED if path.suffix == ".gz" else 1)
+        body = file.read(size + 1) if size <= room else b""
+    if len(body) != size:
+        has = f"more than {start + size}" if len(body) > size else f"{start + len(body)}" if size <= room else "fewer"
         raise ValueError(
-            f"{str(path)!r} begins with the bytes {content[:4].hex()!r}; an IDX file of {dimensions} dimensions begins "
-            f"with '{magic:08x}'"
+            f"{str(path)!r} has {has} bytes; for its shape {shape} it should have {start + size}; fetch it again"
         )
-    shape = tuple(int(size) for size in np.frombuffer(content, ">u4", dimensions, 4))
-    expected = start + int(np.prod(shape, dtype=np.int64))
-    if len(content) != expected:
-        raise ValueError(
-            f"{str(path)!r} has {len(content)} bytes; for its shape {shape} it should have {expected}; fetch it again"
-        )
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()
+    return np.frombuffer(body, np.uint8).reshape(shape).copy()
 
 
 def read_idx_part(folder: Path, part: str) -> Part:
@@ -72,11 +81,12 @@ def _find_idx(folder: Path, name: str) -> Path:
     return found[0]
 
 
-def _content(path: Path) -> bytes:
-    if path.suffix != ".gz":
-        return path.read_bytes()
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file to be read, unpacked if it ends in .gz."""
     try:
-        return gzip.decompress(path.read_bytes())
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield cast(IO[bytes], file)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"{str(path)!r} is no whole gzip file ({error}); fetch it again") from error
 
@@ -121,15 +131,35 @@ def read_npz(path: Path) -> tuple[Part, Part]:
 def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of the file that are read here; nothing is unpickled."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            if not hasattr(archive, "files"):
-                raise ValueError("it holds one array")
-            return {key: archive[key] if key in KEYS else np.empty(0) for key in archive.files}
-    except (ValueError, BadZipFile, EOFError, zlib.error, AttributeError, TypeError) as error:
+        with ZipFile(path) as archive:
+            names = {name.removesuffix(".npy"): name for name in archive.namelist()}
+            return {key: _npy(archive, name) if key in KEYS else np.empty(0) for key, name in names.items()}
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # a damaged archive may fail in any way
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise ValueError(
-            f"{str(path)!r} could not be read as .npz ({error}); write it with np.savez(path, x_train=..., "
+            f"{str(path)!r} could not be read as .npz ({reason}); write it with np.savez(path, x_train=..., "
             "y_train=..., x_test=..., y_test=...), numbers and text only"
         ) from error
+
+
+def _npy(archive: ZipFile, name: str) -> NDArray[Any]:
+    """One array; memory is taken only for as many bytes as the archive can hold."""
+    about = archive.getinfo(name)
+    length = os.fstat(archive.fp.fileno()).st_size if archive.fp is not None else 0
+    if not 0 < about.file_size <= UNPACKED * min(about.compress_size, length) + UNPACKED:
+        raise ValueError(
+            f"its {name} says that it has {about.file_size} bytes, which {about.compress_size} cannot hold"
+        )
+    with archive.open(name) as file:
+        version = np.lib.format.read_magic(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read_header(file)
+        if dtype.hasobject or prod(shape) * dtype.itemsize != about.file_size - file.tell():
+            raise ValueError(f"its {name} is not {dtype} of the shape {shape}, as its header says")
+    with archive.open(name) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def _as_images(x: NDArray[Any], what: str) -> NDArray[np.uint8]:

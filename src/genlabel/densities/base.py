@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from genlabel.arrays import as_numpy, as_tensor, chunks, like
-from genlabel.checks import check_weights, each_warning_once, keep_if_it_fails
+from genlabel.checks import check_magnitude, check_weights, each_warning_once, keep_if_it_fails
 from genlabel.densities.folded import FoldedSample
 
 if TYPE_CHECKING:
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from genlabel.densities.warped import Warp, Warped
     from genlabel.folds import Fold
 
-__all__ = ["LEAST_WEIGHT", "ClassDensity", "DensityWarning", "Excess", "FoldedDensity", "Manifolds"]
+__all__ = [
+    "LEAST_WEIGHT",
+    "ClassDensity",
+    "DensityWarning",
+    "Excess",
+    "FoldedDensity",
+    "Manifolds",
+    "check_points",
+    "read_classes",
+]
 
 LEAST_WEIGHT = 0.02
 """A member of a stack that would have less weight is left out."""
@@ -81,7 +90,7 @@ class ClassDensity(BaseEstimator, ABC):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn p_c from the rows of `X` (n, d) with labels `y` (n,); weights count as repetitions."""
         data, labels, weight = self._check_sample(X, y, sample_weight)
-        classes, index = np.unique(labels, return_inverse=True)
+        classes, index = read_classes(labels)
         mass = np.bincount(index, weights=weight, minlength=len(classes))
         with keep_if_it_fails(self), each_warning_once():
             self.classes_ = classes
@@ -251,8 +260,7 @@ class ClassDensity(BaseEstimator, ABC):
             )
         if len(data) == 0:
             raise ValueError("X has 0 samples; a density needs at least one point of each class")
-        if not bool(torch.isfinite(data).all()):
-            raise ValueError("X contains NaN or infinity; impute or drop those rows before fitting a density")
+        check_points(data)
         if labels.dtype.kind == "f" and np.isnan(labels).any():
             raise ValueError("y contains NaN, which is no class; drop those rows")
         if sample_weight is None:
@@ -260,6 +268,34 @@ class ClassDensity(BaseEstimator, ABC):
         weight = check_weights(as_numpy(sample_weight), len(data))
         keep = weight > 0
         return data[torch.from_numpy(keep).to(data.device)], labels[keep], weight[keep]
+
+
+def check_points(X: Tensor) -> None:
+    """Raise unless points (n, d) are finite numbers of which squares can be taken, in one feature at least.
+
+    >>> check_points(torch.tensor([[1e200]], dtype=torch.float64))
+    Traceback (most recent call last):
+    ValueError: X has values of size 1e+200, whose squares are beyond all numbers; make them missing, or divide them
+    """
+    if X.shape[1] == 0:
+        raise ValueError(f"X has shape {tuple(X.shape)}; a density needs at least one feature")
+    if not bool(torch.isfinite(X).all()):
+        raise ValueError("X contains NaN or infinity; impute or drop those rows before fitting a density")
+    check_magnitude(float(X.abs().max()) if len(X) else 0.0)
+
+
+def read_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the classes, sorted, (k,), and the index of each label, (n,).
+
+    >>> read_classes(np.array(["b", "a", "b"]))[1]
+    array([1, 0, 1])
+    """
+    try:
+        hash(tuple(labels.tolist()))
+        return np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        kinds = " and ".join(sorted({type(label).__name__ for label in labels.tolist()}))
+        raise ValueError(f"y has labels of the type {kinds}, which cannot be sorted; make all of them text") from error
 
 
 class FoldedDensity(NamedTuple):

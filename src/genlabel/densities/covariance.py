@@ -253,12 +253,24 @@ def to_gaussians(mean: Tensor, covariance: Tensor) -> tuple[Gaussians, Tensor]:
     singular = (info > 0) | ~(root.diagonal(dim1=-2, dim2=-1).amin(-1) ** 2 > SINGULAR)
     if bool(singular.any()):
         values, vectors = torch.linalg.eigh(correlation[singular])
-        repaired = (vectors * values.clamp_min(FLOOR)[..., None, :]) @ vectors.mT
-        root[singular] = torch.linalg.cholesky(repaired)
+        root[singular] = _root(values.clamp_min(FLOOR), vectors)
     eye = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device).expand_as(root)
     matrix = torch.linalg.solve_triangular(root, eye, upper=False).mT / scale[..., :, None]
     log_det = 2.0 * (root.diagonal(dim1=-2, dim2=-1).log().sum(-1) + scale.log().sum(-1))
     return Gaussians(mean, matrix, log_det), singular
+
+
+def _root(values: Tensor, vectors: Tensor) -> Tensor:
+    """Lower triangles L with L L^T the matrices of these eigenvalues (..., d), all positive, and vectors (..., d, d).
+
+    Where eigenvalues are too far apart for Cholesky's rounding, the triangle is that of their roots, by QR.
+    """
+    root, info = torch.linalg.cholesky_ex((vectors * values[..., None, :]) @ vectors.mT)
+    failed = info > 0
+    if bool(failed.any()):
+        triangle = torch.linalg.qr((vectors[failed] * values[failed].sqrt()[..., None, :]).mT).R.mT
+        root[failed] = triangle * torch.where(triangle.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0)[..., None, :]
+    return root
 
 
 def normal_log_prob(X: Tensor, gaussians: Gaussians, dtype: torch.dtype = torch.float64) -> Tensor:

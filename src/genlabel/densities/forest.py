@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from genlabel.arrays import chunks, to_device
-from genlabel.checks import check_count
+from genlabel.checks import check_count, no_overflow
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.folded import judging_order
 
@@ -90,7 +90,10 @@ class ForestDensity(ClassDensity):
         largest = float(variance.max())
         self.variance_ = variance.clamp_min(FLATTEST * largest if largest > 0 else 1.0)
         prior = torch.zeros(len(self.classes_)).to(share).index_add_(0, index, share).numpy()
-        self.trees_ = _joined([_nodes(tree, prior) for tree in self._grow(X, index, weight)], len(prior))
+        # Trees take a feature that spans less than 1e-7 for constant: they grow in units, powers of 2, exactly.
+        unit = torch.ldexp(torch.ones_like(variance), self.variance_.sqrt().frexp().exponent)
+        grown = self._grow(X / unit, index, weight)
+        self.trees_ = _joined([_nodes(tree, prior, unit.numpy()) for tree in grown], len(prior))
 
     def _grow(self, X: Tensor, index: Tensor, weight: Tensor) -> Iterator[Any]:
         """The trees of `ExtraTreesClassifier`, one at a time: each has room for all classes in every node."""
@@ -176,8 +179,8 @@ class _Nodes(NamedTuple):
     depth: int
 
 
-def _nodes(tree: Any, prior: NDArray[np.float64]) -> _Nodes:
-    """The nodes of a tree of scikit-learn, with one point more in each, shared out by the prior."""
+def _nodes(tree: Any, prior: NDArray[np.float64], unit: NDArray[np.float64]) -> _Nodes:
+    """The nodes of a tree of scikit-learn, with one point more in each, shared out by the prior; in the units given."""
     leaf, own = tree.children_left < 0, np.arange(tree.node_count)
     child = np.stack([np.where(leaf, own, side) for side in (tree.children_left, tree.children_right)], 1)
     share, size = tree.value[:, 0], tree.weighted_n_node_samples
@@ -185,9 +188,8 @@ def _nodes(tree: Any, prior: NDArray[np.float64]) -> _Nodes:
     node, which = inside.nonzero()
     more = (size / share.sum(1) / (size + 1.0))[node] * share[node, which] / prior[which]
     feature = np.where(leaf, 0, tree.feature)
-    return _Nodes(
-        feature, child, _rounded_down(tree.threshold), 1.0 / (size + 1.0), inside.sum(1), which, more, tree.max_depth
-    )
+    threshold = _rounded_down(tree.threshold * unit[feature])
+    return _Nodes(feature, child, threshold, 1.0 / (size + 1.0), inside.sum(1), which, more, tree.max_depth)
 
 
 def _joined(grown: Sequence[_Nodes], k: int) -> _Trees:
@@ -207,5 +209,6 @@ def _joined(grown: Sequence[_Nodes], k: int) -> _Trees:
 
 def _rounded_down(values: NDArray[np.float64]) -> NDArray[np.float32]:
     """The largest number in single precision that is not above each: what is above the one is above the other."""
-    single = values.astype(np.float32)
+    with no_overflow():
+        single = values.astype(np.float32)
     return np.where(single > values, np.nextafter(single, np.float32(-np.inf)), single)

@@ -85,10 +85,11 @@ def chart_rows(rows: Tensor, weight: Tensor, latents: Latents, used: int, seed: 
     """
     used = min(used, len(torch.unique(rows, dim=0)))
     found = KMeans(used, n_init=3, random_state=seed).fit(rows.numpy(), sample_weight=weight.numpy())
-    labels = torch.from_numpy(found.labels_).long()
+    # Of rows that differ by rounding alone, a cluster may be left without any.
+    distinct, labels = torch.unique(torch.from_numpy(found.labels_).long(), return_inverse=True)
     (dim, most), d = latents, rows.shape[1]
     charts = Charts(torch.zeros(1, most), torch.zeros(1, most, d), torch.zeros(1, most, dim, d))
-    for chart in range(used):
+    for chart in range(len(distinct)):
         charts.shares[0, chart] = weight[labels == chart].sum() / weight.sum()
         charts.centres[0, chart], charts.axes[0, chart] = _piece(rows[labels == chart], dim)
     return charts

@@ -97,6 +97,9 @@ def choose(judged: Sequence[Judged], min_coverage: float) -> Judged:
     best = max(able, key=lambda one: float(one.log_prob.mean()))
     for one in able:
         worse = best.log_prob - one.log_prob
-        if one is best or float(worse.mean()) <= CLEARLY * float(worse.std()) / len(worse) ** 0.5:
+        if (
+            one is best
+            or float(worse.mean()) <= CLEARLY * float(worse.std(unbiased=len(worse) > 1)) / len(worse) ** 0.5
+        ):
             return one
     return best

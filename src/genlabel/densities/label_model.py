@@ -224,16 +224,17 @@ class LabelModel(ClassDensity):
         n, d = sample.X.shape
         order = judging_order(sample.classes.numpy())
         everyone: dict[str, dict[str, Any]] = {}
-        few = max(LEAST_JUDGED_ROWS, min(JUDGED_NUMBERS // d, JUDGED_SCORES // len(self.classes_)))
-        for most in (min(JUDGED_ROWS, few), WEIGHED_ROWS):
-            rows = np.sort(order[:most])
+        k = len(self.classes_)
+        few = max(LEAST_JUDGED_ROWS, min(JUDGED_NUMBERS // d, JUDGED_SCORES // k))
+        for most, last in ((min(JUDGED_ROWS, few), False), (WEIGHED_ROWS, True)):
+            rows = np.sort(order[: max(most, 2 * k)])  # a row of each class to be held out, and one to be trained on
             judged = self._judge(candidates, _folded(sample, pairs, rows))
             candidates = judged.candidates
             everyone |= {row["name"]: row for row in judged.report(list(candidates))}
             kept = judged.kept()
             if len(rows) == n or out_of_time():
                 break
-            if most != WEIGHED_ROWS:
+            if not last:
                 candidates = {name: candidates[name] for name in np.array(list(candidates))[kept].tolist()}
         self._adopt(candidates, judged, rows, n)
         self.report_ = self._report(judged, everyone)

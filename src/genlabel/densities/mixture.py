@@ -13,7 +13,7 @@ from torch import Tensor
 from genlabel.arrays import as_rng
 from genlabel.checks import check_choice, check_count, check_positive
 from genlabel.densities.base import ClassDensity, Excess
-from genlabel.densities.covariance import group_by_class
+from genlabel.densities.covariance import FLOOR, group_by_class
 from genlabel.densities.expectation import fit_mixtures, mixture_terms
 from genlabel.densities.folded import FoldedSample
 from genlabel.standardisation import Standardisation
@@ -22,6 +22,9 @@ __all__ = ["MixtureDensity"]
 
 MOST_FEATURES = 100
 """With more features, tied mixtures are no candidates by default: every step of EM inverts their covariances."""
+
+LEAST_SCALE = 1e-100
+"""Of a feature beside `reg`: of less, the square vanishes."""
 
 
 @final
@@ -38,7 +41,8 @@ class MixtureDensity(ClassDensity):
     covariance : "tied" or "diagonal"
         One full covariance for the Gaussians of a class, or a diagonal one for each.
     reg : float
-        Added to the variances; meant for standardised features. It keeps a lump of equal points from being a spike.
+        Added to the variances; meant for standardised features (of features of large scale, 1e-4 of their variance is
+        added at least). It keeps a lump of equal points from being a spike.
     max_iter : int
         Steps of EM at most; a class whose mean log-likelihood gains less than 3e-3 in a step is done.
     random_state : int, Generator or None
@@ -79,7 +83,7 @@ class MixtureDensity(ClassDensity):
         self.standardisation_ = Standardisation.fit(X, weight, keep_constant=True)
         groups = group_by_class(self.standardisation_(X), index, weight[None])
         draws = as_rng(self.random_state).random(self.components)
-        reg = self.reg / self.standardisation_.scale**2
+        reg = (self.reg / self.standardisation_.scale.clamp_min(LEAST_SCALE) ** 2).clamp_min(min(self.reg, FLOOR))
         fitted = fit_mixtures(groups, [self.components], self.covariance == "tied", reg, self.max_iter, draws)
         self.mixtures_ = fitted.pick(slice(None), 0, 0)
         self.terms_ = mixture_terms(self.mixtures_)

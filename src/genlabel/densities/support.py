@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from genlabel.arrays import as_numpy, as_rng
+from genlabel.arrays import as_numpy, as_rng, as_tensor
 from genlabel.checks import check_choice, check_count, check_weights
-from genlabel.densities.base import ClassDensity
+from genlabel.densities.base import ClassDensity, check_points, read_classes
 from genlabel.densities.covariance import effective_size
 from genlabel.densities.judges import FARTHEST, Judge, default_judges, fit_judge
 from genlabel.densities.stack import stacking_weights
@@ -188,7 +188,7 @@ class Support(BaseEstimator):
 
     def _points(self, X: Any) -> Tensor:
         check_is_fitted(self, "held_")
-        points = np.array(as_numpy(X), dtype=np.float64)
+        points = as_tensor(X).detach().cpu().double().numpy()
         if points.ndim != 2 or points.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has shape {points.shape}, but Support was fitted with {self.n_features_in_} features; "
@@ -201,17 +201,16 @@ class Support(BaseEstimator):
 
 def _read(X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]:
     """Points (n, d), class numbers (n,) and positive weights (n,)."""
-    points, labels = np.asarray(as_numpy(X), dtype=np.float64), as_numpy(y)
+    points, labels = as_tensor(X).detach().cpu().double().numpy(), as_numpy(y)
     if points.ndim != 2 or labels.shape != points.shape[:1]:
         raise ValueError(f"X {points.shape} and y {labels.shape} must have shapes (n, d) and (n,)")
-    if not np.isfinite(points).all():
-        raise ValueError("X contains NaN or infinity; impute or drop those rows")
+    check_points(torch.from_numpy(points))
     weight = np.ones(len(points)) if sample_weight is None else check_weights(sample_weight, len(points))
     if not (weight > 0).all():
         points, labels, weight = points[weight > 0], labels[weight > 0], weight[weight > 0]
     if len(points) < 2:
         raise ValueError(f"X has {len(points)} rows of positive weight; support needs two at least")
-    return points, np.unique(labels, return_inverse=True)[1], weight
+    return points, read_classes(labels)[1], weight
 
 
 def _cut(y: NDArray[np.intp], count: int, rng: np.random.Generator) -> list[Fold]:

@@ -192,7 +192,7 @@ def fit_warp(X: Tensor, weight: Tensor) -> Warp:
     warped = torch.cat([_Logs.of(X[some]).bent(power) for some in _parts(X)])
     centre = share @ warped
     scale = (share @ (warped - centre) ** 2).sqrt()
-    usable = scale.isfinite() & (scale > 1e-12 * (1.0 + centre.abs()))
+    usable = scale.isfinite() & (scale > 1e-12 * centre.abs() + torch.finfo(scale.dtype).tiny ** 0.5)
     return Warp(power, centre, torch.where(usable, scale, torch.ones_like(scale)))
 
 

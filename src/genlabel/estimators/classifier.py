@@ -12,13 +12,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from genlabel.checks import check_weights
+from genlabel.checks import check_weights, no_overflow
 from genlabel.densities import Support
 from genlabel.estimators.encoding import Encoder
 from genlabel.estimators.intervals import Calibration, Intervals
 from genlabel.standardisation import Standardisation
 
 __all__ = ["ProbabilityClassifier"]
+
+FARTHEST = 1e140
+"""Deviations from the mean: a row that is further away is asked about as if it were there."""
 
 
 class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
@@ -47,11 +50,16 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_is_fitted(self, "scaler_")
         return self.encoder_(self, X)
 
+    def _standardised(self, X: Any) -> NDArray[np.float64]:
+        """The rows of `X` at which the model is asked, (m, number of kept features); none so far that sums overflow."""
+        points = self.numbers_of(X)
+        with no_overflow():
+            return self.scaler_(points).clip(-FARTHEST, FARTHEST)
+
     @final
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), columns in the order of `classes_`."""
-        points = self.numbers_of(X)
-        return self.log_proba_of(self.scaler_(points))
+        return self.log_proba_of(self._standardised(X))
 
     @final
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -123,13 +131,13 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         >>> bool(lower[0, 0] > 0.8), bool(upper[0, 1] < 0.2)
         (True, True)
         """
-        points = self.numbers_of(X)
+        check_is_fitted(self, "scaler_")
         if not hasattr(self, "calibration_"):
             raise NotFittedError(
                 f"this {type(self).__name__} held no rows out; call fit_interval(X, y) with rows that it was not "
                 "trained on"
             )
-        return self.calibration_(self.log_proba_to_rank(self.scaler_(points)))
+        return self.calibration_(self.log_proba_to_rank(self._standardised(X)))
 
     def log_proba_to_rank(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """What `calibration_` ranks among the held-out rows, at standardised points: (m, k), or (folds, m, k)."""

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_X_y, validate_data
 
-from genlabel.checks import warn
+from genlabel.checks import check_frame, no_overflow, warn
 from genlabel.datasets import table_pipeline
-from genlabel.tables.columns import no_feature
+from genlabel.tables.columns import clear_texts, no_feature
 
 __all__ = ["Columns", "Encoder", "Numbers", "is_mixed"]
 
@@ -50,7 +50,9 @@ class Numbers(Encoder):
 
     def __call__(self, estimator: BaseEstimator, X: Any) -> NDArray[np.float64]:
         """The rows of an array, or of a frame of numbers."""
-        return self.fill(validate_data(estimator, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan"))
+        check_frame(X)
+        with no_overflow():
+            return self.fill(validate_data(estimator, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan"))
 
 
 @final
@@ -68,16 +70,16 @@ class Columns(Encoder):
     @classmethod
     def learn(cls, X: pd.DataFrame) -> Self:
         """From the rows that are trained on; dates, identifiers and columns without values are left out."""
-        if X.columns.has_duplicates:  # scikit-learn says so too, from 1.7 on
-            raise ValueError(f"X has several columns named {X.columns[X.columns.duplicated()][0]!r}; rename them")
-        reasons = {name: no_feature(X[name]) for name in X.columns}
+        with clear_texts():
+            reasons = {name: no_feature(X[name]) for name in X.columns}
         if all(reasons.values()):
             raise ValueError(f"no column of X is a feature: {'; '.join(f'{k!r}: {v}' for k, v in reasons.items())}")
         for name, reason in reasons.items():
             if reason:
                 warn(("column", name), f"column {name!r} is left out: {reason}", UserWarning)
-        used = X[[name for name, reason in reasons.items() if not reason]]
-        return cls(used.columns.tolist(), table_pipeline(used, "passthrough")[:-1].fit(used))
+        with clear_texts():
+            used = X[[name for name, reason in reasons.items() if not reason]]
+            return cls(used.columns.tolist(), table_pipeline(used, "passthrough")[:-1].fit(used))
 
     def fit_read(self, estimator: BaseEstimator, X: pd.DataFrame, y: Any) -> tuple[NDArray[np.float64], NDArray[Any]]:
         """The numbers of all rows, and their labels, checked."""
@@ -88,6 +90,7 @@ class Columns(Encoder):
         if not isinstance(X, pd.DataFrame):
             name, kind = type(estimator).__name__, type(X).__name__
             raise ValueError(f"{name} was fitted to a DataFrame with text or categories, but X is {kind}; pass a frame")
+        check_frame(X)
         validate_data(estimator, X, reset=False, skip_check_array=True)
         points = self._numbers(X)
         if not np.isfinite(points).all():
@@ -95,7 +98,8 @@ class Columns(Encoder):
         return points
 
     def _numbers(self, X: pd.DataFrame) -> NDArray[np.float64]:
-        return np.asarray(self.columns.transform(X[self.names]), dtype=np.float64)
+        with clear_texts():
+            return np.asarray(self.columns.transform(X[self.names]), dtype=np.float64)
 
 
 def is_mixed(X: Any) -> bool:

@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from genlabel.checks import check_weights
+from genlabel.checks import check_frame, check_magnitude, check_weights, no_overflow
 from genlabel.estimators.encoding import Columns, Encoder, Numbers, is_mixed
 from genlabel.standardisation import Standardisation
 
@@ -85,7 +85,10 @@ def read_sample(
     groups: Any = None,
 ) -> Sample:
     """Check the input of `fit` and return it as a sample; rows of weight zero count as absent."""
-    encoder, points, target, weight = _read_table(estimator, X, y, sample_weight)
+    check_frame(X)
+    with no_overflow():
+        encoder, points, target, weight = _read_table(estimator, X, y, sample_weight)
+    check_magnitude(float(np.abs(points).max()))
     check_classification_targets(target)
     n_rows = len(points)
     rows = np.arange(n_rows)

@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, has_fit_parameter, validate_data
 
-from genlabel.checks import check_positive, keep_if_it_fails
+from genlabel.checks import check_frame, check_positive, keep_if_it_fails, no_overflow
 from genlabel.mixing import GenMix, Sampler
 
 __all__ = ["SoftLabelClassifier"]
@@ -71,7 +71,9 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         changes nothing."""
         with keep_if_it_fails(self):
             self._check()
-            points, target = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+            check_frame(X, numbers=True)
+            with no_overflow():
+                points, target = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
             check_classification_targets(target)
             rng = check_random_state(self.random_state)
             self.sampler_ = _seeded(GenMix() if self.sampler is None else self.sampler, rng)

@@ -20,6 +20,9 @@ NUMBERS = ("bool", *WHOLE, "float16", "float32", "float64")
 TEXTS = re.compile(r"object|str(\d{1,6})")
 """Of arrays of objects, or of texts by the bits that each may take."""
 
+MOST_LETTERS = 1 << 26
+"""That an array of texts has room for: a file of few bytes could fill the memory."""
+
 
 @final
 class Reader:
@@ -74,7 +77,12 @@ class Reader:
         kind = TEXTS.fullmatch(found["dtype"])
         if kind is None:
             raise ValueError(f"it has an array of {found['dtype']!r}, which is neither of objects nor of texts")
-        array = np.empty(len(found["items"]), object if kind[1] is None else f"U{int(kind[1]) // 32}")
+        width = 0 if kind[1] is None else int(kind[1]) // 32
+        if width * len(found["items"]) > MOST_LETTERS:
+            raise ValueError(
+                f"it has {len(found['items'])} texts with room for {width} letters each, which is too much"
+            )
+        array = np.empty(len(found["items"]), object if kind[1] is None else f"U{width}")
         for place, item in enumerate(found["items"]):
             array[place] = self.read(item)
         return array.reshape(found["shape"])

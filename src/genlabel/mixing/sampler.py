@@ -15,7 +15,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from genlabel.arrays import as_rng
-from genlabel.checks import check_choice, check_count, check_positive, each_warning_once, keep_if_it_fails
+from genlabel.checks import (
+    check_choice,
+    check_count,
+    check_frame,
+    check_magnitude,
+    check_positive,
+    each_warning_once,
+    keep_if_it_fails,
+    no_overflow,
+)
 
 __all__ = ["OUTPUTS", "Sampler", "Synthetic", "count_of"]
 
@@ -101,10 +110,13 @@ class Sampler(BaseEstimator, ABC):
         DataFrame or Series comes back as one; columns of whole numbers become floating.
         """
         check_choice("output", self.output, OUTPUTS)
+        check_frame(X, numbers=True)
         rng = as_rng(self.random_state)
         with keep_if_it_fails(self), each_warning_once():
-            points, target = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+            with no_overflow():
+                points, target = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
             check_classification_targets(target)
+            check_magnitude(float(np.abs(points).max()))
             self.classes_, index = np.unique(target, return_inverse=True)
             self._check_classes(np.bincount(index))
             made = self._synthesize(points, index, rng)
@@ -170,12 +182,20 @@ def _append_points(X: Any, points: NDArray[np.float64]) -> Any:
     """The given rows as they are, and the points behind them; whole numbers become floating."""
     if not isinstance(X, pd.DataFrame):
         given = np.asarray(X)
-        kind = given.dtype if given.dtype.kind == "f" else np.dtype(np.float64)
+        kind = given.dtype if _holds(given.dtype, points) else np.dtype(np.float64)
         return np.concatenate([given.astype(kind), points.astype(kind)])
-    kinds = {name: kind for name, kind in X.dtypes.items() if getattr(kind, "kind", "") == "f"}
+    kinds = {name: kind for place, (name, kind) in enumerate(X.dtypes.items()) if _holds(kind, points[:, place])}
     first = X.astype({name: kinds.get(name, np.float64) for name in X.columns})
     made = pd.DataFrame(points, columns=X.columns).astype(kinds)
     return pd.concat([first, made], ignore_index=True)
+
+
+def _holds(kind: Any, points: NDArray[np.float64]) -> bool:
+    """Whether the kind of given numbers is floating, and reaches as far as the points do."""
+    if getattr(kind, "kind", "") != "f":
+        return False
+    reach = float(np.finfo(getattr(kind, "numpy_dtype", kind)).max)
+    return bool(np.abs(points).max(initial=0.0) <= reach)
 
 
 def _append_labels(y: Any, labels: NDArray[Any]) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -18,6 +19,7 @@ __all__ = [
     "Column",
     "as_numbers",
     "as_text",
+    "clear_texts",
     "convert_columns",
     "kind_of",
     "no_feature",
@@ -55,6 +57,24 @@ class Column:
     """How texts are read as dates; of amounts, what stands before a fraction."""
 
 
+@contextmanager
+def clear_texts() -> Iterator[None]:
+    """Turn what pandas says of a text that is half a letter, such as JSON may hold, into an error that names it.
+
+    >>> with clear_texts():
+    ...     pd.Series(["\\ud800"], dtype="string")
+    Traceback (most recent call last):
+    ValueError: a text of X, '\\ud800', is no Unicode: character 0 is half of one; mend it or take it away
+    """
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        shown = ascii(error.object[max(error.start - 20, 0) : error.end + 20])
+        raise ValueError(
+            f"a text of X, {shown}, is no Unicode: character {error.start} is half of one; mend it or take it away"
+        ) from error
+
+
 def plan_columns(frame: pd.DataFrame, keep: Iterable[str] = (), notes: list[str] | None = None) -> list[Column]:
     """Say what is to be made of each column of a frame.
 
@@ -78,7 +98,8 @@ def plan_columns(frame: pd.DataFrame, keep: Iterable[str] = (), notes: list[str]
     """
     told = [] if notes is None else notes
     kept = set(keep)
-    columns = [_plan(frame[name], str(name) in kept, told, set(frame.columns)) for name in frame.columns]
+    with clear_texts():
+        columns = [_plan(frame[name], str(name) in kept, told, set(frame.columns)) for name in frame.columns]
     told += [f"left out column {column.name!r}: {column.why}" for column in columns if column.why]
     return columns
 
@@ -218,6 +239,8 @@ def no_feature(column: pd.Series[Any]) -> str:
     kind = kind_of(column)
     if kind == "time":
         return "dates and times are not used"
+    if types.is_complex_dtype(column):
+        return "complex numbers are not used"
     numbers = kind == "text" and pd.to_numeric(column.dropna(), errors="coerce").isna().mean() <= STRAYS
     return _names_rows(column, "number" if numbers else kind, column.astype(str).nunique())
 

@@ -7,6 +7,7 @@ import csv
 import gzip
 import re
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import final
 
@@ -15,6 +16,9 @@ __all__ = ["Writing", "find_writing", "read_bytes"]
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", r"\s+": "spaces"}
 LINES = 60
 """Of a file that are looked at."""
+MOST_UNPACKED = 4 << 30
+"""Bytes that a packed file may hold: a small one could fill the memory."""
+PIECE = 1 << 20
 MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 """What a file may begin with to tell its encoding."""
 
@@ -56,9 +60,24 @@ def read_bytes(path: Path, most: int = -1) -> bytes:
     """
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
+    if packed and most < 0:
+        return _unpacked(path)
     with gzip.open(path) if packed else path.open("rb") as file:
         content = file.read(most)
     return content[: content.rfind(b"\n") + 1] if len(content) == most else content
+
+
+def _unpacked(path: Path) -> bytes:
+    """All of a packed file, piece by piece."""
+    content = BytesIO()
+    with gzip.open(path) as file:
+        while piece := file.read(PIECE):
+            content.write(piece)
+            if content.tell() > MOST_UNPACKED:
+                raise ValueError(
+                    f"it unpacks to more than {MOST_UNPACKED} bytes; unpack it with gunzip, if it is meant"
+                )
+    return content.getvalue()
 
 
 def find_writing(content: bytes) -> Writing:

@@ -1,0 +1,112 @@
+"""Any table as a file through the commands: done, or one line that says what is wrong; never a fault of ours."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from genlabel.cli import app
+
+CHEAP = ("--network", "logistic", "--epochs", "1")
+ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
+
+
+def invoke(*words: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return CliRunner().invoke(app, [str(word) for word in words], prog_name="genlabel")
+
+
+def settled(result: Any, *also: int) -> bool:
+    """Whether a command is done; where it is not, it must say why in one line."""
+    assert result.exit_code in (0, 2, *also), f"{result.output}\n{result.stderr}\n{result.exception!r}"
+    if result.exit_code == 2:
+        lines = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+        assert len(lines) == 1, result.stderr
+        assert "fault of genlabel" not in lines[0]
+    return result.exit_code == 0
+
+
+def write(table: Any, path: Path) -> bool:
+    """Write a table with its labels, and tell whether the format can hold it."""
+    try:
+        frame = table.X.assign(label=np.asarray(table.y))
+        if path.suffix == ".jsonl":
+            frame.to_json(path, orient="records", lines=True)
+        elif path.suffix == ".parquet":
+            pytest.importorskip("pyarrow")
+            frame.to_parquet(path)
+        else:
+            sep = "," if path.suffix == ".csv" else "\t"
+            frame.to_csv(path, index=False, sep=sep, errors="surrogatepass", lineterminator="\n")
+    except Exception:  # pandas and pyarrow cannot write everything
+        return False
+    return True
+
+
+@pytest.fixture
+def files(tables: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+
+    def of(ending: str) -> st.SearchStrategy[Any]:
+        return tables(form="frame").map(lambda table: (table, tmp_path / f"t{ending}"))
+
+    return of
+
+
+@pytest.mark.parametrize("number, ending", list(enumerate(ENDINGS)))
+def test_a_model_of_any_file_predicts_its_rows(number: int, ending: str, files: Any, by_machine: Any) -> None:
+    def check(drawn: tuple[Any, Path]) -> None:
+        table, path = drawn
+        if not write(table, path):
+            return
+        fit = (
+            "fit",
+            path,
+            "--target",
+            "label",
+            "--method",
+            "vanilla",
+            "-o",
+            "m",
+            "--test-size",
+            "0",
+            "--force",
+            *CHEAP,
+        )
+        if not settled(invoke(*fit)) or not settled(invoke("predict", "m", path, "-o", "out.csv")):
+            return
+        found = pd.read_csv("out.csv")
+        proba = found[[name for name in found.columns if name.startswith("probability_")]].to_numpy()
+        assert proba.shape[1] >= 2
+        assert np.isfinite(proba).all()
+        np.testing.assert_allclose(proba.sum(1), 1.0, atol=1e-6)
+
+    by_machine(files(ending), check, 40 + number, share=0.5)
+
+
+def test_a_diagnosis_of_any_file_is_whole(files: Any, by_machine: Any) -> None:
+    def check(drawn: tuple[Any, Path]) -> None:
+        table, path = drawn
+        if write(table, path):
+            result = invoke("diagnose", path, "--target", "label", "--folds", "2", "--json")
+            assert not settled(result) or json.loads(result.stdout)["diagnosis"]["verdict"]
+
+    by_machine(files(".csv"), check, 50, share=0.25)
+
+
+def test_a_comparison_on_any_file_is_whole(files: Any, by_machine: Any) -> None:
+    def check(drawn: tuple[Any, Path]) -> None:
+        table, path = drawn
+        if write(table, path):
+            words = ("compare", path, "--target", "label", "--repeats", "1", "--density", "gaussian", "--jobs", "1")
+            result = invoke(*words, *CHEAP, "--json", "--fresh", "--records", "r.sqlite", "--output", "c.png")
+            assert not settled(result, 1) or json.loads(result.stdout)
+
+    by_machine(files(".csv"), check, 60, share=0.25)

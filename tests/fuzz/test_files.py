@@ -1,0 +1,250 @@
+"""Damaged files: a reader gives what stands there or one clear error, takes no memory for lies, and runs nothing."""
+
+import gzip
+import io
+import json
+import pickle
+import struct
+import tracemalloc
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import strategies as st
+from safetensors.numpy import save
+
+from genlabel import GenerativeClassifier, load_model, save_model
+from genlabel.datasets import load_images
+from genlabel.datasets.image_files import read_idx
+from genlabel.tables import read_frame, read_table, writing
+
+ROOM = 30_000_000
+"""Bytes that a reader of these small files may take: 2^40 would be promised."""
+X = np.random.default_rng(0).integers(0, 256, (10, 3, 32, 32), dtype=np.uint8)
+Y = (np.arange(10) % 2).astype(np.uint8)
+
+
+def idx(values: np.ndarray, shape: tuple[int, ...] | None = None) -> bytes:
+    sizes = values.shape if shape is None else shape
+    return struct.pack(f">{1 + len(sizes)}I", 0x800 + len(sizes), *sizes) + values.tobytes()
+
+
+def npy(values: np.ndarray, shape: tuple[int, ...] | None = None, kind: str = "|u1") -> bytes:
+    file = io.BytesIO()
+    size = values.shape if shape is None else shape
+    np.lib.format.write_array_header_1_0(file, {"descr": kind, "fortran_order": False, "shape": size})
+    return file.getvalue() + values.tobytes()
+
+
+def npz(members: dict[str, bytes], packing: int = ZIP_STORED) -> bytes:
+    file = io.BytesIO()
+    with ZipFile(file, "w", packing) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return file.getvalue()
+
+
+def parts(**other: bytes) -> dict[str, bytes]:
+    found = {"x_train": npy(X[:6]), "y_train": npy(Y[:6]), "x_test": npy(X[6:]), "y_test": npy(Y[6:])}
+    return {**found, **other}
+
+
+def one_file(name: str, read: Callable[[Path], Any]) -> Callable[[Path, bytes], Any]:
+    """Reads content from a file of a name."""
+
+    def run(folder: Path, content: bytes) -> Any:
+        (folder / name).write_bytes(content)
+        return read(folder / name)
+
+    return run
+
+
+def mnist(folder: Path, content: bytes) -> Any:
+    for part in ("train", "t10k"):
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(idx(X[:, 0, :2, :2]))
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(idx(Y))
+    (folder / "train-labels-idx1-ubyte").write_bytes(content)
+    return load_images(folder)
+
+
+def cifar(folder: Path, content: bytes) -> Any:
+    for name in ("train.bin", "test.bin"):
+        (folder / name).write_bytes(ROWS)
+    (folder / "train.bin").write_bytes(content)
+    return load_images(folder)
+
+
+ROWS = b"".join(bytes([0, label]) + pixels.tobytes() for label, pixels in zip(Y[:4], X[:4], strict=True))
+FRAME = pd.DataFrame({"a": np.arange(30) / 7, "b": list("uvw") * 10, "y": ["p", "q"] * 15})
+CSV = FRAME.to_csv(index=False).encode()
+table = partial(read_table, target="y")
+
+
+def parquet() -> bytes:
+    pytest.importorskip("pyarrow")
+    return bytes(FRAME.to_parquet(None))
+
+
+KINDS: dict[str, tuple[Callable[[], bytes], Callable[[Path, bytes], Any]]] = {
+    "IDX images": (lambda: idx(X[:, 0, :4, :4]), one_file("i", partial(read_idx, dimensions=3))),
+    "IDX packed": (lambda: gzip.compress(idx(X[:, 0, :4, :4])), one_file("i.gz", partial(read_idx, dimensions=3))),
+    "IDX labels": (lambda: idx(Y), mnist),
+    "CIFAR": (lambda: ROWS, cifar),
+    "npz": (lambda: npz(parts()), one_file("i.npz", load_images)),
+    "npz packed": (lambda: npz(parts(), ZIP_DEFLATED), one_file("i.npz", load_images)),
+    "CSV": (lambda: CSV, one_file("t.csv", table)),
+    "CSV packed": (lambda: gzip.compress(CSV), one_file("t.csv.gz", table)),
+    "JSON lines": (lambda: FRAME.to_json(orient="records", lines=True).encode(), one_file("t.jsonl", table)),
+    "Parquet": (parquet, one_file("t.parquet", table)),
+}
+
+
+@st.composite
+def damages(draw: st.DrawFn, whole: bytes) -> bytes:
+    """The content, cut, with bytes changed, taken out or put in; most of it where files say what they hold."""
+    content = bytearray(whole)
+    for _ in range(draw(st.integers(1, 3))):
+        ends = st.one_of(st.integers(0, min(200, len(content))), st.integers(max(0, len(content) - 400), len(content)))
+        place = draw(st.one_of(ends, st.integers(0, len(content))))
+        how = draw(st.sampled_from(["cut", "flip", "flip", "flip", "set", "out", "in"]))
+        if how == "cut":
+            del content[place:]
+        elif how == "out":
+            del content[place : place + draw(st.integers(1, 9))]
+        elif how == "in":
+            content[place:place] = draw(st.binary(min_size=1, max_size=9))
+        elif place < len(content):
+            content[place] = (
+                content[place] ^ (1 << draw(st.integers(0, 7)))
+                if how == "flip"
+                else draw(st.sampled_from([0, 0x7F, 0xFF]))
+            )
+    return bytes(content)
+
+
+def clear(error: BaseException, folder: Path) -> bool:
+    """Whether an error is one line about a file in the folder."""
+    return type(error) is ValueError and str(folder) in str(error) and len(str(error)) < 2000
+
+
+def read_or_refuse(read: Callable[[Path, bytes], Any], folder: Path, content: bytes) -> Any:
+    """What a reader makes of the content, or its error; that one is clear, and memory bounded."""
+    tracemalloc.start()
+    try:
+        return read(folder, content)
+    except Exception as error:
+        if not clear(error, folder):
+            raise
+        return error
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < ROOM
+
+
+@pytest.mark.parametrize("number, kind", list(enumerate(KINDS)), ids=[*range(len(KINDS))])
+def test_a_damaged_file_is_read_or_refused_in_words(number: int, kind: str, tmp_path: Path, by_machine: Any) -> None:
+    make, read = KINDS[kind]
+    whole = make()
+    assert not isinstance(read_or_refuse(read, tmp_path, whole), Exception)
+    by_machine(damages(whole), partial(read_or_refuse, read, tmp_path), number)
+
+
+HUGE = (1 << 20, 1 << 10, 1 << 10)
+LIES: dict[str, tuple[str, bytes]] = {
+    "IDX": ("IDX images", idx(X[:, 0, :4, :4], HUGE)),
+    "IDX whose size is 0 in 64 bits": ("IDX images", idx(X[:0], (1 << 31, 1 << 31, 4))),
+    "IDX packed": ("IDX packed", gzip.compress(idx(np.zeros(1 << 20, np.uint8), HUGE))),
+    "IDX packed, and much of it": ("IDX packed", gzip.compress(idx(np.zeros(1 << 26, np.uint8), (1, 1, 1 << 10)))),
+    "npz": ("npz", npz(parts(x_train=npy(X[:6], HUGE)))),
+    "npz packed": ("npz packed", npz(parts(x_train=npy(np.zeros(1 << 20, np.uint8), HUGE)), ZIP_DEFLATED)),
+    "npz of wide texts": ("npz", npz(parts(y_train=npy(Y[:6], (6,), f"<U{1 << 29}")))),
+    "npz of objects": ("npz", npz(parts(y_train=npy(np.frombuffer(pickle.dumps([1]), np.uint8), (6,), "|O")))),
+    "JSON nested": ("JSON lines", b'{"a": ' + b"[" * 100_000),
+    "CSV of one column more": ("CSV", CSV + b",".join([b"1"] * 50_000)),
+}
+
+
+@pytest.mark.parametrize("lie", LIES, ids=[*range(len(LIES))])
+def test_a_file_that_promises_too_much_is_refused_before_memory_is_taken(lie: str, tmp_path: Path) -> None:
+    kind, content = LIES[lie]
+    assert isinstance(read_or_refuse(KINDS[kind][1], tmp_path, content), ValueError)
+
+
+def test_a_packed_table_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "MOST_UNPACKED", 1 << 20)
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"a,y\n" + b"1,p\n" * (1 << 20)))
+    found = read_or_refuse(lambda folder, _: read_frame(path), tmp_path, b"")
+    assert "it unpacks to more than" in str(found)
+
+
+# Models
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    points = np.random.default_rng(0).normal(size=(12, 2))
+    fitted = GenerativeClassifier().fit(points, np.array(["a", "b"])[np.arange(12) % 2])
+    return save_model(fitted, tmp_path_factory.mktemp("model"))
+
+
+@pytest.mark.parametrize("number, name", list(enumerate(["model.json", "model.safetensors"])))
+def test_a_damaged_model_is_refused_in_words(
+    number: int, name: str, model: Path, tmp_path: Path, by_machine: Any
+) -> None:
+    whole = {path.name: path.read_bytes() for path in model.iterdir()}
+
+    def check(content: bytes) -> None:
+        if content == whole[name]:
+            return
+        for other, stored in {**whole, name: content}.items():
+            (tmp_path / other).write_bytes(stored)
+        assert isinstance(read_or_refuse(lambda folder, _: load_model(folder), tmp_path, b""), ValueError)
+
+    by_machine(damages(whole[name]), check, number)
+
+
+def forge(folder: Path, model: Path, change: Callable[[dict[str, Any]], None], arrays: bytes | None = None) -> None:
+    """A model with checksums that are right, of a body that was changed by hand."""
+    from hashlib import sha256
+
+    def text(value: Any) -> bytes:
+        return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
+
+    document = json.loads((model / "model.json").read_bytes())
+    stored = (model / "model.safetensors").read_bytes() if arrays is None else arrays
+    document["body"]["arrays_sha256"] = sha256(stored).hexdigest()
+    change(document["body"])
+    document["body_sha256"] = sha256(text(document["body"])).hexdigest()
+    (folder / "model.json").write_bytes(text(document))
+    (folder / "model.safetensors").write_bytes(stored)
+
+
+def wide_texts(body: dict[str, Any]) -> None:
+    body["extra"] = {"is": "values", "dtype": "str999999", "items": ["a"] * 20_000, "shape": [20_000]}
+
+
+def a_class_that_runs(body: dict[str, Any]) -> None:
+    body["objects"].append({"class": "subprocess.Popen", "state": {"args": "touch /tmp/here"}})
+
+
+FORGED: dict[str, tuple[Callable[[dict[str, Any]], None], bytes | None]] = {
+    "wide texts": (wide_texts, None),
+    "a class that runs": (a_class_that_runs, None),
+    "no objects": (lambda body: body.update(objects=3), None),
+    "arrays of another model": (lambda body: None, save({"other": np.zeros(3)})),
+    "a header that lies": (lambda body: None, struct.pack("<Q", 1 << 40) + b"{}"),
+    "pickle": (lambda body: None, pickle.dumps({"a": 1})),
+}
+
+
+@pytest.mark.parametrize("case", FORGED, ids=[*range(len(FORGED))])
+def test_a_forged_model_is_refused_in_words(case: str, model: Path, tmp_path: Path) -> None:
+    forge(tmp_path, model, *FORGED[case])
+    assert isinstance(read_or_refuse(lambda folder, _: load_model(folder), tmp_path, b""), ValueError)

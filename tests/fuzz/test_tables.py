@@ -1,0 +1,170 @@
+"""Any table through every door of the library: numbers on the simplex, or an error that is meant."""
+
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from genlabel import (
+    AdaMixupClassifier,
+    FlowDensity,
+    ForestDensity,
+    GANDensity,
+    GaussianDensity,
+    GenerativeClassifier,
+    GenLabelClassifier,
+    GenLabelSampler,
+    GenMix,
+    KernelDensity,
+    LabelModel,
+    MixtureDensity,
+    MixupClassifier,
+    SoftLabelClassifier,
+    Support,
+    VAEDensity,
+    diagnose,
+)
+from genlabel.densities import DiscriminantDensity, StackDensity, WarpedDensity
+
+FEW = LabelModel([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
+SHORT: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-3, "epochs": 2, "cv": 2, "random_state": 0}
+CLASSIFIERS = [
+    GenLabelClassifier((4,), FEW, **SHORT),
+    GenLabelClassifier((4,), "gaussian", 1.0, average=None, **SHORT),
+    GenLabelClassifier("logistic", "kernel", standardize=False, **SHORT),
+    MixupClassifier((4,), **SHORT),
+    MixupClassifier((4,), "manifold", members=1, calibrate=False, class_weight="balanced", **SHORT),
+    AdaMixupClassifier((4,), policy_hidden=4, **SHORT),
+    GenerativeClassifier(),
+    GenerativeClassifier(FEW),
+    SoftLabelClassifier(LogisticRegression(max_iter=20, tol=1.0), GenLabelSampler(n_aug=0.5), random_state=0),
+]
+QUICK: dict[str, Any] = {"hidden": (4,), "epochs": 1, "random_state": 0}
+DENSITIES = [
+    GaussianDensity(),
+    GaussianDensity(shrinkage="ledoit-wolf"),
+    KernelDensity(),
+    KernelDensity("likelihood"),
+    DiscriminantDensity(),
+    MixtureDensity(2),
+    ForestDensity(2),
+    WarpedDensity(GaussianDensity()),
+    StackDensity([DiscriminantDensity(), KernelDensity(0.5)], [0.3, 0.7], [1.0, 2.0], standardize=True),
+    FEW,
+    VAEDensity(n_samples=2, **QUICK),
+    *([FlowDensity(transforms=1, bins=4, **QUICK)] if find_spec("zuko") else []),
+    GANDensity("l2", hidden=(4,), steps=2, min_coverage=0.0, random_state=0),
+    Support(random_state=0),
+]
+SAMPLERS = [
+    GenMix(n_aug=0.3, random_state=0),
+    GenMix("kernel", n_aug=0.3, output="soft", standardize=True, random_state=0),
+    GenLabelSampler(n_aug=0.3, output="weighted", random_state=0),
+    GenLabelSampler(FEW, n_aug=0.3, output="soft", random_state=0),
+]
+Answer = Callable[[Callable[[], Any]], Any]
+
+
+def numbered(subjects: list[Any]) -> Any:
+    return pytest.mark.parametrize("number, subject", list(enumerate(subjects)), ids=lambda one: repr(one)[:60])
+
+
+def assert_on_simplex(proba: Any, rows: int) -> None:
+    """Numbers of at least 0 that are 1 together in each row."""
+    found = np.asarray(proba, dtype=np.float64)
+    assert len(found) == rows
+    assert np.isfinite(found).all()
+    assert (found >= 0.0).all()
+    np.testing.assert_allclose(found.sum(1), 1.0, atol=1e-6)
+
+
+def rows_of(X: Any) -> int:
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def others(X: Any) -> Any:
+    """Rows that no training row is like, of the same columns; None where there are none to be made."""
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64:
+        return np.vstack(
+            [np.full(X.shape[1], value) for value in (0.0, -1e9, 1e30, 1e300, np.finfo(float).max, np.nan)]
+        )
+    return X[:3].mask(X[:3].notna()) if isinstance(X, pd.DataFrame) else None
+
+
+def check_classifier(classifier: Any, answer: Answer, table: Any) -> None:
+    model = clone(classifier)
+    if answer(lambda: model.fit(table.X, table.y)) is None:
+        assert [name for name in vars(model) if name.endswith("_")] == []
+        return
+    assert_on_simplex(answer(lambda: model.predict_proba(table.X)), rows_of(table.X))
+    assert set(model.predict(table.X).tolist()) <= set(model.classes_.tolist())
+    if hasattr(model, "support_"):
+        support = model.support(table.X)
+        assert ((support > 0.0) & (support <= 1.0)).all()
+    strange = others(table.X)
+    if strange is not None:
+        found = answer(lambda: model.predict_proba(strange))
+        if found is not None:
+            assert_on_simplex(found, len(strange))
+
+
+@numbered(CLASSIFIERS)
+def test_a_classifier_tells_probabilities_or_why_not(
+    number: int, subject: Any, tables: Any, by_machine: Any, answer: Answer
+) -> None:
+    by_machine(tables(), partial(check_classifier, subject, answer), number)
+
+
+def check_density(density: Any, answer: Answer, table: Any) -> None:
+    fitted = answer(lambda: clone(density).fit(table.X, table.y))
+    if fitted is None:
+        return
+    found = np.asarray(answer(lambda: fitted(table.X) if isinstance(density, Support) else fitted.log_prob(table.X)))
+    assert len(found) == rows_of(table.X)
+    assert not np.isnan(found).any()
+    assert not np.isposinf(found).any()
+
+
+@numbered(DENSITIES)
+def test_a_density_has_numbers_or_says_why_not(
+    number: int, subject: Any, tables: Any, by_machine: Any, answer: Answer
+) -> None:
+    share = 0.25 if isinstance(subject, GANDensity) else 1.0  # it trains for seconds
+    by_machine(tables(arrays=True), partial(check_density, subject, answer), number, share)
+
+
+def check_sampler(sampler: Any, answer: Answer, table: Any) -> None:
+    fresh = clone(sampler)
+    made = answer(lambda: fresh.fit_resample(table.X, table.y))
+    if made is None:
+        assert [name for name in vars(fresh) if name.endswith("_")] == []
+        return
+    points, labels = made
+    assert np.isfinite(np.asarray(points, dtype=np.float64)).all()
+    assert len(points) == len(fresh.is_synthetic_)
+    if sampler.output == "soft":
+        assert_on_simplex(labels, len(points))
+    else:
+        assert set(labels) <= set(fresh.classes_.tolist())
+
+
+@numbered(SAMPLERS)
+def test_a_sampler_adds_finite_rows_or_says_why_not(
+    number: int, subject: Any, tables: Any, by_machine: Any, answer: Answer
+) -> None:
+    by_machine(tables(arrays=True), partial(check_sampler, subject, answer), number)
+
+
+def check_diagnosis(answer: Answer, table: Any) -> None:
+    found = answer(partial(diagnose, table.X, table.y, folds=2, blends=20))
+    assert found is None or found.verdict.sentence
+
+
+def test_a_diagnosis_ends_with_a_verdict_or_says_why_not(tables: Any, by_machine: Any, answer: Answer) -> None:
+    by_machine(tables(), partial(check_diagnosis, answer), 0, share=0.25)
