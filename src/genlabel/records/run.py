@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
-from contextlib import closing
+from contextlib import closing, contextmanager
+from functools import cache
 from importlib import import_module
+from logging import CRITICAL, getLogger
+from threading import Thread
+from time import sleep
 from typing import Any, NamedTuple
 
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
@@ -19,7 +24,7 @@ from genlabel.records.cells import AnyCell, Record, trials
 from genlabel.records.store import Store, make_row
 from genlabel.threads import keep_to_one_thread, one_thread
 
-__all__ = ["Counts", "Outcome", "Work", "check_cluster", "run_cells", "software_versions"]
+__all__ = ["Counts", "Outcome", "Work", "check_cluster", "end_with", "run_cells", "software_versions"]
 
 LONGEST = 300
 """Letters of an error that are kept."""
@@ -29,6 +34,9 @@ RETRIES = 3
 """How often a task is given to a cluster again after the cluster gave it up."""
 PATIENCE = 10
 """Seconds in which a scheduler must answer."""
+
+WATCH = 0.5
+"""Seconds from one look for the parent to the next."""
 
 Work = Callable[[Sequence[Any]], list[Record]]
 """Trains and measures cells of one trial; can be pickled if there are several processes."""
@@ -185,10 +193,28 @@ def _perform(work: Work, cells: Sequence[AnyCell]) -> Outcome:
     return Outcome(cells, records)
 
 
-def _perform_elsewhere(work: Work, cells: Sequence[AnyCell]) -> Outcome:
-    """Do the cells of a trial in a worker, which keeps to one thread from now on."""
+def _perform_elsewhere(work: Work, cells: Sequence[AnyCell], parent: int | None = None) -> Outcome:
+    """Do the cells of a trial in a worker, which keeps to one thread from now on, and ends when its parent does."""
     keep_to_one_thread()
+    if parent is not None:
+        end_with(parent)
     return _perform(work, cells)
+
+
+@cache
+def end_with(parent: int) -> None:
+    """Let this process end when its parent does, of this number; a worker of joblib would wait minutes for more to do.
+
+    >>> import os
+    >>> end_with(os.getppid())
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            sleep(WATCH)
+        os._exit(1)
+
+    Thread(target=watch, name="genlabel-parent", daemon=True).start()
 
 
 def _shorten(error: BaseException) -> str:
@@ -213,7 +239,7 @@ def _here(work: Work, todo: Sequence[Sequence[AnyCell]], jobs: int) -> Generator
         warnings.filterwarnings("ignore", r"\d+ tasks (have been|which were)")  # joblib's, where the caller stops
         warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # and where it renews a process
         try:
-            yield from pool(delayed(_perform_elsewhere)(work, cells) for cells in todo)
+            yield from pool(delayed(_perform_elsewhere)(work, cells, os.getpid()) for cells in todo)
         except BrokenExecutor as error:
             if "un-serialize" in str(error):
                 reason = _shorten(error.__cause__ or error)
@@ -229,13 +255,25 @@ def _here(work: Work, todo: Sequence[Sequence[AnyCell]], jobs: int) -> Generator
 def _on_cluster(address: str, work: Work, todo: Iterable[Sequence[AnyCell]]) -> Generator[Outcome]:
     """Do trials on the workers of a scheduler, a bounded number in flight, and give each as soon as it is done."""
     distributed = _import_distributed()
-    with _connect(distributed, address) as client:
+    with _quiet(), _connect(distributed, address) as client:
         try:
             _await_workers(client, address)
             yield from _fly(distributed, client, work, deque((cells, 0) for cells in todo))
         except (OSError, CancelledError) as error:
             way_out = "what ended is on record: start a scheduler and go on with the same command"
             raise ConnectionError(f"the scheduler at {address!r} was lost; {way_out}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let a lost scheduler be told in our one line, not also in tracebacks of the client's."""
+    logger = getLogger("distributed.client")
+    level = logger.level
+    logger.setLevel(CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def check_cluster(address: str) -> None:
