@@ -13,8 +13,9 @@ from contextlib import closing, contextmanager
 from functools import cache
 from importlib import import_module
 from logging import CRITICAL, getLogger
+from math import inf
 from threading import Thread
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
@@ -32,6 +33,8 @@ AHEAD = 4
 """Tasks in flight for each thread of a cluster: enough for workers that join, few enough for the memory."""
 RETRIES = 3
 """How often a task is given to a cluster again after the cluster gave it up."""
+LOOK = 1.0
+"""Seconds after which the workers are counted again."""
 PATIENCE = 10
 """Seconds in which a scheduler must answer."""
 
@@ -301,10 +304,12 @@ def _fly(distributed: Any, client: Any, work: Work, waiting: deque[_Task]) -> Ge
     """Send tasks, receive outcomes; a task that the cluster gave up, its workers being killed, is sent again, last."""
     landed = distributed.as_completed(loop=client.loop)
     flying: dict[str, _Task] = {}
+    pack, most, looked = _parcels(work), 0, -inf
     while waiting or flying:
-        most = AHEAD * max(1, sum(client.nthreads().values()))
+        if monotonic() - looked > LOOK:
+            most, looked = AHEAD * max(1, sum(client.nthreads().values())), monotonic()
         while waiting and len(flying) < most:
-            future = client.submit(*_parcel(work, waiting[0][0]), pure=False, retries=RETRIES)
+            future = client.submit(*pack(waiting[0][0]), pure=False, retries=RETRIES)
             flying[future.key] = waiting.popleft()
             landed.add(future)
         future = next(landed)
@@ -316,21 +321,22 @@ def _fly(distributed: Any, client: Any, work: Work, waiting: deque[_Task]) -> Ge
             waiting.append((cells, sent + 1))
 
 
-def _parcel(work: Work, cells: Sequence[AnyCell]) -> tuple[Callable[[bytes], Outcome], bytes]:
-    """Return a task as a function that travels by value, and bytes.
+def _parcels(work: Work) -> Callable[[Sequence[AnyCell]], tuple[Callable[..., Outcome], bytes, bytes]]:
+    """Return what makes tasks of cells: a function that travels by value, the work, pickled once, and the cells.
 
     A cluster can hang on a message that it cannot unpickle; here a package that it lacks is an error of the task.
     """
 
-    def unpack(content: bytes) -> Outcome:
+    def unpack(packed: bytes, cells: bytes) -> Outcome:
         from pickle import loads
 
-        perform, *task = loads(content)
-        outcome: Outcome = perform(*task)
+        perform, work = loads(packed)
+        outcome: Outcome = perform(work, loads(cells))
         return outcome
 
-    content: bytes = import_module("cloudpickle").dumps((_perform_elsewhere, work, cells))
-    return unpack, content
+    dumps = import_module("cloudpickle").dumps
+    packed: bytes = dumps((_perform_elsewhere, work))
+    return lambda cells: (unpack, packed, dumps(cells))
 
 
 def _receive(distributed: Any, future: Any) -> Outcome | None:
