@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from typer.testing import CliRunner
 
 import genlabel
 from genlabel import GenerativeClassifier, load_model, save_model
-from genlabel.cli import add_commands, app
+from genlabel.cli import add_commands, app, main
 from genlabel.images import TrainedImages
 from genlabel.images.diary import ImageScores
 from genlabel.networks import MLP, LeNet5
@@ -87,12 +87,12 @@ def no_room(folder: Path) -> Iterator[None]:
 @contextmanager
 def short_files(folder: Path) -> Iterator[None]:
     """Let this process write no file of more than some bytes: the system stops it in the middle."""
-    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, most))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +124,7 @@ def record_of(cell: Any, text: str = "") -> Record:
     return Record(cell=cell, parameters={"text": text}, metrics={"accuracy": 50.0}, seconds=0.5, versions={})
 
 
+@cache
 def kept_model(which: int) -> GenerativeClassifier:
     return GenerativeClassifier().fit(X[:, which:], Y)
 
@@ -259,6 +260,27 @@ def test_a_command_tells_of_a_full_disk_in_one_line(disk: Path, model: tuple[Pat
     assert line == f"Error: '{output}' cannot be written (No space left on device); {why}"
     assert [path.name for path in disk.iterdir()] == ["predictions.csv"]
     output.unlink()
+
+
+@needs_fork
+def test_a_full_disk_behind_the_standard_output_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    monkeypatch.setattr(sys, "argv", ["genlabel", "datasets"])
+
+    def command() -> None:
+        os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+        sys.stdout = os.fdopen(1, "w")
+        sys.stderr = (tmp_path / "said").open("w", buffering=1)
+        try:
+            main()
+        finally:
+            sys.stdout.flush()
+
+    process = forked(command)
+    process.join(60)
+    why = "the standard output cannot be written (No space left on device); make room there"
+    assert (process.exitcode, (tmp_path / "said").read_text()) == (2, f"Error: {why}\n")
 
 
 # The store
