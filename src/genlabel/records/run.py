@@ -206,10 +206,9 @@ def _perform_elsewhere(work: Work, cells: Sequence[AnyCell], parent: int | None 
 
 @cache
 def end_with(parent: int) -> None:
-    """Let this process end when its parent does, of this number; a worker of joblib would wait minutes for more to do.
+    """Let this process end when its parent does, of this number: a worker of joblib would wait minutes for more to do.
 
-    >>> import os
-    >>> end_with(os.getppid())
+    Where a launcher stands between them, as on Windows, nothing is done.
     """
 
     def watch() -> None:
@@ -217,7 +216,8 @@ def end_with(parent: int) -> None:
             sleep(WATCH)
         os._exit(1)
 
-    Thread(target=watch, name="genlabel-parent", daemon=True).start()
+    if os.getppid() == parent:
+        Thread(target=watch, name="genlabel-parent", daemon=True).start()
 
 
 def _shorten(error: BaseException) -> str:
