@@ -105,8 +105,8 @@ def in_two_processes(tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
 
     if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
         pytest.skip("needs torch.distributed with gloo")
-    if "fork" not in multiprocessing.get_all_start_methods():
-        pytest.skip("needs processes that can be forked")
+    if "fork" not in multiprocessing.get_all_start_methods() or torch.cuda.is_initialized():
+        pytest.skip("needs processes that can be forked, which have not used a GPU")
 
     def run(work: Callable[..., dict[str, Any]], join: bool = True, **given: Any) -> list[dict[str, Any]]:
         with socket.socket() as free:

@@ -33,7 +33,7 @@ from genlabel.records import COMPARISON, Counts, open_store, read_records
 from genlabel.tables import group_duplicates
 
 FOLDER = Path(genlabel.__file__).parent
-FAST = ["--repeats", "2", "--epochs", "2", "--jobs", "1"]
+FAST = ["--repeats", "2", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]
 
 
 def invoke(*arguments: str) -> Any:
@@ -237,7 +237,7 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
     assert result.exit_code == 0, result.output
     written = pd.read_csv(here / "out/results.csv")
     assert len(written) == 14
-    expected = compare(group_duplicates(load_table("iris")), default_methods(epochs=2), repeats=2)
+    expected = compare(group_duplicates(load_table("iris")), default_methods(density="gaussian", epochs=2), repeats=2)
     np.testing.assert_allclose(written["accuracy"], expected["accuracy"])
     np.testing.assert_allclose(written["log_loss"], expected["log_loss"])
     assert written["params"].tolist() == [json.dumps(params) for params in expected["params"]]
@@ -391,7 +391,7 @@ def test_parquet_file(cheap: Path) -> None:
 def test_warnings_are_told_once(here: Path) -> None:
     table = small_table(30, 5)
     table.X.assign(label=table.y).to_csv("few.csv", index=False)
-    result = invoke("few.csv", "--target", "label", *FAST)
+    result = invoke("few.csv", "--target", "label", *FAST, "--density", "label-model")
     assert result.exit_code == 0, result.output
     (note,) = [line for line in result.stdout.splitlines() if "folds, but class 'b'" in line]
     assert note.startswith("note: cv=6 folds")
@@ -537,7 +537,7 @@ def read_terminal(terminal: int, into: list[bytes]) -> None:
 def test_terminal_has_a_bar_and_the_pipe_does_not(here: Path) -> None:
     pty = pytest.importorskip("pty")
     terminal, end = pty.openpty()
-    command = [sys.executable, "-m", "genlabel", "compare", "iris", *FAST, "--repeats", "1", "--density", "gaussian"]
+    command = [sys.executable, "-m", "genlabel", "compare", "iris", *FAST, "--repeats", "1"]
     environment = os.environ | {"PYTHONPATH": str(FOLDER.parent), "TERM": "xterm", "COLUMNS": "120"}
     parts: list[bytes] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end, cwd=here, env=environment) as process:

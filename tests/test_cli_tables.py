@@ -269,7 +269,7 @@ def test_output_survives_a_terminal_of_letters_without_marks(here: Path) -> None
         "PYTHONIOENCODING": "ascii",
         "PYTHONWARNINGS": "ignore",
     }
-    fast = ["--repeats", "2", "--epochs", "2", "--jobs", "1"]
+    fast = ["--repeats", "1", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]
     done = subprocess.run([*command, *fast], capture_output=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     text = done.stdout.decode("ascii")

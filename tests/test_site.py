@@ -51,10 +51,11 @@ def test_every_public_name_says_what_it_is(making: Any) -> None:
         ("README.md", "[a](docs/theory.md#errata)", "[a](theory.md#errata)"),
         ("README.md", "![a](docs/images/cost.png)", "![a](images/cost.png)"),
         ("docs/which.md", "[a](../README.md#images) [b](tables.md)", "[a](readme.md#images) [b](tables.md)"),
+        ("docs/index.md", "[a](notebooks/tables.ipynb) [b](gallery)", "[a](notebooks/tables.md) [b](gallery/index.md)"),
         ("docs/which.md", "[a](#images) [b](https://arxiv.org/a.md)", "[a](#images) [b](https://arxiv.org/a.md)"),
         ("docs/which.md", "```\n[a](../README.md)\n```\n`[b](../README.md)`", None),
     ],
-    ids=["page", "picture", "up", "elsewhere", "code"],
+    ids=["page", "picture", "up", "made", "elsewhere", "code"],
 )
 def test_links_of_the_repository_lead_to_pages_of_the_site(
     making: Any, source: str, text: str, led: str | None
@@ -90,6 +91,13 @@ def test_faults_of_a_site_are_found(making: Any, tmp_path: Path) -> None:
         "a.html: loads https://cdn.org/a.js",
         "s.css: loads from a network",
     ]
+
+
+def test_a_page_that_is_far_from_the_start_is_named(making: Any, tmp_path: Path) -> None:
+    chain = ["index", "one", "two", "three", "four"]
+    for page, following in zip(chain, [*chain[1:], "index"], strict=True):
+        (tmp_path / f"{page}.html").write_text(f'<a href="{following}.html">on</a>')
+    assert making("check").check_site(tmp_path) == ["four.html: more than 3 clicks from the start page"]
 
 
 @pytest.mark.parametrize("name", ["check", "citation", "names", "polish", "sidebar", "stage"])

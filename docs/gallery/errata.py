@@ -1,8 +1,10 @@
 """An erratum of the paper: the margin of Example 1
 
-Three points on a line, the middle one of another class. The paper's proof finds the margin 7/16 for mixup, but leaves
-out the factor 2 of one of its three losses; with it the margin is 3/8. Both are computed here, by closed form and by
-quadrature.
+The paper's proof finds the margin 7/16 for mixup on three points; it is 3/8. The points lie on a line, the middle one
+being of another class, and the proof leaves out the factor 2 of one of its three losses. Both margins are computed
+here, by closed form and by quadrature: look at where the two curves have their minimum. What the example is to show
+holds all the same, and more clearly: without blends that intrude, the margin is 1/2 (all errata are in
+[theory](../theory.md)).
 """
 
 import numpy as np

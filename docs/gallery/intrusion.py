@@ -1,8 +1,10 @@
 """Blends that land on another class
 
-Nine round classes on a grid. Mixup blends a point of the left column with one of the right, and the blend lies among
-the points of the middle column: it intrudes. Mixup labels it with its parents' classes, GenLabel with the class that it
-lies in.
+Mixup blends a point of the left column with one of the right, and the blend lies among the points of the middle
+column: it intrudes. Here are nine round classes on a grid, and the top label of each blend under mixup and under
+GenLabel. Mixup labels a blend with its parents' classes, GenLabel with the class that it lies in. Look at the middle
+of the second picture, where several colours lie side by side, and at the third, where each place has its own. That
+the Gaussians are right about these classes is given; where a density is wrong, its labels are too.
 """
 
 import numpy as np

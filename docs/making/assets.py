@@ -43,7 +43,7 @@ def js() -> str:
 
 
 def _add(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    if doctree is not None and page.startswith(("reproduction/", "gallery/")):
+    if doctree is not None and page.startswith(("reproduction/", "gallery/", "notebooks/")):
         app.add_css_file("records.css")
         app.add_js_file("records.js", loading_method="defer")
     if page == "theory":

@@ -8,12 +8,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from making.apart import hide
 from making.api import write_api
 from making.assets import write_assets
 from making.check import check_names, check_site
 from making.citation import write_citation
 from making.contents import write_contents
 from making.gallery import write_gallery
+from making.notebooks import write_notebooks
 from making.paper_pages import write_paper_map
 from making.reproduction import write_reproduction
 from making.stage import ROOT, Stage, gather
@@ -21,23 +23,20 @@ from making.theory import write_theory
 
 __all__ = ["build", "main"]
 
-HEAVY = ("pytorch_lightning", "lightning", "transformers")
-"""Packages that the library does without; as if they were not there, they cost no time to import."""
-
 
 def build(output: Path) -> int:
-    """Build the site in a folder; its source and what Sphinx remembers are beside it. Return Sphinx's exit code."""
+    """Build the site in a folder; its source, and what is remembered, are beside it. Return Sphinx's exit code."""
     from sphinx.cmd.build import main as sphinx
 
-    for name in HEAVY:
-        sys.modules[name] = None  # type: ignore[assignment]
-    source, memory = output.with_name(f"{output.name}-source"), output.with_name(f"{output.name}-doctrees")
+    hide()
+    source, memory, runs = (output.with_name(f"{output.name}-{what}") for what in ("source", "doctrees", "runs"))
     stage = Stage(source)
     gather(stage)
     write_theory(stage)
     write_api(stage)
     write_reproduction(stage)
-    write_gallery(stage)
+    write_gallery(stage, runs)
+    write_notebooks(stage, runs)
     write_citation(stage)
     write_paper_map(stage)
     write_assets(stage)

@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import final
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["check_names", "check_site", "has_source", "missing_links", "remote_parts"]
+__all__ = ["check_names", "check_site", "far_pages", "has_source", "missing_links", "remote_parts"]
 
 ID = re.compile(r'\b(?:id|name)="([^"]+)"')
 LINK = re.compile(r'<a\b[^>]*?\bhref="([^"]+)"')
 LOADED = re.compile(r'<(?:script|img|iframe|source)\b[^>]*?\bsrc="([^"]+)"|<(?:link|use)\b[^>]*?\bhref="([^"]+)"')
 """What a browser fetches without being asked."""
+CLICKS = 3
+"""No page may be farther from the start page than this."""
+ASIDE = ("_modules", "genindex.html", "py-modindex.html", "search.html")
+"""Code, and what Sphinx writes for the search."""
 
 
 @final
@@ -30,7 +34,21 @@ class Page:
 def check_site(folder: Path) -> list[str]:
     """Return what is wrong with a site, a line each; none if all is well."""
     pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.html"))}
-    return [*missing_links(pages, folder), *remote_parts(pages, folder)]
+    return [*missing_links(pages, folder), *remote_parts(pages, folder), *far_pages(pages, folder)]
+
+
+def far_pages(pages: dict[Path, Page], folder: Path) -> Iterator[str]:
+    """Say which pages take more than three clicks from the start page, if there is one; code and indices aside."""
+    start = (folder / "index.html").resolve()
+    near, edge = {start}, {start} & pages.keys()
+    for _ in range(CLICKS):
+        edge = {(path.parent / unquote(urlsplit(link).path)).resolve() for path in edge for link in pages[path].links}
+        edge = (edge & pages.keys()) - near
+        near |= edge
+    for path in pages if start in pages else ():
+        name = path.relative_to(folder.resolve())
+        if path not in near and name.parts[0] not in ASIDE:
+            yield f"{name}: more than {CLICKS} clicks from the start page"
 
 
 def missing_links(pages: dict[Path, Page], folder: Path) -> Iterator[str]:

@@ -7,7 +7,9 @@ from making.stage import ROOT, Stage, relink
 __all__ = ["GUIDE", "write_contents"]
 
 GUIDE = {
-    "Start": ["installing", "which", "commands", "tables", "images", "gallery/index"],
+    "Start": [
+        "installing", "which", "commands", "tables", "images", "notebooks/tables", "notebooks/images", "gallery/index",
+    ],
     "Guide": [
         "estimators", "loops", "label-models", "densities", "genmix", "diagnosis", "report", "intervals", "support",
         "keeping",

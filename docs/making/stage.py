@@ -18,6 +18,8 @@ MOVED = {
     "results/README.md": "records.md",
 }
 """Pages of the repository that are not in docs/, and what they are called on the site."""
+MADE = {"docs/gallery": "gallery/index.md"}
+"""Folders whose page is written by the build."""
 FENCE = re.compile(r"(^```.*?^```|`[^`\n]*`)", flags=re.S | re.M)
 LINK = re.compile(r"(?<=\]\()([^()\s#]+)(#[^()\s]*)?(?=\))")
 WRITTEN = ("index.md", "paper-map.md", "theory.md")
@@ -83,7 +85,7 @@ def _target(found: re.Match[str], source: str) -> str:
     if path.startswith(REMOTE):
         return found[0]
     place = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
-    name = MOVED.get(place, place.removeprefix("docs/"))
+    name = (MOVED | MADE).get(place, re.sub(r"\.ipynb$", ".md", place.removeprefix("docs/")))
     if name == place:
         raise ValueError(f"{source} links to {path}, which is no page of the site; write its name as code instead")
     return name + anchor

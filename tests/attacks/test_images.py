@@ -108,7 +108,7 @@ def test_pgd_finds_what_a_plain_loop_finds(norm: str, radius: float) -> None:
     assert report.accuracy < report.clean
 
 
-@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize("norm", ["linf", pytest.param("l2", marks=pytest.mark.long)])
 @PACKAGE
 def test_autoattack_meets_the_closed_form_of_a_linear_network(norm: str) -> None:
     """Away from the bounds a point is robust iff each (w_y - w_c) x + b_y - b_c > radius |w_y - w_c|, dual norm."""

@@ -10,7 +10,8 @@ from sklearn.base import clone
 from genlabel.datasets import make_circle
 from genlabel.densities import CollapsedGeneratorError, DensityWarning, GANDensity
 from genlabel.densities.gan_charts import Charts, Latents, chart_rows
-from genlabel.densities.gan_choice import Judged, choose, split_rows
+from genlabel.densities.gan_choice import ClassRows, Judged, choose, split_rows
+from genlabel.densities.gan_curves import LATENTS, _Evenly, _hardly
 from genlabel.densities.gan_networks import ConvReader, Network, Perceptron, apply, linearise
 from genlabel.densities.gan_training import Generators, Trial, draw_evenly, log_likelihood, take_step
 from genlabel.densities.inversion import NORMS, Bank, Inverter
@@ -120,6 +121,42 @@ def test_a_learned_segment_ends_where_the_true_one_ends(end: tuple[float, float]
     np.testing.assert_allclose(found, ends, atol=0.06)
     assert abs(fitted.noise_[0, 0] - 0.03 * 2**0.5) < 0.01
     assert fitted.noise_[0, 0] == pytest.approx(fitted.noise_[0, 1])
+
+
+def walk(direction: np.ndarray, plane: np.ndarray) -> torch.Tensor:
+    """LATENTS points (1, n, d) at an even pace, with steps in some directions of a plane (2, d)."""
+    steps = np.c_[np.cos(direction), np.sin(direction)] @ plane
+    return torch.from_numpy(np.cumsum(np.vstack([np.zeros(plane.shape[1]), steps]), 0) * 0.01)[None]
+
+
+@pytest.mark.parametrize("change", [0.0, 0.4, -3.0])
+@pytest.mark.parametrize("bend", [0.0, 2.0])
+def test_roughness_is_the_square_of_the_change_of_the_bend(bend: float, change: float) -> None:
+    z = np.linspace(-1, 1, LATENTS + 1)[1:-1]
+    plane = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 2)))[0].T
+    points = walk(bend * z + 0.5 * change * z**2, plane)
+    one = _Evenly.draw(generators(1, 1, 3, 1), np.random.default_rng(0))
+    assert float(one.roughness(points)) == pytest.approx(change**2, rel=1e-3, abs=1e-4)
+    two = one._replace(chart=torch.arange(LATENTS)[None] // (LATENTS // 2))
+    cut = torch.where(two.chart[..., None] == 0, points, points + 1.0)  # a gap between two charts
+    assert float(two.roughness(cut)) == pytest.approx(change**2, rel=0.02, abs=1e-4)
+
+
+def test_a_corner_is_not_rounded_and_an_arc_may_be_smooth() -> None:
+    rng, t = np.random.default_rng(0), np.linspace(-1, 1, LATENTS)
+    log_noise = torch.full((2, 1, 2), float(np.log(0.05)), dtype=torch.float64)
+    corner, arc = np.c_[t, np.abs(t)], np.c_[np.sin(t), np.cos(t)]
+    rounded = np.c_[t, np.where(np.abs(t) < 0.4, 0.2 + t**2 / 0.8, np.abs(t))]
+    wiggly = arc * (1 + 0.004 * np.sin(9 * t))[:, None]
+    everywhere, away = np.ones(LATENTS), (np.abs(t) > 0.5).astype(float)
+    for true, free, smooth, weight, kept in (
+        (corner, corner, rounded, everywhere, False),
+        (corner, corner, rounded, away, True),  # rows of no weight have no say
+        (arc, wiggly, arc, everywhere, True),
+    ):
+        rows = torch.from_numpy(true + rng.laplace(0, 0.03, true.shape))
+        curves = torch.from_numpy(np.stack([free, smooth]))
+        assert _hardly(ClassRows(rows, torch.from_numpy(weight), rows), curves, log_noise) is kept
 
 
 def test_charts_begin_at_clusters_with_their_shares() -> None:

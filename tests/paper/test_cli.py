@@ -37,7 +37,11 @@ def test_the_list_names_every_table_and_figure() -> None:
     assert text.count("computed, nothing is trained") == 4
 
 
-@pytest.mark.parametrize("name", ["figure2", "figure4", "figure7", "figure8"])
+DRAWN = ["figure2", *(pytest.param(name, marks=pytest.mark.long) for name in ("figure4", "figure7", "figure8"))]
+"""The site draws them all, in the gate too."""
+
+
+@pytest.mark.parametrize("name", DRAWN)
 def test_a_computed_figure_is_drawn_without_records_and_leaves_those_there_are(tmp_path: Path, name: str) -> None:
     records = tmp_path / "records.sqlite"
     records.write_text("not to be touched")

@@ -15,7 +15,7 @@ from genlabel.checks import check_choice, check_count, check_interval, check_pos
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gan_charts import Latents
 from genlabel.densities.gan_choice import CLEARLY, FEW, ClassRows, Judged, choose, judge, split_rows
-from genlabel.densities.gan_curves import EVENNESS, refine_curves
+from genlabel.densities.gan_curves import EVENNESS, SMOOTHNESS, refine_curves
 from genlabel.densities.gan_networks import ConvReader, Network, Perceptron, Shape
 from genlabel.densities.gan_training import CRITIC, ENERGY, NOISE, Generators, Networks, Schedule, Trial, train_gans
 from genlabel.densities.inversion import NORMS, Bank, Inverter, train_encoder
@@ -46,8 +46,8 @@ class GANDensity(ClassDensity):
     distance, which is found by inverting the generator. Each class has a generator of its own, x = G(w, c) + sigma_c e,
     trained against a critic with a relativistic loss and penalties on both sides; sigma_c e is the noise around the
     manifold, which the paper's argument assumes, spherical in the units of the distance. Generators of curves are then
-    refined by the likelihood of the rows under the same noise (NOTE[PAPER]: not the paper's). Several penalties are
-    tried at once, and rows that were held out choose for each class.
+    refined by the likelihood of the rows under the same noise, with even bends where the rows allow them (NOTE[PAPER]:
+    not the paper's). Several penalties are tried at once, and rows that were held out choose for each class.
 
     Parameters
     ----------
@@ -160,6 +160,8 @@ class GANDensity(ClassDensity):
         """
         penalties = [PENALTY, PENALTY / 4, PENALTY * 4] if self.penalty is None else [self.penalty]
         weights = {"critic": CRITIC, "energy": ENERGY, "evenness": EVENNESS, "clearly": CLEARLY}
+        curves = self.latent_dim == 1 or (self.latent_dim is None and self.shape is None)
+        weights |= {"smoothness": SMOOTHNESS} if curves else {}
         return {"penalties": penalties, "charts": [1, CHARTS], "noise": ["spherical", NOISE], **weights}
 
     def project(self, X: Any) -> Any:

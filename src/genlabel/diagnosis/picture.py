@@ -109,7 +109,7 @@ def _plot_table(figure: Figure, ax: Axes, short: dict[Any, str], pairs: pd.DataF
         shares[i, j] = share
         text, color = (
             f"{100 * share:.0f} %\n{100 * low:.0f} to {100 * high:.0f}",
-            "white" if share > 0.6 * top else "black",
+            "white" if share > 0.6 * top else "#111111",  # and not black, which a dark page would turn white
         )
         ax.text(j, i, text, ha="center", va="center", fontsize=size, color=color)
     image = ax.imshow(shares, cmap="Oranges", vmin=0.0, vmax=top, aspect="auto")

@@ -1,0 +1,42 @@
+"""How far is the boundary?
+
+Between two circles that are 0.2 apart, the best boundary is 0.1 from either. A network is trained on the points, on
+blends with mixup's labels, on blends with GenLabel's, and on points that GenMix puts between the circles; `margins`
+measures how far each training point is from where the network takes it for the other class. Look at the smallest of
+these distances, which the titles name. Mixup, many of whose blends lie on the wrong circle, loses a tenth of the
+points and nearly all of the margin. GenLabel and GenMix give back the points and less than half of the margin; the
+largest one has vanilla training, on each of the three draws.
+"""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from genlabel import GenLabelClassifier, GenMix, KernelDensity, MixupClassifier, SoftLabelClassifier
+from genlabel.attacks import margins
+from genlabel.datasets import make_circle
+from genlabel.plots import plot_regions
+
+bare = {"learning_rate": 0.01, "weight_decay": 1e-4, "epochs": 60, "search": "full", "members": 1, "random_state": 0}
+mixed = bare | {"alpha": 1.0, "clean_weight": 0.0}
+kernel = KernelDensity("likelihood")
+vanilla = MixupClassifier(mixer=None, calibrate=False, **bare)
+methods = {
+    "vanilla": vanilla,
+    "mixup": MixupClassifier(calibrate=False, **mixed),
+    "GenLabel": GenLabelClassifier(density=kernel, average=None, **mixed),
+    "GenMix": SoftLabelClassifier(vanilla, GenMix(kernel, n_aug=1.0, lam="uniform"), random_state=0),
+}
+
+figure = Figure(figsize=(9, 2.9), layout="constrained")
+for ax, (name, model) in zip(figure.subplots(1, 4, sharey=True), methods.items(), strict=True):
+    right, smallest = [], []
+    for seed in (2, 1, 0):  # the last one is drawn
+        X, y = make_circle(100, random_state=seed)
+        found = margins(model.fit(X, y), X, y, steps=10)
+        right.append(found.right.mean())
+        smallest.append(found.smallest)
+    print(f"{name:<8}  {np.mean(right):.1%} of the points right, smallest margin {np.mean(smallest):.3f}")
+    plot_regions(ax, model.predict, X, y, size=6, steps=120)
+    near = np.where(found.right, found.distances, np.inf).argmin()
+    ax.plot(*np.transpose([X[near], found.witnesses[near]]), color="black", marker="o", markersize=3)
+    ax.set(title=f"{name}: {found.smallest:.3f}", aspect="equal")
