@@ -444,6 +444,8 @@ def forked(function: Callable[..., Any], *args: Any) -> Any:
             os._exit(70)
         os._exit(0)
 
+    if torch.cuda.is_initialized():
+        pytest.skip("needs processes that have not used a GPU, whose threads a fork does not have")
     process = multiprocessing.get_context("fork").Process(target=body, daemon=False)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork.*")
