@@ -7,7 +7,8 @@ A scheduler and workers of one thread each are started on this machine, as a use
 small network to 60 rows, are done in one process and on the cluster, into stores of their own; then cells that do
 nothing, whose seconds are all overhead; then, as a soak, many fits more. CPU seconds are those of all processes
 together. Memory is the resident size of each process, looked at every second; its slope is that of a line through the
-last three quarters of the soak, in MB for 1,000 cells. "parcel" is what is sent for a cell.
+last three quarters of the soak, in MB for 1,000 cells. "parcel bytes" are sent for a cell. What was measured is written
+after each part, so that a run that is stopped has told something.
 """
 
 import argparse
@@ -35,6 +36,14 @@ from genlabel.whole import write_whole
 MEGA = 1e6
 MOST_SAMPLES = 60
 """Of each process, that are kept."""
+FEWEST = 8
+"""Samples that say something of the memory."""
+ROUND = 1000
+"""Cells of a soak after which what was measured is written."""
+
+Processes = dict[str, psutil.Process]
+Samples = list[dict[str, float]]
+Told = dict[str, Any]
 
 
 def fit_network(cells: Sequence[Fit]) -> list[Record]:
@@ -70,7 +79,7 @@ def cells_of(count: int) -> list[Fit]:
 
 
 @contextmanager
-def cluster(workers: int, folder: Path) -> Iterator[tuple[str, dict[str, psutil.Process]]]:
+def cluster(workers: int, folder: Path) -> Iterator[tuple[str, Processes]]:
     """A scheduler and its workers in processes of their own: the address, and the processes by name."""
     told = folder / "scheduler.json"
     scheduler = ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(told)]
@@ -102,7 +111,7 @@ def _wait_for(address: str, workers: int) -> None:
         client.wait_for_workers(workers, timeout=120)
 
 
-def _processes(scheduler: Any, nanny: Any) -> dict[str, psutil.Process]:
+def _processes(scheduler: Any, nanny: Any) -> Processes:
     """Those that are looked at; of the children of the nanny, the workers are those of much memory."""
     children = psutil.Process(nanny.pid).children(recursive=True)
     serious = sorted((one for one in children if one.num_threads() > 2), key=lambda one: one.pid)
@@ -114,9 +123,9 @@ def _processes(scheduler: Any, nanny: Any) -> dict[str, psutil.Process]:
 
 
 @contextmanager
-def watched(processes: dict[str, psutil.Process], store: Store) -> Iterator[list[dict[str, float]]]:
+def watched(processes: Processes, store: Store) -> Iterator[Samples]:
     """Look at the memory of processes every second; each look says how many cells had been done."""
-    samples: list[dict[str, float]] = []
+    samples: Samples = []
     ended = Event()
 
     def look() -> None:
@@ -133,8 +142,8 @@ def watched(processes: dict[str, psutil.Process], store: Store) -> Iterator[list
         watcher.join()
 
 
-def sweep(work: Work, count: int, folder: Path, processes: dict[str, psutil.Process], **where: Any) -> dict[str, Any]:
-    """Do cells, and say what that took."""
+def sweep(work: Work, count: int, folder: Path, processes: Processes, **where: Any) -> tuple[Told, Samples]:
+    """Do cells, and say what that took, and what memory was seen."""
     with ExitStack() as stack:
         store = stack.enter_context(open_store(folder / "run.sqlite", COMPARISON, fresh=True))
         samples = stack.enter_context(watched(processes, store))
@@ -146,25 +155,23 @@ def sweep(work: Work, count: int, folder: Path, processes: dict[str, psutil.Proc
     print(f"{work.__name__}, {', '.join(where) or 'one process'}: {count} cells in {seconds:.1f} s", flush=True)
     spent = {name: used[name] - before[name] for name in used}
     ours = spent["client"] + spent.get("scheduler", 0.0) + spent.get("nanny", 0.0)
-    return {
+    told = {
         "cells": count,
         "cells a second": round(count / seconds, 1),
         "ms a cell": round(1e3 * seconds / count, 2),
         "cpu ms a cell": round(1e3 * sum(spent.values()) / count, 2),
         "cpu ms a cell, not of workers": round(1e3 * ours / count, 2),
         "accuracy": round(float(kept.frame["accuracy"].mean()), 6),
-        "samples": samples,
     }
+    return told, samples
 
 
-def _processor(processes: dict[str, psutil.Process]) -> dict[str, float]:
+def _processor(processes: Processes) -> dict[str, float]:
     return {name: sum(one.cpu_times()[:2]) for name, one in processes.items()}
 
 
-def slopes(samples: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+def slopes(samples: Samples) -> dict[str, dict[str, float]]:
     """Of each process: MB at the begin and the end of the last three quarters, the most, and MB for 1,000 cells."""
-    if len(samples) < 8:
-        raise SystemExit("the soak was too short to say anything of its memory; give it more cells with --soak")
     kept = samples[len(samples) // 4 :]
     done = np.array([sample["cells"] for sample in kept]) / 1e3
     found = {}
@@ -179,23 +186,26 @@ def slopes(samples: list[dict[str, float]]) -> dict[str, dict[str, float]]:
     return found
 
 
-def measure(cells: int, soak: int, workers: int) -> dict[str, Any]:
-    alone = {"client": psutil.Process()}
+def measure(cells: int, soak: int, workers: int) -> Iterator[dict[str, Any]]:
+    """Give what was measured so far, after each part; the soak goes in rounds."""
+    alone, found = {"client": psutil.Process()}, _about(workers)
     with TemporaryDirectory(prefix="genlabel-") as place, cluster(workers, Path(place)) as (address, processes):
         folder, there = Path(place), {"dask": address}
-        found: dict[str, Any] = {}
         for name, work in {"fits": fit_network, "nothing": do_nothing}.items():
             sweep(work, 8 * workers, folder, processes, **there)  # every worker has imported what it needs
             sweep(work, 2, folder, alone)
-            found[name] = {"one process": sweep(work, cells, folder, alone)}
-            found[name]["cluster"] = sweep(work, cells, folder, processes, **there)
-        found["soak"] = sweep(fit_network, soak, folder, processes, **there)
-    fits = found["fits"]
-    assert fits["one process"]["accuracy"] == fits["cluster"]["accuracy"]
-    return {**_about(workers), **_plain(found)}
+            found[name] = {"cluster": sweep(work, cells, folder, processes, **there)[0]}
+            found[name] |= {"one process": sweep(work, cells, folder, alone)[0]}
+            yield found
+        assert found["fits"]["one process"]["accuracy"] == found["fits"]["cluster"]["accuracy"]
+        samples: Samples = []
+        for done in range(0, soak, ROUND):
+            more = sweep(fit_network, min(ROUND, soak - done), folder, processes, **there)[1]
+            samples += [sample | {"cells": sample["cells"] + done} for sample in more]
+            yield found | {"soak": {"cells": min(done + ROUND, soak), **remembered(samples)}}
 
 
-def _about(workers: int) -> dict[str, Any]:
+def _about(workers: int) -> Told:
     import cloudpickle
     import distributed
 
@@ -208,28 +218,24 @@ def _about(workers: int) -> dict[str, Any]:
     return {**about, "workers": workers, "versions": versions, "parcel bytes": size}
 
 
-def _plain(found: dict[str, Any]) -> dict[str, Any]:
-    """Without the samples but those of the soak, a few of them."""
-    samples = found["soak"].pop("samples")
-    for part in ("fits", "nothing"):
-        for where in found[part].values():
-            where.pop("samples")
+def remembered(samples: Samples) -> dict[str, Any]:
+    """The slopes, and a few of the samples."""
     few = samples[:: max(1, len(samples) // MOST_SAMPLES)]
-    found["soak"] |= {"memory": slopes(samples), "samples": [{k: round(v, 1) for k, v in s.items()} for s in few]}
-    return found
+    plain = [{name: round(value, 1) for name, value in sample.items()} for sample in few]
+    return {"memory": slopes(samples) if len(samples) >= FEWEST else {}, "samples": plain}
 
 
 def report(found: dict[str, Any]) -> str:
     lines = [f"{found['workers']} workers on {found['processors']} processors"]
-    for part in ("fits", "nothing"):
+    for part in [part for part in ("fits", "nothing") if part in found]:
         for where, told in found[part].items():
             rate = f"{told['cells a second']} cells/s, {told['cpu ms a cell']} ms of processors a cell"
             beside = f" ({told['cpu ms a cell, not of workers']} not of workers)" if where == "cluster" else ""
             lines.append(f"{part}, {where}: {told['cells']} cells, {rate}{beside}")
         one, many = (found[part][where]["cpu ms a cell"] for where in ("one process", "cluster"))
         lines.append(f"{part}: the cluster costs {many - one:.2f} ms of processors a cell")
-    soak = found["soak"]
-    lines.append(f"soak: {soak['cells']} cells, {soak['cells a second']} cells/s; MB:")
+    soak = found.get("soak", {"cells": 0, "memory": {}})
+    lines.append(f"soak: {soak['cells']} cells; MB:")
     for name, told in soak["memory"].items():
         lines.append(f"  {name}: {told['from']} to {told['to']}, {told['for 1,000 cells']:+.3f} for 1,000 cells")
     return "\n".join(lines)
@@ -243,10 +249,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write what was measured to this file")
     parser.add_argument("--report", type=Path, help="only print what is in such a file")
     given = parser.parse_args()
-    found = json.loads(given.report.read_text()) if given.report else measure(given.cells, given.soak, given.workers)
-    print(report(found))
-    if given.json:
-        write_whole(given.json, json.dumps(found, indent=1) + "\n")
+    if given.report:
+        print(report(json.loads(given.report.read_text())))
+        return
+    for found in measure(given.cells, given.soak, given.workers):
+        print(report(found), flush=True)
+        if given.json:
+            write_whole(given.json, json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":
