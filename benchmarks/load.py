@@ -3,12 +3,12 @@
     python benchmarks/load.py --json build/load.json
     python benchmarks/load.py --cells 200 --soak 1000 --workers 2
 
-A scheduler and workers of one thread each are started on this machine, as a user starts them. The same cells, fits of a
-small network to 60 rows, are done in one process and on the cluster, into stores of their own; then cells that do
-nothing, whose seconds are all overhead; then, as a soak, many fits more. CPU seconds are those of all processes
-together. Memory is the resident size of each process, looked at every second; its slope is that of a line through the
-last three quarters of the soak, in MB for 1,000 cells. "parcel bytes" are sent for a cell. What was measured is written
-after each part, so that a run that is stopped has told something.
+A scheduler and workers of one thread each are started on this machine, as docs/reproduction.md says. The same cells,
+fits of a small network to 60 rows, are done in one process and on the cluster, into stores of their own; then cells
+that do nothing, whose seconds are all overhead; then, as a soak, many fits more. CPU seconds are those of all
+processes together. Memory is the resident size of each process, looked at every second; its slope is that of a line
+through the last three quarters of the soak, in MB for 1,000 cells. "parcel bytes" are sent for a cell. What was
+measured is written after each part, so that a run that is stopped has told something.
 """
 
 import argparse
@@ -40,6 +40,8 @@ FEWEST = 8
 """Samples that say something of the memory."""
 ROUND = 1000
 """Cells of a soak after which what was measured is written."""
+PROFILER = {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}
+"""Of a worker, which keeps what it has seen of the last hour: the environment may say True."""
 
 Processes = dict[str, psutil.Process]
 Samples = list[dict[str, float]]
@@ -95,9 +97,9 @@ def cluster(workers: int, folder: Path) -> Iterator[tuple[str, Processes]]:
 
 @contextmanager
 def _started(words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    settings = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **PROFILER}
     command = [sys.executable, "-m", f"distributed.cli.dask_{words[0]}", *words[1:]]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=os.environ | threads) as process:
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=settings | os.environ) as process:
         try:
             yield process
         finally:
