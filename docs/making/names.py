@@ -28,6 +28,7 @@ GROUPS = {
 
 INNER = {
     "arrays", "bench", "checks", "cli", "folds", "lazy", "posterior", "ranks", "standardisation", "tallies", "threads",
+    "whole",
 }  # fmt: skip
 """Rooms that serve the others; they may change at any time."""
 FRONT = [name for name in genlabel.__all__ if name != "__version__"]

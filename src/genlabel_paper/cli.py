@@ -22,6 +22,7 @@ from genlabel.cli.terminal import (
     print_line,
     show_progress,
 )
+from genlabel.whole import whole_file
 from genlabel_paper.registry import COMPUTED, check_ids, find
 
 if TYPE_CHECKING:
@@ -228,7 +229,8 @@ def _show(chosen: list[Experiment], records: pd.DataFrame, pictures: Path) -> No
         print_shown(experiment, shown, console)
         for place, picture in enumerate(shown.pictures):
             path = pictures / f"{experiment.id}{f'-{place + 1}' if len(shown.pictures) > 1 else ''}.png"
-            picture.figure.savefig(path)
+            with whole_file(path) as beside:
+                picture.figure.savefig(beside)
             print_line(f"wrote {path}")
 
 

@@ -388,6 +388,58 @@ def test_failures_on_a_cluster(cluster: Any, store: Store) -> None:
 
 
 @needs_dask
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_a_worker_out_of_memory_fails_that_trial_alone(cluster: Any, store: Store) -> None:
+    def greedy(cells: Sequence[Cell]) -> list[Record]:
+        """Work that, with one of the seeds, needs more memory than a worker may have."""
+        import resource
+
+        import numpy as np
+
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (in_use + 2**26, before[1]))
+        try:
+            np.ones(2**30 if cells[0].seed == 2 else 1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, before)
+        return [Record(cell=cell, parameters={}, metrics={}, seconds=0.0, versions={}) for cell in cells]
+
+    run_cells(SEEDS[:10], greedy, store=store, dask=cluster.scheduler_address)
+    (failed,) = store.read().failures.items()
+    assert (failed[0], "MemoryError" in failed[1]) == (SEEDS[4].trial, True)
+    assert len(store.done) == 8
+
+
+@pytest.mark.long
+@needs_dask
+def test_a_worker_that_is_killed_for_its_memory_fails_that_trial_alone(store: Store, tmp_path: Path) -> None:
+    def hungry(cells: Sequence[Cell]) -> list[Record]:
+        """Work that, with one of the seeds, takes memory until its worker is killed for it."""
+        with open(log, "a") as file:
+            file.write(f"{cells[0].seed}\n")
+        held = []
+        while cells[0].seed == 2:
+            held.append(bytearray(2**24))
+            time.sleep(0.01)
+        return [Record(cell=cell, parameters={}, metrics={}, seconds=0.0, versions={}) for cell in cells]
+
+    distributed = pytest.importorskip("distributed")
+    log = str(tmp_path / "log")
+    quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with distributed.LocalCluster(n_workers=1, threads_per_worker=1, memory_limit="1GB", **quiet) as small:
+            small.scheduler.allowed_failures = 0
+            run_cells(SEEDS[:10], hungry, store=store, dask=small.scheduler_address)
+    assert list(store.read().failures.items()) == [
+        (SEEDS[4].trial, "KilledWorker: all workers that had the trial died; see their logs")
+    ]
+    assert len(store.done) == 8
+    assert Path(log).read_text().count("2\n") == run_module.RETRIES + 1
+
+
+@needs_dask
 def test_workers_without_a_package_are_told(cluster: Any, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     here = types.ModuleType("only_here")
     exec("def work(cells): ...", vars(here))
@@ -400,10 +452,10 @@ def test_workers_without_a_package_are_told(cluster: Any, store: Store, monkeypa
 
 
 @contextmanager
-def started_scheduler(folder: Path) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+def started_scheduler(folder: Path, port: int = 0) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
     """A scheduler in a process of its own, without workers, and its address."""
     told = folder / "scheduler.json"
-    options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(told)]
+    options = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--scheduler-file", str(told)]
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler", *options]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as scheduler:
         while scheduler.poll() is None and not (told.exists() and told.read_text().endswith("}")):
@@ -412,6 +464,17 @@ def started_scheduler(folder: Path) -> Iterator[tuple["subprocess.Popen[bytes]",
             yield scheduler, json.loads(told.read_text())["address"]
         finally:
             scheduler.kill()
+
+
+@contextmanager
+def started_worker(address: str) -> Iterator[None]:
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"]
+    environment = os.environ | {"PYTHONPATH": str(SOURCES)}
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment) as worker:
+        try:
+            yield
+        finally:
+            worker.terminate()
 
 
 @needs_dask
@@ -426,6 +489,37 @@ def test_a_scheduler_that_dies_is_told(
         with pytest.raises(OSError, match=r"the scheduler at 'tcp://.*' was lost; what ended is on record"):
             run_cells(CELLS, work, store=store, dask=address)
         killer.join()
+
+
+@pytest.mark.long
+@needs_dask
+@needs_kill
+def test_a_scheduler_that_restarts_loses_and_doubles_nothing(
+    work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: Store, tmp_path: Path
+) -> None:
+    """Killed in the middle, with trials in flight; then there is another at the same address."""
+    outcomes: list[Outcome] = []
+    with started_scheduler(tmp_path) as (scheduler, address), started_worker(address):
+
+        def kill(outcome: Outcome) -> None:
+            outcomes.append(outcome)
+            if len(outcomes) == 3:
+                scheduler.kill()
+
+        with pytest.raises(OSError, match=r"the scheduler at 'tcp://.*' was lost; what ended is on record"):
+            run_cells(CELLS, partial(work, pause=0.2), store=store, dask=address, on_trial=kill)
+    before = read_records(store.path, STUDY)
+    assert 6 <= len(before) == 2 * len(outcomes) < 24
+    (tmp_path / "again").mkdir()
+    port = int(address.rpartition(":")[2])
+    with started_scheduler(tmp_path / "again", port) as (_, again), started_worker(again):
+        assert again == address
+        run_cells(CELLS, work, store=store, dask=address, on_trial=outcomes.append)
+    assert len(outcomes) == 12
+    after = read_records(store.path, STUDY)
+    kept = after[after["id"].isin(before["id"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, before)  # the seconds too: nothing was done again
+    pd.testing.assert_frame_equal(comparable(store.path), undisturbed)
 
 
 @needs_dask

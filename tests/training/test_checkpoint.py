@@ -194,25 +194,6 @@ def test_a_file_that_is_no_checkpoint_is_named(content: Any, tmp_path: Path) -> 
         train(RUNS["Adam"](), path)
 
 
-def test_who_is_killed_while_writing_leaves_the_former_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, whole = tmp_path / "run.pt", torch.save
-
-    def killed(kept: Any, file: Any) -> None:
-        if len(kept["losses"]) == 4:
-            Path(file).write_bytes(b"half a fi")
-            raise StoppedError
-        whole(kept, file)
-
-    monkeypatch.setattr(torch, "save", killed)
-    with pytest.raises(StoppedError):
-        train(RUNS["SGD, mixup"](), path)
-    monkeypatch.undo()
-    assert len(torch.load(path, weights_only=True)["losses"]) == 3
-    (again, relearned), (losses, learned) = train(RUNS["SGD, mixup"](), path), train(RUNS["SGD, mixup"](), None)
-    np.testing.assert_array_equal(again, losses)
-    assert equal(relearned, learned)
-
-
 def test_how_often_it_is_written(tmp_path: Path) -> None:
     """Every second epoch, and after the last, whatever its number."""
     path, found = tmp_path / "run.pt", []

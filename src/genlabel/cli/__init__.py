@@ -5,6 +5,8 @@ Other packages add commands through the entry points of the group "genlabel.comm
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Annotated
@@ -43,7 +45,19 @@ app.command()(train_images)
 def main() -> None:
     """Run the command line, with the commands of other packages."""
     add_commands()
-    app(prog_name="genlabel")
+    try:
+        app(prog_name="genlabel")
+    except OSError as error:
+        if "--debug" in sys.argv:
+            raise
+        _end_without_output(error)
+
+
+def _end_without_output(error: OSError) -> None:
+    """Say that nothing more can be printed, a full disk behind the standard output, say; what is left of it is lost."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    typer.echo(f"Error: the standard output cannot be written ({error.strerror or error}); make room there", err=True)
+    raise SystemExit(2)
 
 
 @cache

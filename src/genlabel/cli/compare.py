@@ -49,6 +49,7 @@ from genlabel.cli.terminal import (
     show_progress,
     spare_source,
 )
+from genlabel.whole import whole_file
 
 __all__ = ["compare"]
 
@@ -196,10 +197,12 @@ def compare(
         if report is not None:
             found_out = try_diagnosis(table, reading, seed, as_json) if diagnosis else (None, [])
             outcome.write(report, *found_out, command_line(context))
-        outcome.draw().savefig(picture)
+        with whole_file(picture) as beside:
+            outcome.draw().savefig(beside)
         if csv is not None:
             plain = outcome.results.drop(columns="held_out")
-            plain.assign(params=plain["params"].map(json.dumps)).to_csv(csv, index=False)
+            with whole_file(csv) as beside:
+                plain.assign(params=plain["params"].map(json.dumps)).to_csv(beside, index=False)
     if as_json:
         raise typer.Exit(1 if outcome.failed else 0)
     written = [picture, *([csv] if csv else []), *([report, numbers_of(report)] if report else [])]

@@ -39,6 +39,7 @@ from genlabel.cli.terminal import (
     show_progress,
     spare_source,
 )
+from genlabel.whole import whole_file
 
 if TYPE_CHECKING:
     from genlabel.diagnosis import Diagnosis
@@ -169,12 +170,14 @@ class Examined:
     def write(self, picture: Path | None, folder: Path | None) -> list[Path]:
         """Draw the picture and write the tables, as far as they are asked for and there; return what was written."""
         if picture is not None:
-            self.diagnosis.plot().savefig(picture)
+            with whole_file(picture) as beside:
+                self.diagnosis.plot().savefig(beside)
         written = [] if picture is None else [picture]
         there = {name: self.diagnosis.blends if name != "trial" else self.diagnosis.trial for name in FRAMES}
         for name, file in zip(FRAMES, [] if folder is None else _files(folder), strict=False):
             if there[name] is not None:
-                self.diagnosis.to_frame(name, None).to_csv(file, index=name == "trial")
+                with whole_file(file) as beside:
+                    self.diagnosis.to_frame(name, None).to_csv(beside, index=name == "trial")
                 written.append(file)
         return written
 

@@ -33,6 +33,7 @@ from genlabel.cli.terminal import (
     read_network,
     show_progress,
 )
+from genlabel.whole import whole_file, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -309,12 +310,13 @@ def _report(found: Kept, output: Path | None, picture: Path | None, export: Path
     for section in sections:
         _print(section)
     if output is not None:
-        output.write_text(as_markdown(sections), encoding="utf-8")
+        write_whole(output, as_markdown(sections))
         print_line(f"wrote {output}")
     if picture is not None:
         from genlabel.plots import plot_suite
 
-        plot_suite(found.frame).savefig(picture)
+        with whole_file(picture) as beside:
+            plot_suite(found.frame).savefig(beside)
         print_line(f"wrote {picture}")
     if export is not None:
         from genlabel.records import SUITE, export_records

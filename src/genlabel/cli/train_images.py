@@ -23,6 +23,7 @@ from genlabel.cli.terminal import (
     print_line,
     show_progress,
 )
+from genlabel.whole import whole_file
 
 if TYPE_CHECKING:
     from genlabel.datasets import ImageSet
@@ -180,7 +181,7 @@ def _train_all(images: ImageSet, folders: dict[int, Path], settings: dict[str, A
 
     with _progress(f"{what}, {len(folders)} seeds", "seed") as bar:
         bar.start(len(folders))
-        work = (delayed(_train_beside)(images, seed, folder, settings) for seed, folder in folders.items())
+        work = (delayed(_train_beside)(images, seed, folder, settings, os.getpid()) for seed, folder in folders.items())
         results = []
         for result in Parallel(n_jobs=jobs, return_as="generator_unordered", max_nbytes=None)(work):
             results.append(result)
@@ -188,10 +189,13 @@ def _train_all(images: ImageSet, folders: dict[int, Path], settings: dict[str, A
     return sorted(results, key=lambda result: result["seed"])
 
 
-def _train_beside(images: ImageSet, seed: int, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Train in a process of its own, on one thread, and say nothing."""
+def _train_beside(images: ImageSet, seed: int, folder: Path, settings: dict[str, Any], parent: int) -> dict[str, Any]:
+    """Train in a process of its own, which ends with its parent, on one thread, and say nothing."""
     import torch
 
+    from genlabel.records.run import end_with
+
+    end_with(parent)
     torch.set_num_threads(1)
     return _train_one(images, seed, folder, settings, Quiet())
 
@@ -228,7 +232,8 @@ def _write(trained: TrainedImages, folder: Path) -> None:
     trained.save(folder / MODEL)
     if trained.best_state is not None:
         trained.save(folder / BEST, best=True)
-    pd.DataFrame(trained.history).to_csv(folder / "history.csv", index=False)
+    with whole_file(folder / "history.csv") as beside:
+        pd.DataFrame(trained.history).to_csv(beside, index=False)
 
 
 def _entry_line(entry: dict[str, float], epochs: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -19,6 +18,7 @@ from genlabel.arrays import as_numpy
 from genlabel.networks import StagedNetwork
 from genlabel.ranks import place
 from genlabel.training import predict_scores
+from genlabel.training.checkpoint import save_whole
 
 __all__ = ["Diary", "Entry", "ImageScores", "measure", "state_on_cpu"]
 
@@ -139,8 +139,5 @@ class Diary:
         """Write the diary to its file, whole or not at all; of several processes the first does."""
         if self._path is None or place()[0] > 0:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        new = self._path.with_name(f"{self._path.name}.new")
         names = ("settings", "history", "best_epoch", "best_state")
-        torch.save({name: getattr(self, name) for name in names}, new)
-        os.replace(new, self._path)
+        save_whole({name: getattr(self, name) for name in names}, self._path)

@@ -28,6 +28,7 @@ from genlabel.training import (
     train_network,
 )
 from genlabel.training.acceleration import Acceleration, resolve_acceleration
+from genlabel.training.checkpoint import save_whole
 
 __all__ = ["TrainedImages", "load_network", "train_images"]
 
@@ -66,7 +67,7 @@ class TrainedImages:
             raise ValueError("best=True needs held-out images that choose; train with held_out=0.1")
         state = self.best_state if best else state_on_cpu(self.network)
         name, arguments = self.made
-        torch.save({"network": name, "arguments": arguments, "classes": self.classes, "state": state}, path)
+        save_whole({"network": name, "arguments": arguments, "classes": self.classes, "state": state}, path)
 
 
 def load_network(path: str | Path) -> tuple[StagedNetwork, list[str]]:

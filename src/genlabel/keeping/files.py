@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
+
+from genlabel.whole import write_whole_folder
 
 __all__ = ["ARRAYS", "CARD", "FORMAT_VERSION", "TREE", "Files", "check_model", "is_model", "read_files", "write_files"]
 
@@ -32,15 +33,10 @@ def write_files(folder: Path, files: Files, card: str) -> None:
     """Write a model into a folder, in the place of one that is there; what else is in the folder stays."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{str(folder)!r} is a file; name a folder for the model")
-    folder.mkdir(parents=True, exist_ok=True)
     stored = save({name: np.ascontiguousarray(array).reshape(array.shape) for name, array in files.arrays.items()})
     body = {**files.body, "arrays_sha256": sha256(stored).hexdigest()}
     document = {"body": body, "body_sha256": _sum_of(body), "format": FORMAT, "format_version": FORMAT_VERSION}
-    for name, content in ((ARRAYS, stored), (CARD, card.encode()), (TREE, _text(document))):
-        beside = folder / f"{name}.new"
-        beside.unlink(missing_ok=True)  # what a link of this name leads to is none of ours
-        beside.write_bytes(content)
-        os.replace(beside, folder / name)
+    write_whole_folder(folder, {CARD: card.encode(), ARRAYS: stored, TREE: _text(document)})
 
 
 def check_model(folder: Path) -> None:

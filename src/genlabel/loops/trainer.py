@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from genlabel.loops.mixup import GenLabelMixup
+from genlabel.training.checkpoint import save_whole
 
 __all__ = ["GenLabelTrainer"]
 
@@ -103,7 +104,7 @@ class GenLabelTrainer(_Trainer):  # type: ignore[misc, valid-type]
         """Save the model, and what was learned beside it."""
         super().save_model(output_dir, _internal_call)
         if self.args.should_save:
-            torch.save(self.mixup.state_dict(), Path(output_dir or self.args.output_dir) / STATE)
+            save_whole(self.mixup.state_dict(), Path(output_dir or self.args.output_dir) / STATE)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import fsum, isnan
@@ -14,8 +13,9 @@ import pandas as pd
 
 from genlabel.records.cells import RecordKind
 from genlabel.records.store import Kept, make_frame, read_store
+from genlabel.whole import write_whole
 
-__all__ = ["Kept", "export_records", "load_records", "read_records", "replace_file"]
+__all__ = ["Kept", "export_records", "load_records", "read_records"]
 
 MARK = "genlabel records"
 """First key of an export; its value is the format."""
@@ -114,18 +114,7 @@ def export_records(
     header |= {"versions": [json.loads(text) for text in versions], "fingerprints": prints}
     header |= {"lists": lists, "seconds": total}
     head = [f"{_text(name)}: {_text(value)}," for name, value in header.items()]
-    replace_file(Path(path), "\n".join(["{", *head, '"lines": [', ",\n".join(map(_text, lines)), "]", "}"]) + "\n")
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Write a whole file at once: a kill leaves the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    write_whole(path, "\n".join(["{", *head, '"lines": [', ",\n".join(map(_text, lines)), "]", "}"]) + "\n")
 
 
 def _is_database(path: Path) -> bool:

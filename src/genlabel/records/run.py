@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
-from contextlib import closing
+from contextlib import closing, contextmanager
+from functools import cache
 from importlib import import_module
+from logging import CRITICAL, getLogger
+from math import inf
+from threading import Thread
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
@@ -19,7 +25,7 @@ from genlabel.records.cells import AnyCell, Record, trials
 from genlabel.records.store import Store, make_row
 from genlabel.threads import keep_to_one_thread, one_thread
 
-__all__ = ["Counts", "Outcome", "Work", "check_cluster", "run_cells", "software_versions"]
+__all__ = ["Counts", "Outcome", "Work", "check_cluster", "end_with", "run_cells", "software_versions"]
 
 LONGEST = 300
 """Letters of an error that are kept."""
@@ -27,8 +33,13 @@ AHEAD = 4
 """Tasks in flight for each thread of a cluster: enough for workers that join, few enough for the memory."""
 RETRIES = 3
 """How often a task is given to a cluster again after the cluster gave it up."""
+LOOK = 1.0
+"""Seconds after which the workers are counted again."""
 PATIENCE = 10
 """Seconds in which a scheduler must answer."""
+
+WATCH = 0.5
+"""Seconds from one look for the parent to the next."""
 
 Work = Callable[[Sequence[Any]], list[Record]]
 """Trains and measures cells of one trial; can be pickled if there are several processes."""
@@ -185,10 +196,28 @@ def _perform(work: Work, cells: Sequence[AnyCell]) -> Outcome:
     return Outcome(cells, records)
 
 
-def _perform_elsewhere(work: Work, cells: Sequence[AnyCell]) -> Outcome:
-    """Do the cells of a trial in a worker, which keeps to one thread from now on."""
+def _perform_elsewhere(work: Work, cells: Sequence[AnyCell], parent: int | None = None) -> Outcome:
+    """Do the cells of a trial in a worker, which keeps to one thread from now on, and ends when its parent does."""
     keep_to_one_thread()
+    if parent is not None:
+        end_with(parent)
     return _perform(work, cells)
+
+
+@cache
+def end_with(parent: int) -> None:
+    """Let this process end when its parent does, of this number: a worker of joblib would wait minutes for more to do.
+
+    Where a launcher stands between them, as on Windows, nothing is done.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            sleep(WATCH)
+        os._exit(1)
+
+    if os.getppid() == parent:
+        Thread(target=watch, name="genlabel-parent", daemon=True).start()
 
 
 def _shorten(error: BaseException) -> str:
@@ -213,7 +242,7 @@ def _here(work: Work, todo: Sequence[Sequence[AnyCell]], jobs: int) -> Generator
         warnings.filterwarnings("ignore", r"\d+ tasks (have been|which were)")  # joblib's, where the caller stops
         warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # and where it renews a process
         try:
-            yield from pool(delayed(_perform_elsewhere)(work, cells) for cells in todo)
+            yield from pool(delayed(_perform_elsewhere)(work, cells, os.getpid()) for cells in todo)
         except BrokenExecutor as error:
             if "un-serialize" in str(error):
                 reason = _shorten(error.__cause__ or error)
@@ -229,13 +258,25 @@ def _here(work: Work, todo: Sequence[Sequence[AnyCell]], jobs: int) -> Generator
 def _on_cluster(address: str, work: Work, todo: Iterable[Sequence[AnyCell]]) -> Generator[Outcome]:
     """Do trials on the workers of a scheduler, a bounded number in flight, and give each as soon as it is done."""
     distributed = _import_distributed()
-    with _connect(distributed, address) as client:
+    with _quiet(), _connect(distributed, address) as client:
         try:
             _await_workers(client, address)
             yield from _fly(distributed, client, work, deque((cells, 0) for cells in todo))
         except (OSError, CancelledError) as error:
             way_out = "what ended is on record: start a scheduler and go on with the same command"
             raise ConnectionError(f"the scheduler at {address!r} was lost; {way_out}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let a lost scheduler be told in our one line, not also in tracebacks of the client's."""
+    logger = getLogger("distributed.client")
+    level = logger.level
+    logger.setLevel(CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def check_cluster(address: str) -> None:
@@ -263,10 +304,12 @@ def _fly(distributed: Any, client: Any, work: Work, waiting: deque[_Task]) -> Ge
     """Send tasks, receive outcomes; a task that the cluster gave up, its workers being killed, is sent again, last."""
     landed = distributed.as_completed(loop=client.loop)
     flying: dict[str, _Task] = {}
+    pack, most, looked = _parcels(work), 0, -inf
     while waiting or flying:
-        most = AHEAD * max(1, sum(client.nthreads().values()))
+        if monotonic() - looked > LOOK:
+            most, looked = AHEAD * max(1, sum(client.nthreads().values())), monotonic()
         while waiting and len(flying) < most:
-            future = client.submit(*_parcel(work, waiting[0][0]), pure=False, retries=RETRIES)
+            future = client.submit(*pack(waiting[0][0]), pure=False, retries=RETRIES)
             flying[future.key] = waiting.popleft()
             landed.add(future)
         future = next(landed)
@@ -278,22 +321,23 @@ def _fly(distributed: Any, client: Any, work: Work, waiting: deque[_Task]) -> Ge
             waiting.append((cells, sent + 1))
 
 
-def _parcel(work: Work, cells: Sequence[AnyCell]) -> tuple[Callable[[bytes], Outcome], bytes]:
-    """Return a task as a function that travels by value, and bytes.
+def _parcels(work: Work) -> Callable[[Sequence[AnyCell]], tuple[Callable[..., Outcome], bytes, bytes]]:
+    """Return what makes tasks of cells: a function that travels by value, the work, pickled once, and the cells.
 
     A cluster can hang on a message that it cannot unpickle; here a package that it lacks is an error of the task.
     """
 
-    def unpack(content: bytes) -> Outcome:
+    def unpack(packed: bytes, cells: bytes) -> Outcome:
         from pickle import loads  # as is said below  # nosec B403
 
-        # What `_parcel` made below, sent by Dask, which unpickles its tasks itself: a scheduler is trusted.
-        perform, *task = loads(content)  # ours, as above  # nosec B301
-        outcome: Outcome = perform(*task)
+        # What is packed below, sent by Dask, which unpickles its tasks itself: a scheduler is trusted.
+        perform, work = loads(packed)  # ours, as above  # nosec B301
+        outcome: Outcome = perform(work, loads(cells))  # ours, as above  # nosec B301
         return outcome
 
-    content: bytes = import_module("cloudpickle").dumps((_perform_elsewhere, work, cells))
-    return unpack, content
+    dumps = import_module("cloudpickle").dumps
+    packed: bytes = dumps((_perform_elsewhere, work))
+    return lambda cells: (unpack, packed, dumps(cells))
 
 
 def _receive(distributed: Any, future: Any) -> Outcome | None:

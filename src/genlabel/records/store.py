@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,13 @@ TEXTS = ("parameters", "metrics", "versions", "facts")
 """Columns of JSON."""
 COLUMNS = ("id", "fields", "seconds", "fingerprint", *TEXTS)
 
+WAYS_OUT = {
+    sqlite3.SQLITE_FULL: "make room on the disk and go on with the same command: what ended is on record",
+    sqlite3.SQLITE_BUSY: "another program holds it: close that one, and go on with the same command",
+    sqlite3.SQLITE_READONLY: "allow writing to it, or name another file",
+    sqlite3.SQLITE_CANTOPEN: "allow writing to its folder, or name another file",
+}
+"""What to do about an error of SQLite."""
 TABLES = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE asked (id TEXT PRIMARY KEY, fields TEXT NOT NULL)",
@@ -91,7 +99,7 @@ def open_store(
     check_store(path, kind, fresh)
     with ExitStack() as stack, _clear_errors(path):
         if path != MEMORY:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_room(path)
             stack.enter_context(closing(_hold(path)))
         connection = stack.enter_context(closing(_connect(path, "rwc")))
         connection.execute("PRAGMA synchronous = FULL")
@@ -110,6 +118,8 @@ def check_store(path: str | Path, kind: RecordKind, fresh: bool = False) -> None
     ValueError: '.' is a folder; records are written to one file, such as run.sqlite
     """
     path = Path(path)
+    if path != MEMORY:
+        _check_writable(path)
     if path.is_dir():
         raise ValueError(f"{str(path)!r} is a folder; records are written to one file, such as {path / 'run.sqlite'}")
     if path.is_file() and path.stat().st_size:
@@ -255,9 +265,30 @@ class Store:
         self._held.close()
 
 
+def _lock_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
+
+
+def _check_writable(path: Path) -> None:
+    """Raise where SQLite would say so only of the first record: after the work, or, of its lock, not at all."""
+    for place in (path, _lock_of(path), path.parent):
+        if place.exists() and not os.access(place, os.W_OK):
+            why = f"{str(place)!r} is read-only"
+            raise OSError(f"{str(path)!r} cannot be used ({why}); allow writing to it, or name another file")
+
+
+def _make_room(path: Path) -> None:
+    """Make the folder of a store."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"its folder cannot be made: {error.strerror}"
+        raise OSError(f"{str(path)!r} cannot be used ({why}); name another file") from error
+
+
 def _hold(path: Path) -> sqlite3.Connection:
     """Lock a second, empty database for as long as it is open; the system unlocks it if the process dies."""
-    lock = _connect(path.with_name(f"{path.name}.lock"), "rwc", patience=0.0)
+    lock = _connect(_lock_of(path), "rwc", patience=0.0)
     try:
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.Error as error:
@@ -269,9 +300,9 @@ def _hold(path: Path) -> sqlite3.Connection:
     return lock
 
 
-def _connect(path: Path, mode: str, patience: float = PATIENCE) -> sqlite3.Connection:
+def _connect(path: Path, mode: str, patience: float | None = None) -> sqlite3.Connection:
     address = "file::memory:" if path == MEMORY else f"{path.resolve().as_uri()}?mode={mode}"
-    return sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None)
+    return sqlite3.connect(address, uri=True, timeout=PATIENCE if patience is None else patience, isolation_level=None)
 
 
 @contextmanager
@@ -280,7 +311,8 @@ def _clear_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        raise OSError(f"{str(path)!r} cannot be used ({error}); see to it, or name another file") from error
+        way_out = WAYS_OUT.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, "see to it, or name another file")
+        raise OSError(f"{str(path)!r} cannot be used ({error}); {way_out}") from error
     except sqlite3.DatabaseError as error:
         raise ValueError(f"{str(path)!r} is no store of records ({error}); name another file") from error
 

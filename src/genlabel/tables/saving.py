@@ -9,6 +9,8 @@ from typing import IO, Any
 
 import pandas as pd
 
+from genlabel.whole import whole_file
+
 __all__ = ["OUTPUTS", "check_ending", "write_frame"]
 
 OUTPUTS = (".csv", ".tsv", ".csv.gz", ".parquet", ".feather", ".jsonl")
@@ -38,13 +40,22 @@ def check_ending(name: str, path: Path) -> str:
 def write_frame(frame: pd.DataFrame, path: Path | IO[str]) -> None:
     """Write a frame to a file by its ending, or as CSV to a stream; numbers are written to the last bit.
 
+    A file is written whole or not at all.
+
     >>> import sys
     >>> write_frame(pd.DataFrame({"a": [0.1], "b": ["u"]}), sys.stdout)
     a,b
     0.1,u
     """
-    ending = check_ending("output", path) if isinstance(path, Path) else ".csv"
-    target: Any = path
+    if not isinstance(path, Path):
+        _write(frame, path, ".csv")
+        return
+    ending = check_ending("output", path)
+    with whole_file(path) as beside:
+        _write(frame, beside, ending)
+
+
+def _write(frame: pd.DataFrame, target: Any, ending: str) -> None:
     if ending == ".parquet":
         frame.to_parquet(target, index=False)
     elif ending == ".feather":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol, final
 
@@ -14,8 +15,9 @@ from torch import Tensor, nn
 
 from genlabel.checks import check_count
 from genlabel.ranks import place
+from genlabel.whole import write_whole
 
-__all__ = ["Checkpoint", "Stateful", "read_generator", "write_generator"]
+__all__ = ["Checkpoint", "Stateful", "read_generator", "save_whole", "write_generator"]
 
 RUN = ("losses", "rng")
 """What a file keeps beside the states of the parts."""
@@ -109,10 +111,7 @@ class Checkpoint:
         parts: dict[str, Stateful] = {**learned, **self.also, "optimizer": update}
         kept = {name: part.state_dict() for name, part in parts.items()}
         kept |= {"losses": torch.stack(losses), "rng": write_generator(rng)}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_name(self.path.name + ".new")
-        torch.save(kept, beside)
-        os.replace(beside, self.path)
+        save_whole(kept, self.path)
 
     def _read(self, device: torch.device) -> dict[str, Any]:
         try:
@@ -123,6 +122,16 @@ class Checkpoint:
         if not isinstance(kept, dict) or "losses" not in kept:
             raise ValueError(f"{self.path} is no checkpoint of a run; name another file, or remove it")
         return kept
+
+
+def save_whole(kept: Any, path: str | os.PathLike[str]) -> None:
+    """Write tensors and plain values to a file of torch's, whole or not at all.
+
+    They go through the memory: of a full disk, torch itself says nothing that could be understood.
+    """
+    content = BytesIO()
+    torch.save(kept, content)
+    write_whole(path, content.getbuffer())
 
 
 def write_generator(rng: np.random.Generator) -> str:

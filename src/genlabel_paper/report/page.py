@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from genlabel.pages import Markup, element, facts, item_list, join, page, section
+from genlabel.whole import write_whole
 from genlabel_paper.report.drawing import picture
 from genlabel_paper.report.experiment import PARTS, Experiment
 from genlabel_paper.report.page_parts import claim_list, grid_table, judged, legend, not_run
@@ -54,7 +55,7 @@ def write_report(
         Which made the report.
     """
     text = report_html(records, experiments, description=description, command=command)
-    Path(path).write_text(text, encoding="utf-8")
+    write_whole(path, text)
 
 
 def report_html(

@@ -24,6 +24,7 @@ from genlabel.pages.report.mixing import mixing_part
 from genlabel.pages.report.planes import plane_part, scatter_part
 from genlabel.records import software_versions
 from genlabel.tables import Table
+from genlabel.whole import write_whole
 
 __all__ = ["report_dict", "report_html", "write_report"]
 
@@ -81,8 +82,8 @@ def write_report(
     if beside == Path(path):
         raise ValueError(f"path={str(path)!r} is where the numbers of the page go; end it in .html")
     given = _gather(table, comparison, diagnosis, test_size, notes, settings, command)
-    Path(path).write_text(report_html(given, beside.name), encoding="utf-8")
-    beside.write_text(json.dumps(report_dict(given), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    write_whole(path, report_html(given, beside.name))
+    write_whole(beside, json.dumps(report_dict(given), indent=1, allow_nan=False) + "\n")
 
 
 def report_html(given: Given, data: str) -> str:
