@@ -43,6 +43,7 @@ WORDS = {name.split(".")[-1] for name in FORBIDDEN} | MODULES | METHODS | {"load
 EXCEPTIONS = {
     "genlabel/records/run.py": {"pickle.loads", "import pickle"},  # a task of Dask, made and read by one function
     "genlabel/records/fingerprints.py": {"import pickle"},  # written for its checksum, never read
+    "genlabel/datasets/image_files.py": {"numpy.lib.format.read_array"},  # without pickle, once its header was read
     "genlabel_paper/report/drawing.py": {"import xml"},  # what matplotlib has just written
 }
 MARKED = {
@@ -149,14 +150,11 @@ def model() -> Files:
 
 
 @pytest.mark.parametrize("name", [TREE, ARRAYS, CARD])
-@pytest.mark.parametrize("ending", ["", ".new"])
-def test_a_link_in_the_folder_of_a_model_is_replaced_and_not_followed(
-    name: str, ending: str, model: Files, tmp_path: Path
-) -> None:
+def test_a_link_in_the_folder_of_a_model_is_replaced_and_not_followed(name: str, model: Files, tmp_path: Path) -> None:
     outside, folder = tmp_path / "outside", tmp_path / "model"
     outside.write_text("precious")
     folder.mkdir()
-    (folder / f"{name}{ending}").symlink_to(outside)
+    (folder / name).symlink_to(outside)
     write_files(folder, model, "card")
     assert outside.read_text() == "precious"
     assert sorted(path.name for path in folder.iterdir()) == sorted([TREE, ARRAYS, CARD])
