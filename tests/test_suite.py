@@ -167,6 +167,7 @@ def test_nothing_is_repeated_and_more_can_be_asked(tmp_path: Path) -> None:
     assert len(again([1], 1, ["trees"])) == 1
 
 
+@pytest.mark.long  # processes are those of tests/records, which are started in the gate
 def test_many_processes_give_the_numbers_of_one() -> None:
     tables = {number: load(number) for number in (1, 2, 3)}
     one, two = (

@@ -73,7 +73,7 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     return {check: "mixing draws pairs of rows: a row of weight 2 meets other partners than two equal rows do"}
 
 
-OTHERS = (2, 4, 6, 7, 9)
+OTHERS = (2, 4, 6, 7, 9, 11)
 """Further settings of a class whose others are checked: for the long profile."""
 
 

@@ -118,10 +118,10 @@ def check_store(path: str | Path, kind: RecordKind, fresh: bool = False) -> None
     ValueError: '.' is a folder; records are written to one file, such as run.sqlite
     """
     path = Path(path)
-    if path != MEMORY:
-        _check_writable(path)
     if path.is_dir():
         raise ValueError(f"{str(path)!r} is a folder; records are written to one file, such as {path / 'run.sqlite'}")
+    if path != MEMORY:
+        _check_writable(path)
     if path.is_file() and path.stat().st_size:
         with _clear_errors(path), closing(_connect(path, "rw")) as connection:
             _tables(connection, path)
