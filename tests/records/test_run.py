@@ -426,8 +426,9 @@ def test_a_worker_that_is_killed_for_its_memory_fails_that_trial_alone(store: St
 
     distributed = pytest.importorskip("distributed")
     log = str(tmp_path / "log")
-    quiet = {"dashboard_address": None, "silence_logs": logging.CRITICAL}
-    with warnings.catch_warnings():
+    quiet = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
+    alone = {"distributed.scheduler.worker-saturation": 1.0}  # no other trial waits at the worker, and dies with it
+    with warnings.catch_warnings(), pytest.importorskip("dask").config.set(alone):
         warnings.simplefilter("ignore")
         with distributed.LocalCluster(n_workers=1, threads_per_worker=1, memory_limit="1GB", **quiet) as small:
             small.scheduler.allowed_failures = 0
