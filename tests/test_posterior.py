@@ -33,6 +33,28 @@ def test_equals_scipy_over_the_last_dimension(seed: int, shape: Any, temperature
     np.testing.assert_array_equal(given_scores, torch.from_numpy(scores).to(given_scores))
 
 
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3)], ids=str)
+@pytest.mark.parametrize("away", [0.0, 1e5, 1e6, 1e7, 1e12, 1e25])
+def test_however_far_away_it_is_scipys(shape: tuple[int, ...], away: float) -> None:
+    """Near rows stand beside far ones, whose total swallows what tells the classes apart."""
+    scores = np.random.default_rng(1).normal(size=shape)
+    np.atleast_2d(scores)[..., -1, :] -= away  # a view
+    expected = log_softmax(scores + PRIOR, axis=-1)
+    found = log_posterior(torch.from_numpy(scores), PRIOR).log_proba
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    np.testing.assert_allclose(found.exp().sum(-1), 1.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("away", [0.0, 1e8])
+@pytest.mark.parametrize("temperature", [None, 2.0])
+def test_it_has_the_gradient_of_a_softmax(temperature: float | None, away: float) -> None:
+    scores = torch.from_numpy(np.random.default_rng(2).normal(size=(5, 3)) - away).requires_grad_()
+    log_posterior(scores, PRIOR, temperature).log_proba[:, 0].sum().backward()
+    heat = temperature or 1.0
+    share = np.exp(log_softmax(scores.detach().numpy() / heat + PRIOR, axis=-1))
+    np.testing.assert_allclose(scores.grad, (np.eye(3)[0] - share) / heat, atol=1e-9)
+
+
 def test_a_temperature_for_each_candidate_is_that_of_each_alone() -> None:
     scores = torch.from_numpy(np.random.default_rng(0).normal(size=(3, 8, 3)))
     heats = torch.tensor([1.0, 2.0, 8.0], dtype=torch.float64)

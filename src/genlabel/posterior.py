@@ -64,7 +64,7 @@ def _normalised(scores: Tensor, total: Tensor) -> Tensor:
     """Scores less their total; of a point so far away that the total swallows them, less their largest first."""
     far = total.abs() > FAR
     if far.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(far.any()):
-        return scores.sub_(total)
+        return scores - total if scores.requires_grad else scores.sub_(total)
     return torch.where(far, torch.log_softmax(scores, -1), scores - total)
 
 
