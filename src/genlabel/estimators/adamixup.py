@@ -38,6 +38,8 @@ class AdaMixupClassifier(NetworkClassifier):
         Width of the one hidden layer of policy and critic.
     intrusion_weight : float
         Weight of the critic's loss.
+    alternating : bool
+        Whether each step is two: the critic's, then that of the classifier and the policy.
     weight_decay : "cv", float or sequence of float
         Of all three networks; "cv" chooses among 1e-4, 1e-3, 1e-2.
     select, class_weight, cv, epochs, batch_size, optimizer, standardize, device, random_state, verbose
@@ -70,6 +72,7 @@ class AdaMixupClassifier(NetworkClassifier):
         *,
         policy_hidden: int = 32,
         intrusion_weight: float = 1.0,
+        alternating: bool = False,
         weight_decay: Any = "cv",
         select: Any = "log-loss",
         class_weight: Any = None,
@@ -86,6 +89,7 @@ class AdaMixupClassifier(NetworkClassifier):
         self.learning_rate = learning_rate
         self.policy_hidden = policy_hidden
         self.intrusion_weight = intrusion_weight
+        self.alternating = alternating
         self.weight_decay = weight_decay
         self.select = select
         self.class_weight = class_weight
@@ -104,6 +108,7 @@ class AdaMixupClassifier(NetworkClassifier):
             _WholeRun,
             policy_hidden=check_count("policy_hidden", self.policy_hidden),
             intrusion_weight=check_interval("intrusion_weight", self.intrusion_weight, 0.0, 1e6, way_out),
+            alternating=bool(self.alternating),
         )
         return replace(self._plain([Recipe(Mixup())], LinearLabel()), start=start)
 

@@ -41,7 +41,7 @@ from genlabel.mixing import Mixer
 from genlabel.networks import Ensemble, log_proba_of
 from genlabel.progress import Course, follow
 from genlabel.threads import one_thread
-from genlabel.training import Candidate, resolve_optimizer
+from genlabel.training import KEEPS, Candidate, resolve_optimizer
 
 __all__ = [
     "ALPHAS",
@@ -83,12 +83,15 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         "members": 1,
         "calibrate": False,
         "time_limit": None,
+        "keep": "last",
+        "alternating": False,
     }
     """Parameters that came later, and the values at which it is what it was without them: for fingerprints."""
     supported: ClassVar[bool] = False
     """Whether a fit also learns how typical rows are."""
     search: str = "full"
     members: Any = 1
+    keep: str = "last"
     time_limit: Any = None
     cv: Any
     epochs: Any
@@ -262,6 +265,11 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         if not isinstance(self.standardize, bool | np.bool_):
             raise ValueError(f"standardize={self.standardize!r} must be True or False")
         check_choice("search", self.search, SEARCHES)
+        check_choice("keep", self.keep, KEEPS)
+        if self.keep == "best" and self.search == "halving":
+            raise ValueError(
+                "keep='best' is for search='full'; a search that halves chooses among the epochs at which it looks"
+            )
         return Settings(
             hidden=hidden,
             optimizer=resolve_optimizer(self.optimizer),
@@ -270,6 +278,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             device=_device(self.device, hidden) if device is None else device,
             search=self.search,
             members=FOLDS if _is(self.members, FOLDS) else check_count("members", self.members),
+            keep=self.keep,
         )
 
     def _optimisation(self) -> list[dict[str, Any]]:
@@ -304,7 +313,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             "log_prior_": study.dealt.log_prior,
             "class_weight_": task.class_weight,
             "history_": {"loss": fitted.losses},
-            "n_iter_": choice.epochs,  # NOTE[PAPER]: of a full search the last one's, not the best on validation data
+            "n_iter_": choice.epochs,  # NOTE[PAPER]: keep="last" is our default, keep="best" the paper's words
         }
         if choice.networks is not None:
             score = "mean_test_score" if average is None else "mean_test_pooled_score"

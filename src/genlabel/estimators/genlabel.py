@@ -94,6 +94,10 @@ class GenLabelClassifier(NetworkClassifier):
     members : "folds" or int
         What predicts: the mean of the networks of the folds, which the search has trained anyway, each on the rows of
         the other folds; or that of so many networks which are trained on all rows.
+    keep : "last" or "best"
+        Of a full search, whether a network is that of its last epoch, or of the best one on the rows that its fold
+        holds out (by `select`; under an attack every fifth epoch is looked at). With "best" the networks that predict
+        are those of the first folds, as many as there are `members`; none is trained on all rows.
     cv : "auto", int, splitter or iterable of (train, test) rows
         "auto" is 6 folds below 600 rows, 4 below 20,000, and of more the first 2 of 10. Stratified and shuffled if a
         number. A class of few rows is in as few folds; a single row is always trained on, with a warning.
@@ -189,6 +193,7 @@ class GenLabelClassifier(NetworkClassifier):
         class_weight: Any = None,
         search: str = "halving",
         members: Any = "folds",
+        keep: str = "last",
         cv: Any = "auto",
         epochs: Any = "auto",
         batch_size: int = 128,
@@ -214,6 +219,7 @@ class GenLabelClassifier(NetworkClassifier):
         self.class_weight = class_weight
         self.search = search
         self.members = members
+        self.keep = keep
         self.cv = cv
         self.epochs = epochs
         self.batch_size = batch_size

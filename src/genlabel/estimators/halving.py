@@ -62,6 +62,8 @@ class _Snapshot(NamedTuple):
     fleet: Fleet
     """Of one candidate."""
     losses: list[float]
+    best_epochs: list[int] | None
+    """Which epoch each is of, where the best one was kept."""
 
     def networks(self) -> list[MLP]:
         """Each as a network of its own."""
@@ -100,7 +102,9 @@ class _Ladder:
         """The networks of an entry."""
         r, place = self._place(e)
         fleet = self.runs[r].fleet
-        return _Snapshot(fleet.at(fleet.theta[:, [place]].clone()), fleet.losses[:, :, place].mean(1).tolist())
+        epochs = None if fleet.best_epochs is None else fleet.best_epochs[:, place].tolist()
+        losses = fleet.losses[:, :, place].mean(1).tolist()
+        return _Snapshot(fleet.at(fleet.theta[:, [place]].clone()), losses, epochs)
 
     def keep(self, entries: Sequence[int]) -> None:
         """Go on with some entries."""
@@ -264,8 +268,9 @@ class _Search:
         best, results, pooling, held_out = judge.decide(candidates, named, among, behind)
         stop = self.stops[best]
         assert stop.said is not None
-        networks, losses = stop.said.snapshot.networks, stop.said.snapshot.losses
-        return Choice(entries[best], best, results, stop.epochs, networks, losses, pooling, held_out)
+        snapshot = stop.said.snapshot
+        made = snapshot.networks, snapshot.losses, snapshot.best_epochs
+        return Choice(entries[best], best, results, stop.epochs, *made, pooling, held_out)
 
 
 def union(parts: Iterable[Sequence[int]]) -> list[int]:

@@ -58,6 +58,9 @@ class Settings(NamedTuple):
     search: str = "full"
     members: int | str = 1
     """How many networks are trained on all rows and averaged; or `FOLDS`."""
+    keep: str = "last"
+    """Which epoch of a network is kept, of `genlabel.training.KEEPS`; if the best one on the rows that a fold holds out,
+    the networks that predict are those of the first folds."""
 
     @property
     def halving(self) -> bool:
@@ -75,10 +78,12 @@ class Settings(NamedTuple):
         }
 
     def in_full(self) -> dict[str, Any]:
-        """The settings by name, but for the machine; of the search and the members where they are not the paper's."""
-        found = {name: value for name, value in self._asdict().items() if name not in ("device", "search", "members")}
-        sought = {"search": self.search, "members": self.members}
-        return found if sought == {"search": "full", "members": 1} else found | sought
+        """The settings by name, but for the machine; what came later only where it is not what it was before."""
+        later = {"search": ("full", self.search), "members": (1, self.members)}
+        found = {name: value for name, value in self._asdict().items() if name not in ("device", "keep", *later)}
+        if any(first != now for first, now in later.values()):
+            found |= {name: now for name, (_, now) in later.items()}
+        return found if self.keep == "last" else found | {"keep": self.keep}
 
 
 @dataclass(frozen=True)
@@ -213,6 +218,8 @@ class Choice(NamedTuple):
     """Makes the networks of the folds, each of points that its fold has standardised; None if there are none."""
     losses: list[float] | None = None
     """Their mean training loss, epoch by epoch."""
+    best_epochs: list[int] | None = None
+    """Which epoch each of them is of, where the best one was kept."""
     pooling: Pooling | None = None
     """What the network counts for in what is predicted, beside the label model and the frequencies of the classes; None
     is the network alone."""

@@ -57,7 +57,7 @@ class MixupClassifier(NetworkClassifier):
         "cv" chooses among 1e-4, 1e-3, 1e-2.
     calibrate : bool
         Whether the network is drawn towards the frequencies of the classes, as far as held-out rows say.
-    select, class_weight, search, members, cv, epochs, batch_size, optimizer, standardize
+    select, class_weight, search, members, keep, cv, epochs, batch_size, optimizer, standardize
     device, time_limit, random_state, verbose
         As in :class:`GenLabelClassifier`: every method has the same search, by default.
 
@@ -93,6 +93,7 @@ class MixupClassifier(NetworkClassifier):
         class_weight: Any = None,
         search: str = "halving",
         members: Any = "folds",
+        keep: str = "last",
         cv: Any = "auto",
         epochs: Any = "auto",
         batch_size: int = 128,
@@ -117,6 +118,7 @@ class MixupClassifier(NetworkClassifier):
         self.class_weight = class_weight
         self.search = search
         self.members = members
+        self.keep = keep
         self.cv = cv
         self.epochs = epochs
         self.batch_size = batch_size

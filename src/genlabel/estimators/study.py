@@ -27,10 +27,10 @@ from genlabel.estimators.pooling import DOUBT, POOLED_FLOOR, PULL
 from genlabel.estimators.sample import Sample
 from genlabel.estimators.stages import FINAL, LABELS, MOST_TIME, SEARCH, SUPPORT, TWINS, search_time, shares_of
 from genlabel.labeling import GenLabel, Labeler
-from genlabel.metrics import log_loss
+from genlabel.metrics import accuracy, log_loss
 from genlabel.networks import MLP, log_proba_of
 from genlabel.progress import Course
-from genlabel.training import LATE, Candidate, Fleet, Task
+from genlabel.training import LATE, BestEpoch, Candidate, Fleet, Task
 
 __all__ = ["Study", "how_it_is_sought"]
 
@@ -38,6 +38,8 @@ NETWORK, TWIN = 0, 1
 """Searches of a study, each with random streams of its own."""
 FAR = 0.1
 """How much worse than the folds promised a final network may be, in units of the log-loss of the class shares."""
+LOOKS_UNDER_ATTACK = 5
+"""Epochs from one look at attacked rows to the next, where the best epoch is kept (arXiv Section E.2)."""
 SECOND = 2
 """Added to a stage that is gone through again, with other random streams."""
 WHOLE = None
@@ -98,6 +100,7 @@ class Study:
     def run(self, method: Method, rule: Rule, variants: Sequence[Sequence[int]]) -> list[Final]:
         """Choose one among the entries of each variant, and train those that are chosen on the whole sample."""
         searches = self._needs_folds(method, variants)
+        self._check_members()
         self.course.plan(shares_of(method, self.settings, searches, self.supported))
         sources = self._sources(method, rule)
         models = [folded.label_model for folded in sources.densities if folded.label_model is not None]
@@ -106,6 +109,15 @@ class Study:
             choices = self._choose(method, rule, variants, sources)
         with self.course.stage(FINAL, until=MOST_TIME[FINAL]):
             return self._finish(method, choices, sources)
+
+    def _check_members(self) -> None:
+        """Raise if there are fewer folds than networks that are to be taken from them."""
+        members = self.settings.members
+        if self.settings.keep == "best" and isinstance(members, int) and members > len(self.dealt.folds):
+            raise ValueError(
+                f"members={members} networks at their best epochs need as many folds, but there are "
+                f"{len(self.dealt.folds)}; use members='folds', or a larger cv"
+            )
 
     @cached_property
     def support(self) -> Support:
@@ -159,7 +171,9 @@ class Study:
             variants, self.epochs = within(method, variants, self.epochs, rungs, paces, self.course)
         used = candidates_of(method, variants)
         runs = {
-            r: self._start(method, tasks[r], r, self.epochs, [method.candidates[c] for c in some])
+            r: self._start(
+                method, tasks[r], r, self.epochs, [method.candidates[c] for c in some], kept=self._kept(rule)
+            )
             for r, some in used.items()
         }
         partner = None if method.average is None else self._density_held_out(tasks[0])
@@ -180,19 +194,36 @@ class Study:
     def _needs_folds(self, method: Method, variants: Sequence[Sequence[int]]) -> bool:
         """Whether there is anything to choose, to weigh or to keep of the folds."""
         chooses = any(len(places) > 1 for places in variants)
-        return chooses or isinstance(method.average, str) or method.calibrated or self.settings.members == FOLDS
+        kept = self.settings.keep == "best" or self.settings.members == FOLDS
+        return chooses or isinstance(method.average, str) or method.calibrated or kept
 
-    def _log_proba(self, fleet: Fleet, fold: int, rule: Rule) -> NDArray[np.float64]:
+    def _log_proba(self, fleet: Fleet, fold: int, rule: Rule, group: int | None = None) -> NDArray[np.float64]:
         """Log-probabilities (candidates, m, k) of the rows that a fold holds out, by its networks of a fleet.
 
-        If the rule is an attack, of the attacked rows: every model meets its own.
+        They are those of a group of the fleet, that of the fold if not given. If the rule is an attack, of the attacked
+        rows: every model meets its own.
         """
-        sample = self.dealt.parts[fold].valid
+        sample, at = self.dealt.parts[fold].valid, fold if group is None else group
         if isinstance(rule, str):
-            return fleet.log_proba(fold, sample.X)
-        target = FleetTarget(fleet, fold)
+            return fleet.log_proba(at, sample.X)
+        target = FleetTarget(fleet, at)
         attacked = rule(target, torch.from_numpy(sample.X), sample.y, rng=[self.seed, fold])
         return np.ascontiguousarray(target.log_proba(attacked).cpu().numpy())
+
+    def _kept(self, rule: Rule) -> str | BestEpoch:
+        """Which epoch of the networks of the folds is kept: the last, or the best on the rows that they hold out."""
+        if self.settings.keep == "last":
+            return "last"
+
+        def score(fleet: Fleet, fold: int) -> NDArray[np.float64]:
+            sample = self.dealt.parts[fold].valid
+            if isinstance(rule, str):
+                found = fleet.rate(0, sample.X, sample.y, sample.score_weight)
+                return found[:, ::-1] if rule == "log-loss" else found
+            rows = self._log_proba(fleet, fold, rule, group=0), sample.y, sample.score_weight
+            return np.stack([accuracy(*rows), -log_loss(*rows)], -1)
+
+        return BestEpoch(score, every=1 if isinstance(rule, str) else LOOKS_UNDER_ATTACK)
 
     def _density_held_out(self, tasks: Sequence[Task]) -> NDArray[np.float64]:
         """Log-posterior (n, k) of the rows of all folds, each by the density of its fold."""
@@ -215,8 +246,9 @@ class Study:
         """The networks of the folds, or as many as are asked for, trained on the whole sample as it was chosen."""
         task = self._task(method, method.recipes[0], self.dealt.whole, WHOLE, sources, stage)
         wanted = self.settings.members if members is None else members
-        if isinstance(wanted, str):
-            return [self._of_folds(method, choice, task) for choice in choices]
+        if isinstance(wanted, str) or self.settings.keep == "best":
+            count = len(self.dealt.folds) if isinstance(wanted, str) else wanted
+            return [self._of_folds(method, choice, task, count) for choice in choices]
         finals = self._train(method, choices, task, wanted)
         return [self._mended(method, final, wanted) for final in finals] if self.settings.halving else finals
 
@@ -235,9 +267,12 @@ class Study:
             trained[key] = run, places, reached
         return [self._of_run(method, choice, task, *trained[choice.entry.recipe, choice.epochs]) for choice in choices]
 
-    def _of_folds(self, method: Method, choice: Choice, task: Task) -> Final:
+    def _of_folds(self, method: Method, choice: Choice, task: Task, count: int) -> Final:
+        """The networks of the first folds."""
         assert choice.networks is not None
-        networks = [self.dealt.unscaled(network, fold) for fold, network in enumerate(choice.networks())]
+        networks = [self.dealt.unscaled(network, fold) for fold, network in enumerate(choice.networks()[:count])]
+        if choice.best_epochs is not None:
+            choice = choice._replace(epochs=max(choice.best_epochs[:count]))
         label = method.candidates[choice.entry.candidate].label
         return Final(choice, networks, choice.losses or [], method.recipes[choice.entry.recipe].under(task), label)
 
@@ -357,11 +392,14 @@ class Study:
         epochs: int,
         candidates: Sequence[Candidate] | None = None,
         told: bool = True,
+        kept: str | BestEpoch = "last",
     ) -> Run:
         """The training of candidates on tasks, about to begin; whoever listens is told of it, or not."""
         settings = self.settings.of_training(epochs, method.recipes[recipe].hidden)
         chosen = method.candidates if candidates is None else candidates
         progress = self.course.epochs if told else None
         parts = self.epochs_of_pass if told else 1  # a trial on few rows is of whole passes
-        more = {"averaged": True, "parts": parts} if self.settings.halving else {}
+        more: dict[str, Any] = {"averaged": True, "parts": parts} if self.settings.halving else {}
+        if kept != "last":
+            more["keep"] = kept
         return method.start(tasks, chosen, progress=progress, **more, **settings)

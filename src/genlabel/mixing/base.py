@@ -113,6 +113,11 @@ class Mixer(BaseEstimator, ABC):
         """The largest depth that `draw` may name."""
         return 0
 
+    @property
+    def over_the_set(self) -> bool:
+        """Whether a plan of a whole pass is to pair rows of any batches, not those of one batch."""
+        return False
+
 
 class LinearMixer(Mixer, ABC):
     """A mixer whose mix is the linear blend, which the fleet and the densities of blends exploit.

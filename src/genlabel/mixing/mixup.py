@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ class Mixup(LinearMixer):
     per : "sample" or "batch"
         One lam for each row, or one for the batch (the paper's setting).
         NOTE[PAPER]: one for each row is the default here; it varies the points of a small table more.
+    pairs : "batch" or "set"
+        Where a row's partner comes from: the same batch, or any batch of the same pass over the rows. The latter is for
+        a fleet, and for the classifiers, which plan a pass at once; a loader's batch knows of no other rows.
 
     Examples
     --------
@@ -34,9 +37,19 @@ class Mixup(LinearMixer):
     (3, 1)
     """
 
-    def __init__(self, alpha: float = 1.0, per: str = "sample") -> None:
+    came_later: ClassVar[dict[str, Any]] = {"pairs": "batch"}
+    """For fingerprints, see `genlabel.records.describe`."""
+
+    def __init__(self, alpha: float = 1.0, per: str = "sample", pairs: str = "batch") -> None:
         self.alpha = alpha
         self.per = per
+        self.pairs = pairs
+
+    @property
+    def over_the_set(self) -> bool:
+        """Whether partners come from any batch of a pass."""
+        check_choice("pairs", self.pairs, ["batch", "set"])
+        return self.pairs == "set"
 
     def draw(self, n: int, rng: Any = None) -> Mix:
         """Draw a permutation of the batch and its weights."""

@@ -4,6 +4,7 @@ from genlabel.labeling import SharedLabel
 from genlabel.training.acceleration import Acceleration, evaluating, leave_running_statistics
 from genlabel.training.adamixup import Trio, mixing_share, policy_range, train_adamixup
 from genlabel.training.adamixup_network import AdaMixupRun, train_adamixup_network
+from genlabel.training.best_epoch import KEEPS, BestEpoch, Score, Watch
 from genlabel.training.checkpoint import Checkpoint
 from genlabel.training.descent import LATE
 from genlabel.training.fleet import Fleet
@@ -15,12 +16,14 @@ from genlabel.training.plan import Batch, Candidate, Plan, Steps, Task, batches_
 from genlabel.training.step import soft_cross_entropy
 
 __all__ = [
+    "KEEPS",
     "LATE",
     "SGD",
     "Acceleration",
     "AdaMixupRun",
     "Adam",
     "Batch",
+    "BestEpoch",
     "Candidate",
     "Checkpoint",
     "Fleet",
@@ -28,10 +31,12 @@ __all__ = [
     "ImageBatches",
     "Optimizer",
     "Plan",
+    "Score",
     "SharedLabel",
     "Steps",
     "Task",
     "Trio",
+    "Watch",
     "batches_per_epoch",
     "evaluating",
     "leave_running_statistics",

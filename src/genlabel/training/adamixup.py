@@ -7,6 +7,7 @@ critic that tells mixed points from real ones (the paper's intrusion discriminat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,8 @@ from torch import Tensor
 
 from genlabel.arrays import as_rng
 from genlabel.progress import Listener
-from genlabel.training.descent import Descent
+from genlabel.training.best_epoch import BestEpoch, watch_of
+from genlabel.training.descent import Descent, Watching
 from genlabel.training.fleet import Fleet
 from genlabel.training.joint import Pairs, gradient, plan_pairs
 from genlabel.training.optimizers import Adam, Optimizer
@@ -53,6 +55,8 @@ def train_adamixup(
     progress: Listener | None = None,
     policy_hidden: int = 32,
     intrusion_weight: float = 1.0,
+    alternating: bool = False,
+    keep: str | BestEpoch = "last",
 ) -> Trio:
     """Train every candidate on every task, each with a policy and a critic of its own, and return all three fleets.
 
@@ -68,6 +72,11 @@ def train_adamixup(
         Width of the one hidden layer of policies and critics.
     intrusion_weight : float
         Weight of the critic's loss; at 0 nothing keeps mixed points off the real ones.
+    alternating : bool
+        Whether a step is two: the critic first, then the classifier and the policy against the new critic.
+        NOTE[PAPER]: neither paper says how the steps of the three are arranged; one step of all is the default.
+    keep : "last", "best" or BestEpoch
+        Of the classifiers, as of :class:`FleetRun`; policies and critics are those of the last epoch.
 
     Examples
     --------
@@ -80,17 +89,54 @@ def train_adamixup(
         _check_task(task)
     trio = _draw_trio(tasks, len(candidates), tuple(hidden), policy_hidden, dtype, torch.device(device))
     batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size)
-    theta = torch.cat([fleet.theta for fleet in trio], -1)
+    watch = watch_of(keep, tasks, trio.classifier, epochs)
     rule = Adam() if optimizer is None else optimizer
-    descent = Descent(theta, candidates, rule, epochs, batches, progress)
-    networks, grads = ([fleet.layers(part) for fleet, part in _parts(trio, flat)] for flat in (theta, descent.grad))
-    for pairs in plan_pairs(tasks, epochs, batches, theta):
+    joint = _Joint(trio, candidates, rule, epochs, batches, alternating)
+    seen = None if watch is None else partial(watch.see, slice(None))
+    joint.last.progress, joint.last.watch = progress, None if seen is None else partial(joint.show, seen)
+    for pairs in plan_pairs(tasks, epochs, batches, joint.theta):
         for step in map(Pairs, *pairs):
-            descent.step(gradient(networks, step, grads, intrusion_weight))
-    losses = descent.epoch_losses().numpy()
-    for fleet, part in _parts(trio, theta):
+            joint.step(step, intrusion_weight)
+    losses = joint.last.epoch_losses().numpy()
+    for fleet, part in _parts(trio, joint.theta):
         fleet.theta, fleet.losses = part.clone(), losses
+    if watch is not None:
+        watch.catch_up(slice(None))
+        trio.classifier.theta, trio.classifier.best_epochs = watch.best, watch.best_epochs
     return trio
+
+
+class _Joint:
+    """The descents of the three networks: one of all, or the critic's, then that of the classifier and the policy."""
+
+    def __init__(
+        self, trio: Trio, candidates: Sequence[Candidate], rule: Optimizer, epochs: int, batches: int, apart: bool
+    ) -> None:
+        self.theta = torch.cat([fleet.theta for fleet in trio], -1)
+        grad = torch.zeros_like(self.theta)
+        self._networks, self._grads = (
+            [f.layers(part) for f, part in _parts(trio, flat)] for flat in (self.theta, grad)
+        )
+        self._classifier = trio.classifier.theta.shape[-1]
+        own = self.theta.shape[-1] - trio.critic.theta.shape[-1]
+        places = [slice(own, None), slice(0, own)] if apart else [slice(None)]
+        self._descents = [Descent(self.theta[..., place], candidates, rule, epochs, batches) for place in places]
+        for descent, place in zip(self._descents, places, strict=True):
+            descent.grad = grad[..., place]
+
+    @property
+    def last(self) -> Descent:
+        """The last descent of a step: the epoch ends with it."""
+        return self._descents[-1]
+
+    def step(self, pairs: Pairs, intrusion_weight: float) -> None:
+        """Take the steps of a batch, each along a gradient of its own."""
+        for descent in self._descents:
+            descent.step(gradient(self._networks, pairs, self._grads, intrusion_weight))
+
+    def show(self, seen: Watching, epoch: int, theta: Tensor) -> None:
+        """Show the classifiers alone."""
+        seen(epoch, self.theta[..., : self._classifier])
 
 
 def policy_range(policy: Fleet, X: NDArray[np.float64], rng: Any = None, group: int = 0) -> NDArray[np.float64]:

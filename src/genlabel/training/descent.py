@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
-from typing import final
+from typing import TypeAlias, final
 
 import torch
 from torch import Tensor
@@ -14,9 +14,11 @@ from genlabel.progress import Listener
 from genlabel.training.optimizers import Optimizer
 from genlabel.training.plan import Candidate
 
-__all__ = ["LATE", "Descent"]
+__all__ = ["LATE", "Descent", "Watching"]
 
 
+Watching: TypeAlias = Callable[[int, Tensor], None]
+"""Called with an epoch, from 1, and the parameters at its end."""
 LATE = 8.0
 """How strongly an average of the weights favours late steps: that of step t counts as t to this power."""
 
@@ -38,6 +40,8 @@ class Descent:
         Told of each epoch.
     averaged : bool
         Whether the average of the parameters over the steps so far is kept, in which late steps count most.
+    watch : callable (epoch from 1, parameters), optional
+        Shown the parameters, or their average, at the end of each epoch.
 
     Attributes
     ----------
@@ -55,8 +59,9 @@ class Descent:
         batches: int,
         progress: Listener | None = None,
         averaged: bool = False,
+        watch: Watching | None = None,
     ) -> None:
-        self.theta = theta
+        self.theta, self.watch = theta, watch
         self.average = theta.clone() if averaged else None
         self.epochs, self.batches, self.progress = epochs, batches, progress
         self._rule, self._state = rule, list(rule.start(theta))
@@ -70,14 +75,14 @@ class Descent:
         """Room for a gradient, (G, C, size): only those that take steps have it."""
         return torch.zeros_like(self.theta)
 
-    def of_tasks(self, tasks: slice, progress: Listener | None = None) -> Descent:
+    def of_tasks(self, tasks: slice, progress: Listener | None = None, watch: Watching | None = None) -> Descent:
         """The descent of some tasks alone, in the same memory, but for the gradient."""
         part = copy(self)
         part.theta = self.theta[tasks]
         part.__dict__.pop("grad", None)
         part.average = None if self.average is None else self.average[tasks]
         part._state = [one[tasks] for one in self._state]
-        part._losses, part.progress = [], progress
+        part._losses, part.progress, part.watch = [], progress, watch
         return part
 
     def keep(self, places: Sequence[int]) -> None:
@@ -99,7 +104,14 @@ class Descent:
         self._rule.step(self.theta, self.grad, self._state, rate, self.steps)
         if self.average is not None:
             self.average.lerp_(self.theta, (LATE + 1.0) / (self.steps + LATE))
-        if self.progress is not None and self.steps % self.batches == 0:
+        if self.steps % self.batches == 0:
+            self._end_epoch()
+
+    def _end_epoch(self) -> None:
+        """Tell those who want to know."""
+        if self.watch is not None:
+            self.watch(self.steps // self.batches, self.theta if self.average is None else self.average)
+        if self.progress is not None:
             self.progress(1)
 
     def epoch_losses(self) -> Tensor:

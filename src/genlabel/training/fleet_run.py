@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -13,6 +14,7 @@ from genlabel.arrays import chunks
 from genlabel.mixing import Mix
 from genlabel.progress import Listener
 from genlabel.training.backprop import GroupBatch, Room, linear_gradient, relu_gradient
+from genlabel.training.best_epoch import BestEpoch, watch_of
 from genlabel.training.descent import Descent
 from genlabel.training.fleet import Fleet
 from genlabel.training.optimizers import Adam, Optimizer
@@ -50,6 +52,10 @@ class FleetRun:
     averaged : bool
         Whether the networks of `fleet` have the average of the parameters over the steps so far, in which late ones
         count most: good at any time, where the last step is noisy at a large learning rate.
+    keep : "last", "best" or BestEpoch
+        Whether the networks of `fleet` are those of the last epoch, or each is that of its best one: by accuracy, then
+        log-loss, on the `valid` rows of its task, or as a :class:`BestEpoch` says. `watch` then has the best epochs,
+        and what was seen on the way.
     progress : callable, optional
 
     Examples
@@ -80,6 +86,7 @@ class FleetRun:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
         averaged: bool = False,
+        keep: str | BestEpoch = "last",
         progress: Listener | None = None,
     ) -> None:
         for task in tasks:
@@ -91,13 +98,16 @@ class FleetRun:
         rule = Adam() if optimizer is None else optimizer
         self._descent = Descent(self._fleet.theta, candidates, rule, epochs, batches, averaged=averaged)
         self._plans = [Plan(task, batches, self._fleet.theta, parts) for task in tasks]
+        self.watch = watch_of(keep, tasks, self._fleet, epochs)
         self._losses: list[Tensor] = []
 
     @property
     def fleet(self) -> Fleet:
-        """The networks as they are now."""
+        """The networks as they are now, or as they were at their best epochs."""
         descent = self._descent
-        found = self._fleet.at(descent.theta if descent.average is None else descent.average)
+        now = descent.theta if descent.average is None else descent.average
+        found = self._fleet.at(now if self.watch is None else self.watch.best)
+        found.best_epochs = None if self.watch is None else self.watch.best_epochs
         found.losses = torch.cat(self._losses).numpy() if self._losses else self._fleet.losses
         return found
 
@@ -112,8 +122,11 @@ class FleetRun:
         blocks = chunks(len(self.tasks), self._tasks_at_once())
         losses = []
         for place, block in enumerate(blocks):
-            part = self._descent.of_tasks(block, _share(self._progress, place, len(blocks)))
+            seen = None if self.watch is None else partial(self.watch.see, block)
+            part = self._descent.of_tasks(block, _share(self._progress, place, len(blocks)), seen)
             self._train_block(part, block, epochs)
+            if self.watch is not None:
+                self.watch.catch_up(block)
             losses.append(part.epoch_losses())
         self._descent.steps += epochs * self._descent.batches
         self._losses.append(torch.cat(losses, 1))
@@ -124,6 +137,8 @@ class FleetRun:
         self._fleet = self._fleet.at(self._descent.theta)
         self.candidates = [self.candidates[place] for place in places]
         self._losses = [losses[..., list(places)] for losses in self._losses]
+        if self.watch is not None:
+            self.watch.keep(places)
 
     def _train_block(self, descent: Descent, block: slice, epochs: int) -> None:
         """Train the models of some tasks together, stretch by stretch."""

@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel.arrays import as_rng
+from genlabel.checks import check_choice
 from genlabel.labeling import Labeler, LinearLabel, SharedLabel
 from genlabel.mixing import Mixer
 from genlabel.networks import StagedNetwork
 from genlabel.progress import Listener
 from genlabel.ranks import of_first
 from genlabel.training.acceleration import Acceleration, Stepper, resolve_acceleration, tuned
+from genlabel.training.best_epoch import KEEPS
+from genlabel.training.best_state import BestState, Valid
 from genlabel.training.checkpoint import Checkpoint
 from genlabel.training.optimizers import Adam, Optimizer
 from genlabel.training.plan import Batch, Candidate, Plan, Task, batches_per_epoch, check_task
@@ -46,6 +49,8 @@ def train_network(
     acceleration: Acceleration | str | None = None,
     after_epoch: AfterEpoch | None = None,
     checkpoint: Checkpoint | str | PathLike[str] | None = None,
+    keep: str = "last",
+    valid: Valid | None = None,
 ) -> NDArray[np.float64]:
     """Train a network in place (arXiv Alg. 1) and return the mean training loss of each epoch.
 
@@ -81,6 +86,11 @@ def train_network(
     checkpoint : Checkpoint or path, optional
         A file that is written after each epoch, and from which a run goes on, on a CPU bit for bit. Batches with a
         state of their own, such as :class:`ImageBatches`, belong in it: `Checkpoint(path, also={"batches": batches})`.
+    keep : "last" or "best"
+        Whether the network ends as it was at the last epoch, or at the best one, of equal ones the first.
+    valid : (x, y) or callable (network) -> float or floats, optional
+        What the best epoch is chosen by: accuracy, and where that is equal log-loss, on rows that are not trained on;
+        or a score, the larger the better.
 
     Examples
     --------
@@ -95,7 +105,8 @@ def train_network(
     how = resolve_acceleration(acceleration, network)
     labels = LinearLabel() if labeler is None else labeler
     step = NetworkStep(network, mixer, labels, class_weight, as_rng(rng), how)
-    return run_epochs(
+    best = _best_state(network, keep, valid)
+    losses = run_epochs(
         step,
         batches,
         optimizer=Adam() if optimizer is None else optimizer,
@@ -104,9 +115,12 @@ def train_network(
         epochs=epochs,
         acceleration=how,
         progress=progress,
-        after_epoch=after_epoch,
-        checkpoint=checkpoint,
+        after_epoch=after_epoch if best is None else _looking(best, after_epoch),
+        checkpoint=checkpoint if best is None or checkpoint is None else _with(checkpoint, best),
     )
+    if best is not None and len(losses):
+        best.restore()
+    return losses
 
 
 def train_task(
@@ -118,11 +132,12 @@ def train_task(
     epochs: int = 100,
     batch_size: int = 128,
     progress: Listener | None = None,
+    keep: str = "last",
 ) -> NDArray[np.float64]:
     """Train a network on a task, with the draws that a fleet would have; return the mean loss of each epoch.
 
     A :class:`genlabel.networks.MLP` trained here and a fleet of one, from the same weights and the same seed, end in
-    the same place.
+    the same place. With `keep="best"` it is the best epoch on the `valid` rows of the task.
 
     Examples
     --------
@@ -146,6 +161,8 @@ def train_task(
         optimizer=optimizer,
         epochs=epochs,
         progress=progress,
+        keep=keep,
+        valid=task.valid if keep == "best" else None,
     )
 
 
@@ -207,6 +224,31 @@ def _check_kinds(network: StagedNetwork, mixer: Mixer | None, labeler: Labeler |
             f"{mixer!r} mixes at depth {mixer.max_depth}, but the network has {network.depth} hidden stages; name "
             "depths within them"
         )
+
+
+def _best_state(network: StagedNetwork, keep: str, valid: Valid | None) -> BestState | None:
+    """What keeps the best epoch, if it is to be kept."""
+    check_choice("keep", keep, KEEPS)
+    if keep == "last" and valid is not None:
+        raise ValueError("valid has no effect where the last epoch is kept; use keep='best'")
+    return BestState(network, valid) if keep == "best" else None
+
+
+def _looking(best: BestState, after_epoch: AfterEpoch | None) -> AfterEpoch:
+    """Look at the network after each epoch, then tell whoever else wants to know."""
+
+    def look(epoch: int, loss: Tensor) -> None:
+        best.look(epoch)
+        if after_epoch is not None:
+            after_epoch(epoch, loss)
+
+    return look
+
+
+def _with(checkpoint: Checkpoint | str | PathLike[str], best: BestState) -> Checkpoint:
+    """The checkpoint, with the best epoch so far in it."""
+    given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    return Checkpoint(given.path, {**given.also, "best": best}, given.every)
 
 
 def _finite(losses: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -60,6 +60,8 @@ class Task:
     clean_weight L(clean) + (1 - clean_weight) L(mixed), at the cost of one. 0 is arXiv Alg. 1, 1 vanilla training."""
     seed: Any = 0
     """Seed of the order, the draws and, in a fleet, the initial weights."""
+    valid: tuple[NDArray[np.float64], NDArray[Any]] | None = None
+    """Rows that are not trained on, (m, ...) and their class indices (m,): they choose the best epoch, if it is kept."""
 
     @property
     def targets(self) -> NDArray[np.float64]:
@@ -224,7 +226,7 @@ class Plan:
         """Mix and label the steps of the next epochs as if they were one batch."""
         stretch = self._draw(epochs)
         T, B = stretch.rows.shape
-        draw, origin = stretch.draw.flat(), self._origin(stretch)
+        draw, origin = self._over_the_set(stretch, stretch.draw.flat()), self._origin(stretch)
         rows = torch.from_numpy(stretch.rows.ravel()).to(self._like.device)
         plain, targets = self._points(rows), self._targets(rows)
         mixed = mix_batch(self.task.mixer, plain, draw, origin)
@@ -246,6 +248,11 @@ class Plan:
 
     def __iter__(self) -> Iterator[Batch]:
         """The batches of the next epoch, neither mixed nor labelled."""
+        if self.task.mixer is not None and self.task.mixer.over_the_set:
+            raise ValueError(
+                f"{self.task.mixer!r} pairs rows of different batches, which one network does not see "
+                "together; use train_fleet, or pairs='batch'"
+            )
         stretch = self._draw(1)
         draw, origin = stretch.draw.flat(), self._origin(stretch)
         rows = torch.from_numpy(stretch.rows).to(self._like.device)
@@ -312,6 +319,17 @@ class Plan:
         if drawn.depth > mixer.max_depth:
             raise ValueError(f"{mixer!r} drew depth {drawn.depth} above its max_depth {mixer.max_depth}")
         return drawn
+
+    def _over_the_set(self, stretch: _Stretch, flat: Mix) -> Mix:
+        """The draw of a stretch as one long batch, with partners from any batch of an epoch where that is asked."""
+        if self.task.mixer is None or not self.task.mixer.over_the_set:
+            return flat
+        partner, real = flat.partner.copy(), stretch.real.reshape(-1, self._batches * stretch.real.shape[1])
+        mixed = real if stretch.clean is None else real & ~stretch.clean.reshape(real.shape)
+        for epoch, (rows, own) in enumerate(zip(real, mixed, strict=True)):
+            at = epoch * real.shape[1]
+            partner[at + np.flatnonzero(own)] = at + self._rng.permutation(np.flatnonzero(rows))[: own.sum()]
+        return flat._replace(partner=partner)
 
     def _origin(self, stretch: _Stretch) -> Origin:
         linear = self.task.mixer is None or self.task.mixer.linear
