@@ -201,6 +201,11 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         course: Course,
     ) -> tuple[Study, list[Final]]:
         """Choose among the entries of each variant, and train those that are chosen on all rows."""
+        study = self._open(given, settings, course)
+        return study, study.run(method, self.select, variants)
+
+    def _open(self, given: tuple[Any, Any, Any, Any], settings: Settings, course: Course) -> Study:
+        """The study of a sample, before anything is trained."""
         X, y, weight, groups = given
         fewest = 1 if settings.halving else 2
         sample = read_sample(self, X, y, weight, self.class_weight, smallest_class=fewest, groups=groups)
@@ -208,8 +213,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         if isinstance(self.cv, Integral | str):  # folds of our own are dealt of fewer rows as well
             sample = affordable_rows(sample, course)
         dealt = Dealt(sample, cv=self.cv, standardize=self.standardize, seed=seed, rare=settings.halving)
-        study = Study(dealt, settings, seed=seed, course=course, supported=self.supported)
-        return study, study.run(method, self.select, variants)
+        return Study(dealt, settings, seed=seed, course=course, supported=self.supported)
 
     def _followed(self) -> AbstractContextManager[Course]:
         """What a fit tells of itself, and the time that it has."""
