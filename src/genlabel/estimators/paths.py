@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from genlabel.attacks import FleetTarget
+from genlabel.attacks import Attack, FleetTarget
 from genlabel.estimators.base import NetworkClassifier
 from genlabel.estimators.methods import Method, Rule
 from genlabel.estimators.stages import shares_of
@@ -46,11 +46,12 @@ def follow_paths(
     apart: tuple[Any, Any],
     wanted: Callable[[dict[str, Any]], bool] = lambda params: True,
     changed: Changed = lambda method: method,
+    attack: Attack | None = None,
 ) -> Paths:
     """Train the candidates of a classifier, on each fold and on all rows, and look at them at every epoch.
 
     It is for those who ask what a choice is worth: of the epoch, of the candidate, on rows that a choice must not see.
-    Where the classifier chooses under an attack (`select`), all rows are attacked, at every fifth epoch. Where there is
+    Under an attack, all rows are attacked, at every fifth epoch. Where there is
     one candidate alone, and so nothing to choose, only the first fold is trained.
 
     Parameters
@@ -64,6 +65,8 @@ def follow_paths(
     wanted : callable (params) -> bool
         Which candidates.
     changed : callable (method) -> method
+    attack : Attack, optional
+        That of `select` if not given.
 
     Examples
     --------
@@ -82,15 +85,13 @@ def follow_paths(
             raise ValueError("paths are those of a full search with one way of mixing; use search='full'")
         study = model._open((X, y, None, None), settings, course)
         places = [place for place, params in enumerate(method.params) if wanted({**params, **method.recipes[0].params})]
-        return _Walk(study, method, model.select, apart, places).paths()
+        return _Walk(study, method, model.select if attack is None else attack, apart, places).paths()
 
 
 class _Walk:
     """The training of candidates, and what is seen of it."""
 
-    def __init__(
-        self, study: Study, method: Method, rule: Rule, apart: tuple[Any, Any], places: Sequence[int]
-    ) -> None:
+    def __init__(self, study: Study, method: Method, rule: Rule, apart: tuple[Any, Any], places: Sequence[int]) -> None:
         self.study, self.method, self.rule, self.places = study, method, rule, list(places)
         self.apart = np.asarray(apart[0], dtype=np.float64), index_labels(apart[1], study.dealt.sample.classes)
         self.every = 1 if isinstance(rule, str) else LOOKS_UNDER_ATTACK

@@ -86,7 +86,7 @@ class Cell:
 
 def _round(metric: str, value: float) -> float:
     """Percent with 3 decimals; the rest with 4 decimals or 4 digits, whichever is nearer."""
-    if metric.endswith("accuracy"):
+    if metric.endswith("accuracy") or "/" in metric:
         return round(value, 3)
     return min(round(value, 4), float(f"{value:.4g}"), key=lambda near: abs(near - value))
 

@@ -14,6 +14,7 @@ from genlabel_paper.study.genmix_hidden import ABOUT_HIDDEN, HiddenSetting
 from genlabel_paper.study.genmix_methods import make_density
 from genlabel_paper.study.images import ImageSetting, about_schedule
 from genlabel_paper.study.methods import METHODS, Classifier, keys_of
+from genlabel_paper.study.multiverse import read_settings
 from genlabel_paper.study.schedules import SCHEDULES
 from genlabel_paper.study.setting import Setting
 from genlabel_paper.study.tables import Search, TableSetting
@@ -109,7 +110,7 @@ DENSITIES = {
     "genlabel-gan": "gan",
 }
 """The densities of the setting of that name, by method, see `genlabel_paper.study.genmix_methods.make_density`."""
-SETTINGS: dict[str, Setting] = {
+_OURS: dict[str, Setting] = {
     "logistic": TableSetting(
         "softmax regression; Adam, 100 epochs, weight decay 1e-4, batches of 128; learning rate (0.1, 0.01, 0.001, "
         "0.0001), gamma (0, 0.2, ..., 1) and density by accuracy over 6 folds (arXiv Table 11)",
@@ -185,4 +186,6 @@ SETTINGS: dict[str, Setting] = {
     "genmix-hidden": HiddenSetting(ABOUT_HIDDEN),
     **{name: ImageSetting(about_schedule(schedule), schedule) for name, schedule in SCHEDULES.items()},
 }
-"""The settings by name; a method that a setting does not have is not in the paper's tables for it."""
+SETTINGS = _OURS | read_settings(_OURS)
+"""The settings by name, then those under other readings of the paper's text; a method that a setting does not have is
+not in the paper's tables for it."""
