@@ -137,3 +137,25 @@ def test_a_label_model_of_more_classes_than_rows_that_judge() -> None:
 def test_trees_of_the_largest_numbers_in_single_precision() -> None:
     points = np.sign(X) * np.finfo(np.float32).max
     assert np.isfinite(ForestDensity(3).fit(points, Y).log_prob(points)).all()
+
+
+WEIGHTS = [
+    (np.full(20, 1e-300), "sample_weight goes from 1e-300 to 1e-300, and must be 0 or within 1e-100 to 1e"),
+    (np.full(20, np.finfo(float).max), "multiply all by a number, and make those 0 that count for nothing"),
+    (np.ones(20) + 1j, "sample_weight could not be read as numbers .they are complex.; give one number a row"),
+    (["heavy"] * 20, "sample_weight could not be read as numbers .*'heavy'"),
+]
+
+
+@pytest.mark.parametrize("weight, match", WEIGHTS, ids=[*range(len(WEIGHTS))])
+def test_weights_that_cannot_be_weighed_are_refused_in_words(weight: Any, match: str) -> None:
+    for fit in (network.fit, GaussianDensity().fit, Support().fit):
+        with pytest.raises(ValueError, match=match):
+            fit(X, Y, weight)
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e100])
+def test_weights_of_any_unit_leave_support_as_it_is(unit: float) -> None:
+    weight = np.arange(1.0, 21.0)
+    one, other = (Support(random_state=0).fit(X, Y, by * weight)(X) for by in (1.0, unit))
+    np.testing.assert_allclose(one, other, rtol=1e-9)
