@@ -154,7 +154,7 @@ def test_weights_that_cannot_be_weighed_are_refused_in_words(weight: Any, match:
             fit(X, Y, weight)
 
 
-@pytest.mark.parametrize("unit", [1e-100, 1e100])
+@pytest.mark.parametrize("unit", [1e-100, 1e98])
 def test_weights_of_any_unit_leave_support_as_it_is(unit: float) -> None:
     weight = np.arange(1.0, 21.0)
     one, other = (Support(random_state=0).fit(X, Y, by * weight)(X) for by in (1.0, unit))
