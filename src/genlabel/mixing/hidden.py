@@ -101,7 +101,7 @@ class HiddenGenMix(Sampler):
     def _synthesize(self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> Synthetic:
         check_count("steps", self.steps)
         check_positive("learning_rate", self.learning_rate, "0.05 is the usual choice")
-        rows = torch.from_numpy(np.ascontiguousarray(X)).to(next(iter(self.network.parameters())))
+        rows = torch.from_numpy(X.copy()).to(next(iter(self.network.parameters())))
         images = rows if self.shape is None else rows.reshape(len(rows), *self.shape)
         depth = self.network.depth if self.depth is None else self.depth
         with _evaluating(self.network), torch.no_grad():
