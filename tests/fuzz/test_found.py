@@ -8,12 +8,14 @@ import pandas as pd
 import pytest
 import torch
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from genlabel import (
     ForestDensity,
     GaussianDensity,
     GenerativeClassifier,
+    GenLabelClassifier,
     GenLabelSampler,
     GenMix,
     KernelDensity,
@@ -38,6 +40,7 @@ DATES = FRAME.assign(b=pd.date_range("2024-05-31", periods=20))
 HUGE = np.where(np.arange(40).reshape(20, 2) == 7, np.finfo(float).max, X)
 NUL, NAMED = (FRAME.set_axis(pd.Index(["a", name], dtype=object), axis=1) for name in ("b\0", "\ud800"))
 ALONE = np.arange(20)
+FIXED: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-3, "random_state": 0}
 network = MixupClassifier((3,), epochs=1, random_state=0)
 doors: dict[str, Callable[[Any, Any], Any]] = {
     "classifier": network.fit,
@@ -132,6 +135,27 @@ def test_a_label_model_of_more_classes_than_rows_that_judge() -> None:
     model = LabelModel([KernelDensity(0.6, covariance="shared")], cv=2).fit(points, y)
     assert model.log_prob(points[:5]).shape == (5, 510)
     assert model.report_["rows"] == 1020
+
+
+MANY = [
+    GenerativeClassifier(DiscriminantDensity(0.3, 0.1)),
+    GenerativeClassifier(KernelDensity(0.6, covariance="shared")),
+    GenLabelClassifier("logistic", DiscriminantDensity(0.3, 0.1), 1.0, epochs=2, cv=2, **FIXED),
+    MixupClassifier((8,), epochs=2, cv=2, **FIXED),
+]
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning", "ignore:class 0 has two rows")
+@pytest.mark.parametrize("model", MANY, ids=[*range(len(MANY))])
+def test_thousands_of_classes_of_two_rows(model: Any) -> None:
+    """What 510 classes show above: 2,000."""
+    rng, y = np.random.default_rng(0), np.arange(4000) % 2000
+    points = rng.normal(size=(2000, 3))[y] + 0.01 * rng.normal(size=(4000, 3))
+    proba = clone(model).fit(points, y).predict_proba(points[:50])
+    assert proba.shape == (50, 2000)
+    assert (proba >= 0.0).all()
+    np.testing.assert_allclose(proba.sum(1), 1.0, atol=1e-6)
 
 
 def test_trees_of_the_largest_numbers_in_single_precision() -> None:
