@@ -47,7 +47,8 @@ PARTS: dict[str, tuple[str, str]] = {
     ),
     "densities": (
         " ".join(f"{ROOM}/densities/{name}.py" for name in ("gaussian", "kernel", "covariance")),
-        "tests/densities/test_gaussian.py tests/densities/test_kernel.py tests/densities/test_covariance.py",
+        "tests/densities/test_gaussian.py tests/densities/test_kernel.py tests/densities/test_covariance.py "
+        "tests/fuzz/test_found.py",
     ),
     "mixing": (
         " ".join(f"{ROOM}/mixing/{name}.py" for name in ("mixup", "cutmix", "quadric", "roots")),

@@ -30,6 +30,8 @@ __all__ = [
 
 LARGEST = 1e150
 """Of numbers to learn from: the square of a larger one overflows, and its share of a sum hides all others."""
+HEAVIEST = 1e100
+"""Of weights of rows; the lightest is its inverse, so that neither squares nor ratios overflow."""
 _Heard = dict[Hashable, tuple[str, type[Warning]]]
 _heard: ContextVar[_Heard | None] = ContextVar("heard", default=None)
 
@@ -70,14 +72,32 @@ def check_count(name: str, value: object, low: int = 1) -> int:
 
 def check_weights(sample_weight: ArrayLike, n: int) -> NDArray[np.float64]:
     """Return the weights of `n` rows, one number counting for all; raise unless they can weigh anything."""
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = _numbers(sample_weight)
     if weight.ndim == 0:
         weight = np.full(n, weight)
     if weight.shape != (n,):
         raise ValueError(f"sample_weight has shape {weight.shape}; expected ({n},), one weight a row of X")
-    if not np.isfinite(weight).all() or (weight < 0).any() or weight.sum() <= 0:
+    if not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
         raise ValueError("sample_weight must be finite, non-negative and not all zero")
+    least, most = weight[weight > 0].min(), weight.max()
+    if least < 1.0 / HEAVIEST or most > HEAVIEST:
+        raise ValueError(
+            f"sample_weight goes from {least:.3g} to {most:.3g}, and must be 0 or within {1.0 / HEAVIEST:g} to "
+            f"{HEAVIEST:g}; multiply all by a number, and make those 0 that count for nothing beside the others"
+        )
     return weight
+
+
+def _numbers(sample_weight: ArrayLike) -> NDArray[np.float64]:
+    found = np.asarray(sample_weight)
+    try:
+        if found.dtype.kind == "c":
+            raise TypeError("they are complex")
+        return found.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"sample_weight could not be read as numbers ({error}); give one number a row of X, or leave it out"
+        ) from error
 
 
 def check_frame(X: object, numbers: bool = False) -> None:

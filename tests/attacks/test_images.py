@@ -132,7 +132,7 @@ def test_autoattack_meets_the_closed_form_of_a_linear_network(norm: str) -> None
 
 @PACKAGE
 def test_autoattack_finds_what_ours_find_and_leaves_no_trace() -> None:
-    net, (X, y) = trained(), digits(30)
+    net, (X, y) = trained(), digits(10)
     for weights in net.parameters():
         weights.grad = torch.full_like(weights, 3.0)
     before = torch.random.get_rng_state()
@@ -140,7 +140,7 @@ def test_autoattack_finds_what_ours_find_and_leaves_no_trace() -> None:
     with np.errstate(all="raise"):
         found = robust_accuracy(net, X, y, ["autoattack", "fgsm", PGD(targeted=True)], radius=0.06)
     assert found.each["autoattack"] <= min(found.each.values())
-    assert (found.withstood.sum(), found.ran[0]) == (round(0.3 * found.each["autoattack"]), "autoattack")
+    assert (found.withstood.sum(), found.ran[0]) == (round(0.1 * found.each["autoattack"]), "autoattack")
     assert 0 < found.accuracy < found.clean
     assert sys.gettrace() is tracer
     assert torch.equal(torch.random.get_rng_state(), before)

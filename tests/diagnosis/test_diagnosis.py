@@ -205,8 +205,8 @@ def test_copies_of_a_row_earn_no_trust_if_they_are_a_group() -> None:
     rng = np.random.default_rng(0)
     group = np.repeat(np.arange(25), 4)
     X, y = rng.normal(size=(25, 2))[group], rng.integers(0, 2, 25)[group]
-    assert diagnose(X, y, groups=group).verdict.word == "not trusted"
-    assert diagnose(X, y, folds=2).trust.trusted
+    assert diagnose(X, y, folds=2, blends=50, groups=group).verdict.word == "not trusted"
+    assert diagnose(X, y, folds=2, blends=50).trust.trusted
 
 
 def test_warnings_name_classes_of_few_rows_as_the_table_has_them() -> None:

@@ -227,7 +227,7 @@ def by_machine() -> Callable[..., None]:
     """Tries a property on drawn values: the same few for a number in the gate, others each time if more are asked."""
 
     def run(values: st.SearchStrategy[Any], check: Callable[[Any], None], number: int, share: float = 1.0) -> None:
-        count = ASKED if ASKED > GATE else ASKED // 3
+        count = ASKED if ASKED > GATE else ASKED // 6
         known = seed(number) if ASKED <= GATE else lambda test: test
 
         @known

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import pickle
+import re
 import struct
 import tracemalloc
 from collections.abc import Callable
@@ -16,15 +17,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import strategies as st
+from PIL import Image
 from safetensors.numpy import save
 
 from genlabel import GenerativeClassifier, load_model, save_model
 from genlabel.datasets import load_images
 from genlabel.datasets.image_files import read_idx
-from genlabel.tables import read_frame, read_table, writing
+from genlabel.tables import read_frame, read_table, sheets, writing
 
 ROOM = 30_000_000
 """Bytes that a reader of these small files may take: 2^40 would be promised."""
+MOST_OF_PICTURE = 3 * 90_000_000
+"""Bytes of a picture that says it is as large as Pillow takes; some formats need no more than a few bytes for that."""
 X = np.random.default_rng(0).integers(0, 256, (10, 3, 32, 32), dtype=np.uint8)
 Y = (np.arange(10) % 2).astype(np.uint8)
 
@@ -90,6 +94,54 @@ def parquet() -> bytes:
     return bytes(FRAME.to_parquet(None))
 
 
+def feather() -> bytes:
+    pytest.importorskip("pyarrow")
+    file = io.BytesIO()
+    FRAME.to_feather(file)
+    return file.getvalue()
+
+
+def excel() -> bytes:
+    pytest.importorskip("openpyxl")
+    file = io.BytesIO()
+    FRAME.to_excel(file, index=False)
+    return file.getvalue()
+
+
+def picture(form: str, mode: str = "RGB", size: tuple[int, int] = (8, 8), **how: Any) -> Callable[[], bytes]:
+    """Makes a picture of a format, whose pixels are of a mode."""
+
+    def make() -> bytes:
+        file = io.BytesIO()
+        Image.fromarray(X[0].transpose(1, 2, 0)).resize(size).convert(mode).save(file, form, **how)
+        return file.getvalue()
+
+    return make
+
+
+def in_folders(name: str) -> Callable[[Path, bytes], Any]:
+    """Reads folders of pictures, a class each, of which one picture has a name and the content."""
+
+    def run(folder: Path, content: bytes) -> Any:
+        for part in ("u", "v"):
+            (folder / part).mkdir(exist_ok=True)
+            for number in range(5):
+                (folder / part / f"{number}.png").write_bytes(PNG)
+        (folder / "u" / name).write_bytes(content)
+        return load_images(folder)
+
+    return run
+
+
+PNG = picture("PNG")()
+TURNED = b"Exif\0\0MM\0*" + struct.pack(">IH2HI2HI", 8, 1, 0x112, 3, 1, 6, 0, 0)
+"""What a camera says of a picture: a quarter turn."""
+PICTURES: dict[str, tuple[Callable[[], bytes], Callable[[Path, bytes], Any]]] = {
+    "PNG": (picture("PNG"), in_folders("p.png")),
+    "JPEG of a camera": (picture("JPEG", exif=TURNED), in_folders("p.jpg")),
+    "GIF": (picture("GIF", "P"), in_folders("p.gif")),
+    "TIFF": (picture("TIFF", compression="tiff_lzw"), in_folders("p.tif")),
+}
 KINDS: dict[str, tuple[Callable[[], bytes], Callable[[Path, bytes], Any]]] = {
     "IDX images": (lambda: idx(X[:, 0, :4, :4]), one_file("i", partial(read_idx, dimensions=3))),
     "IDX packed": (lambda: gzip.compress(idx(X[:, 0, :4, :4])), one_file("i.gz", partial(read_idx, dimensions=3))),
@@ -101,6 +153,9 @@ KINDS: dict[str, tuple[Callable[[], bytes], Callable[[Path, bytes], Any]]] = {
     "CSV packed": (lambda: gzip.compress(CSV), one_file("t.csv.gz", table)),
     "JSON lines": (lambda: FRAME.to_json(orient="records", lines=True).encode(), one_file("t.jsonl", table)),
     "Parquet": (parquet, one_file("t.parquet", table)),
+    "Feather": (feather, one_file("t.feather", table)),
+    "Excel": (excel, one_file("t.xlsx", table)),
+    **PICTURES,
 }
 
 
@@ -132,7 +187,7 @@ def clear(error: BaseException, folder: Path) -> bool:
     return type(error) is ValueError and str(folder) in str(error) and len(str(error)) < 2000
 
 
-def read_or_refuse(read: Callable[[Path, bytes], Any], folder: Path, content: bytes) -> Any:
+def read_or_refuse(read: Callable[[Path, bytes], Any], folder: Path, content: bytes, more: int = 0) -> Any:
     """What a reader makes of the content, or its error; that one is clear, and memory bounded."""
     tracemalloc.start()
     try:
@@ -144,7 +199,7 @@ def read_or_refuse(read: Callable[[Path, bytes], Any], folder: Path, content: by
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak < ROOM
+        assert peak < ROOM + more
 
 
 @pytest.mark.parametrize("number, kind", list(enumerate(KINDS)), ids=[*range(len(KINDS))])
@@ -152,7 +207,76 @@ def test_a_damaged_file_is_read_or_refused_in_words(number: int, kind: str, tmp_
     make, read = KINDS[kind]
     whole = make()
     assert not isinstance(read_or_refuse(read, tmp_path, whole), Exception)
-    by_machine(damages(whole), partial(read_or_refuse, read, tmp_path), number)
+    more = MOST_OF_PICTURE if kind in PICTURES else 0
+    by_machine(damages(whole), partial(read_or_refuse, read, tmp_path, more=more), number)
+
+
+ODD_PICTURES: dict[str, tuple[bytes, str | None]] = {
+    "nothing": (b"", "cannot identify"),
+    "text": (b"<svg/>", "cannot identify"),
+    "one pixel": (picture("PNG", size=(1, 1))(), "is 8 x 8 and .* is 1 x 1; give size="),
+    "16 bits": (picture("PNG", "I;16")(), "its pixels are 'I;16', not of 8 bits; save it as 8-bit grey or colour"),
+    "numbers": (picture("TIFF", "F")(), "its pixels are 'F', not of 8 bits"),
+    "a page of many": (picture("GIF", "P", save_all=True)(), None),
+    "two colours": (picture("PNG", "1")(), None),
+    "grey with a mask": (picture("PNG", "LA")(), None),
+    "a mask": (picture("PNG", "RGBA")(), None),
+    "ink": (picture("JPEG", "CMYK")(), None),
+    "larger than Pillow takes": (b"P6 12000 12000 255\n", "decompression bomb"),
+}
+
+
+@pytest.mark.parametrize("case", ODD_PICTURES, ids=[*range(len(ODD_PICTURES))])
+def test_a_folder_with_an_odd_picture(case: str, tmp_path: Path) -> None:
+    content, said = ODD_PICTURES[case]
+    name = "ü ' <b>.TIFF" if case == "numbers" else "ü ' <b>.PNG"
+    found = read_or_refuse(in_folders(name), tmp_path, content)
+    assert (said is None) == (not isinstance(found, Exception)), found
+    if said is None:
+        assert found.x_train.shape[1:] == (3, 8, 8)
+    else:
+        assert name in str(found)
+        assert re.search(said, str(found)), found
+
+
+@pytest.mark.parametrize("name", ["a\nb", "<script>", "..u", "\udcff", "x" * 200, "1", "名"])
+def test_a_folder_of_any_name_is_a_class(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    for number in range(5):
+        (tmp_path / name / f"{number}.png").write_bytes(PNG)
+    found = read_or_refuse(in_folders("p.png"), tmp_path, PNG)
+    hidden = name.startswith(".")
+    assert isinstance(found, Exception) or set(found.classes) == {"u", "v", *([] if hidden else [name])}
+
+
+def far_cell(path: Path, row: int, column: int) -> Path:
+    """An Excel file of a small table, with a cell far from it."""
+    book = pytest.importorskip("openpyxl").Workbook()
+    for line in (["a", "y"], [1.0, "p"], [2.0, "q"]):
+        book.active.append(line)
+    book.active.cell(row, column, "x")
+    book.save(path)
+    return path
+
+
+@pytest.mark.parametrize("row, column", [(1_048_576, 16_384), (100_000, 101)])
+def test_an_excel_file_with_a_cell_far_away_is_refused_before_memory_is_taken(
+    row: int, column: int, tmp_path: Path
+) -> None:
+    path = far_cell(tmp_path / "t.xlsx", row, column)
+    found = read_or_refuse(lambda folder, _: read_frame(path), tmp_path, b"")
+    assert f"it has {row} rows and {column} columns, nearly all of them empty; delete" in str(found)
+
+
+def test_a_stray_cell_is_read(tmp_path: Path) -> None:
+    assert read_frame(far_cell(tmp_path / "t.xlsx", 60, 30)).shape == (59, 30)
+
+
+def test_an_excel_file_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheets, "MOST_UNPACKED", 1 << 10)
+    path = far_cell(tmp_path / "t.xlsx", 5, 5)
+    found = read_or_refuse(lambda folder, _: read_frame(path), tmp_path, b"")
+    assert "it unpacks to more than" in str(found)
 
 
 HUGE = (1 << 20, 1 << 10, 1 << 10)

@@ -8,12 +8,14 @@ import pandas as pd
 import pytest
 import torch
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from genlabel import (
     ForestDensity,
     GaussianDensity,
     GenerativeClassifier,
+    GenLabelClassifier,
     GenLabelSampler,
     GenMix,
     KernelDensity,
@@ -38,6 +40,7 @@ DATES = FRAME.assign(b=pd.date_range("2024-05-31", periods=20))
 HUGE = np.where(np.arange(40).reshape(20, 2) == 7, np.finfo(float).max, X)
 NUL, NAMED = (FRAME.set_axis(pd.Index(["a", name], dtype=object), axis=1) for name in ("b\0", "\ud800"))
 ALONE = np.arange(20)
+FIXED: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-3, "random_state": 0}
 network = MixupClassifier((3,), epochs=1, random_state=0)
 doors: dict[str, Callable[[Any, Any], Any]] = {
     "classifier": network.fit,
@@ -134,6 +137,49 @@ def test_a_label_model_of_more_classes_than_rows_that_judge() -> None:
     assert model.report_["rows"] == 1020
 
 
+MANY = [
+    GenerativeClassifier(DiscriminantDensity(0.3, 0.1)),
+    GenerativeClassifier(KernelDensity(0.6, covariance="shared")),
+    GenLabelClassifier("logistic", DiscriminantDensity(0.3, 0.1), 1.0, epochs=2, cv=2, **FIXED),
+    MixupClassifier((8,), epochs=2, cv=2, **FIXED),
+]
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::genlabel.DensityWarning", "ignore:class 0 has two rows")
+@pytest.mark.parametrize("model", MANY, ids=[*range(len(MANY))])
+def test_thousands_of_classes_of_two_rows(model: Any) -> None:
+    """What 510 classes show above: 2,000."""
+    rng, y = np.random.default_rng(0), np.arange(4000) % 2000
+    points = rng.normal(size=(2000, 3))[y] + 0.01 * rng.normal(size=(4000, 3))
+    proba = clone(model).fit(points, y).predict_proba(points[:50])
+    assert proba.shape == (50, 2000)
+    assert (proba >= 0.0).all()
+    np.testing.assert_allclose(proba.sum(1), 1.0, atol=1e-6)
+
+
 def test_trees_of_the_largest_numbers_in_single_precision() -> None:
     points = np.sign(X) * np.finfo(np.float32).max
     assert np.isfinite(ForestDensity(3).fit(points, Y).log_prob(points)).all()
+
+
+WEIGHTS = [
+    (np.full(20, 1e-300), "sample_weight goes from 1e-300 to 1e-300, and must be 0 or within 1e-100 to 1e"),
+    (np.full(20, np.finfo(float).max), "multiply all by a number, and make those 0 that count for nothing"),
+    (np.ones(20) + 1j, "sample_weight could not be read as numbers .they are complex.; give one number a row"),
+    (["heavy"] * 20, "sample_weight could not be read as numbers .*'heavy'"),
+]
+
+
+@pytest.mark.parametrize("weight, match", WEIGHTS, ids=[*range(len(WEIGHTS))])
+def test_weights_that_cannot_be_weighed_are_refused_in_words(weight: Any, match: str) -> None:
+    for fit in (network.fit, GaussianDensity().fit, Support().fit):
+        with pytest.raises(ValueError, match=match):
+            fit(X, Y, weight)
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e98])
+def test_weights_of_any_unit_leave_support_as_it_is(unit: float) -> None:
+    weight = np.arange(1.0, 21.0)
+    one, other = (Support(random_state=0).fit(X, Y, by * weight)(X) for by in (1.0, unit))
+    np.testing.assert_allclose(one, other, rtol=1e-9)

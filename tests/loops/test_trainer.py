@@ -70,19 +70,21 @@ def make_trainer(digits: tuple[Tensor, Tensor], folder: Path, mixup: Any = None,
     )
 
 
-@pytest.mark.parametrize("mixer", [Mixup(), CutMix(), ManifoldMixup(depths=(0, 1))], ids=repr)
+@pytest.mark.parametrize(
+    "mixer", [Mixup(), pytest.param(CutMix(), marks=pytest.mark.long), ManifoldMixup(depths=(0, 1))], ids=repr
+)
 def test_training_learns_and_evaluation_is_the_trainers_own(
     mixer: Mixer, digits: tuple[Tensor, Tensor], tmp_path: Path
 ) -> None:
     trainer = make_trainer(
         digits, tmp_path, lambda model: GenLabelMixup(model, n_classes=10, mixer=mixer, layers=LAYERS),
-        max_steps=150,
+        max_steps=60,
     )  # fmt: skip
     before = trainer.evaluate()
     assert trainer.mixup.density.steps == 0.0
     trainer.train()
     after = trainer.evaluate()
-    assert float(trainer.mixup.density.steps) == 150.0
+    assert float(trainer.mixup.density.steps) == 60.0
     assert after["eval_loss"] < before["eval_loss"]
     model = trainer.model.eval()
     scores = model(digits[0]).logits.detach()

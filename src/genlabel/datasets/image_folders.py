@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -115,14 +117,25 @@ def read_image(path: Path, size: int | None = None) -> NDArray[np.uint8]:
     from PIL import Image, ImageOps
 
     try:
-        with Image.open(path) as opened:
+        with _heard_as_errors(), Image.open(path) as opened:
             image = ImageOps.exif_transpose(opened)
             mode = image.mode
             if mode not in GREY + COLOUR:
                 raise ValueError(f"its pixels are {mode!r}, not of 8 bits; save it as 8-bit grey or colour")
             flat = image.convert("L" if mode in GREY else "RGB")
             return np.asarray(flat if size is None else ImageOps.fit(flat, (size, size)), dtype=np.uint8)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except Exception as error:  # a damaged file may fail in any way
         raise ValueError(
             f"{str(path)!r} could not be read as an image ({' '.join(str(error).split())}); mend it or take it away"
         ) from error
+
+
+@contextmanager
+def _heard_as_errors() -> Iterator[None]:
+    """Within, a picture too large for Pillow is an error; what it says of metadata that are damaged is left out."""
+    from PIL import Image
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        yield

@@ -52,6 +52,8 @@ class SphericalGaussian:
     def log_prob(self, x: torch.Tensor) -> torch.Tensor:
         """Return the log-densities of points (m, d), (m,)."""
         centre = torch.tensor(self.mean, dtype=x.dtype, device=x.device)
+        if x.shape[-1] != len(centre):
+            raise ValueError(f"X has {x.shape[-1]} features, the means that are known {len(centre)}; give as many")
         covariance = self.variance * torch.eye(len(centre), dtype=x.dtype, device=x.device)
         model: LogDensity = MultivariateNormal(centre, covariance)
         return model.log_prob(x)

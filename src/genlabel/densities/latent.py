@@ -12,7 +12,7 @@ from torch import Tensor
 from genlabel.arrays import as_tensor, like
 from genlabel.densities.base import ClassDensity
 
-__all__ = ["Encoder", "LatentDensity"]
+__all__ = ["Encoder", "LatentDensity", "encode_rows"]
 
 
 class Encoder(Protocol):
@@ -96,4 +96,16 @@ class LatentDensity(ClassDensity):
     def _features(self, X: Tensor) -> Tensor:
         weight = next(iter(self.encoder.parameters()))
         with torch.set_grad_enabled(X.requires_grad and torch.is_grad_enabled()):
-            return self.encoder.encode(X.to(weight), self.depth).to(X)
+            return encode_rows(self.encoder, X.to(weight), self.depth).to(X)
+
+
+def encode_rows(encoder: Encoder, X: Tensor, depth: int) -> Tensor:
+    """Return the features of rows; one error for all that a network may say of rows that it cannot take."""
+    try:
+        return encoder.encode(X, depth)
+    except (RuntimeError, IndexError) as error:
+        said = " ".join(str(error).split())
+        raise ValueError(
+            f"the network cannot encode X of shape {tuple(X.shape)} to depth {depth} ({said}); give rows such as it "
+            "was trained on, and a depth that it has"
+        ) from error

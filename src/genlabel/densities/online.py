@@ -22,6 +22,8 @@ __all__ = ["CollapseWarning", "Drawn", "OnlineGaussianDensity"]
 
 FLOOR = 1e-6
 """A variance is at least this share of the mean variance of all classes."""
+LARGEST = 1e17
+"""Features beyond this have no sum of squares in single precision."""
 TINY = 1e-12
 """A variance is at least this."""
 PACE = 0.05
@@ -174,7 +176,8 @@ class OnlineGaussianDensity(nn.Module):
         """Update the moments by features (n, d); weights (n, k) say how much of a row belongs to each class.
 
         Sums are float64: features whose mean is a thousand times their spread keep their variance. Rows that are not
-        finite do not count: a step that overflows in float16, and is skipped by the loss scaling, leaves no trace.
+        finite, or have no squares in float32, do not count: a step that overflows in float16, and is skipped by the
+        loss scaling, leaves no trace.
         """
         self._check(features)
         if weights.shape != (len(features), self.n_classes):
@@ -182,12 +185,13 @@ class OnlineGaussianDensity(nn.Module):
                 f"weights have shape {tuple(weights.shape)}; they must be ({len(features)}, {self.n_classes}), a row "
                 "for each of the features and a column for each class"
             )
-        finite = features.detach().isfinite().all(1, keepdim=True)
-        f = features.detach().double().masked_fill(~finite, 0.0)
+        f = features.detach().double()
+        counts = (f.abs() <= LARGEST).all(1, keepdim=True)
+        f = f.masked_fill(~counts, 0.0)
         self.meet(features)
         with torch.autocast(f.device.type, enabled=False):
             centre = self.mean.double().mean(0)
-            mass, first, second = self._sums(f - centre, weights.double() * finite)
+            mass, first, second = self._sums(f - centre, weights.double() * counts)
             seen = mass > 0
             count = mass.clamp(min=TINY)
             weight = torch.where(seen, self.beta * self.weight + (1.0 - self.beta), self.weight)

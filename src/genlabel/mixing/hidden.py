@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from genlabel.arrays import chunks
 from genlabel.checks import check_count, check_positive
+from genlabel.densities.latent import encode_rows
 from genlabel.mixing.genmix import GenMix
 from genlabel.mixing.sampler import Sampler, Synthetic
 
@@ -100,11 +101,13 @@ class HiddenGenMix(Sampler):
     def _synthesize(self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> Synthetic:
         check_count("steps", self.steps)
         check_positive("learning_rate", self.learning_rate, "0.05 is the usual choice")
-        rows = torch.from_numpy(X).to(next(iter(self.network.parameters())))
+        rows = torch.from_numpy(X.copy()).to(next(iter(self.network.parameters())))
         images = rows if self.shape is None else rows.reshape(len(rows), *self.shape)
         depth = self.network.depth if self.depth is None else self.depth
         with _evaluating(self.network), torch.no_grad():
-            z = torch.cat([self.network.encode(images[some], depth).flatten(1) for some in chunks(len(X), AT_ONCE)])
+            z = torch.cat(
+                [encode_rows(self.network, images[some], depth).flatten(1) for some in chunks(len(X), AT_ONCE)]
+            )
         features = z.double().cpu().numpy()
         self.genmix_ = clone(GenMix() if self.genmix is None else self.genmix)
         self.genmix_.set_params(output="soft", random_state=rng)

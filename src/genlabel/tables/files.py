@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from genlabel.tables.sheets import check_sheets
 from genlabel.tables.writing import Writing, find_writing, read_bytes
 
 __all__ = [
@@ -282,6 +283,7 @@ def _read_feather(path: Path, target: str | None, notes: list[str], texts: set[s
 
 def _read_excel(path: Path, target: str | None, notes: list[str], texts: set[str]) -> pd.DataFrame:
     import_module("openpyxl")
+    check_sheets(path)
     with pd.ExcelFile(path, engine="openpyxl") as book:
         sheets = [str(name) for name in book.sheet_names]
         if len(sheets) > 1:

@@ -1,0 +1,142 @@
+"""Any weights of the rows: numbers on the simplex, or an error that says what is wrong with them."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from genlabel import (
+    AdaMixupClassifier,
+    ForestDensity,
+    GaussianDensity,
+    GenerativeClassifier,
+    GenLabel,
+    GenLabelClassifier,
+    KernelDensity,
+    LabelModel,
+    MixtureDensity,
+    MixupClassifier,
+    Support,
+    VAEDensity,
+)
+from genlabel.densities import DiscriminantDensity, WarpedDensity
+
+Rng = np.random.Generator
+Answer = Callable[[Callable[[], Any]], Any]
+WEIGHTS: dict[str, Callable[[int, Rng], Any]] = {
+    "any": lambda n, rng: rng.random(n),
+    "none for some": lambda n, rng: (rng.random(n) < 0.7) * 1.0,
+    "none for a class": lambda n, rng: (np.arange(n) % 2) * 1.0,
+    "one row": lambda n, rng: (np.arange(n) == 3) * 1.0,
+    "a row of each class": lambda n, rng: (np.arange(n) < 3) * 1.0,
+    "two rows of each class": lambda n, rng: (np.arange(n) < 6) * 1.0,
+    "apart": lambda n, rng: 10.0 ** rng.integers(-12, 12, n),
+    "far apart": lambda n, rng: 10.0 ** rng.integers(-100, 101, n),
+    "too far apart": lambda n, rng: 10.0 ** rng.integers(-300, 300, n),
+    "tiny": lambda n, rng: np.full(n, 1e-100),
+    "too tiny": lambda n, rng: np.full(n, 1e-300),
+    "the smallest": lambda n, rng: np.full(n, 5e-324),
+    "huge": lambda n, rng: np.full(n, 1e100),
+    "too huge": lambda n, rng: np.full(n, 1e300),
+    "beyond all numbers together": lambda n, rng: np.full(n, np.finfo(float).max),
+    "one of all": lambda n, rng: np.where(np.arange(n) == 0, 1e12, 1.0),
+    "all zero": lambda n, rng: np.zeros(n),
+    "zeros of both signs": lambda n, rng: np.where(np.arange(n) % 3, 1.0, -0.0),
+    "negative": lambda n, rng: np.where(np.arange(n) == 2, -1.0, 1.0),
+    "gaps": lambda n, rng: np.where(np.arange(n) == 2, np.nan, 1.0),
+    "infinite": lambda n, rng: np.where(np.arange(n) == 2, np.inf, 1.0),
+    "a number": lambda n, rng: 2.0,
+    "nothing": lambda n, rng: None,
+    "too few": lambda n, rng: np.ones(n - 1),
+    "a column": lambda n, rng: np.ones((n, 1)),
+    "truths": lambda n, rng: np.arange(n) % 3 > 0,
+    "whole numbers": lambda n, rng: rng.integers(0, 4, n),
+    "single precision": lambda n, rng: rng.random(n).astype(np.float32),
+    "a list": lambda n, rng: rng.random(n).tolist(),
+    "a column of a frame": lambda n, rng: pd.Series(rng.random(n), index=np.arange(n)[::-1]),
+    "nullable": lambda n, rng: pd.Series(pd.array([1.0, None] * (n // 2), dtype="Float64")),
+    "texts of numbers": lambda n, rng: np.array(["1.5"] * n, dtype=object),
+    "texts": lambda n, rng: ["heavy"] * n,
+    "complex": lambda n, rng: np.ones(n) + 1j,
+}
+LABELS = {"two": np.arange(24) % 2, "three": np.arange(24) % 3, "one row of a class": np.maximum(np.arange(24) % 3, 1)}
+LABELS["one row of a class"][0] = 0
+SHORT: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-3, "epochs": 2, "cv": 2, "random_state": 0}
+FEW = LabelModel([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
+CLASSIFIERS = [
+    GenLabelClassifier((4,), FEW, **SHORT),
+    GenLabelClassifier("logistic", "kernel", average=None, class_weight="balanced", **SHORT),
+    MixupClassifier((4,), "manifold", members=1, **SHORT),
+    AdaMixupClassifier((4,), policy_hidden=4, **SHORT),
+    GenerativeClassifier(FEW),
+]
+DENSITIES = [
+    GaussianDensity(),
+    GaussianDensity(shrinkage="ledoit-wolf"),
+    KernelDensity("likelihood"),
+    DiscriminantDensity(),
+    MixtureDensity(2),
+    ForestDensity(2),
+    WarpedDensity(GaussianDensity()),
+    FEW,
+    VAEDensity(n_samples=2, hidden=(4,), epochs=1, random_state=0),
+    GenLabel(GaussianDensity()),
+    Support(random_state=0),
+]
+
+
+class Weighted:
+    """A table whose rows have weights, told by what it is made of."""
+
+    def __init__(self, weight: str, labels: str, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.X, self.y = rng.normal(size=(24, 2)), LABELS[labels]
+        self.weight, self.made_of = WEIGHTS[weight](24, rng), f"weights {weight!r}, labels {labels!r}, seed {seed}"
+
+    def __repr__(self) -> str:
+        return self.made_of
+
+
+def weighted() -> st.SearchStrategy[Weighted]:
+    return st.builds(Weighted, st.sampled_from([*WEIGHTS]), st.sampled_from([*LABELS]), st.integers(0, 9))
+
+
+def numbered(subjects: list[Any]) -> Any:
+    return pytest.mark.parametrize("number, subject", list(enumerate(subjects)), ids=lambda one: repr(one)[:60])
+
+
+def check_classifier(classifier: Any, answer: Answer, table: Weighted) -> None:
+    model = clone(classifier)
+    if answer(lambda: model.fit(table.X, table.y, table.weight)) is None:
+        assert [name for name in vars(model) if name.endswith("_")] == []
+        return
+    proba = answer(lambda: model.predict_proba(table.X))
+    assert np.isfinite(proba).all()
+    assert (proba >= 0.0).all()
+    np.testing.assert_allclose(proba.sum(1), 1.0, atol=1e-6)
+
+
+@numbered(CLASSIFIERS)
+def test_a_classifier_takes_weights_or_says_why_not(number: int, subject: Any, by_machine: Any, answer: Answer) -> None:
+    by_machine(weighted(), partial(check_classifier, subject, answer), number)
+
+
+def check_density(density: Any, answer: Answer, table: Weighted) -> None:
+    fitted = answer(lambda: clone(density).fit(table.X, table.y, table.weight))
+    if fitted is None:
+        return
+    said = fitted.density_ if isinstance(density, GenLabel) else fitted
+    found = np.asarray(answer(lambda: said(table.X) if isinstance(said, Support) else said.log_prob(table.X)))
+    assert len(found) == 24
+    assert not np.isnan(found).any()
+    assert not np.isposinf(found).any()
+
+
+@numbered(DENSITIES)
+def test_a_density_takes_weights_or_says_why_not(number: int, subject: Any, by_machine: Any, answer: Answer) -> None:
+    by_machine(weighted(), partial(check_density, subject, answer), 20 + number)
