@@ -14,7 +14,7 @@ __all__ = ["COMPUTED", "IDS", "check_ids", "find"]
 IDS = (
     "table1", "table2", "table3", "table4", "table5", "table6", "table7", "table8", "table9", "table15",
     "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "figure8", "figure9",
-    "figure13", "figure14", "figure15", "figure16", "densities", "statistics",
+    "figure13", "figure14", "figure15", "figure16", "densities", "statistics", "multiverse",
 )  # fmt: skip
 """All experiments, in the order of the report; to know them imports none."""
 COMPUTED = frozenset({"figure2", "figure4", "figure7", "figure8"})

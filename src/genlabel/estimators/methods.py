@@ -59,8 +59,8 @@ class Settings(NamedTuple):
     members: int | str = 1
     """How many networks are trained on all rows and averaged; or `FOLDS`."""
     keep: str = "last"
-    """Which epoch of a network is kept, of `genlabel.training.KEEPS`; if the best on the rows that a fold holds out, the
-    networks that predict are those of the first folds."""
+    """Which epoch of a network is kept, of `genlabel.training.KEEPS`; if it is the best on the rows that a fold holds
+    out, the networks that predict are those of the first folds."""
 
     @property
     def halving(self) -> bool:

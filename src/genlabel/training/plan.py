@@ -61,7 +61,8 @@ class Task:
     seed: Any = 0
     """Seed of the order, the draws and, in a fleet, the initial weights."""
     valid: tuple[NDArray[np.float64], NDArray[Any]] | None = None
-    """Rows that are not trained on, (m, ...), and their class indices (m,): they choose the epoch, if the best is kept."""
+    """Rows that are not trained on, (m, ...), and their class indices (m,): they choose the epoch, if the best is
+    kept."""
 
     @property
     def targets(self) -> NDArray[np.float64]:

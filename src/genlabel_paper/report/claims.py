@@ -66,13 +66,22 @@ class Check:
         """
         needs = self.rule.needs
         means, printed = self._lines(ours.means(needs)), self._lines(paper)
-        known = means.dropna()
-        need = len(means) if self.at_least is None else self.at_least
-        left, count = len(means) - len(known), int(self.rule.test(known).sum())
-        holds = None if not len(known) else True if count >= need else False if count + left < need else None
-        trials = ours.least(needs, list(known.index))
+        trials = ours.least(needs, list(means.dropna().index))
         said, found = f"{self.said}; its table: {self._tell(printed)}", self._tell(means)
-        return Claim(self.text, said, found, holds, trials, brief=self.brief)
+        return Claim(self.text, said, found, self.holds(means), trials, brief=self.brief)
+
+    def holds(self, means: pd.DataFrame) -> bool | None:
+        """Whether it is true of means, a line for each dataset and a column for each method; None if too few are known.
+
+        >>> frame = pd.DataFrame({"mixup": [90.0, 80.0], "vanilla": [85.0, 81.0]}, index=["36", "61"])
+        >>> Check("Mixup is better.", "on all", above("mixup", "vanilla")).holds(frame)
+        False
+        """
+        lines = self._lines(means)
+        known = lines.dropna()
+        need = len(lines) if self.at_least is None else self.at_least
+        left, count = len(lines) - len(known), int(self.rule.test(known).sum())
+        return None if not len(known) else True if count >= need else False if count + left < need else None
 
     def _lines(self, means: pd.DataFrame) -> pd.DataFrame:
         lines = means.index if self.sets is None else [name for name in self.sets if name in means.index]

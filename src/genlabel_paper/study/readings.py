@@ -72,7 +72,7 @@ class Reading:
     sets: str = "all"
     """Of which sets it says anything: "all", "real" (OpenML's), "text" (those with columns of text), or "drawn" (the
     synthetic ones of table 1)."""
-    data: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    data: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     """How the rows are made otherwise, see `genlabel_paper.study.data.load_parts`."""
     change: tuple[Change, ...] = ()
     pairs: str = "batch"
@@ -158,7 +158,14 @@ def _logistic(sigma: float) -> Change:
 
 
 OURS = Reading("ours", "ours")
-TOGETHER = Reading("together", "all of those that agree better, together")
+TOGETHER = Reading(
+    "together",
+    "codes, features as they are and a fifth for the test, together",
+    sets="real",
+    data={"test_size": 0.2, "text": "codes"},
+    change=(_unscaled,),
+)
+"""Every reading that, by itself, brings the mean share of cells that agree over a point nearer to print than ours."""
 READINGS = {
     reading.name: reading
     for reading in (
