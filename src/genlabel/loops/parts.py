@@ -14,7 +14,7 @@ from genlabel.densities import ClassDensity, OnlineGaussianDensity
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, OnlineGenLabel
 from genlabel.loops.capture import unwrap
 from genlabel.loops.teacher import Teacher
-from genlabel.mixing import Mixer
+from genlabel.mixing import Mixer, check_within_batch
 
 __all__ = ["check_mixer", "make_density", "make_labeler", "make_teacher"]
 
@@ -23,6 +23,7 @@ def check_mixer(mixer: Mixer, layers: Sequence[str]) -> Mixer:
     """Return the mixer, if it mixes at layers that are named."""
     if not isinstance(mixer, Mixer):
         raise TypeError(f"mixer={mixer!r} must be a Mixer such as Mixup(), ManifoldMixup() or CutMix()")
+    check_within_batch(mixer)
     if not layers or layers[0] != "":
         raise ValueError(f"layers={tuple(layers)!r} must begin with '', the input, which is depth 0 of the mixer")
     if mixer.max_depth >= len(layers):

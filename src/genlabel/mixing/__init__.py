@@ -1,6 +1,17 @@
 """Mixing points: one draw of all randomness, a deterministic mix, and the test for manifold intrusion."""
 
-from genlabel.mixing.base import LinearMixer, Mix, Mixer, Origin, blend, draw_on, mix_batch, no_mix, stack_draws
+from genlabel.mixing.base import (
+    LinearMixer,
+    Mix,
+    Mixer,
+    Origin,
+    blend,
+    check_within_batch,
+    draw_on,
+    mix_batch,
+    no_mix,
+    stack_draws,
+)
 from genlabel.mixing.cutmix import CutMix
 from genlabel.mixing.genmix import GenMix, GenMixWarning
 from genlabel.mixing.hidden import HiddenGenMix, invert_features
@@ -22,6 +33,7 @@ __all__ = [
     "Sampler",
     "Synthetic",
     "blend",
+    "check_within_batch",
     "distance_to_rivals",
     "draw_on",
     "intrudes",

@@ -14,7 +14,18 @@ from torch import Tensor
 
 from genlabel.arrays import to_device
 
-__all__ = ["LinearMixer", "Mix", "Mixer", "Origin", "blend", "draw_on", "mix_batch", "no_mix", "stack_draws"]
+__all__ = [
+    "LinearMixer",
+    "Mix",
+    "Mixer",
+    "Origin",
+    "blend",
+    "check_within_batch",
+    "draw_on",
+    "mix_batch",
+    "no_mix",
+    "stack_draws",
+]
 
 
 class Mix(NamedTuple):
@@ -135,6 +146,15 @@ class LinearMixer(Mixer, ABC):
     def mix(self, X: Any, draw: Mix) -> Any:
         """Return lam x_i + (1 - lam) x_j for the drawn pairs (arXiv Alg. 1, line 4); numpy or torch."""
         return blend(X, draw)
+
+
+def check_within_batch(mixer: Mixer) -> None:
+    """Raise where a mixer asks for partners of other batches, which a loop over batches does not have."""
+    if mixer.over_the_set:
+        raise ValueError(
+            f"{mixer!r} pairs rows of different batches, but here one batch is seen at a time; use pairs='batch', or "
+            "train_fleet, or a classifier, which plan a pass over all rows at once"
+        )
 
 
 def blend(values: Any, draw: Mix) -> Any:

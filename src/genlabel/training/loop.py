@@ -15,7 +15,7 @@ from torch import Tensor
 from genlabel.arrays import as_rng
 from genlabel.checks import check_choice
 from genlabel.labeling import Labeler, LinearLabel, SharedLabel
-from genlabel.mixing import Mixer
+from genlabel.mixing import Mixer, check_within_batch
 from genlabel.networks import StagedNetwork
 from genlabel.progress import Listener
 from genlabel.ranks import of_first
@@ -219,6 +219,8 @@ def _check_kinds(network: StagedNetwork, mixer: Mixer | None, labeler: Labeler |
         raise TypeError(f"mixer={mixer!r} must be None or a Mixer such as Mixup()")
     if labeler is not None and not isinstance(labeler, Labeler):
         raise TypeError(f"labeler={labeler!r} must be None or a Labeler such as GenLabel(KernelDensity()).fit(X, y)")
+    if mixer is not None:
+        check_within_batch(mixer)
     if mixer is not None and mixer.max_depth > network.depth:
         raise ValueError(
             f"{mixer!r} mixes at depth {mixer.max_depth}, but the network has {network.depth} hidden stages; name "

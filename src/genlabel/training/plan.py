@@ -20,7 +20,18 @@ from torch import Tensor
 
 from genlabel.arrays import chunks, one_hot, to_device
 from genlabel.labeling import Labeler
-from genlabel.mixing import Mix, Mixer, Origin, blend, distance_to_rivals, intrudes, mix_batch, no_mix, stack_draws
+from genlabel.mixing import (
+    Mix,
+    Mixer,
+    Origin,
+    blend,
+    check_within_batch,
+    distance_to_rivals,
+    intrudes,
+    mix_batch,
+    no_mix,
+    stack_draws,
+)
 
 __all__ = ["Batch", "Candidate", "Plan", "Steps", "Task", "batch_edges", "batches_per_epoch", "check_task"]
 
@@ -249,11 +260,8 @@ class Plan:
 
     def __iter__(self) -> Iterator[Batch]:
         """The batches of the next epoch, neither mixed nor labelled."""
-        if self.task.mixer is not None and self.task.mixer.over_the_set:
-            raise ValueError(
-                f"{self.task.mixer!r} pairs rows of different batches, which one network does not see "
-                "together; use train_fleet, or pairs='batch'"
-            )
+        if self.task.mixer is not None:
+            check_within_batch(self.task.mixer)
         stretch = self._draw(1)
         draw, origin = stretch.draw.flat(), self._origin(stretch)
         rows = torch.from_numpy(stretch.rows).to(self._like.device)

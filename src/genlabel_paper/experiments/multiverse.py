@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from math import isnan, nan
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from genlabel_paper.registry import find
 from genlabel_paper.report.experiment import Experiment
 from genlabel_paper.report.pieces import Grid, Measured, Picture, Shown, Value
 from genlabel_paper.report.world_picture import plot_worlds
-from genlabel_paper.report.worlds import PrintedTable, Scores, World, count_holding, nearness, worlds
+from genlabel_paper.report.worlds import Mean, Means, Nearness, PrintedTable, Scores, World, nearness, worlds
 from genlabel_paper.study.cells import BUDGETS, Cell
+from genlabel_paper.study.methods import keys_of
 from genlabel_paper.study.multiverse import name_of
 from genlabel_paper.study.readings import LOOKS, READINGS
 
-__all__ = ["EXPERIMENT", "TABLES", "agreement_table", "printed_tables", "render"]
+__all__ = ["EXPERIMENT", "TABLES", "agreements", "mean_share", "printed_tables", "render"]
 
 TABLES = {
     "table1": ("synthetic", "logistic"),
@@ -29,8 +34,7 @@ TABLES = {
 """The tables, and the settings of their cells."""
 SEEDS = 3
 """Of each split, at most."""
-GENLABEL = ("genlabel-gm", "genlabel-kde", "genlabel-cv")
-GAINS = {"vanilla": ("vanilla",), "mixup": ("mixup",), "GenLabel": GENLABEL}
+KINDS = {"vanilla": ("vanilla",), "mixup": ("mixup",), "GenLabel": keys_of("genlabel")}
 """Whose accuracy a look changes; of GenLabel the best of GM, KDE and CV on each set, as in the paper's text."""
 NOTES = (
     "Not a table of the paper. Each line is our protocol but for what it says; methods and sets that it does not "
@@ -57,24 +61,23 @@ def printed_tables() -> tuple[PrintedTable, ...]:
     return tuple(PrintedTable(name, one.PAPER, one.CHECKS, TABLES[name]) for name, one in modules.items())
 
 
-def agreement_table(records: pd.DataFrame) -> pd.DataFrame:
-    """Return the nearness to print and the statements that hold, a line for each world, columns (measure, table).
+def agreements(records: pd.DataFrame) -> dict[World, dict[str, Nearness]]:
+    """Return how near each world is to each table; worlds without records are left out.
 
-    >>> agreement_table(pd.DataFrame()).empty
-    True
+    >>> agreements(pd.DataFrame())
+    {}
     """
-    scores, lines = Scores(records), {}
-    for world in worlds():
-        found = {}
-        for table in printed_tables():
-            means = scores.of(table, world)
-            near = nearness(means, table.paper)
-            if near is not None and scores.has(world):
-                said = {"holds": count_holding(means, table)[0], **near._asdict()}
-                found |= {(measure, table.id): value for measure, value in said.items()}
-        if found:
-            lines[world] = found
-    return pd.DataFrame.from_dict(lines, orient="index")
+    scores = Scores(records)
+    return {
+        world: {table.id: nearness(scores.of(table, world), table) for table in printed_tables()}
+        for world in worlds()
+        if scores.has(world)
+    }
+
+
+def mean_share(found: dict[str, Nearness]) -> float:
+    """Return the share of the printed cells within one spread, in percent, in the mean over the tables."""
+    return float(np.nanmean([near.within for near in found.values()]))
 
 
 def render(records: pd.DataFrame) -> Shown:
@@ -83,92 +86,101 @@ def render(records: pd.DataFrame) -> Shown:
     >>> render(pd.DataFrame()).measured
     False
     """
-    table = agreement_table(records)
-    if table.empty:
+    found = agreements(records)
+    if not found:
         return Shown(notes=NOTES)
     scores = Scores(records)
-    grids = [_grid(table, *about) for about in MEASURES]
-    pictures = [Picture(*_picture(table))]
-    return Shown(
-        [*grids, _gain_grid(scores, "table4"), _gain_grid(scores, "table9")], [], pictures, [*_told(table), *NOTES]
-    )
+    grids = [_grid(found, measure) for measure in MEASURES]
+    gains = [
+        _gain_grid(scores, table) for table in printed_tables() if table.id in ("table4", "table6", "table8", "table9")
+    ]
+    return Shown([*grids, *gains], [], [_picture(found)], [_told(found), *NOTES])
+
+
+class _Measure(NamedTuple):
+    """A field of `Nearness`, and how it is shown."""
+
+    name: str
+    title: str
+    unit: str
+    digits: int
+    whole: Callable[[list[float]], float] = np.nanmean
+    """Over all tables."""
 
 
 MEASURES = (
-    ("within", "Printed cells within one spread", "%", 0),
-    ("median", "Median absolute difference from print", "points", 1),
-    ("ranks", "Rank correlation of the methods with print", "", 2),
-    ("holds", "Statements of the paper that hold", "", 0),
+    _Measure("within", "Printed cells within one spread", "%", 0),
+    _Measure("median", "Median absolute difference from print", "points", 1),
+    _Measure("ranks", "Rank correlation of the methods with print", "", 2),
+    _Measure("holds", "Statements of the paper that hold, of 19", "", 0, np.nansum),
 )
 
 
-def _grid(table: pd.DataFrame, measure: str, title: str, unit: str, digits: int) -> Grid:
+def _grid(found: dict[World, dict[str, Nearness]], measure: _Measure) -> Grid:
     """A measure of every world, by table, and over all of them."""
-    whole = table[measure].sum(axis=1) if measure == "holds" else table[measure].mean(axis=1)
-    columns = {name: table[measure].get(name) for name in TABLES} | {"all six": whole}
-    rows = [
-        (world.title, [_value(None if column is None else column.get(world)) for column in columns.values()])
-        for world in table.index
-    ]
-    best = [] if measure == "median" else [name for name, _ in rows]
-    return Grid(title, [_short(name) for name in columns], rows, unit, best, "table", digits)
+    rows = []
+    for world, line in found.items():
+        values = [getattr(near, measure.name) for near in line.values()]
+        rows.append((world.title, [_value(value) for value in (*values, float(measure.whole(values)))]))
+    best = [] if measure.name == "median" else [name for name, _ in rows]
+    columns = [*map(_short, TABLES), "all six"]
+    return Grid(measure.title, columns, rows, measure.unit, best, "table", measure.digits)
 
 
-def _value(number: float | None) -> Value:
-    missing = number is None or pd.isna(number)
-    return Value(None if missing else Measured(float(number), None, 0, 0), None, "not run")
+def _value(number: float = nan) -> Value:
+    return Value(None if isnan(number) else Measured(number, None, 0, 0), None, "not run")
 
 
 def _short(name: str) -> str:
     return name.replace("table", "table ")
 
 
-def _gain_grid(scores: Scores, name: str) -> Grid:
+def _gain_grid(scores: Scores, table: PrintedTable) -> Grid:
     """What every look gives to every method of a table over ours, and the advantage of GenLabel that it makes."""
-    (table,) = (one for one in printed_tables() if one.id == name)
-    base = _means(scores, table, World())
+    base = _best_means(scores.of(table, World()), table)
     rows = []
     for world in [World(look=look) for look in LOOKS]:
-        means = _means(scores, table, world)
-        gain = [means[method] - base[method] for method in GAINS]
-        lead = [means["GenLabel"] - means[method] for method in ("vanilla", "mixup")]
-        rows.append((world.title, [_value(value) for value in (*gain, *lead)]))
-    printed = _best_means(pd.Series({(d, m): value.mean for (m, d), value in table.paper.items()}), table)
-    lead = [printed["GenLabel"] - printed[method] for method in ("vanilla", "mixup")]
-    rows.append(("as printed", [_value(None)] * 3 + [_value(value) for value in lead]))
-    columns = [*(f"{method}, gain on ours" for method in GAINS), "GenLabel - vanilla", "GenLabel - mixup"]
-    return Grid(f"What each look gives, {_short(name)}: means over the sets", columns, rows, "points", [], "what", 1)
+        means = _best_means(scores.of(table, world), table)
+        rows.append((world.title, [_value(means[kind] - base[kind]) for kind in KINDS] + _leads(means)))
+    printed = {(dataset, method): Mean(value.mean, 0.0) for (method, dataset), value in table.paper.items()}
+    rows.append(("as printed", [_value()] * len(KINDS) + _leads(_best_means(printed, table))))
+    columns = [*(f"{kind}, gain on ours" for kind in KINDS), "GenLabel - vanilla", "GenLabel - mixup"]
+    title = f"What each look gives, {_short(table.id)}: means over the sets at hand"
+    return Grid(title, columns, rows, "points", [], "what", 1)
 
 
-def _means(scores: Scores, table: PrintedTable, world: World) -> dict[str, float]:
-    return _best_means(scores.of(table, world)["mean"], table)
+def _leads(means: dict[str, float]) -> list[Value]:
+    return [_value(means["GenLabel"] - means[kind]) for kind in ("vanilla", "mixup")]
 
 
-def _best_means(means: pd.Series[float], table: PrintedTable) -> dict[str, float]:
+def _best_means(means: Means, table: PrintedTable) -> dict[str, float]:
     """The mean over the sets at hand of each kind of method, of the best of its methods on each."""
-    frame = means.unstack()
-    frame = frame[[name in table.at_hand for name in frame.index]]
-    return {kind: float(frame[[m for m in names if m in frame]].max(axis=1).mean()) for kind, names in GAINS.items()}
+    found = {}
+    for kind, methods in KINDS.items():
+        known = [[means[d, m].mean for m in methods if (d, m) in means] for d in table.at_hand]
+        found[kind] = float(np.mean([max(values) for values in known if values])) if any(known) else nan
+    return found
 
 
-def _picture(table: pd.DataFrame) -> tuple[str, object, str]:
-    shares = table["within"].rename(index=lambda world: world.title, columns=_short)
-    best = table["within"].mean(axis=1).idxmax()
+def _picture(found: dict[World, dict[str, Nearness]]) -> Picture:
+    best = max(found, key=lambda world: mean_share(found[world]))
     caption = "How near each reading comes to print: the share of the printed cells within one spread, by table."
-    alt = f"{caption} The nearest over all tables: {best.title}."
-    return caption, plot_worlds(shares), alt
+    lines = [[near.within for near in line.values()] for line in found.values()]
+    shares = pd.DataFrame(lines, index=[world.title for world in found], columns=[*map(_short, TABLES)])
+    return Picture(caption, plot_worlds(shares), f"{caption} The nearest over all tables: {best.title}.")
 
 
-def _told(table: pd.DataFrame) -> list[str]:
+def _told(found: dict[World, dict[str, Nearness]]) -> str:
     """What the numbers say, in sentences."""
-    share = table["within"].mean(axis=1)
-    ours, best = World(), share.idxmax()
-    clean = share[[world.look.epoch != "test" and world.look.choice == "cv" for world in share.index]].idxmax()
-    return [
-        f"Ours: {share[ours]:.0f} % of the printed cells within one spread, in the mean over the tables. The nearest: "
-        f"{best.title}, {share[best]:.0f} %. The nearest in which nothing is chosen on test rows: {clean.title}, "
-        f"{share[clean]:.0f} %."
-    ]
+    share = {world: mean_share(line) for world, line in found.items()}
+    best = max(share, key=lambda world: share[world])
+    blind = max((world for world in share if world.blind), key=lambda world: share[world])
+    told = f"{blind.title}, {share[blind]:.0f} %"
+    sees = "It chooses nothing on test rows." if best.blind else f"Where nothing is chosen on test rows: {told}."
+    return (
+        f"Ours: {share[World()]:.0f} % of the printed cells within one spread, in the mean over the tables. The "
+        f"nearest: {best.title}, {share[best]:.0f} %. {sees}"
+    )
 
 
 def _cells(budget: str) -> list[Cell]:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, final
+from itertools import product
+from math import hypot, nan
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 import pandas as pd
+from scipy.stats import rankdata
 
 from genlabel_paper.report.claims import Check
 from genlabel_paper.report.experiment import PrintedValues
 from genlabel_paper.report.printed import rows_of
 from genlabel_paper.report.selected import at_hand
-from genlabel_paper.study.multiverse import base_of
+from genlabel_paper.study.multiverse import base_of, name_of
 from genlabel_paper.study.readings import LOOKS, OURS, READINGS, Look, Reading
 
-__all__ = ["Nearness", "PrintedTable", "Scores", "World", "count_holding", "nearness", "worlds"]
+__all__ = ["Mean", "Means", "Nearness", "PrintedTable", "Scores", "World", "nearness", "worlds"]
 
-KEYS = ("dataset", "method", "split", "seed")
+KEYS = ("setting", "dataset", "method")
 KNOWN = tuple(look.key for look in LOOKS)
 
 
@@ -53,6 +55,11 @@ class World:
     split: int | None = None
 
     @property
+    def blind(self) -> bool:
+        """Whether nothing is chosen on test rows."""
+        return self.look.epoch != "test" and self.look.choice != "test"
+
+    @property
     def title(self) -> str:
         """In words."""
         if self.split is not None:
@@ -79,9 +86,20 @@ def worlds() -> list[World]:
     return [*(World(look=look) for look in LOOKS), World(split=0), *single, *kept, *together]
 
 
+class Mean(NamedTuple):
+    """Mean and standard deviation of a method on a dataset, in percent."""
+
+    mean: float
+    spread: float
+
+
+Means: TypeAlias = dict[tuple[str, str], Mean]
+"""By dataset and method."""
+
+
 @final
 class Scores:
-    """Means and spreads of the records of readings, for every world at once.
+    """Means and spreads of the records of readings, for every world.
 
     Parameters
     ----------
@@ -90,108 +108,90 @@ class Scores:
     """
 
     def __init__(self, records: pd.DataFrame) -> None:
-        both = {name: base_of(name) for name in (records["setting"].unique() if "setting" in records else [])}
-        read = [name for name, (_, reading) in both.items() if reading]
-        chosen = records[records["setting"].isin(read)] if read else pd.DataFrame(columns=["setting", *KEYS, *KNOWN])
-        self._frame = chosen.assign(
-            base=chosen["setting"].map(lambda name: both[name][0]),
-            reading=chosen["setting"].map(lambda name: both[name][1]),
-        )
-
-    @property
-    def trials(self) -> pd.Series[int]:
-        """How many trials there are of each base, reading, dataset and method."""
-        found: pd.Series[int] = self._frame.groupby(["base", "reading", "dataset", "method"]).size()
-        return found
-
-    @cached_property
-    def _all(self) -> pd.DataFrame:
-        return self._summed(self._frame)
-
-    @cached_property
-    def _first(self) -> pd.DataFrame:
-        return self._summed(self._frame[self._frame["split"] == 0])
-
-    def _summed(self, frame: pd.DataFrame) -> pd.DataFrame:
-        groups = frame.groupby(["base", "reading", "dataset", "method"])[list(KNOWN)]
-        return pd.concat({"mean": groups.mean(), "spread": groups.std()}, axis=1)
+        names = records["setting"].unique().tolist() if "setting" in records else []
+        read = [name for name in names if base_of(name)[1]]
+        chosen = records[records["setting"].isin(read)] if read else pd.DataFrame(columns=[*KEYS, "split", *KNOWN])
+        self._all, self._first = (_summed(part) for part in (chosen, chosen[chosen["split"] == 0]))
+        self._known = {base_of(name)[1] for name in read}
 
     def has(self, world: World) -> bool:
         """Whether there are records of the reading of a world; where it says nothing of a table, that is as in ours."""
-        return bool((self._frame["reading"] == world.reading.name).any())
+        return world.reading.name in self._known
 
-    def of(self, table: PrintedTable, world: World) -> pd.DataFrame:
-        """Means and spreads of a table in a world, by dataset and method: where a reading says nothing, those of ours.
+    def of(self, table: PrintedTable, world: World) -> Means:
+        """Return the means and spreads of a table in a world: where a reading says nothing, those of ours.
 
-        >>> Scores(pd.DataFrame()).of(PrintedTable("t", {}, [], ("logistic",)), World()).empty
-        True
+        >>> Scores(pd.DataFrame()).of(PrintedTable("t", {}, [], ("logistic",)), World())
+        {}
         """
-        if world.split not in (None, 0):
-            raise ValueError(f"split={world.split} is not the first; only that one is looked at alone")
-        source = self._all if world.split is None else self._first
-        parts = [self._of_base(source, base, world) for base in table.settings]
-        found = pd.concat(parts)
-        known = [key for key in found.index if (key[1], key[0]) in table.paper]
-        return found.loc[known]
+        source = self._first if world.split == 0 else self._all
+        found: Means = {}
+        for (method, dataset), base in product(table.paper, table.settings):
+            for reading in (OURS.name, world.reading.name):  # the latter takes the place of the former
+                both = source.get((name_of(base, reading), dataset, method))
+                if both is not None:
+                    found[dataset, method] = both[world.look.key]
+        return found
 
-    def _of_base(self, source: pd.DataFrame, base: str, world: World) -> pd.DataFrame:
-        """The datasets and methods of a setting: of the reading where it has any, else of ours."""
-        found = {
-            name: source.xs((base, name), level=("base", "reading"))
-            if (base, name) in source.index.droplevel(["dataset", "method"])
-            else source.iloc[:0].droplevel(["base", "reading"])
-            for name in (world.reading.name, OURS.name)
-        }
-        both = found[world.reading.name].combine_first(found[OURS.name])
-        columns = {part: both[part, world.look.key] for part in ("mean", "spread")}
-        return pd.DataFrame(columns)
+
+def _summed(records: pd.DataFrame) -> dict[tuple[str, str, str], dict[str, Mean]]:
+    """Mean and spread over the splits and seeds of each setting, dataset and method, by look."""
+    groups = records.groupby(list(KEYS))[list(KNOWN)]
+    means, spreads = groups.mean(), groups.std().fillna(0.0)
+    pairs = zip(means.index.tolist(), means.to_numpy().tolist(), spreads.to_numpy().tolist(), strict=True)
+    return {
+        key: {name: Mean(*both) for name, *both in zip(KNOWN, mean, spread, strict=True)} for key, mean, spread in pairs
+    }
 
 
 class Nearness(NamedTuple):
     """How near a table in a world is to print."""
 
-    within: float
+    within: float = nan
     """Percent of the printed cells that are within one joint spread, which is no less than half a point."""
-    median: float
+    median: float = nan
     """Median absolute difference, in points."""
-    ranks: float
+    ranks: float = nan
     """Mean over the sets of the rank correlation of the methods; of two methods, whether the same one is ahead."""
-    cells: int
+    holds: float = nan
+    """Statements of the paper about it that are true there."""
 
 
-def nearness(found: pd.DataFrame, paper: PrintedValues) -> Nearness | None:
-    """Return how near means and spreads, by dataset and method, are to print; None without any.
+def nearness(means: Means, table: PrintedTable) -> Nearness:
+    """Return how near means are to a printed table.
 
     >>> from genlabel_paper.report.pieces import Printed
-    >>> index = pd.MultiIndex.from_tuples([("61", "mixup"), ("61", "vanilla")])
-    >>> found = pd.DataFrame({"mean": [88.0, 92.0], "spread": [1.0, 2.0]}, index=index)
-    >>> nearness(found, {("mixup", "61"): Printed(88.5, 1.0), ("vanilla", "61"): Printed(97.0, 1.0)})
-    Nearness(within=50.0, median=2.75, ranks=1.0, cells=2)
+    >>> paper = {("mixup", "61"): Printed(88.5, 1.0), ("vanilla", "61"): Printed(97.0, 1.0)}
+    >>> means = {("61", "mixup"): Mean(88.0, 1.0), ("61", "vanilla"): Mean(92.0, 2.0)}
+    >>> nearness(means, PrintedTable("t", paper, [], ()))
+    Nearness(within=50.0, median=2.75, ranks=1.0, holds=0.0)
     """
-    known = found.dropna(subset=["mean"])
-    if not len(known):
-        return None
-    printed = [paper[method, dataset] for dataset, method in known.index]
-    values = pd.DataFrame(
-        {"ours": known["mean"], "paper": [one.mean for one in printed], "spread": known["spread"].fillna(0.0)}
-    )
-    joint = np.maximum(np.hypot(values["spread"], [one.spread or 0.0 for one in printed]), [p.least for p in printed])
-    gaps = (values["ours"] - values["paper"]).abs()
-    return Nearness(100.0 * float((gaps <= joint).mean()), float(gaps.median()), _rank_correlation(values), len(values))
+    if not means:
+        return Nearness()
+    printed = [table.paper[method, dataset] for dataset, method in means]
+    gaps = np.array([ours.mean - paper.mean for ours, paper in zip(means.values(), printed, strict=True)])
+    joint = [
+        max(hypot(ours.spread, paper.spread or 0.0), paper.least)
+        for ours, paper in zip(means.values(), printed, strict=True)
+    ]
+    within = 100.0 * float(np.mean(np.abs(gaps) <= joint))
+    holds = sum(check.holds(_frame(means, table)) is True for check in table.checks)
+    return Nearness(within, float(np.median(np.abs(gaps))), _rank_correlation(means, table), float(holds))
 
 
-def _rank_correlation(values: pd.DataFrame) -> float:
+def _frame(means: Means, table: PrintedTable) -> pd.DataFrame:
+    """The means, a line for each dataset at hand and a column for each method."""
+    lines = [[means[d, m].mean if (d, m) in means else nan for m in table.methods] for d in table.at_hand]
+    return pd.DataFrame(lines, index=table.at_hand, columns=table.methods)
+
+
+def _rank_correlation(means: Means, table: PrintedTable) -> float:
     """Mean over the sets of Spearman's correlation; a set on which either side is all equal says nothing."""
-    ranks = values.groupby(level=0)[["ours", "paper"]].rank()
-    centred = ranks - ranks.groupby(level=0).transform("mean")
-    products = (centred["ours"] * centred["paper"]).groupby(level=0).sum()
-    squares = (centred**2).groupby(level=0).sum()
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return float((products / np.sqrt(squares["ours"] * squares["paper"])).mean())
-
-
-def count_holding(found: pd.DataFrame, table: PrintedTable) -> tuple[int, int]:
-    """Return how many of the paper's statements about a table are true of means, and how many can be judged."""
-    means = found["mean"].unstack().reindex(index=at_hand(table.paper), columns=table.methods)
-    verdicts = [check.holds(means) for check in table.checks]
-    return sum(holds is True for holds in verdicts), sum(holds is not None for holds in verdicts)
+    found = []
+    for dataset in table.at_hand:
+        known = [method for method in table.methods if (dataset, method) in means]
+        ours = rankdata([round(means[dataset, method].mean, 6) for method in known])
+        paper = rankdata([table.paper[method, dataset].mean for method in known])
+        if len(set(ours)) > 1 and len(set(paper)) > 1:
+            found.append(float(np.corrcoef(ours, paper)[0, 1]))
+    return float(np.mean(found)) if found else nan

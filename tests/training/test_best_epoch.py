@@ -1,0 +1,199 @@
+"""The best epoch of a network: against training epoch by epoch, the loop, and itself in other company."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from genlabel.densities import GaussianDensity
+from genlabel.labeling import GenLabel, LinearLabel
+from genlabel.metrics import accuracy, log_loss
+from genlabel.mixing import Mixup
+from genlabel.networks import MLP
+from genlabel.training import (
+    BestEpoch,
+    Candidate,
+    FleetRun,
+    Task,
+    train_adamixup,
+    train_fleet,
+    train_network,
+    train_task,
+)
+from genlabel.training.fleet import weight_rng
+
+EPOCHS = 12
+CANDIDATES = [Candidate(rate, label=(1.0 - gamma, gamma)) for rate in (0.3, 0.02) for gamma in (0.0, 1.0)]
+
+
+def rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    return rng.normal(size=(n, 4)) + np.eye(4)[y], y
+
+
+def task(seed: int = 0, mixer: Mixup | None = None) -> Task:
+    X, y = rows(90, seed)
+    labelers = (LinearLabel().fit(X, y), GenLabel(GaussianDensity()).fit(X, y))
+    return Task(X, y, 3, labelers, mixer, seed=[seed, 1], valid=rows(40, seed + 100))
+
+
+def by_hand(tasks: list[Task], hidden: tuple[int, ...], every: int) -> tuple[np.ndarray, np.ndarray]:
+    """Best epochs and parameters of a run that is stopped after each epoch and asked in double precision."""
+    run = FleetRun(tasks, CANDIDATES, hidden=hidden, epochs=EPOCHS, batch_size=32, dtype=torch.float64)
+    seen, thetas = [], []
+    for _ in range(EPOCHS):
+        run.advance(1)
+        said = [(run.fleet.log_proba(g, one.valid[0]), one.valid[1]) for g, one in enumerate(tasks)]
+        seen.append([list(zip(accuracy(*each), -log_loss(*each), strict=True)) for each in said])
+        thetas.append(run.fleet.theta.clone().numpy())
+    looks = [e for e in range(1, EPOCHS + 1) if e % every == 0 or e == EPOCHS]
+    best = np.array(
+        [[max(looks, key=lambda e: (seen[e - 1][g][c], -e)) for c in range(len(CANDIDATES))] for g in range(len(tasks))]
+    )
+    return best, np.stack(thetas)
+
+
+@pytest.mark.parametrize("every", [1, 5])
+@pytest.mark.parametrize("hidden", [(), (8, 6)])
+@pytest.mark.parametrize("at_once", [1, 1 << 19])
+def test_each_network_is_that_of_its_best_epoch(
+    hidden: tuple[int, ...], every: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("genlabel.training.best_epoch.NUMBERS_AT_ONCE", at_once)
+    tasks = [task(seed, Mixup()) for seed in (0, 1)]
+    settings = {"hidden": hidden, "epochs": EPOCHS, "batch_size": 32, "dtype": torch.float64}
+    fleet = train_fleet(tasks, CANDIDATES, keep=BestEpoch(every=every), **settings)
+    best, thetas = by_hand(tasks, hidden, every)
+    assert fleet.best_epochs.tolist() == best.tolist()
+    assert len(set(best.ravel())) > 1
+    for g, c in np.ndindex(*best.shape):
+        np.testing.assert_allclose(fleet.theta[g, c], thetas[best[g, c] - 1, g, c], atol=1e-12)
+
+
+def test_what_was_seen_is_what_the_networks_did() -> None:
+    one = task(mixer=Mixup())
+    run = FleetRun([one], CANDIDATES, epochs=EPOCHS, keep=BestEpoch(every=4), dtype=torch.float64)
+    run.advance(EPOCHS)
+    assert run.watch.looks == [4, 8, 12]
+    last = train_fleet([one], CANDIDATES, epochs=EPOCHS, dtype=torch.float64)
+    said = last.log_proba(0, one.valid[0])
+    expected = np.stack([accuracy(said, one.valid[1]), -log_loss(said, one.valid[1])], -1)
+    np.testing.assert_allclose(run.watch.path[-1, 0], expected, atol=1e-12)
+
+
+def test_candidates_that_go_on_keep_their_best() -> None:
+    one, settings = task(mixer=Mixup()), {"epochs": EPOCHS, "dtype": torch.float64, "keep": "best"}
+    run = FleetRun([one], CANDIDATES, **settings)
+    run.advance(5)
+    run.keep([2, 0])
+    run.advance(EPOCHS - 5)
+    whole = train_fleet([one], CANDIDATES, **settings)
+    assert run.fleet.best_epochs.tolist() == whole.best_epochs[:, [2, 0]].tolist()
+    torch.testing.assert_close(run.fleet.theta, whole.theta[:, [2, 0]], atol=1e-12, rtol=0.0)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_rates_are_accuracy_and_log_loss(kind: torch.dtype) -> None:
+    one, weight = task(), np.random.default_rng(0).uniform(size=40)
+    fleet = train_fleet([one], CANDIDATES, hidden=(5,), epochs=3, dtype=kind)
+    said = fleet.log_proba(0, one.valid[0])
+    for given in (None, weight):
+        found = fleet.rate(0, *one.valid, given)
+        np.testing.assert_allclose(found[:, 0], accuracy(said, one.valid[1], given), atol=1e-12)
+        np.testing.assert_allclose(-found[:, 1], log_loss(said, one.valid[1], given), rtol=1e-5)
+
+
+def test_of_equal_scores_the_first_class_counts_and_no_number_is_never_right() -> None:
+    one = task()
+    fleet = train_fleet([one], CANDIDATES, epochs=1)
+    equal, broken = fleet.at(torch.zeros_like(fleet.theta)), fleet.at(torch.full_like(fleet.theta, torch.nan))
+    assert np.allclose(equal.rate(0, *one.valid)[:, 0], (one.valid[1] == 0).mean())
+    assert broken.rate(0, *one.valid).tolist() == [[0.0, -np.inf]] * len(CANDIDATES)
+
+
+def test_the_loop_keeps_what_the_fleet_keeps() -> None:
+    one, candidate = task(mixer=Mixup()), CANDIDATES[1]
+    network = MLP(4, 3, (8,), dtype=torch.float64, rng=weight_rng(one.seed))
+    train_task(network, one, candidate, epochs=EPOCHS, keep="best")
+    fleet = train_fleet([one], [candidate], hidden=(8,), epochs=EPOCHS, dtype=torch.float64, keep="best")
+    for mine, other in zip(network.parameters(), fleet.network().parameters(), strict=True):
+        torch.testing.assert_close(mine, other, atol=1e-9, rtol=0.0)
+
+
+def test_a_score_of_ones_own_chooses_the_epoch() -> None:
+    x, y = (torch.from_numpy(part) for part in rows(60, 0))
+    values = iter([1.0, 3.0, float("nan"), 3.0, 2.0])
+    network, states = MLP(4, 3, rng=0, dtype=torch.float64), []
+
+    def note(epoch: int, loss: torch.Tensor) -> None:
+        states.append(next(network.parameters()).detach().clone())
+
+    train_network(network, [(x, y)], epochs=5, rng=0, keep="best", valid=lambda network: next(values), after_epoch=note)
+    assert torch.equal(next(network.parameters()), states[1])
+
+
+def test_a_run_that_goes_on_knows_the_best_epoch_before(tmp_path: Path) -> None:
+    x, y = (torch.from_numpy(part) for part in rows(60, 0))
+    scores = [5.0, 1.0, 2.0, 3.0]
+    whole, halves = (MLP(4, 3, rng=0, dtype=torch.float64) for _ in range(2))
+
+    def train(network: MLP, epochs: int, values: list[float], **more: object) -> None:
+        told = iter(values)
+        valid = {"keep": "best", "valid": lambda network: next(told)}
+        train_network(network, [(x, y)], mixer=Mixup(), epochs=epochs, rng=0, **valid, **more)
+
+    train(whole, 4, scores)
+    train(halves, 2, scores[:2], checkpoint=tmp_path / "run.pt")
+    halves = MLP(4, 3, rng=1, dtype=torch.float64)
+    train(halves, 4, scores[2:], checkpoint=tmp_path / "run.pt")
+    for mine, other in zip(halves.parameters(), whole.parameters(), strict=True):
+        assert torch.equal(mine, other)
+
+
+@pytest.mark.parametrize("alternating", [False, True])
+def test_adamixup_keeps_the_best_classifiers(alternating: bool) -> None:
+    one, thetas, seen = task(), [], []
+
+    def score(fleet: object, group: int) -> np.ndarray:
+        found = fleet.rate(0, *one.valid)
+        seen.append(found[:, :1])
+        thetas.append(fleet.theta[0].clone())
+        return found[:, :1]
+
+    settings = {"epochs": EPOCHS, "alternating": alternating}
+    kept = train_adamixup([one], CANDIDATES[:2], keep=BestEpoch(score), **settings)
+    hits, theta = np.concatenate(seen).reshape(EPOCHS, 2), torch.cat(thetas).view(EPOCHS, 2, -1)
+    assert kept.classifier.best_epochs.tolist() == [(hits.argmax(0) + 1).tolist()]
+    for c in range(2):
+        assert torch.equal(kept.classifier.theta[0, c], theta[hits[:, c].argmax(), c])
+    last = train_adamixup([one], CANDIDATES[:2], **settings)
+    assert torch.equal(last.classifier.theta[0], theta[-1])
+
+
+def test_the_critic_steps_first_where_steps_alternate() -> None:
+    """After one step of SGD the critic is where the joint step puts it; classifier and policy have met the new one."""
+    from genlabel.training import SGD
+
+    one, settings = task(), {"epochs": 1, "optimizer": SGD(momentum=0.0, milestones=())}
+    joint, apart = (train_adamixup([one], CANDIDATES[:1], alternating=way, **settings) for way in (False, True))
+    assert torch.equal(joint.critic.theta, apart.critic.theta)
+    assert torch.equal(joint.classifier.theta, apart.classifier.theta)  # its loss does not ask the critic
+    assert not torch.equal(joint.policy.theta, apart.policy.theta)
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        (lambda: train_fleet([Task(*rows(9, 0), 3, ())], [Candidate(0.1, label=())], keep="best"), "valid"),
+        (lambda: train_fleet([task()], CANDIDATES, keep="first"), "keep='first'"),
+        (lambda: train_network(MLP(4, 3, rng=0), [], keep="best"), "valid"),
+        (lambda: train_network(MLP(4, 3, rng=0), [], valid=rows(9, 0)), "no effect"),
+        (lambda: train_network(MLP(4, 3, rng=0), [], mixer=Mixup(pairs="set")), "pairs='batch'"),
+        (lambda: train_task(MLP(4, 3, rng=0), task(mixer=Mixup(pairs="set")), CANDIDATES[0]), "pairs='batch'"),
+    ],
+)
+def test_what_cannot_be_kept_is_told(what: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        what()
