@@ -14,7 +14,7 @@ GUIDE = {
         "estimators", "loops", "label-models", "densities", "genmix", "diagnosis", "report", "intervals", "support",
         "keeping",
     ],
-    "The paper": ["reproduction", "reproduction/index", "theory", "paper-map"],
+    "The paper": ["reproduction", "multiverse", "reproduction/index", "theory", "paper-map"],
     "Reference": ["api/index"],
     "The project": ["measuring", "records", "extending", "contributing", "README <readme>", "changelog", "citation"],
 }  # fmt: skip

@@ -42,12 +42,15 @@ WIDE = 160
 def reproduce(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(help="Tables and figures such as table4 or figure9, or all; --list names them."),
+        typer.Argument(
+            help="Tables and figures such as table4 or figure9, or all but the multiverse; --list names them."
+        ),
     ] = None,
     budget: Annotated[
         str,
         typer.Option(
-            help='"smoke" (two sets, one fit), "quick" (all sets, 1 split, 2 seeds) or "full" (3 splits, 5 seeds); '
+            help='"smoke" (two sets, one fit), "quick" (all sets, 1 split, 2 seeds) or "full" (3 splits, 5 seeds; the '
+            "multiverse 3); "
             "on images also how many epochs."
         ),
     ] = "quick",
@@ -81,7 +84,7 @@ def reproduce(
             return
         if not ids:
             raise ValueError("name a table or figure, such as table4, or all; --list shows them")
-        names = check_ids(ids)
+        names = check_ids(ids, run=True)
         trains = not COMPUTED.issuperset(names)
         _check_work(budget, jobs, dask if trains else None)
         if dataset and not trains:
@@ -264,10 +267,18 @@ def _export(records: pd.DataFrame, folder: Path) -> None:
     from genlabel.records import export_records
     from genlabel_paper.study.cells import STUDY
 
-    for setting, part in records.groupby("setting"):
-        path = folder / f"{setting}.json"
+    for name, part in records.groupby(records["setting"].map(_file_of)):
+        path = folder / f"{name}.json"
         export_records(part, path, STUDY)
         print_line(f"wrote {path}")
+
+
+def _file_of(setting: str) -> str:
+    """The name of the file of a setting: one for all readings of it."""
+    from genlabel_paper.study.multiverse import base_of
+
+    base, reading = base_of(setting)
+    return f"multiverse-{base}" if reading else base
 
 
 def _print_list() -> None:

@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from genlabel_paper.report.experiment import Experiment
 
-__all__ = ["COMPUTED", "IDS", "check_ids", "find"]
+__all__ = ["COMPUTED", "IDS", "NAMED", "check_ids", "find"]
 
 IDS = (
     "table1", "table2", "table3", "table4", "table5", "table6", "table7", "table8", "table9", "table15",
     "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "figure8", "figure9",
-    "figure13", "figure14", "figure15", "figure16", "densities", "statistics", "multiverse",
+    "figure13", "figure14", "figure15", "figure16", "densities", "multiverse", "statistics",
 )  # fmt: skip
 """All experiments, in the order of the report; to know them imports none."""
 COMPUTED = frozenset({"figure2", "figure4", "figure7", "figure8"})
 """Those that follow from the mathematics alone: they train nothing, and need no records."""
 
 
-def check_ids(ids: Iterable[str]) -> list[str]:
-    """Return the ids, each once, "all" being all of them; raise if one is not known.
+NAMED = frozenset({"multiverse"})
+"""Those that are run only where they are named: hours, for a question of their own."""
+
+
+def check_ids(ids: Iterable[str], run: bool = False) -> list[str]:
+    """Return the ids, each once, "all" being all of them, or of what is to be run all but `NAMED`; raise if one is not
+    known.
 
     >>> check_ids(["Table4", "figure3", "table4"])
     ['table4', 'figure3']
@@ -34,7 +39,7 @@ def check_ids(ids: Iterable[str]) -> list[str]:
     for name in map(str.lower, ids):
         if name != "all" and name not in IDS:
             raise ValueError(f"table or figure {name!r} is not known; choose all, or among {', '.join(IDS)}")
-        chosen += IDS if name == "all" else [name]
+        chosen += [one for one in IDS if not run or one not in NAMED] if name == "all" else [name]
     return list(dict.fromkeys(chosen))
 
 

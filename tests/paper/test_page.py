@@ -20,6 +20,7 @@ from genlabel_paper.report.page_parts import grid_table, not_run
 from genlabel_paper.report.pieces import Claim, Grid, Measured, Printed, Shown, Value
 from genlabel_paper.report.selected import MISSING
 from genlabel_paper.report.text import print_shown
+from genlabel_paper.study.readings import LOOKS
 
 EXPERIMENTS = {one.id: one for one in find(["all"])}
 PARTS = [one for one in EXPERIMENTS.values() if one.id != "statistics"]
@@ -33,6 +34,8 @@ def made_up() -> pd.DataFrame:
     frame["robust_accuracy"] = np.where(frame["setting"].str.contains("robust"), 0.5 * frame["accuracy"], np.nan)
     frame["train_accuracy"] = np.where(frame["method"].str.startswith("generative"), 99.0, np.nan)
     frame["smallest_margin"] = frame["median_margin"] = np.where(frame["setting"] == "plane", 0.5, np.nan)
+    for look in LOOKS:
+        frame[look.key] = np.where(frame["setting"].str.contains("@"), frame["accuracy"], np.nan)
     return frame.assign(
         seconds=2.0, parameters=[{}] * len(frame), versions=[{"torch": "2.9", "genlabel": "<1>"}] * len(frame)
     )
@@ -68,9 +71,9 @@ def test_the_page_is_balanced_and_says_what_its_parts_are(shown: dict[str, Shown
     assert names.count("table") == names.count("caption") == sum(tag == "thead" for tag in names)
     assert all(attributes.get("scope") in {"row", "col"} for tag, attributes in reader.tags if tag == "th")
     svgs = [attributes for tag, attributes in reader.tags if tag == "svg"]
-    assert len(svgs) == names.count("figure") == 9
+    assert len(svgs) == names.count("figure") == 10
     assert all(attributes["role"] == "img" for attributes in svgs)
-    assert [names[place + 1] for place, tag in enumerate(names) if tag == "svg"] == ["title"] * 9
+    assert [names[place + 1] for place, tag in enumerate(names) if tag == "svg"] == ["title"] * 10
 
 
 def test_the_page_needs_nothing_else(page: str, reader: Any) -> None:
@@ -288,7 +291,7 @@ def test_figures_follow_the_theme_and_open_larger(opened: Any, dark: bool) -> No
     assert len(colors) == 1
     assert (sum(map(int, re.findall(r"\d+", colors[0]))) > 382) is dark
     sizes = opened.run("return [...document.querySelectorAll('figure svg')].map((one) => one.clientWidth)")
-    assert len(sizes) == 9
+    assert len(sizes) == 10
     assert min(sizes) > 300
     press_on(opened, "#figure3 .larger")
     assert opened.run("return document.querySelector('dialog svg').clientWidth") > sizes[0]

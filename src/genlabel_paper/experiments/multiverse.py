@@ -32,6 +32,8 @@ TABLES = {
     "table9": ("mlp-robust",),
 }
 """The tables, and the settings of their cells."""
+NO_GAIN = "not part of this study"
+"""Why there is no gain of what is printed: there is nothing before it."""
 SEEDS = 3
 """Of each split, at most."""
 KINDS = {"vanilla": ("vanilla",), "mixup": ("mixup",), "GenLabel": keys_of("genlabel")}
@@ -128,7 +130,7 @@ def _grid(found: dict[World, dict[str, Nearness]], measure: _Measure) -> Grid:
 
 
 def _value(number: float = nan) -> Value:
-    return Value(None if isnan(number) else Measured(number, None, 0, 0), None, "not run")
+    return Value(None if isnan(number) else Measured(round(number, 3) + 0.0, None, 0, 0), None, NO_GAIN)
 
 
 def _short(name: str) -> str:

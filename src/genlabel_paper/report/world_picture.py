@@ -10,6 +10,9 @@ from genlabel.plots import DPI
 
 __all__ = ["plot_worlds"]
 
+LIGHT, DARK = "#fffff0", "#08205a"
+"""Of letters on a field of a colour, which is the same on a dark page."""
+
 
 def plot_worlds(shares: pd.DataFrame) -> Figure:
     """Draw the share of the printed cells that agree, in percent, by reading (lines) and table (columns).
@@ -19,7 +22,7 @@ def plot_worlds(shares: pd.DataFrame) -> Figure:
     ['40', '40', '50', '50']
     """
     whole = shares.assign(**{"mean": shares.mean(axis=1)})
-    figure = Figure(figsize=(9.0, 1.2 + 0.27 * len(whole)), dpi=DPI, layout="constrained")
+    figure = Figure(figsize=(11.0, 1.2 + 0.25 * len(whole)), dpi=DPI, layout="constrained")
     ax = figure.subplots()
     ax.imshow(whole.to_numpy(dtype=float), cmap="Blues", vmin=0.0, vmax=100.0, aspect="auto")
     for (row, column), value in np.ndenumerate(whole.to_numpy(dtype=float)):
@@ -31,9 +34,9 @@ def plot_worlds(shares: pd.DataFrame) -> Figure:
     ax.axvline(len(shares.columns) - 0.5, color="white", linewidth=3)
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0)
-    ax.set_xlabel("percent of the printed cells within one spread", fontsize=9)
+    figure.suptitle("Percent of the printed cells within one spread", fontsize=11)
     return figure
 
 
 def _ink(value: float) -> str:
-    return "white" if value > 55.0 else "black"
+    return LIGHT if value > 55.0 else DARK

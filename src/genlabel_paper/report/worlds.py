@@ -65,7 +65,7 @@ class World:
         if self.split is not None:
             return f"one split, the {('first', 'second', 'third')[self.split]}"
         if self == World():
-            return f"ours: {self.look.title}"
+            return f"ours: {self.look.title}, candidate by 6 folds"
         if self.reading == OURS:
             return self.look.title
         plain = self.look == LOOKS[0]
@@ -78,7 +78,7 @@ def worlds() -> list[World]:
     Together are the nearest look and the nearest reading; then all readings that are nearer than ours, in all looks.
 
     >>> [world.title for world in worlds()][:2]
-    ['ours: last epoch, candidate by 6 folds', 'best epoch on validation rows, candidate by 6 folds']
+    ['ours: last epoch, candidate by 6 folds', 'best epoch on validation rows']
     """
     single = [World(reading) for reading in READINGS.values() if reading.name not in ("ours", "together")]
     kept = [World(READINGS["codes"], look) for look in LOOKS[1:2]]
@@ -110,9 +110,10 @@ class Scores:
     def __init__(self, records: pd.DataFrame) -> None:
         names = records["setting"].unique().tolist() if "setting" in records else []
         read = [name for name in names if base_of(name)[1]]
-        chosen = records[records["setting"].isin(read)] if read else pd.DataFrame(columns=[*KEYS, "split", *KNOWN])
+        chosen = records[records["setting"].isin(read)] if read else pd.DataFrame()
+        chosen = chosen.reindex(columns=[*KEYS, "split", *KNOWN]).dropna(subset=list(KNOWN))
         self._all, self._first = (_summed(part) for part in (chosen, chosen[chosen["split"] == 0]))
-        self._known = {base_of(name)[1] for name in read}
+        self._known = {base_of(name)[1] for name in chosen["setting"].unique().tolist()}
 
     def has(self, world: World) -> bool:
         """Whether there are records of the reading of a world; where it says nothing of a table, that is as in ours."""

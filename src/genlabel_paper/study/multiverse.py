@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from genlabel import GenerativeClassifier
 from genlabel.estimators.paths import Paths, follow_paths
 from genlabel.metrics import score
 from genlabel_paper.study.cells import Cell
 from genlabel_paper.study.data import Parts, load_parts
+from genlabel_paper.study.methods import Candidate
 from genlabel_paper.study.readings import LOOKS, READINGS, Look, Reading
 from genlabel_paper.study.setting import Result, Setting, Variant
 from genlabel_paper.study.tables import Search, TableSetting
@@ -23,6 +25,10 @@ __all__ = ["BASES", "MARK", "ReadSetting", "base_of", "name_of", "read_settings"
 
 BASES = ("logistic", "logistic-robust", "mlp", "mlp-robust", "synthetic")
 """The settings that are read in other ways."""
+DIVERGED = "NaN or infinity"
+"""What a density says of features without numbers."""
+Seen: TypeAlias = tuple[dict[str, Any], dict[str, float]]
+"""What our look chooses, and the accuracy of each look, in percent."""
 MARK = "@"
 """Between the name of a setting and that of a reading."""
 
@@ -75,6 +81,10 @@ class ReadSetting(Setting):
         looks = {"looks": [look.key for look in LOOKS], "reading": self.reading.describe()}
         return {**found, "classifier": self.reading.apply(found["classifier"]), **looks}
 
+    def alike(self, dataset: str) -> str:
+        """As of the base."""
+        return self.base.alike(dataset)
+
     def cost(self, dataset: str) -> float:
         """As of the base."""
         return self.base.cost(dataset)
@@ -94,27 +104,43 @@ class ReadSetting(Setting):
 
     def _see(
         self, search: Search, asked: Sequence[Variant], parts: Parts, dataset: str, seed: int
-    ) -> dict[Variant, tuple[dict[str, Any], dict[str, float]]]:
-        """What is chosen and measured of methods that one search serves."""
+    ) -> dict[Variant, Seen]:
+        """What is chosen and measured of methods that one search serves.
+
+        A method whose twin network diverges, which happens to features as they are, has no labels: it is never right.
+        """
         model, rules = self.reading.apply(search.make(dataset, seed)), search.variants
         if len(rules) == 1:  # a classifier that serves one method
             rules = {variant: lambda params: True for variant in rules}
         if isinstance(model, GenerativeClassifier):
             value = score(model.fit(parts.X, parts.y), parts.X_test, parts.y_test)["accuracy"]
             return {variant: ({}, {look.key: value for look in LOOKS}) for variant in asked}
+        try:
+            return self._follow(model, {variant: rules[variant] for variant in asked}, parts)
+        except ValueError as error:
+            if DIVERGED not in str(error):
+                raise
+        plain = {variant: rules[variant] for variant in asked if variant[0] == "mixup"}
+        left = self._follow(clone(model).set_params(gamma=0.0), plain, parts) if plain else {}
+        return {variant: ({}, {look.key: 0.0 for look in LOOKS}) for variant in asked} | left
+
+    def _follow(
+        self, model: Any, rules: Mapping[Variant, Callable[[Candidate], bool]], parts: Parts
+    ) -> dict[Variant, Seen]:
+        """Follow the candidates of methods, and look at them."""
         paths = follow_paths(
             model,
             parts.X,
             parts.y,
             (parts.X_test, parts.y_test),
-            wanted=lambda params: any(rules[variant](params) for variant in asked),
+            wanted=lambda params: any(has(params) for has in rules.values()),
             changed=self.reading.apply_to_method,
             attack=self.base.attack,
         )
-        return {variant: seen_so(paths, [rules[variant](params) for params in paths.params]) for variant in asked}
+        return {variant: seen_so(paths, [has(params) for params in paths.params]) for variant, has in rules.items()}
 
 
-def seen_so(paths: Paths, among: Sequence[bool]) -> tuple[dict[str, Any], dict[str, float]]:
+def seen_so(paths: Paths, among: Sequence[bool]) -> Seen:
     """Return what our look chooses among candidates, and the accuracy, in percent, of each look of `LOOKS`.
 
     By folds a candidate is chosen by the mean of their accuracies, ties by their log-loss, at the epoch that is kept.

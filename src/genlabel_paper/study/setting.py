@@ -39,6 +39,10 @@ class Setting(ABC):
     def describe(self, dataset: str, variant: Variant) -> dict[str, Any]:
         """Return all that the record of a method depends on, for its fingerprint; KeyError if it has none."""
 
+    def alike(self, dataset: str) -> str:
+        """Return a dataset of which a record depends on the same: the first one that comes to mind, or itself."""
+        return dataset
+
     @abstractmethod
     def cost(self, dataset: str) -> float:
         """Return about how long a trial takes, in units that are the same for all settings."""

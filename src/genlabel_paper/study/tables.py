@@ -13,7 +13,7 @@ from genlabel.attacks import Attack, robust_accuracy
 from genlabel.metrics import LEAST_PROBABILITY, score
 from genlabel_paper.study.cells import Cell
 from genlabel_paper.study.data import Parts, describe_parts, load_parts
-from genlabel_paper.study.manifest import manifest
+from genlabel_paper.study.manifest import ROUNDED, manifest
 from genlabel_paper.study.methods import METHODS, Candidate, Classifier
 from genlabel_paper.study.plane import LIMITS, MEASURED, describe_plane, keep_regions, measure_margins
 from genlabel_paper.study.setting import Result, Setting, Variant
@@ -22,6 +22,8 @@ __all__ = ["Search", "TableSetting"]
 
 DRAWN = 1000
 """Rows of a set that is not in the manifest."""
+ANY = "61"
+"""A set of OpenML that stands for all."""
 TOLD = ("learning_rate", "gamma", "density")
 """What is kept of the choice of a search."""
 
@@ -67,6 +69,10 @@ class TableSetting(Setting):
             **(describe_plane(dataset) if self.plane else {}),
             **({"margins": MEASURED} if self.margins else {}),
         }
+
+    def alike(self, dataset: str) -> str:
+        """Sets of OpenML are cut and trained alike, but for those whose target is rounded."""
+        return ANY if dataset.isdigit() and dataset not in ROUNDED else dataset
 
     def cost(self, dataset: str) -> float:
         """Kernels are quadratic in the rows."""

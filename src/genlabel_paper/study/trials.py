@@ -57,7 +57,8 @@ def fingerprint_cell(cell: Cell) -> str:
     >>> fingerprint_cell(one) == fingerprint_cell(other)
     True
     """
-    return _fingerprint(cell.setting, cell.dataset, (cell.method, cell.alpha))
+    alike = SETTINGS[cell.setting].alike(cell.dataset)
+    return _fingerprint(cell.setting, alike, (cell.method, cell.alpha))
 
 
 def is_current(records: pd.DataFrame) -> NDArray[np.bool_]:
@@ -79,7 +80,7 @@ def _today(name: str, dataset: str, variant: Variant) -> str | None:
     if name not in SETTINGS or variant not in SETTINGS[name].variants(dataset):
         return None
     try:
-        return _fingerprint(name, dataset, variant)
+        return _fingerprint(name, SETTINGS[name].alike(dataset), variant)
     except KeyError:  # a synthetic set of which the settings say nothing
         return None
 

@@ -1,0 +1,69 @@
+"""What it costs a fleet to keep the best epoch: CPU time with looks at every epoch, or every fifth, against none."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from time import process_time
+
+import numpy as np
+
+from genlabel.densities import GaussianDensity
+from genlabel.labeling import GenLabel, LinearLabel
+from genlabel.mixing import Mixup
+from genlabel.threads import one_thread
+from genlabel.training import BestEpoch, Candidate, Task, train_fleet
+
+SIZES = {
+    "softmax, 100 x 4": (100, 4, (), 100),
+    "softmax, 1,000 x 10": (1000, 10, (), 100),
+    "network, 100 x 4": (100, 4, (128, 128), 30),
+    "network, 600 x 20": (600, 20, (128, 128), 15),
+}
+"""Rows, features, hidden layers and epochs."""
+KEEPS: dict[str, str | BestEpoch] = {"last": "last", "every fifth epoch": BestEpoch(every=5), "every epoch": "best"}
+CANDIDATES = [
+    Candidate(rate, label=(1.0 - gamma, gamma)) for rate in (0.1, 0.01, 0.001, 0.0001) for gamma in np.linspace(0, 1, 6)
+]
+FOLDS = 6
+
+
+def make_tasks(rows: int, features: int) -> list[Task]:
+    """The folds of a search."""
+    rng = np.random.default_rng(0)
+    y = np.arange(rows) % 3
+    X = rng.normal(size=(rows, features)) + np.eye(features)[y]
+    parts = [(np.arange(rows) % FOLDS == fold) for fold in range(FOLDS)]
+    tasks = []
+    for fold, held in enumerate(parts):
+        train = X[~held], y[~held]
+        labelers = (LinearLabel().fit(*train), GenLabel(GaussianDensity()).fit(*train))
+        tasks.append(Task(*train, 3, labelers, Mixup(per="batch"), seed=[0, fold], valid=(X[held], y[held])))
+    return tasks
+
+
+def measure(tasks: Sequence[Task], hidden: tuple[int, ...], epochs: int, times: int) -> dict[str, float]:
+    """The least CPU seconds of each way, which take turns."""
+    seconds: dict[str, list[float]] = {name: [] for name in KEEPS}
+    for _ in range(times):
+        for name, keep in KEEPS.items():
+            begin = process_time()
+            train_fleet(tasks, CANDIDATES, hidden=hidden, epochs=epochs, keep=keep)
+            seconds[name].append(process_time() - begin)
+    return {name: min(found) for name, found in seconds.items()}
+
+
+def main() -> None:
+    """Print a line for each size: the cost of looks, in percent of a fleet that keeps the last epoch."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=5, help="runs of each, of which the shortest counts")
+    times = parser.parse_args().times
+    with one_thread():
+        for name, (rows, features, hidden, epochs) in SIZES.items():
+            found = measure(make_tasks(rows, features), hidden, epochs, times)
+            more = {way: 100.0 * (seconds / found["last"] - 1.0) for way, seconds in found.items() if way != "last"}
+            print(f"{name:<22}", *(f"{way}: {percent:+.0f} %" for way, percent in more.items()), sep="  ")
+
+
+if __name__ == "__main__":
+    main()

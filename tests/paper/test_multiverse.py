@@ -1,0 +1,236 @@
+"""The multiverse: looks against brute force, readings one by one, and our records as docs/multiverse.md tells them."""
+
+import re
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+from sklearn.base import clone
+
+from genlabel.datasets import find_home
+from genlabel.estimators.paths import Paths
+from genlabel.records import read_records
+from genlabel_paper.experiments.multiverse import EXPERIMENT, agreements, mean_share, printed_tables
+from genlabel_paper.report.worlds import Mean, Scores, World, nearness, worlds
+from genlabel_paper.study.cells import STUDY, Cell
+from genlabel_paper.study.data import load_parts
+from genlabel_paper.study.multiverse import BASES, base_of, name_of, seen_so
+from genlabel_paper.study.readings import LOOKS, OURS, READINGS, WITH_TEXT
+from genlabel_paper.study.settings import SETTINGS
+from genlabel_paper.study.trials import fingerprint_cell, run_trial
+
+ROOT = Path(__file__).parents[2]
+RECORDS = ROOT / "results" / "paper"
+DATA = find_home(None) or ROOT.parent / "shared" / "data" / "openml_mirror"
+needs_data = pytest.mark.skipif(not (DATA / "openml").exists(), reason="needs the OpenML sets")
+needs_records = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source tree")
+TABLES = {table.id: table for table in printed_tables()}
+
+
+@pytest.fixture(scope="module")
+def records() -> pd.DataFrame:
+    found = read_records(RECORDS, STUDY)
+    return found[found["setting"].isin([*BASES]) | found["setting"].str.contains("@")]
+
+
+@pytest.fixture(scope="module")
+def found(records: pd.DataFrame) -> dict:
+    return agreements(records)
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return (ROOT / "docs" / "multiverse.md").read_text()
+
+
+def made_paths(rng: np.random.Generator, looks: int, folds: int, candidates: int) -> Paths:
+    """Paths with many ties in accuracy."""
+    valid, apart, whole = (
+        np.stack([rng.integers(0, 5, shape) / 5, -rng.random(shape)], -1)
+        for shape in ((looks, folds, candidates), (looks, candidates), (looks, candidates))
+    )
+    params = [{"learning_rate": 0.1, "gamma": float(c)} for c in range(candidates)]
+    return Paths(params, list(range(1, looks + 1)), valid, apart, whole)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_looks_are_what_a_search_by_hand_finds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    paths = made_paths(rng, *rng.integers(1, 6, 3))
+    looks, folds, candidates = paths.valid.shape[:3]
+    among = rng.random(candidates) < 0.6
+    among[rng.integers(candidates)] = True
+    chosen = [c for c in range(candidates) if among[c]]
+    kept = {
+        (f, c): max(range(looks), key=lambda e: (*paths.valid[e, f, c].round(12), -e))
+        for f, c in product(range(folds), chosen)
+    }
+    last = max(chosen, key=lambda c: (paths.valid[-1, :, c, 0].mean().round(12), paths.valid[-1, :, c, 1].mean()))
+
+    def at_best(c: int) -> tuple[float, float]:
+        hits, losses = np.mean([paths.valid[kept[f, c], f, c] for f in range(folds)], 0)
+        return round(hits, 12), losses
+
+    best = max(chosen, key=at_best)
+    expected = {
+        "last/cv": paths.whole[-1, last, 0],
+        "validation/cv": paths.apart[kept[0, best], best, 0],
+        "test/cv": paths.whole[:, last, 0].max(),
+        "last/test": max(paths.whole[-1, c, 0] for c in chosen),
+        "validation/test": max(paths.apart[kept[0, c], c, 0] for c in chosen),
+        "test/test": max(paths.whole[:, c, 0].max() for c in chosen),
+    }
+    told, metrics = seen_so(paths, among.tolist())
+    assert metrics == pytest.approx({name: 100 * value for name, value in expected.items()})
+    assert told["gamma"] == last
+
+
+def test_every_reading_changes_what_it_names_and_nothing_else() -> None:
+    fingerprints = {}
+    for base, reading in product(BASES, READINGS.values()):
+        name, dataset = name_of(base, reading.name), "circle" if base == "synthetic" else "1006"
+        if name in SETTINGS:
+            for method, alpha in SETTINGS[name].variants(dataset):
+                assert reading.touches(dataset, method)
+                fingerprints[name, method] = fingerprint_cell(Cell(name, dataset, method, 0, 0, alpha))
+    assert len(set(fingerprints.values())) == len(fingerprints)
+    made = [(base, search) for base in BASES for search in SETTINGS[base].searches]
+    for model in [search.make("circle" if base == "synthetic" else "1006", 0) for base, search in made]:
+        for reading in READINGS.values():
+            changed = {
+                key
+                for key, value in reading.apply(model).get_params(deep=False).items()
+                if repr(value) != repr(model.get_params(deep=False)[key])
+            }
+            known = {"standardize", "priors", "density", "per", "mixer", "clean_weight", "alternating", "labeler"}
+            assert changed <= known
+            assert len(changed) <= 1
+    assert repr(OURS.apply(model)) == repr(clone(model))
+
+
+@needs_data
+def test_sets_with_text_are_those_that_codes_change() -> None:
+    sets = {cell.dataset for cell in EXPERIMENT.cells("quick") if cell.dataset.isdigit()}
+    assert sets >= WITH_TEXT
+    for dataset in ("1006", "61", "40710"):
+        plain, codes = (load_parts(dataset, 0, DATA, text=text) for text in ("one-hot", "codes"))
+        assert (plain.X.shape != codes.X.shape) is (dataset in WITH_TEXT)
+        np.testing.assert_array_equal(plain.y, codes.y)
+    scaled = load_parts("61", 0, DATA, scale="min-max").X
+    assert (scaled.min(0) == 0).all()
+    assert np.allclose(scaled.max(0), 1)
+    assert len(load_parts("61", 0, DATA, test_size=0.2).X_test) == 30
+
+
+@needs_data
+@pytest.mark.parametrize(("setting", "dataset"), [("logistic", "61"), ("synthetic", "cube-2d")])
+def test_our_reading_in_our_look_is_the_table_itself(setting: str, dataset: str) -> None:
+    ours = run_trial([Cell(name_of(setting, "ours"), dataset, "mixup", 0, 0)], DATA)[0]
+    table = run_trial([Cell(setting, dataset, "mixup", 0, 0)], DATA)[0]
+    assert ours["metrics"]["last/cv"] == pytest.approx(table["metrics"]["accuracy"])
+    assert ours["parameters"]["learning_rate"] == table["parameters"]["learning_rate"]
+
+
+@needs_data
+@pytest.mark.long
+def test_a_twin_that_diverges_leaves_no_labels_and_mixup_as_it_is() -> None:
+    cells = [Cell("mlp-robust@together", "1043", method, 0, 1) for method in ("mixup", "genlabel-gm")]
+    mixup, genlabel = run_trial(cells, DATA)
+    assert set(genlabel["metrics"].values()) == {0.0}
+    assert mixup["metrics"]["test/cv"] > 0.0
+
+
+def test_nearness_is_that_of_scipy() -> None:
+    table, rng = TABLES["table4"], np.random.default_rng(0)
+    means = {(d, m): Mean(paper.mean + rng.normal(0, 3), rng.uniform(0, 3)) for (m, d), paper in table.paper.items()}
+    near = nearness(means, table)
+    ranks, gaps, agree = [], [], []
+    for dataset in table.at_hand:
+        pairs = [(means[dataset, m].mean, table.paper[m, dataset].mean) for m in table.methods]
+        ranks.append(spearmanr(*zip(*pairs, strict=True)).statistic)
+    for (dataset, method), ours in means.items():
+        paper = table.paper[method, dataset]
+        gaps.append(abs(ours.mean - paper.mean))
+        agree.append(gaps[-1] <= max((ours.spread**2 + paper.spread**2) ** 0.5, 0.5))
+    assert near.ranks == pytest.approx(np.mean(ranks))
+    assert near.median == pytest.approx(np.median(gaps))
+    assert near.within == pytest.approx(100 * np.mean(agree))
+    printed = nearness({(d, m): Mean(value.mean, 0.0) for (m, d), value in table.paper.items()}, table)
+    assert printed[:3] == (100.0, 0.0, pytest.approx(1.0))
+
+
+@needs_records
+def test_every_table_has_twelve_readings_or_more_of_nine_trials(records: pd.DataFrame) -> None:
+    counts = records.groupby(["setting", "dataset", "method"])[["split", "seed"]].nunique()
+    read = counts[counts.index.get_level_values(0).str.contains("@")]
+    assert (read == 3).all(axis=None)
+    for table in TABLES.values():
+        own = {
+            base_of(setting)[1]
+            for setting, dataset, method in read.index
+            if base_of(setting)[0] in table.settings and (method, dataset) in table.paper
+        }
+        assert own >= {"ours", "share", "codes", "min-max", "raw", "lam", "clean", "pairs", "together"}
+        different = {
+            world.reading.name if world.look == LOOKS[0] else world for world in worlds() if world.split is None
+        }
+        assert len({one for one in different if not isinstance(one, str) or one in own}) >= 12
+
+
+@needs_records
+def test_our_reading_agrees_with_the_records_of_the_tables(records: pd.DataFrame, page: str) -> None:
+    keys, same, total = ["dataset", "method", "split", "seed"], 0, 0
+    for base in BASES:
+        ours = records[records["setting"] == name_of(base, "ours")].set_index(keys)["last/cv"]
+        metric = "robust_accuracy" if "robust" in base else "accuracy"
+        table = records[(records["setting"] == base) & (records["alpha"] == 1.0)].set_index(keys)[metric]
+        gaps = (ours - table.reindex(ours.index)).abs()
+        same, total = same + int((gaps < 0.01).sum()), total + len(gaps)
+        assert gaps.notna().all()
+    assert f"Of {total:,} cells of our reading, which were trained again, {same:,} have" in " ".join(page.split())
+
+
+@needs_records
+def test_the_way_rows_are_made_is_the_nearest_of_each_switch(found: dict) -> None:
+    share = {world.reading.name: mean_share(line) for world, line in found.items() if world.look == LOOKS[0]}
+    assert share["share"] > share["ours"]
+    assert share["codes"] > share["ours"]
+    assert share["raw"] > max(share["ours"], share["min-max"])
+
+
+@needs_records
+def test_the_page_has_every_reading_as_it_is(found: dict, page: str) -> None:
+    for world, line in found.items():
+        near = list(line.values())
+        means = [np.nanmean([getattr(one, name) for one in near]) for name in ("median", "ranks")]
+        cells = [
+            *(f"{one.within:.0f}" for one in near),
+            f"{mean_share(line):.0f}",
+            f"{means[0]:.1f}",
+            f"{means[1]:.2f}",
+            f"{np.nansum([one.holds for one in near]):.0f}",
+        ]
+        assert f"| {world.title} | {' | '.join(cells)} |" in page
+    assert sum(len(table.checks) for table in TABLES.values()) == 19
+
+
+@needs_records
+def test_the_page_tells_gains_and_table_nine_as_they_are(records: pd.DataFrame, page: str) -> None:
+    for grid in EXPERIMENT.render(records).grids[4:]:
+        table = re.search(r"table (\d)", grid.title)[1]
+        for title, values in grid.rows:
+            name = "ours" if title.startswith("ours") else title
+            told = [None if value.ours is None else value.ours.mean for value in values]
+            line = next(line for line in page.splitlines() if line.startswith(f"| {name} | {table} |"))
+            said = [float(cell) if cell.strip() else None for cell in line.strip("|").split("|")[2:]]
+            assert all((a is None) == (b is None) for a, b in zip(told, said, strict=True))
+            assert [a for a in said if a is not None] == pytest.approx([b for b in told if b is not None], abs=0.0501)
+    scores, words = Scores(records), " ".join(page.split())
+    best = scores.of(TABLES["table9"], World(look=LOOKS[1]))
+    last = scores.of(TABLES["table9"], World())
+    for means, method in ((best, "genlabel-gm"), (last, "genlabel-gm"), (best, "mixup")):
+        a, b, c = (f"{means[dataset, method].mean:.1f}" for dataset in ("797", "866", "718"))
+        assert f"{a}, {b} and {c}" in words
