@@ -234,3 +234,21 @@ def test_the_page_tells_gains_and_table_nine_as_they_are(records: pd.DataFrame, 
     for means, method in ((best, "genlabel-gm"), (last, "genlabel-gm"), (best, "mixup")):
         a, b, c = (f"{means[dataset, method].mean:.1f}" for dataset in ("797", "866", "718"))
         assert f"{a}, {b} and {c}" in words
+
+
+@needs_records
+def test_the_page_counts_the_cells_of_table_nine_as_they_are(records: pd.DataFrame, page: str) -> None:
+    table, scores = TABLES["table9"], Scores(records)
+    looks = {
+        "ours": LOOKS[0],
+        "best epoch on validation rows": LOOKS[1],
+        "best epoch and candidate on TEST rows": LOOKS[5],
+    }
+    for title, look in looks.items():
+        means = scores.of(table, World(look=look))
+        counts = []
+        for method in table.methods:
+            pairs = [(means[dataset, method], table.paper[method, dataset]) for dataset in table.at_hand]
+            joint = [max(np.hypot(ours.spread, paper.spread), 0.5) for ours, paper in pairs]
+            counts.append(sum(abs(o.mean - p.mean) <= j for (o, p), j in zip(pairs, joint, strict=True)))
+        assert f"| {title} | {' | '.join(map(str, counts))} |" in page
