@@ -58,7 +58,8 @@ def words_of(*path: str) -> str:
 def test_every_cell_of_the_study_is_there(records: pd.DataFrame) -> None:
     wanted = {cell.id for name in (*TRAINED, "statistics") for cell in EXPERIMENTS[name].cells("full")}
     assert set(records["id"]) == wanted
-    counts = records.groupby(["setting", "dataset", "method", "alpha"])[["split", "seed"]].nunique()
+    tables = records[~records["setting"].str.contains("@")]
+    counts = tables.groupby(["setting", "dataset", "method", "alpha"])[["split", "seed"]].nunique()
     assert (counts == [3, 5]).all(axis=None)
 
 

@@ -18,6 +18,7 @@ from genlabel_paper.study.genmix_hidden import HIDDEN_SETS
 from genlabel_paper.study.genmix_sets import GENMIX_SETS
 from genlabel_paper.study.manifest import ROUNDED, manifest
 from genlabel_paper.study.methods import TITLES
+from genlabel_paper.study.multiverse import base_of
 from genlabel_paper.study.schedules import SCHEDULES, STUDY_IMAGES
 from genlabel_paper.study.settings import SETTINGS
 from genlabel_paper.study.trials import _fingerprint, fingerprint_cell, order, run_trial
@@ -42,7 +43,7 @@ def test_every_cell_has_a_setting_a_method_and_a_dataset(experiment) -> None:
     for cell in cells:
         assert (cell.method, cell.alpha) in SETTINGS[cell.setting].variants(cell.dataset)
         assert cell.method in TITLES
-        assert cell.dataset in AT_HAND.get(cell.setting, manifest().index)
+        assert cell.dataset in AT_HAND.get(base_of(cell.setting)[0], manifest().index)
 
 
 @needs_mirror
@@ -145,7 +146,7 @@ DRAWN |= dict.fromkeys(SCHEDULES, ("mnist", "cifar10"))
 EVERY = [
     Cell(setting, dataset, method, 0, 0, alpha)
     for setting in SETTINGS
-    for dataset in DRAWN.get(setting, ("61", "223"))
+    for dataset in DRAWN.get(base_of(setting)[0], ("61", "223"))
     for method, alpha in sorted(SETTINGS[setting].variants(dataset))
 ]
 

@@ -149,7 +149,13 @@ class LinearMixer(Mixer, ABC):
 
 
 def check_within_batch(mixer: Mixer) -> None:
-    """Raise where a mixer asks for partners of other batches, which a loop over batches does not have."""
+    """Raise where a mixer asks for partners of other batches, which a loop over batches does not have.
+
+    >>> from genlabel.mixing import Mixup
+    >>> check_within_batch(Mixup(pairs="set"))
+    Traceback (most recent call last):
+    ValueError: Mixup(pairs='set') pairs rows of different batches, ...
+    """
     if mixer.over_the_set:
         raise ValueError(
             f"{mixer!r} pairs rows of different batches, but here one batch is seen at a time; use pairs='batch', or "

@@ -93,6 +93,15 @@ class Watch:
         The parameters at the best epoch so far.
     best_epochs : ndarray (G, C)
         That epoch, from 1; 0 before the first look.
+
+    Examples
+    --------
+    >>> fleet = Fleet([1, 2], seeds=[0], candidates=3, dtype=torch.float64, device=torch.device("cpu"))
+    >>> watch = Watch(lambda fleet, group: np.array([[0.5], [0.7], [0.6]]), 1, fleet, epochs=2)
+    >>> watch.see(slice(None), 1, fleet.theta)
+    >>> watch.catch_up(slice(None))
+    >>> watch.best_epochs.tolist(), watch.path.shape
+    ([[1, 1, 1]], (1, 1, 3, 1))
     """
 
     def __init__(self, score: Score, every: int, fleet: Fleet, epochs: int) -> None:

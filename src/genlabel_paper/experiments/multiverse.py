@@ -1,4 +1,4 @@
-"""The multiverse: tables 1, 4, 5, 6, 8 and 9 under every reading of the paper's text: which one is nearest to print?"""
+"""The multiverse: tables 1, 4, 5, 6, 8 and 9 under every reading of the paper's text, and their nearness to print."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from genlabel_paper.registry import find
 from genlabel_paper.report.experiment import Experiment
 from genlabel_paper.report.pieces import Grid, Measured, Picture, Shown, Value
 from genlabel_paper.report.world_picture import plot_worlds
@@ -120,17 +119,24 @@ MEASURES = (
 
 def _grid(found: dict[World, dict[str, Nearness]], measure: _Measure) -> Grid:
     """A measure of every world, by table, and over all of them."""
-    rows = []
+    lines = {}
     for world, line in found.items():
         values = [getattr(near, measure.name) for near in line.values()]
-        rows.append((world.title, [_value(value) for value in (*values, float(measure.whole(values)))]))
-    best = [] if measure.name == "median" else [name for name, _ in rows]
-    columns = [*map(_short, TABLES), "all six"]
-    return Grid(measure.title, columns, rows, measure.unit, best, "table", measure.digits)
+        lines[world.title] = [*values, float(measure.whole(values))]
+    return _turned(measure.title, lines, [*map(_short, TABLES), "all six"], measure.unit, measure.digits)
+
+
+def _turned(title: str, lines: dict[str, list[float]], names: list[str], unit: str, digits: int) -> Grid:
+    """A grid with a line for each reading, which is a column of a grid, and a column for each name."""
+    rows = [
+        (name, [_value(value) for value in column])
+        for name, column in zip(names, zip(*lines.values(), strict=True), strict=True)
+    ]
+    return Grid(title, list(lines), rows, unit, [], "reading", digits)
 
 
 def _value(number: float = nan) -> Value:
-    return Value(None if isnan(number) else Measured(round(number, 3) + 0.0, None, 0, 0), None, NO_GAIN)
+    return Value(None if isnan(number) else Measured(round(number, 2) + 0.0, None, 0, 0), None, NO_GAIN)
 
 
 def _short(name: str) -> str:
@@ -140,19 +146,19 @@ def _short(name: str) -> str:
 def _gain_grid(scores: Scores, table: PrintedTable) -> Grid:
     """What every look gives to every method of a table over ours, and the advantage of GenLabel that it makes."""
     base = _best_means(scores.of(table, World()), table)
-    rows = []
+    lines = {}
     for world in [World(look=look) for look in LOOKS]:
         means = _best_means(scores.of(table, world), table)
-        rows.append((world.title, [_value(means[kind] - base[kind]) for kind in KINDS] + _leads(means)))
+        lines[world.title] = [*(means[kind] - base[kind] for kind in KINDS), *_leads(means)]
     printed = {(dataset, method): Mean(value.mean, 0.0) for (method, dataset), value in table.paper.items()}
-    rows.append(("as printed", [_value()] * len(KINDS) + _leads(_best_means(printed, table))))
-    columns = [*(f"{kind}, gain on ours" for kind in KINDS), "GenLabel - vanilla", "GenLabel - mixup"]
+    lines["as printed"] = [*(nan for _ in KINDS), *_leads(_best_means(printed, table))]
+    names = [*(f"{kind}, gain on ours" for kind in KINDS), "GenLabel - vanilla", "GenLabel - mixup"]
     title = f"What each look gives, {_short(table.id)}: means over the sets at hand"
-    return Grid(title, columns, rows, "points", [], "what", 1)
+    return _turned(title, lines, names, "points", 1)
 
 
-def _leads(means: dict[str, float]) -> list[Value]:
-    return [_value(means["GenLabel"] - means[kind]) for kind in ("vanilla", "mixup")]
+def _leads(means: dict[str, float]) -> list[float]:
+    return [means["GenLabel"] - means[kind] for kind in ("vanilla", "mixup")]
 
 
 def _best_means(means: Means, table: PrintedTable) -> dict[str, float]:
@@ -189,7 +195,8 @@ def _cells(budget: str) -> list[Cell]:
     """Every method and dataset of the tables, under every reading that changes it."""
     from genlabel_paper.study.settings import SETTINGS
 
-    places = {(one.setting, one.dataset, one.method): None for table in find(TABLES) for one in table.cells(budget)}
+    tables = [import_module(f"genlabel_paper.experiments.{name}").EXPERIMENT for name in TABLES]
+    places = {(one.setting, one.dataset, one.method): None for table in tables for one in table.cells(budget)}
     _, _, splits, seeds = BUDGETS[budget]
     return [
         Cell(name_of(setting, reading.name), dataset, method, split, seed)

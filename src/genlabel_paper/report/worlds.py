@@ -194,5 +194,5 @@ def _rank_correlation(means: Means, table: PrintedTable) -> float:
         ours = rankdata([round(means[dataset, method].mean, 6) for method in known])
         paper = rankdata([table.paper[method, dataset].mean for method in known])
         if len(set(ours)) > 1 and len(set(paper)) > 1:
-            found.append(float(np.corrcoef(ours, paper)[0, 1]))
+            found.append(round(float(np.corrcoef(ours, paper)[0, 1]), 12))
     return float(np.mean(found)) if found else nan
