@@ -38,7 +38,7 @@ def records() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def found(records: pd.DataFrame) -> dict:
-    return agreements(records)
+    return agreements(Scores(records))
 
 
 @pytest.fixture(scope="module")

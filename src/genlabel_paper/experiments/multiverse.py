@@ -62,13 +62,12 @@ def printed_tables() -> tuple[PrintedTable, ...]:
     return tuple(PrintedTable(name, one.PAPER, one.CHECKS, TABLES[name]) for name, one in modules.items())
 
 
-def agreements(records: pd.DataFrame) -> dict[World, dict[str, Nearness]]:
+def agreements(scores: Scores) -> dict[World, dict[str, Nearness]]:
     """Return how near each world is to each table; worlds without records are left out.
 
-    >>> agreements(pd.DataFrame())
+    >>> agreements(Scores(pd.DataFrame()))
     {}
     """
-    scores = Scores(records)
     return {
         world: {table.id: nearness(scores.of(table, world), table) for table in printed_tables()}
         for world in worlds()
@@ -87,10 +86,10 @@ def render(records: pd.DataFrame) -> Shown:
     >>> render(pd.DataFrame()).measured
     False
     """
-    found = agreements(records)
+    scores = Scores(records)
+    found = agreements(scores)
     if not found:
         return Shown(notes=NOTES)
-    scores = Scores(records)
     grids = [_grid(found, measure) for measure in MEASURES]
     gains = [
         _gain_grid(scores, table) for table in printed_tables() if table.id in ("table4", "table6", "table8", "table9")

@@ -176,7 +176,8 @@ def nearness(means: Means, table: PrintedTable) -> Nearness:
         for ours, paper in zip(means.values(), printed, strict=True)
     ]
     within = 100.0 * float(np.mean(np.abs(gaps) <= joint))
-    holds = sum(check.holds(_frame(means, table)) is True for check in table.checks)
+    frame = _frame(means, table)
+    holds = sum(check.holds(frame) is True for check in table.checks)
     return Nearness(within, float(np.median(np.abs(gaps))), _rank_correlation(means, table), float(holds))
 
 
