@@ -340,7 +340,18 @@ def run_page(page: str) -> tuple[dict[str, Any], list[str]]:
     return space, skipped
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if python_of(page) and page not in SAME])
+DEAR = {"docs/diagnosis.md", "docs/images.md", "docs/estimators.md", "docs/intervals.md", "docs/theory.md"}
+"""Pages whose blocks train for seconds, of what other tests train as well: they run in the long profile."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.long) if page in DEAR else page
+        for page in PAGES
+        if python_of(page) and page not in SAME
+    ],
+)
 @pytest.mark.filterwarnings("ignore::genlabel.DensityWarning", "ignore::genlabel.GenMixWarning")
 @pytest.mark.usefixtures("their_own_advice")
 def test_the_python_of_a_page_runs(

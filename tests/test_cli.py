@@ -271,6 +271,7 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
     assert len(read_records(file, COMPARISON)) == 14
 
 
+@pytest.mark.long
 def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (people.parent / "other").mkdir()
     shutil.copy(people, people.parent / "other" / "people.csv")

@@ -131,6 +131,7 @@ def test_a_device_is_for_those_that_know_of_it(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # what other packages warn of is theirs
+@pytest.mark.long
 @pytest.mark.parametrize("name", each_that_can_run(aims=False))
 def test_a_peer_takes_any_labels_and_rare_classes_and_says_nothing(
     name: str, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -131,6 +131,7 @@ def test_autoattack_meets_the_closed_form_of_a_linear_network(norm: str) -> None
 
 
 @PACKAGE
+@pytest.mark.long
 def test_autoattack_finds_what_ours_find_and_leaves_no_trace() -> None:
     net, (X, y) = trained(), digits(10)
     for weights in net.parameters():

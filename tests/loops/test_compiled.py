@@ -9,7 +9,7 @@ from genlabel.mixing import Mixer
 
 
 @pytest.mark.parametrize("mixer", [Mixup(), Mixup(per="batch"), CutMix(), ManifoldMixup(depths=(1,))], ids=repr)
-@pytest.mark.parametrize("statistics", ["near", "clean"])
+@pytest.mark.parametrize("statistics", ["near", pytest.param("clean", marks=pytest.mark.long)])
 def test_no_graph_breaks(mixer: Mixer, statistics: str, digits: tuple[Tensor, Tensor]) -> None:
     torch.compiler.reset()
     (x, y), layers = digits, ("", "1")

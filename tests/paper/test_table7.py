@@ -248,7 +248,8 @@ FEW = ["vanilla", "adamixup", "mixup-genlabel"]
 """The three ways to train: without mixing, with a policy, with labels of densities."""
 
 
-@pytest.mark.parametrize("rows", [FEW, pytest.param(ROWS, marks=pytest.mark.long)], ids=["few", "all"])
+@pytest.mark.long
+@pytest.mark.parametrize("rows", [FEW, ROWS], ids=["few", "all"])
 def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(
     rows: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
