@@ -19,7 +19,7 @@ from genlabel_paper.report.selected import at_hand
 from genlabel_paper.study.multiverse import base_of, name_of
 from genlabel_paper.study.readings import LOOKS, OURS, READINGS, Look, Reading
 
-__all__ = ["Mean", "Means", "Nearness", "PrintedTable", "Scores", "World", "nearness", "worlds"]
+__all__ = ["Mean", "Means", "Nearness", "PrintedTable", "Scores", "World", "holding", "nearness", "worlds"]
 
 KEYS = ("setting", "dataset", "method")
 KNOWN = tuple(look.key for look in LOOKS)
@@ -176,9 +176,14 @@ def nearness(means: Means, table: PrintedTable) -> Nearness:
         for ours, paper in zip(means.values(), printed, strict=True)
     ]
     within = 100.0 * float(np.mean(np.abs(gaps) <= joint))
-    frame = _frame(means, table)
-    holds = sum(check.holds(frame) is True for check in table.checks)
+    holds = len(holding(means, table))
     return Nearness(within, float(np.median(np.abs(gaps))), _rank_correlation(means, table), float(holds))
+
+
+def holding(means: Means, table: PrintedTable) -> list[Check]:
+    """Return the statements of the paper about a table that are true of means."""
+    frame = _frame(means, table)
+    return [check for check in table.checks if check.holds(frame)]
 
 
 def _frame(means: Means, table: PrintedTable) -> pd.DataFrame:
