@@ -47,6 +47,7 @@ def iris(binary: bool = False) -> tuple[pd.DataFrame, pd.Series]:
 
 @every
 @pytest.mark.parametrize("binary", [False, True], ids=["3 classes", "2 classes"])
+@pytest.mark.long
 def test_every_classifier_in_both_spaces(model: Any, binary: bool) -> None:
     X, y = iris(binary)
     model.fit(X, y)

@@ -233,6 +233,7 @@ def test_all_records_settle_every_statement(experiment: Experiment, records: pd.
 
 
 @pytest.mark.parametrize("experiment", COMPUTED, ids=lambda experiment: experiment.id)
+@pytest.mark.long
 def test_what_is_computed_needs_no_records(experiment: Experiment, records: pd.DataFrame) -> None:
     assert not any(experiment.cells(name) for name in BUDGETS)
     shown = experiment.render(pd.DataFrame())

@@ -164,6 +164,7 @@ def drawn() -> pd.DataFrame:
     return kept.frame
 
 
+@pytest.mark.long
 def test_records_alone_draw_figures_14_and_15(drawn: pd.DataFrame) -> None:
     for module, panels in ((figure14, 9), (figure15, 3)):
         (picture,) = module.render(drawn).pictures
