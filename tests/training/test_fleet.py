@@ -343,3 +343,32 @@ def test_clean_rows_are_no_intruders() -> None:
     steps = Plan(replace(one, y=y), 3, DOUBLE).steps(3)
     assert (steps.weight[:, :16] > 0).all()
     assert (steps.weight[:, 16:] == 0).any()
+
+
+@pytest.mark.parametrize("clean", [0.0, 0.5])
+def test_partners_of_the_set_are_rows_of_the_same_pass_and_labels_are_theirs(clean: float) -> None:
+    """Points are one-hot rows, so that a mixed point says who its parents are, and how much of each."""
+    n, batches = 60, 3
+    y = np.arange(n) % 3
+    one = Task(np.eye(n), y, 3, (LinearLabel().fit(np.eye(n), y),), Mixup(pairs="set"), clean_weight=clean, seed=0)
+    steps = Plan(one, batches, DOUBLE).steps(4)
+    x, labels = steps.x.numpy().reshape(4, n, n), steps.target.numpy().reshape(4, n, 3)
+    np.testing.assert_allclose(labels, x @ np.eye(3)[y], atol=1e-12)
+    np.testing.assert_allclose(x.sum(-1), 1.0)
+    assert ((x > 0).sum(-1) <= 2).all()
+    assert (x > 0).any(1).all()  # every row is in every pass
+    size = n // batches
+    met = [(x[0, size * b : size * (b + 1)] > 0).any(0).sum() for b in range(batches)]
+    assert min(met) > size  # a batch meets rows of others
+
+
+def test_partners_of_the_set_do_not_depend_on_how_epochs_are_parted() -> None:
+    one = task(n=300, mixer=Mixup(pairs="set"))
+    whole, parts = (Plan(one, 3, DOUBLE) for _ in range(2))
+    together, apart = whole.steps(5), [parts.steps(some) for some in (2, 1, 2)]
+    for field in ("x", "target", "weight"):
+        assert torch.equal(getattr(together, field), torch.cat([getattr(one, field) for one in apart]))
+    settings = {"epochs": 6, "dtype": torch.float64}
+    alone = train_fleet([one], [Candidate(0.1, label=(1.0, 0.0))], **settings)
+    beside = train_fleet([one, task(n=290, seed=1, mixer=Mixup())], [Candidate(0.1, label=(1.0, 0.0))], **settings)
+    torch.testing.assert_close(alone.theta[0], beside.theta[0], atol=1e-12, rtol=0.0)

@@ -97,10 +97,8 @@ class Fleet:
         In the precision of the networks, with the rows along the last axis. A network that says no number is never
         right, and its log-loss is infinite.
         """
-        layers, at_once = (
-            self.layers(self.theta[group]),
-            max(1, NUMBERS_AT_ONCE // (self.theta.shape[1] * max(self.sizes))),
-        )
+        layers = self.layers(self.theta[group])
+        at_once = max(1, NUMBERS_AT_ONCE // (self.theta.shape[1] * max(self.sizes)))
         parts = [_rate(layers, torch.from_numpy(X[part]).to(self.theta), y[part]) for part in chunks(len(X), at_once)]
         hits, losses = (torch.cat(both, -1).double().cpu().numpy() for both in zip(*parts, strict=True))
         found = np.stack([np.average(values, axis=-1, weights=weight) for values in (hits, -losses)], -1)

@@ -223,6 +223,7 @@ class Plan:
     def __init__(self, task: Task, batches: int, like: Tensor, parts: int = 1) -> None:
         self.task = task
         self._rng = np.random.default_rng(task.seed)
+        self._partners = np.random.default_rng(task.seed).spawn(2)[1]  # the first child draws a fleet's weights
         self._edges = batch_edges(len(task.X), batches * parts)
         self._batches, self._parts = batches, parts
         self._begun = 0
@@ -330,14 +331,17 @@ class Plan:
         return drawn
 
     def _over_the_set(self, stretch: _Stretch, flat: Mix) -> Mix:
-        """The draw of a stretch as one long batch, with partners from any batch of an epoch where that is asked."""
+        """The draw of a stretch as one long batch, with partners from any batch of an epoch where that is asked.
+
+        They have a generator of their own, so that they are the same however many epochs are planned at once.
+        """
         if self.task.mixer is None or not self.task.mixer.over_the_set:
             return flat
         partner, real = flat.partner.copy(), stretch.real.reshape(-1, self._batches * stretch.real.shape[1])
         mixed = real if stretch.clean is None else real & ~stretch.clean.reshape(real.shape)
         for epoch, (rows, own) in enumerate(zip(real, mixed, strict=True)):
             at = epoch * real.shape[1]
-            partner[at + np.flatnonzero(own)] = at + self._rng.permutation(np.flatnonzero(rows))[: own.sum()]
+            partner[at + np.flatnonzero(own)] = at + self._partners.permutation(np.flatnonzero(rows))[: own.sum()]
         return flat._replace(partner=partner)
 
     def _origin(self, stretch: _Stretch) -> Origin:
