@@ -32,8 +32,8 @@ TABLES = {
     "table9": ("mlp-robust",),
 }
 """The tables, and the settings of their cells."""
-NO_GAIN = "not part of this study"
-"""Why there is no gain of what is printed: there is nothing before it."""
+UNKNOWN = "not part of this study"
+"""Why a number is missing: what a look gives to printed values, of which the paper has one only."""
 SEES_ALL = World(look=LOOKS[-1])
 """The reading in which the test rows choose epoch and candidate."""
 SEEDS = 3
@@ -132,14 +132,15 @@ def _grid(found: dict[World, dict[str, Nearness]], measure: _Measure) -> Grid:
 def _turned(title: str, lines: dict[str, list[float]], names: list[str], unit: str, digits: int) -> Grid:
     """A grid with a line for each reading, which is a column of a grid, and a column for each name."""
     rows = [
-        (name, [_value(value) for value in column])
+        (name, [_value(value, digits) for value in column])
         for name, column in zip(names, zip(*lines.values(), strict=True), strict=True)
     ]
     return Grid(title, list(lines), rows, unit, [], "reading", digits)
 
 
-def _value(number: float = nan) -> Value:
-    return Value(None if isnan(number) else Measured(round(number, 2) + 0.0, None, 0, 0), None, NO_GAIN)
+def _value(number: float, digits: int) -> Value:
+    """A number as it is shown, rounded once; a zero has no sign."""
+    return Value(None if isnan(number) else Measured(round(number, digits) + 0.0, None, 0, 0), None, UNKNOWN)
 
 
 def _short(name: str) -> str:
@@ -175,7 +176,7 @@ def _whole_grid(scores: Scores, table: PrintedTable) -> Grid:
 
 
 def _spread(one: Mean | None) -> Value:
-    return Value(None if one is None else Measured(one.mean, one.spread, BUDGETS["full"].splits, SEEDS), None, NO_GAIN)
+    return Value(None if one is None else Measured(one.mean, one.spread, BUDGETS["full"].splits, SEEDS), None, UNKNOWN)
 
 
 def _told_holding(scores: Scores) -> str:
