@@ -55,6 +55,23 @@ def test_decode_after_encode_is_the_network_at_every_depth(name: str) -> None:
         net.encode(x, 9)
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+@every
+def test_gradients_are_those_in_double_precision(name: str, layout: torch.memory_format) -> None:
+    """Which other code computes: oneDNN's, for single precision, was wrong where channels were few."""
+    make, shape, _ = NETWORKS[name]
+    x = pixels(shape, 12)
+
+    def gradients(dtype: torch.dtype) -> list[Tensor]:
+        net = used(make(rng=0), x).to(dtype, memory_format=layout)
+        net(x.to(dtype, memory_format=layout)).sin().sum().backward()
+        return [value.grad.double() for value in net.parameters() if value.grad is not None]
+
+    expected = gradients(torch.float64)
+    for found, right in zip(gradients(torch.float32), expected, strict=True):
+        torch.testing.assert_close(found, right, rtol=0.0, atol=1e-3 * (float(right.abs().max()) + 1e-4))
+
+
 @pytest.mark.parametrize(
     "net, parameters",
     [

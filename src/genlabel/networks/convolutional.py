@@ -22,6 +22,8 @@ __all__ = ["IMAGE_NETWORKS", "Judge", "LeNet5", "PreActResNet18", "ResNet18", "S
 
 GROUPS = (1, 2, 4, 8)
 """Width of the four groups of residual blocks, in units of the first; each but the first halves the image."""
+BLOCK = 16
+"""Channels that oneDNN works on at once, at most."""
 SMALLEST = 16
 """Images of smaller sides are padded before the second convolution of LeNet-5, so that something is left of them."""
 
@@ -264,6 +266,22 @@ class _Pool(nn.Module):
         return x.mean((2, 3))
 
 
+@final
+class _Shortcut(nn.Conv2d):
+    """A convolution of one pixel by one, of each stride-th pixel.
+
+    On a CPU the pixels are taken first where there are few channels: there oneDNN's gradient of a strided convolution
+    writes beyond its memory, if images have one channel or the channels last (its issue 6035): wrong numbers, or the
+    end of the process.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.device.type == "cpu" and self.in_channels < BLOCK:
+            rows, columns = self.stride
+            return nn.functional.conv2d(x[..., ::rows, ::columns], self.weight, self.bias)
+        return super().forward(x)
+
+
 class _Block(nn.Module):
     """Two convolutions, each with batch normalisation, around which the input is added."""
 
@@ -271,7 +289,7 @@ class _Block(nn.Module):
         super().__init__()
         self.first = nn.Sequential(_convolution(channels, width, stride), nn.BatchNorm2d(width), nn.ReLU())
         self.second = nn.Sequential(_convolution(width, width), nn.BatchNorm2d(width))
-        around = nn.Sequential(nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+        around = nn.Sequential(_Shortcut(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
         self.around = around if stride > 1 or channels != width else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -287,7 +305,7 @@ class _PreActBlock(nn.Module):
         self.first = _convolution(channels, width, stride)
         self.second = nn.Sequential(nn.BatchNorm2d(width), nn.ReLU(), _convolution(width, width))
         self.changes = stride > 1 or channels != width
-        self.around = nn.Conv2d(channels, width, 1, stride, bias=False) if self.changes else nn.Identity()
+        self.around = _Shortcut(channels, width, 1, stride, bias=False) if self.changes else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
         ready = self.before(x)
