@@ -86,6 +86,7 @@ def test_rows_that_stand_twice_make_no_winner(here: Path) -> None:
     assert "groups on one side" in twice["splits"]
 
 
+@pytest.mark.long
 def test_a_price_is_asked_about(here: Path) -> None:
     table = frame()
     table.assign(price=(300 + 50 * table["a"]).astype(int)).to_csv("t.csv", index=False)
@@ -102,6 +103,7 @@ def test_a_price_is_asked_about(here: Path) -> None:
     assert len([line for line in taken.stdout.splitlines() if "dropped" in line]) == 1
 
 
+@pytest.mark.long
 def test_a_class_called_na_stays(here: Path) -> None:
     table = frame()
     table.loc[:49, "label"] = "NA"
@@ -124,6 +126,7 @@ def test_few_positives_have_scores_that_tell(here: Path) -> None:
     assert "class shares" in result.stdout
 
 
+@pytest.mark.long
 def test_money_percents_and_dates_are_features(here: Path) -> None:
     table = frame()
     rng = np.random.default_rng(0)
@@ -177,7 +180,9 @@ def test_groups_and_times_make_honest_splits(here: Path) -> None:
     assert later["features"] == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+@pytest.mark.parametrize(
+    "packed", [pytest.param(False, id="plain"), pytest.param(True, id="packed", marks=pytest.mark.long)]
+)
 def test_standard_input(here: Path, packed: bool) -> None:
     content = frame().to_csv(index=False, sep=";").encode()
     piped = gzip.compress(content) if packed else content

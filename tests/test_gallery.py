@@ -69,7 +69,7 @@ def test_an_example_says_what_to_look_at_and_draws(path: Path) -> None:
     assert [link for link in LINK.findall(about) if not (path.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("name", CHEAP)
+@pytest.mark.parametrize("name", [CHEAP[0], *(pytest.param(one, marks=pytest.mark.long) for one in CHEAP[1:])])
 def test_an_example_runs_prints_and_draws(ran: Any, name: str) -> None:
     example = ran(name)
     assert len(example.printed.splitlines()) >= 2

@@ -305,7 +305,14 @@ MODELS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("model", MODELS, ids=[f"{i}-{type(m).__name__}" for i, m in enumerate(MODELS)])
+NAMED = [
+    pytest.param(m, id=f"{i}-{type(m).__name__}", marks=[pytest.mark.long] if i in (3, 5, 6, 8) else [])
+    for i, m in enumerate(MODELS)
+]
+"""Those that are searched longest have a sibling that is searched as they are."""
+
+
+@pytest.mark.parametrize("model", NAMED)
 def test_witnesses_are_of_another_class_and_points_before_them_are_not(model: Any) -> None:
     X, y = iris()
     X, y = X[::8], y[::8]
@@ -370,7 +377,9 @@ def test_margins_are_summed_up_over_the_points_that_are_right() -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])
-@pytest.mark.parametrize("model", [SVC(), KNeighborsClassifier(3)], ids=repr)
+@pytest.mark.parametrize(
+    "model", [SVC(), pytest.param(KNeighborsClassifier(3), marks=pytest.mark.long)], ids=lambda model: repr(model)
+)
 def test_one_row_alone_has_a_margin(model: Any, scale: float) -> None:
     """Other classes are far from a single point; random ones at all distances find them, turns need not help."""
     X, y = make_blobs(80, centers=3, random_state=0)

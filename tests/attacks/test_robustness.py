@@ -173,7 +173,9 @@ class Numbers(Lost):
         return found
 
 
-@pytest.mark.parametrize("model", [Numbers(0), Numbers(1), Lost()], ids=repr)
+@pytest.mark.parametrize(
+    "model", [Numbers(0), *(pytest.param(one, marks=pytest.mark.long) for one in (Numbers(1), Lost()))], ids=repr
+)
 def test_points_for_which_a_model_gives_nan_are_wrong(model: Any) -> None:
     pytest.importorskip("foolbox", reason="needs foolbox", exc_type=ImportError)
     X, y = np.random.default_rng(0).uniform(-1, 0.5, size=(30, 2)), ["a"] * 30

@@ -138,7 +138,9 @@ def test_held_out_rows_of_real_sets_are_not_flagged(name: str, fitted: Fitted) -
     assert np.median(found) > 0.3
 
 
-@on_sets
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in ("cancer", "hidden") else []) for name in SETS]
+)
 def test_one_wild_value_is_flagged_and_its_column_named(name: str, fitted: Fitted) -> None:
     """A range beyond the largest value, in each column in turn."""
     support, train, test = fitted[name]

@@ -140,6 +140,7 @@ def test_the_gains_of_the_paired_run_are_differences_of_its_losses() -> None:
     )
 
 
+@pytest.mark.long
 def test_the_arms_are_those_of_the_baselines_own_classifier() -> None:
     X, y = load_iris(return_X_y=True)
     arms = train_arms(X, y, 0.3, 0.75, seed=0)
@@ -201,6 +202,7 @@ def test_one_class_is_refused() -> None:
         diagnose([[0.0], [1.0]], ["a", "a"])
 
 
+@pytest.mark.long
 def test_copies_of_a_row_earn_no_trust_if_they_are_a_group() -> None:
     rng = np.random.default_rng(0)
     group = np.repeat(np.arange(25), 4)

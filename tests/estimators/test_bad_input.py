@@ -44,7 +44,13 @@ FULL = [
     CLASSIFIERS[4],
 ]
 """Searches that train every candidate to the end."""
-every = pytest.mark.parametrize("classifier", CLASSIFIERS, ids=repr)
+OTHERS = (1, 3)
+"""Further settings of a class that is there already: for the long profile."""
+every = pytest.mark.parametrize(
+    "classifier",
+    [pytest.param(one, marks=[pytest.mark.long] if place in OTHERS else []) for place, one in enumerate(CLASSIFIERS)],
+    ids=repr,
+)
 
 
 def fit_quietly(classifier: Any, X: Any, y: Any) -> Any:

@@ -383,7 +383,7 @@ CASES = {
     "names of rows": named_rows(0.0),
     "names of rows, and signal": named_rows(1.0),
 }
-LARGER = ("noise, 120 rows", "noise, 200 rows")
+LARGER = ("noise, 120 rows", "noise, 200 rows", "names of rows, and signal")
 
 
 @pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")

@@ -245,7 +245,11 @@ def test_what_is_computed_needs_no_records(experiment: Experiment, records: pd.D
     assert shown.claims == experiment.render(records).claims
 
 
-@each_trained
+@pytest.mark.parametrize(
+    "experiment",
+    [pytest.param(one, marks=[pytest.mark.long] if one.id in ("figure15", "multiverse") else []) for one in TRAINED],
+    ids=lambda experiment: experiment.id,
+)
 def test_some_records_are_shown_and_the_others_missing(experiment: Experiment, records: pd.DataFrame) -> None:
     smoke = {cell.id for cell in experiment.cells("smoke")}
     some = records[records["id"].isin(smoke)]

@@ -65,6 +65,7 @@ def test_the_products_of_bf16_are_in_bf16() -> None:
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler")
 def test_compiled_steps_are_the_plain_ones() -> None:
     """Of a small network: what is compiled is mixing, labels and loss."""
