@@ -14,10 +14,10 @@ run: $(VENV)/.run            ## compare the methods on an embedded dataset, prin
 	$(BIN)/genlabel compare iris
 
 test: $(VENV)/.test          ## all tests, one worker a core (each on one thread: tests/conftest.py)
-	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadgroup
+	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
 
 test-long: $(VENV)/.test     ## also those that show at a dearer scale what a cheaper test shows, and more examples
-	GENLABEL_EXAMPLES=100 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadgroup -m ""
+	GENLABEL_EXAMPLES=100 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile -m ""
 
 # The lowest torch brings CUDA with it where there is no build for the CPU; `make test-lowest TORCH=2.13.0` keeps the pinned one.
 TORCH  ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints-lowest.txt)))
@@ -37,7 +37,7 @@ test-lowest:                 ## the lowest versions that pyproject.toml names, i
 
 coverage: $(VENV)/.audit     ## lines and branches that the tests reach, by room; the tests take a quarter longer
 	$(BIN)/coverage erase
-	-$(BIN)/coverage run -m pytest -n logical --maxprocesses 8 --dist loadgroup
+	-$(BIN)/coverage run -m pytest -n logical --maxprocesses 8 --dist loadfile
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --skip-empty
 

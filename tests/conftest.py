@@ -14,7 +14,6 @@ import socket
 import subprocess
 import warnings
 from base64 import b64decode
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from html.parser import HTMLParser
@@ -34,39 +33,6 @@ settings.register_profile(
     "genlabel", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("genlabel")
-
-PARCEL = 8
-"""Tests of a module that are given to a worker at once."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that share what their module makes in one worker, where it is made once; the others go in parcels.
-
-    Read by `--dist loadgroup`, which gives the largest groups to the workers first.
-    """
-    seen: Counter[str] = Counter()
-    for item in items:
-        module = item.nodeid.partition("::")[0]
-        parcel = "shared" if _shares(item) else seen[module] // PARCEL
-        seen[module] += parcel != "shared"
-        item.add_marker(pytest.mark.xdist_group(f"{module} {parcel}"))
-
-
-def _shares(item: pytest.Item) -> bool:
-    """Whether a test uses a fixture of its module, or one of the module's functions remembers what it returned."""
-    fixtures, module = getattr(item, "_fixtureinfo", None), getattr(item, "module", None)
-    if any(one.scope == "module" for found in getattr(fixtures, "name2fixturedefs", {}).values() for one in found):
-        return True
-    known = vars(module).values() if module is not None else ()
-    return any(hasattr(one, "cache_info") and one.__module__ == module.__name__ for one in known)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Tell the names of tests without their groups, as pytest takes them."""
-    if hasattr(report, "node"):  # as it reaches the process that gives out the tests
-        report.nodeid = re.sub(r"@[^]@]+$", "", report.nodeid)
 
 
 @contextmanager

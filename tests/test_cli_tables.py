@@ -86,7 +86,6 @@ def test_rows_that_stand_twice_make_no_winner(here: Path) -> None:
     assert "groups on one side" in twice["splits"]
 
 
-@pytest.mark.long
 def test_a_price_is_asked_about(here: Path) -> None:
     table = frame()
     table.assign(price=(300 + 50 * table["a"]).astype(int)).to_csv("t.csv", index=False)

@@ -167,7 +167,6 @@ def test_a_fleet_is_attacked_as_its_networks_one_by_one(attack: Attack, hidden: 
     np.testing.assert_array_equal(attack(target, np.stack([X] * 4), np.stack([y] * 4), rng=0), found)
 
 
-@pytest.mark.long
 @FOOLBOX
 def test_boundary_walks_with_every_model_of_a_fleet() -> None:
     models = fleet()

@@ -267,7 +267,6 @@ def test_a_generator_that_leaves_out_its_class_is_refused_and_named() -> None:
     assert (clone(untrained).set_params(min_coverage=0.0).fit(X, y).coverage_ < 0.5).any()
 
 
-@pytest.mark.long
 def test_a_blurred_class_is_named_and_more_charts_mend_it() -> None:
     rng = np.random.default_rng(0)
     modes = np.stack(np.meshgrid(*[np.arange(3.0)] * 2), -1).reshape(-1, 2)

@@ -133,7 +133,6 @@ def test_bad_bandwidths_are_named(bandwidth: object, match: str) -> None:
         KernelDensity(bandwidth).fit(X, y)
 
 
-@pytest.mark.long
 def test_memory_stays_bounded() -> None:
     """9,000 x 9,000 points would be 650 MB as one matrix; the extra memory stays under a half of that."""
     script = (

@@ -140,7 +140,6 @@ def test_the_gains_of_the_paired_run_are_differences_of_its_losses() -> None:
     )
 
 
-@pytest.mark.long
 def test_the_arms_are_those_of_the_baselines_own_classifier() -> None:
     X, y = load_iris(return_X_y=True)
     arms = train_arms(X, y, 0.3, 0.75, seed=0)

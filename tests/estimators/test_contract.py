@@ -48,7 +48,13 @@ def is_plain(classifier: Any) -> bool:
     return isinstance(classifier, MixupClassifier) and classifier.mixer is None and classifier.members == 1
 
 
-every = pytest.mark.parametrize("classifier", CLASSIFIERS, ids=repr)
+OTHERS = (1, 2, 4, 5, 6, 7, 9, 11)
+"""Further settings of a class whose others are checked: for the long profile."""
+every = pytest.mark.parametrize(
+    "classifier",
+    [pytest.param(one, marks=[pytest.mark.long] if place in OTHERS else []) for place, one in enumerate(CLASSIFIERS)],
+    ids=repr,
+)
 FEW = LabelModel([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 QUICK = [c.set_params(epochs=12, cv=2) if hasattr(c, "epochs") else c for c in map(clone, CLASSIFIERS)]
 QUICK[0].set_params(density=FEW, weight_decay=1e-3)  # the whole choice of densities shows no more of the rules
@@ -71,10 +77,6 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     if isinstance(estimator, MixupClassifier) and estimator.mixer is None:
         return {check: "the networks of the folds predict: a row of weight 2 is in one fold, two equal rows in two"}
     return {check: "mixing draws pairs of rows: a row of weight 2 meets other partners than two equal rows do"}
-
-
-OTHERS = (1, 2, 4, 5, 6, 7, 9, 11)
-"""Further settings of a class whose others are checked: for the long profile."""
 
 
 @parametrize_with_checks(

@@ -169,7 +169,6 @@ def test_logistic_labels_beat_linear_ones_if_they_are_steep_enough() -> None:
     assert example2_solution("logistic", sigma=2.0).margins.min() < linear
 
 
-@pytest.mark.long
 @settings(max_examples=10)
 @given(d=D)
 def test_linear_labels_have_no_scale(d: float) -> None:

@@ -251,7 +251,6 @@ def in_order(r: float) -> bool:
     return genlabel > vanilla > mixup
 
 
-@pytest.mark.long
 def test_the_papers_order_of_margins_holds_between_two_norms() -> None:
     """NOTE[PAPER]: not for small norms, and not for large ones: vanilla reaches pi / 4, GenLabel does not."""
     low, high = example3_order()
