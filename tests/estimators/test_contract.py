@@ -50,17 +50,21 @@ def is_plain(classifier: Any) -> bool:
 
 OTHERS = (1, 2, 4, 5, 6, 7, 9, 11)
 """Further settings of a class whose others are checked: for the long profile."""
-every = pytest.mark.parametrize(
-    "classifier",
-    [pytest.param(one, marks=[pytest.mark.long] if place in OTHERS else []) for place, one in enumerate(CLASSIFIERS)],
-    ids=repr,
-)
+
+
+def of_each_class(classifiers: list[Any], others: tuple[int, ...]) -> Any:
+    """Further settings of a class are for the long profile."""
+    kinds = [(one, [pytest.mark.long] if place in others else []) for place, one in enumerate(classifiers)]
+    return pytest.mark.parametrize("classifier", [pytest.param(one, marks=marks) for one, marks in kinds], ids=repr)
+
+
+every = of_each_class(CLASSIFIERS, OTHERS)
 FEW = LabelModel([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 QUICK = [c.set_params(epochs=12, cv=2) if hasattr(c, "epochs") else c for c in map(clone, CLASSIFIERS)]
 QUICK[0].set_params(density=FEW, weight_decay=1e-3)  # the whole choice of densities shows no more of the rules
 for given in (QUICK[0], *QUICK[2:5], *QUICK[6:8], QUICK[9]):  # the others show the rules where something is searched
     given.set_params(learning_rate=0.1, weight_decay=1e-3)
-quick = pytest.mark.parametrize("classifier", QUICK, ids=repr)
+quick = of_each_class(QUICK, (2, 5, 7, 9, 11))
 CHECKED = [whole if is_plain(whole) else few for whole, few in zip(CLASSIFIERS, QUICK, strict=True)]
 """Few epochs and folds show the rules as well; without mixing, weights agree with repeated rows once converged."""
 
