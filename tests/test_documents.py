@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import sklearn.datasets  # noqa: F401  numpy, which it imports, is loaded once in a process
+import torch  # noqa: F401
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="needs the source tree")
