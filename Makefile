@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# In the environment, the constraints also hold for the tools that build the package.
+# In the environment, the constraints also hold for pip itself and for the tools that build the package.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_BUILD_CONSTRAINT := $(PIP_CONSTRAINT)
 # Packages come without bytecode (--no-compile): what is imported is compiled once, not in each of the tests' processes.
 unexport PYTHONDONTWRITEBYTECODE
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --quiet
@@ -77,6 +78,7 @@ try-dist: dist               ## the wheel in an environment of its own, as a new
 $(BIN)/python:
 	@echo "setting up $(VENV) and installing what is needed; this takes a minute or two, once"
 	$(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade pip # that of Python 3.11 takes twice as long for the rest
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[parquet]'
