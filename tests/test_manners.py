@@ -300,11 +300,18 @@ def test_without_a_limit_a_setting_is_what_it_was() -> None:
 # Stopped by hand
 
 
-INTERRUPTED = [(name, stage) for name, stages in STAGES.items() for stage in stages]
+def interrupted() -> list[Any]:
+    """Every stage of a model that was fitted before; of a fresh one the last, the others in the long profile."""
+    found = []
+    for name, stages in STAGES.items():
+        for stage in stages:
+            marks = [] if stage == stages[-1] else [pytest.mark.long]
+            found.append(pytest.param(name, stage, True, id=f"{name}-{stage}-fitted"))
+            found.append(pytest.param(name, stage, False, id=f"{name}-{stage}-fresh", marks=marks))
+    return found
 
 
-@pytest.mark.parametrize("fitted", [False, True], ids=["fresh", "fitted"])
-@pytest.mark.parametrize("name, stage", INTERRUPTED)
+@pytest.mark.parametrize("name, stage, fitted", interrupted())
 def test_an_interrupt_leaves_everything_as_it_was(name: str, stage: str, fitted: bool) -> None:
     model = clone(MODELS[name])
     if fitted:

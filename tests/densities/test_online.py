@@ -339,7 +339,7 @@ def test_labels_that_collapse_are_heard_of_by_name() -> None:
     assert bool(collapsed.mean_label.sum(1).sub(1).abs().max() < 1e-5)
 
 
-@pytest.mark.parametrize("statistics", ["near", "clean"])
+@pytest.mark.parametrize("statistics", ["near", pytest.param("clean", marks=pytest.mark.long)])
 @each_covariance
 def test_a_step_compiles_as_one_graph(statistics: str, covariance: str) -> None:
     """Nothing in it is looked at by Python: the labels and the state are those of the plain step."""

@@ -238,12 +238,13 @@ def test_a_report_without_records_says_what_to_do(tmp_path: Path) -> None:
 @needs_mirror
 def test_a_set_that_cannot_be_had_is_told_and_the_others_go_on(tmp_path: Path) -> None:
     """A cache without the sets, and no network: one line for each set, and exit code 1."""
-    words = ("reproduce", "table1", "--budget", "smoke", "--jobs", "1", "--records", tmp_path / "r.sqlite")
+    words = ["reproduce", "table1", "--budget", "smoke", "--jobs", "1", "--records", tmp_path / "r.sqlite"]
+    words += ["--dataset", "61", "--dataset", "927", "--dataset", "circle"]
     code, text = run(*words, "--data-home", tmp_path)
     assert code == 1
     assert text.count("is not cached in") == 2
     assert "failed: 2 of the trials" in text
-    assert set(read_records(tmp_path / "r.sqlite", STUDY)["setting"]) == {"synthetic"}
+    assert set(read_records(tmp_path / "r.sqlite", STUDY)["dataset"]) == {"circle"}
 
 
 @pytest.mark.long  # kills are tested with the runner
