@@ -9,16 +9,25 @@ export PIP_BUILD_CONSTRAINT := $(PIP_CONSTRAINT)
 unexport PYTHONDONTWRITEBYTECODE
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --no-compile --quiet
 
-.PHONY: run test test-long test-lowest coverage mutants audit check docs format bench gallery dist try-dist clean
+.PHONY: run test test-long test-lowest mutants audit check docs format bench gallery dist try-dist clean
 
 run: $(VENV)/.run            ## compare the methods on an embedded dataset, print the table, draw the picture
 	$(BIN)/genlabel compare iris
 
-test: $(VENV)/.test          ## all tests, one worker a core (each on one thread: tests/conftest.py)
-	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
+# What the tests reach is marked by all their processes (.ci/reach), and told after them; these rooms have to have most of it.
+REACHED := build/reached
+MARKED  := rm -f $(REACHED)/*.marks && PYTHONPATH=.ci/reach GENLABEL_REACHED=$(REACHED)
+TELL    := $(BIN)/python .ci/reach/reached.py $(REACHED) --least 95 \
+	--rooms densities mixing labeling posterior training keeping records
+PYTEST  := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
+
+test: $(VENV)/.test          ## all tests, one worker a core (each on one thread: tests/conftest.py); lines and branches they reach
+	$(MARKED) $(PYTEST)
+	$(TELL)
 
 test-long: $(VENV)/.test     ## also those that show at a dearer scale what a cheaper test shows, and more examples
-	GENLABEL_EXAMPLES=100 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile -m ""
+	$(MARKED) GENLABEL_EXAMPLES=100 $(PYTEST) -m ""
+	$(TELL)
 
 # The lowest torch brings CUDA with it where there is no build for the CPU; `make test-lowest TORCH=2.13.0` keeps the pinned one.
 TORCH  ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints-lowest.txt)))
@@ -35,12 +44,6 @@ test-lowest:                 ## the lowest versions that pyproject.toml names, i
 	PIP_CONSTRAINT=$(LOWEST)/constraints.txt $(LOWEST)/bin/python -m pip install --disable-pip-version-check --quiet \
 		--editable . pytest pytest-xdist hypothesis
 	$(LOWEST)/bin/python -m pytest -n logical --maxprocesses 8 -W ignore::DeprecationWarning -W "ignore:Liblinear failed" $(PLAIN)
-
-coverage: $(VENV)/.audit     ## lines and branches that the tests reach, by room; the tests take a quarter longer
-	$(BIN)/coverage erase
-	-$(BIN)/coverage run -m pytest -n logical --maxprocesses 8 --dist loadfile
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --skip-covered --skip-empty
 
 mutants: $(VENV)/.test       ## small changes that no test notices, in labels, densities and mixing
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore .ci/mutants.py
