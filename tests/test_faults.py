@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+import typer
 from matplotlib.figure import Figure
 from sklearn.datasets import load_iris
 from typer.testing import CliRunner
@@ -31,6 +32,7 @@ from typer.testing import CliRunner
 import genlabel
 from genlabel import GenerativeClassifier, load_model, save_model
 from genlabel.cli import add_commands, app, main
+from genlabel.cli.terminal import one_line_errors
 from genlabel.images import TrainedImages
 from genlabel.images.diary import ImageScores
 from genlabel.networks import MLP, LeNet5
@@ -538,6 +540,29 @@ def test_an_interrupt_ends_a_command_with_one_line_and_leaves_nothing_half(
     assert count(here / "run.sqlite") >= before
     if name == "train-images":
         assert set(torch.load(here / "out" / "checkpoint.pt", weights_only=True)) > {"network", "losses"}
+
+
+class Dying:
+    """What is interrupted while it is thrown away, where Python loses every error."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_is_not_lost_where_python_loses_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", others.append)
+    before = time.monotonic()
+    with pytest.raises(typer.Exit) as end, one_line_errors("all is kept"):
+        time.sleep(30 if Dying() else 0)  # it is gone before the sleep
+    assert end.value.exit_code == 130
+    assert time.monotonic() - before < 20
+    assert capsys.readouterr().err == "interrupted; all is kept\n"
+    time.sleep(0.2)  # nothing is sent after the end
+    assert others == []
+    assert sys.unraisablehook == others.append
 
 
 @needs_fork

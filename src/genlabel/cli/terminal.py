@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from _thread import interrupt_main
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
+from threading import Timer, main_thread
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,6 +52,8 @@ __all__ = [
 ]
 
 MOST_WARNINGS = 5
+LATER = 0.05
+"""Seconds until an interrupt that was lost is sent again."""
 WIDTH = 120
 """Letters of a line of a table where there is no terminal."""
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
@@ -144,7 +149,8 @@ def one_line_errors(interrupted: str = "nothing was written", debug: bool | None
         leaves faults alone.
     """
     try:
-        yield
+        with _no_interrupt_lost():
+            yield
     except KeyboardInterrupt:
         Console(stderr=True, highlight=False).print(Text(f"interrupted; {interrupted}"), soft_wrap=True)
         raise typer.Exit(130) from None
@@ -159,6 +165,35 @@ def one_line_errors(interrupted: str = "nothing was written", debug: bool | None
         message = Text(" ".join(f"Error: {fault}{error}{way_out}".split()), style="red")
         Console(stderr=True, highlight=False).print(message, soft_wrap=True)
         raise typer.Exit(2 if known else 3) from None
+
+
+@contextmanager
+def _no_interrupt_lost() -> Iterator[None]:
+    """Send an interrupt again that came where Python cannot raise it: in a destructor, or as garbage is collected."""
+    before, sent = sys.unraisablehook, list[Timer]()
+
+    def send_again(lost: sys.UnraisableHookArgs) -> None:
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            sent.append(Timer(LATER, _interrupt))
+            sent[-1].start()
+        else:
+            before(lost)
+
+    sys.unraisablehook = send_again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+        for timer in sent:
+            timer.cancel()
+
+
+def _interrupt() -> None:
+    """Interrupt the main thread, which may be waiting."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)
+    else:
+        interrupt_main()
 
 
 def survive_any_terminal() -> None:
