@@ -228,7 +228,7 @@ def test_bad_parameters_are_named(labeler: Labeler, match: str) -> None:
 def test_batches_that_do_not_match_and_densities_that_are_none_are_named() -> None:
     X, y = sample()
     draw = Mixup().draw(60, 0)
-    with pytest.raises(ValueError, match="x_mix has 30 rows, y has 60 and the draw pairs 60"):
+    with pytest.raises(ValueError, match=r"x_mix has shape \(30, 2\), y \(60,\), and the draw pairs 60 rows"):
         LinearLabel().label(X[:30], y, draw)
     with pytest.raises(ValueError, match="density='kernel' must be a ClassDensity, such as"):
         GenLabel("kernel").fit(X, y)

@@ -1,4 +1,4 @@
-"""Checks on parameters, warnings heard once, and fits that fail without a trace."""
+"""Checks on parameters and labels, warnings heard once, and fits that fail without a trace."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +26,7 @@ __all__ = [
     "each_warning_once",
     "keep_if_it_fails",
     "no_overflow",
+    "read_classes",
     "warn",
 ]
 
@@ -138,6 +140,25 @@ def check_magnitude(largest: float) -> None:
             f"X has values of size {largest:.3g}, whose squares are beyond all numbers; make them missing, or divide "
             "them"
         )
+
+
+def read_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the classes, sorted, (k,), and the index of each label, (n,); raise unless labels (n,) can be told apart.
+
+    >>> read_classes(np.array(["b", "a", "b"]))[1]
+    array([1, 0, 1])
+    """
+    if labels.ndim != 1:
+        raise ValueError(f"y has shape {labels.shape}; expected (n,), one label a row")
+    if labels.dtype.kind in "fcmM" and (labels != labels).any():
+        raise ValueError("y contains NaN, which is no class; drop those rows")
+    try:
+        if labels.dtype == object:
+            hash(tuple(labels.tolist()))
+        return np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        kinds = " and ".join(sorted({type(label).__name__ for label in labels.tolist()}))
+        raise ValueError(f"y has labels of the type {kinds}, which cannot be sorted; make all of them text") from error
 
 
 def no_overflow() -> AbstractContextManager[object]:

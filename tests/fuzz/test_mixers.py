@@ -1,5 +1,7 @@
-"""Any finite numbers through every mixer: what is mixed lies between its parents."""
+"""Any finite numbers through every mixer: what is mixed lies between its parents; any table: that, or why not."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,3 +47,16 @@ def test_what_is_mixed_lies_between_its_parents(
     lam = np.broadcast_to(np.asarray(draw.lam), n)
     assert ((lam >= 0.0) & (lam <= 1.0)).all()
     assert (np.sort(draw.partner) == np.arange(n)).all()
+
+
+def check_mixer(mixer: Mixer, answer: Callable[[Callable[[], Any]], Any], table: Any) -> None:
+    draw = mixer.draw(np.shape(table.X)[0] if np.ndim(table.X) else 3, 0)
+    found = answer(lambda: mixer.mix(table.X, draw))
+    if found is not None:
+        assert np.shape(found) == np.shape(table.X)
+        assert np.asarray(found).dtype.kind == "f"
+
+
+@pytest.mark.parametrize("number", range(len(MIXERS)))
+def test_any_table_is_mixed_or_it_says_why_not(number: int, tables: Any, by_machine: Any, answer: Any) -> None:
+    by_machine(tables(arrays=True), partial(check_mixer, MIXERS[number][0], answer), 70 + number)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from genlabel.arrays import as_numpy, as_tensor, chunks, like
-from genlabel.checks import check_magnitude, check_weights, each_warning_once, keep_if_it_fails
+from genlabel.checks import check_magnitude, check_weights, each_warning_once, keep_if_it_fails, read_classes
 from genlabel.densities.folded import FoldedSample
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ __all__ = [
     "FoldedDensity",
     "Manifolds",
     "check_points",
-    "read_classes",
 ]
 
 LEAST_WEIGHT = 0.02
@@ -261,8 +260,6 @@ class ClassDensity(BaseEstimator, ABC):
         if len(data) == 0:
             raise ValueError("X has 0 samples; a density needs at least one point of each class")
         check_points(data)
-        if labels.dtype.kind == "f" and np.isnan(labels).any():
-            raise ValueError("y contains NaN, which is no class; drop those rows")
         if sample_weight is None:
             return data, labels, np.ones(len(data))
         weight = check_weights(as_numpy(sample_weight), len(data))
@@ -282,20 +279,6 @@ def check_points(X: Tensor) -> None:
     if not bool(torch.isfinite(X).all()):
         raise ValueError("X contains NaN or infinity; impute or drop those rows before fitting a density")
     check_magnitude(float(X.abs().max()) if len(X) else 0.0)
-
-
-def read_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the classes, sorted, (k,), and the index of each label, (n,).
-
-    >>> read_classes(np.array(["b", "a", "b"]))[1]
-    array([1, 0, 1])
-    """
-    try:
-        hash(tuple(labels.tolist()))
-        return np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        kinds = " and ".join(sorted({type(label).__name__ for label in labels.tolist()}))
-        raise ValueError(f"y has labels of the type {kinds}, which cannot be sorted; make all of them text") from error
 
 
 class FoldedDensity(NamedTuple):

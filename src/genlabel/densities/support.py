@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from genlabel.arrays import as_numpy, as_rng, as_tensor
-from genlabel.checks import check_choice, check_count, check_weights
-from genlabel.densities.base import ClassDensity, check_points, read_classes
+from genlabel.checks import check_choice, check_count, check_weights, read_classes
+from genlabel.densities.base import ClassDensity, check_points
 from genlabel.densities.covariance import effective_size
 from genlabel.densities.judges import FARTHEST, Judge, default_judges, fit_judge
 from genlabel.densities.stack import stacking_weights

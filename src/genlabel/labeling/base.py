@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from genlabel.arrays import as_numpy, as_tensor, like, one_hot, to_device
+from genlabel.checks import read_classes
 from genlabel.mixing import Mix, Origin
 
 __all__ = ["Labeler", "observe_and_label"]
@@ -57,7 +58,7 @@ class Labeler(BaseEstimator, ABC):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn what the rule needs from the training set: here, the classes."""
-        self.classes_ = np.unique(as_numpy(y))
+        self.classes_, _ = read_classes(as_numpy(y))
         return self
 
     @property
@@ -90,9 +91,10 @@ class Labeler(BaseEstimator, ABC):
             What is known of the batch: which rows are clean, which rows of the training set they are.
         """
         x = as_tensor(x_mix)
-        if not len(x) == len(y) == len(draw.partner):
+        given = [tuple(part.shape if isinstance(part, Tensor) else np.shape(part)) for part in (x, y)]
+        if any(shape[:1] != (len(draw.partner),) for shape in given):
             raise ValueError(
-                f"x_mix has {len(x)} rows, y has {len(y)} and the draw pairs {len(draw.partner)}; pass one batch"
+                f"x_mix has shape {given[0]}, y {given[1]}, and the draw pairs {len(draw.partner)} rows; pass one batch"
             )
         with torch.no_grad():
             targets, known = self._targets(y, x), origin or Origin()
@@ -119,14 +121,13 @@ class Labeler(BaseEstimator, ABC):
             if classes is not None and matrix.shape[1] != len(classes):
                 raise ValueError(f"y has {matrix.shape[1]} columns, but {len(classes)} classes are known; fit again")
             return matrix
-        labels = as_numpy(y)
-        if classes is None:
-            classes = np.unique(labels)
-        index = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
-        if not np.array_equal(classes[index], labels):
-            unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
-            raise ValueError(f"y contains {unknown}, but the known classes are {classes.tolist()}; fit again")
-        return one_hot(torch.from_numpy(index).to(x.device), len(classes), _precise(x.dtype))
+        found, index = read_classes(as_numpy(y))
+        place = {name: column for column, name in enumerate((found if classes is None else classes).tolist())}
+        unknown = [name for name in found.tolist() if name not in place]
+        if unknown:
+            raise ValueError(f"y contains {unknown}, but the known classes are {[*place]}; fit again")
+        columns = torch.tensor([place[name] for name in found.tolist()], dtype=torch.int64)[torch.from_numpy(index)]
+        return one_hot(columns.to(x.device), len(place), _precise(x.dtype))
 
 
 def observe_and_label(

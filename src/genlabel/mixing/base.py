@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from genlabel.arrays import to_device
+from genlabel.arrays import Array, as_tensor, to_device
+from genlabel.checks import no_overflow
 
 __all__ = [
     "LinearMixer",
@@ -170,20 +171,27 @@ def blend(values: Any, draw: Mix) -> Any:
     >>> blend(np.array([[0.0], [10.0]]), draw).tolist()
     [[2.5], [5.0]]
     """
-    check_rows(values, draw)
+    values = read_points(values, draw)
     if isinstance(values, Tensor):
         lam = to_device(draw.lam, values, values.dtype).reshape(-1, *[1] * (values.ndim - 1))
         return lam * values + (1.0 - lam) * values[to_device(draw.partner, values)]
-    values = np.asarray(values, dtype=np.float64)
     weight = np.asarray(draw.lam).reshape(-1, *[1] * (values.ndim - 1))
-    return weight * values + (1.0 - weight) * values[np.asarray(draw.partner)]
+    with no_overflow():
+        return weight * values + (1.0 - weight) * values[np.asarray(draw.partner)]
 
 
-def check_rows(values: Any, draw: Mix) -> None:
-    """Raise unless the draw is for as many rows as there are."""
-    rows = len(draw.partner)
-    if len(values) != rows:
-        raise ValueError(f"the draw is for {rows} rows, but {len(values)} were given; draw with n={len(values)}")
+def read_points(X: Any, draw: Mix) -> Array:
+    """Return points to be mixed, a floating tensor or an array of double precision; raise unless the draw is for them.
+
+    >>> read_points([[1, 2]], no_mix(1))
+    array([[1., 2.]])
+    """
+    exact = isinstance(X, np.ndarray) and X.dtype == np.float64
+    points: Array = X if exact else as_tensor(X) if isinstance(X, Tensor) else as_tensor(X).numpy()
+    rows, given = len(draw.partner), points.shape[0] if points.ndim else 0
+    if given != rows:
+        raise ValueError(f"the draw is for {rows} rows, but {given} were given; draw with n={given}")
+    return points
 
 
 def mix_batch(mixer: Mixer | None, values: Tensor, draw: Mix, origin: Origin) -> Tensor:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from genlabel.arrays import as_rng, to_device
-from genlabel.checks import check_count
-from genlabel.mixing.base import Mix, Mixer, check_rows
+from genlabel.checks import check_count, no_overflow
+from genlabel.mixing.base import Mix, Mixer, read_points
 from genlabel.mixing.mixup import draw_lam
 
 __all__ = ["CutMix"]
@@ -66,17 +66,17 @@ class CutMix(Mixer):
 
     def mix(self, X: Any, draw: Mix) -> Any:
         """Return the images with the boxes of their partners; numpy or torch, (n, c, h, w)."""
-        if (X.ndim if isinstance(X, Tensor) else np.ndim(X)) != 4:
+        images = read_points(X, draw)
+        if images.ndim != 4:
             raise ValueError(
-                f"CutMix cuts images, (n, c, h, w); X has shape {tuple(np.shape(X))}; use Mixup for others"
+                f"CutMix cuts images, (n, c, h, w); X has shape {tuple(images.shape)}; use Mixup for others"
             )
-        check_rows(X, draw)
-        if isinstance(X, Tensor):
-            mask = _mask(to_device(draw.box, X), *X.shape[2:]).to(X.dtype)
-            return (1.0 - mask) * X + mask * X[to_device(draw.partner, X)]
-        images = np.asarray(X, dtype=np.float64)
+        if isinstance(images, Tensor):
+            mask = _mask(to_device(draw.box, images), *images.shape[2:]).to(images.dtype)
+            return (1.0 - mask) * images + mask * images[to_device(draw.partner, images)]
         share = _mask(torch.as_tensor(draw.box), *images.shape[2:]).numpy()
-        return (1.0 - share) * images + share * images[np.asarray(draw.partner)]
+        with no_overflow():
+            return (1.0 - share) * images + share * images[np.asarray(draw.partner)]
 
 
 def _mask(box: Tensor, h: int, w: int) -> Tensor:

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from genlabel.arrays import as_numpy, chunks
+from genlabel.arrays import as_numpy, as_tensor, chunks
+from genlabel.checks import check_magnitude, read_classes
 from genlabel.mixing.base import Mix
 
 __all__ = ["distance_to_rivals", "intrudes"]
@@ -54,15 +55,15 @@ def intrudes(
     >>> intrudes([[0.0], [0.0], [0.8]], draw, X, y)
     array([ True, False, False])
     """
-    labels = as_numpy(y)
-    points, names = (as_numpy(X), labels) if pool is None else (as_numpy(pool[0]), as_numpy(pool[1]))
-    points, mixed = _floats(points), _floats(as_numpy(X_mix))
-    if len(labels) != len(draw.partner) or len(mixed) != len(draw.partner):
+    labels, mixed = as_numpy(y), _floats(X_mix)
+    points, names = (_floats(X), labels) if pool is None else (_floats(pool[0]), as_numpy(pool[1]))
+    if labels.shape != draw.partner.shape or mixed.shape[:1] != draw.partner.shape:
         raise ValueError(
-            f"the draw pairs {len(draw.partner)} rows, but X_mix has {len(mixed)} and y has {len(labels)}; "
+            f"the draw pairs {len(draw.partner)} rows, but X_mix has shape {mixed.shape} and y has {labels.shape}; "
             "pass the rows that were mixed, and the whole training set as pool=(X, y)"
         )
-    known, at = np.unique(np.concatenate([names, labels]), return_inverse=True)
+    _check_points(points, names, mixed)
+    known, at = read_classes(np.concatenate([names, labels]))
     pool_at, first = at[: len(names)], at[len(names) :]
     other = first[draw.partner]
     ask = (first == other) if len(known) == 2 else np.ones(len(mixed), dtype=bool)
@@ -81,13 +82,28 @@ def distance_to_rivals(X: Any, y: Any) -> NDArray[np.float64]:
     >>> distance_to_rivals([[-1.0], [0.0], [3.0]], [0, 1, 0])
     array([1., 1., 3.])
     """
-    points, names = _floats(as_numpy(X)), as_numpy(y)
+    points, names = _floats(X), as_numpy(y)
+    _check_points(points, names)
     found = np.full(len(points), np.inf)
-    for c in np.unique(names):
-        inside, rivals = points[names == c], points[names != c]
+    classes, index = read_classes(names)
+    for c in range(len(classes)):
+        inside, rivals = points[index == c], points[index != c]
         if len(rivals):
-            found[names == c] = np.linalg.norm(inside - rivals[_nearest(inside, rivals)], axis=1)
+            found[index == c] = np.linalg.norm(inside - rivals[_nearest(inside, rivals)], axis=1)
     return found
+
+
+def _check_points(points: NDArray[Any], names: NDArray[Any], mixed: NDArray[Any] | None = None) -> None:
+    """Raise unless there is a label for each of some points (m, d), and mixed points have as many features."""
+    if points.ndim != 2 or not points.size or names.shape != points.shape[:1]:
+        raise ValueError(f"X {points.shape} and y {names.shape} must have shapes (n, d) and (n,), and rows and columns")
+    if mixed is not None and mixed.shape[1:] != points.shape[1:]:
+        raise ValueError(f"X_mix {mixed.shape} and the points that it may be near {points.shape} differ in features")
+    for part in (points,) if mixed is None else (points, mixed):
+        largest = float(np.abs(part).max())
+        if not np.isfinite(largest):
+            raise ValueError("X contains NaN or infinity, which are near nothing; impute or drop those rows")
+        check_magnitude(largest)
 
 
 def _is_far(mixed: NDArray[Any], points: NDArray[Any], parent: NDArray[Any], reach: NDArray[Any]) -> NDArray[np.bool_]:
@@ -107,5 +123,6 @@ def _nearest(queries: NDArray[Any], points: NDArray[Any]) -> NDArray[Any]:
     return torch.cat(parts).numpy() if parts else np.empty(0, dtype=np.int64)
 
 
-def _floats(values: NDArray[Any]) -> NDArray[Any]:
-    return values if values.dtype.kind == "f" else values.astype(np.float64)
+def _floats(values: Any) -> NDArray[Any]:
+    """Points as they are, if they are floating, else in double precision."""
+    return values if isinstance(values, np.ndarray) and values.dtype.kind == "f" else as_numpy(as_tensor(values))
