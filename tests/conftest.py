@@ -5,6 +5,7 @@ when numpy and torch are imported; workers and the commands that tests start inh
 more examples; those of tests/fuzz are the same each time without it.
 """
 
+import gc
 import json
 import multiprocessing.connection
 import os
@@ -14,7 +15,7 @@ import socket
 import subprocess
 import warnings
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from html.parser import HTMLParser
 from http.client import HTTPConnection
@@ -33,6 +34,12 @@ settings.register_profile(
     "genlabel", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("genlabel")
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays, and need not be looked at whenever garbage is collected."""
+    gc.collect()
+    gc.freeze()
 
 
 @contextmanager
@@ -133,6 +140,40 @@ def _fork(function: Callable[..., None], *args: Any) -> Any:
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork.*")
         process.start()
     return process
+
+
+def _command(words: Sequence[str], out: int, err: int, encoding: str, environment: dict[str, str]) -> None:
+    """The body of a process: a command of the library, as a terminal starts it."""
+    import sys
+
+    from genlabel.cli import main
+
+    os.environ.update(environment)
+    for number, given in ((1, out), (2, err)):
+        os.dup2(given, number)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding=encoding, closefd=False) for number in (1, 2))
+    sys.argv = ["genlabel", *words]
+    warnings.resetwarnings()
+    try:
+        main()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+@pytest.fixture
+def start_command() -> Callable[..., Any]:
+    """Starts a command in a process of its own, its outputs two descriptors; a fork: its imports are there."""
+    if "fork" not in multiprocessing.get_all_start_methods():
+        pytest.skip("needs processes that can be forked")
+
+    def start(words: Sequence[Any], out: int, err: int, encoding: str = "utf-8", **environment: str) -> Any:
+        import genlabel.comparison
+        import genlabel.fitting  # noqa: F401
+
+        return _fork(_command, [str(word) for word in words], out, err, encoding, environment)
+
+    return start
 
 
 class Html(HTMLParser):

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -535,21 +536,21 @@ def read_terminal(terminal: int, into: list[bytes]) -> None:
             into.append(part)
 
 
-def test_terminal_has_a_bar_and_the_pipe_does_not(here: Path) -> None:
+def test_terminal_has_a_bar_and_the_pipe_does_not(here: Path, start_command: Callable[..., Any]) -> None:
     pty = pytest.importorskip("pty")
     terminal, end = pty.openpty()
-    command = [sys.executable, "-m", "genlabel", "compare", "iris", *FAST, "--repeats", "1"]
-    environment = os.environ | {"PYTHONPATH": str(FOLDER.parent), "TERM": "xterm", "COLUMNS": "120"}
     parts: list[bytes] = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end, cwd=here, env=environment) as process:
+    with Path("table").open("w") as out:
+        words = ["compare", "iris", *FAST, "--repeats", "1"]
+        process = start_command(words, out.fileno(), end, TERM="xterm", COLUMNS="120")
         os.close(end)
         reader = threading.Thread(target=read_terminal, args=(terminal, parts))
         reader.start()
-        table = process.communicate()[0].decode()
+        process.join(60)
         reader.join(timeout=10)
     os.close(terminal)
-    bar = b"".join(parts).decode()
-    assert process.returncode == 0
+    bar, table = b"".join(parts).decode(), Path("table").read_text()
+    assert process.exitcode == 0
     assert "\x1b" not in table
     assert "accuracy %" in table
     assert all(text in bar for text in ("loading iris", "7/7", "elapsed", "left"))

@@ -2,9 +2,7 @@
 
 import gzip
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
-import genlabel
 from genlabel.cli import app
 
 N = 400
@@ -262,20 +259,17 @@ def test_what_stopped_goes_on(here: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "fits on record: 45; to do: 15" in second.stderr
 
 
-def test_output_survives_a_terminal_of_letters_without_marks(here: Path) -> None:
+def test_output_survives_a_terminal_of_letters_without_marks(here: Path, start_command: Callable[..., Any]) -> None:
     table = frame(80)
     table.columns = ["größe", "b", "c", "label"]
     table["größe"] = "$" + table["größe"].abs().astype(str)
     table.to_csv("naïve.csv", index=False)
-    command = [sys.executable, "-m", "genlabel", "compare", "naïve.csv", "--target", "label"]
-    environment = os.environ | {
-        "PYTHONPATH": str(Path(genlabel.__file__).parents[1]),
-        "PYTHONIOENCODING": "ascii",
-        "PYTHONWARNINGS": "ignore",
-    }
     fast = ["--repeats", "1", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]
-    done = subprocess.run([*command, *fast], capture_output=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    text = done.stdout.decode("ascii")
+    with Path("out").open("w") as out, Path("err").open("w") as err:
+        words = ["compare", "naïve.csv", "--target", "label", *fast]
+        process = start_command(words, out.fileno(), err.fileno(), encoding="ascii")
+        process.join(60)
+    assert process.exitcode == 0, Path("err").read_text()
+    text = Path("out").read_bytes().decode("ascii")
     assert "+/-" in text
     assert "gr??e" in text or "gr?e" in text or "gr??" in text

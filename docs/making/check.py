@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from html import unescape
+from os.path import normpath
 from pathlib import Path
 from typing import final
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["check_names", "check_site", "far_pages", "has_source", "missing_links", "remote_parts"]
+__all__ = ["check_names", "check_site", "far_pages", "has_source", "missing_links", "remote_parts", "target_of"]
 
 ID = re.compile(r'\b(?:id|name)="([^"]+)"')
 LINK = re.compile(r'<a\b[^>]*?\bhref="([^"]+)"')
@@ -42,7 +44,7 @@ def far_pages(pages: dict[Path, Page], folder: Path) -> Iterator[str]:
     start = (folder / "index.html").resolve()
     near, edge = {start}, {start} & pages.keys()
     for _ in range(CLICKS):
-        edge = {(path.parent / unquote(urlsplit(link).path)).resolve() for path in edge for link in pages[path].links}
+        edge = {target_of(path.parent, urlsplit(link).path) for path in edge for link in pages[path].links}
         edge = (edge & pages.keys()) - near
         near |= edge
     for path in pages if start in pages else ():
@@ -53,17 +55,28 @@ def far_pages(pages: dict[Path, Page], folder: Path) -> Iterator[str]:
 
 def missing_links(pages: dict[Path, Page], folder: Path) -> Iterator[str]:
     """Say which links within the site lead nowhere: no file, or no such place in it."""
+    whole, is_there = folder.resolve(), cache(Path.exists)
     for path, page in pages.items():
         for link in sorted(page.links | page.loaded):
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target_of(path.parent, parts.path) if parts.path else path
             anchor = unquote(parts.fragment)
-            if not target.exists() or not target.is_relative_to(folder.resolve()):
-                yield f"{path.relative_to(folder.resolve())}: {link} is no file of the site"
+            if not is_there(target) or not target.is_relative_to(whole):
+                yield f"{path.relative_to(whole)}: {link} is no file of the site"
             elif anchor and target in pages and anchor not in pages[target].ids:
-                yield f"{path.relative_to(folder.resolve())}: {link} has no such place"
+                yield f"{path.relative_to(whole)}: {link} has no such place"
+
+
+@cache
+def target_of(folder: Path, link: str) -> Path:
+    """Return the file that a link of a page in a folder leads to.
+
+    >>> target_of(Path("/site/api"), "../a%20b.html").as_posix()
+    '/site/a b.html'
+    """
+    return Path(normpath(folder / unquote(link)))
 
 
 def remote_parts(pages: dict[Path, Page], folder: Path) -> Iterator[str]:

@@ -7,8 +7,10 @@ from torch import Tensor, nn
 from genlabel import CutMix, GenLabelMixup, ManifoldMixup, Mixup
 from genlabel.mixing import Mixer
 
+MIXERS = [Mixup(), pytest.param(Mixup(per="batch"), marks=pytest.mark.long), CutMix(), ManifoldMixup(depths=(1,))]
 
-@pytest.mark.parametrize("mixer", [Mixup(), Mixup(per="batch"), CutMix(), ManifoldMixup(depths=(1,))], ids=repr)
+
+@pytest.mark.parametrize("mixer", MIXERS, ids=repr)
 @pytest.mark.parametrize("statistics", ["near", pytest.param("clean", marks=pytest.mark.long)])
 def test_no_graph_breaks(mixer: Mixer, statistics: str, digits: tuple[Tensor, Tensor]) -> None:
     torch.compiler.reset()

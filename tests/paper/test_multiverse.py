@@ -14,6 +14,7 @@ from genlabel.datasets import find_home
 from genlabel.estimators.paths import Paths
 from genlabel.records import read_records
 from genlabel_paper.experiments.multiverse import EXPERIMENT, agreements, mean_share, printed_tables
+from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.worlds import Mean, Scores, World, holding, nearness, worlds
 from genlabel_paper.study.cells import STUDY, Cell
 from genlabel_paper.study.data import load_parts
@@ -39,6 +40,11 @@ def records() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def found(records: pd.DataFrame) -> dict:
     return agreements(Scores(records))
+
+
+@pytest.fixture(scope="module")
+def shown(records: pd.DataFrame) -> Shown:
+    return EXPERIMENT.render(records)
 
 
 @pytest.fixture(scope="module")
@@ -218,8 +224,8 @@ def test_the_page_has_every_reading_as_it_is(found: dict, page: str) -> None:
 
 
 @needs_records
-def test_the_page_tells_gains_and_table_nine_as_they_are(records: pd.DataFrame, page: str) -> None:
-    for grid in EXPERIMENT.render(records).grids[4:8]:
+def test_the_page_tells_gains_and_table_nine_as_they_are(records: pd.DataFrame, shown: Shown, page: str) -> None:
+    for grid in shown.grids[4:8]:
         table = re.search(r"table (\d)", grid.title)[1]
         for place, title in enumerate(grid.columns):
             name = "ours" if title.startswith("ours") else title
@@ -255,10 +261,12 @@ def test_the_page_counts_the_cells_of_table_nine_as_they_are(records: pd.DataFra
 
 
 @needs_records
-def test_the_page_names_what_holds_with_the_help_of_the_test_rows(records: pd.DataFrame, page: str) -> None:
+def test_the_page_names_what_holds_with_the_help_of_the_test_rows(
+    records: pd.DataFrame, shown: Shown, page: str
+) -> None:
     scores = Scores(records)
     held = {name: len(holding(scores.of(table, World(look=LOOKS[5])), table)) for name, table in TABLES.items()}
     assert held == {"table1": 0, "table4": 4, "table5": 1, "table6": 0, "table8": 1, "table9": 0}
     assert "six of the 19 statements hold" in " ".join(page.split())
-    for grid in EXPERIMENT.render(records).grids[8:]:
+    for grid in shown.grids[8:]:
         assert all(value.paper is None for _, row in grid.rows for value in row)

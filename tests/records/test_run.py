@@ -355,7 +355,7 @@ def test_a_cluster_gives_the_numbers_of_one_process(
 
 @needs_dask
 @needs_kill
-@pytest.mark.parametrize("allowed", [3, 0])
+@pytest.mark.parametrize("allowed", [0, pytest.param(3, marks=pytest.mark.long)])
 def test_a_killed_worker_costs_no_cell(
     cluster: Any, work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: Store, allowed: int
 ) -> None:

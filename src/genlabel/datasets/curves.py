@@ -158,5 +158,5 @@ def _length(gap: Floats, norm: str) -> Floats:
     """The norm of vectors along the last axis."""
     if norm == "l2":
         return np.hypot(gap[..., 0], gap[..., 1])
-    size = np.abs(gap)
-    return size.sum(-1) if norm == "l1" else size.max(-1)
+    x, y = np.abs(gap[..., 0]), np.abs(gap[..., 1])
+    return x + y if norm == "l1" else np.maximum(x, y)

@@ -48,7 +48,7 @@ def mixing_nodes(alpha: float = 1.0, edges: Iterable[float] = (0.5,)) -> Nodes:
     check_positive("alpha", alpha, "1 is the paper's")
     shares = np.sort(betainc(alpha, alpha, np.clip(np.fromiter(edges, dtype=np.float64), 0.0, 1.0)))
     share, weight = nodes_between(shares[(shares > NEGLIGIBLE) & (shares < 1.0)])
-    return Nodes(betaincinv(alpha, alpha, share), weight)
+    return Nodes(share if alpha == 1.0 else betaincinv(alpha, alpha, share), weight)
 
 
 def nodes_between(edges: NDArray[np.float64], depth: int = DEPTH) -> Nodes:
