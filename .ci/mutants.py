@@ -51,8 +51,9 @@ PARTS: dict[str, tuple[str, str]] = {
         "tests/fuzz/test_found.py",
     ),
     "mixing": (
-        " ".join(f"{ROOM}/mixing/{name}.py" for name in ("mixup", "cutmix", "quadric", "roots")),
+        " ".join(f"{ROOM}/mixing/{name}.py" for name in ("base", "mixup", "cutmix", "intrusion", "quadric", "roots")),
         "tests/mixing/test_mixup.py tests/mixing/test_cutmix.py tests/contracts/test_mixer_contract.py "
+        "tests/mixing/test_law.py tests/mixing/test_intrusion.py "
         "tests/mixing/test_genmix.py tests/mixing/test_roots.py",
     ),
 }
@@ -166,6 +167,8 @@ class Hunt:
             source = path.read_text(encoding="utf-8")
             plain = _codes(compile(ast.unparse(ast.parse(source)), str(path), "exec"))
             for name in plain:  # nothing is changed, so nothing may be noticed
+                if callers[str(path), name] and not _functions(str(path), name):
+                    raise pytest.UsageError(f"{name} is called, but not found: its mutants would never run")
                 if _noticed(session, sorted(callers[str(path), name]), path, plain, name, LIMIT + 3.0 * sum(seconds)):
                     raise pytest.UsageError(f"tests of {name} fail in a fork of their own")
             for line, said, text in mutants(source):
@@ -240,13 +243,18 @@ def _noticed(
 
 def _run(session: pytest.Session, tests: list[int], path: str, changed: dict[str, CodeType], name: str) -> bool:
     """Put the changed function in its place, and run the tests until one fails."""
-    for function in gc.get_objects():
-        # By its type: to ask `isinstance` is to ask the object, and some warn.
-        code = function.__code__ if type(function) is FunctionType else None
-        if code is not None and (code.co_filename, code.co_qualname) == (path, name):
-            function.__code__ = changed[name]
+    for function in _functions(path, name):
+        function.__code__ = changed[name]
     items = [session.items[place] for place in tests]
     return any(_fails(item, items[at + 1] if at + 1 < len(items) else None) for at, item in enumerate(items))
+
+
+def _functions(path: str, name: str) -> list[FunctionType]:
+    """All functions of a name in a file, wherever they are kept."""
+    gc.unfreeze()  # what was there before the tests, too (tests/conftest.py)
+    # By their type: to ask `isinstance` is to ask the object, and some warn.
+    known = [one for one in gc.get_objects() if type(one) is FunctionType]
+    return [one for one in known if (one.__code__.co_filename, one.__code__.co_qualname) == (path, name)]
 
 
 def hunt(paths: list[Path], tests: list[str], some: str) -> int:

@@ -17,6 +17,8 @@ from genlabel.mixing import (
     Mixup,
     Origin,
     blend,
+    check_within_batch,
+    draw_on,
     mix_batch,
     no_mix,
     stack_draws,
@@ -103,6 +105,14 @@ def test_mixing_is_the_same_in_numpy_and_torch(mixer: Mixer, shape: tuple[int, .
 
 
 @every
+def test_whole_numbers_are_mixed_as_numbers(mixer: Mixer, shape: tuple[int, ...]) -> None:
+    X, draw = np.random.default_rng(0).integers(-9, 9, (12, *shape)), mixer.draw(12, 2)
+    expected = mixer.mix(X.astype(np.float64), draw)
+    for whole in (X, X.tolist(), torch.from_numpy(X), torch.from_numpy(X).to(torch.int8)):
+        np.testing.assert_allclose(np.asarray(mixer.mix(whole, draw)), expected, atol=1e-12)
+
+
+@every
 def test_a_row_depends_on_itself_and_its_partner_only(mixer: Mixer, shape: tuple[int, ...]) -> None:
     X, draw = points(12, shape), mixer.draw(12, 3)
     mixed = mixer.mix(X, draw)
@@ -160,6 +170,26 @@ def test_a_stretch_is_its_batches_and_nothing_of_a_draw_is_lost(mixer: Mixer, sh
     for t, (n, draw) in enumerate(zip(sizes, draws, strict=True)):
         np.testing.assert_array_equal(together[t, :n], mixer.mix(X[t, :n], draw))
         np.testing.assert_array_equal(together[t, n:], X[t, n:])
+
+
+@every
+def test_a_draw_on_a_device_is_the_draw_in_the_precision_of_the_points(mixer: Mixer, shape: tuple[int, ...]) -> None:
+    draw = mixer.draw(11, 6)
+    for dtype, kept in ((torch.float64, torch.float64), (torch.float32, torch.float32), (torch.float16, torch.float32)):
+        there = draw_on(draw, torch.zeros(1, dtype=dtype))
+        assert there.lam.dtype == kept
+        np.testing.assert_array_equal(there.lam.numpy(), draw.lam.astype(str(kept).removeprefix("torch.")))
+        np.testing.assert_array_equal(there.partner.numpy(), draw.partner)
+        assert there.depth == draw.depth
+        assert (there.box is None) == (draw.box is None)
+
+
+def test_partners_of_other_batches_are_refused_where_one_batch_is_seen() -> None:
+    assert [mixer.over_the_set for mixer, _ in MIXERS] == [False] * len(MIXERS)
+    for mixer, _ in MIXERS:
+        check_within_batch(mixer)
+    with pytest.raises(ValueError, match=r"Mixup\(pairs='set'\) pairs rows of different batches"):
+        check_within_batch(Mixup(pairs="set"))
 
 
 @every

@@ -49,6 +49,8 @@ def test_unknown_words_are_named() -> None:
     for mixer in (Mixup(per="row"), CutMix(per="row")):
         with pytest.raises(ValueError, match="per='row' is not known; choose one of 'sample', 'batch'"):
             mixer.draw(3, 0)
+    with pytest.raises(ValueError, match="pairs='all' is not known; choose one of 'batch', 'set'"):
+        assert Mixup(pairs="all").over_the_set
     with pytest.raises(ValueError, match="depths is empty"):
         ManifoldMixup(depths=()).draw(3, 0)
 
