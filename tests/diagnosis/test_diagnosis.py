@@ -51,10 +51,16 @@ TABLES = {"iris": iris, "awkward": awkward, "permuted": permuted, "many": many}
 
 
 @cache
+def heard_of(name: str) -> tuple[Diagnosis, list[str]]:
+    """A diagnosis, and its warnings: of classes with a row or two, as the classifiers warn."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        diagnosis = diagnose(*TABLES[name](), folds=2, blends=600)
+    return diagnosis, [str(warning.message) for warning in heard]
+
+
 def found(name: str) -> Diagnosis:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of classes with a row or two, as the classifiers warn
-        return diagnose(*TABLES[name](), folds=2, blends=600)
+    return heard_of(name)[0]
 
 
 each = pytest.mark.parametrize("name", TABLES)
@@ -211,10 +217,7 @@ def test_copies_of_a_row_earn_no_trust_if_they_are_a_group() -> None:
 
 
 def test_warnings_name_classes_of_few_rows_as_the_table_has_them() -> None:
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
-        diagnose(*awkward(), folds=2, blends=200)
-    told = [str(warning.message) for warning in heard if "class " in str(warning.message)]
+    told = [text for text in heard_of("awkward")[1] if "class " in text]
     assert any(text.startswith("class 'one' has a single row: it is trained on, but never held out") for text in told)
     assert any("class 'two' has only 2 samples" in text for text in told)
     assert not any(re.search(r"class \d", text) for text in told)
