@@ -148,7 +148,11 @@ def test_rows_that_are_kept_stay_as_they_are(mixer: Mixer, shape: tuple[int, ...
     np.testing.assert_array_equal(mixed[:4], X[:4])
     np.testing.assert_array_equal(mixed[4:], mixer.mix(X, draw)[4:])
     assert same(draw.keep(0), draw)
+    assert (kept.partner[:4] == np.arange(4)).all()
+    assert (kept.lam[:4] == 1.0).all()
     nothing = no_mix(10, like=draw)
+    assert nothing.depth == 0
+    assert (nothing.box is None) == (draw.box is None)
     np.testing.assert_array_equal(mixer.mix(X, nothing), X)
     clean = np.arange(10) % 3 == 0
     part = mix_batch(mixer, torch.from_numpy(X), draw, Origin(clean=clean)).numpy()
@@ -165,6 +169,9 @@ def test_a_stretch_is_its_batches_and_nothing_of_a_draw_is_lost(mixer: Mixer, sh
     assert stretch.partner.shape == stretch.lam.shape == (4, 7)
     for t, (n, draw) in enumerate(zip(sizes, draws, strict=True)):
         assert same(stretch.at(t, n), draw)
+        assert (stretch.partner[t, n:] == np.arange(n, 7)).all()
+        assert (stretch.lam[t, n:] == 1.0).all()
+    assert stretch.flat().depth == 0
     X = points(28, shape).reshape(4, 7, *shape)
     together = mixer.mix(X.reshape(28, *shape), stretch.flat()).reshape(X.shape)
     for t, (n, draw) in enumerate(zip(sizes, draws, strict=True)):

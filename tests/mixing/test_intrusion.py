@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genlabel.datasets import make_example1, make_nine_gaussians
-from genlabel.mixing import Mix, Mixup, distance_to_rivals, intrudes
+from genlabel.mixing import Mix, Mixup, distance_to_rivals, intrudes, intrusion
 
 
 @given(
@@ -82,3 +82,58 @@ def test_arrays_of_any_layout_are_taken() -> None:
         points.flags.writeable = False
         assert intrudes(np.zeros((3, 1)), draw, points, y).tolist() == [True, False, True]
         np.testing.assert_array_equal(distance_to_rivals(points, y), [1.0, 1.0, 1.0])
+
+
+LINE, TWO = np.array([[-1.0], [0.0], [1.0]]), np.array([0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    "X_mix, X, y, said",
+    [
+        (LINE[:2], LINE, TWO, r"the draw pairs 3 rows, but X_mix has shape \(2, 1\) and y has \(3,\)"),
+        (LINE, LINE, TWO[:2], r"the draw pairs 3 rows, but X_mix has shape \(3, 1\) and y has \(2,\)"),
+        (LINE, LINE[:, 0], TWO, r"X \(3,\) and y \(3,\) must have shapes \(n, d\) and \(n,\)"),
+        (LINE, LINE[:2], TWO, r"X \(2, 1\) and y \(3,\) must have shapes"),
+        (LINE, LINE[:, :0], TWO, r"X \(3, 0\) and y \(3,\) must have shapes"),
+        (np.ones((3, 2)), LINE, TWO, r"X_mix \(3, 2\) and the points that it may be near \(3, 1\) differ in features"),
+        (LINE, np.array([[0.0], [np.nan], [1.0]]), TWO, "X contains NaN or infinity, which are near nothing"),
+        (np.array([[0.0], [np.inf], [1.0]]), LINE, TWO, "X contains NaN or infinity, which are near nothing"),
+        (LINE, 1e200 * LINE, TWO, r"X has values of size 1e\+200"),
+        (LINE, LINE, np.array([[0], [1], [0]]), r"and y has \(3, 1\)"),
+        (LINE, LINE, np.array([0.0, np.nan, 1.0]), "y contains NaN"),
+    ],
+)
+def test_what_cannot_be_near_anything_is_named(X_mix: object, X: object, y: object, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        intrudes(X_mix, Mix(np.array([2, 1, 0]), np.full(3, 0.5)), X, y)
+
+
+def test_distances_to_rivals_need_a_label_a_row() -> None:
+    with pytest.raises(ValueError, match=r"X \(3, 1\) and y \(2,\) must have shapes"):
+        distance_to_rivals(LINE, TWO[:2])
+
+
+def test_an_empty_batch_has_no_intruders() -> None:
+    nothing = Mix(np.empty(0, dtype=np.int64), np.empty(0))
+    assert intrudes(LINE[:0], nothing, LINE[:0], TWO[:0], pool=(LINE, TWO)).shape == (0,)
+
+
+def test_the_reach_of_the_points_spares_most_searches_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 3
+    X = rng.normal(size=(300, 2)) + 6.0 * np.array([[0, 0], [1, 0], [2, 0]])[y]
+    asked: list[int] = []
+    search = intrusion._nearest
+    monkeypatch.setattr(intrusion, "_nearest", lambda q, p: asked.append(len(q)) or search(q, p))
+    reach, rows = distance_to_rivals(X, y), np.arange(300)
+    draw = Mixup(0.3).draw(300, rng)
+    mixed = Mixup().mix(X, draw)
+    asked.clear()
+    expected = intrudes(mixed, draw, X, y)
+    for known in ({"reach": reach}, {"rows": rows}, {"reach": reach, "rows": rows}):
+        np.testing.assert_array_equal(intrudes(mixed, draw, X, y, **known), expected)
+    assert expected.any()
+    assert asked[:3] == [300] * 3
+    near = np.linalg.norm(mixed - X, axis=1) < 0.49 * reach
+    other = np.linalg.norm(mixed - X[draw.partner], axis=1) < 0.49 * reach[draw.partner]
+    assert expected.sum() <= asked[3] <= 300 - (near | other).sum() < 200

@@ -100,7 +100,7 @@ def _check_points(points: NDArray[Any], names: NDArray[Any], mixed: NDArray[Any]
     if mixed is not None and mixed.shape[1:] != points.shape[1:]:
         raise ValueError(f"X_mix {mixed.shape} and the points that it may be near {points.shape} differ in features")
     for part in (points,) if mixed is None else (points, mixed):
-        largest = float(np.abs(part).max())
+        largest = float(np.abs(part).max(initial=0.0))
         if not np.isfinite(largest):
             raise ValueError("X contains NaN or infinity, which are near nothing; impute or drop those rows")
         check_magnitude(largest)
