@@ -44,7 +44,7 @@ def as_tensor(X: Values) -> Tensor:
         kind = getattr(X, "dtype", None)
         if isinstance(X, Tensor) or getattr(kind, "kind", "f") in "cmM":
             raise TypeError(f"its values are {kind}")
-        return torch.from_numpy(np.array(X, dtype=np.float64))
+        return torch.from_numpy(np.array(X, dtype=np.float64, order="C"))  # sums depend on it, in their last digits
     except (TypeError, ValueError) as error:
         way_out = (
             "X.toarray() makes one of a sparse matrix" if hasattr(X, "toarray") else "make texts and dates numbers"

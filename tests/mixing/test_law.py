@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, chisquare, kstest, uniform
 
 import genlabel.mixing as room
-from genlabel import GenLabelMixup, GenLabelSampler, GenMix, LinearLabel
+from genlabel import GaussianDensity, GenLabel, GenLabelMixup, GenLabelSampler, GenMix, LinearLabel
 from genlabel.densities import known_gaussians
 from genlabel.mixing import CutMix, HiddenGenMix, ManifoldMixup, Mix, Mixer, Mixup, Sampler
 from genlabel.networks import MLP
@@ -59,6 +59,15 @@ def test_weights_follow_the_law_that_alpha_names(make: Callable[[float], Mixer],
     assert kstest(found, law).pvalue > PLAUSIBLE
 
 
+def test_another_law_would_be_seen() -> None:
+    for alpha in (0.3, 1.0, 2.0):
+        found = weights(partial(Mixup(alpha).draw, rng=np.random.default_rng(11)), batch=False)
+        boxes = weights(partial(CutMix(alpha).draw, rng=np.random.default_rng(11)), batch=False)
+        assert kstest(found, beta(2.0 * alpha, 2.0 * alpha).cdf).pvalue < PLAUSIBLE
+        assert kstest(found, beta(alpha, 1.4 * alpha).cdf).pvalue < PLAUSIBLE
+        assert kstest(boxes, beta(alpha, alpha).cdf).pvalue < PLAUSIBLE
+
+
 @every
 @given(n=st.integers(2, 6), seed=seeds)
 @settings(max_examples=6)
@@ -78,10 +87,13 @@ def test_the_label_has_the_share_of_each_parent(
     make: Callable[[float], Mixer], n: int, k: int, alpha: float, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    y = np.concatenate([np.arange(k), rng.integers(0, k, n)])
+    y = np.concatenate([np.repeat(np.arange(k), 5), rng.integers(0, k, n)])
     draw = make(alpha).draw(len(y), rng)
-    found = LinearLabel().label(np.zeros((len(y), 1)), y, draw)
-    np.testing.assert_allclose(found, expected_labels(y, draw.partner, draw.lam, k), atol=1e-12)
+    points, expected = rng.normal(size=(len(y), 2)), expected_labels(y, draw.partner, draw.lam, k)
+    np.testing.assert_allclose(LinearLabel().label(points, y, draw), expected, atol=1e-12)
+    generative = GenLabel(GaussianDensity(shrinkage=0.1), gamma=0.25).fit(points, y).label(points, y, draw)
+    assert (generative >= 0.75 * expected - 1e-12).all()
+    np.testing.assert_allclose(generative.sum(1), 1.0, atol=1e-12)
 
 
 def expected_labels(y: Any, partner: Any, lam: Any, k: int) -> np.ndarray:

@@ -246,11 +246,11 @@ class ClassDensity(BaseEstimator, ABC):
                 f"X has shape {tuple(x.shape)}, but {type(self).__name__} was fitted with "
                 f"{self.n_features_in_} features; pass an array of shape (m, {self.n_features_in_})"
             )
-        return x
+        return x.contiguous()
 
     def _check_sample(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, NDArray[Any], NDArray[np.float64]]:
         given = as_tensor(X).detach()
-        data = given.to(self.fit_device or given.device, self.fit_dtype)
+        data = given.to(self.fit_device or given.device, self.fit_dtype).contiguous()
         labels = as_numpy(y)
         if data.ndim != 2 or labels.shape != (len(data),):
             raise ValueError(

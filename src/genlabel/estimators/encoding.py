@@ -52,7 +52,8 @@ class Numbers(Encoder):
         """The rows of an array, or of a frame of numbers."""
         check_frame(X)
         with no_overflow():
-            return self.fill(validate_data(estimator, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan"))
+            read = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
+            return self.fill(validate_data(estimator, X, reset=False, **read))
 
 
 @final
@@ -99,7 +100,7 @@ class Columns(Encoder):
 
     def _numbers(self, X: pd.DataFrame) -> NDArray[np.float64]:
         with clear_texts():
-            return np.asarray(self.columns.transform(X[self.names]), dtype=np.float64)
+            return np.asarray(self.columns.transform(X[self.names]), dtype=np.float64, order="C")
 
 
 def is_mixed(X: Any) -> bool:

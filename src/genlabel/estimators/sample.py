@@ -114,7 +114,7 @@ def _read_table(
         columns = Columns.learn(X if weight is None else X[weight > 0])
         return columns, *columns.fit_read(estimator, X, y), weight
     points, target = validate_data(
-        estimator, X, y, dtype=np.float64, ensure_min_samples=2, ensure_all_finite="allow-nan"
+        estimator, X, y, dtype=np.float64, order="C", ensure_min_samples=2, ensure_all_finite="allow-nan"
     )
     weight = _read_weight(sample_weight, len(points))
     numbers = Numbers.learn(points if weight is None else points[weight > 0])

@@ -114,7 +114,7 @@ class Sampler(BaseEstimator, ABC):
         rng = as_rng(self.random_state)
         with keep_if_it_fails(self), each_warning_once():
             with no_overflow():
-                points, target = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+                points, target = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
             check_classification_targets(target)
             check_magnitude(float(np.abs(points).max()))
             self.classes_, index = np.unique(target, return_inverse=True)
