@@ -53,6 +53,7 @@ doors: dict[str, Callable[[Any, Any], Any]] = {
 REFUSED = [
     *((door, TWINS, Y, "several columns named 'a'; rename them") for door in ("classifier", "soft", "sampler")),
     ("diagnosis", TWINS, Y, "several columns named 'a'; rename them"),
+    *((door, X, None, "requires y to be passed, but .* is None") for door in ("classifier", "soft", "sampler")),
     *((door, FRAME[[]], Y, "no columns; it needs at least one feature") for door in ("classifier", "soft", "sampler")),
     ("support", X[:0], Y[:0], "0 rows of positive weight; support needs two at least"),
     *((door, X[:, :0], Y, "needs at least one feature") for door in ("density", "support")),

@@ -181,3 +181,30 @@ def test_columns_that_are_not_there(tmp_path: Path, option: str, given: Any, mes
     FRAME.to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ValueError, match=message):
         read_table(tmp_path / "t.csv", "y", **{option: given})
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".feather"])
+def test_lists_and_objects_in_a_column_are_text(ending: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"l": [[1, 2], [], None], "o": [{"a": 1.5}, {"a": None}, {"a": 2.0}], "n": [1, 2, 3]})
+    getattr(frame, f"to_{ending[1:]}")(tmp_path / f"t{ending}")
+    found = read_frame(tmp_path / f"t{ending}")
+    assert found["l"].tolist()[:2] == ["[1, 2]", "[]"]
+    assert found["l"].isna().tolist() == [False, False, True]
+    assert found["o"].tolist() == ['{"a": 1.5}', '{"a": null}', '{"a": 2.0}']
+    assert found["n"].tolist() == [1, 2, 3]
+
+
+def test_a_feather_file_that_points_beyond_its_memory_is_refused(tmp_path: Path) -> None:
+    """Arrow takes the places of texts from the file; one that is far away would be read all the same."""
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "t.feather"
+    pd.DataFrame({"t": list("abcdefgh")}).to_feather(path, compression="uncompressed")
+    content = bytearray(path.read_bytes())
+    places = {size: np.arange(9, dtype=size).tobytes() for size in ("<i4", "<i8")}
+    size, at = next((size, content.index(one)) for size, one in places.items() if one in content)
+    assert read_frame(path)["t"].tolist() == list("abcdefgh")
+    far, begin = np.array([2**30], dtype=size).tobytes(), at + 4 * np.dtype(size).itemsize
+    path.write_bytes(bytes(content[:begin]) + far + bytes(content[begin + len(far) :]))
+    with pytest.raises(ValueError, match=r"t\.feather' could not be read: "):
+        read_frame(path)

@@ -122,6 +122,12 @@ class Sampler(BaseEstimator, ABC):
             made = self._synthesize(points, index, rng)
             return self._put_together(X, y, index, made, rng)
 
+    def __sklearn_tags__(self) -> Any:
+        """That labels are needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
     @abstractmethod
     def _synthesize(self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> Synthetic:
         """Make points from the rows `X` (n, d) of the classes `index` (n,); `classes_` is known."""

@@ -8,12 +8,15 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from pandas.api import types
 
 from genlabel.tables.sheets import check_sheets
 from genlabel.tables.writing import Writing, find_writing, read_bytes
@@ -266,7 +269,7 @@ def _begin(text: str, writing: Writing, **settings: Any) -> pd.DataFrame:
 
 def _read_parquet(path: Path, target: str | None, notes: list[str], texts: set[str]) -> pd.DataFrame:
     import_module("pyarrow")
-    return pd.read_parquet(path)
+    return _nested_as_text(pd.read_parquet(path))
 
 
 def _parquet_columns(path: Path) -> list[str]:
@@ -277,8 +280,9 @@ def _parquet_columns(path: Path) -> list[str]:
 
 
 def _read_feather(path: Path, target: str | None, notes: list[str], texts: set[str]) -> pd.DataFrame:
-    import_module("pyarrow")
-    return pd.read_feather(path)
+    """What the file says of its own memory is checked: Arrow takes it as it is, and would read beyond it."""
+    import_module("pyarrow.feather").read_table(path, memory_map=False).validate(full=True)
+    return _nested_as_text(pd.read_feather(path))
 
 
 def _read_excel(path: Path, target: str | None, notes: list[str], texts: set[str]) -> pd.DataFrame:
@@ -304,10 +308,23 @@ def _read_json(path: Path, target: str | None, notes: list[str], texts: set[str]
     """Objects, a line each or in one list; what is nested in them is text."""
     text = read_bytes(path).decode("utf-8-sig")
     rows = json.loads(text) if text.lstrip().startswith("[") else [_object(i, x) for i, x in _numbered(text)]
-    frame = pd.DataFrame.from_records([dict(row) for row in rows])
-    for name in frame.columns:
-        if frame[name].map(lambda value: isinstance(value, dict | list)).any():
-            frame[name] = frame[name].map(json.dumps, na_action="ignore")
+    return _nested_as_text(pd.DataFrame.from_records([dict(row) for row in rows]))
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, dict | list | tuple | np.ndarray)
+
+
+def _nested_as_text(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with the values of columns that hold lists or objects as JSON.
+
+    >>> _nested_as_text(pd.DataFrame({"a": [[1, 2], ["b"]], "b": [1, 2]}))["a"].tolist()
+    ['[1, 2]', '["b"]']
+    """
+    texts = partial(json.dumps, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
+    for name in frame.columns if frame.columns.is_unique else ():
+        if types.is_object_dtype(frame[name]) and frame[name].map(_is_nested).any():
+            frame[name] = frame[name].map(texts, na_action="ignore")
     return frame
 
 
