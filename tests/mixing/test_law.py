@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, chisquare, kstest, uniform
 
@@ -51,6 +51,8 @@ def uncut(alpha: float, rng: np.random.Generator) -> Callable[[np.ndarray], np.n
 
 @every
 @given(alpha=alphas, seed=seeds)
+@example(alpha=1.0, seed=0)
+@example(alpha=2.0, seed=0)
 @settings(max_examples=6)
 def test_weights_follow_the_law_that_alpha_names(make: Callable[[float], Mixer], alpha: float, seed: int) -> None:
     mixer, rng = make(alpha), np.random.default_rng(seed)
