@@ -164,8 +164,10 @@ def _command(words: Sequence[str], out: int, err: int, encoding: str, environmen
 @pytest.fixture
 def start_command() -> Callable[..., Any]:
     """Starts a command in a process of its own, its outputs two descriptors; a fork: its imports are there."""
-    if "fork" not in multiprocessing.get_all_start_methods():
-        pytest.skip("needs processes that can be forked")
+    import torch
+
+    if "fork" not in multiprocessing.get_all_start_methods() or torch.cuda.is_initialized():
+        pytest.skip("needs processes that can be forked, which have not used a GPU")
 
     def start(words: Sequence[Any], out: int, err: int, encoding: str = "utf-8", **environment: str) -> Any:
         import genlabel.comparison

@@ -560,6 +560,10 @@ def test_an_interrupt_is_not_lost_where_python_loses_it(
     assert end.value.exit_code == 130
     assert time.monotonic() - before < 20
     assert capsys.readouterr().err == "interrupted; all is kept\n"
+    with pytest.raises(typer.Exit) as end, one_line_errors("all is kept"):
+        Dying()  # and the work ends before it is sent again
+    assert end.value.exit_code == 130
+    assert capsys.readouterr().err == "interrupted; all is kept\n"
     time.sleep(0.2)  # nothing is sent after the end
     assert others == []
     assert sys.unraisablehook == others.append

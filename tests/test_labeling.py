@@ -225,6 +225,24 @@ def test_bad_parameters_are_named(labeler: Labeler, match: str) -> None:
         labeler.fit(X, y).label(X, y, Mixup().draw(60, 0))
 
 
+def test_gaps_among_labels_of_any_kind_are_named() -> None:
+    given = [np.array(y, dtype=object) for y in ([1.0, np.nan, 2.0], [2, np.nan, 1], ["a", np.nan, "b"])]
+    for y in (np.array([1.0, np.nan, 2.0]), np.array(["2024-05-31", "NaT"], dtype="M8[D]"), *given):
+        with pytest.raises(ValueError, match="y contains NaN, which is no class"):
+            LinearLabel().fit(np.zeros((len(y), 1)), y)
+    with pytest.raises(ValueError, match="y has labels of the type NoneType and int, which cannot be sorted"):
+        LinearLabel().fit(np.zeros((2, 1)), np.array([1, None], dtype=object))
+
+
+def test_dates_are_the_same_classes_in_any_unit() -> None:
+    days = np.array(["2024-05-31", "2024-06-01", "2024-05-31"], dtype="M8[D]")
+    draw = Mixup().draw(3, 0)
+    fitted = LinearLabel().fit(np.zeros((3, 1)), days.astype("M8[ns]"))
+    expected = LinearLabel().label(np.zeros((3, 1)), [0, 1, 0], draw)
+    for unit in ("D", "s", "ns"):
+        np.testing.assert_array_equal(fitted.label(np.zeros((3, 1)), days.astype(f"M8[{unit}]"), draw), expected)
+
+
 def test_batches_that_do_not_match_and_densities_that_are_none_are_named() -> None:
     X, y = sample()
     draw = Mixup().draw(60, 0)

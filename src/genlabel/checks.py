@@ -150,7 +150,7 @@ def read_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}; expected (n,), one label a row")
-    if labels.dtype.kind in "fcmM" and (labels != labels).any():
+    if _has_gaps(labels):
         raise ValueError("y contains NaN, which is no class; drop those rows")
     try:
         if labels.dtype == object:
@@ -159,6 +159,12 @@ def read_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     except TypeError as error:
         kinds = " and ".join(sorted({type(label).__name__ for label in labels.tolist()}))
         raise ValueError(f"y has labels of the type {kinds}, which cannot be sorted; make all of them text") from error
+
+
+def _has_gaps(labels: NDArray[Any]) -> bool:
+    if labels.dtype == object:
+        return any(isinstance(label, float) and label != label for label in labels.tolist())
+    return labels.dtype.kind in "fcmM" and bool((labels != labels).any())
 
 
 def no_overflow() -> AbstractContextManager[object]:

@@ -112,6 +112,15 @@ def test_whole_numbers_are_mixed_as_numbers(mixer: Mixer, shape: tuple[int, ...]
         np.testing.assert_allclose(np.asarray(mixer.mix(whole, draw)), expected, atol=1e-12)
 
 
+def test_a_matrix_of_numpy_is_mixed_row_by_row() -> None:
+    X, draw = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), Mixup().draw(3, 0)
+    with pytest.warns(PendingDeprecationWarning):
+        old = np.matrix(X)
+    found = Mixup().mix(old, draw)
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, Mixup().mix(X, draw))
+
+
 @every
 def test_a_row_depends_on_itself_and_its_partner_only(mixer: Mixer, shape: tuple[int, ...]) -> None:
     X, draw = points(12, shape), mixer.draw(12, 3)

@@ -182,6 +182,8 @@ def _no_interrupt_lost() -> Iterator[None]:
     sys.unraisablehook = send_again
     try:
         yield
+        if any(timer.is_alive() for timer in sent):
+            raise KeyboardInterrupt
     finally:
         sys.unraisablehook = before
         for timer in sent:

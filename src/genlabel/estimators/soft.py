@@ -73,7 +73,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             self._check()
             check_frame(X, numbers=True)
             with no_overflow():
-                points, target = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+                points, target = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
             check_classification_targets(target)
             rng = check_random_state(self.random_state)
             self.sampler_ = _seeded(GenMix() if self.sampler is None else self.sampler, rng)
@@ -109,7 +109,7 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _points(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "estimator_")
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        return validate_data(self, X, dtype=np.float64, order="C", reset=False)
 
     def _check(self) -> None:
         check_positive("synthetic_weight", self.synthetic_weight, "1 makes a synthetic point worth a given row")

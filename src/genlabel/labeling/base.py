@@ -122,6 +122,8 @@ class Labeler(BaseEstimator, ABC):
                 raise ValueError(f"y has {matrix.shape[1]} columns, but {len(classes)} classes are known; fit again")
             return matrix
         found, index = read_classes(as_numpy(y))
+        if classes is not None and found.dtype.kind == classes.dtype.kind == "M":
+            found = found.astype(classes.dtype)  # dates of another unit
         place = {name: column for column, name in enumerate((found if classes is None else classes).tolist())}
         unknown = [name for name in found.tolist() if name not in place]
         if unknown:

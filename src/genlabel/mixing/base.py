@@ -186,7 +186,7 @@ def read_points(X: Any, draw: Mix) -> Array:
     >>> read_points([[1, 2]], no_mix(1))
     array([[1., 2.]])
     """
-    exact = isinstance(X, np.ndarray) and X.dtype == np.float64
+    exact = type(X) is np.ndarray and X.dtype == np.float64
     points: Array = X if exact else as_tensor(X) if isinstance(X, Tensor) else as_tensor(X).numpy()
     rows, given = len(draw.partner), points.shape[0] if points.ndim else 0
     if given != rows:
