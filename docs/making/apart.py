@@ -20,7 +20,7 @@ __all__ = ["HEAVY", "LONGEST", "hide", "remember", "run_apart", "timed"]
 
 HEAVY = ("pytorch_lightning", "lightning", "transformers")
 """Packages that the library does without; as if they were not there, they cost no time to import."""
-ADAPTERS = ("genlabel.loops.lightning", "genlabel.loops.trainer")
+ADAPTERS = ("genlabel.integrations.lightning", "genlabel.integrations.trainer")
 """Modules that remember whether they were there."""
 LONGEST = 20.0
 """Seconds of a processor that an example may take."""

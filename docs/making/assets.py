@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from genlabel.pages.frame import script, style
+from genlabel.reporting.frame import script, style
 from genlabel_paper.report.style import CSS
 from making.stage import Stage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from genlabel.pages.markup import Markup
+from genlabel.reporting.markup import Markup
 from making.angles import angle_figure
 from making.coefficients import coefficient_figure
 from making.stage import ROOT, Stage, relink
