@@ -212,7 +212,7 @@ def test_an_older_format_is_refused_and_can_be_begun_again(tmp_path: Path) -> No
         connection.execute("INSERT INTO meta VALUES ('protocol', 1)")
     connection.close()
     for read in (opened, frame_of):
-        with pytest.raises(ValueError, match=r"are of an older format; name another file, or .* --fresh"):
+        with pytest.raises(ValueError, match=r"are of an older format; name another file, or .* --restart"):
             read(path)
     check_store(path, STUDY, fresh=True)
     with opened(path, fresh=True) as store:

@@ -153,7 +153,7 @@ def train_images(
     with one_line_errors(), _progress(f"loading {data}"):
         check_jobs(jobs)
         if resume and fresh:
-            raise ValueError("--resume goes on with a run and --fresh begins again; give one of them")
+            raise ValueError("--resume goes on with a run and --restart begins again; give one of them")
         if jobs != 1 and _in_group():
             raise ValueError(f"jobs={jobs} and torchrun cannot be combined; leave --jobs out")
         from genlabel.data.datasets import load_images
@@ -301,7 +301,7 @@ def _prepare(folder: Path, resume: bool, fresh: bool) -> None:
         checkpoint.unlink(missing_ok=True)
     elif checkpoint.exists() and not resume:
         raise ValueError(
-            f"{str(checkpoint)!r} is there from an earlier run; go on from it with --resume, begin again with --fresh, "
+            f"{str(checkpoint)!r} is there from an earlier run; continue it with --resume, start again with --restart, "
             "or name another folder with --output"
         )
     if folder.exists() and not folder.is_dir():

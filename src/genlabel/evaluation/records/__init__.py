@@ -2,7 +2,7 @@
 
 from genlabel.evaluation.records.exports import RecordSet, export_records, load_records, read_records
 from genlabel.evaluation.records.fingerprints import describe, fingerprint
-from genlabel.evaluation.records.fits import COMPARISON, SUITE, Fit
+from genlabel.evaluation.records.fits import COMPARISON, Fit
 from genlabel.evaluation.records.paired import EXACT, WinTieLoss, count_wins, mean_scores, pair_trials
 from genlabel.evaluation.records.run import (
     RunPlan,
@@ -18,7 +18,6 @@ from genlabel.evaluation.records.store import Store, check_store, make_frame, op
 __all__ = [
     "COMPARISON",
     "EXACT",
-    "SUITE",
     "Fit",
     "Record",
     "RecordSchema",

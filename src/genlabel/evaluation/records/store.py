@@ -218,7 +218,7 @@ class Store:
         )
         twice = [name for name, count in times.items() if count > 1]
         if twice:
-            raise ValueError(f"{twice[0]!r} would be in {str(self.path)!r} twice; leave it out, or begin with --fresh")
+            raise ValueError(f"{twice[0]!r} would be in {str(self.path)!r} twice; leave it out, or use --restart")
         with _clear_errors(self.path), _transaction(self._connection) as connection:
             connection.executemany(INSERT, [row | {"written": _now()} for row in rows])
             gone = {json.dumps(record["cell"].trial) for record in records}
@@ -342,7 +342,7 @@ def _read_meta(connection: sqlite3.Connection, path: Path, kind: RecordSchema) -
     meta = _meta(connection)
     if meta.get("format") != FORMAT:
         raise ValueError(
-            f"the records of {str(path)!r} are of an older format; name another file, or begin again with --fresh"
+            f"the records of {str(path)!r} are of an older format; name another file, or begin again with --restart"
         )
     if meta["study"] != kind.name:
         raise ValueError(f"{str(path)!r} has records of {meta['study']}, not of {kind.name}; name another file")
@@ -355,7 +355,7 @@ def _check_settings(path: Path, found: Mapping[str, Any], wanted: Mapping[str, A
         was, now = (", ".join(f"{name}={of.get(name)!r}" for name in differ) for of in (found, wanted))
         raise ValueError(
             f"the records of {str(path)!r} were made with {was}, not with {now}; use the same, name another file, or "
-            "begin again with fresh=True, on the command line --fresh"
+            "begin again with fresh=True, on the command line --restart"
         )
 
 
