@@ -6,4 +6,4 @@ count. `parameter?` was added after records had been made: it counts where its v
 records stay current.
 """
 
-DECLARED_CLASSES = {}
+DECLARED_CLASSES: dict[str, str] = {}
