@@ -200,7 +200,7 @@ def test_a_misspelt_column_is_told_the_near_one(here: Path, words: list[str]) ->
     frame().to_csv("t.csv", index=False)
     result = invoke("t.csv", "--target", "label", *words)
     assert result.exit_code == 2
-    assert f"{words[0][2:]}='aa' is no column of" in result.stderr
+    assert f"{words[0][2:].replace('-', '_')}='aa' is no column of" in result.stderr
     assert "did you mean 'a'? Its columns are 'a', 'b', 'c', 'label'" in result.stderr
 
 

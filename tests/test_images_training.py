@@ -340,7 +340,7 @@ def test_a_run_is_not_lost_by_mistake_and_goes_on(here: Path) -> None:
     assert "go on from it with --resume, begin again with --restart" in again.stderr
     resumed = invoke("digits", *FAST_WORDS, "--output", "out", "--resume")
     fresh = invoke("digits", *FAST_WORDS, "--output", "out", "--restart")
-    scores = [re.findall(r"epoch \(\d\): .*", run.stdout) for run in (first, resumed, restart)]
+    scores = [re.findall(r"epoch \(\d\): .*", run.stdout) for run in (first, resumed, fresh)]
     assert scores[0] == scores[1] == scores[2]
     assert "epoch 1 of 2" not in resumed.stderr
     assert "epoch 1 of 2" in fresh.stderr

@@ -301,8 +301,8 @@ def _prepare(folder: Path, resume: bool, restart: bool) -> None:
         checkpoint.unlink(missing_ok=True)
     elif checkpoint.exists() and not resume:
         raise ValueError(
-            f"{str(checkpoint)!r} is there from an earlier run; go on from it with --resume, begin again with --restart, "
-            "or name another folder with --output"
+            f"{str(checkpoint)!r} is there from an earlier run; go on from it with --resume, begin again with "
+            "--restart, or name another folder with --output"
         )
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"output={str(folder)!r} is a file; name a folder with --output")
