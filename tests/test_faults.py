@@ -383,8 +383,8 @@ def test_a_second_command_on_a_store_is_told_in_one_line(tmp_path: Path) -> None
     path = tmp_path / "run.sqlite"
     with open_store(path, COMPARISON) as store:
         run(CELLS, partial(noted, calls=[]), store=store)
-        for fresh in ([], ["--fresh"]):
-            code, line = told("compare", "iris", "--records", path, "--output", tmp_path / "a.png", *fresh)
+        for restart in ([], ["--restart"]):
+            code, line = told("compare", "iris", "--records", path, "--output", tmp_path / "a.png", *restart)
             assert (code, line) == (
                 2,
                 f"Error: another run writes '{path}'; wait until it ends, stop it, or name another file",
