@@ -94,7 +94,7 @@ def run_benchmark(
         describe_table,
     )
     fixed = {"seed": bench.seed, "test_size": bench.test_size, **(settings or {})}
-    with open_store(records, BENCHMARK, settings=fixed, fresh=restart) as store:
+    with open_store(records, BENCHMARK, settings=fixed, restart=restart) as store:
         return bench.run(numbers, store, n_jobs=n_jobs, dask=dask, on_start=on_start, on_trial=on_trial)
 
 

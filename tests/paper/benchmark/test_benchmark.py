@@ -33,7 +33,6 @@ from genlabel.evaluation.records import (
     Fit,
     RunPlan,
     TrialResult,
-    WinTieLoss,
     load_records,
     open_store,
     read_records,
@@ -53,6 +52,7 @@ from genlabel_paper.benchmark import (
     wins,
 )
 from genlabel_paper.benchmark.schema import BENCHMARK
+from genlabel_paper.paired import WinTieLoss
 
 FOLDER = Path(genlabel.__file__).parent
 MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
