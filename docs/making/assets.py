@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from genlabel.reporting.frame import script, style
-from genlabel_paper.report.style import CSS
+from genlabel_paper.report.page import CSS
 from making.stage import Stage
 
 __all__ = ["setup", "write_assets"]

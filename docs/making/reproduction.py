@@ -7,13 +7,22 @@ import pandas as pd
 from genlabel.evaluation.records import load_records
 from genlabel.reporting import Markup, element, item_list
 from genlabel_paper.registry import find
-from genlabel_paper.report.drawing import picture
 from genlabel_paper.report.experiment import PARTS, Experiment
-from genlabel_paper.report.page import READING
-from genlabel_paper.report.page_parts import claim_list, grid_table, judged, legend, not_run
-from genlabel_paper.report.pieces import Claim, Shown
-from genlabel_paper.report.summary import SIGNS, Entry, conclusion, part_title
-from genlabel_paper.runs.cells import STUDY
+from genlabel_paper.report.page import (
+    READING,
+    SIGNS,
+    Entry,
+    claim_list,
+    conclusion,
+    grid_table,
+    judged,
+    legend,
+    not_run,
+    part_title,
+    picture,
+)
+from genlabel_paper.report.results import Claim, Rendering
+from genlabel_paper.runs.cells import PAPER_SCHEMA
 from genlabel_paper.runs.settings import SETTINGS
 from genlabel_paper.runs.trials import is_current
 from making.stage import ROOT, Stage
@@ -26,7 +35,7 @@ ORDER = (False, None, True)
 
 def write_reproduction(stage: Stage) -> None:
     """Write a page for each table and figure and the list of all."""
-    records = load_records(ROOT / "results" / "paper", STUDY).frame
+    records = load_records(ROOT / "results" / "paper", PAPER_SCHEMA).frame
     records = records[is_current(records)].reset_index(drop=True)
     entries = [Entry(one, one.render(records)) for one in find(["all"])]
     for entry in entries:
@@ -42,7 +51,7 @@ def page_of(entry: Entry, records: pd.DataFrame) -> str:
         f"{one.source}. {_command(one)}",
         _in_short(judged(shown)),
         _section("What the paper says, and what came out", _claims(one, shown)),
-        _section("Pictures", [picture(p, f"{one.id}-p{n}") for n, p in enumerate(shown.pictures, 1)]),
+        _section("Pictures", [picture(p, f"{one.id}-p{n}") for n, p in enumerate(shown.figures, 1)]),
         _section("Ours beside the paper's", _grids(shown)),
         _section("Notes", [item_list(shown.notes)] if shown.notes else []),
         _section("Settings", _settings(one, records)),
@@ -76,12 +85,12 @@ def _section(title: str, parts: list[Markup]) -> str:
     return f"## {title}\n\n```{{raw}} html\n{inside}\n```"
 
 
-def _claims(one: Experiment, shown: Shown) -> list[Markup]:
+def _claims(one: Experiment, shown: Rendering) -> list[Markup]:
     claims = judged(shown)
     return [claim_list(one, claims)] if claims else []
 
 
-def _grids(shown: Shown) -> list[Markup]:
+def _grids(shown: Rendering) -> list[Markup]:
     tables = [grid_table(grid) for grid in shown.grids if grid.measured]
     if not tables:
         return not_run(shown)
@@ -120,7 +129,7 @@ def _line(entry: Entry) -> str:
     return f"| [{name}]({one.id}.md) | {one.title} | {_tally(entry.shown)} |"
 
 
-def _tally(shown: Shown) -> str:
+def _tally(shown: Rendering) -> str:
     counts = {holds: sum(claim.holds is holds for claim in judged(shown)) for holds in ORDER}
     return " ".join(f"{SIGNS[holds]} {count}" for holds, count in counts.items() if count) or "none"
 

@@ -67,9 +67,7 @@ class Cell:
     @property
     def id(self) -> str:
         """Name of the cell, the key of its record."""
-        return (
-            f"{self.setting}/{self.dataset}/{self.method}/alpha={self.alpha:g}/split={self.split}/seed={self.seed}"
-        )
+        return f"{self.setting}/{self.dataset}/{self.method}/alpha={self.alpha:g}/split={self.split}/seed={self.seed}"
 
     @property
     def trial(self) -> TrialKey:

@@ -73,9 +73,9 @@ def load_split(
     """
     if dataset in SYNTHETIC:
         make = SYNTHETIC[dataset]
-        train_sizes, test_sizes = _class_sizes(dataset)
-        test = make(random_state=TEST_SEED_OFFSET + split, **test_sizes)
-        return SplitData(*make(random_state=split, **train_sizes), *test)
+        sizes, test_sizes = _class_sizes(dataset)
+        points = make(random_state=split, **sizes)
+        return SplitData(*points, *make(random_state=TEST_SEED_OFFSET + split, **test_sizes))
     table = _table(dataset, data_home)
     train, test = make_splits(table, BUDGETS["full"].splits, test_size, seed=0)[split]
     X, y = table.X if text == "one-hot" else _encode_codes(table.X, train), table.y.to_numpy()

@@ -44,9 +44,9 @@ MAX_RECORDED_POINTS = 400
 """Largest number of added points in a record, for the figures."""
 
 _ABOUT = (
-    f"ReLU network {HIDDEN}, LeNet-5 for images; SGD, momentum 0.9, {STEPS} steps of {BATCH_SIZE} rows at most, whichever "
-    f"method, a tenth of the rate after 1/2 and 3/4 of them; GenMix adds {ADDED_PER_ROW:g} point for each row, at lam = "
-    f"{LAM:g}, with its soft label; mixup alpha 1, manifold mixup alpha 2, one lam a batch"
+    f"ReLU network {HIDDEN}, LeNet-5 for images; SGD, momentum 0.9, at most {STEPS} steps of {BATCH_SIZE} rows for all "
+    f"methods, a tenth of the rate after 1/2 and 3/4 of them; GenMix adds {ADDED_PER_ROW:g} point for each row, at "
+    f"lam = {LAM:g}, with its soft label; mixup alpha 1, manifold mixup alpha 2, one lam a batch"
 )
 
 Floats = NDArray[np.float64]

@@ -50,7 +50,13 @@ class PointDataset:
 
     def describe(self) -> dict[str, Any]:
         """Return how the points are drawn, for fingerprints."""
-        return {"make": self.make, "train": self.train, "test": self.test, "fresh": TEST_SEED_OFFSET, "rate": self.learning_rate}
+        return {
+            "make": self.make,
+            "train": self.train,
+            "test": self.test,
+            "fresh": TEST_SEED_OFFSET,
+            "rate": self.learning_rate,
+        }
 
 
 @final

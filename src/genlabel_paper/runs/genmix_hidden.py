@@ -50,9 +50,10 @@ ATTACKED_IMAGES = 300
 INVERSION_STEPS = 300
 """Steps of Adam, from an image of one of the two classes."""
 _ABOUT = (
-    f"LeNet-5 trained on images that PGD ({ATTACK_STEPS} steps, L2) has moved, SGD, momentum 0.9, learning rate "
-    f"{LEARNING_RATE}, batches of {BATCH_SIZE}; Gaussians of its 84 features, {POINTS_PER_PAIR} points at lam = 0.5 between each two classes, "
-    f"inverted by {INVERSION_STEPS} steps of Adam from an image; a second LeNet-5, trained without an attack, judges them"
+    f"LeNet-5 trained on adversarial images (PGD, {ATTACK_STEPS} steps, L2), SGD, momentum 0.9, learning rate "
+    f"{LEARNING_RATE}, batches of {BATCH_SIZE}; Gaussians of its 84 features, {POINTS_PER_PAIR} points at lam = 0.5 "
+    f"between each two classes, inverted by {INVERSION_STEPS} steps of Adam from an image; a second LeNet-5, trained "
+    f"without an attack, classifies them"
 )
 
 
@@ -67,8 +68,19 @@ class HiddenSetting(Setting):
 
     def describe(self, dataset: str, variant: Variant) -> dict[str, Any]:
         """Return all constants of this module."""
-        training = {"rate": LEARNING_RATE, "batch": BATCH_SIZE, "steps": ATTACK_STEPS, "attacked": ATTACKED_IMAGES, "optimizer": SGD()}
-        points = {"each": POINTS_PER_PAIR, "shown": MAX_RECORDED_IMAGES, "inversion": INVERSION_STEPS, "density": GaussianDensity()}
+        training = {
+            "rate": LEARNING_RATE,
+            "batch": BATCH_SIZE,
+            "steps": ATTACK_STEPS,
+            "attacked": ATTACKED_IMAGES,
+            "optimizer": SGD(),
+        }
+        points = {
+            "each": POINTS_PER_PAIR,
+            "shown": MAX_RECORDED_IMAGES,
+            "inversion": INVERSION_STEPS,
+            "density": GaussianDensity(),
+        }
         return {"set": HIDDEN_DATASETS[dataset], "training": training, "points": points}
 
     def cost(self, dataset: str) -> float:
@@ -124,7 +136,12 @@ def _train(images: ImageSet, about: HiddenDataset, seed: int, attacked: bool) ->
     network = LeNet5(len(images.classes), channels, side, float(mean), float(std), seed=weights)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     batches = ImageBatches(images.x_train, images.y_train, batch_size=BATCH_SIZE, seed=[seed, attacked], device=device)
-    settings: dict[str, Any] = {"learning_rate": LEARNING_RATE, "epochs": about.epochs, "optimizer": SGD(), "rng": draws}
+    settings: dict[str, Any] = {
+        "learning_rate": LEARNING_RATE,
+        "epochs": about.epochs,
+        "optimizer": SGD(),
+        "rng": draws,
+    }
     if attacked:
         attack = PGD(about.radius, "l2", ATTACK_STEPS)
         train_robust(network.to(device), batches, attack, shape=(channels, side, side), **settings)
@@ -153,7 +170,9 @@ def _classify(classifier: LeNet5, points: NDArray[np.float64], hidden: HiddenGen
     }
 
 
-def _encode_examples(points: NDArray[np.float64], hidden: HiddenGenMix, images: ImageSet, about: HiddenDataset) -> dict[str, Any]:
+def _encode_examples(
+    points: NDArray[np.float64], hidden: HiddenGenMix, images: ImageSet, about: HiddenDataset
+) -> dict[str, Any]:
     """Return some encoded images of different pairs, each with the smallest misfit of its pair."""
     pair = np.sort(hidden.pair_, axis=1)
     pairs = np.unique(pair, axis=0)

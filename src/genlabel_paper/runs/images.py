@@ -19,7 +19,14 @@ from genlabel.densities import CollapseWarning
 from genlabel.evaluation.images import TrainedImages, train_images
 from genlabel.training import SGD
 from genlabel_paper.runs.cells import Cell
-from genlabel_paper.runs.schedules import IMAGE_DATASETS, SCHEDULES, PaperImageMethod, Schedule, image_methods, image_run
+from genlabel_paper.runs.schedules import (
+    IMAGE_DATASETS,
+    SCHEDULES,
+    PaperImageMethod,
+    Schedule,
+    image_methods,
+    image_run,
+)
 from genlabel_paper.runs.setting import Result, Setting, Variant
 
 COMMON_TRAINING: dict[str, Any] = {"optimizer": SGD(), "weight_decay": 1e-4, "batch_size": 128, "precision": "auto"}
@@ -99,7 +106,11 @@ class ImageSetting(Setting):
     def _training(self, dataset: str, method: PaperImageMethod) -> dict[str, Any]:
         """Return the arguments of `train_images` except the seed."""
         run, about = image_run(self.schedule.kind, dataset), IMAGE_DATASETS[dataset]
-        training = COMMON_TRAINING | {"method": method.trained_as, "network": run.network, "learning_rate": run.learning_rate}
+        training = COMMON_TRAINING | {
+            "method": method.trained_as,
+            "network": run.network,
+            "learning_rate": run.learning_rate,
+        }
         training |= {"epochs": self.schedule.epochs, "augment": about.augmented, "held_out": about.held_out}
         if self.schedule.images is not None:
             training["held_out"] = HELD_OUT_OF_SUBSET

@@ -51,7 +51,9 @@ def _adamixup(alpha: float, seed: int, **params: Any) -> AdaMixupClassifier:
 
 
 def _mixup(alpha: float, seed: int, **params: Any) -> MixupClassifier:
-    return MixupClassifier.from_paper(mixer=Mixup(alpha, lam_per="batch"), random_state=seed, **{**FIXED_RATE, **params})
+    return MixupClassifier.from_paper(
+        mixer=Mixup(alpha, lam_per="batch"), random_state=seed, **{**FIXED_RATE, **params}
+    )
 
 
 def _exclude(alpha: float, seed: int, **params: Any) -> MixupClassifier:

@@ -132,7 +132,11 @@ def apply_selection_rules(curves: LearningCurves, mask: Sequence[bool]) -> Outco
     The best epoch of a network is the first with the highest accuracy, ties by log-loss, on the rows that select it.
     """
     chosen = np.flatnonzero(mask)
-    valid, test_of_fold, test_of_all = curves.valid[:, :, chosen], curves.test_of_fold[:, chosen], curves.test_of_all[:, chosen]
+    valid, test_of_fold, test_of_all = (
+        curves.valid[:, :, chosen],
+        curves.test_of_fold[:, chosen],
+        curves.test_of_all[:, chosen],
+    )
     best = _best_epochs(valid)
     at_best = np.take_along_axis(valid, best[None, ..., None], 0)[0]
     by_cv = _best_candidate(valid[-1].mean(0)), _best_candidate(at_best.mean(0))

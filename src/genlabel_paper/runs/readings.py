@@ -36,7 +36,7 @@ class SelectionRule:
     """Rule that selects one of the trained networks: its epoch and its candidate."""
 
     epoch: str
-    """"last"; "validation": the best on a sixth of the training rows, which are held out; "test": the best on test rows."""
+    """Selected epoch: "last", or the best on "validation" rows (a sixth of the training rows) or on "test" rows."""
     choice: str
     """Selection of learning rate, gamma and density: "cv" (6 folds of the training rows) or "test" (test rows)."""
 
@@ -48,11 +48,17 @@ class SelectionRule:
     @property
     def title(self) -> str:
         """Description in words."""
-        titles = {"last": "last epoch", "validation": "best epoch on validation rows", "test": "best epoch on TEST rows"}
+        titles = {
+            "last": "last epoch",
+            "validation": "best epoch on validation rows",
+            "test": "best epoch on TEST rows",
+        }
         return titles[self.epoch] + (", candidate by TEST rows" if self.choice == "test" else "")
 
 
-SELECTION_RULES = tuple(SelectionRule(epoch, choice) for choice in ("cv", "test") for epoch in ("last", "validation", "test"))
+SELECTION_RULES = tuple(
+    SelectionRule(epoch, choice) for choice in ("cv", "test") for epoch in ("last", "validation", "test")
+)
 """All rules, the first of which is ours; one training serves all."""
 
 

@@ -66,7 +66,7 @@ class TableSetting(Setting):
         }
 
     def representative(self, dataset: str) -> str:
-        """Return "61" for all OpenML datasets, but for those with a rounded target: they are split and trained alike."""
+        """Return "61" for all OpenML datasets without a rounded target: they are split and trained alike."""
         return "61" if dataset.isdigit() and dataset not in ROUNDED else dataset
 
     def cost(self, dataset: str) -> float:

@@ -1,4 +1,4 @@
-"""Settings of tables and synthetic points (arXiv Tables 10 to 12): which classifiers are fitted, which share a search."""
+"""Settings of tables and synthetic points (arXiv Tables 10 to 12): the classifiers and the searches they share."""
 
 from __future__ import annotations
 

@@ -69,7 +69,9 @@ def is_current(records: pd.DataFrame) -> NDArray[np.bool_]:
     """
     columns = (records[name] for name in ("setting", "dataset", "method", "alpha", "fingerprint"))
     rows = zip(*columns, strict=True)
-    current = [_current_fingerprint(name, dataset, (method, alpha)) == made for name, dataset, method, alpha, made in rows]
+    current = [
+        _current_fingerprint(name, dataset, (method, alpha)) == made for name, dataset, method, alpha, made in rows
+    ]
     return np.array(current, dtype=np.bool_)
 
 
