@@ -1,4 +1,4 @@
-"""The GenMix experiments: equal steps for all methods, points half way by the true curves, pictures from records."""
+"""GenMix experiments: equal steps for all methods, points halfway between the true curves, figures from records."""
 
 import re
 from pathlib import Path
@@ -15,8 +15,8 @@ from genlabel.training import batches_per_epoch
 from genlabel_paper.experiments import densities, figure14, figure15, figure16, table15
 from genlabel_paper.runs import genmix, genmix_hidden, genmix_methods
 from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell
-from genlabel_paper.runs.genmix import Rows
-from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS, PointSet
+from genlabel_paper.runs.genmix import TrainingRows
+from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS, PointDataset
 from genlabel_paper.runs.genmix_hidden import HIDDEN_DATASETS
 from genlabel_paper.runs.genmix_methods import GENMIX_METHODS, make_density
 from genlabel_paper.runs.plane import decode_points, encode_points
@@ -24,17 +24,17 @@ from genlabel_paper.runs.settings import SETTINGS
 from genlabel_paper.runs.trials import fingerprint_cell, run_trial
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
-AT_HAND = [name for name in GENMIX_DATASETS if name != "mnist-79"]
+AVAILABLE = [name for name in GENMIX_DATASETS if name != "mnist-79"]
 CHEAP = ["vanilla", "mixup", "manifold", "genmix-gaussian", "genmix-kernel", "genmix-mixture"]
 
 
 @pytest.fixture
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(genmix, "STEPS", 16)
-    monkeypatch.setattr(genmix, "MEASURED", 10)
+    monkeypatch.setattr(genmix, "MAX_MARGINS", 10)
 
 
-@pytest.mark.parametrize("name", AT_HAND)
+@pytest.mark.parametrize("name", AVAILABLE)
 def test_a_split_is_a_draw_of_its_own_and_the_test_rows_are_others(name: str) -> None:
     about = GENMIX_DATASETS[name]
     first, again, other = (about.load(split) for split in (0, 0, 1))
@@ -83,7 +83,7 @@ def test_all_methods_take_the_same_number_of_steps(dataset: str, monkeypatch: py
         taken[key] = how["epochs"] * batches_per_epoch(len(task.X), how["batch_size"])
 
     monkeypatch.setattr(genmix, "train_task", count)
-    monkeypatch.setattr(genmix, "MEASURED", 5)
+    monkeypatch.setattr(genmix, "MAX_MARGINS", 5)
     for key in ("vanilla", "manifold", "genmix-gaussian"):
         run_trial([Cell("genmix", dataset, key, 0, 0, GENMIX_METHODS[key].alpha)])
     assert min(taken.values()) > 0.98 * genmix.STEPS
@@ -109,15 +109,15 @@ def test_kernels_find_the_middle_of_v() -> None:
     assert record["metrics"]["equidistance_median"] < 0.2
     limits = GENMIX_DATASETS["v"].limits
     points, pair = decode_points(record["parameters"]["points"], limits)
-    assert np.abs(np.median(points[:, 0])) < 0.05  # V is symmetric: half way is x = 0
+    assert np.abs(np.median(points[:, 0])) < 0.05  # V is symmetric: halfway is x = 0
     assert set(map(tuple, np.sort(pair, axis=1).tolist())) == {(0, 1)}
 
 
-def test_points_on_the_ring_between_are_half_way_and_others_are_not() -> None:
+def test_points_on_the_ring_between_are_halfway_and_others_are_not() -> None:
     t = np.linspace(0, 2 * np.pi, 50)
     middle = 0.9 * np.column_stack([np.cos(t), np.sin(t)])
     pair = np.tile([0, 1], (50, 1))
-    rows = Rows(np.vstack([np.zeros((3, 2)), middle]), np.ones((53, 2)), pair, 0.0)
+    rows = TrainingRows(np.vstack([np.zeros((3, 2)), middle]), np.ones((53, 2)), pair, 0.0)
     found = genmix._measure_added(rows, "circle", "l2")
     assert found["equidistance_share"] == 100.0
     assert found["equidistance_median"] < 1e-4
@@ -154,11 +154,11 @@ def drawn() -> pd.DataFrame:
     tiny = {"hidden": (8,), "steps": 30, "min_coverage": 0.0, "penalty": 0.05}
     with pytest.MonkeyPatch.context() as patch, open_store(None, PAPER_SCHEMA) as store:
         patch.setattr(genmix, "STEPS", 8)
-        patch.setattr(genmix, "MEASURED", 5)
-        patch.setattr(genmix, "ADDED", 30)
+        patch.setattr(genmix, "MAX_MARGINS", 5)
+        patch.setattr(genmix, "ADDED_PER_ROW", 30)
         gan = genmix_methods.GANDensity
         patch.setattr(genmix_methods, "GANDensity", lambda *args, **known: gan(*args, **known | tiny))
-        run_trials(cells, run_trial, store=store, fingerprint=lambda cell: "hardly trained")
+        run_trials(cells, run_trial, store=store, fingerprint=lambda cell: "test")
         kept = store.read()
     assert not kept.failures
     return kept.frame
@@ -225,8 +225,8 @@ def test_a_density_repairs_mixup_where_it_is_near_vanilla_again() -> None:
     frame = pd.DataFrame(rows).assign(setting="densities", alpha=1.0, split=0, seed=0, seconds=1.0)
     shown = densities.render(frame)
     assert shown.claims[0].holds is True
-    assert "kernels: GenLabel repairs mixup on Circle (1 of 1 sets where it is worse)." in shown.notes
-    assert "GM: GenLabel repairs mixup nowhere (0 of 1 sets where it is worse)." in shown.notes
+    assert "kernels: GenLabel repairs mixup on Circle (1 of 1 datasets where it is worse)." in shown.notes
+    assert "GM: GenLabel repairs mixup nowhere (0 of 1 datasets where it is worse)." in shown.notes
     broken = frame[frame["method"] != "genlabel-kde"]
     assert densities.render(broken).claims[0].found == "on 0 of 1 sets; not on Circle"
 
@@ -240,14 +240,14 @@ def test_every_density_of_the_repair_table_has_a_classifier() -> None:
 @pytest.mark.filterwarnings("ignore::genlabel.mixing.GenMixWarning")
 def test_images_between_classes_are_on_record_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(HIDDEN_DATASETS, "digits", HIDDEN_DATASETS["digits"]._replace(images=600, epochs=2))
-    for name, value in (("INVERSION", 5), ("ATTACKED", 20), ("EACH", 1)):
+    for name, value in (("INVERSION_STEPS", 5), ("ATTACKED_IMAGES", 20), ("POINTS_PER_PAIR", 1)):
         monkeypatch.setattr(genmix_hidden, name, value)
     with open_store(None, PAPER_SCHEMA) as store:
-        run_trials(figure16.cells("smoke"), run_trial, store=store, fingerprint=lambda cell: "hardly trained")
+        run_trials(figure16.cells("smoke"), run_trial, store=store, fingerprint=lambda cell: "test")
         kept = store.read()
     assert not kept.failures
     held = kept.frame["parameters"].iloc[0]
-    images = genmix_hidden.read_images(held)
+    images = genmix_hidden.decode_images(held)
     assert images.shape == (len(held["pairs"]), 1, 8, 8)
     assert images.max() > 0
     shown = figure16.render(kept.frame)
@@ -258,5 +258,5 @@ def test_images_between_classes_are_on_record_and_drawn(monkeypatch: pytest.Monk
 
 def test_sets_with_a_picture_keep_their_points_inside_it() -> None:
     for about in GENMIX_DATASETS.values():
-        if isinstance(about, PointSet) and about.limits is not None:
+        if isinstance(about, PointDataset) and about.limits is not None:
             assert (np.abs(about.load(0).X) <= about.limits).all(axis=1).mean() > 0.99

@@ -1,4 +1,4 @@
-"""The report: one valid HTML file that needs no other, has every printed value, and says what reproduced."""
+"""Report: one valid self-contained HTML file with every printed value and every verdict."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from genlabel_paper.registry import find
 from genlabel_paper.report.dataset_tables import UNAVAILABLE
 from genlabel_paper.report.experiment import Experiment
 from genlabel_paper.report.layout import count_agreements, grid_lines
-from genlabel_paper.report.page import grid_table, not_run, report_html, write_report
+from genlabel_paper.report.page import report_html, write_report
 from genlabel_paper.report.results import Claim, Grid, Measured, Printed, Rendering, Value
 from genlabel_paper.report.terminal import print_rendering
 from genlabel_paper.runs.readings import SELECTION_RULES
@@ -33,8 +33,8 @@ def made_up() -> pd.DataFrame:
     frame["robust_accuracy"] = np.where(frame["setting"].str.contains("robust"), 0.5 * frame["accuracy"], np.nan)
     frame["train_accuracy"] = np.where(frame["method"].str.startswith("generative"), 99.0, np.nan)
     frame["smallest_margin"] = frame["median_margin"] = np.where(frame["setting"] == "plane", 0.5, np.nan)
-    for look in SELECTION_RULES:
-        frame[look.key] = np.where(frame["setting"].str.contains("@"), frame["accuracy"], np.nan)
+    for rule in SELECTION_RULES:
+        frame[rule.key] = np.where(frame["setting"].str.contains("@"), frame["accuracy"], np.nan)
     return frame.assign(
         seconds=2.0, parameters=[{}] * len(frame), versions=[{"torch": "2.9", "genlabel": "<1>"}] * len(frame)
     )
@@ -119,7 +119,7 @@ def test_the_conclusion_counts_the_statements(shown: dict[str, Rendering], page:
     assert found is not None
     words = f"{counts[0]} hold here, {counts[1]} do not, {counts[2]} cannot be said and {rest} were not run."
     assert found[1].startswith(f"Of {len(claims)} statements of the paper {words}")
-    toys = [c.holds for one in PARTS if one.part == "toys" for c in shown[one.id].claims if c.measured]
+    toys = [c.holds for one in PARTS if one.section == "toys" for c in shown[one.id].claims if c.measured]
     judged = [holds for holds in toys if holds is not None]
     assert f"{sum(judged)} of {len(judged)} about toy examples and theory" in found[1]
     assert shown["table3"].headline in found[1]
@@ -147,7 +147,7 @@ def test_each_statement_stands_once_and_a_few_words_lead_to_it(
     text = reader.text
     for claim in claims:
         assert text.count(claim.text) == sum(other.text.count(claim.text) for other in claims)
-        assert claim.found in text
+        assert claim.ours in text
         assert page.count(f">{escape(claim.brief)}</a>") == sum(other.brief == claim.brief for other in claims)
     items = [str(attributes["id"]) for tag, attributes in reader.tags if tag == "li" and "id" in attributes]
     assert len(items) == len(claims)
@@ -188,11 +188,11 @@ def test_missing_lines_of_a_table_are_one_line() -> None:
     rows = [(title, [*row, *[Value(None, None, "not run")] * (3 - len(row))]) for title, row in rows]
     rows.append(("C", [Value(None, Printed(4.56), "not run")] * 3))
     grid = Grid("T", ["61", "1038", "36"], rows)
-    assert "".join(not_run(Rendering([grid]))) == '<p class="not-run">Not run: 1038 (lost); 36, C.</p>'
-    table = grid_table(grid)
+    assert block("not_run", Rendering([grid])).strip() == '<p class="not-run">Not run: 1038 (lost); 36, C.</p>'
+    table = block("grid_table", grid)
     assert "90.00" in table
     assert not any(word in table for word in ("1038", "1.23", "4.56", ">C<"))
-    assert not_run(Rendering([Grid("T", ["61"], [("A", [ours])])])) == []
+    assert not block("not_run", Rendering([Grid("T", ["61"], [("A", [ours])])])).strip()
 
 
 GRID = Grid(
@@ -207,13 +207,13 @@ GRID = Grid(
 
 
 def test_a_table_has_a_line_for_each_dataset_and_marks_the_best() -> None:
-    html = grid_table(GRID)
+    html = block("grid_table", GRID)
     assert '<td class="agrees" data-v="90"><b>90.00</b>±1.00 <abbr title="agrees" class="sign">=</abbr>' in html
     assert "<small>90.50±0.10 (-0.50)</small>" in html
     assert "<small><b>91.00</b>±0.10 (-11.00)</small>" in html
     assert '<td class="missing" title="lost" data-v="">' in html
     assert '<th scope="row" data-v="61">61</th>' in html
-    assert "Not run: 1 value (lost)." in "".join(not_run(Rendering([GRID])))
+    assert "Not run: 1 value (lost)." in block("not_run", Rendering([GRID]))
     assert count_agreements(GRID) == {"agrees": 1, "near": 1, "differs": 1, "missing": 1}
     assert [line.name for line in grid_lines(GRID)] == ["61", "36"]
 
@@ -237,7 +237,7 @@ def test_an_experiment_is_printed_with_its_title_and_statements() -> None:
     shown = Rendering([GRID], [Claim("A is [b]better[/b].", "on all", "on none", False)], notes=["word " * 30])
     print_rendering(EXPERIMENTS["table4"], shown, console)
     text = console.export_text()
-    assert text.startswith("table4: Clean accuracy on 16 chosen OpenML sets")
+    assert text.startswith("table4: Clean accuracy on 16 chosen OpenML datasets")
     assert "✗ does not hold: A is [b]better[/b]." in text
     assert re.search(r"\n  word word", text)
 

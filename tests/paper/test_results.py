@@ -1,4 +1,4 @@
-"""The records of our own run of the study: whole, and as docs/reproduction.md tells them."""
+"""Committed records of the reproduction: complete, and as docs/reproduction.md describes them."""
 
 import re
 from collections import Counter
@@ -16,17 +16,19 @@ from genlabel_paper.report.dataset_tables import UNAVAILABLE
 from genlabel_paper.report.experiment import select_records
 from genlabel_paper.report.layout import count_agreements
 from genlabel_paper.report.results import Rendering
-from genlabel_paper.report.win_rates import WIDTH, paired_gains, well_fitted_datasets
-from genlabel_paper.runs.cells import ALONE, BUDGETS, PAPER_SCHEMA, Cell
+from genlabel_paper.report.win_rates import TIE_WIDTH, paired_gains, well_fitted_datasets
+from genlabel_paper.runs.cells import BUDGETS, PAPER_SCHEMA, Cell
 from genlabel_paper.runs.manifest import manifest, study_datasets
 from genlabel_paper.runs.methods import TITLES
+from genlabel_paper.runs.schedules import SCHEDULES
 from genlabel_paper.runs.trials import fingerprint_cell
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "paper"
 EXPERIMENTS = {one.id: one for one in find(["all"])}
 GENMIX = {"table15", "figure13", "figure14", "figure15", "figure16", "densities"}
-"""Of which there are records of a smaller budget, or none."""
+"""Experiments with records of a smaller budget, or none."""
+PARTIAL_SETTINGS = [*SCHEDULES, "genmix", "genmix-hidden", "densities"]
 TRAINED = {name for name, experiment in EXPERIMENTS.items() if experiment.trains} - {"statistics", "table7"} - GENMIX
 pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source tree")
 
@@ -39,7 +41,7 @@ def every() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def records(every: pd.DataFrame) -> pd.DataFrame:
     """Those of tables and points, of which the full budget is there."""
-    return every[~every["setting"].isin(list(ALONE))].reset_index(drop=True)
+    return every[~every["setting"].isin(PARTIAL_SETTINGS)].reset_index(drop=True)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +79,7 @@ def test_records_of_images_and_of_genmix_are_cells_of_a_budget(every: pd.DataFra
         for budget in BUDGETS
         for cell in (*EXPERIMENTS[name].cells(budget), *EXPERIMENTS[name].further(budget))
     }
-    assert set(every.loc[every["setting"].isin(list(ALONE)), "id"]) <= known
+    assert set(every.loc[every["setting"].isin(PARTIAL_SETTINGS), "id"]) <= known
 
 
 @pytest.mark.parametrize("name", ["table1", "table4", "table5", "table6", "table8", "table9"])
@@ -118,7 +120,7 @@ def test_the_page_tells_the_shares_of_table_3(rival: str, records: pd.DataFrame,
     sets = [name for name in well_fitted_datasets(records) if name in study_datasets()]
     assert f"passes {len(sets)} of our {len(study_datasets())} sets" in page
     higher, _, lower = count_wins(
-        paired_gains(select_records(records, "logistic"), "genlabel-cv", rival, sets), WIDTH
+        paired_gains(select_records(records, "logistic"), "genlabel-cv", rival, sets), TIE_WIDTH
     ).percent
     assert re.search(rf"\| \W*{higher:.1f} %, {lower:.1f} %", page)
     said = f"higher on {higher:.1f} % of the sets, lower on {lower:.1f} %"

@@ -109,7 +109,7 @@ def test_everything_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = render(made_up())
     assert len(shown.grids) == 2
     assert len(shown.figures) == 2
-    assert shown.notes[0].startswith("20 sets have each of the 8 methods.")
+    assert shown.notes[0].startswith("20 datasets have each of the 8 methods.")
 
 
 def test_a_missing_library_leaves_out_its_part_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,4 +128,4 @@ def test_a_missing_library_leaves_out_its_part_and_says_so(monkeypatch: pytest.M
 
 
 def test_few_sets_are_not_tested() -> None:
-    assert render(made_up(sets=5)).notes == ["Fewer than 10 sets have every method: nothing is tested."]
+    assert render(made_up(sets=5)).notes == ["Fewer than 10 datasets have every method: nothing is tested."]

@@ -28,9 +28,9 @@ each = pytest.mark.parametrize("name", NAMES)
 
 
 def test_figure_8_shows_where_the_order_fails() -> None:
-    holds = [one.holds for one in figure8._broken().values()]
+    holds = [one.holds for one in figure8._counterexamples().values()]
     assert holds == [True, False, False, False, False]
-    assert all(list(figure8._broken()[figure8.UNEVEN].conditions.values())[:4])
+    assert all(list(figure8._counterexamples()[figure8.UNEVEN].conditions.values())[:4])
     exact = figure8._curves(False)
     assert len(exact) == 19  # as docs/theory.md has it
     assert all(one.holds for one in exact)
@@ -56,10 +56,10 @@ def verdicts(name: str) -> dict[str, bool | None]:
     return {claim.text: claim.holds for claim in show(name).claims}
 
 
-def found(name: str, words: str) -> str:
-    """What was found for the one claim that has these words."""
+def our_numbers(name: str, words: str) -> str:
+    """Return our numbers of the only claim with these words."""
     (claim,) = [claim for claim in show(name).claims if words in claim.text]
-    return claim.found
+    return claim.ours
 
 
 # Figure 2
@@ -147,7 +147,7 @@ def test_the_svm_score_is_a_sixth_off_the_logistic_label() -> None:
     u = 2 * 5 * (2 * lam - 1)  # w_2 x, -w_3 x; w_1 x is 0 on the line
     gap = np.exp(u) / (1 + np.exp(u) + np.exp(-u)) - 1 / (1 + np.exp(-8 * 5 * (lam - 0.5)))
     assert abs(gap[100]) == pytest.approx(1 / 6)
-    words = found("figure4", "the score of the SVM")
+    words = our_numbers("figure4", "the score of the SVM")
     assert f"off by {1 / 6:.3f} at lam = 1/2" in words
     assert f"by {np.abs(gap).max():.3f} at lam = {lam[np.abs(gap).argmax()]:.2f}" in words
 
@@ -229,8 +229,8 @@ def test_the_norms_that_figure_7_names() -> None:
         ends = [logistic_loss(scheme, math.pi * angle + step, r=r) for step in (-1e-4, 1e-4)]
         return ends[1] - ends[0]
 
-    passes = float(re.search(r"\|theta\| = ([\d.]+)$", found("figure7", "the margin of the SVM"))[1])
-    slow, fast = map(float, re.search(r"= (\d+) on, GenLabel from ([\d.]+) on", found("figure7", "slowly")).groups())
+    passes = float(re.search(r"\|theta\| = ([\d.]+)$", our_numbers("figure7", "the margin of the SVM"))[1])
+    slow, fast = map(float, re.search(r"= (\d+) on, GenLabel from ([\d.]+) on", our_numbers("figure7", "slowly")).groups())
     for scheme, angle, r in (("genlabel", 0.25, passes), ("genlabel", 0.245, fast), ("vanilla", 0.245, slow)):
         assert slope(scheme, angle, 0.98 * r) > 0 > slope(scheme, angle, 1.02 * r)
 
@@ -257,7 +257,7 @@ def test_the_printed_angles_are_those_of_the_source() -> None:
         printed = re.search(rf"\\phi\^\{{\\star\}}_\{{\\op\{{{name}\}}\}} = ([\d.]+) \\pi", text)
         assert printed is not None
         assert figure7.PAPER[scheme, "angle"].mean == float(printed[1])
-        assert figure7.PAPER[scheme, "angle"].least == 0.5 * 10 ** -len(printed[1].split(".")[1])
+        assert figure7.PAPER[scheme, "angle"].min_difference == 0.5 * 10 ** -len(printed[1].split(".")[1])
 
 
 @needs_tex
