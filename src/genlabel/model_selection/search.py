@@ -247,7 +247,7 @@ class CandidateSearch:
         tilt = self.dealt.sample.class_weight
         pairs = zip(tasks, self.dealt.parts, strict=True)
         return np.concatenate(
-            [cast(GenLabel, task.labelers[-1]).log_posterior_of(part.valid.X, tilt) for task, part in pairs]
+            [cast(GenLabel, task.labelers[-1]).log_posterior(part.valid.X, tilt) for task, part in pairs]
         )
 
     # The final fit

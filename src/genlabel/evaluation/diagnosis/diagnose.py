@@ -154,7 +154,7 @@ class _Patient:
             name: arm.predict_log_proba for name, arm in arms.items()
         }
         return decision_regions(
-            self.sample.X, asked | {"stacked density": lambda at: labels.log_posterior_of(scaler(at))}
+            self.sample.X, asked | {"stacked density": lambda at: labels.log_posterior(scaler(at))}
         )
 
     def _folds(self) -> list[Fold]:
