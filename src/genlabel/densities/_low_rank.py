@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from genlabel._arrays import to_device
-from genlabel.densities._crossval import CrossValSample
+from genlabel.densities.cross_validation import CrossValSample
 from genlabel.densities.covariance import FLOOR, LOG_2_PI, Gaussians
 
 SMALLEST = 1e-12

@@ -257,7 +257,7 @@ class OnlineGaussianDensity(nn.Module):
         return -self.mean.shape[1] * precision.log()
 
     @torch.no_grad()
-    def posterior(self, features: Tensor, y_mix: Tensor, top: int | None = None) -> Posterior:
+    def posterior(self, features: Tensor, y_mix: Tensor, top_k: int | None = None) -> Posterior:
         """Return the log-posterior (n, k) of a mixed batch, and which rows are lost; mixup's labels are watched beside.
 
         Priors are uniform (arXiv Alg. 3). The mean labels that :meth:`check` compares, and a temperature that is
@@ -265,7 +265,7 @@ class OnlineGaussianDensity(nn.Module):
         """
         logs = self.log_prob(features)
         uniform = logs.new_full((self.n_classes,), -math.log(self.n_classes))
-        found = log_posterior(logs, uniform, self.log_temperature.exp().to(logs.dtype), top)
+        found = log_posterior(logs, uniform, self.log_temperature.exp().to(logs.dtype), top_k)
         y_gen, linear = found.log_proba.exp(), y_mix.to(logs.dtype)
         apart = _entropy(linear) - _entropy(y_gen)
         means = _mean_over_ranks(torch.cat([y_gen, linear, apart[:, None]], 1).mean(0))
