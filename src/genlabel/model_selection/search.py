@@ -120,7 +120,7 @@ class CandidateSearch:
         self._check_members()
         self.course.plan(shares_of(method, self.settings, searches, self.supported))
         sources = self._sources(method, rule)
-        models = [folded.label_model for folded in sources.densities if folded.label_model is not None]
+        models = [folded.stacked for folded in sources.densities if folded.stacked is not None]
         self.label_model = models[-1] if models else None
         with self.course.stage(SEARCH, until=search_time(self.settings)):
             choices = self._choose(method, rule, variants, sources)
@@ -391,7 +391,7 @@ class CandidateSearch:
         task = TrainingTask(
             X=sample.X,
             y=sample.y,
-            n_classes=len(sample.classes),
+            num_classes=len(sample.classes),
             labelers=self._labelers(method, sample, fold, sources),
             weight=sample.weight,
             class_weight=sample.class_weight,
@@ -411,8 +411,8 @@ class CandidateSearch:
                 density = folded.fit(fold, *data)
             else:
                 encoder, depth = sources.twins.of(fold), len(self.settings.hidden)
-                density = LatentDensity(encoder, depth, clone(folded.whole)).fit(*data)
-            fitted.append(GenLabel.around(density, priors=method.priors))
+                density = LatentDensity(encoder, depth, clone(folded.full)).fit(*data)
+            fitted.append(GenLabel.from_fitted(density, priors=method.priors))
         return tuple(fitted)
 
     def _start(
