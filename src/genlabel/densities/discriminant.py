@@ -26,6 +26,7 @@ from genlabel.densities.covariance import (
 )
 from genlabel.densities.cross_validation import CrossValSample
 
+
 @DENSITIES.register("discriminant")
 @final
 class DiscriminantDensity(ClassDensity):

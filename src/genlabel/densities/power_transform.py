@@ -232,9 +232,7 @@ def split_transform(member: ClassDensity, transform: PowerTransform | None) -> t
     return member, False
 
 
-def log_prob_of_members(
-    members: Sequence[ClassDensity], X: Tensor, transform: PowerTransform | None
-) -> list[Tensor]:
+def log_prob_of_members(members: Sequence[ClassDensity], X: Tensor, transform: PowerTransform | None) -> list[Tensor]:
     """Return the log-densities (m, k) of points under each fitted member; a shared transform is evaluated once."""
     if transform is None:
         return [member.log_prob(X) for member in members]

@@ -44,7 +44,5 @@ def named_density(density: Any) -> ClassDensity:
     """
     densities = list(named_densities(density).values())
     if len(densities) > 1:
-        raise ValueError(
-            f"density={density!r} stands for several densities; choose one, such as 'stacked' or 'kernel'"
-        )
+        raise ValueError(f"density={density!r} stands for several densities; choose one, such as 'stacked' or 'kernel'")
     return densities[0]

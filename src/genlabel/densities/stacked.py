@@ -397,9 +397,7 @@ class _Evaluation(NamedTuple):
             values = log_prob[mask].double()
             posterior = log_posterior(values, self.log_prior, heat).log_proba
             log_proba = torch.where(is_defined(values)[..., None], posterior, torch.nan)
-            reports.append(
-                {"name": name, "temperature": heat, **_scores(log_proba, index, weight), "rows": len(mask)}
-            )
+            reports.append({"name": name, "temperature": heat, **_scores(log_proba, index, weight), "rows": len(mask)})
         return reports
 
 

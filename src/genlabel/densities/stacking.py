@@ -36,9 +36,7 @@ class Stacking(NamedTuple):
         """Return the log-posterior (n, k) of the stack from log p_c (M, n, k) of all candidates."""
         members = self.weight.nonzero()[:, 0]
         temperature = self.temperature[members, None, None]
-        return mix_posteriors(
-            log_posterior(log_prob[members], log_prior, temperature).log_proba, self.weight[members]
-        )
+        return mix_posteriors(log_posterior(log_prob[members], log_prior, temperature).log_proba, self.weight[members])
 
 
 def fit_stacking(

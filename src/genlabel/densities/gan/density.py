@@ -12,8 +12,8 @@ from torch import Tensor
 
 from genlabel._arrays import Seed, as_rng, chunks, like, named_device
 from genlabel._progress import EpochCallback, epoch_callback_for
-from genlabel._standardization import Standardization
 from genlabel._registry import DENSITIES
+from genlabel._standardization import Standardization
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gan.charts import Latents
