@@ -137,7 +137,7 @@ def test_a_class_never_seen_has_no_density_and_no_share_of_a_label(covariance: s
     assert bool((logs[:, 1] == -torch.inf).all())
     assert bool(logs[:, [0, 2]].isfinite().all())
     found = density.posterior(f, w, top)
-    assert not bool(found.lost.any())
+    assert not bool(found.undefined.any())
     assert float(found.log_proba.exp()[:, 1].sum()) == 0.0
     assert float(found.log_proba.exp()[:, 0].min()) > 0.0
 
