@@ -26,12 +26,12 @@ __all__ = [
     "item_list",
     "join",
     "page",
-    "section",
     "plot_comparison",
     "plot_diagnosis",
     "plot_points",
     "plot_regions",
     "plot_soft_labels",
+    "section",
     "write_report",
 ]
 

@@ -124,7 +124,7 @@ def draw_bars(ax: Axes, bars: Sequence[Bar], axis: str) -> None:
 
     >>> ax = Figure().subplots()
     >>> draw_bars(ax, [Bar("a", 3.0, "3 rows")], "rows")
-    >>> ax.patches[0].get_width()
+    >>> float(ax.patches[0].get_width())
     3.0
     """
     drawn = ax.barh(range(len(bars)), [bar.value for bar in bars], color=[bar.color for bar in bars], height=0.62)
@@ -163,7 +163,7 @@ def draw_heat_map(
     """
     square = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
     colors = [to_rgba(cell.color, 0.05 + 0.95 * min(1.0, max(0.0, cell.depth))) for cell in cells]
-    squares = [square + (cell.column, cell.row) for cell in cells]
+    squares = [square + np.array([cell.column, cell.row]) for cell in cells]
     drawn = PolyCollection(squares, facecolors=colors, edgecolors="white", linewidths=1.5)
     set_tips(drawn, [cell.tip for cell in cells])
     ax.add_collection(drawn)
@@ -222,7 +222,7 @@ def draw_classes(ax: Axes, points: Values, index: NDArray[np.intp], k: int, size
     for c in range(k):
         here = points[index == c]
         if len(here):
-            ends = np.stack([here, here + (span, 0.0)], axis=1).reshape(-1, 2)
+            ends = np.stack([here, here + np.array([span, 0.0])], axis=1).reshape(-1, 2)
             path = Path(ends, np.tile([Path.MOVETO, Path.LINETO], len(here)))
             path.should_simplify = False
             square = len(PALETTE) <= c < MAX_LOOKS
@@ -236,12 +236,20 @@ def draw_halves(ax: Axes, points: Values, left: NDArray[np.intp], right: NDArray
     for chosen, size in ((~different, 24.0), (different, 75.0)):
         if chosen.any():
             colors = [class_color(c) for c in right[chosen]]
-            discs = ax.scatter(points[chosen, 0], points[chosen, 1], s=size, c=colors, edgecolors="white", linewidths=0.6, zorder=3)
+            discs = ax.scatter(
+                points[chosen, 0], points[chosen, 1], s=size, c=colors, edgecolors="white", linewidths=0.6, zorder=3
+            )
             set_tips(discs, [tip for tip, one in zip(tips, chosen, strict=True) if one])
     if different.any():
         colors = [class_color(c) for c in left[different]]
         halves = ax.scatter(
-            points[different, 0], points[different, 1], s=75.0, c=colors, marker=Path.wedge(90, 270), linewidths=0, zorder=3.1
+            points[different, 0],
+            points[different, 1],
+            s=75.0,
+            c=colors,
+            marker=Path.wedge(90, 270),
+            linewidths=0,
+            zorder=3.1,
         )
         halves.set_gid(DECORATION)
 

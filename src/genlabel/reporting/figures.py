@@ -6,7 +6,7 @@ In a page the colors of `PALETTE` follow its theme.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -51,7 +51,7 @@ def plain_text(text: object, length: int = 200) -> str:
     return clean_text(shorten(text, length)).replace("$", r"\$")
 
 
-def finish_axes(ax: Axes, title: str = "", grid: str | None = "x") -> None:
+def finish_axes(ax: Axes, title: str = "", grid: Literal["both", "x", "y"] | None = "x") -> None:
     """Set the title, draw a pale grid below everything, and remove the frame at the top and the right."""
     ax.set_title(title, fontsize=10)
     if grid:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
@@ -73,7 +74,9 @@ def inline_svg(
     True
     """
     file = BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "genlabel", "svg.fonttype": "none"}):
+    rc = matplotlib.rc_context({"svg.hashsalt": "genlabel", "svg.fonttype": "none"})
+    with rc, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a browser has other fonts
         no_metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
         figure.savefig(file, format="svg", metadata=no_metadata, transparent=True, dpi=RASTER_DPI)
     root = ET.fromstring(file.getvalue())  # matplotlib's, of this moment  # nosec B314

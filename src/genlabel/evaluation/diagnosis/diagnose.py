@@ -186,5 +186,5 @@ def _decision_regions(X: Values, arms: dict[str, Any], density: StackedDensity) 
     """Return the decision regions of the three networks, trained on all rows, and of the stacked density."""
     scaler, labeler = Standardization.fit(X), GenLabel.from_fitted(density)
     models: dict[str, Callable[[Values], Any]] = {name: arm.predict_log_proba for name, arm in arms.items()}
-    models["stacked density"] = lambda points: labeler.log_posterior_of(scaler(points))
+    models["stacked density"] = lambda points: labeler.log_posterior(scaler(points))
     return decision_regions(X, models)

@@ -1,4 +1,4 @@
-"""The paired experiment: networks trained plainly, with mixup, and with mixed samples labeled by the stacked density."""
+"""The paired experiment: networks trained plainly, with mixup, and with mixup labeled by the stacked density."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def _mix_rows(X: Values, index: Rows, alpha: float, rng: np.random.Generator) ->
 
 def _density_labels(arm: Any, points: Values) -> Values:
     """Return the stacked density's labels of mixed samples, (m, k)."""
-    return np.exp(cast(GenLabel, arm.labeler_).log_posterior_of(arm.scaler_(points)))
+    return np.exp(cast(GenLabel, arm.labeler_).log_posterior(arm.scaler_(points)))
 
 
 def _training_loss(

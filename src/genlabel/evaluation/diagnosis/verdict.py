@@ -101,7 +101,7 @@ def _mixed_sample_reasons(mixed: MixedSampleStats) -> list[str]:
         intrusion,
         f"{100 * mean['atypical']:.0f} % of the mixed samples are unlike any training row "
         f"(typicality of {MAX_ATYPICAL} or less)",
-        f"the distance of mixup's labels to the stacked density's is {mean['total_variation']:.2f} (0 same, 1 disjoint)",
+        f"mixup's labels and the stacked density's differ by {mean['total_variation']:.2f} (0 same, 1 disjoint)",
     ]
 
 

@@ -102,7 +102,7 @@ class ReportData:
 
     @cached_property
     def best(self) -> str:
-        """Method of the lowest log-loss other than the prior baseline; an arm of the experiment without a comparison."""
+        """Method of the lowest log-loss but the prior baseline; without a comparison, the best arm."""
         methods = [name for name in [*self.ranking, *self._ranked_arms] if name != PRIOR_BASELINE]
         return next(iter([*methods, *self.ranking]), "")
 

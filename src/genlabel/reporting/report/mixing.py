@@ -1,4 +1,4 @@
-"""Sections of the diagnosis: the paired experiment with the check of the stacked density, and where mixed samples land."""
+"""Sections of the diagnosis: the paired experiment, the check of the stacked density, where mixed samples land."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from genlabel.reporting.words import count_of, list_names, name_of, number_cell,
 
 MAX_PAIR_ROWS = 200
 INTRODUCTION = (
-    "Three networks that differ in their training data: rows; rows and mixed samples with mixup's labels; the same with "
-    "the stacked density's labels. All choose among the same settings, on the same folds."
+    "Three networks that differ in their training data: rows; rows and mixed samples with mixup's labels; the same "
+    "with the stacked density's labels. All choose among the same settings, on the same folds."
 )
 
 
@@ -72,8 +72,8 @@ def _density_check(diagnosis: Diagnosis) -> Block:
     draw_density_check(figure.subplots(), check)
     caption = (
         f"The stacked density {'can' if check.trusted else 'cannot'} be trusted here: its held-out log-loss is "
-        f"{check.density:.3f} on {count_of(check.rows, 'row')}, that of logistic regression {check.logistic:.3f}, that of "
-        f"the class priors {check.prior:.3f}."
+        f"{check.density:.3f} on {count_of(check.rows, 'row')}, that of logistic regression {check.logistic:.3f}, that "
+        f"of the class priors {check.prior:.3f}."
     )
     return Chart(figure, "Can the stacked density be trusted", caption)
 

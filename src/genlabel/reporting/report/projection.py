@@ -40,8 +40,8 @@ def projection_section(data: ReportData) -> Section | None:
     omitted = "" if len(rows) == len(points) else f" {len(rows)} of {len(points)} rows are drawn."
     others = f"; on {third} the stacked density's class is that of neither parent" if len(diagnosis.classes) > 2 else ""
     caption = (
-        "Discs are mixed samples of two classes, as mixup draws them. The labels differ on the large ones: the left half "
-        "has the color of the top class of mixup's label, the right half that of the stacked density's. "
+        "Discs are mixed samples of two classes, as mixup draws them. The labels differ on the large ones: the left "
+        "half has the color of the top class of mixup's label, the right half that of the stacked density's. "
         f"They differ on {int((linear != generated).sum())} of {len(chosen)}{others}. {method}{omitted}"
     )
     figure = new_figure(7.2, 5.2)
@@ -156,7 +156,8 @@ def _axis_title(number: int, direction: Values, names: Sequence[str] | None) -> 
     weight = np.abs(direction)
     largest = [i for i in np.argsort(-weight, kind="stable")[:3] if weight[i] >= MIN_LOADING * weight.max()]
     signs = ["" if direction[i] > 0 else "\N{MINUS SIGN}" for i in largest]
-    return f"direction {number}, mostly {', '.join(f'{s}{name_of(names[i])}' for s, i in zip(signs, largest, strict=True))}"
+    features = ", ".join(f"{sign}{name_of(names[i])}" for sign, i in zip(signs, largest, strict=True))
+    return f"direction {number}, mostly {features}"
 
 
 def _subsample(n: int, most: int) -> NDArray[np.intp]:

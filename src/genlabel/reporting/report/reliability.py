@@ -60,16 +60,18 @@ def _calibration_chart(data: ReportData) -> Chart:
     worst = int(np.abs(mass - hits).argmax())
     predicted, observed = mass[worst] / max(size[worst], 1), hits[worst] / max(size[worst], 1)
     caption = (
-        f"On the dashed line probabilities are calibrated. {data.counted_method} is off by {calibration_error(best):.3f} "
-        f"on average, most where it predicts {percent(predicted)} and observes {percent(observed)} "
-        f"({'too high' if predicted > observed else 'too low'}). Lines are 95 % intervals, dots are larger for more "
-        f"predictions; bins of fewer than {MIN_PREDICTIONS} are left out."
+        f"On the dashed line probabilities are calibrated. {data.counted_method} is off by "
+        f"{calibration_error(best):.3f} on average, most where it predicts {percent(predicted)} and observes "
+        f"{percent(observed)} ({'too high' if predicted > observed else 'too low'}). Lines "
+        f"are 95 % intervals, dots are larger for more predictions; bins of fewer than {MIN_PREDICTIONS} are left out."
     )
     return Chart(figure, "Calibration of the probabilities", caption)
 
 
 def _calibration_curve(name: str, counts: PredictionCounts, rare: int | None, repeats: float) -> Curve:
-    bins = [(size, mass / size, hits / size) for size, mass, hits in _bins(counts, rare).tolist() if size >= MIN_PREDICTIONS]
+    bins = [
+        (size, mass / size, hits / size) for size, mass, hits in _bins(counts, rare).tolist() if size >= MIN_PREDICTIONS
+    ]
     ends = [wilson_interval(y, size / repeats) for size, _, y in bins]
     tips = [
         f"{name}: predicted {percent(x)}, observed {percent(y)} of {count_of(int(size), 'prediction')}"
@@ -105,7 +107,7 @@ def _confusion(data: ReportData) -> list[Block]:
         if times or k <= MAX_FULL_CLASSES:
             text = "" if not times else f"{100 * share[i, j]:.0f}{' %' * (k <= MAX_FULL_CLASSES)}"
             predicted = f"{name_of(names[i])} predicted as {name_of(names[j])}"
-            tip = f"{predicted}: {times} of {counts.support[i]} ({percent(share[i, j])})"
+            tip = f"{predicted}: {times} of {counts.support[i]} ({percent(float(share[i, j]))})"
             cells.append(HeatCell(i, j, float(share[i, j]), text, tip, COOL if i == j else HEAT))
     figure = heat_map_figure(k)
     draw_heat_map(figure.subplots(), names, names, cells, across="predicted class", down="true class")
@@ -121,8 +123,8 @@ def _confusion_caption(method: str, counts: PredictionCounts, wrong: NDArray[np.
     i, j = np.unravel_index(int(wrong.argmax()), wrong.shape)
     of_errors, of_class = (percent(int(wrong[i, j]) / n, 0) for n in (total, max(int(counts.support[i]), 1)))
     return (
-        f"{text} The most frequent: {name_of(counts.classes[i])} predicted as {name_of(counts.classes[j])}, {of_errors} of "
-        f"the errors and {of_class} of that class."
+        f"{text} The most frequent: {name_of(counts.classes[i])} predicted as {name_of(counts.classes[j])}, "
+        f"{of_errors} of the errors and {of_class} of that class."
     )
 
 

@@ -45,8 +45,8 @@ def _class_chart(data: ReportData) -> Chart:
         bars.append(Bar(f"{k - MAX_BARS} other classes", float(rest), f"{rest:,} ({percent(rest / n)})", GRAY))
     ratio = counts.iloc[0] / counts.iloc[-1]
     caption = (
-        f"{count_of(k, 'class')}, {count_of(n, 'row')}: the largest, {name_of(largest)}, has {percent(counts.iloc[0] / n)} of "
-        "the rows, "
+        f"{count_of(k, 'class')}, {count_of(n, 'row')}: the largest, {name_of(largest)}, has "
+        f"{percent(counts.iloc[0] / n)} of the rows, "
     )
     caption += (
         "and all have about as many."
