@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from genlabel._lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    from genlabel._progress import Callback, LambdaCallback, ProgressEvent, use_callback
     from genlabel.densities import (
         ClassDensity,
         CollapseWarning,
@@ -43,6 +44,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "AdaMixupClassifier",
+    "Callback",
     "ClassDensity",
     "CollapseWarning",
     "CutMix",
@@ -60,6 +62,7 @@ __all__ = [
     "GenMixWarning",
     "GenerativeClassifier",
     "KernelDensity",
+    "LambdaCallback",
     "LinearLabel",
     "LoadedModel",
     "LogisticLabel",
@@ -69,6 +72,7 @@ __all__ = [
     "MixupClassifier",
     "OnlineGaussianDensity",
     "OnlineGenLabel",
+    "ProgressEvent",
     "SoftLabelClassifier",
     "StackedDensity",
     "Typicality",
@@ -80,10 +84,12 @@ __all__ = [
     "load_model",
     "mixed_accuracy",
     "save_model",
+    "use_callback",
     "write_report",
 ]
 
 _ROOMS = {
+    "_progress": ("Callback", "LambdaCallback", "ProgressEvent", "use_callback"),
     "densities": (
         "ClassDensity",
         "CollapseWarning",

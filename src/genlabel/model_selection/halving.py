@@ -174,7 +174,7 @@ def successive_halving(
     searches = [_Search(list(variant)) for variant in variants]
     for place, rung in enumerate(rungs):
         if place and course.out_of_time:
-            course.cut(f"the search ends after {ladder.epochs} of {rungs[-1].epochs} epochs")
+            course.truncations.append(f"the search ends after {ladder.epochs} of {rungs[-1].epochs} epochs")
             break
         alive = union(search.alive for search in searches)
         work = work_of(rungs[place:], len(alive), len(searches), ladder.epochs)
@@ -198,16 +198,16 @@ def advance(runs: Sequence[tuple[Run, int]], epochs: int, course: FitProgress) -
 
     Without a time limit each run takes all its epochs at once; with one, all runs take them together, a few at a time.
     """
-    done, some = 0, 1 if course.limited else epochs
+    done, some = 0, 1 if course.has_time_limit else epochs
     while True:
-        begin = course.spent
+        begin = course.elapsed
         for run, candidates in runs:
-            course.weight = candidates
+            course.epoch_weight = candidates
             run.advance(some)
-        done, an_epoch = done + some, max(course.spent - begin, 1e-9) / some
-        if done == epochs or course.stage_left < an_epoch:
+        done, an_epoch = done + some, max(course.elapsed - begin, 1e-9) / some
+        if done == epochs or course.stage_time_left < an_epoch:
             return done
-        some = min(epochs - done, max(1, int(PART * course.stage_left / an_epoch)))
+        some = min(epochs - done, max(1, int(PART * course.stage_time_left / an_epoch)))
 
 
 def work_of(rungs: Sequence[Rung], entries: int, variants: int = 1, begun: int = 0) -> int:
@@ -243,8 +243,8 @@ class _Search:
 
     def tell(self, judge: CandidateScorer, course: FitProgress) -> None:
         """Tell of the held-out log-loss of the best entry, if anyone wants to know."""
-        if course.watched:
-            course.better(float(np.average(self.sheet.losses[self.best], weights=judge.rows.weight)))
+        if course.has_callback:
+            course.record_loss(float(np.average(self.sheet.losses[self.best], weights=judge.rows.weight)))
 
     def note(self, epochs: int, said: Mapping[int, NDArray[Any]], snapshots: Mapping[int, _Snapshot]) -> None:
         """Remember what was seen at a rung."""

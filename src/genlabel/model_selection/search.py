@@ -175,13 +175,13 @@ class CandidateSearch:
                 SearchResult(entries[e], 0, {"params": [entries[e].params]}, self.epochs, pooling=average)
                 for (e,) in variants
             ]
-        self.course.loss = None
+        self.course.best_loss = None
         tasks = self._tasks(method, sources, stage)
         if self.settings.halving:
             d, k = self.dealt.whole.X.shape[1], len(self.dealt.sample.classes)
             variants = cap_candidates(method, variants, self.settings.hidden, d, k, len(self.dealt.parts))
         rungs = partial(halving_schedule, halving=self.settings.halving, many=self.epochs_per_pass > 1)
-        if self.course.limited:
+        if self.course.has_time_limit:
             start = partial(self._start, method, told=False)
             passes = measure_epoch_seconds(method, candidates_of(method, variants), tasks, start)
             paces = {r: seconds / self.epochs_per_pass for r, seconds in passes.items()}
@@ -282,7 +282,7 @@ class CandidateSearch:
             with self.course.step(f"{key[1]} epochs", work=key[1]):
                 reached = advance([(run, 1)], key[1], self.course)
             if reached < key[1]:
-                self.course.cut(f"final networks are trained for {reached} of {key[1]} epochs")
+                self.course.truncations.append(f"final networks are trained for {reached} of {key[1]} epochs")
             trained[key] = run, places, reached
         return [self._of_run(method, choice, task, *trained[choice.entry.recipe, choice.epochs]) for choice in choices]
 
@@ -311,7 +311,7 @@ class CandidateSearch:
             return final
         promised = float(choice.results["mean_test_log_loss"][choice.place])
         most, first = promised + MAX_EXCESS_LOSS * shares, self._worst_loss(final)
-        if first <= most or self.course.cuts:
+        if first <= most or self.course.truncations:
             return final
         seed, stage, *rest = final.task.seed
         (again,) = self._train(
@@ -428,9 +428,9 @@ class CandidateSearch:
         """The training of candidates on tasks, about to begin; whoever listens is told of it, or not."""
         settings = self.settings.of_training(epochs, method.recipes[recipe].hidden)
         chosen = method.candidates if candidates is None else candidates
-        progress = self.course.epochs if told else None
+        callback = self.course if told else None
         parts = self.epochs_per_pass if told else 1  # a trial on few rows is of whole passes
         more: dict[str, Any] = {"averaged": True, "parts": parts} if self.settings.halving else {}
         if kept != "last":
             more["keep"] = kept
-        return method.start(tasks, chosen, progress=progress, **more, **settings)
+        return method.start(tasks, chosen, callback=callback, **more, **settings)

@@ -30,12 +30,12 @@ ASKED = 1.3
 def subsample_for_time_limit(sample: LabeledData, course: FitProgress) -> LabeledData:
     """Return the sample, or as many of its rows as the time allows for, each class in its share or with a few."""
     n, size = len(sample.X), sample.X.shape[1] + len(sample.classes)
-    if not course.limited or n <= (most := max(LEAST_ROWS, int(NUMBERS_A_SECOND * course.left / size))):
+    if not course.has_time_limit or n <= (most := max(LEAST_ROWS, int(NUMBERS_A_SECOND * course.time_left / size))):
         return sample
     some = sample.take(np.sort(stratified_order(sample.y)[:most]))
     if not some.standardisation(True).keep.any():
         return sample
-    course.cut(f"it is fitted to {most:,} of {n:,} rows")
+    course.truncations.append(f"it is fitted to {most:,} of {n:,} rows")
     return some
 
 
@@ -104,13 +104,13 @@ def fit_to_time_limit(
         entries = union(some)
         an_epoch = max(paces[method.entries[e].recipe] for e in entries)
         work = work_of(rungs(longest), len(entries), len(some))
-        epochs = min(longest, int(longest * course.stage_left / (ASKED * work * an_epoch)))
+        epochs = min(longest, int(longest * course.stage_time_left / (ASKED * work * an_epoch)))
         if epochs >= longest // 2:
             break
     if len(entries) < tried:
-        course.cut(f"it tries {len(entries)} of {tried} candidates")
+        course.truncations.append(f"it tries {len(entries)} of {tried} candidates")
     if epochs < longest:
-        course.cut(f"networks are trained for at most {max(1, epochs)} of {longest} epochs")
+        course.truncations.append(f"networks are trained for at most {max(1, epochs)} of {longest} epochs")
     return some, max(1, epochs)
 
 
@@ -119,13 +119,13 @@ def warn_about_truncation(course: FitProgress) -> None:
 
     >>> import warnings
     >>> course = FitProgress(time_limit=5.0)
-    >>> course.cut("it tries 2 of 24 candidates")
+    >>> course.truncations.append("it tries 2 of 24 candidates")
     >>> with warnings.catch_warnings(record=True) as heard:
     ...     warnings.simplefilter("always")
     ...     warn_about_truncation(course)
     >>> print(heard[0].message)
     the fit would take longer than time_limit=5 s: it tries 2 of 24 candidates; give it more time, or None
     """
-    if course.cuts:
-        limit, cuts = f"time_limit={course.time_limit:g} s", ", ".join(course.cuts)
+    if course.truncations:
+        limit, cuts = f"time_limit={course.time_limit:g} s", ", ".join(course.truncations)
         warn("time", f"the fit would take longer than {limit}: {cuts}; give it more time, or None", UserWarning)

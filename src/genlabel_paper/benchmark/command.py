@@ -16,23 +16,21 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from genlabel._atomic_io import atomic_write, atomic_writer
+from genlabel._progress_display import display_progress, failure_lines
 from genlabel.cli.console import (
     Dask,
     Epochs,
     Jobs,
     NetworkName,
     Restart,
-    RunReporter,
     check_jobs,
     check_outputs,
     check_picture,
     check_share,
     end,
-    failed_lines,
     one_line_errors,
     print_line,
     read_network,
-    show_progress,
 )
 
 if TYPE_CHECKING:
@@ -138,14 +136,13 @@ def suite(
         chosen = _choose_methods(wanted, peers)
         asked = asked or _manifest_ids(data_home, max_features, min_rows, max_rows)
         _check_records(records, restart)
-    with one_line_errors(kept), show_progress("loading the suite", lines=100) as bar:
+    with one_line_errors(kept), display_progress("loading the suite", max_lines=100) as display:
         from genlabel.data import datasets
         from genlabel_paper import benchmark as room
 
         outside = {name: room.BaselineClassifier(name, device=device.value) for name in room.BASELINES}
         known = room.default_suite(hidden, epochs or "auto") | outside
         home = datasets.find_home(data_home)
-        tell = RunReporter(bar)
         found = room.run_suite(
             asked,
             {name: known[name] for name in chosen},
@@ -158,8 +155,7 @@ def suite(
             n_jobs=jobs,
             dask=dask,
             load=partial(datasets.load_openml, data_home=None if home is None else home.resolve()),
-            on_start=tell.start,
-            on_trial=tell.trial,
+            callback=display,
         )
     if found.frame.empty:
         end(len(found.failures))
@@ -300,7 +296,7 @@ def _report(found: RecordSet, output: Path | None, picture: Path | None, export:
     from genlabel_paper.benchmark import Section, as_markdown, report
 
     sections = report(found.frame, settings=found.settings)
-    failed = failed_lines(found.failures)
+    failed = failure_lines(found.failures)
     if failed:
         more = [f"and {len(failed) - MOST_FAILURES} more"] if len(failed) > MOST_FAILURES else []
         sections.append(Section("Failures", lines=[*failed[:MOST_FAILURES], *more]))
