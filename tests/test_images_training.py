@@ -243,12 +243,12 @@ def test_seeds_differ() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_recipe_mixes_as_it_is_told(method: str) -> None:
-    recipe = make_image_method(method, 3, alpha=0.3, per="batch", gamma=0.2, beta=0.5, statistics="clean")
+    recipe = make_image_method(method, 3, alpha=0.3, lam_per="batch", gamma=0.2, beta=0.5, statistics="clean")
     if method.endswith("genlabel"):
         assert recipe.labeler.gamma == 0.2
         assert (recipe.labeler.density.beta, recipe.labeler.update_source) == (0.5, "clean")
     if recipe.mixer is not None and not recipe.learns_to_mix:
-        assert (recipe.mixer.alpha, recipe.mixer.per) == (0.3, "batch")
+        assert (recipe.mixer.alpha, recipe.mixer.lam_per) == (0.3, "batch")
     assert (recipe.mixer is None) == (method == "vanilla")
 
 

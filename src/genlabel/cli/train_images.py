@@ -63,7 +63,7 @@ class Statistics(StrEnum):
     part = "part"
 
 
-class Per(StrEnum):
+class LamPer(StrEnum):
     """What has a mixing weight of its own."""
 
     sample = "sample"
@@ -99,7 +99,9 @@ def train_images(
         float | None,
         typer.Option(help="Of Beta(alpha, alpha), the mixing weight.", show_default="1, manifold 2"),
     ] = None,
-    per: Annotated[Per, typer.Option(help="Whether each image or each batch has a mixing weight.")] = Per.sample,
+    lam_per: Annotated[
+        LamPer, typer.Option(help="Whether each image or each batch has a mixing weight.")
+    ] = LamPer.sample,
     gamma: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the generated label.")] = 0.1,
     beta: Annotated[float, typer.Option(min=0.0, max=1.0, help="Memory of the Gaussians.")] = 0.95,
     statistics: Annotated[
@@ -141,7 +143,7 @@ def train_images(
         "learning_rate": learning_rate,
         "weight_decay": weight_decay,
         "alpha": alpha,
-        "per": per.value,
+        "lam_per": lam_per.value,
         "gamma": gamma,
         "beta": beta,
         "statistics": statistics.value,
