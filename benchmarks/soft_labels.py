@@ -24,7 +24,8 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from genlabel import GenLabel, GenLabelSampler, GenMix, SoftLabelClassifier
-from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest
+from genlabel.data.datasets import load_openml
+from genlabel.data.datasets.openml import manifest_ids, openml_manifest
 from genlabel.densities import named_densities
 from genlabel.evaluation.records import load_records
 from genlabel.mixing import Sampler, Synthetic

@@ -16,7 +16,8 @@ import pandas as pd
 from sklearn.decomposition import FactorAnalysis
 
 from genlabel import ClassDensity, GenerativeClassifier, GenLabelClassifier, KernelDensity, StackedDensity
-from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest
+from genlabel.data.datasets import load_openml
+from genlabel.data.datasets.openml import manifest_ids, openml_manifest
 from genlabel.densities import ClassSample, PerClassDensity, PowerTransformedDensity, default_candidates
 from genlabel_paper.benchmark import dataset_means, run_benchmark, wilcoxon_holm
 

@@ -27,8 +27,8 @@ from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.cli import app
 from genlabel.cli.comparison_view import COLUMNS, _choices, _print
 from genlabel.cli.console import Lines, RunReporter
-from genlabel.data.datasets import Table, load_table, table_pipeline
-from genlabel.data.tables import drop_rare, group_duplicates
+from genlabel.data.datasets import load_table
+from genlabel.data.tables import Table, drop_rare_classes, group_duplicates, table_pipeline
 from genlabel.evaluation.comparison import SCORES, compare, default_methods, run_comparison, summarize
 from genlabel.evaluation.records import COMPARISON, RunPlan, open_store, read_records
 
@@ -225,7 +225,7 @@ def test_comparisons_that_cannot_be_made(sizes: tuple[int, ...], settings: dict[
 
 
 def test_rare_classes_can_be_dropped() -> None:
-    table = drop_rare(small_table(20, 3, 20, 1))
+    table = drop_rare_classes(small_table(20, 3, 20, 1))
     assert sorted(set(table.y)) == ["a", "c"]
     assert len(table.X) == len(table.y) == 40
     assert table.X.index.equals(table.y.index)

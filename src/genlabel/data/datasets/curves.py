@@ -1,4 +1,4 @@
-"""True curves of the synthetic datasets, on which each class lies without noise, and the distances of points to them."""
+"""True curves of the synthetic datasets, on which each class lies without noise, and distances to them."""
 
 from __future__ import annotations
 

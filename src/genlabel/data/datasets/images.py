@@ -175,15 +175,11 @@ def _read(path: Path, name: str, size: int | None, seed: int) -> ImageDataset:
     layout = "npz" if path.is_file() else _layout(path)
     if layout is None:
         images = "; its images have no classes: put those of each class into a folder" * bool(find_images(path))
-        raise ValueError(
-            f"{str(path)!r} holds neither image files of a known kind nor a folder for each class{images}"
-        )
+        raise ValueError(f"{str(path)!r} holds neither image files of a known kind nor a folder for each class{images}")
     if path.is_file() and path.suffix.lower() != ".npz":
         raise ValueError(f"{str(path)!r} ends in {path.suffix!r}; give an .npz file or a folder")
     if size is not None and layout not in ("classes", "tinyimagenet"):
-        raise ValueError(
-            f"size={size} is for folders of images; the images of {str(path)!r} have a size, leave it out"
-        )
+        raise ValueError(f"size={size} is for folders of images; the images of {str(path)!r} have a size, leave it out")
     test_folder = _test_folder(path)
     if layout == "classes" and test_folder is None:
         if {folder.name for folder in class_folders(path)} <= {"train", "test", "val"}:
@@ -225,9 +221,7 @@ def _split_test(part: ImageArrays, name: str, source: str, seed: int) -> ImageDa
     return _assemble(train, test, name, source, None)
 
 
-def _assemble(
-    train: ImageArrays, test: ImageArrays, name: str, source: str, classes: list[str] | None
-) -> ImageDataset:
+def _assemble(train: ImageArrays, test: ImageArrays, name: str, source: str, classes: list[str] | None) -> ImageDataset:
     """Check that the parts belong together, and encode the labels as class indices."""
     for part, title in ((train, "training"), (test, "test")):
         if len(part.x) != len(part.y):

@@ -67,15 +67,14 @@ def clear_unicode_errors() -> Iterator[None]:
     >>> with clear_unicode_errors():
     ...     pd.Series(["\\ud800"], dtype="string")
     Traceback (most recent call last):
-    ValueError: X has the string '\\ud800', which is not valid Unicode (character 0 is a lone surrogate); fix or remove it
+    ValueError: X has the string '\\ud800', which is not valid Unicode (character 0); fix or remove it
     """
     try:
         yield
     except UnicodeEncodeError as error:
         shown = ascii(error.object[max(error.start - 20, 0) : error.end + 20])
         raise ValueError(
-            f"X has the string {shown}, which is not valid Unicode (character {error.start} is a lone surrogate); fix "
-            "or remove it"
+            f"X has the string {shown}, which is not valid Unicode (character {error.start}); fix or remove it"
         ) from error
 
 
@@ -150,9 +149,10 @@ def describe_columns(columns: Sequence[ColumnSpec], X: pd.DataFrame) -> list[str
             return f"{column.name} ({', '.join(parts)})"
         return column.name
 
+    used = [column for column in columns if set(column.features) & set(X.columns)]
     lines = []
     for kind, title in KIND_TITLES.items():
-        names = [describe(column) for column in columns if column.kind == kind and set(column.features) & set(X.columns)]
+        names = [describe(column) for column in used if column.kind == kind]
         more = f" and {len(names) - 12} more" if len(names) > 12 else ""
         lines += [f"columns of {title} ({len(names)}): {', '.join(names[:12])}{more}"] if names else []
     return lines

@@ -153,6 +153,7 @@ class Text(TableFormat):
     writable = (".csv", ".tsv", ".csv.gz")
 
     def read(self, path: Path, target: str | None, notes: list[str], string_columns: set[str]) -> pd.DataFrame:
+        """Read a file."""
         text, dialect = self._read_text(path)
         names, unique_names = self._header(text, dialect), self._read_start(text, dialect).columns
         na_values = {
@@ -177,9 +178,11 @@ class Text(TableFormat):
         return frame
 
     def read_columns(self, path: Path) -> list[str]:
+        """Read the column names from the start of the file."""
         return self._header(*self._read_text(path, MAX_HEADER_BYTES))
 
     def read_raw(self, path: Path) -> pd.DataFrame:
+        """Read every cell as a string."""
         text, dialect = self._read_text(path)
         frame = pd.read_csv(
             StringIO(text), sep=dialect.separator, dtype=str, index_col=False, na_filter=False, skipinitialspace=True
@@ -187,6 +190,7 @@ class Text(TableFormat):
         return frame.set_axis(self._header(text, dialect), axis=1)
 
     def write(self, frame: pd.DataFrame, target: Any, suffix: str) -> None:
+        """Write a frame to a path or stream."""
         separator = "\t" if suffix == ".tsv" else ","
         frame.to_csv(target, index=False, sep=separator, encoding="utf-8", lineterminator="\n")
 
@@ -220,15 +224,18 @@ class Parquet(TableFormat):
     requires = ("pyarrow", "parquet")
 
     def read(self, path: Path, target: str | None, notes: list[str], string_columns: set[str]) -> pd.DataFrame:
+        """Read a file."""
         import_module("pyarrow")
         return _nested_to_json(pd.read_parquet(path))
 
     def read_columns(self, path: Path) -> list[str]:
+        """Read the column names from the start of the file."""
         import_module("pyarrow")
         schema = import_module("pyarrow.parquet").read_schema(path)
         return [str(name) for name in schema.empty_table().to_pandas().columns]  # without an index of pandas
 
     def write(self, frame: pd.DataFrame, target: Any, suffix: str) -> None:
+        """Write a frame to a path or stream."""
         frame.to_parquet(target, index=False)
 
 
@@ -242,11 +249,13 @@ class Feather(TableFormat):
     requires = ("pyarrow", "parquet")
 
     def read(self, path: Path, target: str | None, notes: list[str], string_columns: set[str]) -> pd.DataFrame:
+        """Read a file."""
         # Arrow trusts the offsets in a file and would read beyond its memory; a full validation checks them first.
         import_module("pyarrow.feather").read_table(path, memory_map=False).validate(full=True)
         return _nested_to_json(pd.read_feather(path))
 
     def write(self, frame: pd.DataFrame, target: Any, suffix: str) -> None:
+        """Write a frame to a path or stream."""
         frame.to_feather(target)
 
 
@@ -259,6 +268,7 @@ class Excel(TableFormat):
     requires = ("openpyxl", "excel")
 
     def read(self, path: Path, target: str | None, notes: list[str], string_columns: set[str]) -> pd.DataFrame:
+        """Read a file."""
         import_module("openpyxl")
         check_excel_size(path)
         with pd.ExcelFile(path, engine="openpyxl") as book:
@@ -286,6 +296,7 @@ class Json(TableFormat):
     signatures = (b"{", b"[")
 
     def read(self, path: Path, target: str | None, notes: list[str], string_columns: set[str]) -> pd.DataFrame:
+        """Read a file."""
         text = read_bytes(path).decode("utf-8-sig")
         if text.lstrip().startswith("["):
             rows = json.loads(text)
@@ -299,6 +310,7 @@ class Json(TableFormat):
         return _nested_to_json(pd.DataFrame.from_records([dict(row) for row in rows]))
 
     def write(self, frame: pd.DataFrame, target: Any, suffix: str) -> None:
+        """Write a frame to a path or stream."""
         rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
         lines = [json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows]
         target.write_text("".join(lines), encoding="utf-8")
@@ -313,7 +325,10 @@ def _nested_to_json(frame: pd.DataFrame) -> pd.DataFrame:
     dumps = partial(json.dumps, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
     for name in frame.columns if frame.columns.is_unique else ():
         column = frame[name]
-        if types.is_object_dtype(column) and column.map(lambda v: isinstance(v, dict | list | tuple | np.ndarray)).any():
+        if (
+            types.is_object_dtype(column)
+            and column.map(lambda v: isinstance(v, dict | list | tuple | np.ndarray)).any()
+        ):
             frame[name] = column.map(dumps, na_action="ignore")
     return frame
 

@@ -34,7 +34,9 @@ MAX_CODES_PER_CLASS = 2
 MAX_SAMPLE_ROWS = 2000
 """Rows that the search for such columns uses."""
 ROW_ID = "its values are row numbers"
-ROW_ID_NAME = re.compile(r"(^|[\s_.-])(id|ids|uid|guid|uuid|key|index|idx|row|nr|no|num|number)$|[a-z](Id|ID|Key|No|Nr)$")
+ROW_ID_NAME = re.compile(
+    r"(^|[\s_.-])(id|ids|uid|guid|uuid|key|index|idx|row|nr|no|num|number)$|[a-z](Id|ID|Key|No|Nr)$"
+)
 GROUP_ID_NAME = re.compile(r"(^|[\s_.-])(id|ids|uid|guid|uuid)$|[a-z](Id|ID)$")
 
 

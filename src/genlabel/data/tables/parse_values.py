@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -98,12 +99,12 @@ def infer_date_format(strings: pd.Series[Any]) -> str:
         return ""
     if sample.str.fullmatch(ISO).mean() >= 1 - MAX_UNPARSED_SHARE:
         return "ISO8601"
-    for pattern, days in DAY_FORMATS.items():
-        if sample.str.match(pattern).mean() >= 1 - MAX_UNPARSED_SHARE:
-            break
-    else:
+    matching = (
+        days for pattern, days in DAY_FORMATS.items() if sample.str.match(pattern).mean() >= 1 - MAX_UNPARSED_SHARE
+    )
+    formats = [day + clock for days in islice(matching, 1) for clock in CLOCK_FORMATS for day in days]
+    if not formats:
         return ""
-    formats = [day + clock for clock in CLOCK_FORMATS for day in days]
     shares = {name: parse_dates(sample, name).notna().mean() for name in formats}
     counts = {
         name: int(parse_dates(values, name).notna().sum()) for name in formats if shares[name] == max(shares.values())
