@@ -60,7 +60,7 @@ def fit_arc(X: Tensor, begin: list[float]) -> Tensor:
 class KnownArcs(ClassDensity):
     """Minus the distance to the most likely half circles."""
 
-    normalised = False
+    normalized = False
 
     def __init__(self, norm: str = "l2") -> None:
         self.norm = norm

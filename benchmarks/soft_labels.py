@@ -56,7 +56,7 @@ class SmoteSampler(Sampler):
         labels = np.eye(len(self.classes_))[classes]
         if self.density is not None and len(points):
             labeler = GenLabel(named_densities(self.density)[self.density]).fit(X, index)
-            labels = np.exp(labeler.log_posterior_of(points))
+            labels = np.exp(labeler.log_posterior(points))
         return Synthetic(points, labels, np.stack([classes, classes], 1), np.zeros(len(points)))
 
 

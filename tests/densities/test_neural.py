@@ -75,7 +75,7 @@ def test_the_bound_of_a_vae_holds_less_than_one_and_more_with_more_samples(moons
     assert (masses[1] < masses[2]).all()
     assert (masses[1] < 1.0).all()
     np.testing.assert_allclose(masses[2], 1.0, atol=0.05)
-    assert not vae.normalised
+    assert not vae.normalized
 
 
 def test_with_many_samples_the_bound_is_the_integral_over_the_latent_space(moons: dict[str, NeuralDensity]) -> None:
