@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
+from genlabel.data import datasets
 from genlabel.data.datasets import (
     SYNTHETIC,
     make_circle,
