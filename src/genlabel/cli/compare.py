@@ -164,7 +164,7 @@ def compare(
             from genlabel.evaluation import comparison
 
             table = load_source(place, target, reading, seed)
-            table = tables.drop_rare(table) if drop_rare else table
+            table = tables.drop_rare_classes(table) if drop_rare else table
             found = comparison.run_comparison(
                 table,
                 comparison.default_methods(hidden, density.value, epochs or "auto", paper),

@@ -230,7 +230,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         if pooling.label_model == 0.0:
             pooling = pooling._replace(label_model=None)
         if pooling.label_model is not None:
-            density = cast(GenLabel, self.labeler_).log_posterior_of(points, self.class_weight_)
+            density = cast(GenLabel, self.labeler_).log_posterior(points, self.class_weight_)
         return [pool(said, density, self.log_prior_, pooling) for said in logs]
 
     @abstractmethod

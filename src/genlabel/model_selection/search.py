@@ -120,7 +120,7 @@ class CandidateSearch:
         self._check_members()
         self.course.plan(shares_of(method, self.settings, searches, self.supported))
         sources = self._sources(method, rule)
-        models = [folded.label_model for folded in sources.densities if folded.label_model is not None]
+        models = [folded.stacked for folded in sources.densities if folded.stacked is not None]
         self.label_model = models[-1] if models else None
         with self.course.stage(SEARCH, until=search_time(self.settings)):
             choices = self._choose(method, rule, variants, sources)
@@ -247,7 +247,7 @@ class CandidateSearch:
         tilt = self.dealt.sample.class_weight
         pairs = zip(tasks, self.dealt.parts, strict=True)
         return np.concatenate(
-            [cast(GenLabel, task.labelers[-1]).log_posterior_of(part.valid.X, tilt) for task, part in pairs]
+            [cast(GenLabel, task.labelers[-1]).log_posterior(part.valid.X, tilt) for task, part in pairs]
         )
 
     # The final fit
@@ -411,7 +411,7 @@ class CandidateSearch:
                 density = folded.fit(fold, *data)
             else:
                 encoder, depth = sources.twins.of(fold), len(self.settings.hidden)
-                density = LatentDensity(encoder, depth, clone(folded.whole)).fit(*data)
+                density = LatentDensity(encoder, depth, clone(folded.full)).fit(*data)
             fitted.append(GenLabel.from_fitted(density, priors=method.priors))
         return tuple(fitted)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from genlabel._progress import FitProgress
 from genlabel._validation import warn
-from genlabel.densities._crossval import stratified_order
+from genlabel.densities.cross_validation import stratified_order
 from genlabel.estimators.validation import LabeledData
 from genlabel.model_selection.candidate_limit import Variants, progressively_fewer
 from genlabel.model_selection.halving import Rung, union, work_of

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from genlabel._progress import Callback
+from genlabel._runtime import eval_mode
 from genlabel.metrics import accuracy, log_loss
-from genlabel.training.compile import eval_mode
 from genlabel.training.networks import StagedNetwork
 
 Valid: TypeAlias = tuple[Any, Any] | Callable[[StagedNetwork], Any]

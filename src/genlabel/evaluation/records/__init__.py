@@ -2,14 +2,13 @@
 
 from genlabel.evaluation.records.exports import RecordSet, export_records, load_records, read_records
 from genlabel.evaluation.records.fingerprints import describe, fingerprint
-from genlabel.evaluation.records.fits import COMPARISON, SUITE, Fit
+from genlabel.evaluation.records.fits import COMPARISON, Fit
 from genlabel.evaluation.records.run import TrialFunction, check_dask_scheduler, run_trials, software_versions
 from genlabel.evaluation.records.schema import Record, RecordSchema, RunKey, trials
 from genlabel.evaluation.records.store import Store, check_store, make_frame, open_store
 
 __all__ = [
     "COMPARISON",
-    "SUITE",
     "Fit",
     "Record",
     "RecordSchema",
