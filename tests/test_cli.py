@@ -278,7 +278,13 @@ def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeyp
     monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: {"certain": Certain()})
     common = ["--target", "label", "--repeats", "1", "--jobs", "1"]
     changes = [[], ["--network", "4"], ["--density", "auto"], ["--epochs", "5"], ["--seed", "1"], ["--drop-rare"]]
-    changes += [["--test-size", "0.4"], ["--target", "town"], ["--drop", "age"], ["--keep", "age"], ["--paper"]]
+    changes += [
+        ["--test-size", "0.4"],
+        ["--target", "town"],
+        ["--drop", "age"],
+        ["--force-include", "age"],
+        ["--paper"],
+    ]
     changes += [["--na-values", "Ulm"], ["--groups", "town"], ["--time", "age"]]
     runs = [["people.csv", *common, *changed] for changed in changes] + [["other/people.csv", *common]]
     for done, words in enumerate(runs, 1):
@@ -448,7 +454,7 @@ def test_version_and_help() -> None:
     for option in (
         "target",
         "na-values",
-        "keep",
+        "force-include",
         "classes",
         "bins",
         "groups",
@@ -468,7 +474,7 @@ def test_version_and_help() -> None:
         "jobs",
         "dask",
         "records",
-        "fresh",
+        "restart",
     ):
         assert f"--{option}" in options
 

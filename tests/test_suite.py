@@ -29,16 +29,7 @@ from genlabel.cli import app
 from genlabel.data.datasets import Table, load_openml, load_table
 from genlabel.data.tables import drop_rare
 from genlabel.evaluation.comparison import compare
-from genlabel.evaluation.records import (
-    SUITE,
-    Fit,
-    RunPlan,
-    TrialResult,
-    WinTieLoss,
-    load_records,
-    open_store,
-    read_records,
-)
+from genlabel.evaluation.records import SUITE, Fit, RunPlan, TrialResult, load_records, open_store, read_records
 from genlabel_paper.benchmark import (
     METHODS,
     as_markdown,
@@ -53,6 +44,7 @@ from genlabel_paper.benchmark import (
     wilcoxon_holm,
     wins,
 )
+from genlabel_paper.paired import WinTieLoss
 
 FOLDER = Path(genlabel.__file__).parent
 MIRROR = Path(__file__).parents[2] / "shared" / "data" / "openml_mirror"
@@ -260,7 +252,7 @@ def count(path: Path) -> int:
 @pytest.mark.parametrize(
     "changed, message",
     [
-        ({"seed": 1}, r"made with seed=0, not with seed=1; use the same.*--fresh"),
+        ({"seed": 1}, r"made with seed=0, not with seed=1; use the same.*--restart"),
         ({"test_size": 0.4}, "made with test_size=0.3, not with test_size=0.4"),
         ({"settings": {"epochs": 6}}, "made with epochs=5, not with epochs=6"),
         ({"settings": {}}, "made with epochs=5, not with epochs=None"),
@@ -274,7 +266,7 @@ def test_other_settings_do_not_mix(tmp_path: Path, changed: dict[str, Any], mess
     with pytest.raises(ValueError, match=message):
         run_suite([1], CHEAP, 1, records=path, load=load, **(asked | changed))
     assert path.read_bytes() == before
-    fresh = run_suite([1], {"prior": DummyClassifier()}, 1, records=path, load=load, fresh=True, **(asked | changed))
+    fresh = run_suite([1], {"prior": DummyClassifier()}, 1, records=path, load=load, restart=True, **(asked | changed))
     assert len(read_records(path, SUITE)) == len(fresh.frame) == 1
 
 
@@ -651,7 +643,7 @@ def test_ids_come_from_a_file_or_the_manifest(cheap: Path) -> None:
         (["--ids-file", "nowhere.txt"], "there is no file 'nowhere.txt'"),
         (["--ids-file", "words.txt"], "has 'iris', which is no OpenML id"),
         (["--report-only"], "there is no file of records 'build/suite.sqlite'"),
-        (["--report-only", "--fresh"], "--fresh removes the records that --report-only reads"),
+        (["--report-only", "--restart"], "--restart removes the records that --report-only reads"),
         (["--picture", "suite.xyz"], "ends in '.xyz'; end it in one of .png"),
         (["1", "-o", "words.txt/x.md"], "words.txt"),
         (["1", "--records", "words.txt"], "'words.txt' is no store of records"),
@@ -677,7 +669,7 @@ def test_other_settings_are_refused_by_the_command(cheap: Path) -> None:
     refused = invoke("1", "--repeats", "1", "--epochs", "5")
     assert refused.exit_code == 2
     assert "were made with epochs='auto', not with epochs=5" in refused.stderr
-    assert invoke("1", "--repeats", "1", "--epochs", "5", "--fresh").exit_code == 0
+    assert invoke("1", "--repeats", "1", "--epochs", "5", "--restart").exit_code == 0
     assert load_records("build/suite.sqlite", SUITE).settings["epochs"] == 5
 
 
@@ -719,7 +711,7 @@ def test_help_names_the_options() -> None:
         "methods",
         "jobs",
         "records",
-        "fresh",
+        "restart",
         "report-only",
         "picture",
         "output",

@@ -86,8 +86,8 @@ def map_faults(text: str, citations: Sequence[Citation]) -> Iterator[str]:
 def find_object(text: str) -> Target:
     """Return what a line names: a public name, an experiment, or any other by its module; also as a call.
 
-    >>> find_object("GenLabel(top=2)")[::4], find_object("table4").name
-    (('genlabel.labeling.GenLabel', ('top',)), 'genlabel_paper.experiments.table4')
+    >>> find_object("GenLabel(top_k=2)")[::4], find_object("table4").name
+    (('genlabel.labeling.GenLabel', ('top_k',)), 'genlabel_paper.experiments.table4')
     """
     tree = ast.parse(text, mode="eval").body
     called = tree if isinstance(tree, ast.Call) else None

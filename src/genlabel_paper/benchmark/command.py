@@ -102,7 +102,7 @@ def suite(
         Path,
         typer.Option(help="The file of records; a run goes on where it stopped. With --report-only, also an export."),
     ] = RECORDS,
-    fresh: Restart = False,
+    restart: Restart = False,
     report_only: Annotated[bool, typer.Option("--report-only", help="Train nothing, report the records.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the report as Markdown.")] = None,
     picture: Annotated[
@@ -129,15 +129,15 @@ def suite(
         asked = _read_ids(ids or [], ids_file)
         wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
         if report_only:
-            if fresh:
-                raise ValueError("--fresh removes the records that --report-only reads; leave one out")
+            if restart:
+                raise ValueError("--restart removes the records that --report-only reads; leave one out")
             if peers:
                 raise ValueError("--peers trains; --report-only has all that is on record, or what --methods names")
             _report(_select(records, asked, wanted, repeats), output, picture, export)
             return
         chosen = _choose_methods(wanted, peers)
         asked = asked or _manifest_ids(data_home, max_features, min_rows, max_rows)
-        _check_records(records, fresh)
+        _check_records(records, restart)
     with one_line_errors(kept), show_progress("loading the suite", lines=100) as bar:
         from genlabel.data import datasets
         from genlabel_paper import benchmark as room
@@ -154,7 +154,7 @@ def suite(
             seed,
             records=records,
             settings={"network": network, "epochs": epochs or "auto"},
-            fresh=fresh,
+            restart=restart,
             n_jobs=jobs,
             dask=dask,
             load=partial(datasets.load_openml, data_home=None if home is None else home.resolve()),
@@ -168,10 +168,10 @@ def suite(
     end(len(found.failures))
 
 
-def _check_records(records: Path, fresh: bool) -> None:
+def _check_records(records: Path, restart: bool) -> None:
     from genlabel.evaluation.records import SUITE, check_store
 
-    check_store(records, SUITE, fresh)
+    check_store(records, SUITE, restart)
 
 
 def _read_ids(ids: list[int], path: Path | None) -> list[int]:

@@ -27,7 +27,7 @@ def run_suite(
     *,
     records: str | Path | None,
     settings: Mapping[str, Any] | None = None,
-    fresh: bool = False,
+    restart: bool = False,
     n_jobs: int = 1,
     dask: str | None = None,
     load: Callable[[int], Table] = load_openml,
@@ -55,7 +55,7 @@ def run_suite(
     settings : dict, optional
         What else all records have in common, such as the epochs: kept in the file with `seed` and `test_size`, and a
         run that goes on must have the same.
-    fresh : bool
+    restart : bool
         Begin again.
     n_jobs : int
         Fits at once, each in its own process; -1 is one for each processor.
@@ -93,7 +93,7 @@ def run_suite(
         describe_set,
     )
     fixed = {"seed": bench.seed, "test_size": bench.test_size, **(settings or {})}
-    with open_store(records, SUITE, settings=fixed, fresh=fresh) as store:
+    with open_store(records, SUITE, settings=fixed, restart=restart) as store:
         return bench.run(numbers, store, n_jobs=n_jobs, dask=dask, on_start=on_start, on_trial=on_trial)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from genlabel._validation import check_choice
-from genlabel.evaluation.records import WinTieLoss, count_wins, mean_scores, pair_trials
+from genlabel_paper.paired import WinTieLoss, count_wins, mean_scores, pair_trials
 
 
 @dataclass(frozen=True)
