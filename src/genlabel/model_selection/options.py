@@ -43,8 +43,10 @@ class CandidateSearch(BaseEstimator, ABC):
         """Raise if a parameter has no meaning; `cv` is checked where the folds are made."""
         if not isinstance(self.scoring, Attack):
             check_choice("scoring", self.scoring, SCORINGS, also="an Attack such as FGSM(0.2)")
-        if not self.predicts_with_folds:
-            check_count("ensemble", self.ensemble, hint='"cv" takes the networks of the folds')
+        if isinstance(self.ensemble, str):
+            check_choice("ensemble", self.ensemble, ["cv"], also="a number of networks")
+        else:
+            check_count("ensemble", self.ensemble)
         if self.time_limit is not None:
             check_positive("time_limit", self.time_limit, "None is no limit")
 

@@ -29,6 +29,8 @@ class PoolWeights(NamedTuple):
     """Share of the class priors in the probabilities: it bounds the loss of a confident mistake."""
 
 
+Pooling = PoolWeights | str | None
+"""Given weights; "cv" for those of the lowest held-out log-loss; None for the network alone."""
 EQUAL_WEIGHTS = PoolWeights(0.5, 0.5)
 """The geometric mean of network and density."""
 
