@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.attacks import robust_accuracy
-from genlabel.data.datasets import table_pipeline
+from genlabel.data.tables import table_pipeline
 from genlabel.densities import DiscriminantDensity, ForestDensity, StackedDensity
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
@@ -162,7 +162,7 @@ NO_FEATURES = {
     "day": (pd.date_range("2020-01-01", periods=120), "dates and times are not used"),
     "key": ([f"row {i}" for i in range(120)], "120 distinct texts in 120 rows, it looks like an identifier"),
     "void": ([None] * 120, "it has no values"),
-    "Unnamed: 0": (np.arange(120), "it numbers the rows"),
+    "Unnamed: 0": (np.arange(120), "it is the row number"),
 }
 
 

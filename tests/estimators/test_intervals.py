@@ -185,7 +185,7 @@ def test_intervals_follow_the_probabilities_and_are_kept_with_the_model(model: A
     assert known.crossed == (model.get_params().get("members") == "folds")
     if known.crossed:  # by hand: each network with the rows that it has not seen, pooled as it is predicted
         points, pooling = fitted.scaler_(X[1::2]), fitted.pool_weights_
-        density = None if fitted.average_ is None else fitted.labeler_.log_posterior_of(points, None)
+        density = None if fitted.average_ is None else fitted.labeler_.log_posterior(points, None)
         each = [log_proba_of(network, points) for network in fitted.network_.networks]
         pooled = [pool(one, density, fitted.log_prior_, pooling) for one in each]
         rows = [known.fold == f for f in range(3)]

@@ -11,6 +11,7 @@ from genlabel import GenLabelClassifier, Mixup, MixupClassifier
 from genlabel.attacks import FGSM
 from genlabel.densities import GaussianDensity, KernelDensity
 
+ALPHAS = [Mixup(alpha, "batch") for alpha in (0.5, 2.0)]
 SHORT: dict[str, Any] = {"training__epochs": 8, "search__cv": 3, "random_state": 0}
 
 
@@ -46,13 +47,11 @@ SEARCHES = {
         },
     ),
     "alphas": (
-        clone(PAPER).set_params(mixer=[Mixup(alpha, "batch") for alpha in (0.5, 2.0)], density=GaussianDensity()),
+        clone(PAPER).set_params(mixer=ALPHAS, density=GaussianDensity()),
         {
             "both": (
                 every,
-                clone(PAPER).set_params(
-                    mixer=[Mixup(alpha, "batch") for alpha in (0.5, 2.0)], density=GaussianDensity()
-                ),
+                clone(PAPER).set_params(mixer=ALPHAS, density=GaussianDensity()),
             ),
             "two": (
                 lambda params: params["alpha"] == 2.0,

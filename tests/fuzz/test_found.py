@@ -59,7 +59,7 @@ REFUSED = [
     *((door, X[:, :0], Y, "needs at least one feature") for door in ("density", "support")),
     *((door, HUGE, Y, r"size 1.8e\+308, whose squares are beyond all numbers; make them missing") for door in doors),
     *((door, DATES, Y, "column 'b' of X holds dates or durations; make it a number") for door in ("soft", "sampler")),
-    ("classifier", HALF, Y, r"a text of X, '\\ud800', is no Unicode: character 0 is half of one; mend it"),
+    ("classifier", HALF, Y, r"'\\ud800', which is not valid Unicode"),
     ("classifier", NUL, Y, "a column named 'b.x00', with a letter that is none; rename"),
     ("sampler", NAMED, Y, "a column named '.ud800', with a letter that is none"),
     ("classifier", X, ALONE, "each of 20 rows has a class of its own, so that none can be held out; give more rows"),

@@ -19,7 +19,7 @@ from genlabel import (
     load_model,
     save_model,
 )
-from genlabel.data.datasets import table_pipeline
+from genlabel.data.tables import table_pipeline
 from genlabel.training.networks import log_proba_of
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the packages onnx and onnxruntime")

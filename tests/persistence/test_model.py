@@ -30,7 +30,7 @@ from genlabel import (
     load_model,
     save_model,
 )
-from genlabel.data.datasets import table_pipeline
+from genlabel.data.tables import table_pipeline
 from genlabel.densities import DiscriminantDensity, StackedDensity
 from genlabel.persistence import ColumnSchema
 from genlabel.persistence.files import ARRAYS, CARD, TREE, read_files, write_files

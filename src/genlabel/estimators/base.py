@@ -292,7 +292,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         if weights.density == 0.0:
             weights = weights._replace(density=None)
         if weights.density is not None:
-            density = cast(GenLabel, self.labeler_).log_posterior_of(points, self.class_weight_)
+            density = cast(GenLabel, self.labeler_).log_posterior(points, self.class_weight_)
         return [pool(log_proba, density, self.log_prior_, weights) for log_proba in networks]
 
     @final

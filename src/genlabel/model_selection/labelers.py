@@ -37,7 +37,7 @@ class LabelerFactory:
     @property
     def stacked_density(self) -> StackedDensity | None:
         """The last stacked density, fitted to all rows."""
-        return next((one.label_model for one in reversed(self.densities) if one.label_model is not None), None)
+        return next((one.stacked for one in reversed(self.densities) if one.stacked is not None), None)
 
     def __call__(self, rows: LabeledData, fold: int | None) -> tuple[Labeler, ...]:
         """Return the labelers, fitted to the training rows of a fold; None is all rows."""
@@ -48,7 +48,7 @@ class LabelerFactory:
                 own = density.fit(fold, *training)
             else:
                 network = self.whole if fold is None else self.folds[fold]
-                own = LatentDensity(network, self.depth, clone(density.whole)).fit(*training)
+                own = LatentDensity(network, self.depth, clone(density.full)).fit(*training)
             fitted.append(GenLabel.from_fitted(own, priors=self.space.priors))
         return tuple(fitted)
 

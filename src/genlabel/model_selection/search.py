@@ -204,7 +204,7 @@ def _density_log_proba(data: CVData, tasks: Sequence[TrainingTask]) -> NDArray[n
     """Return the log-posteriors (n, k) of the held-out rows of all folds, each by the density of its fold."""
     labelers = [cast(GenLabel, task.labelers[-1]) for task in tasks]
     pairs = zip(labelers, data.valid, strict=True)
-    return np.concatenate([labeler.log_posterior_of(valid.X, data.raw.class_weight) for labeler, valid in pairs])
+    return np.concatenate([labeler.log_posterior(valid.X, data.raw.class_weight) for labeler, valid in pairs])
 
 
 def _select(

@@ -11,7 +11,7 @@ import numpy as np
 
 from genlabel._progress import FitProgress
 from genlabel._validation import warn
-from genlabel.densities._crossval import stratified_order
+from genlabel.densities.cross_validation import stratified_order
 from genlabel.model_selection.halving import Rung, candidates_by_mixing, count_epochs, union
 from genlabel.model_selection.options import CandidateSearch, TrainerConfig
 from genlabel.model_selection.search_space import SearchSpace, Trainer

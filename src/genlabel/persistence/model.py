@@ -123,7 +123,7 @@ def save_model(
     Parameters
     ----------
     model : GenLabelClassifier, MixupClassifier, AdaMixupClassifier, GenerativeClassifier, Pipeline or LoadedModel
-        Fitted; or a pipeline of `genlabel.data.datasets.table_pipeline` that ends in one, preparation included.
+        Fitted; or a pipeline of `genlabel.data.table_pipeline` that ends in one, preparation included.
     folder : path
     notes : sequence of str
         Lines for the model card: where the data came from, what was left out.
@@ -234,7 +234,7 @@ def classifier_of(model: Any) -> ProbabilityClassifier:
     if not isinstance(last, ProbabilityClassifier):
         raise PersistenceError(
             f"{type(last).__name__} cannot be kept; fit a GenLabelClassifier, MixupClassifier, AdaMixupClassifier or "
-            "GenerativeClassifier, alone or at the end of genlabel.data.datasets.table_pipeline"
+            "GenerativeClassifier, alone or at the end of genlabel.data.table_pipeline"
         )
     return last
 

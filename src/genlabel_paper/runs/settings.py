@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from genlabel.attacks import FGSM
-from genlabel.data.datasets.synthetic import NINE_CENTRES
+from genlabel.data.datasets.synthetic import NINE_CENTERS
 from genlabel.densities import KernelDensity, fixed_gaussians
 from genlabel.training import SGD
 from genlabel_paper.runs.genmix import ABOUT as ABOUT_GENMIX
@@ -38,7 +38,7 @@ set are those of the raw points: nothing is standardised here.
 """
 ATTACK = FGSM(0.2)
 """arXiv Table 12: radius 0.2, on standardised features."""
-NINE = fixed_gaussians(NINE_CENTRES)
+NINE = fixed_gaussians(NINE_CENTERS)
 """Of the 9-class set: the true means and identity covariance (arXiv Section E.1, "Training setting")."""
 RINGS = KernelDensity("likelihood")
 """Of Two-circle.

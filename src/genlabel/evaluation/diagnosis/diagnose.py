@@ -154,9 +154,7 @@ class _Patient:
         asked: dict[str, Callable[[NDArray[np.float64]], Any]] = {
             name: arm.predict_log_proba for name, arm in arms.items()
         }
-        return decision_regions(
-            self.sample.X, asked | {"stacked density": lambda at: labels.log_posterior_of(scaler(at))}
-        )
+        return decision_regions(self.sample.X, asked | {"stacked density": lambda at: labels.log_posterior(scaler(at))})
 
     def _folds(self) -> list[Fold]:
         """Those that the stacked density would deal itself, but with the names of the classes, and groups together."""

@@ -193,7 +193,7 @@ class _Mixed(NamedTuple):
 
 def _relabel(arm: Any, points: Values) -> Values:
     """The stacked density's labels of blends, (m, k)."""
-    return np.exp(cast(GenLabel, arm.labeler_).log_posterior_of(arm.scaler_(points)))
+    return np.exp(cast(GenLabel, arm.labeler_).log_posterior(arm.scaler_(points)))
 
 
 def _training_loss(

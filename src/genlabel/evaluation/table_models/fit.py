@@ -16,7 +16,8 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from genlabel._validation import check_choice
-from genlabel.data.tables import FEWEST_ROWS, Split, Table, TableReadSpec, make_splits, select_rows, table_pipeline
+from genlabel.data.tables import Split, Table, TableReadSpec, make_splits, select_rows, table_pipeline
+from genlabel.data.tables.table import MIN_CLASS_ROWS
 from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
 from genlabel.metrics import index_labels, predict_log_proba, shares_log_loss
@@ -154,7 +155,7 @@ def fit_table(
 def _hold_out(table: Table, share: float, seed: int) -> Split | None:
     """The rows to train on and to hold out; None, with a warning, where a table is too small for that."""
     counts = table.y.map(table.y.value_counts())
-    enough = (counts >= FEWEST_ROWS).to_numpy()
+    enough = (counts >= MIN_CLASS_ROWS).to_numpy()
     place, rare = np.flatnonzero(enough), np.flatnonzero(~enough)
     try:
         train, test = make_splits(select_rows(table, enough), 1, share, seed)[0]
