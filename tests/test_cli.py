@@ -96,10 +96,10 @@ def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
     table = load_table("iris")
     table.X.iloc[::9, 1] = np.nan
     methods = {
-        "vanilla": MixupClassifier(mixer=None, epochs=5),
-        "GenLabel": GenLabelClassifier(density="auto", epochs=5),
+        "vanilla": MixupClassifier(mixer=None).set_params(training__epochs=5),
+        "GenLabel": GenLabelClassifier(density="auto").set_params(training__epochs=5),
         "generative": GenerativeClassifier(),
-        "own seed": MixupClassifier(learning_rate=0.1, epochs=5, random_state=99),
+        "own seed": MixupClassifier(random_state=99).set_params(training__learning_rate=0.1, training__epochs=5),
     }
     results = compare(table, methods, repeats=2, test_size=0.4, seed=7)
     assert results.columns.tolist() == ["method", "split", *SCORES, "seconds", "params", "held_out"]
@@ -125,7 +125,7 @@ def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
 
 
 def test_comparison_leaves_its_methods_alone_and_repeats_itself() -> None:
-    methods = {"mixup": MixupClassifier(epochs=2), "logistic": LogisticRegression()}
+    methods = {"mixup": MixupClassifier().set_params(training__epochs=2), "logistic": LogisticRegression()}
     steps: list[tuple[str, int]] = []
     one = compare(
         small_table(20, 20),
@@ -615,9 +615,9 @@ def test_the_epochs_of_every_fit_are_heard() -> None:
             heard[self.key] = heard.get(self.key, 0) + 1
 
     methods = {
-        "halved": MixupClassifier((8,), mixer=None, epochs=5),
-        "searched": MixupClassifier.from_paper(epochs=3),
-        "fixed": MixupClassifier.from_paper(learning_rate=0.1, epochs=4),
+        "halved": MixupClassifier((8,), mixer=None).set_params(training__epochs=5),
+        "searched": MixupClassifier.from_paper(training__epochs=3),
+        "fixed": MixupClassifier.from_paper(training__learning_rate=0.1, training__epochs=4),
     }
     compare(load_table("iris"), methods, repeats=2, callback=EpochCounter())
     # A search trains its folds together, and in full then the chosen candidate; one that halves has trained it already.

@@ -149,7 +149,7 @@ def test_another_process_predicts_the_same_to_the_last_bit(kept: tuple[Path, Any
     np.testing.assert_array_equal(found[["probability_no", "probability_yes"]], expected)
     np.testing.assert_array_equal(found[["low_no", "low_yes"]], low)
     np.testing.assert_array_equal(found[["high_no", "high_yes"]], high)
-    np.testing.assert_array_equal(found["support"], model[-1].support(model[:-1].transform(X)))
+    np.testing.assert_array_equal(found["support"], model[-1].typicality(model[:-1].transform(X)))
     assert found["prediction"].tolist() == model.predict(X).tolist()
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from genlabel.integrations import GenLabelMixup, mixed_accuracy
     from genlabel.labeling import GenLabel, GenLabelSampler, LinearLabel, LogisticLabel, OnlineGenLabel
     from genlabel.mixing import CutMix, GenMix, GenMixWarning, ManifoldMixup, Mixup, intrudes
+    from genlabel.model_selection import GridSearch, HalvingSearch, TrainingOptions
     from genlabel.persistence import LoadedModel, export_onnx, load_model, save_model
     from genlabel.reporting import write_report
 
@@ -61,6 +62,8 @@ __all__ = [
     "GenMix",
     "GenMixWarning",
     "GenerativeClassifier",
+    "GridSearch",
+    "HalvingSearch",
     "KernelDensity",
     "LambdaCallback",
     "LinearLabel",
@@ -75,6 +78,7 @@ __all__ = [
     "ProgressEvent",
     "SoftLabelClassifier",
     "StackedDensity",
+    "TrainingOptions",
     "Typicality",
     "VAEDensity",
     "__version__",
@@ -113,6 +117,7 @@ _ROOMS = {
         "MixupClassifier",
         "SoftLabelClassifier",
     ),
+    "model_selection": ("GridSearch", "HalvingSearch", "TrainingOptions"),
     "persistence": ("LoadedModel", "export_onnx", "load_model", "save_model"),
     "labeling": ("GenLabel", "GenLabelSampler", "LinearLabel", "LogisticLabel", "OnlineGenLabel"),
     "integrations": ("GenLabelMixup", "mixed_accuracy"),

@@ -148,7 +148,7 @@ def fit_table(
             model = _fit(table, method, seed, left)
         if not hasattr(model[-1], "typicality_"):
             with watching("support"):
-                model[-1].fit_support(model[:-1].transform(table.X), table.y)
+                model[-1].fit_typicality(model[:-1].transform(table.X), table.y)
     return FittedTable(model, TableReadSpec.of(table), held_out, count_warnings(heard), monotonic() - start)
 
 
@@ -183,8 +183,8 @@ def _mask(rows: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
 
 def _fit(table: Table, method: BaseEstimator, seed: int, time_limit: float | None) -> Pipeline:
     estimator = with_random_state(method, seed)
-    if time_limit is not None and "time_limit" in estimator.get_params():
-        estimator.set_params(time_limit=time_limit)
+    if time_limit is not None and "search__time_limit" in estimator.get_params():
+        estimator.set_params(search__time_limit=time_limit)
     model = table_pipeline(table.X, estimator)
     return model.fit(table.X, table.y, **groups_fit_param(model, table))
 

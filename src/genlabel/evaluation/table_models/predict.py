@@ -149,7 +149,7 @@ def _predict(model: LoadedModel, X: pd.DataFrame, intervals: bool) -> pd.DataFra
         for c, name in enumerate(model.classes_):
             found |= {f"low_{name}": low[:, c], f"high_{name}": high[:, c]}
     if hasattr(model.classifier, "typicality_"):
-        found["support"] = model.support(X)
+        found["support"] = model.typicality(X)
     return pd.DataFrame(found)
 
 
