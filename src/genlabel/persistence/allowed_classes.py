@@ -29,7 +29,7 @@ _RENAMED = {
     "KnownDensity": "FixedDensity", "StackDensity": "WeightedDensities",
     "Held": "ConformalScores", "ThinGaussians": "LowRankGaussians", "Warp": "PowerTransform",
     "WarpedDensity": "PowerTransformedDensity", "SharedLabel": "WeightedLabel", "Standardisation": "Standardization",
-    "Support": "Typicality", "LabelModel": "StackedDensity",
+    "Support": "Typicality", "Pooling": "PoolWeights", "LabelModel": "StackedDensity",
 }  # fmt: skip
 """Classes by the name in a file, where they are called otherwise today."""
 _RESULTS = (ALL_PARAMETERS, "best_params_", "cv_results_", "history_", "density_")
@@ -52,10 +52,10 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.densities.power_transform": ("Warp", "WarpedDensity"),
     "genlabel.estimators.encoding": ("Columns", "Numbers"),
     "genlabel.estimators.intervals": ("Calibration",),
+    "genlabel.model_selection.options": ("GridSearch", "HalvingSearch", "TrainingOptions"),
     "genlabel.model_selection.pooling": ("Pooling",),
     "genlabel.labeling.generative": ("GenLabel",),
-    "genlabel.labeling.linear": ("LinearLabel", "LogisticLabel"),
-    "genlabel.labeling.shared": ("SharedLabel",),
+    "genlabel.labeling.linear": ("LinearLabel", "LogisticLabel", "SharedLabel"),
     "genlabel.mixing.mixup": ("ManifoldMixup", "Mixup"),
     "genlabel.training.networks.ensemble": ("Ensemble",),
     "genlabel.training.networks.staged": ("MLP",),
