@@ -16,7 +16,7 @@ from genlabel._standardization import Standardization
 from genlabel._validation import check_count, check_interval, check_positive, deduplicate_warnings
 from genlabel.densities import StackedDensity, Typicality
 from genlabel.estimators import GenLabelClassifier
-from genlabel.estimators.validation import LabeledData, validate_fit_input
+from genlabel.estimators.validation import validate_fit_input
 from genlabel.evaluation.diagnosis.density_check import check_density
 from genlabel.evaluation.diagnosis.mixed_samples import (
     MAX_PAIRS,
@@ -35,6 +35,7 @@ from genlabel.evaluation.diagnosis.paired_experiment import (
 from genlabel.evaluation.diagnosis.result import Diagnosis
 from genlabel.evaluation.diagnosis.verdict import decide_verdict, untrusted_verdict
 from genlabel.labeling import GenLabel
+from genlabel.model_selection.splits import LabeledData
 
 Values = NDArray[np.float64]
 
@@ -106,7 +107,7 @@ def diagnose(
         "random_state": check_count("random_state", random_state, low=0),
     }
     with deduplicate_warnings(), one_thread(), track_fit(verbose, "diagnose") as progress:
-        data = validate_fit_input(GenLabelClassifier(), X, y, None, None, smallest_class=1, groups=groups)
+        data, _ = validate_fit_input(GenLabelClassifier(), X, y, None, None, smallest_class=1, groups=groups)
         n, notes = len(data.y), _size_notes(data, max_rows)
         data = _subsample(data, max_rows, random_state)
         points, index = Standardization.fit(data.X)(data.X), data.y.astype(np.intp)
@@ -124,7 +125,7 @@ def diagnose(
         arm_settings = (alpha, clean_fraction, random_state)
         with progress.stage("paired experiment"):
             experiment = run_paired_experiment(
-                data.X, index, cv, *arm_settings, data.groups, data.classes, lambda done: progress.part(done, 1.0)
+                data.X, index, cv, *arm_settings, data.groups, data.classes, lambda done: progress.update(done, 1.0)
             )
         regions = None
         if in_plane and experiment is not None:

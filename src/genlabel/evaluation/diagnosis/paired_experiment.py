@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel._arrays import as_rng
-from genlabel._progress import ProgressEvent, progress_callback
+from genlabel._progress import LambdaCallback, ProgressEvent, use_callback
 from genlabel._splits import make_folds, stratified_folds_rare
 from genlabel._validation import suppress_own_warnings
 from genlabel.estimators import GenLabelClassifier
@@ -20,6 +20,7 @@ from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.labeling import GenLabel
 from genlabel.metrics import LEAST_PROBABILITY
 from genlabel.mixing import Mixup, blend
+from genlabel.model_selection import TrainingOptions
 
 ARMS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "vanilla": lambda params: params["clean_fraction"] == 1.0,
@@ -99,10 +100,9 @@ def train_arms(
     search = GenLabelClassifier(
         gamma=(0.0, 1.0),
         clean_fraction=(clean_fraction, 1.0),
-        alpha=alpha,
-        average=None,
-        learning_rate=LEARNING_RATES,
-        weight_decay=WEIGHT_DECAYS,
+        mixer=Mixup(alpha),
+        pool_with_density=None,
+        training=TrainingOptions(LEARNING_RATES, WEIGHT_DECAYS),
         random_state=seed,
     )
     return search.fit_subsets(X, y, ARMS, groups=groups)
@@ -143,10 +143,13 @@ def run_paired_experiment(
     for number, rows in enumerate(split):
 
         def report(event: ProgressEvent, number: int = number) -> None:
-            on_progress((number + (event.done or 0.0)) / folds)
+            on_progress((number + (event.fraction or 0.0)) / folds)
 
         test = np.isin(np.arange(len(index)), rows.valid)
-        with progress_callback(report), suppress_own_warnings():  # about classes that are rare in a fold
+        with (
+            use_callback(LambdaCallback(on_progress=report)),
+            suppress_own_warnings(),
+        ):  # about classes that are rare in a fold
             train_groups = None if groups is None else groups[~test]
             arms = train_arms(X[~test], index[~test], alpha, clean_fraction, seed + number, train_groups)
         results.append(_measure_fold(arms, X, index, test, alpha, as_rng([seed, number])))

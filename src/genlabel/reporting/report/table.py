@@ -66,7 +66,7 @@ def _column_table(data: ReportData) -> DataTable:
             column.kind,
             ", ".join(name for name in column.features if name in table.X) or "left out",
             *_missing_and_distinct(table.X, column.features),
-            column.why,
+            column.reason,
         ]
         for column in table.columns[:MAX_COLUMNS]
     ] or [
