@@ -189,7 +189,7 @@ def _run(
 
     cells = choose_cells(find(names), budget, datasets)
     with open_store(records, STUDY, restart=restart) as store:
-        from genlabel.data.datasets import find_home
+        from genlabel.data.datasets.openml import find_home
         from genlabel_paper.runs.trials import fingerprint_cell, order, run_trial
 
         home, tell = find_home(data_home), RunReporter(bar, "cells")

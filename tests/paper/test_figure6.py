@@ -8,7 +8,7 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
-from genlabel.data.datasets.synthetic import NINE_CENTRES
+from genlabel.data.datasets.synthetic import NINE_CENTERS
 from genlabel.evaluation.records import open_store, run_trials
 from genlabel_paper.experiments import figure6
 from genlabel_paper.runs import plane, tables
@@ -47,7 +47,7 @@ def test_conflicts_are_those_of_the_nearest_neighbour(dataset: str) -> None:
 
 def test_genlabel_gives_the_nine_classes_the_label_of_the_nearest_centre() -> None:
     drawn = figure6._drawn("nine-gaussians")
-    distances = np.linalg.norm(drawn.mixed[:, None] - NINE_CENTRES, axis=2)
+    distances = np.linalg.norm(drawn.mixed[:, None] - NINE_CENTERS, axis=2)
     np.testing.assert_array_equal(drawn.generative.argmax(axis=1), distances.argmin(axis=1))
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.base import clone
 
-from genlabel.data.datasets import find_home
+from genlabel.data.datasets.openml import find_home
 from genlabel.evaluation.records import read_records
 from genlabel_paper.experiments.multiverse import EXPERIMENT, agreements, mean_share, printed_tables
 from genlabel_paper.report.pieces import Shown

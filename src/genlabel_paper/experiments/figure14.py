@@ -25,7 +25,7 @@ TRIALS = {"smoke": 1, "quick": 2, "full": 5}
 ROWS = ["vanilla", "mixup", "genmix-gaussian", "genmix-gan"]
 BRIEFS = ("larger margins than mixup", "no points between classes 1 and 2")
 NOTES = (
-    "Centres and covariances of the Gaussians are not given; ours are in `genlabel.data.datasets.strokes`: class 0 "
+    "Centres and covariances of the Gaussians are not given; ours are in `genlabel.data.datasets.synthetic`: class 0 "
     "lies "
     "between classes 1 and 2, and is the more likely one wherever these two are equally likely. Moon has noise 0.03.",
     "The paper does not say what a larger margin is, so three readings are shown. The statement was first checked by "

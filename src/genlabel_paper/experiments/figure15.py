@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from genlabel._validation import check_choice
-from genlabel.data.datasets import curve_distances
+from genlabel.data.datasets.curves import curve_distances
 from genlabel.reporting.figures import DPI
 from genlabel_paper.report.experiment import Experiment, measured
 from genlabel_paper.report.genmix import AXES, METRICS, draw_added, first_records, genmix_grid, of_genmix

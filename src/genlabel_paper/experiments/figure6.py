@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 
 from genlabel import GenLabel, LinearLabel, Mixup
 from genlabel.attacks import linear_margins
-from genlabel.data.datasets import NINE_CENTRES
+from genlabel.data.datasets.synthetic import NINE_CENTERS
 from genlabel.densities import ClassDensity
 from genlabel.mixing import MixParams
 from genlabel.reporting.figures import DPI, plot_points, plot_regions, plot_soft_labels
@@ -104,7 +104,7 @@ def _true_margins() -> str:
     """The margins of the rule by which the 9 classes were drawn, over the points that are measured."""
     parts = load_parts("nine-gaussians", split=0)
     chosen = choose_points(len(parts.X), draw=0)
-    exact = linear_margins(NINE_CENTRES, parts.X[chosen], parts.y[chosen], -0.5 * (NINE_CENTRES**2).sum(axis=1))
+    exact = linear_margins(NINE_CENTERS, parts.X[chosen], parts.y[chosen], -0.5 * (NINE_CENTERS**2).sum(axis=1))
     return (
         "The nearest centre, the true boundary of the 9 classes, has margins whose smallest is "
         f"{exact.min():.3g} and whose median is {np.median(exact):.3g}, over the same points of the first split."

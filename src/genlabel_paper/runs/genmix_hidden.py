@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from genlabel.attacks import PGD, robust_accuracy, train_robust
-from genlabel.data.datasets import load_images
-from genlabel.data.datasets.images import ImageSet
+from genlabel.data.datasets import ImageDataset, load_images
 from genlabel.densities import GaussianDensity
 from genlabel.mixing import GenMix, HiddenGenMix
 from genlabel.training import SGD, ImageBatches, predict_scores, train_network
@@ -110,7 +109,7 @@ def _write(images: NDArray[np.uint8]) -> str:
     return b85encode(compress(images.tobytes(), level=9)).decode()
 
 
-def _take(cell: Cell, data_home: str | Path | None) -> ImageSet:
+def _take(cell: Cell, data_home: str | Path | None) -> ImageDataset:
     """The images of a set: a draw of the training part, as many as are asked for."""
     images = load_images(cell.dataset, data_home)
     rng = np.random.default_rng(cell.split)
@@ -118,7 +117,7 @@ def _take(cell: Cell, data_home: str | Path | None) -> ImageSet:
     return images._replace(x_train=images.x_train[chosen], y_train=images.y_train[chosen])
 
 
-def _train(images: ImageSet, about: HiddenSet, seed: int, attacked: bool) -> LeNet5:
+def _train(images: ImageDataset, about: HiddenSet, seed: int, attacked: bool) -> LeNet5:
     """A LeNet-5, on images as they are, or as an attack has moved them."""
     _, channels, side, _ = images.x_train.shape
     weights, draws = np.random.default_rng([seed, attacked]).spawn(2)
@@ -135,7 +134,7 @@ def _train(images: ImageSet, about: HiddenSet, seed: int, attacked: bool) -> LeN
     return network.eval()
 
 
-def _measure(network: LeNet5, images: ImageSet, about: HiddenSet) -> dict[str, float]:
+def _measure(network: LeNet5, images: ImageDataset, about: HiddenSet) -> dict[str, float]:
     """Accuracy of the robust network, and under the attack that it was trained against."""
     found = predict_scores(network, images.x_test).argmax(1).numpy()
     attack = PGD(about.radius, "l2", ATTACK_STEPS)
@@ -155,7 +154,7 @@ def _judge(judge: LeNet5, points: NDArray[np.float64], hidden: HiddenGenMix) -> 
     }
 
 
-def _keep(points: NDArray[np.float64], hidden: HiddenGenMix, images: ImageSet, about: HiddenSet) -> dict[str, Any]:
+def _keep(points: NDArray[np.float64], hidden: HiddenGenMix, images: ImageDataset, about: HiddenSet) -> dict[str, Any]:
     """Some images, each of another pair: of the pair's the one whose features are nearest to what was asked for."""
     pair = np.sort(hidden.pair_, axis=1)
     pairs = np.unique(pair, axis=0)

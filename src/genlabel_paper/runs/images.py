@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from genlabel.attacks import robust_accuracy
 from genlabel.attacks.autoattack import find_package
-from genlabel.data.datasets.images import ImageSet, load_images
+from genlabel.data.datasets import ImageDataset, load_images
 from genlabel.densities import CollapseWarning
 from genlabel.evaluation.images import TrainedImages, train_images
 from genlabel.training import SGD
@@ -120,11 +120,11 @@ class ImageSetting(Setting):
 
 
 @lru_cache(maxsize=4)
-def _load(dataset: str, data_home: str | Path | None) -> ImageSet:
+def _load(dataset: str, data_home: str | Path | None) -> ImageDataset:
     return load_images(dataset, data_home)
 
 
-def _take(images: ImageSet, schedule: Schedule) -> ImageSet:
+def _take(images: ImageDataset, schedule: Schedule) -> ImageDataset:
     """The images of a schedule: all, or a fixed draw."""
     train, test = _draw(len(images.x_train), schedule.images), _draw(len(images.x_test), schedule.tests)
     return images._replace(
@@ -150,7 +150,7 @@ def _measure(trained: TrainedImages) -> dict[str, float]:
     return found
 
 
-def _attack(trained: TrainedImages, images: ImageSet, most: int, radius: float) -> float:
+def _attack(trained: TrainedImages, images: ImageDataset, most: int, radius: float) -> float:
     """The accuracy of the last epoch under attack, in percent."""
     chosen = _draw(len(images.x_test), most)
     x, y = images.x_test[chosen], images.y_test[chosen]
@@ -158,7 +158,7 @@ def _attack(trained: TrainedImages, images: ImageSet, most: int, radius: float) 
 
 
 def _tell(
-    trained: TrainedImages, images: ImageSet, training: dict[str, Any], attacked: dict[str, Any] | None
+    trained: TrainedImages, images: ImageDataset, training: dict[str, Any], attacked: dict[str, Any] | None
 ) -> dict[str, Any]:
     """What is kept beside the metrics."""
     told: dict[str, Any] = {name: training[name] for name in TOLD if name in training}

@@ -2,7 +2,7 @@
 
 from genlabel.evaluation.records.exports import RecordSet, export_records, load_records, read_records
 from genlabel.evaluation.records.fingerprints import describe, fingerprint
-from genlabel.evaluation.records.fits import COMPARISON, SUITE, Fit
+from genlabel.evaluation.records.fits import COMPARISON, Fit
 from genlabel.evaluation.records.run import (
     RunPlan,
     TrialFunction,
@@ -16,7 +16,6 @@ from genlabel.evaluation.records.store import Store, check_store, make_frame, op
 
 __all__ = [
     "COMPARISON",
-    "SUITE",
     "Fit",
     "Record",
     "RecordSchema",

@@ -1,0 +1,745 @@
+"""Benchmark: resumable records, failures, statistics against hand computation, and the command line."""
+
+import contextlib
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from typer.testing import CliRunner
+
+import genlabel
+from genlabel.cli import app
+from genlabel.data.datasets import load_openml, load_table
+from genlabel.data.tables import Table, drop_rare_classes
+from genlabel.evaluation.comparison import compare
+from genlabel.evaluation.records import (
+    Fit,
+    RunPlan,
+    TrialResult,
+    load_records,
+    open_store,
+    read_records,
+)
+from genlabel_paper.benchmark import (
+    METHODS,
+    as_markdown,
+    complete_datasets,
+    dataset_means,
+    default_methods,
+    holm,
+    mean_ranks,
+    report,
+    run_benchmark,
+    statement,
+    wilcoxon_holm,
+    wins,
+)
+from genlabel_paper.benchmark.schema import BENCHMARK
+from genlabel_paper.paired import WinTieLoss
+
+FOLDER = Path(genlabel.__file__).parent
+MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
+needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="needs a cache of OpenML in ../shared/data/openml_mirror")
+CHEAP = {"prior": DummyClassifier(), "linear": LogisticRegression(), "trees": RandomForestClassifier(5)}
+SCORES = ["accuracy", "log_loss", "brier", "calibration_error"]
+
+
+def load(number: int) -> Table:
+    """Return dataset 1, 2, ... of two or three classes; dataset 2 has a class of two rows."""
+    rng = np.random.default_rng(number)
+    y = np.repeat(["a", "b", "c"], [20, 20, 2 if number == 2 else 20])
+    X = rng.normal(size=(len(y), 2)) + 2 * np.unique(y, return_inverse=True)[1][:, None]
+    return Table(f"set-{number}", pd.DataFrame(X, columns=["u", "v"]), pd.Series(y))
+
+
+class Failing(ClassifierMixin, BaseEstimator):
+    """Classifier whose fit fails."""
+
+    def fit(self, X: Any, y: Any) -> "Failing":
+        raise RuntimeError("out of\nluck")
+
+
+class Nan(DummyClassifier):
+    """Classifier with NaN probabilities."""
+
+    def predict_proba(self, X: Any) -> Any:
+        return np.full((len(X), len(self.classes_)), np.nan)
+
+
+class Chooser(DummyClassifier):
+    """Classifier with `best_params_`, like a search."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Chooser":
+        self.best_params_ = {
+            "rate": np.float64(0.5),
+            "count": np.int64(3),
+            "density": None,
+            "pair": (1, 2.5),
+            "odd": np.inf,
+        }
+        return super().fit(X, y)
+
+
+def comparable(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.drop(columns=["seconds", "predict_seconds"]).sort_values("id").reset_index(drop=True)
+
+
+def made(scores: dict[str, list[float]], metric: str = "log_loss", splits: int = 1) -> pd.DataFrame:
+    """Return records with the given means over three splits, whose scores differ by -1, 0 and 1 from the mean."""
+    rows = [
+        {
+            "dataset": number,
+            "name": f"set-{number}",
+            "split": split,
+            "method": method,
+            metric: value + split - splits // 2,
+        }
+        for method, values in scores.items()
+        for number, value in enumerate(values, 1)
+        for split in range(splits)
+    ]
+    return pd.DataFrame(rows)
+
+
+def full(scores: dict[str, list[float]]) -> pd.DataFrame:
+    """Return records with all columns."""
+    frame = made(scores)
+    return frame.assign(accuracy=100 - 10 * frame["log_loss"], brier=0.2, calibration_error=0.1, seconds=1.0)
+
+
+# Running
+
+
+def test_numbers_are_those_of_a_comparison(tmp_path: Path) -> None:
+    found = run_benchmark([1, 2], CHEAP, repeats=2, seed=3, records=tmp_path / "r.sqlite", load=load).frame
+    assert len(found) == 2 * 2 * 3
+    for number in (1, 2):
+        table = drop_rare_classes(load(number))
+        expected = compare(table, CHEAP, repeats=2, seed=3).set_index(["method", "split"])
+        ours = found[found["dataset"] == number].set_index(["method", "split"])
+        pd.testing.assert_frame_equal(
+            ours.loc[expected.index, ["log_loss", "accuracy"]], expected[["log_loss", "accuracy"]]
+        )
+        assert set(zip(ours["n"], ours["d"], ours["k"], strict=True)) == {(*table.X.shape, table.y.nunique())}
+    assert {versions["genlabel"] for versions in found["versions"]} == {genlabel.__version__}
+
+
+def test_records_are_read_as_they_are_returned(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "r.sqlite"
+    found = run_benchmark(
+        [1], {"chooser": Chooser()}, records=path, load=load, settings={"epochs": 5, "network": (4, 3)}
+    )
+    assert found.settings == {"seed": 0, "test_size": 0.3, "epochs": 5, "network": [4, 3]}
+    chosen = {"rate": 0.5, "count": 3, "density": None, "pair": [1, 2.5], "odd": "inf"}
+    assert found.frame["parameters"].tolist() == [chosen] * 2
+    again = load_records(path, BENCHMARK)
+    pd.testing.assert_frame_equal(again.frame, found.frame)
+    assert (again.settings, again.failures) == (found.settings, {})
+
+
+def test_nothing_is_repeated_and_more_can_be_asked(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    asked: list[int] = []
+
+    def loading(number: int) -> Table:
+        asked.append(number)
+        return load(number)
+
+    starts: list[RunPlan] = []
+
+    def again(ids: list[int], repeats: int, names: list[str]) -> pd.DataFrame:
+        methods = {name: CHEAP[name] for name in names}
+        return run_benchmark(ids, methods, repeats, records=path, load=loading, on_start=starts.append).frame
+
+    first = again([1], 1, ["prior"])
+    assert again([1], 1, ["prior"]).equals(first)
+    more = again([1, 3, 1], 2, ["prior", "trees"])
+    assert starts == [(1, 0, 0), (0, 1, 0), (7, 1, 0)]
+    assert asked == [1, 1, 3]
+    whole = run_benchmark([1, 3], {name: CHEAP[name] for name in ("prior", "trees")}, records=None, load=load).frame
+    pd.testing.assert_frame_equal(comparable(more), comparable(whole))
+    assert len(again([1], 1, ["trees"])) == 1
+
+
+@pytest.mark.long  # processes are those of tests/records, which are started in the gate
+def test_many_processes_give_the_numbers_of_one() -> None:
+    tables = {number: load(number) for number in (1, 2, 3)}
+    one, two = (
+        run_benchmark(tables, CHEAP, 1, records=None, load=tables.__getitem__, n_jobs=jobs).frame for jobs in (1, 2)
+    )
+    pd.testing.assert_frame_equal(comparable(one), comparable(two))
+
+
+def test_an_edited_method_is_fitted_again_and_the_others_are_not(tmp_path: Path) -> None:
+    path, starts = tmp_path / "r.sqlite", []
+    before = run_benchmark([1], CHEAP, records=path, load=load).frame
+    edited = CHEAP | {"trees": RandomForestClassifier(7)}
+    after = run_benchmark([1], edited, records=path, load=load, on_start=starts.append).frame
+    assert starts == [(2, 4, 2)]
+    same = before["fingerprint"].to_numpy() == after["fingerprint"].to_numpy()
+    assert same.tolist() == [True, True, False] * 2
+    assert before["seconds"][same].equals(after["seconds"][same])
+    assert len(read_records(path, BENCHMARK)) == 6
+    failing = run_benchmark([1], CHEAP | {"trees": Failing()}, records=path, load=load)
+    assert set(failing.frame["method"]) == {"prior", "linear"}
+    assert len(failing.failures) == 2
+    back = run_benchmark([1], edited, records=path, load=load)
+    pd.testing.assert_frame_equal(back.frame, after)
+    assert back.failures == {}
+
+
+SLOW = """
+import sys, time
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from genlabel.data.datasets import load_table
+from genlabel_paper.benchmark import run_benchmark
+
+class Slow(DummyClassifier):
+    def fit(self, X, y, sample_weight=None):
+        time.sleep(0.1)
+        return super().fit(X, y)
+
+def main(path):
+    methods = {"slow": Slow(), "linear": LogisticRegression(max_iter=1000)}
+    return run_benchmark([1, 2], methods, 3, records=path, load=lambda number: load_table("iris"))
+
+if __name__ == "__main__":
+    main(sys.argv[1])
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_kill_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
+    """Kills are tested with the runner, with several processes too."""
+    script, path = tmp_path / "slow.py", tmp_path / "r.sqlite"
+    script.write_text(SLOW)
+    environment = os.environ | {"PYTHONPATH": str(FOLDER.parent), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(script), str(path)]
+    with subprocess.Popen(command, env=environment) as process:
+        while process.poll() is None and not (path.exists() and path.stat().st_size and count(path) > 3):
+            time.sleep(0.01)
+        process.kill()
+    before = read_records(path, BENCHMARK)
+    assert 3 < len(before) < 12
+    subprocess.run(command, env=environment, check=True)
+    after = read_records(path, BENCHMARK)
+    assert len(after) == 12
+    kept = after[after["id"].isin(before["id"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, before)  # the seconds too
+    spec = importlib.util.spec_from_file_location("slow", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    pd.testing.assert_frame_equal(comparable(after), comparable(module.main(tmp_path / "undisturbed.sqlite").frame))
+
+
+def count(path: Path) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        return len(read_records(path, BENCHMARK))
+    return 0
+
+
+@pytest.mark.parametrize(
+    "changed, message",
+    [
+        ({"seed": 1}, r"made with seed=0, not with seed=1; use the same.*--restart"),
+        ({"test_size": 0.4}, "made with test_size=0.3, not with test_size=0.4"),
+        ({"settings": {"epochs": 6}}, "made with epochs=5, not with epochs=6"),
+        ({"settings": {}}, "made with epochs=5, not with epochs=None"),
+    ],
+)
+def test_other_settings_do_not_mix(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    path = tmp_path / "r.sqlite"
+    asked = {"settings": {"epochs": 5}}
+    run_benchmark([1], CHEAP, 1, records=path, load=load, **asked)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=message):
+        run_benchmark([1], CHEAP, 1, records=path, load=load, **(asked | changed))
+    assert path.read_bytes() == before
+    restarted = run_benchmark(
+        [1], {"prior": DummyClassifier()}, 1, records=path, load=load, restart=True, **(asked | changed)
+    )
+    assert len(read_records(path, BENCHMARK)) == len(restarted.frame) == 1
+
+
+def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    told: list[TrialResult] = []
+    asked: list[int] = []
+
+    def missing(number: int) -> Table:
+        asked.append(number)
+        if number == 3:
+            raise OSError("OpenML set 3 is not there")
+        return load(number)
+
+    methods = {"failing": Failing(), "nan": Nan(), "prior": DummyClassifier()}
+    found = run_benchmark([3, 1], methods, 1, records=path, load=missing, on_trial=told.append)
+    assert found.frame[["dataset", "method"]].to_numpy().tolist() == [[1, "prior"]]
+    assert len(told) == 6
+    assert asked == [3, 1]
+    assert found.failures == {
+        Fit(3, "failing", 0): "OSError: OpenML set 3 is not there",
+        Fit(3, "nan", 0): "OSError: OpenML set 3 is not there",
+        Fit(3, "prior", 0): "OSError: OpenML set 3 is not there",
+        Fit(1, "failing", 0): "RuntimeError: out of luck",
+        Fit(1, "nan", 0): "ValueError: nan gives probabilities that are no numbers",
+    }
+    assert load_records(path, BENCHMARK).failures == found.failures
+    healed = {name: DummyClassifier() for name in methods}
+    again = run_benchmark([3, 1], healed, 1, records=path, load=load)
+    assert len(again.frame) == 6
+    assert load_records(path, BENCHMARK).failures == {}
+
+
+def test_a_run_without_a_fit_that_succeeds() -> None:
+    found = run_benchmark([1], {"failing": Failing()}, records=None, load=load)
+    assert found.frame.empty
+    with pytest.raises(ValueError, match="every split"):
+        report(found.frame)
+
+
+@pytest.mark.parametrize(
+    "asked, message",
+    [
+        ({"repeats": 0}, "repeats=0"),
+        ({"test_size": 2}, "test_size=2"),
+        ({"seed": -1}, "seed=-1"),
+        ({"ids": [0]}, "ids=0 must be"),
+    ],
+)
+def test_bad_input_begins_no_file(tmp_path: Path, asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run_benchmark(**({"ids": [1], "methods": CHEAP, "load": load} | asked), records=tmp_path / "r.sqlite")
+    assert not (tmp_path / "r.sqlite").exists()
+
+
+def test_default_methods() -> None:
+    methods = default_methods((8,), epochs=3)
+    assert list(methods) == list(METHODS) == [
+        "default", "paper", "vanilla", "mixup", "paper mixup", "stacked density", "logistic", "boosting",
+    ]  # fmt: skip
+    for name in ("default", "paper", "vanilla", "mixup", "paper mixup"):
+        assert methods[name].network == (8,)
+        assert methods[name].epochs == 3
+
+
+@needs_mirror
+def test_datasets_of_the_mirror() -> None:
+    methods = {"linear": LogisticRegression(max_iter=5000), "prior": DummyClassifier()}
+    load_set = partial(load_openml, data_home=MIRROR)
+    found = run_benchmark([61, 48, 187], methods, 1, records=None, load=load_set).frame
+    assert len(found) == 6
+    assert set(found["name"]) == {"iris", "tae", "wine"}
+    assert wins(found, "linear", "prior") == WinTieLoss(3, 0, 0)
+
+
+# Statistics
+
+
+def test_wins_are_counted_on_means_with_ties() -> None:
+    # Differences b - a: 0.1, 0.001, 0.002, -0.5, -0.0021.
+    records = made({"a": [0.5, 0.5, 0.5, 1.0, 0.5021], "b": [0.6, 0.501, 0.502, 0.5, 0.5]}, splits=3)
+    assert wins(records, "a", "b", tie=0.0025) == WinTieLoss(1, 3, 1)
+    assert wins(records, "a", "b", tie=0.0015) == WinTieLoss(2, 1, 2)
+    assert wins(records, "a", "b").worse == 2
+    assert wins(records, "b", "a").better == 2
+    points = made({"a": [90.0, 80.0, 70.0, 60.0], "b": [89.0, 79.5, 70.4, 60.6]}, "accuracy")
+    assert wins(points, "a", "b", "accuracy") == WinTieLoss(1, 2, 1)
+    with pytest.raises(ValueError, match="method='c' is not known; choose one of 'a', 'b'"):
+        wins(records, "a", "c")
+    with pytest.raises(ValueError, match="metric='loss' is not known"):
+        wins(records, "a", "b", "loss")
+
+
+def test_sets_that_are_not_complete_are_left_out() -> None:
+    records = made({"a": [1.0, 2.0, 3.0], "b": [2.0, 1.0, 4.0], "c": [1.0, 1.0, 1.0]}, splits=3)
+    short = records[~((records["dataset"] == 3) & (records["method"] == "b") & (records["split"] == 1))]
+    complete, left_out = complete_datasets(short)
+    assert left_out == [3]
+    assert complete["dataset"].unique().tolist() == [1, 2]
+    assert wins(short, "a", "b") == WinTieLoss(1, 0, 1)
+    assert wins(short, "a", "c") == WinTieLoss(0, 1, 2)
+    gone = records[~((records["dataset"] == 2) & (records["method"] == "a"))]
+    assert wins(gone, "a", "b") == WinTieLoss(2, 0, 0)
+    assert dataset_means(gone, "log_loss", ["c", "b"]).to_numpy().tolist() == [[1, 2], [1, 1], [1, 4]]
+
+
+def test_ranks_by_hand() -> None:
+    records = made({"a": [1.0, 1.0, 3.0], "b": [2.0, 1.0, 2.0], "c": [3.0, 5.0, 1.0]}, splits=3)
+    # Rows of ranks: 1 2 3; 1.5 1.5 3; 3 2 1.
+    assert mean_ranks(records).round(6).to_dict() == {"a": 1.833333, "b": 1.833333, "c": 2.333333}
+    records = records.assign(accuracy=records["log_loss"])
+    assert mean_ranks(records, "accuracy").round(6).to_dict() == {"a": 2.166667, "b": 2.166667, "c": 1.666667}
+
+
+@pytest.mark.parametrize(
+    "p, adjusted",
+    [
+        ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),
+        ([0.5, 0.9], [1.0, 1.0]),
+        ([0.02, 0.02, 0.02], [0.06, 0.06, 0.06]),
+        ([0.2], [0.2]),
+        ([], []),
+    ],
+)
+def test_holm_by_hand(p: list[float], adjusted: list[float]) -> None:
+    np.testing.assert_allclose(holm(p), adjusted)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0.001, 0.5))
+def test_holm_rejects_what_the_step_down_test_rejects(p: list[float], level: float) -> None:
+    """Holm (1979): go through the p-values from the smallest, and stop at the first above level / (m - i)."""
+    rejected = set()
+    for step, index in enumerate(sorted(range(len(p)), key=p.__getitem__)):
+        if p[index] * (len(p) - step) > level:
+            break
+        rejected.add(index)
+    assert {index for index, value in enumerate(holm(p)) if value <= level} == rejected
+
+
+def test_wilcoxon_by_hand() -> None:
+    """Six differences of one sign: 2 of 64 equally likely signs are as far out. One of the smallest size: 4."""
+    base = np.array([0.10, 0.20, 0.30, 0.40, 0.50, 0.60])
+    gaps = np.array([0.01, 0.02, 0.03, 0.04, 0.05, 0.06])
+    records = made(
+        {"a": list(base), "b": list(base + gaps), "c": list(base + gaps * [-1, 1, 1, 1, 1, 1]), "d": list(base)}
+    )
+    tests = wilcoxon_holm(records, "a")
+    np.testing.assert_allclose(tests.loc[["b", "c", "d"], "p"], [2 / 64, 4 / 64, 1.0])
+    np.testing.assert_allclose(tests.loc[["b", "c", "d"], "holm"], [6 / 64, 8 / 64, 1.0])
+
+
+def test_wilcoxon_is_scipys_on_the_means() -> None:
+    rng = np.random.default_rng(0)
+    scores = {name: list(rng.normal(shift, 1, 80)) for name, shift in (("a", 0.0), ("b", 0.4), ("c", -0.1))}
+    tests = wilcoxon_holm(made(scores, splits=3), "a")
+    for name in ("b", "c"):
+        expected = stats.wilcoxon(np.array(scores["a"]), np.array(scores[name])).pvalue
+        assert tests.loc[name, "p"] == pytest.approx(expected)
+
+
+def test_statement() -> None:
+    line = statement("default", "mixup", "accuracy", WinTieLoss(30, 10, 10), 0.0123)
+    assert line == (
+        "default has higher accuracy than mixup on 60 % of 50 datasets, lower on 20 %; p = 0.012 (Wilcoxon, Holm)"
+    )
+
+
+def test_report_publishes_losses_beside_wins() -> None:
+    scores = {"default": [0.1, 0.2, 0.9], "vanilla": [0.2, 0.3, 0.4], "mixup": [0.3, 0.3, 0.5]}
+    sections = report(full(scores), settings={"seed": 0, "test_size": 0.3})
+    titles = [section.title for section in sections]
+    assert titles == [
+        "Means over the datasets",
+        "Cost and accidents",
+        "default against the others: log-loss",
+        "default against the others: accuracy",
+        "Where default loses most to vanilla: log-loss",
+    ]
+    means = sections[0].rows
+    assert means is not None
+    assert means["log-loss"].to_dict() == {"default": "0.4000", "vanilla": "0.3000", "mixup": "0.3667"}
+    assert sections[0].lines[-1] == "settings: seed 0, test size 0.3"
+    counted = sections[2].rows
+    assert counted is not None
+    assert counted.loc["mixup", ["wins", "ties", "losses"]].tolist() == ["2", "0", "1"]
+    assert "default has lower log-loss than vanilla on 67 % of 3 datasets, higher on 33 %" in sections[2].lines[0]
+    worst = sections[4].rows
+    assert worst is not None
+    assert worst.to_numpy().tolist() == [["set-3", "0.9000", "0.4000", "+0.5000"]]
+    text = as_markdown(sections)
+    assert "| default | 96.00 | 0.4000 |" in text
+    assert text.count("## ") == 5
+
+
+def test_report_tells_kinds_of_sets_apart() -> None:
+    scores = {"default": [0.1, 0.2, 0.9], "vanilla": [0.2, 0.3, 0.4]}
+    records = full(scores)
+    sizes = pd.DataFrame({"n": [100, 400, 400], "d": [3, 9, 9], "k": [2, 2, 2]}, index=sorted(set(records["dataset"])))
+    (kinds,) = [part.rows for part in report(records.join(sizes, on="dataset")) if "by kind of dataset" in part.title]
+    assert kinds is not None
+    assert kinds.loc["(datasets)"].to_dict() == {
+        "d <= 5": "1",
+        "d > 5": "2",
+        "k = 2": "3",
+        "n < 300": "1",
+        "n >= 300": "2",
+    }
+    assert kinds.loc["vanilla"].tolist() == ["100 / 0", "50 / 50", "67 / 33", "100 / 0", "50 / 50"]
+
+
+def test_report_says_what_is_left_out_and_needs_no_reference() -> None:
+    records = full({"a": [0.1, 0.2, 0.3], "b": [0.2, 0.3, 0.1]}).iloc[:-1]
+    means, cost = report(records)
+    assert cost.rows is not None
+    assert list(cost.rows.columns) == ["fit (s)"]
+    assert "left out, because a split of a method is missing: 1 (3)" in means.lines
+    assert len(report(records, reference="a")) == 4
+
+
+# The command line
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["benchmark", *arguments], prog_name="genlabel", env={"COLUMNS": "160"})
+
+
+def forget(make: Any) -> Any:
+    """A method whatever the network."""
+    return lambda **_: make()
+
+
+@pytest.fixture
+def cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The command in an empty folder, with cheap methods and made-up sets."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GENLABEL_DATA_HOME", raising=False)
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "none"))
+    methods = {"default": LogisticRegression(), "mixup": RandomForestClassifier(5), "vanilla": DummyClassifier()}
+    makers = {name: partial(clone, method) for name, method in methods.items()}
+    monkeypatch.setattr(
+        "genlabel_paper.benchmark.methods.METHODS", {name: forget(make) for name, make in makers.items()}
+    )
+    monkeypatch.setattr("genlabel.data.datasets.load_openml", lambda number, data_home: load(number))
+    return tmp_path
+
+
+def test_command_prints_the_report_and_writes_it(cheap: Path) -> None:
+    result = invoke("1", "2", "--repeats", "1", "-o", "out/summary.md")
+    assert result.exit_code == 0, result.output
+    records = read_records("build/benchmark.sqlite", BENCHMARK)
+    assert len(records) == 6
+    assert "6 of 6 fits" in result.stderr
+    assert re.search(r"(fits/s|s a fit), 0 s left", result.stderr)
+    assert "\x1b" not in result.output
+    for name, mean in dataset_means(records, "log_loss").mean().items():
+        (line,) = [line for line in result.stdout.splitlines() if line.split()[:1] == [name] and "%" not in line][:1]
+        assert f"{mean:.4f}" in line
+    assert "default has lower log-loss than vanilla on 100 % of 2 datasets" in result.stdout
+    assert "times: the time of a fit of default over that of the method" in result.stdout
+    assert "settings: seed 0, test size 0.3, network mlp, epochs auto" in result.stdout
+    assert "## default against the others: log-loss" in (cheap / "out/summary.md").read_text()
+    again = invoke("1", "2", "--repeats", "1")
+    assert again.exit_code == 0
+    assert "fits on record: 6; to do: 0" in again.stderr
+
+
+def test_report_only_never_trains(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    invoke("1", "2", "3", "--repeats", "1", "--records", "r.sqlite")
+    before = (cheap / "r.sqlite").read_bytes()
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("it trains")
+
+    for what in (
+        "genlabel_paper.benchmark.run_benchmark",
+        "genlabel_paper.benchmark.default_methods",
+        "genlabel.data.datasets.load_openml",
+    ):
+        monkeypatch.setattr(what, never)
+    result = invoke("--report-only", "--records", "r.sqlite", "--picture", "p.png")
+    assert Path("p.png").read_bytes().startswith(b"\x89PNG")
+    assert result.exit_code == 0, result.output
+    assert "OpenML datasets: 3; splits of each: 1" in result.stdout
+    fewer = invoke("1", "2", "--report-only", "--records", "r.sqlite", "--methods", "default,mixup")
+    assert "OpenML datasets: 2; splits of each: 1" in fewer.stdout
+    assert "vanilla" not in fewer.stdout
+    assert (cheap / "r.sqlite").read_bytes() == before
+
+
+def test_failures_are_told_once_and_the_command_goes_on(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(number: int, data_home: Path | None) -> Table:
+        if number == 2:
+            raise OSError("OpenML set 2 is not there")
+        return load(number)
+
+    monkeypatch.setattr("genlabel.data.datasets.load_openml", missing)
+    result = invoke("1", "2", "3", "--repeats", "1")
+    assert result.exit_code == 1, result.output
+    assert result.stderr.count("failed: 2, default: OSError: OpenML set 2 is not there") == 1
+    assert result.stdout.count("failed: 2, default and 2 more: OSError: OpenML set 2 is not there") == 1
+    assert "OpenML datasets: 2" in result.stdout
+    assert "failed: 3 of the fits, see above; the same command tries them again" in result.stdout
+    told = invoke("--report-only")
+    assert told.exit_code == 0
+    assert told.stdout.startswith("6 of 9 fits recorded\n")
+    assert told.stdout.count("failed: 2") == 1
+    fewer = invoke("2", "3", "--methods", "default,mixup", "--repeats", "2", "--report-only")
+    assert fewer.stdout.startswith("2 of 8 fits recorded\n")
+    nothing = invoke("2", "--records", "none.sqlite")
+    assert nothing.exit_code == 1
+    assert "failed: 6 of the fits" in nothing.stdout
+
+
+def count_recorded(*arguments: str) -> str:
+    return str(invoke(*arguments, "--report-only").stdout.splitlines()[0])
+
+
+def test_what_is_missing_is_what_was_asked_for_or_is_named(cheap: Path) -> None:
+    """Two methods on set 1, the third on sets 1 and 2, and two splits of it on set 3."""
+    for words in (("1", "--methods", "default,mixup"), ("1", "2", "--methods", "vanilla")):
+        assert invoke(*words, "--repeats", "1").exit_code == 0
+    assert invoke("3", "--methods", "vanilla", "--repeats", "2").exit_code == 0
+    assert count_recorded() == "6 of 6 fits recorded"
+    assert count_recorded("1", "2") == "4 of 4 fits recorded"
+    assert count_recorded("2", "1", "2") == "4 of 4 fits recorded"
+    assert count_recorded("--methods", "vanilla") == "4 of 4 fits recorded"
+    assert count_recorded("--repeats", "1") == "5 of 5 fits recorded"
+    assert count_recorded("1", "2", "--methods", "default,vanilla") == "3 of 4 fits recorded"
+    assert count_recorded("1", "7") == "3 of 6 fits recorded"
+    assert count_recorded("--repeats", "3") == "6 of 11 fits recorded"
+    assert count_recorded("1", "7", "--methods", "mixup", "--repeats", "2") == "1 of 4 fits recorded"
+
+
+def test_failures_of_other_splits_are_not_reported(cheap: Path) -> None:
+    fixed = {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": "auto"}
+    assert invoke("1", "--repeats", "1").exit_code == 0
+    with open_store("build/benchmark.sqlite", BENCHMARK, settings=fixed) as store:
+        store.ask([Fit(1, "mixup", 1)])
+        store.write_failure(Fit(1, "mixup", 1), "OSError: no luck")
+    assert "failed: 1, mixup: OSError: no luck" in invoke("1", "--report-only").stdout
+    assert "no luck" not in invoke("1", "--repeats", "1", "--report-only").stdout
+
+
+def test_records_of_several_settings_are_told(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert invoke("1", "--repeats", "1").exit_code == 0
+    assert "different settings" not in invoke("--report-only").stdout
+    edited = METHODS | {"default": forget(DummyClassifier), "mixup": forget(DummyClassifier)}
+    monkeypatch.setattr("genlabel_paper.benchmark.methods.METHODS", edited)
+    assert invoke("2", "--repeats", "1", "--methods", "default,mixup").exit_code == 0
+    (line,) = [line for line in invoke("--report-only").stdout.splitlines() if "different settings" in line]
+    assert "are mixed: default (2), mixup (2);" in line
+    assert "different settings" not in invoke("2", "--report-only").stdout
+
+
+def test_ids_come_from_a_file_or_the_manifest(cheap: Path) -> None:
+    (cheap / "ids.txt").write_text("1, 2 # two\n\n3\n")
+    assert "9 of 9 fits" in invoke("--ids-file", "ids.txt", "--repeats", "1").stderr
+    rows = ["1,x,150,4,2", "2,x,99,4,2", "3,x,150,21,2", "4,x,2001,4,2", "5,x,150,4,", "6,x,2000,20,3"]
+    (cheap / "home").mkdir()
+    (cheap / "home/manifest.csv").write_text("id,name,n,d,k\n" + "\n".join(rows) + "\n")
+    result = invoke("--data-home", "home", "--repeats", "1", "--records", "r.sqlite", "--methods", "default, vanilla")
+    assert result.exit_code == 0, result.output
+    assert sorted(read_records("r.sqlite", BENCHMARK)["dataset"].unique()) == [1, 6]
+    assert sorted(read_records("r.sqlite", BENCHMARK)["method"].unique()) == ["default", "vanilla"]
+    wide = ["--min-rows", "1", "--max-rows", "9999", "--max-features", "99", "--records", "w.sqlite"]
+    invoke("--data-home", "home", "--repeats", "1", *wide)
+    assert sorted(read_records("w.sqlite", BENCHMARK)["dataset"].unique()) == [1, 2, 3, 4, 6]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([], "no OpenML ids are given, and there is no manifest.csv in the data home"),
+        (["--data-home", "here"], "there is no manifest.csv in 'here'"),
+        (["1", "--methods", "mixup,magic"], "methods='magic' is unknown"),
+        (["1", "--network", "x"], "network='x' is not known"),
+        (["1", "--jobs", "0"], "jobs=0 must be at least 1"),
+        (["1", "--test-size", "2"], "test_size=2.0 must be a number in"),
+        (["1", "--repeats", "0"], "--repeats"),
+        (["--ids-file", "nowhere.txt"], "there is no file 'nowhere.txt'"),
+        (["--ids-file", "words.txt"], "'iris', which is not an OpenML id"),
+        (["--report-only"], "there is no file of records 'build/benchmark.sqlite'"),
+        (["--report-only", "--restart"], "--restart deletes the records"),
+        (["--picture", "benchmark.xyz"], "ends in '.xyz'; end it in one of .png"),
+        (["1", "-o", "words.txt/x.md"], "words.txt"),
+        (["1", "--records", "words.txt"], "'words.txt' is no store of records"),
+        (["1", "--records", "home"], "'home' is a folder; records are written to one file"),
+        (["--report-only", "--records", "old.jsonl"], "ends in '.jsonl'; name a store (.sqlite), an export (.json)"),
+        (["1", "--dask", "localhost"], "write it as tcp://host:8786"),
+    ],
+)
+def test_bad_input_ends_in_one_line(cheap: Path, arguments: list[str], message: str) -> None:
+    (cheap / "words.txt").write_text("61 iris\n")
+    (cheap / "old.jsonl").write_text('{"genlabel benchmark": 1}\n')
+    (cheap / "home").mkdir()
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[-1].startswith("Error: ")
+    assert message in result.stderr.splitlines()[-1]
+    assert not (cheap / "build").exists()
+
+
+def test_other_settings_are_refused_by_the_command(cheap: Path) -> None:
+    invoke("1", "--repeats", "1")
+    refused = invoke("1", "--repeats", "1", "--epochs", "5")
+    assert refused.exit_code == 2
+    assert "were made with epochs='auto', not with epochs=5" in refused.stderr
+    assert invoke("1", "--repeats", "1", "--epochs", "5", "--restart").exit_code == 0
+    assert load_records("build/benchmark.sqlite", BENCHMARK).settings["epochs"] == 5
+
+
+def test_the_numbers_of_an_export_are_those_of_the_store(cheap: Path) -> None:
+    assert invoke("1", "2", "--repeats", "2", "--export", "out/benchmark.json").exit_code == 0
+    stored, exported = (
+        invoke("--report-only", "--records", name) for name in ("build/benchmark.sqlite", "out/benchmark.json")
+    )
+    assert stored.stdout == exported.stdout
+    assert stored.stdout.startswith("12 of 12 fits recorded\n")
+    refused = invoke("1", "--records", "out/benchmark.json")
+    assert refused.exit_code == 2
+    assert "'out/benchmark.json' is no store of records" in refused.stderr
+
+
+def test_two_runs_on_one_file_do_not_both_train(cheap: Path) -> None:
+    fixed = {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": 100}
+    with open_store("build/benchmark.sqlite", BENCHMARK, settings=fixed):
+        result = invoke("1")
+    assert result.exit_code == 2
+    assert "another run writes 'build/benchmark.sqlite'; wait until it ends" in result.stderr
+    assert read_records("build/benchmark.sqlite", BENCHMARK).empty
+
+
+def test_an_interrupt_says_how_to_go_on(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("genlabel_paper.benchmark.run_benchmark", interrupt)
+    result = invoke("1")
+    assert result.exit_code == 130
+    assert "build/benchmark.sqlite" in result.stderr
+
+
+def test_help_names_the_options() -> None:
+    options = invoke("--help").stdout
+    for name in (
+        "ids-file",
+        "data-home",
+        "max-features",
+        "methods",
+        "jobs",
+        "records",
+        "restart",
+        "report-only",
+        "picture",
+        "output",
+    ):
+        assert f"--{name}" in options
+
+
+def test_tables_of_the_library_can_be_run() -> None:
+    found = run_benchmark([1], CHEAP, 1, records=None, load=lambda _: load_table("wine")).frame
+    assert found["name"].unique().tolist() == ["wine"]
+    assert found[SCORES].notna().all(axis=None)
