@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
@@ -127,9 +127,6 @@ class KernelDensity(PerClassDensity):
     """
 
     native = True
-
-    fingerprint_defaults: ClassVar[dict[str, Any]] = {"max_points": None, "random_state": 0}
-    """Parameters that came later, and the values at which it is what it was without them: for fingerprints."""
 
     def __init__(
         self,
