@@ -99,7 +99,7 @@ def _describe_number(value: Real) -> int | float | str:
 def _describe_object(value: Any) -> dict[str, Any]:
     """Describe an estimator, a dataclass or any other object by its parameters."""
     module = type(value).__module__.split(".")[0]
-    declared = _declared_keys(type(value)) if module.startswith("genlabel") else None
+    declared = _declared_keys(type(value).__qualname__) if module.startswith("genlabel") else None
     name = type(value).__qualname__ if declared is None else declared[0]
     parameters = _parameters(value)
     if module == "sklearn" and hasattr(value, "get_params"):
@@ -131,11 +131,11 @@ def _parameters(value: Any) -> dict[str, Any]:
 
 
 @cache
-def _declared_keys(cls: type[Any]) -> tuple[str, dict[str, str]] | None:
+def _declared_keys(qualname: str) -> tuple[str, dict[str, str]] | None:
     """Return the declared name of a class and its keys by parameter; None if it is not declared."""
-    if cls.__qualname__ not in DECLARED_CLASSES:
+    if qualname not in DECLARED_CLASSES:
         return None
-    name, *words = DECLARED_CLASSES[cls.__qualname__].split()
+    name, *words = DECLARED_CLASSES[qualname].split()
     return name, {parameter: key or parameter for parameter, _, key in (word.partition("=") for word in words)}
 
 
