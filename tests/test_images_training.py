@@ -18,9 +18,11 @@ import torch
 from sklearn.metrics import accuracy_score, log_loss
 from typer.testing import CliRunner
 
+from genlabel._progress import LambdaCallback
 from genlabel.cli import app
 from genlabel.cli.train_images import Method, Network
-from genlabel.data.datasets import ImageSet, hold_out, load_images
+from genlabel.data.datasets import ImageDataset, load_images
+from genlabel.data.datasets.images import hold_out
 from genlabel.evaluation.images import (
     METHODS,
     TrainedImages,
@@ -34,7 +36,7 @@ from genlabel.training import SGD
 from genlabel.training.networks import IMAGE_NETWORKS
 
 DIGITS = load_images("digits")
-SMALL = ImageSet(
+SMALL = ImageDataset(
     DIGITS.x_train[:300], DIGITS.y_train[:300], DIGITS.x_test[:60], DIGITS.y_test[:60], DIGITS.classes, "s"
 )
 FAST: dict[str, Any] = {"epochs": 3, "batch_size": 32, "device": "cpu"}
@@ -98,7 +100,11 @@ def test_what_is_measured_is_what_the_network_says(held_out: float) -> None:
 
 def test_the_state_of_the_best_epoch_is_the_one_that_was_measured() -> None:
     seen: list[float] = []
-    trained = train_images(SMALL, after_epoch=lambda entry: seen.append(entry["held_out_accuracy"]), **FAST)
+    trained = train_images(
+        SMALL,
+        callback=LambdaCallback(on_epoch_end=lambda epoch, entry: seen.append(entry["held_out_accuracy"])),
+        **FAST,
+    )
     assert seen == [entry["held_out_accuracy"] for entry in trained.history]
     assert trained.best_state is not None
     network = trained.network
@@ -126,16 +132,20 @@ class StoppedError(Exception):
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path, method: str) -> None:
     whole = trained_once(method)
 
-    def stop(entry: dict[str, float]) -> None:
+    def stop(epoch: int, entry: dict[str, float]) -> None:
         if entry["epoch"] == 2:
             raise StoppedError
 
     path = tmp_path / "runs" / "checkpoint.pt"
     with pytest.raises(StoppedError):
-        train_images(SMALL, method=method, checkpoint=path, after_epoch=stop, **FAST)
+        train_images(SMALL, method=method, checkpoint=path, callback=LambdaCallback(on_epoch_end=stop), **FAST)
     told: list[float] = []
     resumed = train_images(
-        SMALL, method=method, checkpoint=path, after_epoch=lambda entry: told.append(entry["epoch"]), **FAST
+        SMALL,
+        method=method,
+        checkpoint=path,
+        callback=LambdaCallback(on_epoch_end=lambda epoch, entry: told.append(entry["epoch"])),
+        **FAST,
     )
     finished = train_images(SMALL, method=method, checkpoint=path, **FAST)
     assert told == [2, 3]
@@ -279,7 +289,7 @@ def test_what_cannot_be_trained_is_named(change: dict[str, Any], message: str) -
 
 @pytest.mark.parametrize("images", ["digits", (SMALL.x_train, SMALL.y_train)], ids=["name", "arrays"])
 def test_images_are_an_image_set(images: Any) -> None:
-    with pytest.raises(TypeError, match="give an ImageSet, as load_images makes it"):
+    with pytest.raises(TypeError, match="give an ImageDataset, as load_images makes it"):
         train_images(images, **FAST)
 
 

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genlabel._atomic_io import atomic_writer
+from genlabel._progress_display import ProgressDisplay, display_progress
 from genlabel.cli.console import (
-    Bar,
     Dask,
     Jobs,
-    Lines,
     Restart,
-    RunReporter,
     check_jobs,
     check_outputs,
     end,
     one_line_errors,
     print_line,
-    show_progress,
 )
 from genlabel_paper.registry import COMPUTED, check_ids, find
 
@@ -109,8 +106,8 @@ def reproduce(
             _make_folder("figures", figures)
     failed = 0
     if trains:
-        with one_line_errors(interrupted), show_progress("loading the experiments", lines=50) as bar:
-            failed = _run(names, budget, dataset or [], jobs, dask, records, restart, data_home, bar)
+        with one_line_errors(interrupted), display_progress("loading", unit="cell", max_lines=50) as display:
+            failed = _run(names, budget, dataset or [], jobs, dask, records, restart, data_home, display)
     with one_line_errors(interrupted):
         needed = not computed or export is not None
         stored = _read(records, needed)
@@ -154,7 +151,7 @@ def _run(
     records: Path,
     restart: bool,
     data_home: Path | None,
-    bar: Lines | Bar,
+    display: ProgressDisplay,
 ) -> int:
     """Train the missing cells, and return the number of failed trials; an invalid file of records raises first."""
     from genlabel.evaluation.records import check_store, open_store, run_trials
@@ -165,10 +162,10 @@ def _run(
 
     cells = select_cells(find(names), budget, datasets)
     with open_store(records, PAPER_SCHEMA, restart=restart) as store:
-        from genlabel.data.datasets import find_home
+        from genlabel.data.datasets.openml import find_home
         from genlabel_paper.runs.trials import fingerprint_cell, order, run_trial
 
-        home, reporter = find_home(data_home), RunReporter(bar, "cells")
+        home = find_home(data_home)
         run_trials(
             cells,
             partial(run_trial, data_home=None if home is None else str(home.resolve())),
@@ -177,10 +174,9 @@ def _run(
             n_jobs=jobs,
             dask=dask,
             order=order,
-            on_start=reporter.start,
-            on_trial=reporter.trial,
+            callback=display,
         )
-    return len(reporter.failures)
+    return len(display.failures)
 
 
 def _read(records: Path, needed: bool) -> RecordSet:

@@ -35,6 +35,7 @@ from genlabel.densities import (
     WeightedDensities,
     fixed_gaussians,
 )
+from genlabel.testing import check_density
 from genlabel.training.networks import MLP
 
 
@@ -111,6 +112,12 @@ def fit_sample(density: ClassDensity) -> ClassDensity:
 
 
 @every
+def test_check_density(density: ClassDensity) -> None:
+    trained = isinstance(density, GANDensity)  # in single precision
+    check_density(density, rtol=1e-3 if trained else 1e-9, symmetric=not isinstance(density, FixedDensity))
+
+
+@every
 def test_columns_follow_the_sorted_classes_whatever_their_names(density: ClassDensity) -> None:
     X, y = sample()
     numbers = fit_sample(density).log_prob(X)
@@ -148,7 +155,7 @@ def test_rows_do_not_depend_on_their_company(density: ClassDensity, monkeypatch:
     fitted = fit_sample(density)
     whole = fitted.log_prob(X)
     monkeypatch.setattr(ClassDensity, "chunk_rows", 7)
-    monkeypatch.setattr("genlabel.densities.kernel.BLOCK", 100)
+    monkeypatch.setattr("genlabel.densities.kernel.CHUNK_KERNELS", 100)
     np.testing.assert_allclose(fitted.log_prob(X), whole, rtol=1e-10)
     np.testing.assert_allclose(fitted.log_prob(X[41:42]), whole[41:42], rtol=1e-10)
     assert fitted.log_prob(X[:0]).shape == (0, 3)

@@ -8,7 +8,7 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
-from genlabel.data.datasets.synthetic import NINE_CENTRES
+from genlabel.data.datasets.synthetic import NINE_CENTERS
 from genlabel.evaluation.records import open_store, run_trials
 from genlabel_paper.experiments import figure6
 from genlabel_paper.runs import plane, table_setting
@@ -47,7 +47,7 @@ def test_conflicts_are_those_of_the_nearest_neighbor(dataset: str) -> None:
 
 def test_genlabel_gives_the_nine_classes_the_label_of_the_nearest_center() -> None:
     mixture = figure6._labeled_mixture("nine-gaussians")
-    distances = np.linalg.norm(mixture.mixed[:, None] - NINE_CENTRES, axis=2)
+    distances = np.linalg.norm(mixture.mixed[:, None] - NINE_CENTERS, axis=2)
     np.testing.assert_array_equal(mixture.generative.argmax(axis=1), distances.argmin(axis=1))
 
 
@@ -58,7 +58,7 @@ def records() -> pd.DataFrame:
         patch.setattr(plane, "MAX_MARGINS", 10)
         patch.setattr(table_setting, "predict_regions", partial(predict_regions, steps=60))
         for name in SETS:
-            patch.setitem(SHAPES, name, SHAPES[name] | {"epochs": 1})
+            patch.setitem(SHAPES, name, SHAPES[name] | {"training__epochs": 1})
         run_trials(figure6.EXPERIMENT.cells("smoke"), run_trial, store=store, fingerprint=lambda cell: "test")
         result = store.read()
     assert not result.failures
@@ -88,7 +88,7 @@ def test_only_the_first_split_and_seed_record_regions(records: pd.DataFrame) -> 
     assert all("regions" in parameters for parameters in records["parameters"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plane, "MAX_MARGINS", 10)
-        patch.setitem(SHAPES, "two-circle", SHAPES["two-circle"] | {"epochs": 1})
+        patch.setitem(SHAPES, "two-circle", SHAPES["two-circle"] | {"training__epochs": 1})
         (other,) = run_trial([Cell("plane", "two-circle", "vanilla", split=0, seed=1)])
     assert "regions" not in other["parameters"]
     assert {"accuracy", "log_loss", "smallest_margin", "median_margin", "right_points"} == set(other["metrics"])

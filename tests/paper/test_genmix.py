@@ -228,7 +228,7 @@ def test_a_density_repairs_mixup_where_it_is_near_vanilla_again() -> None:
     assert "kernels: GenLabel repairs mixup on Circle (1 of 1 datasets where it is worse)." in shown.notes
     assert "GM: GenLabel repairs mixup nowhere (0 of 1 datasets where it is worse)." in shown.notes
     broken = frame[frame["method"] != "genlabel-kde"]
-    assert densities.render(broken).claims[0].found == "on 0 of 1 sets; not on Circle"
+    assert densities.render(broken).claims[0].ours == "on 0 of 1 datasets; not on Circle"
 
 
 def test_every_density_of_the_repair_table_has_a_classifier() -> None:

@@ -16,7 +16,7 @@ from genlabel_paper.registry import find
 from genlabel_paper.report.dataset_tables import UNAVAILABLE
 from genlabel_paper.report.experiment import Experiment
 from genlabel_paper.report.layout import count_agreements, grid_lines
-from genlabel_paper.report.page import report_html, write_report
+from genlabel_paper.report.page import block, report_html, write_report
 from genlabel_paper.report.results import Claim, Grid, Measured, Printed, Rendering, Value
 from genlabel_paper.report.terminal import print_rendering
 from genlabel_paper.runs.readings import SELECTION_RULES

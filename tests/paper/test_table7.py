@@ -22,9 +22,10 @@ from genlabel.training import predict_scores
 from genlabel.training.networks import PreActResNet18, ResNet18, Stages
 from genlabel_paper.experiments.table7 import CLEAN, EXPERIMENT, PRINTED, ROBUST, ROWS
 from genlabel_paper.report.experiment import Experiment, select_cells
+from genlabel_paper.report.layout import format_verdict
 from genlabel_paper.report.results import Rendering
-from genlabel_paper.runs.cells import BUDGETS, PAPER_SCHEMA, Cell
 from genlabel_paper.runs import images
+from genlabel_paper.runs.cells import BUDGETS, PAPER_SCHEMA, Cell
 from genlabel_paper.runs.images import _robust_accuracy
 from genlabel_paper.runs.methods import TITLES
 from genlabel_paper.runs.schedules import (
@@ -219,7 +220,8 @@ def test_each_schedule_has_its_own_table_and_digits_only_with_records(
     assert all(value.paper is None for _, row in best.rows for value in row)
     by_text = {claim.text: claim for claim in shown.claims}
     assert (
-        by_text["Mixup + GenLabel has a higher clean accuracy than mixup on every dataset, after 40 epochs."].holds is False
+        by_text["Mixup + GenLabel has a higher clean accuracy than mixup on every dataset, after 40 epochs."].holds
+        is False
     )
     assert sum("digits" in claim.ours for claim in shown.claims) == 0
     text = as_text(EXPERIMENT, shown, 120)
@@ -231,9 +233,7 @@ def test_each_schedule_has_its_own_table_and_digits_only_with_records(
 def test_datasets_choose_cells_and_digits_must_be_named() -> None:
     assert {cell.dataset for cell in select_cells([EXPERIMENT], "quick")} == set(SETS)
     assert {cell.dataset for cell in select_cells([EXPERIMENT], "quick", ["digits", "mnist"])} == {"digits", "mnist"}
-    with pytest.raises(
-        ValueError, match="dataset 'cifar'"
-    ):
+    with pytest.raises(ValueError, match="dataset 'cifar'"):
         select_cells([EXPERIMENT], "full", ["cifar"])
     assert {name for name, about in IMAGE_DATASETS.items() if about.printed} == set(SETS)
 
@@ -283,9 +283,7 @@ def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(
     code, text = run(*words, "--dataset", "digits")
     assert code == 0
     assert f"cells on record: {count}; to do: 0" in text
-    code, text = run(
-        "reproduce", "table7", "--report-only", "--report", page, "--records", store, "--export", exports
-    )
+    code, text = run("reproduce", "table7", "--report-only", "--report", page, "--records", store, "--export", exports)
     assert code == 0, text
     assert f"{records['best_accuracy'].iloc[0]:.2f}" in page.read_text()
     assert f"Trials that failed: {count}" in page.read_text()

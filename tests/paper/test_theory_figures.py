@@ -230,7 +230,9 @@ def test_the_norms_that_figure_7_names() -> None:
         return ends[1] - ends[0]
 
     passes = float(re.search(r"\|theta\| = ([\d.]+)$", our_numbers("figure7", "the margin of the SVM"))[1])
-    slow, fast = map(float, re.search(r"= (\d+) on, GenLabel from ([\d.]+) on", our_numbers("figure7", "slowly")).groups())
+    slow, fast = map(
+        float, re.search(r"= (\d+) on, GenLabel from ([\d.]+) on", our_numbers("figure7", "slowly")).groups()
+    )
     for scheme, angle, r in (("genlabel", 0.25, passes), ("genlabel", 0.245, fast), ("vanilla", 0.245, slow)):
         assert slope(scheme, angle, 0.98 * r) > 0 > slope(scheme, angle, 1.02 * r)
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from genlabel._validation import check_choice
-from genlabel.data.datasets import curve_distances
+from genlabel.data.datasets.curves import curve_distances
 from genlabel.reporting.figures import DPI
 from genlabel_paper.report.dataset_tables import coverage
 from genlabel_paper.report.experiment import Experiment, mean_score

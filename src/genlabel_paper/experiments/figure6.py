@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 
 from genlabel import GenLabel, LinearLabel, Mixup
 from genlabel.attacks import linear_margins
-from genlabel.data.datasets import NINE_CENTRES
+from genlabel.data.datasets.synthetic import NINE_CENTERS
 from genlabel.densities import ClassDensity
 from genlabel.mixing import MixParams
 from genlabel.reporting.figures import DPI, plot_points, plot_regions, plot_soft_labels
@@ -113,7 +113,7 @@ def _true_margins() -> str:
     """The margins of the rule by which the 9 classes were mixture, over the points that are measured."""
     data = load_split("nine-gaussians", split=0)
     chosen = margin_points(len(data.X), seed=0)
-    exact = linear_margins(NINE_CENTRES, data.X[chosen], data.y[chosen], -0.5 * (NINE_CENTRES**2).sum(axis=1))
+    exact = linear_margins(NINE_CENTERS, data.X[chosen], data.y[chosen], -0.5 * (NINE_CENTERS**2).sum(axis=1))
     return (
         "The nearest center, the true boundary of the 9 classes, has margins whose smallest is "
         f"{exact.min():.3g} and whose median is {np.median(exact):.3g}, over the same points of the first split."

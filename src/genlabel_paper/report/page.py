@@ -203,9 +203,7 @@ def _agreement_counts(entries: Sequence[Entry]) -> list[str]:
     total = agree + near + differ
     if not total:
         return []
-    return [
-        f"Of {total:,} printed values compared with ours {agree:,} agree, {near:,} are near, and {differ:,} differ."
-    ]
+    return [f"Of {total:,} printed values {agree:,} agree with ours, {near:,} are near, and {differ:,} differ."]
 
 
 def _verdict_groups(entries: Sequence[Entry], holds: bool | None) -> list[dict[str, Any]]:

@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.preprocessing import MinMaxScaler
 
-from genlabel.data.datasets import Table, load_openml, table_pipeline
-from genlabel.data.datasets.synthetic import SYNTHETIC
-from genlabel.data.tables import FEWEST_ROWS, drop_rare, make_splits
+from genlabel.data.datasets import SYNTHETIC, load_openml
+from genlabel.data.tables import Table, drop_rare_classes, make_splits, table_pipeline
+from genlabel.data.tables.table import MIN_CLASS_ROWS
 from genlabel_paper.runs.cells import BUDGETS
 from genlabel_paper.runs.manifest import ROUNDED
 
@@ -92,7 +92,7 @@ def describe_split(dataset: str) -> dict[str, Any]:
     """
     if dataset in SYNTHETIC:
         return {"fresh": TEST_SEED_OFFSET, **_class_sizes(dataset)[1]}
-    return {"test_size": TEST_SIZE, "seed": 0, "fewest_rows": FEWEST_ROWS, "rounded": dataset in ROUNDED}
+    return {"test_size": TEST_SIZE, "seed": 0, "fewest_rows": MIN_CLASS_ROWS, "rounded": dataset in ROUNDED}
 
 
 def _encode_codes(X: pd.DataFrame, train: NDArray[np.int64]) -> pd.DataFrame:
@@ -124,7 +124,7 @@ def _table(dataset: str, data_home: str | Path | None) -> Table:
 @lru_cache(maxsize=256)
 def _load_table(dataset: str, data_home: str | Path | None) -> Table:
     """NOTE[PAPER]: classes of fewer than 4 rows cannot be split and are dropped (24 of 48 in dataset 313)."""
-    return drop_rare(load_openml(int(dataset), data_home, round_target=dataset in ROUNDED))
+    return drop_rare_classes(load_openml(int(dataset), data_home, round_target=dataset in ROUNDED))
 
 
 def _class_sizes(name: str) -> tuple[dict[str, int], dict[str, int]]:

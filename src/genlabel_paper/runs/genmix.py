@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from genlabel.attacks import margins
-from genlabel.data.datasets import equidistance_error
+from genlabel.data.datasets.curves import equidistance_error
 from genlabel.labeling import LinearLabel
 from genlabel.metrics import LEAST_PROBABILITY, accuracy, log_loss
 from genlabel.mixing import GenMix, Mixer

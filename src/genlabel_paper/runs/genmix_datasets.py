@@ -10,8 +10,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from genlabel.data.datasets import SYNTHETIC, load_images
-from genlabel.data.datasets.images import ImageSet
+from genlabel.data.datasets import SYNTHETIC, ImageDataset, load_images
 from genlabel_paper.runs.data import TEST_SEED_OFFSET, SplitData
 
 
@@ -133,7 +132,7 @@ are visible; the others are our design, see `genlabel.data.datasets`. digits are
 
 
 @lru_cache(maxsize=2)
-def _load(source: str, data_home: str | Path | None) -> ImageSet:
+def _load(source: str, data_home: str | Path | None) -> ImageDataset:
     return load_images(source, data_home)
 
 

@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from genlabel.attacks import PGD, robust_accuracy, train_robust
-from genlabel.data.datasets import load_images
-from genlabel.data.datasets.images import ImageSet
+from genlabel.data.datasets import ImageDataset, load_images
 from genlabel.densities import GaussianDensity
 from genlabel.mixing import GenMix, HiddenGenMix
 from genlabel.training import SGD, ImageBatches, predict_scores, train_network
@@ -120,7 +119,7 @@ def _encode_images(images: NDArray[np.uint8]) -> str:
     return b85encode(compress(images.tobytes(), level=9)).decode()
 
 
-def _load_subset(cell: Cell, data_home: str | Path | None) -> ImageSet:
+def _load_subset(cell: Cell, data_home: str | Path | None) -> ImageDataset:
     """Return the images of a dataset, with a random subset of the training images."""
     images = load_images(cell.dataset, data_home)
     rng = np.random.default_rng(cell.split)
@@ -128,7 +127,7 @@ def _load_subset(cell: Cell, data_home: str | Path | None) -> ImageSet:
     return images._replace(x_train=images.x_train[chosen], y_train=images.y_train[chosen])
 
 
-def _train(images: ImageSet, about: HiddenDataset, seed: int, attacked: bool) -> LeNet5:
+def _train(images: ImageDataset, about: HiddenDataset, seed: int, attacked: bool) -> LeNet5:
     """Return a LeNet-5 trained on the images, or on adversarial images."""
     _, channels, side, _ = images.x_train.shape
     weights, draws = np.random.default_rng([seed, attacked]).spawn(2)
@@ -136,21 +135,16 @@ def _train(images: ImageSet, about: HiddenDataset, seed: int, attacked: bool) ->
     network = LeNet5(len(images.classes), channels, side, float(mean), float(std), seed=weights)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     batches = ImageBatches(images.x_train, images.y_train, batch_size=BATCH_SIZE, seed=[seed, attacked], device=device)
-    settings: dict[str, Any] = {
-        "learning_rate": LEARNING_RATE,
-        "epochs": about.epochs,
-        "optimizer": SGD(),
-        "rng": draws,
-    }
+    settings: dict[str, Any] = {"learning_rate": LEARNING_RATE, "epochs": about.epochs, "optimizer": SGD()}
     if attacked:
         attack = PGD(about.radius, "l2", ATTACK_STEPS)
-        train_robust(network.to(device), batches, attack, shape=(channels, side, side), **settings)
+        train_robust(network.to(device), batches, attack, shape=(channels, side, side), rng=draws, **settings)
     else:
-        train_network(network.to(device), batches, **settings)
+        train_network(network.to(device), batches, seed=draws, **settings)
     return network.eval()
 
 
-def _measure(network: LeNet5, images: ImageSet, about: HiddenDataset) -> dict[str, float]:
+def _measure(network: LeNet5, images: ImageDataset, about: HiddenDataset) -> dict[str, float]:
     """Return the accuracy of the robust network, and under the attack of its training."""
     predicted = predict_scores(network, images.x_test).argmax(1).numpy()
     attack = PGD(about.radius, "l2", ATTACK_STEPS)
@@ -171,7 +165,7 @@ def _classify(classifier: LeNet5, points: NDArray[np.float64], hidden: HiddenGen
 
 
 def _encode_examples(
-    points: NDArray[np.float64], hidden: HiddenGenMix, images: ImageSet, about: HiddenDataset
+    points: NDArray[np.float64], hidden: HiddenGenMix, images: ImageDataset, about: HiddenDataset
 ) -> dict[str, Any]:
     """Return some encoded images of different pairs, each with the smallest misfit of its pair."""
     pair = np.sort(hidden.pair_, axis=1)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from genlabel.attacks import robust_accuracy
 from genlabel.attacks.autoattack import find_package
-from genlabel.data.datasets.images import ImageSet, load_images
+from genlabel.data.datasets import ImageDataset, load_images
 from genlabel.densities import CollapseWarning
 from genlabel.evaluation.images import TrainedImages, train_images
 from genlabel.training import SGD
@@ -130,11 +130,11 @@ class ImageSetting(Setting):
 
 
 @lru_cache(maxsize=4)
-def _load(dataset: str, data_home: str | Path | None) -> ImageSet:
+def _load(dataset: str, data_home: str | Path | None) -> ImageDataset:
     return load_images(dataset, data_home)
 
 
-def _take_subset(images: ImageSet, schedule: Schedule) -> ImageSet:
+def _take_subset(images: ImageDataset, schedule: Schedule) -> ImageDataset:
     """Return the images of a schedule: all, or a fixed random subset."""
     train, test = _subset(len(images.x_train), schedule.images), _subset(len(images.x_test), schedule.tests)
     return images._replace(
@@ -160,7 +160,7 @@ def _measure(trained: TrainedImages) -> dict[str, float]:
     return metrics
 
 
-def _robust_accuracy(trained: TrainedImages, images: ImageSet, count: int, radius: float) -> float:
+def _robust_accuracy(trained: TrainedImages, images: ImageDataset, count: int, radius: float) -> float:
     """Return the accuracy of the last epoch under attack."""
     chosen = _subset(len(images.x_test), count)
     x, y = images.x_test[chosen], images.y_test[chosen]
@@ -168,7 +168,7 @@ def _robust_accuracy(trained: TrainedImages, images: ImageSet, count: int, radiu
 
 
 def _recorded_parameters(
-    trained: TrainedImages, images: ImageSet, training: dict[str, Any], attack: dict[str, Any] | None
+    trained: TrainedImages, images: ImageDataset, training: dict[str, Any], attack: dict[str, Any] | None
 ) -> dict[str, Any]:
     """Return the parameters of a record."""
     parameters: dict[str, Any] = {name: training[name] for name in RECORDED_PARAMETERS if name in training}

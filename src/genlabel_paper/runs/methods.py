@@ -6,13 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
 
-from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, Mixup, MixupClassifier
+from genlabel import (
+    AdaMixupClassifier,
+    GenerativeClassifier,
+    GenLabelClassifier,
+    GridSearch,
+    Mixup,
+    MixupClassifier,
+    TrainingOptions,
+)
 from genlabel.densities import GaussianDensity, KernelDensity
 
 Candidate: TypeAlias = dict[str, Any]
 """Parameters of one candidate of a search."""
 Classifier: TypeAlias = MixupClassifier | GenLabelClassifier | AdaMixupClassifier | GenerativeClassifier
-FIXED_RATE = {"select": "log-loss"}
+FIXED_RATE = {"search__scoring": "log-loss"}
 """Rule of settings with a fixed learning rate, where nothing is selected; the value is part of the fingerprints."""
 Kind: TypeAlias = Literal["vanilla", "mixup", "generative", "genlabel", "density"]
 
@@ -47,7 +55,10 @@ def _vanilla(alpha: float, seed: int, **params: Any) -> MixupClassifier:
 
 
 def _adamixup(alpha: float, seed: int, **params: Any) -> AdaMixupClassifier:
-    return AdaMixupClassifier(random_state=seed, **params)
+    model = AdaMixupClassifier(
+        "logistic", search=GridSearch(cv=6), training=TrainingOptions(epochs=100), random_state=seed
+    )
+    return model.set_params(**params)
 
 
 def _mixup(alpha: float, seed: int, **params: Any) -> MixupClassifier:

@@ -98,9 +98,9 @@ class Reading:
             return space
         recipes = [
             recipe if recipe.mixer is None else replace(recipe, mixer=clone(recipe.mixer).set_params(pairs=self.pairs))
-            for recipe in space.recipes
+            for recipe in space.mixing
         ]
-        return replace(space, recipes=recipes)
+        return replace(space, mixing=recipes)
 
     def describe(self) -> dict[str, Any]:
         """Return the values besides the classifier that a record depends on, for fingerprints."""
@@ -108,16 +108,18 @@ class Reading:
 
 
 def _unscaled(model: Classifier) -> dict[str, Any]:
-    return {"standardize": False}
+    return {_standardize(model): False}
 
 
 def _scaled(model: Classifier) -> dict[str, Any]:
-    return {"standardize": True}
+    return {_standardize(model): True}
+
+
+def _standardize(model: Classifier) -> str:
+    return "standardize" if isinstance(model, GenerativeClassifier) else "training__standardize"
 
 
 def _per_sample(model: Classifier) -> dict[str, Any]:
-    if isinstance(model, GenLabelClassifier):
-        return {"lam_per": "sample"}
     return {"mixer": clone(model.mixer).set_params(lam_per="sample")} if _mixes(model) else {}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -14,8 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from genlabel._progress import Callback
 from genlabel._validation import check_choice, check_count, check_interval, check_positive
-from genlabel.data.datasets.images import ImageSet, hold_out
+from genlabel.data.datasets import ImageDataset
+from genlabel.data.datasets.images import hold_out
 from genlabel.evaluation.images.history import Entry, ImageScores, TrainingHistory, measure, state_on_cpu
 from genlabel.evaluation.images.methods import ImageMethod, choose_network, make_image_method
 from genlabel.training import (
@@ -98,7 +99,7 @@ def load_network(path: str | Path) -> tuple[StagedNetwork, list[str]]:
 
 
 def train_images(
-    images: ImageSet,
+    images: ImageDataset,
     *,
     method: str = "genlabel",
     network: str = "auto",
@@ -117,7 +118,7 @@ def train_images(
     device: str = "auto",
     precision: str = "auto",
     held_out: float = 0.1,
-    after_epoch: Callable[[Entry], None] | None = None,
+    callback: Callback | None = None,
     checkpoint: str | Path | None = None,
 ) -> TrainedImages:
     """Train a network on images with a method of the paper, and score it on the test images (arXiv Alg. 3).
@@ -126,7 +127,7 @@ def train_images(
 
     Parameters
     ----------
-    images : ImageSet
+    images : ImageDataset
     method : one of METHODS
     network : "auto", "lenet5", "resnet18" or "preact-resnet18"
         "auto" is LeNet-5 for small square images of one channel, and ResNet-18 for others.
@@ -153,8 +154,8 @@ def train_images(
     held_out : float or int
         Share (a float, at most 0.5) or number (an int) of the training images that are not trained on and choose the
         best epoch; 0 is none.
-    after_epoch : callable, optional
-        Given each epoch's entry of the history as it ends.
+    callback : Callback, optional
+        Its `on_epoch_end` receives each entry of the history.
     checkpoint : path, optional
         Where the state is kept after each epoch; a run of the same settings goes on from the state that lies there.
 
@@ -170,8 +171,8 @@ def train_images(
     (2, True)
     """
     given = dict(locals())
-    if not isinstance(images, ImageSet):
-        raise TypeError(f"images is a {type(images).__name__}; give an ImageSet, as load_images makes it")
+    if not isinstance(images, ImageDataset):
+        raise TypeError(f"images is a {type(images).__name__}; give an ImageDataset, as load_images makes it")
     if images.x_train.dtype != np.uint8 or images.x_test.dtype != np.uint8:
         raise TypeError(f"images has pixels of {images.x_train.dtype} and {images.x_test.dtype}; give uint8, 0 to 255")
     check_count("seed", seed, low=0)
@@ -197,7 +198,7 @@ def train_images(
     settings = {name: given[name] for name in SETTINGS}
     settings |= {"network": made[0], "optimizer": repr(rule), "data": _fingerprint(images)}
     n = len(batches) * min(batch_size, len(x))
-    diary = TrainingHistory(net, images.x_train[held], images.y_train[held], n, settings, checkpoint, after_epoch)
+    diary = TrainingHistory(net, images.x_train[held], images.y_train[held], n, settings, checkpoint, callback)
     begin = perf_counter()
     _go_down(
         recipe,
@@ -210,7 +211,7 @@ def train_images(
         optimizer=rule,
         epochs=check_count("epochs", epochs),
         acceleration=_acceleration(precision, net),
-        after_epoch=diary.write,
+        callback=diary,
         checkpoint=None if checkpoint is None else Checkpoint(checkpoint, {"batches": batches}),
     )
     seconds = perf_counter() - begin
@@ -243,7 +244,7 @@ def _go_down(
     train_adamixup_network(network, batches, policy=policy, critic=critic, **options)
 
 
-def _measure_best(network: StagedNetwork, diary: TrainingHistory, images: ImageSet) -> ImageScores | None:
+def _measure_best(network: StagedNetwork, diary: TrainingHistory, images: ImageDataset) -> ImageScores | None:
     """Measure the best epoch on the test images; the network is as before afterwards."""
     if diary.best_state is None:
         return None
@@ -281,7 +282,7 @@ def _acceleration(precision: str, network: StagedNetwork) -> CompileConfig:
     return replace(fast, precision=precision, channels_last=fast.graphs and precision == "bf16")
 
 
-def _fingerprint(images: ImageSet) -> int:
+def _fingerprint(images: ImageDataset) -> int:
     """A number that other images or labels do not have."""
     value = 0
     for part in (images.x_train, images.y_train, images.x_test, images.y_test):
