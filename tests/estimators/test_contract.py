@@ -51,7 +51,11 @@ CLASSIFIERS = [
 
 def is_plain(classifier: Any) -> bool:
     """Whether it is one network of all rows, and no point is mixed."""
-    return isinstance(classifier, MixupClassifier) and classifier.mixer is None and classifier.members == 1
+    return (
+        isinstance(classifier, MixupClassifier)
+        and classifier.mixer is None
+        and classifier.get_params()["search__ensemble"] == 1
+    )
 
 
 OTHERS = (1, 2, 4, 5, 6, 7, 9, 11)
@@ -66,7 +70,9 @@ def of_each_class(classifiers: list[Any], others: tuple[int, ...]) -> Any:
 
 every = of_each_class(CLASSIFIERS, OTHERS)
 FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
-QUICK = [c.set_params(epochs=12, cv=2) if hasattr(c, "epochs") else c for c in map(clone, CLASSIFIERS)]
+QUICK = [
+    c.set_params(training__epochs=12, search__cv=2) if hasattr(c, "training") else c for c in map(clone, CLASSIFIERS)
+]
 QUICK[0].set_params(
     density=FEW, training__weight_decay=1e-3
 )  # the whole choice of densities shows no more of the rules
