@@ -50,6 +50,7 @@ def settable(model: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("search", ["halving", "grid"])
 def test_every_method_has_the_same_search(search: str, data: tuple[Any, Any]) -> None:
     """Vanilla is among the candidates of the default: the networks of vanilla training's own search, fold by fold."""
+    networks = {"search__ensemble": "cv", **QUICK}
     model = GenLabelClassifier((8,), StackedDensity(FEW)).set_params(search=search, **networks).fit(*data).cv_results_
     mixup = MixupClassifier((8,)).set_params(search=search, **networks).fit(*data).cv_results_
     vanilla = MixupClassifier((8,), mixer=None).set_params(search=search, **networks).fit(*data).cv_results_

@@ -118,7 +118,7 @@ def test_a_classifier_without_densities_learns_it_on_request_and_forgets_it_in_a
     with pytest.raises(NotFittedError):
         fitted.fit_typicality(X, y)
     fitted.fit(X, y)
-    with pytest.raises(NotFittedError, match=r"call fit_support\(X, y\) with its training rows"):
+    with pytest.raises(NotFittedError, match=r"call fit_typicality\(X, y\) with its training rows"):
         fitted.typicality(test)
     before = fitted.predict_proba(test)
     assert fitted.fit_typicality(X, y, density=GaussianDensity()) is fitted
