@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
@@ -143,9 +143,6 @@ class KernelDensity(PerClassDensity):
 
     native = True
     min_stack_weight = 2.5 * MIN_STACK_WEIGHT  # queries are by far the slowest
-
-    fingerprint_defaults: ClassVar[dict[str, Any]] = {"max_points": None, "random_state": 0}
-    """Defaults of parameters added later; they do not count in fingerprints at these values."""
 
     def __init__(
         self,

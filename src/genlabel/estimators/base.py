@@ -326,12 +326,12 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 def halving_constants() -> dict[str, Any]:
     """Return the constants of a halving search, for fingerprints."""
     return {
-        "looks": (HALVING_SCHEDULE, HALVING_SCHEDULE_LARGE),
+        "schedule": (HALVING_SCHEDULE, HALVING_SCHEDULE_LARGE),
         "lengths": (MAX_HALVING_EPOCHS, MAX_BATCHES, HALVING_STEPS),
-        "late": AVERAGING_POWER,
-        "pull": (POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, MIN_LOG_PROBA),
-        "far": MAX_EXCESS_LOSS,
-        "numbers": MAX_PARAMETERS,
+        "averaging_power": AVERAGING_POWER,
+        "pooling": (POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, MIN_LOG_PROBA),
+        "max_excess_loss": MAX_EXCESS_LOSS,
+        "max_parameters": MAX_PARAMETERS,
     }
 
 

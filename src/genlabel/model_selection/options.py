@@ -331,14 +331,10 @@ class TrainerConfig(NamedTuple):
 
     def resolved_config(self) -> dict[str, Any]:
         """Return the options that change numbers, by name, without the device."""
-        search = self.search
-        found: dict[str, Any] = {
+        return {
+            "search": self.search,
             "hidden": self.hidden,
             "optimizer": self.optimizer,
             "epochs": self.epochs,
             "batch_size": self.batch_size,
         }
-        if search.is_halving or search.predicts_with_folds or search.ensemble != 1:
-            found["search"] = "halving" if search.is_halving else "full"
-            found["members"] = "folds" if search.predicts_with_folds else search.ensemble
-        return found | ({"keep": "best"} if search.restore_best else {})
