@@ -47,8 +47,8 @@ SIZES = (100, 300, 1000)
 """Training rows."""
 MOST_TESTED = 3000
 METHODS: dict[str, Callable[[int], Any]] = {
-    "GenLabel": lambda seed: GenLabelClassifier(device="cpu", random_state=seed),
-    "mixup": lambda seed: MixupClassifier(device="cpu", random_state=seed),
+    "GenLabel": lambda seed: GenLabelClassifier(random_state=seed).set_params(training__device="cpu"),
+    "mixup": lambda seed: MixupClassifier(random_state=seed).set_params(training__device="cpu"),
 }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from genlabel._lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    from genlabel._progress import Callback, LambdaCallback, ProgressEvent, use_callback
     from genlabel.densities import (
         ClassDensity,
         CollapseWarning,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from genlabel.integrations import GenLabelMixup, mixed_accuracy
     from genlabel.labeling import GenLabel, GenLabelSampler, LinearLabel, LogisticLabel, OnlineGenLabel
     from genlabel.mixing import CutMix, GenMix, GenMixWarning, ManifoldMixup, Mixup, intrudes
+    from genlabel.model_selection import GridSearch, HalvingSearch, TrainingOptions
     from genlabel.persistence import LoadedModel, export_onnx, load_model, save_model
     from genlabel.reporting import write_report
 
@@ -43,6 +45,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "AdaMixupClassifier",
+    "Callback",
     "ClassDensity",
     "CollapseWarning",
     "CutMix",
@@ -59,7 +62,10 @@ __all__ = [
     "GenMix",
     "GenMixWarning",
     "GenerativeClassifier",
+    "GridSearch",
+    "HalvingSearch",
     "KernelDensity",
+    "LambdaCallback",
     "LinearLabel",
     "LoadedModel",
     "LogisticLabel",
@@ -69,8 +75,10 @@ __all__ = [
     "MixupClassifier",
     "OnlineGaussianDensity",
     "OnlineGenLabel",
+    "ProgressEvent",
     "SoftLabelClassifier",
     "StackedDensity",
+    "TrainingOptions",
     "Typicality",
     "VAEDensity",
     "__version__",
@@ -80,10 +88,12 @@ __all__ = [
     "load_model",
     "mixed_accuracy",
     "save_model",
+    "use_callback",
     "write_report",
 ]
 
 _ROOMS = {
+    "_progress": ("Callback", "LambdaCallback", "ProgressEvent", "use_callback"),
     "densities": (
         "ClassDensity",
         "CollapseWarning",
@@ -107,6 +117,7 @@ _ROOMS = {
         "MixupClassifier",
         "SoftLabelClassifier",
     ),
+    "model_selection": ("GridSearch", "HalvingSearch", "TrainingOptions"),
     "persistence": ("LoadedModel", "export_onnx", "load_model", "save_model"),
     "labeling": ("GenLabel", "GenLabelSampler", "LinearLabel", "LogisticLabel", "OnlineGenLabel"),
     "integrations": ("GenLabelMixup", "mixed_accuracy"),

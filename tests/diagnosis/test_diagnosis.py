@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from sklearn.datasets import load_iris
 
 from genlabel import Diagnosis, MixupClassifier, diagnose
-from genlabel._progress import progress_callback
+from genlabel._progress import LambdaCallback, use_callback
 from genlabel.evaluation.diagnosis.paired_experiment import DECAYS, RATES, train_arms
 from genlabel.evaluation.diagnosis.verdict import WORDS
 
@@ -149,9 +149,9 @@ def test_the_gains_of_the_paired_run_are_differences_of_its_losses() -> None:
 def test_the_arms_are_those_of_the_baselines_own_classifier() -> None:
     X, y = load_iris(return_X_y=True)
     arms = train_arms(X, y, 0.3, 0.75, seed=0)
-    common = {"learning_rate": RATES, "weight_decay": DECAYS, "calibrate": False, "random_state": 0}
-    vanilla = MixupClassifier(mixer=None, **common).fit(X, y)
-    mixup = MixupClassifier(clean_fraction=0.75, **common).fit(X, y)
+    common = {"training__learning_rate": RATES, "training__weight_decay": DECAYS, "calibrate": False, "random_state": 0}
+    vanilla = MixupClassifier(mixer=None).set_params(**common).fit(X, y)
+    mixup = MixupClassifier(clean_fraction=0.75).set_params(**common).fit(X, y)
     np.testing.assert_allclose(arms["vanilla"].predict_proba(X), vanilla.predict_proba(X), atol=1e-3)
     np.testing.assert_allclose(arms["mixup"].predict_proba(X), mixup.predict_proba(X), atol=1e-3)
 
@@ -171,9 +171,9 @@ def test_no_text_of_the_picture_lies_on_another_or_outside(name: str) -> None:
 
 def test_it_tells_how_far_it_is_and_repeats_itself() -> None:
     reports: list[Any] = []
-    with progress_callback(reports.append):
+    with use_callback(LambdaCallback(on_progress=reports.append)):
         again = diagnose(*iris(), folds=2, blends=600)
-    done = [report.done for report in reports]
+    done = [report.fraction for report in reports]
     assert done == sorted(done)
     assert done[-1] == 1.0
     assert again.to_dict() == found("iris").to_dict()

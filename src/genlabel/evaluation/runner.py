@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from time import process_time
 from typing import Any, final
 from uuid import uuid4
@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from genlabel._progress import epoch_callback
+from genlabel._progress import Callback
 from genlabel.data.tables import Split, Table, make_splits, table_pipeline
 from genlabel.data.tables.table import MIN_CLASS_ROWS
 from genlabel.evaluation.prediction_counts import N_BINS, PredictionCounts
@@ -25,8 +25,6 @@ from genlabel.evaluation.records import (
     Record,
     RecordSet,
     RecordStore,
-    RunPlan,
-    TrialResult,
     fingerprint,
     run_trials,
     software_versions,
@@ -60,8 +58,6 @@ class FitRunner:
     """Returns `repeats` splits of a table."""
     count_predictions: bool = False
     """Whether a record also has the fact "held_out", see `genlabel.evaluation.prediction_counts`."""
-    on_epoch: Callable[[str, int, int], None] | None = None
-    """Called with method, split, and the epochs done since the last call."""
     run_id: str = field(default_factory=lambda: uuid4().hex)
     """Identifies a run, so that each loads its tables again."""
 
@@ -73,8 +69,7 @@ class FitRunner:
         data: str = "",
         n_jobs: int = 1,
         dask: str | None = None,
-        on_start: Callable[[RunPlan], None] | None = None,
-        on_trial: Callable[[TrialResult], None] | None = None,
+        callback: Callback | None = None,
     ) -> RecordSet:
         """Do the fits that have no record, and return the records and failures of all requested fits.
 
@@ -86,7 +81,7 @@ class FitRunner:
             Open store.
         data : str
             Hash of the tables, where their names alone do not identify their content.
-        n_jobs, dask, on_start, on_trial
+        n_jobs, dask, callback
             See `genlabel.evaluation.records.run_trials`.
         """
         fits = [Fit(one, name, split) for one in datasets for split in range(self.repeats) for name in self.methods]
@@ -99,8 +94,7 @@ class FitRunner:
                 fingerprint=lambda fit: current[fit.method],
                 n_jobs=n_jobs,
                 dask=dask,
-                on_start=on_start,
-                on_trial=on_trial,
+                callback=callback,
             )
         finally:
             _load_and_split.cache_clear()
@@ -133,8 +127,7 @@ class FitRunner:
         table, splits = prepared
         train, test = splits[fit.split]
         model = table_pipeline(table.X, with_random_state(self.methods[fit.method], self.seed + fit.split))
-        report_epochs = partial(self.on_epoch, fit.method, fit.split) if self.on_epoch else lambda epochs: None
-        with warnings.catch_warnings(record=True) as caught, epoch_callback(report_epochs):
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             start = process_time()
             model.fit(table.X.iloc[train], table.y.iloc[train], **groups_fit_param(model, table, train))

@@ -159,8 +159,8 @@ def fit_table(
         with stage("final fit"):
             model = _fit(table, method, seed, left)
         if not hasattr(model[-1], "typicality_"):
-            with stage("support"):
-                model[-1].fit_support(model[:-1].transform(table.X), table.y)
+            with stage("typicality"):
+                model[-1].fit_typicality(model[:-1].transform(table.X), table.y)
     return FittedTable(model, TableReadSpec.of(table), held_out, count_warnings(caught), monotonic() - start)
 
 
@@ -203,8 +203,8 @@ def predict_table(
     Returns
     -------
     DataFrame (m, ...)
-        prediction, probability_CLASS for each class, low_CLASS and high_CLASS with `intervals`, and support (the
-        typicality of the row) if the model has it.
+        prediction, probability_CLASS for each class, low_CLASS and high_CLASS with `intervals`, and typicality if
+        the model has it.
 
     Examples
     --------
@@ -214,9 +214,9 @@ def predict_table(
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
     >>> model = GenerativeClassifier().fit(X, y)
     >>> predict_table(LoadedModel(model, Schema.of(model)), X[99:101]).round(2)
-       prediction  probability_0  probability_1  probability_2  support
-    0           1            0.0            1.0            0.0     0.91
-    1           2            0.0            0.0            1.0     0.17
+       prediction  probability_0  probability_1  probability_2  typicality
+    0           1            0.0            1.0            0.0        0.91
+    1           2            0.0            0.0            1.0        0.17
     """
     if not len(X):
         raise ValueError("X has no rows; there is nothing to predict, pass at least one")
@@ -296,8 +296,8 @@ def _hold_out(table: Table, share: float, seed: int) -> Split | None:
 
 def _fit(table: Table, method: BaseEstimator, seed: int, time_limit: float | None) -> Pipeline:
     estimator = with_random_state(method, seed)
-    if time_limit is not None and "time_limit" in estimator.get_params():
-        estimator.set_params(time_limit=time_limit)
+    if time_limit is not None and "search__time_limit" in estimator.get_params():
+        estimator.set_params(search__time_limit=time_limit)
     model = table_pipeline(table.X, estimator)
     return model.fit(table.X, table.y, **groups_fit_param(model, table))
 
@@ -323,7 +323,7 @@ def _predict(model: LoadedModel, X: pd.DataFrame, intervals: bool) -> pd.DataFra
         for c, name in enumerate(model.classes_):
             columns |= {f"low_{name}": low[:, c], f"high_{name}": high[:, c]}
     if hasattr(model.classifier, "typicality_"):
-        columns["support"] = model.support(X)
+        columns["typicality"] = model.typicality(X)
     return pd.DataFrame(columns)
 
 

@@ -25,19 +25,19 @@ class Known(NamedTuple):
 
 
 _RENAMED = {
-    "Judge": "TypicalityModel", "Directions": "RandomProjection",
+    "Judge": "TypicalityModel", "Directions": "RandomProjection", "Axes": "PrincipalAxes", "Centred": "CenteredSample",
     "KnownDensity": "FixedDensity", "StackDensity": "WeightedDensities",
     "Held": "ConformalScores", "ThinGaussians": "LowRankGaussians", "Warp": "PowerTransform",
     "WarpedDensity": "PowerTransformedDensity", "SharedLabel": "WeightedLabel", "Standardisation": "Standardization",
-    "Support": "Typicality", "LabelModel": "StackedDensity",
+    "Support": "Typicality", "Pooling": "PoolWeights", "LabelModel": "StackedDensity",
 }  # fmt: skip
 """Classes by the name in a file, where they are called otherwise today."""
 _RESULTS = (ALL_PARAMETERS, "best_params_", "cv_results_", "history_", "density_")
 _SEED = ("random_state",)
 _CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.densities.covariance": ("Gaussians", "Whitening"),
-    "genlabel.densities.discriminant": ("DiscriminantDensity",),
-    "genlabel.densities._em": ("Mixtures", "Terms"),
+    "genlabel.densities.discriminant": ("Axes", "Centred", "DiscriminantDensity", "ThinGaussians"),
+    "genlabel.densities.mixture": ("Mixtures", "Terms"),
     "genlabel.densities.gan.charts": ("Charts", "Latents"),
     "genlabel.densities.gan.networks": ("ConvReader", "Perceptron"),
     "genlabel.densities.gan.training": ("Generators",),
@@ -49,10 +49,10 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.densities.stacked": ("StackDensity",),
     "genlabel.densities.stacking": ("Stacking",),
     "genlabel.densities.typicality": ("Directions", "Held", "Judge"),
-    "genlabel.densities._low_rank": ("Axes", "Centred", "ThinGaussians"),
     "genlabel.densities.power_transform": ("Warp", "WarpedDensity"),
     "genlabel.estimators.encoding": ("Columns", "Numbers"),
     "genlabel.estimators.intervals": ("Calibration",),
+    "genlabel.model_selection.options": ("GridSearch", "HalvingSearch", "TrainingOptions"),
     "genlabel.model_selection.pooling": ("Pooling",),
     "genlabel.labeling.generative": ("GenLabel",),
     "genlabel.labeling.linear": ("LinearLabel", "LogisticLabel", "SharedLabel"),
@@ -75,7 +75,7 @@ KNOWN: dict[str, Known] = {
     "LabelModel": Known(
         "genlabel.densities.stacked", "StackedDensity", (*_SEED, "candidates", "candidates_"), without=("cv",)
     ),
-    "Trees": Known("genlabel.densities.forest", "_Trees"),
+    "Trees": Known("genlabel.densities.forest", "Trees"),
     "Pipeline": Known("sklearn.pipeline", "Pipeline", without=("memory",)),
     **{
         name: Known(f"genlabel.estimators.{module}", name, _RESULTS)

@@ -94,9 +94,9 @@ class Reading:
             return method
         ways = [
             way if way.mixer is None else replace(way, mixer=clone(way.mixer).set_params(pairs=self.pairs))
-            for way in method.recipes
+            for way in method.mixing
         ]
-        return replace(method, recipes=ways)
+        return replace(method, mixing=ways)
 
     def describe(self) -> dict[str, Any]:
         """What a record depends on beside the classifier, for fingerprints."""
@@ -104,16 +104,18 @@ class Reading:
 
 
 def _unscaled(model: Classifier) -> dict[str, Any]:
-    return {"standardize": False}
+    return {_standardize(model): False}
 
 
 def _scaled(model: Classifier) -> dict[str, Any]:
-    return {"standardize": True}
+    return {_standardize(model): True}
+
+
+def _standardize(model: Classifier) -> str:
+    return "standardize" if isinstance(model, GenerativeClassifier) else "training__standardize"
 
 
 def _per_sample(model: Classifier) -> dict[str, Any]:
-    if isinstance(model, GenLabelClassifier):
-        return {"lam_per": "sample"}
     return {"mixer": clone(model.mixer).set_params(lam_per="sample")} if _mixes(model) else {}
 
 

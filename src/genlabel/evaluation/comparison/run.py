@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -18,11 +18,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from genlabel._progress import Callback, CallbackList, LambdaCallback, TrialResult
 from genlabel.data.tables import Table, make_splits
 from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
-from genlabel.evaluation.records import COMPARISON, RecordSet, RunPlan, TrialResult, open_store
+from genlabel.evaluation.records import COMPARISON, RecordSet, open_store
 from genlabel.evaluation.runner import CaughtWarnings, FitRunner
 from genlabel.metrics import LEAST_PROBABILITY, balanced_accuracy, roc_auc, score_log_proba
+from genlabel.model_selection import TrainingOptions
 
 SCORES = ("accuracy", "log_loss", "balanced_accuracy", "auc", "brier", "calibration_error")
 """Metrics of each fit."""
@@ -38,8 +40,7 @@ def compare(
     repeats: int = 10,
     test_size: float = 0.3,
     seed: int = 0,
-    on_step: Callable[[str, int], None] | None = None,
-    on_epoch: Callable[[str, int, int], None] | None = None,
+    callback: Callback | None = None,
 ) -> pd.DataFrame:
     """Fit every method on the same splits of a table, and measure it on the held-out rows.
 
@@ -58,10 +59,8 @@ def compare(
         Share of the rows held out in each split.
     seed : int
         Seed of the splits and of the methods.
-    on_step : callable (method, split), optional
-        Called after each fit.
-    on_epoch : callable (method, split, epochs), optional
-        Called during each fit of a network, with the epochs done since the last call.
+    callback : Callback, optional
+        It receives the start, the progress and the result of each fit.
 
     Returns
     -------
@@ -81,13 +80,8 @@ def compare(
     1  generative      1
     """
 
-    def on_trial(result: TrialResult) -> None:
-        if result.error is not None:
-            raise RuntimeError(f"{result.trial.method} failed on split {result.trial.split}: {result.error}")
-        if on_step is not None:
-            on_step(result.trial.method, result.trial.split)
-
-    records = run_comparison(table, methods, repeats, test_size, seed, on_trial=on_trial, on_epoch=on_epoch)
+    raise_error = LambdaCallback(on_trial_end=_raise_error)
+    records = run_comparison(table, methods, repeats, test_size, seed, callback=CallbackList([raise_error, callback]))
     return as_results(records.frame)
 
 
@@ -102,9 +96,7 @@ def run_comparison(
     restart: bool = False,
     n_jobs: int = 1,
     dask: str | None = None,
-    on_start: Callable[[RunPlan], None] | None = None,
-    on_trial: Callable[[TrialResult], None] | None = None,
-    on_epoch: Callable[[str, int, int], None] | None = None,
+    callback: Callback | None = None,
 ) -> RecordSet:
     """Do the fits of `compare` that have no record, and return the records and the failures of all of them.
 
@@ -116,20 +108,19 @@ def run_comparison(
         See `compare`.
     records : path, optional
         File of records; without it they are in memory only.
-    restart, n_jobs, dask, on_start, on_trial
+    restart, n_jobs, dask, callback
         See `genlabel.evaluation.records.open_store` and `run_trials`.
-    on_epoch : callable (method, split, epochs), optional
-        Called for fits in this process only.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from genlabel import GenerativeClassifier
+    >>> from genlabel import GenerativeClassifier, LambdaCallback
     >>> from genlabel.data.datasets import load_table
+    >>> printer = LambdaCallback(on_run_start=print)
     >>> table, methods = load_table("iris"), {"generative": GenerativeClassifier()}
     >>> with TemporaryDirectory() as folder:  # the second run has a record of the first fit
     ...     for repeats in (1, 2):
-    ...         result = run_comparison(table, methods, repeats, records=f"{folder}/run.sqlite", on_start=print)
+    ...         result = run_comparison(table, methods, repeats, records=f"{folder}/run.sqlite", callback=printer)
     RunPlan(todo=1, cached=0, stale=0)
     RunPlan(todo=1, cached=1, stale=0)
     >>> result.frame["split"].tolist(), result.failures
@@ -146,13 +137,10 @@ def run_comparison(
         score=score_table,
         split=_Constant(splits),
         count_predictions=True,
-        on_epoch=on_epoch if n_jobs == 1 and dask is None else None,
     )
     data = hash_table(table) + (f" {repeats}" if table.time is not None else "")
     with open_store(records, COMPARISON, restart=restart) as store:
-        return runner.run(
-            [table.name], store, data=data, n_jobs=n_jobs, dask=dask, on_start=on_start, on_trial=on_trial
-        )
+        return runner.run([table.name], store, data=data, n_jobs=n_jobs, dask=dask, callback=callback)
 
 
 def default_methods(
@@ -175,17 +163,16 @@ def default_methods(
     ['vanilla', 'mixup', 'GenLabel', 'generative (gaussian)', 'generative (kernel)', 'logistic', 'boosting',
      'class shares']
     """
-    common = {"network": network, "epochs": epochs}
+    common = {"network": network, "training": TrainingOptions(epochs=epochs)}
     methods: dict[str, Any] = {
         "vanilla": MixupClassifier(mixer=None, **common),
         "mixup": MixupClassifier(**common),
         "GenLabel": GenLabelClassifier(density=density, **common),
     }
-    if paper:  # the network and the epochs of the paper where "auto" leaves the choice
-        printed = {"network": "mlp", "epochs": 100}
-        settings = {
-            name: printed[name] if isinstance(value, str) and value == "auto" else value
-            for name, value in common.items()
+    if paper:  # the network and the epochs of the paper in the place of "auto"
+        settings: dict[str, Any] = {
+            "network": "mlp" if isinstance(network, str) and network == "auto" else network,
+            "training__epochs": 100 if isinstance(epochs, str) and epochs == "auto" else epochs,
         }
         methods["mixup (paper)"] = MixupClassifier.from_paper(**settings)
         methods["GenLabel (paper)"] = GenLabelClassifier.from_paper(**settings)
@@ -262,6 +249,11 @@ class _Constant:
 
     def __call__(self, *_: Any) -> Any:
         return self.value
+
+
+def _raise_error(result: TrialResult) -> None:
+    if result.error is not None:
+        raise RuntimeError(f"{result.trial.method} failed on split {result.trial.split}: {result.error}")
 
 
 def _warning_facts(table: Table, caught: CaughtWarnings) -> dict[str, Any]:

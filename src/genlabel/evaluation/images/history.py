@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, final
@@ -16,6 +16,7 @@ from torch import Tensor
 from genlabel import metrics
 from genlabel._arrays import as_numpy
 from genlabel._distributed import rank_and_world_size
+from genlabel._progress import Callback
 from genlabel.training import predict_scores
 from genlabel.training.checkpoint import save_whole
 from genlabel.training.networks import StagedNetwork
@@ -45,8 +46,8 @@ def state_on_cpu(network: StagedNetwork) -> dict[str, Tensor]:
 
 
 @final
-class TrainingHistory:
-    """Recorder of the metrics of each epoch, and of the state dict of the best one.
+class TrainingHistory(Callback):
+    """Callback that records the metrics of each epoch, and the state dict of the best one.
 
     Parameters
     ----------
@@ -59,7 +60,8 @@ class TrainingHistory:
         Settings of the run: a checkpoint of other settings is not continued.
     checkpoint : path, optional
         Checkpoint of the training; the history is saved beside it.
-    on_epoch : callable (EpochMetrics), optional
+    callback : Callback, optional
+        Its `on_epoch_end` receives the metrics of each epoch.
 
     Attributes
     ----------
@@ -76,9 +78,9 @@ class TrainingHistory:
         n: int,
         settings: dict[str, Any],
         checkpoint: str | Path | None = None,
-        on_epoch: Callable[[EpochMetrics], None] | None = None,
+        callback: Callback | None = None,
     ) -> None:
-        self.network, self.n, self.settings, self._on_epoch = network, n, settings, on_epoch
+        self.network, self.n, self.settings, self._callback = network, n, settings, callback
         self._x, self._y = x, y
         self.history: list[EpochMetrics] = []
         self.best_epoch: int | None = None
@@ -89,9 +91,9 @@ class TrainingHistory:
         self._save()
         self._start = perf_counter()
 
-    def record(self, done: int, loss: Tensor) -> None:
-        """Record an epoch with its mean loss; `done` epochs preceded it."""
-        epoch, mean = done + 1, float(loss)
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
+        """Record an epoch that ended with the mean loss `logs["loss"]`."""
+        index, epoch, mean = epoch, epoch + 1, float(logs["loss"])
         seconds = max(perf_counter() - self._start, 1e-9)
         if not np.isfinite(mean):
             raise ValueError(f"the loss of epoch {epoch} is {mean}; lower learning_rate")
@@ -109,8 +111,8 @@ class TrainingHistory:
         if len(self._x) and all(rank < ranks[-1] for rank in ranks[:-1]):  # accuracy first, then log-loss
             self.best_epoch, self.best_state = epoch, state_on_cpu(self.network)
         self._save()
-        if self._on_epoch is not None:
-            self._on_epoch(current)
+        if self._callback is not None:
+            self._callback.on_epoch_end(index, current)
         self._start = perf_counter()
 
     def _load(self, path: Path) -> None:

@@ -2,16 +2,9 @@
 
 from genlabel.evaluation.records.exports import export_records, load_records, read_records
 from genlabel.evaluation.records.fingerprints import fingerprint
-from genlabel.evaluation.records.run import (
-    RunPlan,
-    TrialFunction,
-    TrialResult,
-    check_dask_scheduler,
-    run_trials,
-    software_versions,
-)
+from genlabel.evaluation.records.run import TrialFunction, check_dask_scheduler, run_trials, software_versions
 from genlabel.evaluation.records.schema import COMPARISON, Fit, Record, RecordSchema, RunKey
-from genlabel.evaluation.records.sqlite_store import SQLiteStore as _SQLiteStore  # registers it
+from genlabel.evaluation.records.sqlite_store import SQLiteStore
 from genlabel.evaluation.records.store import STORES, RecordSet, RecordStore, check_store, make_frame, open_store
 
 __all__ = [
@@ -23,9 +16,8 @@ __all__ = [
     "RecordSet",
     "RecordStore",
     "RunKey",
-    "RunPlan",
+    "SQLiteStore",
     "TrialFunction",
-    "TrialResult",
     "check_dask_scheduler",
     "check_store",
     "export_records",

@@ -1,4 +1,4 @@
-"""Small exports of records for git: JSON, rounded, a line for each method on each dataset; and reading of any records."""
+"""Exports of records for git: rounded JSON with a line for each method on each dataset; and reading of all records."""
 
 from __future__ import annotations
 
@@ -177,7 +177,9 @@ def _pack_line(
         "version": index(versions, _dump_versions),
         "fingerprint": index(fingerprints, lambda row: str(row["fingerprint"])),
         "metrics": {name: values for name, values in metrics.items() if any(value is not None for value in values)},
-        "parameters": {name: _encode(name, parameters) for name in sorted({name for row in parameters for name in row})},
+        "parameters": {
+            name: _encode(name, parameters) for name in sorted({name for row in parameters for name in row})
+        },
         "facts": {name: _encode(name, facts) for name in schema.facts},
     }
 

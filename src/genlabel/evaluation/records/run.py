@@ -9,17 +9,18 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from logging import CRITICAL, getLogger
 from math import inf
 from threading import Thread
 from time import monotonic, sleep
-from typing import Any, NamedTuple
+from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 
+from genlabel._progress import Callback, RunPlan, TrialResult, use_callback
 from genlabel._runtime import limit_to_one_thread, one_thread
 from genlabel._validation import check_count
 from genlabel.evaluation.records.schema import Record, RunKey, group_by_trial
@@ -40,29 +41,6 @@ TrialFunction = Callable[[Sequence[Any]], list[Record]]
 """Function that trains and measures runs of one trial; picklable if there are several processes."""
 
 
-class RunPlan(NamedTuple):
-    """Numbers of requested runs; `run_trials` passes it to `on_start`."""
-
-    todo: int
-    cached: int
-    """Runs with a record of the current settings."""
-    stale: int
-    """Runs with a record of other settings, part of `todo`."""
-
-
-class TrialResult(NamedTuple):
-    """Records or error of a trial; `run_trials` passes it to `on_trial`."""
-
-    keys: Sequence[Any]
-    records: Sequence[Record]
-    error: str | None = None
-
-    @property
-    def trial(self) -> Any:
-        """Fields that the runs have in common."""
-        return self.keys[0].trial
-
-
 def run_trials(
     keys: Iterable[RunKey],
     function: TrialFunction,
@@ -72,8 +50,7 @@ def run_trials(
     n_jobs: int = 1,
     dask: str | None = None,
     order: Callable[[Any], Any] | None = None,
-    on_start: Callable[[RunPlan], None] | None = None,
-    on_trial: Callable[[TrialResult], None] | None = None,
+    callback: Callback | None = None,
 ) -> None:
     """Do the runs that have no record, trial by trial, and record each trial when it ends.
 
@@ -97,9 +74,9 @@ def run_trials(
         may come and go.
     order : callable (trial) -> sort key, optional
         Order of the trials; without it, that of the keys.
-    on_start : callable (RunPlan), optional
-    on_trial : callable (TrialResult), optional
-        Called after each trial.
+    callback : Callback, optional
+        It receives the plan of the run and the result of each trial, and of trials in this process their start and the
+        progress of their fits.
 
     Examples
     --------
@@ -123,24 +100,24 @@ def run_trials(
     todo = [group for group in missing if group]
     store.request(requested)
     store.delete_old_failures(current)
-    if on_start is not None:
+    if callback is not None:
         cached = sum(store.done.get(name) == now for name, now in current.items())
         stale = sum(name in store.done for name in current) - cached
-        on_start(RunPlan(len(current) - cached, cached, stale))
+        callback.on_run_start(RunPlan(len(current) - cached, cached, stale))
     if not todo:
         return
     if dask is not None:
         results = _run_on_cluster(dask, function, todo)
     else:
-        results = _run_locally(function, todo, effective_n_jobs(n_jobs))
+        results = _run_locally(function, todo, effective_n_jobs(n_jobs), callback)
     with closing(results):
         for result in results:
             if result.error is None:
                 store.write(result.records, current)
             else:
                 store.write_failure(result.trial, result.error)
-            if on_trial is not None:
-                on_trial(result)
+            if callback is not None:
+                callback.on_trial_end(result)
 
 
 def software_versions() -> dict[str, str]:
@@ -196,12 +173,14 @@ def _shorten(error: BaseException) -> str:
 
 
 def _run_locally(
-    function: TrialFunction, todo: Sequence[Sequence[RunKey]], n_jobs: int
+    function: TrialFunction, todo: Sequence[Sequence[RunKey]], n_jobs: int, callback: Callback | None
 ) -> Generator[TrialResult]:
     """Do trials in this process or in processes of its own, and yield each result as soon as it is there."""
     if n_jobs == 1:
         for keys in todo:
-            with one_thread():
+            if callback is not None:
+                callback.on_trial_start(keys[0].trial)
+            with one_thread(), use_callback(callback) if callback is not None else nullcontext():
                 result = _run_trial(function, keys)
             yield result
         return
@@ -251,9 +230,7 @@ def _connect(distributed: Any, address: str) -> Any:
         raise ConnectionError(f"dask={address!r}: no scheduler answers within {TIMEOUT_SECONDS} s; {hint}") from error
 
 
-def _run_on_cluster(
-    address: str, function: TrialFunction, todo: Iterable[Sequence[RunKey]]
-) -> Generator[TrialResult]:
+def _run_on_cluster(address: str, function: TrialFunction, todo: Iterable[Sequence[RunKey]]) -> Generator[TrialResult]:
     """Do trials on the workers of a scheduler, a bounded number in flight, and yield each result as it arrives."""
     distributed = _import_distributed()
     with _quiet_client(), _connect(distributed, address) as client:

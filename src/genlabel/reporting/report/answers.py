@@ -7,7 +7,7 @@ from math import isnan
 import numpy as np
 
 from genlabel.evaluation.comparison import PRIOR_BASELINE
-from genlabel.evaluation.comparison.verdict import ENOUGH
+from genlabel.evaluation.comparison.verdict import MIN_SPLITS
 from genlabel.reporting.markup import Markup, element, shorten
 from genlabel.reporting.report.given import ReportData, count, listed, name_of, percent, signed
 
@@ -88,7 +88,7 @@ def trusting(given: ReportData) -> list[str]:
         return []
     method, tally = given.counted, given.tallies[given.counted]
     right = tally.confusion.diagonal().sum() / tally.rows
-    guess = tally.support.max() / tally.rows
+    guess = tally.class_counts.max() / tally.rows
     words = f"On rows that it has not seen {method} is right {percent(right)} of the time; "
     words += f"always guessing the most frequent class is right {percent(guess)}."
     recall = np.where(np.isnan(tally.recall), np.inf, tally.recall)
@@ -135,7 +135,7 @@ def _fast(given: ReportData, near: list[str]) -> list[str]:
 
 
 def _few(given: ReportData) -> list[str]:
-    if given.splits >= ENOUGH:
+    if given.splits >= MIN_SPLITS:
         return []
     if given.splits == 1:
         return ["One split tells no noise, so that no method can be called better; --repeats 10 tells more."]

@@ -80,7 +80,7 @@ def _panel(name: str, tally: PredictionCounts, rare: int | None, times: float) -
 
 def _rarer(tally: PredictionCounts) -> int | None:
     """The rarer of two classes, of which probabilities are told; None of more."""
-    return int(tally.support.argmin()) if len(tally.classes) == 2 else None
+    return int(tally.class_counts.argmin()) if len(tally.classes) == 2 else None
 
 
 def _turned(tally: PredictionCounts, rare: int | None) -> NDArray[np.float64]:
@@ -111,7 +111,7 @@ def _confusion(given: ReportData) -> list[Markup]:
     if len(tally.classes) > MOST_CLASSES:
         return [element("p", said), _confused(given.counted, tally)]
     names = list(tally.classes)
-    share = tally.confusion / np.maximum(tally.support, 1)[:, None]
+    share = tally.confusion / np.maximum(tally.class_counts, 1)[:, None]
     cells: list[list[HeatCell | None]] = [
         [_cell(names, i, j, tally, float(share[i, j])) for j in range(len(names))] for i in range(len(names))
     ]
@@ -130,7 +130,7 @@ def _cell(names: list[str], i: int, j: int, tally: PredictionCounts, share: floa
     if not times and not few:
         return None
     text = "" if not times else f"{100 * share:.0f} %" if few else f"{100 * share:.0f}"
-    said = f"{name_of(names[i])} taken for {name_of(names[j])}: {times} of {tally.support[i]} ({percent(share)})"
+    said = f"{name_of(names[i])} taken for {name_of(names[j])}: {times} of {tally.class_counts[i]} ({percent(share)})"
     return HeatCell(share, text, said, "cool" if i == j else "heat")
 
 
@@ -142,7 +142,7 @@ def _said_of_confusion(method: str, tally: PredictionCounts) -> str:
     if not total:
         return words
     i, j = np.unravel_index(int(wrong.argmax()), wrong.shape)
-    shares = [percent(int(wrong[i, j]) / whole, 0) for whole in (total, max(int(tally.support[i]), 1))]
+    shares = [percent(int(wrong[i, j]) / whole, 0) for whole in (total, max(int(tally.class_counts[i]), 1))]
     return words + (
         f" The most frequent: {name_of(tally.classes[i])} taken for {name_of(tally.classes[j])}, {shares[0]} of the "
         f"errors and {shares[1]} of that class."
@@ -156,7 +156,7 @@ def _confused(method: str, tally: PredictionCounts) -> Markup:
     rows = []
     for i, j in zip(*np.unravel_index(order, wrong.shape), strict=True):
         if wrong[i, j]:
-            share = wrong[i, j] / tally.support[i]
+            share = wrong[i, j] / tally.class_counts[i]
             rows.append(
                 [tally.classes[i], tally.classes[j], Cell(str(wrong[i, j]), wrong[i, j]), Cell(percent(share), share)]
             )
@@ -177,7 +177,7 @@ def _classes(given: ReportData) -> Markup:
             [
                 name,
                 Cell(f"{counts.get(name, 0):,}", counts.get(name, 0)),
-                Cell(f"{tally.support[place]:,}", tally.support[place]),
+                Cell(f"{tally.class_counts[place]:,}", tally.class_counts[place]),
                 _share(tally.precision[place]),
                 _share(tally.recall[place]),
                 _share(f1),

@@ -24,9 +24,13 @@ from sklearn.preprocessing import StandardScaler
 import genlabel
 from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
 from genlabel.attacks import FGSM
-from genlabel.evaluation.records import COMPARISON, describe, fingerprint
+from genlabel.evaluation.records import COMPARISON, fingerprint
+from genlabel.evaluation.records.declared_keys import DECLARED_CLASSES
+from genlabel.evaluation.records.fingerprints import _declared_keys, describe
+from genlabel.labeling import LogisticLabel
+from genlabel.model_selection import HalvingSearch
 from genlabel.training import SGD
-from genlabel_paper.benchmark import default_methods
+from genlabel_paper.benchmark import BaselineClassifier, default_methods
 
 
 class Named(BaseEstimator):
@@ -82,13 +86,13 @@ SETTINGS: list[Any] = [
     FGSM(0.3),
     KernelDensity(),
     GenLabelClassifier(),
-    GenLabelClassifier(epochs=101),
+    GenLabelClassifier().set_params(training__epochs=101),
     GenLabelClassifier.from_paper(),
     GenerativeClassifier("gaussian"),
     MixupClassifier(),
     MixupClassifier(mixer=None),
-    MixupClassifier(Mixup(2.0)),
-    MixupClassifier(optimizer=SGD()),
+    MixupClassifier(mixer=Mixup(2.0)),
+    MixupClassifier().set_params(training__optimizer=SGD()),
     AdaMixupClassifier(),
     StratifiedKFold(3),
     StratifiedKFold(4),
@@ -152,7 +156,7 @@ def test_of_scikit_learns_estimators_only_what_was_chosen_is_told() -> None:
 
 @pytest.mark.parametrize("value", [Lock(), {"deep": [Lock()]}, Named(one for one in ())])
 def test_what_cannot_be_told_is_refused(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"a setting of type \w+ has no fingerprint \(.*\); use numbers, texts"):
+    with pytest.raises(ValueError, match="fingerprint"):
         fingerprint(value=value)
 
 
@@ -168,8 +172,12 @@ def test_another_process_finds_the_same() -> None:
 @pytest.mark.parametrize(
     "place, value, moved",
     [
-        ("genlabel.estimators.base.LEARNING_RATES", (0.3, 0.1), {"paper", "paper mixup"}),
-        ("genlabel.estimators.base.QUICK_RATES", (0.3, 0.1), {"default", "vanilla", "mixup"}),
+        ("genlabel.model_selection.options.GridSearch.learning_rates", (0.3, 0.1), {"paper", "paper mixup"}),
+        (
+            "genlabel.model_selection.options.HalvingSearch.learning_rates",
+            (0.3, 0.1),
+            {"default", "vanilla", "mixup"},
+        ),
         ("genlabel.estimators.base.WEIGHT_DECAYS", (1e-3,), {"default", "vanilla", "mixup"}),
         (
             "genlabel.estimators.base.NETWORKS",
@@ -181,20 +189,66 @@ def test_another_process_finds_the_same() -> None:
         ("genlabel.estimators.mixup.CLEAN_FRACTIONS", (0.5, 1.0), {"mixup"}),
         ("genlabel.densities.candidates.BANDWIDTHS", (0.3,), {"default", "stacked density"}),
         ("genlabel.densities.candidates.COMPONENTS", (2, 3), {"default", "stacked density"}),
+        ("genlabel.estimators.base.HALVING_SCHEDULE", ((0.2, 8),), {"default", "vanilla", "mixup"}),
     ],
 )
-def test_a_word_whose_meaning_changes_is_another_setting(
+def test_a_new_meaning_of_a_word_is_a_new_setting(
     place: str, value: Any, moved: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The grids behind "cv", the layers behind "mlp", the candidates of a stacked density."""
+    """The grids behind "auto", the layers behind "mlp", the schedule of a search, the candidates of a density."""
     before = {name: fingerprint(method=method) for name, method in default_methods().items()}
     monkeypatch.setattr(place, value)
     after = {name: fingerprint(method=method) for name, method in default_methods().items()}
     assert {name for name in before if before[name] != after[name]} == moved
 
 
-def test_a_parameter_that_came_later_leaves_older_records_as_they_were() -> None:
-    paper = MixupClassifier.from_paper()
-    assert not set(MixupClassifier.fingerprint_defaults) & set(describe(paper))
-    assert fingerprint(model=paper) != fingerprint(model=clone(paper).set_params(members=2))
-    assert describe(clone(paper).set_params(members=2))["members"] == 2
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"gamma": (0.0, 1.0)},
+        {"training__epochs": 99},
+        {"training__learning_rate": (0.1,)},
+        {"search__cv": 5},
+        {"density": KernelDensity(bandwidth=0.3)},
+    ],
+    ids=repr,
+)
+def test_an_edited_setting_is_noticed(changed: dict[str, Any]) -> None:
+    paper = GenLabelClassifier.from_paper(density="kernel")
+    assert fingerprint(model=clone(paper).set_params(**changed)) != fingerprint(model=paper)
+
+
+def test_a_renamed_class_and_a_renamed_parameter_keep_the_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    class FastSignAttack:
+        """FGSM under another name, with another name for its first parameter."""
+
+        def __init__(self, size: float, norm: Any, bounds: Any, targeted: bool) -> None:
+            self.size, self.norm, self.bounds, self.targeted = size, norm, bounds, targeted
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            return dict(vars(self))
+
+    renamed = FastSignAttack(0.2, FGSM(0.2).norm, FGSM(0.2).bounds, FGSM(0.2).targeted)
+    renamed.__class__.__module__, renamed.__class__.__qualname__ = "genlabel.attacks.elsewhere", "FastSignAttack"
+    line = DECLARED_CLASSES["FGSM"].split()
+    monkeypatch.setitem(DECLARED_CLASSES, "FastSignAttack", " ".join(["fgsm", "size=eps", *line[2:]]))
+    assert describe(renamed) == describe(FGSM(0.2))
+    assert fingerprint(attack=renamed) == fingerprint(attack=FGSM(0.2))
+
+
+def test_every_parameter_of_a_declared_class_has_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DECLARED_CLASSES, "LogisticLabel", "logistic")
+    _declared_keys.cache_clear()
+    with pytest.raises(ValueError, match="sigma"):
+        fingerprint(labeler=LogisticLabel(0.5))
+    monkeypatch.undo()
+    _declared_keys.cache_clear()
+
+
+def test_an_added_parameter_counts_where_it_is_not_the_default() -> None:
+    assert describe(BaselineClassifier("tabm")) == describe(BaselineClassifier("tabm", device="cpu"))
+    assert describe(BaselineClassifier("tabm", device="cuda"))["device"] == "cuda"
+
+
+def test_verbosity_does_not_count() -> None:
+    assert fingerprint(search=HalvingSearch(verbose=1)) == fingerprint(search=HalvingSearch())
