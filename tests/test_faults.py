@@ -1,7 +1,7 @@
 """Faults done for real: full disks, read-only folders, locks, kills, interrupts; nothing is lost, doubled or half.
 
 What a run does with killed processes and workers is in `records/test_run.py` and `records/test_store.py`; that an
-interrupted fit leaves an estimator as it was, in `test_manners.py`.
+interrupted fit leaves an estimator as it was, in `test_progress_and_time_limit.py`.
 """
 
 import multiprocessing

@@ -207,7 +207,7 @@ def test_a_file_that_is_no_network_is_named(finished: Path, tmp_path: Path, kind
         shutil.copy(finished, path)
     else:
         torch.save(trained_once().network.state_dict(), path)
-    with pytest.raises(ValueError, match="model.pt or best.pt"):
+    with pytest.raises(ValueError, match="TrainedImages"):
         load_network(path)
 
 

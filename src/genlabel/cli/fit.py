@@ -182,10 +182,10 @@ def _tell_table(table: Table) -> None:
 def _tell_held_out(found: HoldoutScores | None) -> str:
     if found is None:
         return "held out: nothing; what is known of its quality stands in the model card"
-    from genlabel.evaluation.diagnosis.intervals import share_interval
+    from genlabel.evaluation.diagnosis.intervals import wilson_interval
 
     scores, shares = found.scores, found.prior_scores
-    low, high = share_interval(scores["accuracy"] / 100.0, found.cases)
+    low, high = wilson_interval(scores["accuracy"] / 100.0, found.cases)
     hits = f"accuracy {scores['accuracy']:.1f} % ({100 * low:.0f} to {100 * high:.0f} %)"
     beside = f"class shares: {shares['accuracy']:.1f} %, {shares['log_loss']:.3f}"
     more = f"balanced accuracy {scores['balanced_accuracy']:.1f} %"

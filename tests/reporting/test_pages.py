@@ -8,22 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import Markup
 
-from genlabel.reporting import (
-    Cell,
-    contents,
-    data_table,
-    element,
-    facts,
-    figure,
-    item_list,
-    join,
-    page,
-    section,
-    shorten,
-)
-from genlabel.reporting.frame import script, style
-from genlabel.reporting.markup import escaped
+from genlabel.reporting.html import Cell, DataTable, clean_text, environment, macro, page_script, page_style, shorten
 
 HOSTILE = {
     "script": "<script>document.title = 'owned'</script>",
@@ -39,23 +26,27 @@ HOSTILE = {
 every_hostile = pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 
 
+PAGE = """{% extends "page.j2" %}{% import "macros.j2" as ui %}
+{% block title %}{{ text }}{% endblock %}
+{% block header %}<h1>{{ text }}</h1>{{ ui.contents({"t": "A table", "f": "A figure", "n": "Notes"}) }}{% endblock %}
+{% block main %}
+{% call ui.section("t", "A table") %}{{ ui.data_table(table) }}{% endcall %}
+{% call ui.section("f", "A figure") %}{{ ui.figure(drawing, "It shows " ~ text ~ ".") }}{% endcall %}
+{% call ui.section("n", "Notes") %}
+{{ ui.facts({"name": text ~ ".", "none": ""}) }}{{ ui.item_list([text]) }}
+<details><p id="deep">{{ text }}</p></details>
+{% endcall %}
+{% endblock %}"""
+DRAWING = """<svg viewBox="0 0 40 40" role="img"><title>{{ text }}</title>
+<circle cx="20" cy="20" r="9" class="f1"><title>value {{ text }}</title></circle></svg>"""
+
+
 def a_page(text: str = "plain") -> str:
     rows: list[list[Any]] = [[f"{text} {i}", Cell(f"{v:.1f}", v), NOTHING if i == 3 else str(-v)] for i, v in NUMBERS]
-    mark = element("circle", element("title", f"value {text}"), cx=20, cy=20, r=9, class_="f1")
-    drawn = element("svg", element("title", text), mark, viewBox="0 0 40 40", role="img")
-    return page(
-        text,
-        join(element("h1", text), contents({"t": "A table", "f": "A figure", "n": "Notes"})),
-        section("t", "A table", data_table(f"About {text}", ["name", "value", "minus"], rows)),
-        section("f", "A figure", figure(drawn, f"It shows {text}.")),
-        section(
-            "n",
-            "Notes",
-            facts({"name": f"{text}.", "none": ""}),
-            item_list([text]),
-            element("details", element("p", text, id="deep")),
-        ),
-    )
+    table = DataTable(f"About {text}", ["name", "value", "minus"], rows)
+    made = environment()
+    drawing = Markup(made.from_string(DRAWING).render(text=text))
+    return made.from_string(PAGE).render(text=text, table=table, drawing=drawing)
 
 
 NOTHING = "\N{EN DASH}"
@@ -71,10 +62,10 @@ def test_text_stays_text_wherever_it_stands(text: str, read_html: Callable[[str]
 
 @every_hostile
 def test_escaped_text_reads_as_it_was_but_for_what_no_page_may_hold(text: str, read_html: Callable[[str], Any]) -> None:
-    shown = read_html(escaped(text)).text
+    shown = read_html(environment().from_string("{{ text }}").render(text=text)).text
     named = {"\u202e": "[U+202E]", "\u2066": "[U+2066]", "\x00": "\ufffd", "\x1b": "\ufffd", "\ud800": "\ufffd"}
     assert shown == "".join(named.get(letter, letter) for letter in text)
-    escaped(text).encode()
+    clean_text(text).encode()
 
 
 def test_a_page_asks_for_nothing_and_is_the_same_each_time(read_html: Callable[[str], Any]) -> None:
@@ -94,8 +85,23 @@ def test_a_page_asks_for_nothing_and_is_the_same_each_time(read_html: Callable[[
 
 
 def test_style_and_script_are_small() -> None:
-    assert len(script().encode()) < 8_192
-    assert len(style().encode()) < 12_288
+    assert len(page_script().encode()) < 8_192
+    assert len(page_style().encode()) < 12_288
+
+
+def test_a_caller_renders_the_cells_of_a_table() -> None:
+    table = DataTable("t", ["a", "b"], [["x", Cell("", content="<i>")]])
+    template = (
+        '{% import "macros.j2" as ui %}{% call(cell) ui.data_table(table) %}<b>{{ cell.content }}</b>{% endcall %}'
+    )
+    text = environment().from_string(template).render(table=table)
+    assert "<b>&lt;i&gt;</b></td>" in text
+
+
+def test_long_cells_are_cut_and_show_all_under_the_pointer() -> None:
+    text = macro("data_table", DataTable("t", ["a"], [[200 * "word "]]))
+    assert f'title="{200 * "word "}"' in text
+    assert text.count("word") < 230
 
 
 @pytest.mark.parametrize("longest", [1, 5, 24])

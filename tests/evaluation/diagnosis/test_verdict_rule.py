@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "verdict.py"
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "verdict.py"
 pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="needs the source tree")
 
 

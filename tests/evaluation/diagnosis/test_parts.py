@@ -10,17 +10,17 @@ from scipy import stats
 from scipy.spatial import cKDTree
 
 from genlabel import GaussianDensity, Mixup, StackedDensity, Typicality, intrudes
-from genlabel.evaluation.diagnosis.density_check import measure_trust
-from genlabel.evaluation.diagnosis.intervals import Gap, independent_blends, mean_gap, share_interval
+from genlabel.evaluation.diagnosis.density_check import check_density
+from genlabel.evaluation.diagnosis.intervals import MeanDifference, effective_size, mean_difference, wilson_interval
 from genlabel.evaluation.diagnosis.mixed_samples import (
-    MOST_PAIRS,
-    Seen,
+    MAX_PAIRS,
+    MixedSamples,
     evaluate_mixed_samples,
-    lambda_frame,
-    pair_frame,
-    permuted_shares,
+    lambda_table,
+    pair_table,
+    permuted_intrusion,
 )
-from genlabel.evaluation.diagnosis.verdict import WORDS, _word
+from genlabel.evaluation.diagnosis.verdict import SENTENCES, choose_verdict
 from genlabel.mixing import blend
 
 NARROW = 0.01
@@ -39,22 +39,22 @@ FAR = [[-1.0, 0.0], [1.0, 0.0]]
 
 
 @cache
-def look(name: str, alpha: float) -> tuple[Seen, NDArray[Any], NDArray[Any]]:
+def look(name: str, alpha: float) -> tuple[MixedSamples, NDArray[Any], NDArray[Any]]:
     X, index = clusters({"line": LINE, "far": FAR}[name])
     model = StackedDensity([GaussianDensity()]).fit(X, index)
     return evaluate_mixed_samples(model, Typicality().fit(X, index), X, index, 3000, alpha, seed=0), X, index
 
 
 def frame_of(name: str, alpha: float) -> Any:
-    seen, X, index = look(name, alpha)
-    pairs = pair_frame(seen, index, permuted_shares(X, index, 3000, alpha, 0)[0])
+    samples, X, index = look(name, alpha)
+    pairs = pair_table(samples, index, permuted_intrusion(X, index, 3000, alpha, 0)[0])
     return pairs.set_index(["first", "second"])
 
 
 @pytest.mark.parametrize("share, size", [(0.0, 10), (0.3, 10), (0.5, 1000), (1.0, 7)])
 def test_the_interval_of_a_share_is_wilsons(share: float, size: int) -> None:
     oracle = stats.binomtest(round(share * size), size).proportion_ci(method="wilson")
-    np.testing.assert_allclose(share_interval(share, size), [oracle.low, oracle.high], atol=2e-5)
+    np.testing.assert_allclose(wilson_interval(share, size), [oracle.low, oracle.high], atol=2e-5)
 
 
 @pytest.mark.parametrize("first, second, same", [(10, 60, False), (60, 10, False), (30, 30, True)])
@@ -63,7 +63,7 @@ def test_the_interval_of_blends_covers_though_blends_share_their_parents(first: 
     for _ in range(300):
         of_first = rng.random(first) < share  # whether a blend intrudes is all its first parent's doing
         found = float(of_first[rng.integers(0, first, count)].mean())
-        low, high = share_interval(found, independent_blends(count, first, second, same))
+        low, high = wilson_interval(found, effective_size(count, first, second, same))
         covered.append(low <= share <= high)
     assert np.mean(covered) >= 0.93
 
@@ -72,27 +72,27 @@ def test_the_interval_of_a_gain_covers_and_turns_its_sign() -> None:
     rng, fold, covered = np.random.default_rng(0), np.arange(120) % 4, []
     for _ in range(300):
         first, second = rng.normal(0.1, 1.0, 120), rng.normal(0.0, 1.0, 120)
-        gap, back = mean_gap(first, second, fold), mean_gap(second, first, fold)
+        gap, back = mean_difference(first, second, fold), mean_difference(second, first, fold)
         np.testing.assert_allclose(gap, [-back.mean, -back.high, -back.low])
         covered.append(gap.low <= 0.1 <= gap.high)
     assert np.mean(covered) >= 0.95
-    assert mean_gap(first, second, np.zeros(120, dtype=np.intp)).high == np.inf
+    assert mean_difference(first, second, np.zeros(120, dtype=np.intp)).high == np.inf
 
 
 def test_without_folds_the_interval_is_that_of_a_paired_test_over_rows() -> None:
     rng = np.random.default_rng(0)
     first, second = rng.normal(0.3, 1.0, 5000), rng.normal(size=5000)
     oracle = stats.ttest_rel(first, second).confidence_interval(0.95)
-    np.testing.assert_allclose(mean_gap(first, second)[1:], oracle, atol=1e-4)
-    assert mean_gap(first[:1], second[:1]).high == np.inf
+    np.testing.assert_allclose(mean_difference(first, second)[1:], oracle, atol=1e-4)
+    assert mean_difference(first[:1], second[:1]).high == np.inf
 
 
 def test_folds_that_differ_more_than_their_rows_widen_the_interval() -> None:
     rng, fold = np.random.default_rng(0), np.arange(120) % 4
     loss = rng.normal(size=120)
     calm, wild = (
-        mean_gap(loss, np.zeros(120), fold),
-        mean_gap(loss + np.array([-3.0, 3.0, -3.0, 3.0])[fold], np.zeros(120), fold),
+        mean_difference(loss, np.zeros(120), fold),
+        mean_difference(loss + np.array([-3.0, 3.0, -3.0, 3.0])[fold], np.zeros(120), fold),
     )
     assert wild.high - wild.mean > 2.0 * (calm.high - calm.mean)
 
@@ -110,8 +110,8 @@ def test_labels_on_a_line_are_as_far_apart_as_the_integral_says() -> None:
     assert pairs[0, 2] == pytest.approx(0.5 + 2 * 0.25**2 / 2, abs=0.02)  # 1 in the middle half, min(lam, 1 - lam) else
     assert pairs[0, 1] == pytest.approx(0.25, abs=0.02)  # the mean of min(lam, 1 - lam)
     assert pairs[1, 1] == pytest.approx(0.0, abs=1e-6)
-    seen, _, index = look("line", 1.0)
-    cells = lambda_frame(seen, index).set_index(["first", "second", "lam_low"])["total_variation"]
+    samples, _, index = look("line", 1.0)
+    cells = lambda_table(samples, index).set_index(["first", "second", "lam_low"])["total_variation"]
     assert cells[0, 2, 0.4] == pytest.approx(1.0, abs=1e-6)
     assert cells[0, 1, 0.0] == pytest.approx(0.1, abs=0.02)
 
@@ -119,8 +119,8 @@ def test_labels_on_a_line_are_as_far_apart_as_the_integral_says() -> None:
 def test_of_two_far_classes_no_blend_intrudes_and_those_between_are_like_no_row() -> None:
     pairs = frame_of("far", 1.0)
     assert (pairs["intrusion"] == 0.0).all()
-    assert pairs.loc[(0, 1), "odd"] > 0.9
-    assert pairs["odd"].drop((0, 1)).max() < 0.2
+    assert pairs.loc[(0, 1), "atypical"] > 0.9
+    assert pairs["atypical"].drop((0, 1)).max() < 0.2
     assert pairs.loc[(0, 1), "total_variation"] == pytest.approx(0.25, abs=0.02)
 
 
@@ -131,7 +131,7 @@ def test_where_labels_are_permuted_a_blend_meets_any_class_unless_it_meets_its_p
     mixed = lam[:, None] * X[first] + (1.0 - lam[:, None]) * X[second]
     nearest = cKDTree(X).query(mixed)[1]
     others = float(((nearest != first) & (nearest != second))[first != second].mean())
-    found, whole = permuted_shares(X, index, 20000, 1.0, 0)
+    found, whole = permuted_intrusion(X, index, 20000, 1.0, 0)
     shares = found.set_index(["first", "second"])["permuted"]
     for one, other, third in [(0, 1, 50), (0, 2, 100), (1, 2, 150), (0, 0, 150), (1, 1, 200)]:
         assert shares[one, other] == pytest.approx(others * third / 298, abs=0.05)
@@ -145,8 +145,8 @@ def test_the_whole_share_is_that_of_mixups_own_blends() -> None:
     index = rng.choice(4, size=200, p=[0.5, 0.3, 0.15, 0.05])
     X = rng.normal(size=(200, 2)) + 1.5 * np.stack([np.cos(index), np.sin(2 * index)], 1)
     model = StackedDensity([GaussianDensity()]).fit(X, index)
-    seen = evaluate_mixed_samples(model, Typicality().fit(X, index), X, index, 8000, 0.7, seed=0)
-    pairs = pair_frame(seen, index, permuted_shares(X, index, 100, 0.7, 0)[0])
+    samples = evaluate_mixed_samples(model, Typicality().fit(X, index), X, index, 8000, 0.7, seed=0)
+    pairs = pair_table(samples, index, permuted_intrusion(X, index, 100, 0.7, 0)[0])
     found = []
     for seed in range(60):
         draw = Mixup(0.7).draw(200, seed)
@@ -157,15 +157,16 @@ def test_the_whole_share_is_that_of_mixups_own_blends() -> None:
 
 
 def test_blends_have_parents_of_their_classes_two_different_ones_and_weights_of_the_distribution() -> None:
-    seen, _, index = look("line", 0.3)
-    first, second, lam = seen.blends
+    samples, _, index = look("line", 0.3)
+    first, second, lam = samples.pairs
     assert (index[first] <= index[second]).all()
     assert (first != second).all()
     assert np.ptp(np.bincount(first)) <= 3 * 1 + np.ptp([np.sum(first // 40 == c) for c in range(3)])
     assert stats.kstest(lam[(index[first] == 0) & (index[second] == 2)], "beta", args=(0.3, 0.3)).pvalue > 0.05
-    np.testing.assert_allclose(seen.mixup.sum(1), 1.0)
+    np.testing.assert_allclose(samples.linear_labels.sum(1), 1.0)
     np.testing.assert_allclose(
-        seen.mixup[np.arange(len(lam)), index[first]][index[first] != index[second]], lam[index[first] != index[second]]
+        samples.linear_labels[np.arange(len(lam)), index[first]][index[first] != index[second]],
+        lam[index[first] != index[second]],
     )
 
 
@@ -173,8 +174,8 @@ def test_of_many_classes_the_most_frequent_pairs_are_looked_at() -> None:
     rng = np.random.default_rng(0)
     index = np.concatenate([np.zeros(100, dtype=np.intp), np.repeat(np.arange(1, 31), 3)])
     X = rng.normal(size=(len(index), 2))
-    found, whole = permuted_shares(X, index, 500, 1.0, 0)
-    assert len(found) <= MOST_PAIRS + 30
+    found, whole = permuted_intrusion(X, index, 500, 1.0, 0)
+    assert len(found) <= MAX_PAIRS + 30
     assert ((found["first"] == 0) & (found["second"] == 0)).any()
     assert all(0.0 <= share <= 1.0 for share in whole)
 
@@ -184,11 +185,11 @@ def test_a_label_model_of_permuted_labels_is_not_trusted(seed: int) -> None:
     X, index = clusters(LINE, spread=0.3)
     X, shuffled = np.column_stack([X, X**2]), np.random.default_rng(seed).permutation(index)
     candidates = [GaussianDensity(), GaussianDensity(1.0)]
-    assert measure_trust(StackedDensity(candidates).fit(X, index), X, index, 0).trusted
-    found = measure_trust(StackedDensity(candidates).fit(X, shuffled), X, shuffled, 0)
+    assert check_density(StackedDensity(candidates).fit(X, index), X, index, 0).trusted
+    found = check_density(StackedDensity(candidates).fit(X, shuffled), X, shuffled, 0)
     assert not found.trusted
-    assert "does not beat the class shares" in found.reasons[0]
-    assert found.shares == pytest.approx(np.log(3), abs=0.02)
+    assert "does not beat the class priors" in found.reasons[0]
+    assert found.prior == pytest.approx(np.log(3), abs=0.02)
 
 
 def test_a_label_model_far_behind_a_plain_classifier_is_not_trusted() -> None:
@@ -196,15 +197,19 @@ def test_a_label_model_far_behind_a_plain_classifier_is_not_trusted() -> None:
     common = rng.normal(size=400)
     X = np.column_stack([common, common + 0.2 * (index - 0.5), rng.normal(size=400) + 1.5 * index])
     X = (X - X.mean(0)) / X.std(0)
-    poor = measure_trust(StackedDensity([GaussianDensity(1.0)]).fit(X, index), X, index, 0)
-    assert poor.over_shares.low > 0
+    poor = check_density(StackedDensity([GaussianDensity(1.0)]).fit(X, index), X, index, 0)
+    assert poor.over_prior.low > 0
     assert not poor.trusted
     assert "logistic regression is clearly better" in poor.reasons[0]
-    assert measure_trust(StackedDensity([GaussianDensity()]).fit(X, index), X, index, 0).trusted
+    assert check_density(StackedDensity([GaussianDensity()]).fit(X, index), X, index, 0).trusted
 
 
-BETTER, SAME, WORSE = Gap(0.05, 0.01, 0.09), Gap(0.0, -0.02, 0.02), Gap(-0.05, -0.09, -0.01)
-TINY = Gap(0.001, 0.0005, 0.0015)
+BETTER, SAME, WORSE = (
+    MeanDifference(0.05, 0.01, 0.09),
+    MeanDifference(0.0, -0.02, 0.02),
+    MeanDifference(-0.05, -0.09, -0.01),
+)
+TINY = MeanDifference(0.001, 0.0005, 0.0015)
 
 
 @pytest.mark.parametrize(
@@ -221,6 +226,8 @@ TINY = Gap(0.001, 0.0005, 0.0015)
         (TINY, TINY, SAME, "no difference"),
     ],
 )
-def test_the_word_is_what_the_gains_say(mixup: Gap, genlabel: Gap, apart: Gap, word: str) -> None:
-    assert _word(mixup, genlabel, apart) == word
-    assert word in WORDS
+def test_the_word_is_what_the_gains_say(
+    mixup: MeanDifference, genlabel: MeanDifference, apart: MeanDifference, word: str
+) -> None:
+    assert choose_verdict(mixup, genlabel, apart) == word
+    assert word in SENTENCES

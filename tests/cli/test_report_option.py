@@ -29,7 +29,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     methods = {
         "vanilla": LogisticRegression(),
         "mixup": LogisticRegression(C=0.1),
-        comparison.SHARES: DummyClassifier(),
+        comparison.PRIOR_BASELINE: DummyClassifier(),
     }
     monkeypatch.setattr(comparison, "default_methods", lambda *given: methods)
     return tmp_path
@@ -57,7 +57,7 @@ def test_compare_writes_a_page_with_the_diagnosis(here: Path) -> None:
 
 
 def test_diagnose_writes_a_page(here: Path) -> None:
-    result = invoke("diagnose", "my table.csv", "--target", "kind", "--folds", "2", "--report", "page.html", "--json")
+    result = invoke("diagnose", "my table.csv", "--target", "kind", "--cv", "2", "--report", "page.html", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads((here / "page.json").read_text(encoding="utf-8"))
     assert found["diagnosis"] == json.loads(result.stdout)["diagnosis"]

@@ -15,8 +15,9 @@ from sklearn.datasets import load_iris
 
 from genlabel import Diagnosis, MixupClassifier, diagnose
 from genlabel._progress import LambdaCallback, use_callback
-from genlabel.evaluation.diagnosis.paired_experiment import DECAYS, RATES, train_arms
-from genlabel.evaluation.diagnosis.verdict import WORDS
+from genlabel.evaluation.diagnosis.paired_experiment import LEARNING_RATES, WEIGHT_DECAYS, train_arms
+from genlabel.evaluation.diagnosis.verdict import SENTENCES
+from genlabel.reporting import plot_diagnosis
 
 
 def iris() -> tuple[pd.DataFrame, Any]:
@@ -55,7 +56,7 @@ def heard_of(name: str) -> tuple[Diagnosis, list[str]]:
     """A diagnosis, and its warnings: of classes with a row or two, as the classifiers warn."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        diagnosis = diagnose(*TABLES[name](), folds=2, blends=600)
+        diagnosis = diagnose(*TABLES[name](), cv=2, n_mixed=600)
     return diagnosis, [str(warning.message) for warning in heard]
 
 
@@ -69,35 +70,35 @@ each = pytest.mark.parametrize("name", TABLES)
 def test_of_permuted_labels_it_says_that_it_knows_nothing_and_stops() -> None:
     diagnosis = found("permuted")
     assert diagnosis.verdict.word == "not trusted"
-    assert diagnosis.blends is None
-    assert diagnosis.trial is None
-    assert "does not beat the class shares" in str(diagnosis)
-    assert len(diagnosis.plot().axes) == 1
-    for what in ("blends", "pairs", "lambda", "trial"):
+    assert diagnosis.mixed is None
+    assert diagnosis.experiment is None
+    assert "does not beat the class priors" in str(diagnosis)
+    assert len(plot_diagnosis(diagnosis).axes) == 1
+    for what in ("mixed_samples", "pairs", "lambda", "experiment"):
         with pytest.raises(ValueError, match=r"see diagnosis\.verdict"):
             diagnosis.to_frame(what)
 
 
 def test_iris_is_trusted_and_the_outer_classes_meet_the_one_between() -> None:
     diagnosis = found("iris")
-    assert diagnosis.trust.trusted
-    assert diagnosis.trust.label_model < diagnosis.trust.plain < diagnosis.trust.shares
-    assert diagnosis.trust.shares == pytest.approx(np.log(3), abs=0.01)
+    assert diagnosis.density_check.trusted
+    check = diagnosis.density_check
+    assert check.density < check.logistic < check.prior
+    assert check.prior == pytest.approx(np.log(3), abs=0.01)
     worst = diagnosis.to_frame("pairs").iloc[0]
     assert (worst["class_1"], worst["class_2"]) == ("setosa", "virginica")
-    assert diagnosis.blends is not None
-    assert float(np.average(diagnosis.blends.pairs["intrusion"], weights=diagnosis.blends.pairs["weight"])) > 0
-    assert diagnosis.to_frame("blends")["model_label"].str.startswith("versicolor").mean() > 0.8
+    assert diagnosis.mixed is not None
+    assert float(np.average(diagnosis.mixed.pairs["intrusion"], weights=diagnosis.mixed.pairs["weight"])) > 0
+    assert diagnosis.to_frame("mixed_samples")["density_label"].str.startswith("versicolor").mean() > 0.8
 
 
 @each
 def test_it_can_be_written_as_json_and_read_back(name: str) -> None:
     plain = found(name).to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-    assert plain["verdict"]["sentence"] == WORDS[plain["verdict"]["word"]]
-    assert plain["trust"]["over_shares"]["mean"] == pytest.approx(
-        plain["trust"]["shares"] - plain["trust"]["label_model"]
-    )
+    assert plain["verdict"]["sentence"] == SENTENCES[plain["verdict"]["word"]]
+    check = plain["density_check"]
+    assert check["over_prior"]["mean"] == pytest.approx(check["prior"] - check["density"])
 
 
 @each
@@ -112,15 +113,15 @@ def test_it_prints_its_verdict_first_and_no_line_is_lost(name: str) -> None:
 @pytest.mark.parametrize("name", ["iris", "awkward"])
 def test_blends_name_rows_of_the_table_and_both_labels(name: str) -> None:
     diagnosis, y = found(name), np.asarray(TABLES[name]()[1])
-    frame = diagnosis.to_frame("blends", None)
+    frame = diagnosis.to_frame("mixed_samples", None)
     np.testing.assert_array_equal(y[frame["row_1"]], frame["class_1"])
     np.testing.assert_array_equal(y[frame["row_2"]], frame["class_2"])
     assert (frame["row_1"] != frame["row_2"]).all()
     assert frame["total_variation"].is_monotonic_decreasing
     same = frame[frame["class_1"] == frame["class_2"]]
     assert (same["mixup_label"] == same["class_1"] + " 1.00").all()
-    assert len(diagnosis.to_frame("blends", 3)) == 3
-    assert frame["support"].between(0, 1).all()
+    assert len(diagnosis.to_frame("mixed_samples", 3)) == 3
+    assert frame["typicality"].between(0, 1).all()
 
 
 def test_a_class_of_one_row_is_mixed_with_others_but_not_with_itself() -> None:
@@ -130,7 +131,7 @@ def test_a_class_of_one_row_is_mixed_with_others_but_not_with_itself() -> None:
 
 
 def test_the_gains_of_the_paired_run_are_differences_of_its_losses() -> None:
-    trial = found("iris").trial
+    trial = found("iris").experiment
     assert trial is not None
     assert trial.rows == 150
     for name, gap in trial.gains.items():
@@ -139,7 +140,7 @@ def test_the_gains_of_the_paired_run_are_differences_of_its_losses() -> None:
         assert gap.low < gap.mean < gap.high
     for name in ("mixup", "GenLabel"):
         assert trial.diversity[name] == pytest.approx(trial.training_loss[name] / trial.training_loss["vanilla"])
-    frame = found("iris").to_frame("trial")
+    frame = found("iris").to_frame("experiment")
     assert list(frame.index) == ["vanilla", "mixup", "GenLabel"]
     assert frame.loc["mixup", "gain"] == pytest.approx(
         frame.loc["vanilla", "log_loss"] - frame.loc["mixup", "log_loss"]
@@ -149,7 +150,12 @@ def test_the_gains_of_the_paired_run_are_differences_of_its_losses() -> None:
 def test_the_arms_are_those_of_the_baselines_own_classifier() -> None:
     X, y = load_iris(return_X_y=True)
     arms = train_arms(X, y, 0.3, 0.75, seed=0)
-    common = {"training__learning_rate": RATES, "training__weight_decay": DECAYS, "calibrate": False, "random_state": 0}
+    common = {
+        "training__learning_rate": LEARNING_RATES,
+        "training__weight_decay": WEIGHT_DECAYS,
+        "calibrate": False,
+        "random_state": 0,
+    }
     vanilla = MixupClassifier(mixer=None).set_params(**common).fit(X, y)
     mixup = MixupClassifier(clean_fraction=0.75).set_params(**common).fit(X, y)
     np.testing.assert_allclose(arms["vanilla"].predict_proba(X), vanilla.predict_proba(X), atol=1e-3)
@@ -158,7 +164,7 @@ def test_the_arms_are_those_of_the_baselines_own_classifier() -> None:
 
 @each
 def test_no_text_of_the_picture_lies_on_another_or_outside(name: str) -> None:
-    figure = found(name).plot()
+    figure = plot_diagnosis(found(name))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     width, height = canvas.get_width_height()
@@ -172,7 +178,7 @@ def test_no_text_of_the_picture_lies_on_another_or_outside(name: str) -> None:
 def test_it_tells_how_far_it_is_and_repeats_itself() -> None:
     reports: list[Any] = []
     with use_callback(LambdaCallback(on_progress=reports.append)):
-        again = diagnose(*iris(), folds=2, blends=600)
+        again = diagnose(*iris(), cv=2, n_mixed=600)
     done = [report.fraction for report in reports]
     assert done == sorted(done)
     assert done[-1] == 1.0
@@ -183,17 +189,17 @@ def test_of_many_rows_some_are_looked_at_and_a_note_says_so() -> None:
     X, y = permuted()
     diagnosis = diagnose(X, y, max_rows=75)
     assert diagnosis.n == 150
-    assert diagnosis.trust.rows <= 75
-    assert diagnosis.notes == ["150 rows; about 75 of them were looked at"]
+    assert diagnosis.density_check.rows <= 75
+    assert diagnosis.notes == ["150 rows; a stratified sample of about 75 was used"]
 
 
 @pytest.mark.parametrize(
     "words, told",
     [
         ({"alpha": 0}, "alpha=0 must be a finite number above 0"),
-        ({"clean_fraction": 1.0}, "clean_fraction=1.0 must be a number in .* nothing to compare"),
-        ({"folds": 1}, "folds=1 must be a whole number of at least 2"),
-        ({"blends": 0}, "blends=0 must be a whole number"),
+        ({"clean_fraction": 1.0}, "clean_fraction=1.0 must be a number in .*"),
+        ({"cv": 1}, "cv=1 must be a whole number of at least 2"),
+        ({"n_mixed": 0}, "n_mixed=0 must be a whole number"),
     ],
     ids=str,
 )
@@ -212,8 +218,8 @@ def test_copies_of_a_row_earn_no_trust_if_they_are_a_group() -> None:
     rng = np.random.default_rng(0)
     group = np.repeat(np.arange(25), 4)
     X, y = rng.normal(size=(25, 2))[group], rng.integers(0, 2, 25)[group]
-    assert diagnose(X, y, folds=2, blends=50, groups=group).verdict.word == "not trusted"
-    assert diagnose(X, y, folds=2, blends=50).trust.trusted
+    assert diagnose(X, y, cv=2, n_mixed=50, groups=group).verdict.word == "not trusted"
+    assert diagnose(X, y, cv=2, n_mixed=50).trust.trusted
 
 
 def test_warnings_name_classes_of_few_rows_as_the_table_has_them() -> None:
@@ -225,8 +231,8 @@ def test_warnings_name_classes_of_few_rows_as_the_table_has_them() -> None:
 
 def test_what_is_printed_of_blends_is_no_row_by_itself() -> None:
     diagnosis = found("many")
-    printed = str(diagnosis).split("whose labels are furthest apart\n")[1].split("\n\n")[0]
-    frame = diagnosis.to_frame("blends", None)
+    printed = str(diagnosis).split("whose labels differ most\n")[1].split("\n\n")[0]
+    frame = diagnosis.to_frame("mixed_samples", None)
     mixed = frame[np.minimum(frame["lam"], 1 - frame["lam"]) >= 0.1].head(3)
     assert len(mixed) == 3
     assert printed.count("\n") == 3

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from genlabel import diagnose
 from genlabel.cli import app
 
-SHORT = ("--folds", "2", "--seed", "3")
+SHORT = ("--cv", "2", "--seed", "3")
 
 
 def rows(n: int = 60) -> pd.DataFrame:
@@ -57,9 +57,9 @@ def test_it_is_the_diagnosis_of_the_library_without_leaks_and_with_copies_togeth
     table = pd.read_csv(folder / "t.csv")[1:]
     X = pd.get_dummies(table[["a", "b", "colour"]], dtype=float)
     groups = [*range(30), 29, *range(30, 59)]  # row 31 of the file is a copy of row 30
-    expected = diagnose(X.to_numpy(), table["kind"].to_numpy(), groups=groups, folds=2, random_state=3)
+    expected = diagnose(X.to_numpy(), table["kind"].to_numpy(), groups=groups, cv=2, random_state=3)
     assert found["diagnosis"]["verdict"] == expected.to_dict()["verdict"]
-    assert found["diagnosis"]["trial"] == expected.to_dict()["trial"]
+    assert found["diagnosis"]["experiment"] == expected.to_dict()["experiment"]
     assert found["rows"] == 60
     assert found["leaks"] == [
         "left out column 'key': its values are row numbers (--force-include 'key' uses it)",
@@ -67,16 +67,16 @@ def test_it_is_the_diagnosis_of_the_library_without_leaks_and_with_copies_togeth
     ]
     assert (folder / "p.png").read_bytes().startswith(b"\x89PNG")
     assert sorted(path.name for path in (folder / "frames").iterdir()) == [
-        "blends.csv",
+        "experiment.csv",
         "lambda.csv",
+        "mixed_samples.csv",
         "pairs.csv",
-        "trial.csv",
     ]
 
 
 def test_rows_are_those_of_the_file(told: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = told
-    table, blends = pd.read_csv(folder / "t.csv"), pd.read_csv(folder / "frames" / "blends.csv")
+    table, blends = pd.read_csv(folder / "t.csv"), pd.read_csv(folder / "frames" / "mixed_samples.csv")
     for side in ("1", "2"):
         assert table["kind"][blends[f"row_{side}"]].tolist() == blends[f"class_{side}"].tolist()
     assert blends["row_1"].max() == 60
@@ -89,7 +89,7 @@ def test_it_is_printed_with_leaks_beside_the_verdict(tmp_path: Path) -> None:
     result = invoke(str(tmp_path / "t.csv"), "--target", "kind", *SHORT)
     assert result.exit_code == 0, result.output
     verdict, leak = result.stdout.splitlines()[2:4]
-    assert verdict == "The stacked density cannot be trusted here, so nothing is said of mixing."
+    assert verdict == "The stacked density cannot be trusted here, so mixing was not tried."
     assert leak.startswith("  in the table: left out column 'key'")
     assert "columns of text, a feature for each value (1): colour (2 values)" in result.stdout
     timely = invoke(str(tmp_path / "t.csv"), "--target", "kind", *SHORT, "--time", "key")
