@@ -101,7 +101,7 @@ PAPER_SCHEMA = RecordSchema(
     dict.fromkeys(("setting", "dataset", "method"), "str") | {"alpha": "float64", "split": "int64", "seed": "int64"},
     ("accuracy", "log_loss", "robust_accuracy", "train_accuracy"),
     lists=("split", "seed"),
-    rounded=_round_metric,
+    round_metric=_round_metric,
 )
 """Records of the reproduction: accuracies in percent, log-loss in nats, and margins, as far as they apply.
 

@@ -43,7 +43,7 @@ def run_trial(cells: Sequence[Cell], data_home: str | Path | None = None) -> lis
         results = setting.run(cells, data_home)
     seconds = (perf_counter() - start) / len(cells)
     return [
-        Record(cell=cell, parameters=parameters, metrics=metrics, seconds=seconds, versions=software_versions())
+        Record(key=cell, parameters=parameters, metrics=metrics, seconds=seconds, versions=software_versions())
         for cell, parameters, metrics in results
     ]
 
