@@ -311,7 +311,7 @@ def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeyp
 
 
 def test_records_of_other_settings_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    ProgressDisplay("loading").on_run_start(RunPlan(todo=5, done=3, stale=2))
+    ProgressDisplay("loading").on_run_start(RunPlan(todo=5, cached=3, stale=2))
     said = capsys.readouterr().err.splitlines()
     assert said == [
         "fits on record: 3; to do: 5",

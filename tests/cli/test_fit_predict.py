@@ -18,8 +18,7 @@ from typer.testing import CliRunner
 import genlabel
 from genlabel.cli import app
 from genlabel.data.tables import Table, TableReadSpec, drop_leaks, read_table
-from genlabel.evaluation.table_models import fit_table, make_classifier, predict_table
-from genlabel.evaluation.table_models.fit import _hold_out
+from genlabel.evaluation.table_models import _hold_out, fit_table, make_classifier, predict_table
 from genlabel.persistence.files import ARRAYS, CARD, TREE
 
 N = 90
@@ -149,7 +148,7 @@ def test_another_process_predicts_the_same_to_the_last_bit(kept: tuple[Path, Any
     np.testing.assert_array_equal(found[["probability_no", "probability_yes"]], expected)
     np.testing.assert_array_equal(found[["low_no", "low_yes"]], low)
     np.testing.assert_array_equal(found[["high_no", "high_yes"]], high)
-    np.testing.assert_array_equal(found["support"], model[-1].typicality(model[:-1].transform(X)))
+    np.testing.assert_array_equal(found["typicality"], model[-1].typicality(model[:-1].transform(X)))
     assert found["prediction"].tolist() == model.predict(X).tolist()
 
 
@@ -178,7 +177,7 @@ def test_rows_stay_in_order_and_their_columns_stay_as_written(kept: tuple[Path, 
     words = ["predict", str(folder / "m"), "-", "-o", str(folder / "piped.csv")]
     done(*words, "--id", "row", "--id", "code", standard_input=content)
     found = pd.read_csv(folder / "piped.csv", dtype=str, keep_default_na=False)
-    assert found.columns.tolist() == ["row", "code", "prediction", "probability_no", "probability_yes", "support"]
+    assert found.columns.tolist() == ["row", "code", "prediction", "probability_no", "probability_yes", "typicality"]
     assert found[["row", "code"]].equals(frame[["row", "code"]].astype(found["row"].dtype))
     done(*words, "--keep-columns", standard_input=content)
     every = pd.read_csv(folder / "piped.csv", dtype=str, keep_default_na=False)
@@ -395,7 +394,7 @@ def test_awkward_tables_go_all_the_way(tmp_path: Path, kind: Any) -> None:
     np.testing.assert_allclose(found[names].sum(axis=1), 1.0, atol=1e-9)
     best = found[names].idxmax(axis=1).str.removeprefix("probability_")
     assert best.tolist() == found["prediction"].astype(str).tolist()
-    assert found["support"].between(0, 1).all()
+    assert found["typicality"].between(0, 1).all()
 
 
 # What is held out
@@ -471,7 +470,7 @@ def test_large_files_are_predicted_in_parts(kept: tuple[Path, Any], monkeypatch:
     model = genlabel.load_model(folder / "m")
     X = TableReadSpec.of(table_of(folder / "d.csv")).features_of(pd.read_csv(folder / "d.csv", dtype=str))
     whole, rows = predict_table(model, X), []
-    monkeypatch.setattr("genlabel.evaluation.table_models.predict.CHUNK", 40)
+    monkeypatch.setattr("genlabel.evaluation.table_models.CHUNK_ROWS", 40)
     parts = predict_table(model, X, on_rows=rows.append)
     assert rows == [40, 40, 10]
     pd.testing.assert_frame_equal(parts, whole, rtol=1e-12)
