@@ -131,7 +131,7 @@ def test_a_support_vector_machine_of_two_classes_has_the_margin_of_its_support_v
     found = margins(model, X, y)
     assert found.exact
     assert found.smallest == pytest.approx(1 / np.linalg.norm(model.coef_), rel=1e-3)
-    np.testing.assert_allclose(found.distances[model.typicality_], found.smallest, rtol=1e-3)
+    np.testing.assert_allclose(found.distances[model.support_], found.smallest, rtol=1e-3)
 
 
 def test_a_support_vector_machine_of_three_classes_votes_and_is_not_taken_for_linear() -> None:

@@ -117,7 +117,7 @@ def test_a_pool_is_attacked_as_a_whole() -> None:
         .set_params(**QUICK)
         .fit(X, y)
     )
-    np.testing.assert_array_equal(pool.log_proba_of(pool.scaler_(X.to_numpy())), pool.predict_log_proba(X))
+    np.testing.assert_array_equal(pool.predict_log_proba_scaled(pool.scaler_(X.to_numpy())), pool.predict_log_proba(X))
     found = robust_accuracy(pool, X, y, radius=0.3)
     alone = MixupClassifier().set_params(**QUICK).fit(X, y)
     alone.network_, alone.scaler_ = pool.network_, pool.scaler_

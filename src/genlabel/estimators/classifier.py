@@ -108,8 +108,8 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
 
         Isotonic regression on the rows that a fold of the search held out estimates how often rows with such a
         probability are of a class; the new row joins them once as one of the class and once as one of another (Vovk,
-        Petej and Fedorova, 2015, sections 2 and 3). Each class is compared with all others, and the bounds are the means
-        over the folds. If the networks of the folds predict, each is evaluated with its own held-out rows. A wide
+        Petej and Fedorova, 2015, sections 2 and 3). Each class is compared with all others, and the bounds are the
+        means over the folds. If the networks of the folds predict, each is evaluated with its own held-out rows. A wide
         interval states that few held-out rows are like this one. `predict_proba` may lie outside: the held-out rows
         then correct it.
 
@@ -133,8 +133,8 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_is_fitted(self, "scaler_")
         if not hasattr(self, "venn_abers_"):
             raise NotFittedError(
-                f"{type(self).__name__} has no held-out rows; call fit_interval(X, y) with rows that it was not trained "
-                "on"
+                f"{type(self).__name__} has no held-out rows; call fit_interval(X, y) with rows that it was not "
+                "trained on"
             )
         return self.venn_abers_(self._log_proba_to_calibrate(self._scale(X)))
 
