@@ -13,7 +13,8 @@ from genlabel.labeling import LinearLabel
 from genlabel.mixing import Mixup
 from genlabel.model_selection.search import CandidateSearch
 from genlabel.model_selection.search_space import FitResult, MixingConfig, SearchSpace, TrainerConfig
-from genlabel.training import AdaMixupNetworks, Fleet, mixing_share, policy_range, train_adamixup
+from genlabel.training import Fleet, train_adamixup
+from genlabel.training.adamixup.fleet import AdaMixupNetworks, mixing_share, policy_range
 
 
 @final
@@ -141,5 +142,5 @@ class _WholeRun:
         """Train for all epochs."""
         self._trio = self._train()
 
-    def keep(self, places: Sequence[int]) -> None:
+    def select(self, candidates: Sequence[int]) -> None:
         """All of them stay."""

@@ -40,8 +40,11 @@ from genlabel.model_selection.search_space import FOLDS, SEARCHES, FitResult, Mi
 from genlabel.model_selection.selection import SELECTIONS
 from genlabel.model_selection.splits import CVData
 from genlabel.model_selection.time_budget import subsample_for_time_limit, warn_about_truncation
-from genlabel.training import EPOCH_CHOICES, Hyperparameters, resolve_optimizer
-from genlabel.training.networks import Ensemble, log_proba_of
+from genlabel.training import Hyperparameters
+from genlabel.training.early_stopping import EPOCH_CHOICES
+from genlabel.training.networks import Ensemble
+from genlabel.training.networks.ensemble import log_proba_of
+from genlabel.training.optimizers import resolve_optimizer
 
 NETWORKS: dict[str, tuple[int, ...]] = {"mlp": (128, 128), "logistic": ()}
 """By name; "auto" is all of them, as candidates of one search."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from genlabel.model_selection.search_space import TrainerConfig
-from genlabel.training import batches_per_epoch
+from genlabel.training.batching import batches_per_epoch
 
 __all__ = ["MOST_BATCHES", "MOST_EPOCHS", "STEPS", "default_epochs", "epochs_per_pass"]
 

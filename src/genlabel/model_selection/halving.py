@@ -102,7 +102,7 @@ class _HalvingState:
         fleet = self.runs[r].fleet
         epochs = None if fleet.best_epochs is None else fleet.best_epochs[:, place].tolist()
         losses = fleet.losses[:, :, place].mean(1).tolist()
-        return _Snapshot(fleet.at(fleet.theta[:, [place]].clone()), losses, epochs)
+        return _Snapshot(fleet.with_theta(fleet.theta[:, [place]].clone()), losses, epochs)
 
     def keep(self, entries: Sequence[int]) -> None:
         """Go on with some entries."""
@@ -112,7 +112,7 @@ class _HalvingState:
             if not some:
                 del self.runs[r], self.left[r]
             elif len(some) < len(self.left[r]):
-                self.runs[r].keep(some)
+                self.runs[r].select(some)
                 self.left[r] = [self.left[r][place] for place in some]
 
     def _place(self, e: int) -> tuple[int, int]:

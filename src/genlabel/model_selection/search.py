@@ -46,8 +46,10 @@ from genlabel.model_selection.search_space import (
 from genlabel.model_selection.splits import CVData
 from genlabel.model_selection.stages import FINAL, LABELS, MOST_TIME, SEARCH, SUPPORT, TWINS, search_time, shares_of
 from genlabel.model_selection.time_budget import fit_to_time_limit, measure_epoch_seconds
-from genlabel.training import AVERAGING_POWER, BestEpoch, Fleet, Hyperparameters, TrainingTask
-from genlabel.training.networks import MLP, log_proba_of
+from genlabel.training import BestEpoch, Fleet, Hyperparameters, TrainingTask
+from genlabel.training.batched.trainer import AVERAGING_POWER
+from genlabel.training.networks import MLP
+from genlabel.training.networks.ensemble import log_proba_of
 
 NETWORK, TWIN = 0, 1
 """Searches of a study, each with random streams of its own."""
@@ -235,7 +237,7 @@ class CandidateSearch:
         def score(fleet: Fleet, fold: int) -> NDArray[np.float64]:
             sample = self.dealt.parts[fold].valid
             if isinstance(rule, str):
-                found = fleet.rate(0, sample.X, sample.y, sample.score_weight)
+                found = fleet.score(0, sample.X, sample.y, sample.score_weight)
                 return found[:, ::-1] if rule == "log-loss" else found
             rows = self._log_proba(fleet, fold, rule, group=0), sample.y, sample.score_weight
             return np.stack([accuracy(*rows), -log_loss(*rows)], -1)
@@ -430,7 +432,7 @@ class CandidateSearch:
         chosen = method.candidates if candidates is None else candidates
         progress = self.course.epochs if told else None
         parts = self.epochs_per_pass if told else 1  # a trial on few rows is of whole passes
-        more: dict[str, Any] = {"averaged": True, "parts": parts} if self.settings.halving else {}
+        more: dict[str, Any] = {"averaged": True, "epochs_per_pass": parts} if self.settings.halving else {}
         if kept != "last":
-            more["keep"] = kept
+            more["restore_best"] = kept
         return method.start(tasks, chosen, progress=progress, **more, **settings)

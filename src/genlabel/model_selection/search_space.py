@@ -16,7 +16,8 @@ from genlabel.densities import ClassDensity
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mixer
 from genlabel.model_selection.pooling import Pooling
-from genlabel.training import AdaMixupNetworks, Fleet, FleetTrainer, Hyperparameters, Optimizer, TrainingTask
+from genlabel.training import Fleet, FleetTrainer, Hyperparameters, Optimizer, TrainingTask
+from genlabel.training.adamixup.fleet import AdaMixupNetworks
 from genlabel.training.networks import MLP
 
 Rule = str | Attack
@@ -44,9 +45,8 @@ class TrainerConfig(NamedTuple):
     members: int | str = 1
     """How many networks are trained on all rows and averaged; or `FOLDS`."""
     keep: str = "last"
-    """Which epoch of a network is kept, of `genlabel.training.EPOCH_CHOICES`; if it is the best on the rows that a
-    fold holds
-    out, the networks that predict are those of the first folds."""
+    """Which epoch of a network is kept, of `EPOCH_CHOICES`; if it is the best on the rows that a fold
+    holds out, the networks that predict are those of the first folds."""
 
     @property
     def halving(self) -> bool:
@@ -116,8 +116,8 @@ class Run(Protocol):
         """Train for some epochs more."""
         ...
 
-    def keep(self, places: Sequence[int]) -> None:
-        """Go on with some of the candidates alone."""
+    def select(self, candidates: Sequence[int]) -> None:
+        """Continue with some of the candidates only."""
         ...
 
 

@@ -101,4 +101,4 @@ class CVData:
         """A network of points that a fold has standardised, as one of points that the whole sample has."""
         own, whole, keep = self.parts[fold].scaler, self.scaler, self.scaler.keep
         scale, shift = whole.scale / own.scale, (whole.mean - own.mean) / own.scale
-        return network.behind(scale[keep], shift[keep])
+        return network.with_input_affine(scale[keep], shift[keep])

@@ -17,7 +17,8 @@ from genlabel.data.datasets import equidistance_error
 from genlabel.labeling import LinearLabel
 from genlabel.metrics import LEAST_PROBABILITY, accuracy, log_loss
 from genlabel.mixing import GenMix, Mixer
-from genlabel.training import SGD, Hyperparameters, TrainingTask, batches_per_epoch, predict_scores, train_task
+from genlabel.training import SGD, Hyperparameters, TrainingTask, predict_scores, train_task
+from genlabel.training.batching import batches_per_epoch
 from genlabel.training.networks import MLP, LeNet5, StagedNetwork
 from genlabel_paper.runs.cells import Cell
 from genlabel_paper.runs.data import Parts

@@ -136,7 +136,7 @@ class _LearningCurves:
     def _rate(self, fleet: Fleet, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
         """Scores (C, 2) on rows; attacked ones if candidates are chosen so."""
         if isinstance(self.rule, str):
-            return fleet.rate(0, X, y)
+            return fleet.score(0, X, y)
         target = AttackedFleet(fleet)
         attacked = self.rule(target, torch.from_numpy(X), y, rng=0)
         said = target.log_proba(attacked).cpu().numpy()
