@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from genlabel.data.datasets import find_home, load_openml, manifest_ids, openml_manifest
+from genlabel.data.datasets import load_openml
+from genlabel.data.datasets.openml import find_home, manifest_ids, openml_manifest
 from genlabel.evaluation.diagnosis.intervals import share_interval
 from genlabel_paper.benchmark import default_methods, run_benchmark
 
@@ -43,7 +44,6 @@ def run(seed: int, folder: Path, home: Path | None, jobs: int) -> pd.DataFrame:
         settings={"network": "mlp", "epochs": "auto"},
         n_jobs=jobs,
         load=partial(load_openml, data_home=None if found is None else found.resolve()),
-        on_trial=lambda outcome: None,
     ).frame
 
 

@@ -85,7 +85,7 @@ def owner(room: str, name: str) -> str:
 def written_in(module: str, name: str) -> str:
     """Return the module in which a name is written that another one offers.
 
-    >>> written_in("genlabel.data.datasets", "NINE_CENTRES"), written_in("genlabel.integrations", "GenLabelTrainer")
+    >>> written_in("genlabel.data.datasets", "NINE_CENTERS"), written_in("genlabel.integrations", "GenLabelTrainer")
     ('genlabel.data.datasets.synthetic', 'genlabel.integrations.trainer')
     """
     path = file_of(module)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from genlabel._lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    from genlabel._progress import Callback, LambdaCallback, ProgressEvent, use_callback
     from genlabel.densities import (
         ClassDensity,
         CollapseWarning,
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
         MixtureDensity,
         OnlineGaussianDensity,
         StackedDensity,
-        Typicality,
         VAEDensity,
     )
     from genlabel.estimators import (
@@ -31,11 +31,13 @@ if TYPE_CHECKING:
         GenLabelClassifier,
         MixupClassifier,
         SoftLabelClassifier,
+        Typicality,
     )
     from genlabel.evaluation.diagnosis import Diagnosis, diagnose
     from genlabel.integrations import GenLabelMixup, mixed_accuracy
     from genlabel.labeling import GenLabel, GenLabelSampler, LinearLabel, LogisticLabel, OnlineGenLabel
     from genlabel.mixing import CutMix, GenMix, GenMixWarning, ManifoldMixup, Mixup, intrudes
+    from genlabel.model_selection import GridSearch, HalvingSearch, TrainingOptions
     from genlabel.persistence import LoadedModel, export_onnx, load_model, save_model
     from genlabel.reporting import write_report
 
@@ -43,6 +45,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "AdaMixupClassifier",
+    "Callback",
     "ClassDensity",
     "CollapseWarning",
     "CutMix",
@@ -59,7 +62,10 @@ __all__ = [
     "GenMix",
     "GenMixWarning",
     "GenerativeClassifier",
+    "GridSearch",
+    "HalvingSearch",
     "KernelDensity",
+    "LambdaCallback",
     "LinearLabel",
     "LoadedModel",
     "LogisticLabel",
@@ -69,8 +75,10 @@ __all__ = [
     "MixupClassifier",
     "OnlineGaussianDensity",
     "OnlineGenLabel",
+    "ProgressEvent",
     "SoftLabelClassifier",
     "StackedDensity",
+    "TrainingOptions",
     "Typicality",
     "VAEDensity",
     "__version__",
@@ -80,10 +88,12 @@ __all__ = [
     "load_model",
     "mixed_accuracy",
     "save_model",
+    "use_callback",
     "write_report",
 ]
 
 _ROOMS = {
+    "_progress": ("Callback", "LambdaCallback", "ProgressEvent", "use_callback"),
     "densities": (
         "ClassDensity",
         "CollapseWarning",
@@ -96,7 +106,6 @@ _ROOMS = {
         "StackedDensity",
         "MixtureDensity",
         "OnlineGaussianDensity",
-        "Typicality",
         "VAEDensity",
     ),
     "evaluation.diagnosis": ("Diagnosis", "diagnose"),
@@ -106,7 +115,9 @@ _ROOMS = {
         "GenerativeClassifier",
         "MixupClassifier",
         "SoftLabelClassifier",
+        "Typicality",
     ),
+    "model_selection": ("GridSearch", "HalvingSearch", "TrainingOptions"),
     "persistence": ("LoadedModel", "export_onnx", "load_model", "save_model"),
     "labeling": ("GenLabel", "GenLabelSampler", "LinearLabel", "LogisticLabel", "OnlineGenLabel"),
     "integrations": ("GenLabelMixup", "mixed_accuracy"),

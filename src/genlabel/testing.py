@@ -180,7 +180,8 @@ def _check_state(fitted: ClassDensity, X: NDArray[np.float64], y: NDArray[np.int
         content = pickle.dumps(fitted)
     except (AttributeError, pickle.PicklingError):  # a class that was defined in a function or a session
         return
-    np.testing.assert_array_equal(pickle.loads(content).log_prob(X), log_prob, err_msg="a pickled copy differs")  # nosec B301
+    unpickled = pickle.loads(content)  # made above  # nosec B301
+    np.testing.assert_array_equal(unpickled.log_prob(X), log_prob, err_msg="a pickled copy differs")
 
 
 def _check_degenerate_classes(density: ClassDensity) -> None:

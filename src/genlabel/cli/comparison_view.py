@@ -12,7 +12,8 @@ from rich import box
 from rich.table import Table as Grid
 from rich.text import Text
 
-from genlabel.cli.console import count_messages, failed_lines, has_room, plus_minus, print_grid, print_line
+from genlabel._progress_display import failure_lines
+from genlabel.cli.console import count_messages, has_room, plus_minus, print_grid, print_line
 from genlabel.cli.table_options import describe_table, plain_table
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from genlabel.evaluation.records import RecordSet
 
 
+POOL_WEIGHTS = ("pool_weights", "average")
+"""Names of the pooling weights in records: today's, and that of version 0.2.0."""
 COLUMNS = (
     ("log-loss", "log_loss", 4, True),
     ("accuracy %", "accuracy", 2, True),
@@ -68,7 +71,7 @@ class ComparisonView:
             test_size if table.time is None else test_size / splits,
             f"{cutting}, {settled}",
             [*table.notes, *count_messages([heard, *found.frame["warnings"]])],
-            failed_lines(found.failures),
+            failure_lines(found.failures),
         )
 
     def as_plain(self) -> dict[str, Any]:
@@ -125,10 +128,10 @@ def _choices(results: pd.DataFrame) -> list[str]:
         chosen: dict[str, Counter[Any]] = {}
         for params in group["params"]:
             for key, value in params.items():
-                if key != "average" and (key != "density" or params.get("gamma")):
+                if key not in POOL_WEIGHTS and (key != "density" or params.get("gamma")):
                     chosen.setdefault(key, Counter())[value] += 1
         parts = [f"{key.replace('_', ' ')} {_tally(counts)}" for key, counts in chosen.items()]
-        averages = [params["average"] for params in group["params"] if "average" in params]
+        averages = [params[key] for params in group["params"] for key in POOL_WEIGHTS if key in params]
         if averages:
             network, model, doubt = (sum(column) / len(averages) for column in zip(*averages, strict=True))
             said = f"{network:.2f} network, {model:.2f} stacked density, {doubt:.2f} class shares"

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
+from genlabel._progress import use_callback
+from genlabel._progress_display import display_progress
 from genlabel.cli.console import (
     Debug,
     Epochs,
@@ -22,7 +23,6 @@ from genlabel.cli.console import (
     one_line_errors,
     print_line,
     read_network,
-    show_progress,
 )
 from genlabel.cli.table_options import (
     Bins,
@@ -104,7 +104,7 @@ def fit(
         name = check_source(place, target, reading)
         folder = output or Path(f"model-{name}")
         _check_folder(folder, force)
-        with show_progress(f"loading {source}"):
+        with display_progress(f"loading {source}"):
             from genlabel.evaluation import table_models as fitting
 
             table = load_source(place, target, reading, seed)
@@ -112,7 +112,7 @@ def fit(
             _tell_table(table)
         estimator = fitting.make_classifier(method.value, hidden, epochs or "auto")
         fitted = fitting.fit_table(
-            table, estimator, test_size=test_size, seed=seed, time_limit=time_limit, watching=_shown
+            table, estimator, test_size=test_size, seed=seed, time_limit=time_limit, stage=_shown
         )
         notes = count_messages([fitted.warnings])
         settled = f"method {method.value}{_network(method, network)}, seed {seed}"
@@ -160,11 +160,7 @@ def _check_folder(folder: Path, force: bool) -> None:
 @contextmanager
 def _shown(name: str) -> Iterator[None]:
     """A part of the work, shown on the error stream from its begin."""
-    from genlabel._progress import progress_bar, progress_callback
-
-    if not Console(stderr=True).is_terminal:
-        typer.echo(f"{name} ...", err=True)
-    with progress_bar(name) as show, progress_callback(show):
+    with display_progress(name) as display, use_callback(display):
         yield
 
 
@@ -186,10 +182,10 @@ def _tell_table(table: Table) -> None:
 def _tell_held_out(found: HoldoutScores | None) -> str:
     if found is None:
         return "held out: nothing; what is known of its quality stands in the model card"
-    from genlabel.evaluation.diagnosis.intervals import share_interval
+    from genlabel.evaluation.diagnosis.intervals import wilson_interval
 
-    scores, shares = found.scores, found.shares
-    low, high = share_interval(scores["accuracy"] / 100.0, found.cases)
+    scores, shares = found.scores, found.prior_scores
+    low, high = wilson_interval(scores["accuracy"] / 100.0, found.cases)
     hits = f"accuracy {scores['accuracy']:.1f} % ({100 * low:.0f} to {100 * high:.0f} %)"
     beside = f"class shares: {shares['accuracy']:.1f} %, {shares['log_loss']:.3f}"
     more = f"balanced accuracy {scores['balanced_accuracy']:.1f} %"
@@ -202,19 +198,19 @@ def _tell_held_out(found: HoldoutScores | None) -> str:
 def _choice(params: dict[str, Any]) -> str:
     """What a search chose, in words.
 
-    >>> _choice({"learning_rate": 0.03, "clean_fraction": 1.0, "average": (0.5, 0.4, 0.1)})
+    >>> _choice({"learning_rate": 0.03, "clean_fraction": 1.0, "pool_weights": (0.5, 0.4, 0.1)})
     'learning rate 0.03; no mixing; weights: network 0.50, stacked density 0.40, class shares 0.10'
     """
     parts = [
         f"{key.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{key.replace('_', ' ')} {value}"
         for key, value in params.items()
-        if key not in ("average", "clean_fraction", "density")
+        if key not in ("pool_weights", "clean_fraction", "density")
     ]
     if "clean_fraction" in params:
         clean = params["clean_fraction"]
         parts.append("no mixing" if clean == 1 else f"{100 * (1 - clean):.0f} % of the points mixed")
-    if "average" in params:
-        network, model, doubt = params["average"]
+    if "pool_weights" in params:
+        network, model, doubt = params["pool_weights"]
         parts.append(f"weights: network {network:.2f}, stacked density {model or 0:.2f}, class shares {doubt:.2f}")
     return "; ".join(parts)
 
@@ -235,7 +231,7 @@ def _as_plain(table: Table, fitted: FittedTable, folder: Path, notes: list[str])
 
 def _plain_held_out(found: HoldoutScores) -> dict[str, Any]:
     scores = {name: None if isnan(value) else value for name, value in found.scores.items()}
-    return {"rows": found.rows, "cases": found.cases, **scores, "class_shares": found.shares}
+    return {"rows": found.rows, "cases": found.cases, **scores, "class_shares": found.prior_scores}
 
 
 def _plain(value: Any) -> Any:

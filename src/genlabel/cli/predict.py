@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from genlabel.cli.console import Debug, check_not_overwriting_input, check_outputs, one_line_errors, show_progress
+from genlabel._progress_display import display_progress
+from genlabel.cli.console import Debug, check_not_overwriting_input, check_outputs, one_line_errors
 from genlabel.cli.table_options import open_source
 
 if TYPE_CHECKING:
@@ -56,15 +57,15 @@ def predict(
     """
     with one_line_errors(debug=debug), open_source(source) as place:
         _check(model, place, output)
-        with show_progress(f"loading {model}", unit="row") as bar:
+        with display_progress(f"loading {model}", unit="row") as display:
             from genlabel import load_model
             from genlabel.evaluation import table_models as fitting
 
             kept = load_model(model)
             new = fitting.NewRows.of(kept, place)
             copied = _copied(place, id_columns or [], keep_columns)
-            bar.start(len(new.X), f"predicting {len(new.X)} rows")
-            found = fitting.predict_table(kept, new.X, intervals=intervals, on_rows=bar.advance)
+            display.start(len(new.X), f"predicting {len(new.X)} rows")
+            found = fitting.predict_table(kept, new.X, intervals=intervals, on_rows=display.advance)
         _write(copied, found, output)
         for line in [*(f"note: {text}" for text in new.notes), *_about(kept, new, found)]:
             _say(line)
@@ -74,14 +75,14 @@ def predict(
 
 def _check(model: Path, place: str, output: Path | None) -> None:
     """Find out what is wrong before anything heavy is imported."""
-    from genlabel.data.tables import check_ending
+    from genlabel.data.tables.files import check_output_suffix
     from genlabel.persistence.files import check_model
 
     check_model(model)
     if not Path(place).is_file():
         raise ValueError(f"there is no file {place!r}; name one with the columns of the training table")
     if output is not None:
-        check_ending("output", output)
+        check_output_suffix("output", output)
         check_not_overwriting_input(place, output=output)
         check_outputs(output=output)
 
@@ -119,12 +120,12 @@ def _standard_output() -> IO[str]:
 
 def _about(kept: LoadedModel, new: NewRows, found: pd.DataFrame) -> list[str]:
     """What is to be known beside the predictions: rows of low support, and the scores where classes are known."""
-    from genlabel.evaluation.table_models import is_atypical, score_predictions
+    from genlabel.evaluation.table_models import atypical_level, score_predictions
 
     lines = []
-    if "support" in found:
-        level = is_atypical(kept)
-        low = int((found["support"] <= level).sum())
+    if "typicality" in found:
+        level = atypical_level(kept)
+        low = int((found["typicality"] <= level).sum())
         usual = f"1 in {1 / level:.0f} is usual"
         lines.append(f"rows unlike those of training (support of {level} or less): {low} of {len(found)}; {usual}")
     if new.y is not None and (new.y >= 0).any():

@@ -26,21 +26,21 @@ class Known(NamedTuple):
 
 _RENAMED = {
     "Judge": "TypicalityModel", "Directions": "RandomProjection",
+    "ConvReader": "ConvNetwork", "Axes": "PrincipalAxes", "Centred": "CenteredSample",
     "KnownDensity": "FixedDensity", "StackDensity": "WeightedDensities",
     "Held": "ConformalScores", "ThinGaussians": "LowRankGaussians", "Warp": "PowerTransform",
     "WarpedDensity": "PowerTransformedDensity", "SharedLabel": "WeightedLabel", "Standardisation": "Standardization",
-    "Support": "Typicality", "LabelModel": "StackedDensity",
+    "Support": "Typicality", "Pooling": "PoolWeights", "LabelModel": "StackedDensity",
 }  # fmt: skip
 """Classes by the name in a file, where they are called otherwise today."""
 _RESULTS = (ALL_PARAMETERS, "best_params_", "cv_results_", "history_", "density_")
 _SEED = ("random_state",)
 _CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.densities.covariance": ("Gaussians", "Whitening"),
-    "genlabel.densities.discriminant": ("DiscriminantDensity",),
-    "genlabel.densities._em": ("Mixtures", "Terms"),
-    "genlabel.densities.gan.charts": ("Charts", "Latents"),
+    "genlabel.densities.discriminant": ("Axes", "Centred", "DiscriminantDensity", "ThinGaussians"),
+    "genlabel.densities.mixture": ("Mixtures", "Terms"),
+    "genlabel.densities.gan.generators": ("Charts", "Generators", "Latents"),
     "genlabel.densities.gan.networks": ("ConvReader", "Perceptron"),
-    "genlabel.densities.gan.training": ("Generators",),
     "genlabel.densities.gaussian": ("GaussianDensity",),
     "genlabel.densities.gan.inversion": ("Bank",),
     "genlabel.densities.kernel": ("KernelDensity", "KernelModel"),
@@ -48,11 +48,11 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.densities.latent": ("LatentDensity",),
     "genlabel.densities.stacked": ("StackDensity",),
     "genlabel.densities.stacking": ("Stacking",),
-    "genlabel.densities.typicality": ("Directions", "Held", "Judge"),
-    "genlabel.densities._low_rank": ("Axes", "Centred", "ThinGaussians"),
+    "genlabel.estimators.typicality": ("Directions", "Held", "Judge"),
     "genlabel.densities.power_transform": ("Warp", "WarpedDensity"),
     "genlabel.estimators.encoding": ("Columns", "Numbers"),
     "genlabel.estimators.intervals": ("Calibration",),
+    "genlabel.model_selection.options": ("GridSearch", "HalvingSearch", "TrainingOptions"),
     "genlabel.model_selection.pooling": ("Pooling",),
     "genlabel.labeling.generative": ("GenLabel",),
     "genlabel.labeling.linear": ("LinearLabel", "LogisticLabel", "SharedLabel"),
@@ -69,13 +69,14 @@ KNOWN: dict[str, Known] = {
         name: Known(f"genlabel.densities.{module}", _RENAMED.get(name, name), _SEED)
         for name, module in {
             "FlowDensity": "flow", "ForestDensity": "forest", "GANDensity": "gan", "MixtureDensity": "mixture",
-            "Support": "typicality", "VAEDensity": "vae",
+            "VAEDensity": "vae",
         }.items()
     },
+    "Support": Known("genlabel.estimators.typicality", "Typicality", _SEED),
     "LabelModel": Known(
         "genlabel.densities.stacked", "StackedDensity", (*_SEED, "candidates", "candidates_"), without=("cv",)
     ),
-    "Trees": Known("genlabel.densities.forest", "_Trees"),
+    "Trees": Known("genlabel.densities.forest", "Trees"),
     "Pipeline": Known("sklearn.pipeline", "Pipeline", without=("memory",)),
     **{
         name: Known(f"genlabel.estimators.{module}", name, _RESULTS)

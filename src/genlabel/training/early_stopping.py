@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from genlabel._progress import Callback
 from genlabel._runtime import eval_mode
 from genlabel._validation import check_count
 from genlabel.metrics import accuracy, log_loss
@@ -18,8 +19,6 @@ from genlabel.training.batched.fleet import Fleet
 from genlabel.training.batching import MAX_CHUNK_VALUES, TrainingTask
 from genlabel.training.networks import StagedNetwork
 
-EPOCH_CHOICES = ("last", "best")
-"""Values of the estimators' parameter `keep`."""
 Validation: TypeAlias = tuple[Any, Any] | Callable[[StagedNetwork], Any]
 """Validation rows (x, y); or a score of a network: a float, or several compared in order, the larger the better."""
 Score: TypeAlias = Callable[[Fleet, int], NDArray[np.float64]]
@@ -28,13 +27,13 @@ compared column by column, the larger the better."""
 
 
 @final
-class BestState:
+class BestState(Callback):
     """State of a network at its best epoch; of equally good epochs, the first.
 
     >>> from genlabel.training.networks import MLP
     >>> network = MLP(1, 2, seed=0)
     >>> best = BestState(network, lambda network: 1.0)
-    >>> best.update(0)
+    >>> best.on_epoch_end(0, {})
     >>> best.epoch, sorted(best.restore()) == sorted(network.state_dict())
     (1, True)
     """
@@ -47,7 +46,7 @@ class BestState:
         self._score: tuple[float, ...] = ()
         self._state: dict[str, Tensor] = {}
 
-    def update(self, epoch: int) -> None:
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
         """Score the network at the end of an epoch, from 0, and store its state if it is the best so far."""
         with eval_mode(self._network), torch.no_grad():
             score = self._valid(self._network) if callable(self._valid) else _score(self._network, *self._valid)

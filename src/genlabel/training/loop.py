@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from genlabel._arrays import as_rng
 from genlabel._distributed import broadcast_from_rank0
-from genlabel._progress import EpochCallback
+from genlabel._progress import Callback, CallbackList
 from genlabel.labeling import Labeler, LinearLabel, WeightedLabel
 from genlabel.mixing import Mixer
 from genlabel.mixing.base import check_within_batch
@@ -25,9 +25,6 @@ from genlabel.training.early_stopping import BestState, Validation
 from genlabel.training.networks import StagedNetwork
 from genlabel.training.optimizers import Adam, Optimizer
 from genlabel.training.step import NetworkStep, Step
-
-AfterEpoch: TypeAlias = Callable[[int, Tensor], None]
-"""Function of the epoch, from 0, and its mean loss, a tensor on the network's device."""
 
 
 def train_network(
@@ -42,9 +39,8 @@ def train_network(
     optimizer: Optimizer | None = None,
     epochs: int = 100,
     seed: Any = None,
-    progress: EpochCallback | None = None,
     compile_config: CompileConfig | str | None = None,
-    after_epoch: AfterEpoch | None = None,
+    callback: Callback | None = None,
     checkpoint: Checkpoint | str | PathLike[str] | None = None,
     restore_best: bool = False,
     valid: Validation | None = None,
@@ -73,11 +69,10 @@ def train_network(
     epochs : int
     seed : int, Generator or None
         Seed of the draws of batches that bring none.
-    progress : callable, optional
-        Function called after each epoch.
     compile_config : CompileConfig, "auto" or None
         Execution of steps. None is plain; "auto" is, on a GPU, bf16, compiled regions, and one CUDA graph per step.
-    after_epoch : callable (epoch from 0, mean loss as a tensor), optional
+    callback : Callback, optional
+        Its `on_epoch_end` receives the mean loss, `logs["loss"]`, as a tensor on the device of the network.
     checkpoint : Checkpoint or path, optional
         File written after each epoch, from which a run resumes, on a CPU bit for bit. Batches with a state, such as
         :class:`ImageBatches`, belong in it: `Checkpoint(path, also={"batches": batches})`.
@@ -106,12 +101,6 @@ def train_network(
     if best is not None and file is not None:
         file = Checkpoint(file.path, {**file.also, "best": best}, file.every)
 
-    def end_epoch(epoch: int, loss: Tensor) -> None:
-        if best is not None:
-            best.update(epoch)
-        if after_epoch is not None:
-            after_epoch(epoch, loss)
-
     losses = run_epochs(
         step,
         batches,
@@ -120,8 +109,7 @@ def train_network(
         weight_decay=weight_decay,
         epochs=epochs,
         config=config,
-        progress=progress,
-        after_epoch=end_epoch,
+        callback=CallbackList([best, callback]),
         checkpoint=file,
     )
     if best is not None and len(losses):
@@ -137,7 +125,7 @@ def train_task(
     optimizer: Optimizer | None = None,
     epochs: int = 100,
     batch_size: int = 128,
-    progress: EpochCallback | None = None,
+    callback: Callback | None = None,
     restore_best: bool = False,
 ) -> NDArray[np.float64]:
     """Train a network on a task, with the draws that a fleet would use; return the mean loss of each epoch.
@@ -166,7 +154,7 @@ def train_task(
         class_weight=task.class_weight,
         optimizer=optimizer,
         epochs=epochs,
-        progress=progress,
+        callback=callback,
         restore_best=restore_best,
         valid=task.valid if restore_best else None,
     )
@@ -181,8 +169,7 @@ def run_epochs(
     weight_decay: float,
     epochs: int,
     config: CompileConfig,
-    progress: EpochCallback | None,
-    after_epoch: AfterEpoch | None,
+    callback: Callback | None,
     checkpoint: Checkpoint | None,
 ) -> NDArray[np.float64]:
     """Take a step on each batch, once per epoch, and return the mean loss of each epoch; see :func:`train_network`."""
@@ -206,12 +193,10 @@ def run_epochs(
                     group["lr"] = rate
             losses.append(_train_epoch(step, stepper, batches))
             step.check()
-            if after_epoch is not None:
-                after_epoch(epoch, losses[-1])
+            if callback is not None:
+                callback.on_epoch_end(epoch, {"loss": losses[-1]})
             if checkpoint is not None:
                 checkpoint.save(step.modules, torch_optimizer, step.rng, losses, last=epoch + 1 == epochs)
-            if progress is not None:
-                progress(1)
     values = torch.stack(losses).cpu().double().numpy() if losses else np.empty(0)
     if not np.isfinite(values).all():
         epoch = int(np.isfinite(values).argmin())

@@ -17,23 +17,21 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from genlabel._atomic_io import atomic_write, atomic_writer
+from genlabel._progress_display import display_progress, failure_lines
 from genlabel.cli.console import (
     Dask,
     Epochs,
     Jobs,
     NetworkName,
     Restart,
-    RunReporter,
     check_jobs,
     check_outputs,
     check_picture,
     check_share,
     end,
-    failed_lines,
     one_line_errors,
     print_line,
     read_network,
-    show_progress,
 )
 
 if TYPE_CHECKING:
@@ -139,14 +137,14 @@ def benchmark(
         chosen = _choose_methods(names, baselines)
         chosen_ids = chosen_ids or _manifest_ids(data_home, max_features, min_rows, max_rows)
         _check_records(records, restart)
-    with one_line_errors(interrupted), show_progress("loading the datasets", lines=100) as bar:
+    with one_line_errors(interrupted), display_progress("loading the datasets", max_lines=100) as display:
         from genlabel.data import datasets
+        from genlabel.data.datasets.openml import find_home
         from genlabel_paper import benchmark as package
 
         others = {name: package.BaselineClassifier(name, device=device.value) for name in package.BASELINES}
         available = package.default_methods(hidden, epochs or "auto") | others
-        home = datasets.find_home(data_home)
-        reporter = RunReporter(bar)
+        home = find_home(data_home)
         result = package.run_benchmark(
             chosen_ids,
             {name: available[name] for name in chosen},
@@ -159,8 +157,7 @@ def benchmark(
             n_jobs=jobs,
             dask=dask,
             load=partial(datasets.load_openml, data_home=None if home is None else home.resolve()),
-            on_start=reporter.start,
-            on_trial=reporter.trial,
+            callback=display,
         )
     if result.frame.empty:
         end(len(result.failures))
@@ -192,7 +189,7 @@ def _read_ids(ids: list[int], path: Path | None) -> list[int]:
 
 def _manifest_ids(data_home: Path | None, max_features: int, min_rows: int, max_rows: int) -> list[int]:
     """Return the ids of the classification datasets of the manifest within the limits."""
-    from genlabel.data.datasets import manifest_ids, openml_manifest
+    from genlabel.data.datasets.openml import manifest_ids, openml_manifest
 
     manifest = openml_manifest(data_home)
     if manifest is None:
@@ -254,7 +251,7 @@ def _select_records(path: Path, ids: list[int], methods: list[str] | None, repea
     records = load_records(path, BENCHMARK)
     filters: dict[str, Sequence[Any] | None] = {
         "dataset": ids or None,
-        "method": None if methods is None else _check_methods(methods, records.asked["method"].unique()),
+        "method": None if methods is None else _check_methods(methods, records.requested["method"].unique()),
         "split": None if repeats is None else range(repeats),
     }
     values_of = {name: list(dict.fromkeys(values)) for name, values in filters.items() if values is not None}
@@ -266,7 +263,7 @@ def _select_records(path: Path, ids: list[int], methods: list[str] | None, repea
         for fit, error in records.failures.items()
         if all(fit.fields[name] in values for name, values in values_of.items())
     }
-    print_line(f"{len(frame)} of {_count_requested(records.asked, values_of)} fits recorded")
+    print_line(f"{len(frame)} of {_count_requested(records.requested, values_of)} fits recorded")
     _warn_of_mixed_settings(frame)
     return records._replace(frame=frame, failures=failures)
 
@@ -303,7 +300,7 @@ def _report(records: RecordSet, output: Path | None, picture: Path | None, expor
     from genlabel_paper.benchmark import Section, as_markdown, report
 
     sections = report(records.frame, settings=records.settings)
-    failed = failed_lines(records.failures)
+    failed = failure_lines(records.failures)
     if failed:
         more = [f"and {len(failed) - MAX_FAILURES_SHOWN} more"] if len(failed) > MAX_FAILURES_SHOWN else []
         sections.append(Section("Failures", lines=[*failed[:MAX_FAILURES_SHOWN], *more]))

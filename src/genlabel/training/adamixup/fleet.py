@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import as_rng
-from genlabel._progress import EpochCallback
+from genlabel._progress import Callback
 from genlabel.mixing import Mixup
 from genlabel.training.batched.fleet import Fleet
 from genlabel.training.batched.gradients import LayerParams, repeat_models
@@ -51,7 +51,7 @@ def train_adamixup(
     batch_size: int = 128,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
-    progress: EpochCallback | None = None,
+    callback: Callback | None = None,
     policy_hidden: int = 32,
     intrusion_weight: float = 1.0,
     alternating: bool = False,
@@ -65,7 +65,7 @@ def train_adamixup(
 
     Parameters
     ----------
-    tasks, candidates, hidden, optimizer, epochs, batch_size, dtype, device, progress
+    tasks, candidates, hidden, optimizer, epochs, batch_size, dtype, device, callback
         See :func:`train_fleet`; rate and decay of a candidate are those of its three networks.
     policy_hidden : int
         Width of the one hidden layer of policies and critics.
@@ -103,7 +103,7 @@ def train_adamixup(
         optimizers.append(BatchedOptimizer(theta[..., columns], candidates, rule, epochs, batches))
         optimizers[-1].grad = grad[..., columns]
     last = optimizers[-1]  # an epoch ends with its step
-    last.progress = progress
+    last.callback = callback
     if tracker is not None:
         record = partial(tracker.record, slice(None))
         last.record = lambda epoch, _: record(epoch, theta[..., : sizes[0]])

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from genlabel._arrays import as_rng
-from genlabel._progress import EpochCallback
+from genlabel._progress import Callback
 from genlabel._validation import check_interval
 from genlabel.mixing import Mixup
 from genlabel.training.batching import Batch
 from genlabel.training.checkpoint import Checkpoint
 from genlabel.training.compile import CompileConfig, StepInputs, resolve_compile_config
-from genlabel.training.loop import AfterEpoch, run_epochs
+from genlabel.training.loop import run_epochs
 from genlabel.training.networks import StagedNetwork
 from genlabel.training.optimizers import Adam, Optimizer
 from genlabel.training.step import InputPreparer, soft_cross_entropy
@@ -48,9 +48,8 @@ def train_adamixup_network(
     optimizer: Optimizer | None = None,
     epochs: int = 100,
     seed: Any = None,
-    progress: EpochCallback | None = None,
     compile_config: CompileConfig | str | None = None,
-    after_epoch: AfterEpoch | None = None,
+    callback: Callback | None = None,
     checkpoint: Checkpoint | str | None = None,
 ) -> AdaMixupRun:
     """Train a network in place by AdaMixup, with a policy and a critic.
@@ -61,7 +60,7 @@ def train_adamixup_network(
     Parameters
     ----------
     network : StagedNetwork
-    batches, learning_rate, weight_decay, optimizer, epochs, progress, compile_config, after_epoch, checkpoint
+    batches, learning_rate, weight_decay, optimizer, epochs, compile_config, callback, checkpoint
         See :func:`train_network`; the lam of a batch's own draw is u.
     policy : StagedNetwork
         Network from pairs, concatenated along the second axis (n, 2 c, ...), to 3 scores, such as a
@@ -94,8 +93,7 @@ def train_adamixup_network(
         weight_decay=weight_decay,
         epochs=epochs,
         config=config,
-        progress=progress,
-        after_epoch=after_epoch,
+        callback=callback,
         checkpoint=file,
     )
     return AdaMixupRun(losses, policy, critic)

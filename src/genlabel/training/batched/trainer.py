@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from typing import Any, TypeAlias, final
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from genlabel._arrays import chunks
-from genlabel._progress import EpochCallback
+from genlabel._progress import Callback
 from genlabel.mixing import MixParams
 from genlabel.training.batched.fleet import Fleet
 from genlabel.training.batched.gradients import GroupBatch, Workspace, linear_gradient, relu_gradient
@@ -67,8 +67,8 @@ class FleetTrainer:
     restore_best : bool or BestEpoch
         If True, each network of `fleet` is that of its best epoch, by accuracy, then log-loss, on the `valid` rows of
         its task; a :class:`BestEpoch` sets another rule. `tracker` has the scores.
-    progress : callable, optional
-        Function called after each epoch.
+    callback : Callback, optional
+        Its `on_epoch_end` is called after each epoch, with empty logs.
 
     Examples
     --------
@@ -99,11 +99,11 @@ class FleetTrainer:
         device: torch.device | str = "cpu",
         averaged: bool = False,
         restore_best: bool | BestEpoch = False,
-        progress: EpochCallback | None = None,
+        callback: Callback | None = None,
     ) -> None:
         for task in tasks:
             _check_task(task, len(hidden), candidates)
-        self.tasks, self.candidates, self._progress = tasks, list(candidates), progress
+        self.tasks, self.candidates, self._callback = tasks, list(candidates), callback
         self._epochs_per_pass = epochs_per_pass
         sizes = (tasks[0].X.shape[1], *hidden, tasks[0].num_classes)
         self._fleet = Fleet(sizes, [task.seed for task in tasks], len(candidates), dtype, torch.device(device))
@@ -124,11 +124,6 @@ class FleetTrainer:
         fleet.losses = torch.cat(self._losses).numpy() if self._losses else self._fleet.losses
         return fleet
 
-    @property
-    def trio(self) -> None:
-        """None: AdaMixup's networks, in the trainer of AdaMixup."""
-        return
-
     @torch.no_grad()
     def advance(self, epochs: int) -> None:
         """Train for some more epochs."""
@@ -136,7 +131,10 @@ class FleetTrainer:
         losses = []
         for i, block in enumerate(blocks):
             record = None if self.tracker is None else partial(self.tracker.record, block)
-            optimizer = self._optimizer.of_tasks(block, _block_progress(self._progress, i, len(blocks)), record)
+            callback = self._callback
+            if callback is not None and len(blocks) > 1:
+                callback = _BlockCallback(callback, i, len(blocks))
+            optimizer = self._optimizer.of_tasks(block, callback, record)
             self._train_block(optimizer, block, epochs)
             if self.tracker is not None:
                 self.tracker.flush(block)
@@ -220,8 +218,8 @@ class BatchedOptimizer:
     grad : Tensor (G, C, size)
         Buffer for the gradient of a step; overwritten by the step.
     average : Tensor (G, C, size) or None
-    progress : callable or None
-        Function called after each epoch.
+    callback : Callback or None
+        Its `on_epoch_end` is called after each epoch.
     record : callable (epoch from 1, parameters) or None
         Function called with the parameters, or their average, at the end of each epoch.
     """
@@ -238,7 +236,7 @@ class BatchedOptimizer:
         self.theta = theta
         self.average = theta.clone() if averaged else None
         self.epochs, self.batches = epochs, batches
-        self.progress: EpochCallback | None = None
+        self.callback: Callback | None = None
         self.record: EpochRecorder | None = None
         self.steps = 0
         self._rule, self._state = rule, list(rule.start(theta))
@@ -252,7 +250,7 @@ class BatchedOptimizer:
         return torch.zeros_like(self.theta)
 
     def of_tasks(
-        self, tasks: slice, progress: EpochCallback | None = None, record: EpochRecorder | None = None
+        self, tasks: slice, callback: Callback | None = None, record: EpochRecorder | None = None
     ) -> BatchedOptimizer:
         """Return the optimizer of some tasks, which shares memory except the gradient."""
         part = copy(self)
@@ -260,7 +258,7 @@ class BatchedOptimizer:
         part.__dict__.pop("grad", None)
         part.average = None if self.average is None else self.average[tasks]
         part._state = [state[tasks] for state in self._state]
-        part._losses, part.progress, part.record = [], progress, record
+        part._losses, part.callback, part.record = [], callback, record
         return part
 
     def select(self, candidates: Sequence[int]) -> None:
@@ -285,8 +283,8 @@ class BatchedOptimizer:
         if self.steps % self.batches == 0:
             if self.record is not None:
                 self.record(self.steps // self.batches, self.theta if self.average is None else self.average)
-            if self.progress is not None:
-                self.progress(1)
+            if self.callback is not None:
+                self.callback.on_epoch_end(self.steps // self.batches - 1, {})
 
     def epoch_losses(self) -> Tensor:
         """Return the mean loss of each epoch trained, (epochs, G, C), in float64 on the CPU."""
@@ -303,20 +301,16 @@ def _check_task(task: TrainingTask, depth: int, candidates: Sequence[Hyperparame
         raise ValueError(f"{task.mixer!r} does not mix hidden layers linearly, as a fleet must; use train_task")
 
 
-def _block_progress(progress: EpochCallback | None, block: int, n_blocks: int) -> EpochCallback | None:
-    """Return the callback of one block of tasks: the epochs of all blocks together count as one run."""
-    if progress is None or n_blocks == 1:
-        return progress
-    done = 0
+class _BlockCallback(Callback):
+    """Callback of one block of tasks: the epochs of all blocks together count as those of one run."""
 
-    def report(epochs: int) -> None:
-        nonlocal done
-        before, done = done, done + epochs
-        count = (done + block) // n_blocks - (before + block) // n_blocks
-        if count:
-            progress(count)
+    def __init__(self, callback: Callback, index: int, blocks: int) -> None:
+        self.callback, self.index, self.blocks, self.done = callback, index, blocks, 0
 
-    return report
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
+        before, self.done = self.done, self.done + 1
+        if (self.done + self.index) // self.blocks > (before + self.index) // self.blocks:
+            self.callback.on_epoch_end(epoch, logs)
 
 
 def _stack_tasks(parts: Sequence[StepBlock]) -> StepBlock:

@@ -1,0 +1,277 @@
+"""`genlabel compare` on tables that misled it, each as a user would have it, with methods that take no time."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from typer.testing import CliRunner
+
+from genlabel.cli import app
+
+N = 400
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    methods = {
+        "nearest": make_pipeline(StandardScaler(), KNeighborsClassifier(1)),
+        "tree": DecisionTreeClassifier(),
+        "logistic": make_pipeline(StandardScaler(), LogisticRegression()),
+        "class shares": DummyClassifier(strategy="prior"),
+    }
+    monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: methods)
+    return tmp_path
+
+
+def frame(n: int = N, seed: int = 0, gap: float = 0.8, share: float = 0.5) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < share
+    X = rng.normal(size=(n, 3)) + gap * y[:, None]
+    return pd.DataFrame(X, columns=list("abc")).round(4).assign(label=np.where(y, "yes", "no"))
+
+
+def invoke(*words: str, standard_input: bytes | None = None) -> Any:
+    repeats = [] if "--repeats" in words else ["--repeats", "6"]
+    command = ["compare", *words, *repeats, "--jobs", "1"]
+    return CliRunner().invoke(app, command, prog_name="genlabel", input=standard_input)
+
+
+def scores(*words: str, method: str, standard_input: bytes | None = None) -> dict[str, Any]:
+    result = invoke(*words, "--json", standard_input=standard_input)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    return found | {
+        name: found["methods"][method][name]["mean"] for name in ("accuracy", "log_loss", "balanced_accuracy")
+    }
+
+
+def test_an_id_in_the_order_of_the_target_is_not_used(here: Path) -> None:
+    table = frame()
+    table.to_csv("without.csv", index=False)
+    table = table.sort_values("label", ignore_index=True)
+    table.insert(0, "patient", np.arange(1, N + 1))
+    table.sample(frac=1, random_state=0).to_csv("with.csv", index=False)
+    truth, found = (scores(f"{name}.csv", "--target", "label", method="tree") for name in ("without", "with"))
+    kept = scores("with.csv", "--target", "label", "--force-include", "patient", method="tree")
+    assert kept["accuracy"] > 95
+    assert found["accuracy"] < truth["accuracy"] + 4  # the rows are in another order, and so are the splits
+    assert found["notes"] == [
+        "left out column 'patient': its values are row numbers (--force-include 'patient' uses it)"
+    ]
+    assert found["features"] == ["a", "b", "c"]
+
+
+def test_rows_that_stand_twice_make_no_winner(here: Path) -> None:
+    table = frame()
+    table.to_csv("once.csv", index=False)
+    pd.concat([table, table.sample(frac=0.7, random_state=0)]).sample(frac=1, random_state=1).to_csv(
+        "twice.csv", index=False
+    )
+    once, twice = (scores(f"{name}.csv", "--target", "label", method="nearest") for name in ("once", "twice"))
+    assert twice["accuracy"] == pytest.approx(once["accuracy"], abs=4)
+    assert twice["notes"] == ["rows that equal an earlier row: 280; equal rows stay on one side of every split"]
+    assert "groups on one side" in twice["splits"]
+
+
+def test_a_price_is_asked_about(here: Path) -> None:
+    table = frame()
+    table.assign(price=(300 + 50 * table["a"]).astype(int)).to_csv("t.csv", index=False)
+    asked = invoke("t.csv", "--target", "price")
+    assert asked.exit_code == 2
+    (line,) = [line for line in asked.stderr.splitlines() if line.startswith("Error: ")]
+    assert "distinct numbers in 400 rows, it looks like a quantity" in line
+    assert "--classes" in line
+    assert "--bins 3" in line
+    cut = scores("t.csv", "--target", "price", "--bins", "3", method="logistic")
+    assert len(cut["classes"]) == 3
+    taken = invoke("t.csv", "--target", "price", "--classes", "--drop-rare")
+    assert taken.exit_code == 0, taken.output
+    assert len([line for line in taken.stdout.splitlines() if "dropped" in line]) == 1
+
+
+@pytest.mark.long
+def test_a_class_called_na_stays(here: Path) -> None:
+    table = frame()
+    table.loc[:49, "label"] = "NA"
+    table.to_csv("t.csv", index=False)
+    found = scores("t.csv", "--target", "label", method="logistic")
+    assert found["classes"]["NA"] == 50
+    assert any("'NA' in the target 'label' is taken as a class of 50 rows" in note for note in found["notes"])
+    without = scores("t.csv", "--target", "label", "--na-values", "NA", method="logistic")
+    assert set(without["classes"]) == {"yes", "no"}
+    assert "rows dropped because 'label' is missing: 50" in without["notes"]
+
+
+def test_few_positives_have_scores_that_tell(here: Path) -> None:
+    frame(800, share=0.05, gap=0.3).to_csv("t.csv", index=False)
+    result = invoke("t.csv", "--target", "label")
+    for title in ("log-loss", "accuracy %", "balanced %", "AUC", "Brier", "calibration"):
+        assert title in result.stdout
+    assert "*" not in result.stdout
+    assert "accuracy tells no method from always guessing the most frequent class (95." in result.stdout
+    assert "class shares" in result.stdout
+
+
+@pytest.mark.long
+def test_money_percents_and_dates_are_features(here: Path) -> None:
+    table = frame()
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, N), "D")
+    wide = pd.DataFrame(
+        {
+            "amount": [f"{1000 * value + 5000:,.0f}" for value in table["a"]],
+            "cost": [f"${20 + 3 * value:.2f}" for value in table["b"]],
+            "share": [f"{50 + 10 * value:.0f}%" for value in table["c"]],
+            "when": days.strftime("%m/%d/%Y"),
+            "member": rng.random(N) < 0.5,
+            "town": rng.choice(["Ulm", "Bern"], N),
+            "label": table["label"],
+        }
+    )
+    wide.to_csv("t.csv", index=False)
+    table.to_csv("plain.csv", index=False)
+    found, plain = (scores(f"{name}.csv", "--target", "label", method="logistic") for name in ("t", "plain"))
+    assert found["log_loss"] == pytest.approx(plain["log_loss"], abs=0.05)
+    kinds = {column["name"]: column["kind"] for column in found["columns"]}
+    assert kinds == {
+        "amount": "amount",
+        "cost": "amount",
+        "share": "amount",
+        "when": "date",
+        "member": "boolean",
+        "town": "text",
+    }
+    printed = invoke("t.csv", "--target", "label").stdout
+    assert "columns of numbers written as text (3): amount, cost, share" in printed
+    assert "columns of dates (1): when (day, month, weekday)" in printed
+    assert "columns of yes and no (1): member" in printed
+    assert "columns of text, a feature for each value (1): town (2 values)" in printed
+
+
+def test_groups_and_times_make_honest_splits(here: Path) -> None:
+    rng = np.random.default_rng(0)
+    who = rng.integers(0, 40, N)
+    table = pd.DataFrame(rng.normal(size=(40, 3))[who] + 0.01 * rng.normal(size=(N, 3)), columns=list("abc"))
+    table = table.assign(who=[f"p{i}" for i in who], label=np.where(rng.random(40) < 0.5, "yes", "no")[who])
+    table.to_csv("t.csv", index=False)
+    words = ["t.csv", "--target", "label"]
+    mixed, grouped = (scores(*words, *more, method="nearest") for more in (["--drop", "who"], ["--groups", "who"]))
+    assert mixed["accuracy"] > 97
+    assert grouped["accuracy"] < 75
+    assert grouped["features"] == ["a", "b", "c"]
+    days = pd.date_range("2024-01-01", periods=N, freq="6h").strftime("%Y-%m-%d %H:%M")
+    frame().assign(when=days).sample(frac=1, random_state=0).to_csv("t.csv", index=False)
+    later = scores(*words, "--time", "when", method="logistic")
+    assert "splits by time, earlier rows predict later ones: 6" in later["splits"]
+    assert later["features"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "packed", [pytest.param(False, id="plain"), pytest.param(True, id="packed", marks=pytest.mark.long)]
+)
+def test_standard_input(here: Path, packed: bool) -> None:
+    content = frame().to_csv(index=False, sep=";").encode()
+    piped = gzip.compress(content) if packed else content
+    found = scores("-", "--target", "label", method="logistic", standard_input=piped)
+    Path("t.csv").write_bytes(content)
+    assert found["table"] == "stdin"
+    assert found["log_loss"] == scores("t.csv", "--target", "label", method="logistic")["log_loss"]
+    assert (here / "compare-stdin.png").exists()
+    again = invoke("-", "--target", "label", standard_input=piped)
+    assert "fits on record: 24; to do: 0" in again.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["--drop", "aa"], ["--force-include", "aa"], ["--groups", "aa"], ["--time", "aa"], ["--target", "aa"]]
+)
+def test_a_misspelt_column_is_told_the_near_one(here: Path, words: list[str]) -> None:
+    frame().to_csv("t.csv", index=False)
+    result = invoke("t.csv", "--target", "label", *words)
+    assert result.exit_code == 2
+    assert f"{words[0][2:].replace('-', '_')}='aa' is no column of" in result.stderr
+    assert "did you mean 'a'? Its columns are 'a', 'b', 'c', 'label'" in result.stderr
+
+
+def test_a_picture_that_cannot_be_written_is_told_before_training(here: Path) -> None:
+    frame().to_csv("t.csv", index=False)
+    (here / "compare-t.png").mkdir()
+    result = invoke("t.csv", "--target", "label")
+    assert result.exit_code == 2
+    assert "output='compare-t.png' cannot be written" in result.stderr
+    assert "fits" not in result.stderr
+
+
+def test_a_traceback_is_for_those_who_ask(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame().to_csv("t.csv", index=False)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise TypeError("nonsense inside")
+
+    monkeypatch.setattr("genlabel.evaluation.comparison.run_comparison", fail)
+    told = invoke("t.csv", "--target", "label")
+    assert told.exit_code == 3
+    line = "Error: TypeError: nonsense inside; this is a fault of genlabel, --debug shows where"
+    assert told.stderr.splitlines()[-1] == line
+    shown = invoke("t.csv", "--target", "label", "--debug")
+    assert isinstance(shown.exception, TypeError)
+    wrong = invoke("t.csv", "--target", "nothing", "--debug")
+    assert isinstance(wrong.exception, ValueError)
+
+
+@pytest.mark.parametrize("name", ["a$\\frac$b", "[red]loud[/red]", "two words & <b>more</b>", "ünïcode"])
+def test_hostile_names_are_names(here: Path, name: str) -> None:
+    frame(60).rename(columns={"a": name}).assign(label=lambda t: f"{name} " + t["label"]).to_csv("t.csv", index=False)
+    Path("t.csv").rename(name.replace("/", "_") + ".csv")
+    result = invoke(name.replace("/", "_") + ".csv", "--target", "label", "--repeats", "2")
+    assert result.exit_code == 0, result.output
+    assert f"columns of numbers (3): {name}, b, c" in result.stdout
+    assert (here / f"compare-{name.replace('/', '_')}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_stopped_goes_on(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame().to_csv("t.csv", index=False)
+    fitted: list[int] = []
+    whole = DecisionTreeClassifier.fit
+
+    def stop(self: Any, *data: Any, **more: Any) -> Any:
+        fitted.append(1)
+        if len(fitted) == 12:
+            raise KeyboardInterrupt
+        return whole(self, *data, **more)
+
+    monkeypatch.setattr("genlabel.data.tables.leaks._recall_alone", lambda *_: 0.0)
+    monkeypatch.setattr(DecisionTreeClassifier, "fit", stop)
+    first = invoke("t.csv", "--target", "label", "--repeats", "15")
+    assert first.exit_code == 130
+    assert "the same command goes on" in first.stderr
+    second = invoke("t.csv", "--target", "label", "--repeats", "15")
+    assert second.exit_code == 0
+    assert "fits on record: 45; to do: 15" in second.stderr
+
+
+def test_output_survives_a_terminal_of_letters_without_marks(here: Path, start_command: Callable[..., Any]) -> None:
+    table = frame(80)
+    table.columns = ["größe", "b", "c", "label"]
+    table["größe"] = "$" + table["größe"].abs().astype(str)
+    table.to_csv("naïve.csv", index=False)
+    fast = ["--repeats", "1", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]
+    with Path("out").open("w") as out, Path("err").open("w") as err:
+        words = ["compare", "naïve.csv", "--target", "label", *fast]
+        process = start_command(words, out.fileno(), err.fileno(), encoding="ascii")
+        process.join(60)
+    assert process.exitcode == 0, Path("err").read_text()
+    text = Path("out").read_bytes().decode("ascii")
+    assert "+/-" in text
+    assert "gr??e" in text or "gr?e" in text or "gr??" in text
