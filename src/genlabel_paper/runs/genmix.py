@@ -170,7 +170,11 @@ def _measure(network: StagedNetwork, parts: Parts, about: GenMixSet) -> dict[str
     if about.limits is not None:
         chosen = np.random.default_rng(2).permutation(len(parts.X))[:MEASURED]
         far = margins(network, parts.X[chosen], parts.y[chosen])
-        found |= {"smallest_margin": far.smallest, "median_margin": far.median, "right_points": float(far.right.sum())}
+        found |= {
+            "smallest_margin": far.smallest,
+            "median_margin": far.median,
+            "right_points": float(far.correct.sum()),
+        }
         found["class_margin"] = min(float(np.median(far.distances[far.labels == c])) for c in np.unique(far.labels))
     return {name: value for name, value in found.items() if np.isfinite(value)}
 

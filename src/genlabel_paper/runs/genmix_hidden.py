@@ -125,7 +125,7 @@ def _train(images: ImageDataset, about: HiddenSet, seed: int, attacked: bool) ->
     network = LeNet5(len(images.classes), channels, side, float(mean), float(std), seed=weights)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     batches = ImageBatches(images.x_train, images.y_train, batch_size=BATCH, seed=[seed, attacked], device=device)
-    settings: dict[str, Any] = {"learning_rate": RATE, "epochs": about.epochs, "optimizer": SGD(), "rng": draws}
+    settings: dict[str, Any] = {"learning_rate": RATE, "epochs": about.epochs, "optimizer": SGD(), "seed": draws}
     if attacked:
         attack = PGD(about.radius, "l2", ATTACK_STEPS)
         train_robust(network.to(device), batches, attack, shape=(channels, side, side), **settings)

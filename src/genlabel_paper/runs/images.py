@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel.attacks import robust_accuracy
-from genlabel.attacks.autoattack import find_package
+from genlabel.attacks.autoattack import import_pyautoattack
 from genlabel.data.datasets import ImageDataset, load_images
 from genlabel.densities import CollapseWarning
 from genlabel.evaluation.images import TrainedImages, train_images
@@ -85,7 +85,7 @@ class ImageSetting(Setting):
         training = self._training(cell.dataset, image_methods(cell.dataset)[cell.method])
         attacked = self._attack(cell.dataset)
         if attacked is not None:
-            find_package()  # where it is missing, the attack after the training could not run
+            import_pyautoattack()  # where it is missing, the attack after the training could not run
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             trained = train_images(images, seed=cell.seed, **training)
@@ -154,7 +154,7 @@ def _attack(trained: TrainedImages, images: ImageDataset, most: int, radius: flo
     """The accuracy of the last epoch under attack, in percent."""
     chosen = _draw(len(images.x_test), most)
     x, y = images.x_test[chosen], images.y_test[chosen]
-    return robust_accuracy(trained.network, x, y, ATTACK, radius=radius, rng=DRAW).accuracy
+    return robust_accuracy(trained.network, x, y, ATTACK, eps=radius, seed=DRAW).accuracy
 
 
 def _tell(

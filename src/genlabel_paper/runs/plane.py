@@ -49,7 +49,7 @@ def measure_margins(model: Any, X: Floats, y: NDArray[Any], draw: int) -> dict[s
     """
     chosen = choose_points(len(X), draw)
     found = margins(model, X[chosen], y[chosen])
-    metrics = {"smallest_margin": found.smallest, "median_margin": found.median, "right_points": found.right.sum()}
+    metrics = {"smallest_margin": found.smallest, "median_margin": found.median, "right_points": found.correct.sum()}
     return {name: float(value) for name, value in metrics.items() if isfinite(value)}
 
 
