@@ -25,6 +25,7 @@ from genlabel.attacks import (
     FunctionModel,
     margins,
 )
+from genlabel.testing import check_attack
 from genlabel.training import Fleet
 from genlabel.training.networks import MLP
 
@@ -106,6 +107,25 @@ def hits(target: AttackedModel, X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def length(moved: np.ndarray, norm: str) -> np.ndarray:
     return np.linalg.norm(moved, ord=2 if norm == "l2" else np.inf, axis=-1)
+
+
+@every
+def test_the_contract(attack: Attack) -> None:
+    check_attack(replace(attack, bounds=None))
+
+
+@pytest.mark.parametrize("attack", IMAGE_ATTACKS, ids=repr)
+def test_the_contract_on_images(attack: Attack) -> None:
+    check_attack(attack, image_shape=(1, 4, 4))
+
+
+def test_the_check_finds_an_attack_that_does_nothing() -> None:
+    class Idle(Attack):
+        def run(self, model: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+            return x
+
+    with pytest.raises(AssertionError, match="no misclassified point"):
+        check_attack(Idle())
 
 
 @every
