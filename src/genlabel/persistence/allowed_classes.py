@@ -25,7 +25,8 @@ class Known(NamedTuple):
 
 
 _RENAMED = {
-    "Judge": "TypicalityModel", "Directions": "RandomProjection", "Axes": "PrincipalAxes", "Centred": "CenteredSample",
+    "Judge": "TypicalityModel", "Directions": "RandomProjection",
+    "ConvReader": "ConvNetwork", "Axes": "PrincipalAxes", "Centred": "CenteredSample",
     "KnownDensity": "FixedDensity", "StackDensity": "WeightedDensities",
     "Held": "ConformalScores", "ThinGaussians": "LowRankGaussians", "Warp": "PowerTransform",
     "WarpedDensity": "PowerTransformedDensity", "SharedLabel": "WeightedLabel", "Standardisation": "Standardization",
@@ -38,9 +39,8 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.densities.covariance": ("Gaussians", "Whitening"),
     "genlabel.densities.discriminant": ("Axes", "Centred", "DiscriminantDensity", "ThinGaussians"),
     "genlabel.densities.mixture": ("Mixtures", "Terms"),
-    "genlabel.densities.gan.charts": ("Charts", "Latents"),
+    "genlabel.densities.gan.generators": ("Charts", "Generators", "Latents"),
     "genlabel.densities.gan.networks": ("ConvReader", "Perceptron"),
-    "genlabel.densities.gan.training": ("Generators",),
     "genlabel.densities.gaussian": ("GaussianDensity",),
     "genlabel.densities.gan.inversion": ("Bank",),
     "genlabel.densities.kernel": ("KernelDensity", "KernelModel"),
