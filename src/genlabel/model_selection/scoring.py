@@ -74,7 +74,7 @@ def validation_log_proba(
     if isinstance(scoring, str):
         return fleet.log_proba(index, rows.X)
     target = AttackedFleet(fleet, index)
-    attacked = scoring(target, torch.from_numpy(rows.X), rows.y, rng=[seed, fold])
+    attacked = scoring(target, torch.from_numpy(rows.X), rows.y, seed=[seed, fold])
     return np.ascontiguousarray(target.log_proba(attacked).cpu().numpy())
 
 

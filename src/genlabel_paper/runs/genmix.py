@@ -170,7 +170,7 @@ def _measure(network: StagedNetwork, data: SplitData, about: GenMixDataset) -> d
         chosen = np.random.default_rng(2).permutation(len(data.X))[:MAX_MARGINS]
         result = margins(network, data.X[chosen], data.y[chosen])
         metrics |= {"smallest_margin": result.smallest, "median_margin": result.median}
-        metrics["right_points"] = float(result.right.sum())
+        metrics["right_points"] = float(result.correct.sum())
         metrics["class_margin"] = min(
             float(np.median(result.distances[result.labels == c])) for c in np.unique(result.labels)
         )

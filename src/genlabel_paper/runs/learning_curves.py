@@ -129,6 +129,6 @@ def _rate(rule: Scoring, fleet: Fleet, X: NDArray[np.float64], y: NDArray[Any]) 
     if isinstance(rule, str):
         return fleet.score(0, X, y)
     target = AttackedFleet(fleet)
-    attacked = rule(target, torch.from_numpy(X), y, rng=0)
+    attacked = rule(target, torch.from_numpy(X), y, seed=0)
     log_proba = target.log_proba(attacked).cpu().numpy()
     return np.stack([accuracy(log_proba, y), -log_loss(log_proba, y)], -1)
