@@ -495,7 +495,7 @@ def count(path: Path) -> int:
 
 RECORDS = ["--jobs", "1", "--records", "run.sqlite"]
 COMMANDS = {
-    "compare": ["compare", "iris", "--network", "logistic", "--repeats", "50", "--csv", "numbers.csv", *RECORDS],
+    "compare": ["compare", "iris", "--network", "logistic", "--n-splits", "50", "--csv", "numbers.csv", *RECORDS],
     "reproduce": ["reproduce", "table1", "--budget", "full", "--dataset", "circle", *RECORDS],
     "fit": ["fit", "iris", "--method", "vanilla", "--epochs", "100000", "-o", "model"],
     "diagnose": ["diagnose", "iris", "-o", "picture.png", "--report", "page.html"],

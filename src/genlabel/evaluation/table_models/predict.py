@@ -17,9 +17,9 @@ from genlabel.metrics import score_log_proba
 from genlabel.persistence import LoadedModel, Schema
 
 LOW_SUPPORT, FEW_ROWS = (0.01, 0.05), 200
-"""Rows of as little support are unlike those of training; the second where a model has seen few rows.
+"""Rows of as little typicality are unlike those of training; the second where a model has seen few rows.
 
-A row that is less typical than all n of training has the support 1 / (n + 1), so that few rows cannot tell 0.01.
+A row that is less typical than all n of training has the typicality 1 / (n + 1), so that few rows cannot tell 0.01.
 """
 CHUNK = 20_000
 """Rows that are asked about at once."""
@@ -69,7 +69,7 @@ def predict_table(
     Returns
     -------
     DataFrame (m, ...)
-        prediction, probability_CLASS for each class, low_CLASS and high_CLASS if asked for, support if it is known.
+        prediction, probability_CLASS for each class, low_CLASS and high_CLASS if asked for, typicality if it is known.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def predict_table(
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
     >>> model = GenerativeClassifier().fit(X, y)
     >>> predict_table(LoadedModel(model, Schema.of(model)), X[99:101]).round(2)
-       prediction  probability_0  probability_1  probability_2  support
+       prediction  probability_0  probability_1  probability_2  typicality
     0           1            0.0            1.0            0.0     0.91
     1           2            0.0            0.0            1.0     0.17
     """
@@ -100,7 +100,7 @@ def predict_table(
 
 
 def is_atypical(model: LoadedModel) -> float:
-    """Return the support at or below which a row is unlike those of training; of these, as large a share is.
+    """Return the typicality at or below which a row is unlike those of training; of these, as large a share is.
 
     >>> from sklearn.datasets import load_iris
     >>> from genlabel import GenerativeClassifier
@@ -149,7 +149,7 @@ def _predict(model: LoadedModel, X: pd.DataFrame, intervals: bool) -> pd.DataFra
         for c, name in enumerate(model.classes_):
             found |= {f"low_{name}": low[:, c], f"high_{name}": high[:, c]}
     if hasattr(model.classifier, "typicality_"):
-        found["support"] = model.typicality(X)
+        found["typicality"] = model.typicality(X)
     return pd.DataFrame(found)
 
 
