@@ -34,7 +34,7 @@ TORCH  ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints-lowest.tx
 LOWEST := build/lowest
 # Tests that need no extra. New versions of what old packages need warn of what these call, and scikit-learn 1.6 reads the number of
 # steps of an SVM from memory that nobody has written: no faults of ours.
-PLAIN  := $(addprefix tests/,tables mixing keeping records theory pages densities/test_gaussian.py densities/test_kernel.py \
+PLAIN  := $(addprefix tests/,data mixing persistence evaluation/records paper/theory pages densities/test_gaussian.py densities/test_kernel.py \
 	densities/test_covariance.py contracts/test_mixer_contract.py estimators/test_encoding.py test_labeling.py \
 	test_labeling_sampler.py test_labeling_online.py test_folds.py test_metrics.py reporting/test_figures.py test_posterior.py \
 	test_standardisation.py cli/test_compare_tables.py)

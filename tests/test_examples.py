@@ -25,7 +25,7 @@ MADE_BY = {
     "fitting.FittedTable": "fit_table",
     "fitting.HeldOut": "fit_table",
     "images.TrainedImages": "train_images",
-    "records.Store": "open_store",
+    "records.RecordStore": "open_store",
     "tables.Leak": "find_leaks",
     "tables.Writing": "sniff_csv_dialect",
     "theory.TheoremCheck": "check_theorem",

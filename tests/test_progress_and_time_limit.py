@@ -4,7 +4,6 @@ import re
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +20,8 @@ from genlabel.densities import DiscriminantDensity, ForestDensity, KernelDensity
 from genlabel.estimators.validation import validate_fit_input
 from genlabel.evaluation.records.fingerprints import describe, fingerprint
 from genlabel.model_selection import time_budget
-from genlabel.model_selection.halving import halving_schedule, work_of
+from genlabel.model_selection.halving import count_epochs, halving_schedule
+from genlabel.model_selection.options import SEARCHES
 from genlabel.model_selection.time_budget import fit_to_time_limit, subsample_for_time_limit
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
@@ -85,8 +85,8 @@ def test_a_fit_says_what_it_is_at_and_how_much_of_it_is_done(name: str) -> None:
 def test_an_epoch_counts_as_many_times_as_there_are_candidates_left() -> None:
     found, _ = reports_of(MODELS["mixup"])
     work = np.cumsum([24 * 1, 8 * (2 - 1), 5 * (5 - 2), 3 * (10 - 5)])
-    assert [rung.epochs for rung in halving_schedule(10, halving=True)] == [1, 2, 5, 10]
-    assert work_of(halving_schedule(10, halving=True), 24) == work[-1]
+    assert [rung.epochs for rung in halving_schedule(10)] == [1, 2, 5, 10]
+    assert count_epochs(halving_schedule(10), 24) == work[-1]
     ends = [report.fraction for report in found if report.stage_ended]
     np.testing.assert_allclose(ends, work / work[-1], atol=1e-8)
 
@@ -95,7 +95,7 @@ def test_an_epoch_counts_as_many_times_as_there_are_candidates_left() -> None:
 def test_the_loss_that_is_told_is_the_lowest_of_the_best_candidates(name: str) -> None:
     found, fitted = reports_of(MODELS[name])
     results = fitted.cv_results_
-    pooled = fitted.average_ is not None
+    pooled = not fitted.predicts_by_network
     losses = results["mean_test_pooled_log_loss" if pooled else "mean_test_log_loss"]
     told = [report.best_loss for report in found if report.best_loss is not None]
     assert (np.diff(told) <= 0.0).all()
@@ -204,7 +204,9 @@ def own_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
     return time.thread_time
 
 
-LIMITED = {name: model for name, model in MODELS.items() if "time_limit" in model.get_params()}
+LIMITED = {
+    name: model for name, model in MODELS.items() if "search__time_limit" in model.get_params() and name != "AdaMixup"
+}
 limited = pytest.mark.parametrize("name", LIMITED)
 
 
@@ -244,10 +246,10 @@ def test_with_little_time_there_are_fewer_rows_but_no_class_is_lost(own_time: Ca
     rng = np.random.default_rng(0)
     y = np.where(np.arange(30_000) < 3, "rare", np.where(rng.random(30_000) < 0.2, "some", "many"))
     points = rng.normal(size=(30_000, 5)) + (y == "many")[:, None]
-    sample = validate_fit_input(MixupClassifier(), points, y, None, None, smallest_class=1)
+    sample, _ = validate_fit_input(MixupClassifier(), points, y, None, None, smallest_class=1)
     told = FitProgress(time_limit=1.0)
     few = subsample_for_time_limit(sample, told)
-    assert len(few.X) == pytest.approx(time_budget.NUMBERS_A_SECOND / 8, rel=0.01)
+    assert len(few.X) == pytest.approx(time_budget.VALUES_PER_SECOND / 8, rel=0.01)
     np.testing.assert_array_equal(few.X, points[few.rows])
     np.testing.assert_allclose(np.bincount(few.y)[:2] / len(few.y), np.bincount(sample.y)[:2] / 30_000, atol=0.01)
     assert (few.y == 1).sum() == 3
@@ -272,21 +274,19 @@ def test_rows_of_given_folds_are_never_fewer(own_time: Callable[[], float]) -> N
     assert model.score(LARGE_X, LARGE_Y) > 0.75
 
 
-@pytest.mark.parametrize("halving", [True, False])
+@pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("name", ["default", "mixup", "paper"])
-def test_what_is_tried_fits_into_the_time_and_grows_with_it(name: str, halving: bool) -> None:
+def test_what_is_tried_fits_into_the_time_and_grows_with_it(name: str, search: str) -> None:
     model = LIMITED[name]
-    method = model._method(model._settings())
-    every_one = [list(range(len(method.entries)))]
-    paces = {r: 0.01 * (r + 1) for r in range(len(method.recipes))}
+    space, schedule = model._search_space(model._trainer_config()), SEARCHES[search]().schedule
+    every_one = [list(range(len(space.configurations)))]
+    seconds_of = {m: 0.01 * (m + 1) for m in range(len(space.mixing))}
     before = (0, 0)
     for seconds in np.geomspace(0.01, 100.0, 60):
         told = SimpleNamespace(stage_time_left=seconds, truncations=[])
-        ((entries,), epochs) = fit_to_time_limit(
-            method, every_one, 40, partial(halving_schedule, halving=halving), paces, told
-        )
-        dearest = max(paces[method.entries[e].recipe] for e in entries)
-        assert epochs == 1 or work_of(halving_schedule(epochs, halving), len(entries)) * dearest <= seconds
+        ((entries,), epochs) = fit_to_time_limit(space, every_one, 40, schedule, seconds_of, told)
+        slowest = max(seconds_of[space.configurations[e].mixing] for e in entries)
+        assert epochs == 1 or count_epochs(schedule(epochs), len(entries)) * slowest <= seconds
         assert set(entries) <= set(every_one[0])
         assert len(entries) >= before[0]
         assert len(entries) > before[0] or epochs >= before[1]

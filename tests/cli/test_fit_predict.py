@@ -18,8 +18,7 @@ from typer.testing import CliRunner
 import genlabel
 from genlabel.cli import app
 from genlabel.data.tables import Table, TableReadSpec, drop_leaks, read_table
-from genlabel.evaluation.table_models import fit_table, make_classifier, predict_table
-from genlabel.evaluation.table_models.fit import _hold_out
+from genlabel.evaluation.table_models import _hold_out, fit_table, make_classifier, predict_table
 from genlabel.persistence.files import ARRAYS, CARD, TREE
 
 N = 90
@@ -149,7 +148,7 @@ def test_another_process_predicts_the_same_to_the_last_bit(kept: tuple[Path, Any
     np.testing.assert_array_equal(found[["probability_no", "probability_yes"]], expected)
     np.testing.assert_array_equal(found[["low_no", "low_yes"]], low)
     np.testing.assert_array_equal(found[["high_no", "high_yes"]], high)
-    np.testing.assert_array_equal(found["support"], model[-1].typicality(model[:-1].transform(X)))
+    np.testing.assert_array_equal(found["typicality"], model[-1].typicality(model[:-1].transform(X)))
     assert found["prediction"].tolist() == model.predict(X).tolist()
 
 
@@ -178,7 +177,7 @@ def test_rows_stay_in_order_and_their_columns_stay_as_written(kept: tuple[Path, 
     words = ["predict", str(folder / "m"), "-", "-o", str(folder / "piped.csv")]
     done(*words, "--id", "row", "--id", "code", standard_input=content)
     found = pd.read_csv(folder / "piped.csv", dtype=str, keep_default_na=False)
-    assert found.columns.tolist() == ["row", "code", "prediction", "probability_no", "probability_yes", "support"]
+    assert found.columns.tolist() == ["row", "code", "prediction", "probability_no", "probability_yes", "typicality"]
     assert found[["row", "code"]].equals(frame[["row", "code"]].astype(found["row"].dtype))
     done(*words, "--keep-columns", standard_input=content)
     every = pd.read_csv(folder / "piped.csv", dtype=str, keep_default_na=False)
@@ -256,7 +255,7 @@ def test_refusals_of_predict_say_the_way_out(kept: tuple[Path, Any], tmp_path: P
     assert "no file 'nowhere.csv'" in told("predict", model, "nowhere.csv")
     assert "is no folder" in told("predict", str(tmp_path / "nothing"), data)
     again = str(write(raw().assign(prediction="x"), tmp_path / "t.csv"))
-    assert "columns that are written here, 'prediction'" in told("predict", model, again, "--keep-columns")
+    assert "columns of predictions, 'prediction'" in told("predict", model, again, "--keep-columns")
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     for name in (TREE, ARRAYS, CARD):
@@ -274,7 +273,7 @@ def test_a_folder_is_replaced_only_if_it_is_a_model_and_that_is_asked_for(tmp_pa
     folder.mkdir()
     (folder / "diary.txt").write_text("mine")
     words = ["fit", data, "--target", "paid", "-o", str(folder), *QUICK, *ONCE]
-    assert "none is a model of genlabel" in told(*words, "--force")
+    assert "not a model of genlabel" in told(*words, "--force")
     (folder / "diary.txt").unlink()
     done(*words)
     before = (folder / TREE).read_bytes()
@@ -294,15 +293,15 @@ def test_fit_tells_what_it_read_what_it_held_out_and_what_it_chose(tmp_path: Pat
     assert result.stderr.startswith(f"loading {data} ...\nfirst fit ...\n")
     assert "note: left out column 'row': its values are row numbers (--force-include 'row' uses it)" in result.stdout
     assert "held out: 18 rows that a first fit did not see: accuracy" in result.stdout
-    assert "(class shares: 66.7 %, 0.6" in result.stdout
+    assert "(class priors: 66.7 %, 0.6" in result.stdout
     assert "chosen: learning rate" in result.stdout
     assert f"its card is {folder / CARD}" in result.stdout
     assert "18 rows that a first fit did not see" in (folder / CARD).read_text()
     plain = json.loads(done("fit", data, "--target", "paid", "-o", str(folder), *QUICK, "--json", "--force").stdout)
     assert plain["held_out"]["rows"] == 18
-    assert plain["held_out"]["class_shares"]["accuracy"] == pytest.approx(66.7, abs=0.1)
+    assert plain["held_out"]["class_priors"]["accuracy"] == pytest.approx(66.7, abs=0.1)
     assert f"accuracy {plain['held_out']['accuracy']:.1f} % (" in result.stdout
-    assert f"), log-loss {plain['held_out']['log_loss']:.3f} (class shares" in result.stdout
+    assert f"), log-loss {plain['held_out']['log_loss']:.3f} (class priors" in result.stdout
     assert plain["intervals"] is True
 
 
@@ -395,7 +394,7 @@ def test_awkward_tables_go_all_the_way(tmp_path: Path, kind: Any) -> None:
     np.testing.assert_allclose(found[names].sum(axis=1), 1.0, atol=1e-9)
     best = found[names].idxmax(axis=1).str.removeprefix("probability_")
     assert best.tolist() == found["prediction"].astype(str).tolist()
-    assert found["support"].between(0, 1).all()
+    assert found["typicality"].between(0, 1).all()
 
 
 # What is held out
@@ -471,7 +470,7 @@ def test_large_files_are_predicted_in_parts(kept: tuple[Path, Any], monkeypatch:
     model = genlabel.load_model(folder / "m")
     X = TableReadSpec.of(table_of(folder / "d.csv")).features_of(pd.read_csv(folder / "d.csv", dtype=str))
     whole, rows = predict_table(model, X), []
-    monkeypatch.setattr("genlabel.evaluation.table_models.predict.CHUNK", 40)
+    monkeypatch.setattr("genlabel.evaluation.table_models.CHUNK_ROWS", 40)
     parts = predict_table(model, X, on_rows=rows.append)
     assert rows == [40, 40, 10]
     pd.testing.assert_frame_equal(parts, whole, rtol=1e-12)

@@ -320,7 +320,7 @@ def test_flat_images_have_convolutional_critics_and_one_scale() -> None:
     )
     assert isinstance(fitted.generators_.reader, ConvReader)
     assert np.mean(fitted.log_prob(X).argmax(1) == np.repeat([0, 1], 30)) > 0.9
-    assert np.unique(fitted.standardisation_.scale).size == 1
+    assert np.unique(fitted.scaler_.scale).size == 1
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -110,7 +110,7 @@ def test_a_frame_is_cross_validated_and_its_support_is_known(classifier: Any) ->
     if not hasattr(fitted, "typicality_"):
         fitted.fit_typicality(X, y)
     wild = X[:5].assign(size=1e6)
-    assert (fitted.support(wild) < 0.1).all()
+    assert (fitted.typicality(wild) < 0.1).all()
     assert (fitted.typicality(X) > 0.05).mean() > 0.9
     assert (fitted.predict(new_rows(), return_typicality=True)[1] > 0).all()
 

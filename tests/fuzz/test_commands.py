@@ -29,7 +29,7 @@ def settled(result: Any, *also: int) -> bool:
     if result.exit_code == 2:
         lines = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
         assert len(lines) == 1, result.stderr
-        assert "fault of genlabel" not in lines[0]
+        assert "bug of genlabel" not in lines[0]
     return result.exit_code == 0
 
 

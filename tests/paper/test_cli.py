@@ -172,7 +172,7 @@ def keep(path: Path, accuracies: dict[Cell, float], made: str | None = None) -> 
     with open_store(path, STUDY) as store:
         for cell, accuracy in accuracies.items():
             metrics = {"accuracy": accuracy, "log_loss": 0.5}
-            record = Record(cell=cell, parameters={}, metrics=metrics, seconds=0.1, versions={})
+            record = Record(key=cell, parameters={}, metrics=metrics, seconds=0.1, versions={})
             store.write([record], {cell.id: made or fingerprint_cell(cell)})
 
 

@@ -49,7 +49,7 @@ def test_every_cell_has_a_setting_a_method_and_a_dataset(experiment) -> None:
 @pytest.mark.parametrize("setting", ["logistic", "logistic-robust"])
 def test_a_record_does_not_depend_on_its_company(setting: str) -> None:
     cells = [Cell(setting, "817", method, 1, 2, alpha) for method, alpha in sorted(KNOWN[setting])]
-    together = {record["cell"]: record for record in run_trial(cells, data_home=MIRROR)}
+    together = {record["key"]: record for record in run_trial(cells, data_home=MIRROR)}
     assert set(together) == set(cells)
     for cell in cells[::3]:
         (alone,) = run_trial([cell], data_home=MIRROR)
@@ -60,7 +60,7 @@ def test_a_record_does_not_depend_on_its_company(setting: str) -> None:
 @needs_mirror
 def test_an_attack_does_not_help_and_gamma_is_chosen_under_it() -> None:
     cells = [Cell("logistic-robust", "346", method, 0, 0) for method in ("vanilla", "mixup", "genlabel-gm")]
-    records = {record["cell"].method: record for record in run_trial(cells, data_home=MIRROR)}
+    records = {record["key"].method: record for record in run_trial(cells, data_home=MIRROR)}
     for record in records.values():
         assert record["metrics"]["robust_accuracy"] <= record["metrics"]["accuracy"]
     assert records["mixup"]["parameters"]["gamma"] == 0.0

@@ -107,7 +107,7 @@ def fit(
             _print_table(table)
         classifier = table_models.make_classifier(method.value, hidden, epochs or "auto")
         fitted = table_models.fit_table(
-            table, classifier, test_size=test_size, seed=seed, time_limit=time_limit, watching=_stage
+            table, classifier, test_size=test_size, seed=seed, time_limit=time_limit, stage=_stage
         )
         notes = warning_lines([fitted.warnings])
         with_network = "" if method is Method.stacked else f", network {network}"
@@ -166,7 +166,7 @@ def _holdout_line(found: HoldoutScores | None) -> str:
         return "held out: no rows; see the model card for what is known of its quality"
     from genlabel.evaluation.diagnosis.intervals import wilson_interval
 
-    scores, prior = found.scores, found.shares
+    scores, prior = found.scores, found.prior_scores
     low, high = wilson_interval(scores["accuracy"] / 100.0, found.cases)
     groups = f" in {found.cases} groups" if found.cases < found.rows else ""
     auc = "" if isnan(scores["auc"]) else f", AUC {scores['auc']:.3f}"
@@ -202,7 +202,7 @@ def _to_dict(table: Table, fitted: FittedTable, folder: Path, notes: list[str]) 
     found, held_out = fitted.held_out, None
     if found is not None:
         scores = {name: None if isnan(value) else value for name, value in found.scores.items()}
-        held_out = {"rows": found.rows, "cases": found.cases, **scores, "class_priors": found.shares}
+        held_out = {"rows": found.rows, "cases": found.cases, **scores, "class_priors": found.prior_scores}
     return {
         **table_dict(table),
         "notes": [*table.notes, *notes],

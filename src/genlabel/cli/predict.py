@@ -119,11 +119,11 @@ def _standard_output() -> IO[str]:
 
 def _summary(model: LoadedModel, new: NewRows, predictions: pd.DataFrame) -> list[str]:
     """Return lines about atypical rows, and the scores where classes are known."""
-    from genlabel.evaluation.table_models import is_atypical, score_predictions
+    from genlabel.evaluation.table_models import atypical_level, score_predictions
 
     lines = []
     if "typicality" in predictions:
-        level = is_atypical(model)
+        level = atypical_level(model)
         count = int((predictions["typicality"] <= level).sum())
         lines.append(
             f"rows unlike those of training (typicality of {level} or less): {count} of {len(predictions)}; "

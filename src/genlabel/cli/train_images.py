@@ -231,7 +231,7 @@ def _train_seed(
     best = {} if trained.best_test is None else {"best_epoch": trained.best_epoch, **trained.best_test._asdict()}
     return {
         "seed": seed,
-        "network": trained.made[0],
+        "network": trained.architecture[0],
         **trained.test._asdict(),
         "best": best,
         "epochs": len(trained.history),

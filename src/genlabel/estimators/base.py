@@ -21,9 +21,10 @@ from torch import nn
 from genlabel._progress import FitProgress, track_fit
 from genlabel._runtime import one_thread
 from genlabel._validation import check_choice, check_count, deduplicate_warnings, restore_on_error
-from genlabel.densities import StackedDensity, Typicality
+from genlabel.densities import StackedDensity
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.intervals import Calibration
+from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.validation import validate_fit_input
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.mixing import Mixer

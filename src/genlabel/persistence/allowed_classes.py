@@ -48,7 +48,7 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.densities.latent": ("LatentDensity",),
     "genlabel.densities.stacked": ("StackDensity",),
     "genlabel.densities.stacking": ("Stacking",),
-    "genlabel.densities.typicality": ("Directions", "Held", "Judge"),
+    "genlabel.estimators.typicality": ("Directions", "Held", "Judge"),
     "genlabel.densities.power_transform": ("Warp", "WarpedDensity"),
     "genlabel.estimators.encoding": ("Columns", "Numbers"),
     "genlabel.estimators.intervals": ("Calibration",),
@@ -69,9 +69,10 @@ KNOWN: dict[str, Known] = {
         name: Known(f"genlabel.densities.{module}", _RENAMED.get(name, name), _SEED)
         for name, module in {
             "FlowDensity": "flow", "ForestDensity": "forest", "GANDensity": "gan", "MixtureDensity": "mixture",
-            "Support": "typicality", "VAEDensity": "vae",
+            "VAEDensity": "vae",
         }.items()
     },
+    "Support": Known("genlabel.estimators.typicality", "Typicality", _SEED),
     "LabelModel": Known(
         "genlabel.densities.stacked", "StackedDensity", (*_SEED, "candidates", "candidates_"), without=("cv",)
     ),

@@ -97,7 +97,7 @@ STUDY = RecordSchema(
     dict.fromkeys(("setting", "dataset", "method"), "str") | {"alpha": "float64", "split": "int64", "seed": "int64"},
     ("accuracy", "log_loss", "robust_accuracy", "train_accuracy"),
     lists=("split", "seed"),
-    rounded=_round,
+    round_metric=_round,
 )
 """The records of the paper's tables: accuracies in percent, log_loss in nats, margins, those that apply.
 

@@ -43,7 +43,7 @@ def run_trial(cells: Sequence[Cell], data_home: str | Path | None = None) -> lis
         found = setting.run(cells, data_home)
     seconds = (perf_counter() - begin) / len(cells)
     return [
-        Record(cell=cell, parameters=chosen, metrics=metrics, seconds=seconds, versions=software_versions())
+        Record(key=cell, parameters=chosen, metrics=metrics, seconds=seconds, versions=software_versions())
         for cell, chosen, metrics in found
     ]
 

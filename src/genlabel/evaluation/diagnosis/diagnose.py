@@ -14,8 +14,9 @@ from genlabel._runtime import one_thread
 from genlabel._splits import make_folds, round_robin_folds, training_rows
 from genlabel._standardization import Standardization
 from genlabel._validation import check_count, check_interval, check_positive, deduplicate_warnings
-from genlabel.densities import StackedDensity, Typicality
+from genlabel.densities import StackedDensity
 from genlabel.estimators import GenLabelClassifier
+from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.validation import validate_fit_input
 from genlabel.evaluation.diagnosis.density_check import check_density
 from genlabel.evaluation.diagnosis.mixed_samples import (

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from genlabel._arrays import as_rng
-from genlabel.densities import StackedDensity, Typicality
+from genlabel.densities import StackedDensity
+from genlabel.estimators.typicality import Typicality
 from genlabel.evaluation.diagnosis.intervals import effective_size, wilson_interval
 from genlabel.labeling import GenLabel, LinearLabel
 from genlabel.mixing import MixParams, blend, intrudes

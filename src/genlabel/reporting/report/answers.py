@@ -7,7 +7,7 @@ from math import isnan
 import numpy as np
 
 from genlabel.evaluation.comparison import PRIOR_BASELINE
-from genlabel.evaluation.comparison.verdict import ENOUGH
+from genlabel.evaluation.comparison.verdict import MIN_SPLITS
 from genlabel.reporting.html import shorten
 from genlabel.reporting.report.data import ReportData
 from genlabel.reporting.words import count_of, list_names, name_of, percent, signed
@@ -89,7 +89,7 @@ def training_answer(data: ReportData) -> list[str]:
         if data.near
         else "Every other method is worse beyond the noise."
     )
-    return [f"{first} {near}", *_faster(data), *(few if data.n_splits < ENOUGH else [])]
+    return [f"{first} {near}", *_faster(data), *(few if data.n_splits < MIN_SPLITS else [])]
 
 
 def _faster(data: ReportData) -> list[str]:
@@ -110,7 +110,7 @@ def trust_answer(data: ReportData) -> list[str]:
         return []
     method, counts = data.counted_method, data.best_counts
     accuracy = counts.confusion.diagonal().sum() / counts.rows
-    majority = counts.support.max() / counts.rows
+    majority = counts.class_counts.max() / counts.rows
     recall = np.where(np.isnan(counts.recall), np.inf, counts.recall)
     worst = int(recall.argmin())
     text = (

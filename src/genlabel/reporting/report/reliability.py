@@ -47,7 +47,7 @@ def calibration_error(counts: PredictionCounts) -> float:
 def _calibration_chart(data: ReportData) -> Chart:
     methods = list(dict.fromkeys(name for name in (*ARM_COLORS, data.counted_method) if name in data.counts))
     best = data.best_counts
-    rare = int(best.support.argmin()) if len(best.classes) == 2 else None
+    rare = int(best.class_counts.argmin()) if len(best.classes) == 2 else None
     x = "predicted probability" if rare is None else f"predicted probability of {name_of(best.classes[rare], 16)}"
     figure = new_figure(0.8 + 2.5 * len(methods), 3.0)
     axes = figure.subplots(1, len(methods), sharey=True, squeeze=False)[0]
@@ -100,14 +100,14 @@ def _confusion(data: ReportData) -> list[Block]:
     caption = _confusion_caption(method, counts, wrong)
     if k > MAX_CLASSES:
         return [caption, _error_table(method, counts, wrong)]
-    share = counts.confusion / np.maximum(counts.support, 1)[:, None]
+    share = counts.confusion / np.maximum(counts.class_counts, 1)[:, None]
     cells = []
     for i, j in np.ndindex(k, k):
         times = int(counts.confusion[i, j])
         if times or k <= MAX_FULL_CLASSES:
             text = "" if not times else f"{100 * share[i, j]:.0f}{' %' * (k <= MAX_FULL_CLASSES)}"
             predicted = f"{name_of(names[i])} predicted as {name_of(names[j])}"
-            tip = f"{predicted}: {times} of {counts.support[i]} ({percent(float(share[i, j]))})"
+            tip = f"{predicted}: {times} of {counts.class_counts[i]} ({percent(float(share[i, j]))})"
             cells.append(HeatCell(i, j, float(share[i, j]), text, tip, COOL if i == j else HEAT))
     figure = heat_map_figure(k)
     draw_heat_map(figure.subplots(), names, names, cells, across="predicted class", down="true class")
@@ -121,7 +121,7 @@ def _confusion_caption(method: str, counts: PredictionCounts, wrong: NDArray[np.
     if not total:
         return text
     i, j = np.unravel_index(int(wrong.argmax()), wrong.shape)
-    of_errors, of_class = (percent(int(wrong[i, j]) / n, 0) for n in (total, max(int(counts.support[i]), 1)))
+    of_errors, of_class = (percent(int(wrong[i, j]) / n, 0) for n in (total, max(int(counts.class_counts[i]), 1)))
     return (
         f"{text} The most frequent: {name_of(counts.classes[i])} predicted as {name_of(counts.classes[j])}, "
         f"{of_errors} of the errors and {of_class} of that class."
@@ -134,7 +134,9 @@ def _error_table(method: str, counts: PredictionCounts, wrong: NDArray[np.int64]
     for i, j in zip(*np.unravel_index(order, wrong.shape), strict=True):
         if wrong[i, j]:
             times = Cell(str(wrong[i, j]), float(wrong[i, j]))
-            rows.append([counts.classes[i], counts.classes[j], times, percent_cell(wrong[i, j] / counts.support[i])])
+            rows.append(
+                [counts.classes[i], counts.classes[j], times, percent_cell(wrong[i, j] / counts.class_counts[i])]
+            )
     head = ["true class", "predicted as", "times", "of its class"]
     return DataTable(f"The most frequent errors of {method}", head, rows, words=[1])
 
@@ -149,7 +151,7 @@ def _class_table(data: ReportData) -> DataTable:
         [
             name,
             Cell(f"{n_rows.get(name, 0):,}", n_rows.get(name, 0)),
-            Cell(f"{counts.support[c]:,}", int(counts.support[c])),
+            Cell(f"{counts.class_counts[c]:,}", int(counts.class_counts[c])),
             *(percent_cell(float(score[c])) for score in (counts.precision, counts.recall, f1)),
             *(percent_cell(float(data.counts[other].recall[c])) for other in others),
         ]

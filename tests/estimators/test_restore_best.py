@@ -21,7 +21,9 @@ MODELS = {
     "under attack": GenLabelClassifier.from_paper(
         "logistic", GaussianDensity("ledoit-wolf"), search__scoring=FGSM(0.2), **SHORT
     ),
-    "AdaMixup": AdaMixupClassifier().set_params(training__weight_decay=1e-4, search__scoring="accuracy", **SHORT),
+    "AdaMixup": AdaMixupClassifier("logistic").set_params(
+        training__weight_decay=1e-4, search__scoring="accuracy", **SHORT
+    ),
 }
 
 
@@ -37,7 +39,7 @@ def test_the_last_look_of_all_rows_is_what_a_fit_comes_to(name: str) -> None:
     fitted = model.fit(*TRAIN)
     for key, value in paths.params[chosen].items():
         assert fitted.best_params_[key] is value or fitted.best_params_[key] == value
-    attack = model.select if not isinstance(model.select, str) else None
+    attack = None if isinstance(model.search.scoring, str) else model.search.scoring
     measured = fitted.score(*TEST) if attack is None else robust_accuracy(fitted, *TEST, attack).accuracy / 100
     assert paths.whole[-1, chosen, 0] == pytest.approx(measured)
     assert fitted.best_score_ == pytest.approx(paths.valid[-1, :, chosen, 0].mean())
@@ -52,7 +54,7 @@ def test_the_network_of_the_best_epoch_is_on_the_path(name: str) -> None:
     at_best = np.take_along_axis(paths.valid, best[None, ..., None], 0)[0]
     chosen = first_best(at_best.mean(0))
     kept = clone(model).set_params(search__restore_best=True).fit(*TRAIN)
-    attack = model.select if not isinstance(model.select, str) else None
+    attack = None if isinstance(model.search.scoring, str) else model.search.scoring
     measured = kept.score(*TEST) if attack is None else robust_accuracy(kept, *TEST, attack).accuracy / 100
     assert measured == pytest.approx(paths.apart[best[0, chosen], chosen, 0])
     assert kept.n_iter_ == paths.epochs[best[0, chosen]]
@@ -61,9 +63,7 @@ def test_the_network_of_the_best_epoch_is_on_the_path(name: str) -> None:
 
 def test_members_are_the_networks_of_the_first_folds() -> None:
     settings = {**SHORT, "training__learning_rate": 0.1, "search__restore_best": True}
-    one, three, folds = (
-        MixupClassifier.from_paper(search__ensemble=m, **settings).fit(*TRAIN) for m in (1, 3, "folds")
-    )
+    one, three, folds = (MixupClassifier.from_paper(search__ensemble=m, **settings).fit(*TRAIN) for m in (1, 3, "cv"))
     first = three.network_.networks[0]
     assert all(bool((a == b).all()) for a, b in zip(first.parameters(), one.network_.parameters(), strict=True))
     np.testing.assert_array_equal(three.predict_proba(X), folds.predict_proba(X))
@@ -72,9 +72,8 @@ def test_members_are_the_networks_of_the_first_folds() -> None:
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (MixupClassifier().set_params(search__restore_best=True), "search='full'"),
-        (MixupClassifier.from_paper(search__restore_best="first" == "best"), "keep='first'"),
-        (MixupClassifier.from_paper(search__restore_best=True, search__ensemble=4, **SHORT), "members=4"),
+        (MixupClassifier.from_paper(search__restore_best="first"), "restore_best='first'"),
+        (MixupClassifier.from_paper(search__restore_best=True, search__ensemble=4, **SHORT), "ensemble=4"),
     ],
 )
 def test_what_cannot_be_kept_is_told(model: MixupClassifier, words: str) -> None:
@@ -83,7 +82,7 @@ def test_what_cannot_be_kept_is_told(model: MixupClassifier, words: str) -> None
 
 
 def test_paths_of_a_search_that_halves_are_refused() -> None:
-    with pytest.raises(ValueError, match="full"):
+    with pytest.raises(ValueError, match="grid"):
         learning_curves(MixupClassifier(), *TRAIN, TEST)
 
 

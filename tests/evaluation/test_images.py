@@ -24,7 +24,7 @@ from genlabel.cli.train_images import Method, Network
 from genlabel.data.datasets import ImageDataset, load_images
 from genlabel.data.datasets.images import hold_out
 from genlabel.evaluation.images import (
-    METHODS,
+    IMAGE_METHODS,
     TrainedImages,
     choose_network,
     load_network,
@@ -63,7 +63,7 @@ def proba(trained: TrainedImages, x: np.ndarray) -> np.ndarray:
         return torch.softmax(trained.network(torch.from_numpy(x).float() / 255.0).double(), 1).numpy()
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", IMAGE_METHODS)
 def test_every_method_learns(method: str) -> None:
     trained = train_images(DIGITS, method=method, **{**FAST, "epochs": 5})
     assert trained.test.accuracy > 0.5
@@ -71,7 +71,7 @@ def test_every_method_learns(method: str) -> None:
     assert [entry["epoch"] for entry in trained.history] == list(range(1, 6))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", IMAGE_METHODS)
 def test_every_method_repeats_itself(method: str) -> None:
     first, again = trained_once(method), train_images(SMALL, method=method, **FAST)
     assert same_state(first.network.state_dict(), again.network.state_dict())
@@ -207,7 +207,7 @@ def test_a_file_that_is_no_network_is_named(finished: Path, tmp_path: Path, kind
         shutil.copy(finished, path)
     else:
         torch.save(trained_once().network.state_dict(), path)
-    with pytest.raises(ValueError, match=r"file.pt' (is no|holds something).*give the model.pt or best.pt"):
+    with pytest.raises(ValueError, match="TrainedImages"):
         load_network(path)
 
 
@@ -238,7 +238,7 @@ def test_a_constant_channel_is_left_as_it_is() -> None:
 def test_pixels_are_normalised_by_those_that_are_trained_on() -> None:
     trained = train_images(SMALL, held_out=60, **FAST)
     rows = hold_out(SMALL.y_train, 60, 0)[0]
-    assert trained.made[1]["mean"] == [pytest.approx(SMALL.x_train[rows].mean() / 255)]
+    assert trained.architecture[1]["mean"] == [pytest.approx(SMALL.x_train[rows].mean() / 255)]
 
 
 def test_genlabel_without_its_label_is_mixup() -> None:
@@ -251,7 +251,7 @@ def test_seeds_differ() -> None:
     assert not same_state(one.network.state_dict(), other.network.state_dict())
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", IMAGE_METHODS)
 def test_a_recipe_mixes_as_it_is_told(method: str) -> None:
     recipe = make_image_method(method, 3, alpha=0.3, lam_per="batch", gamma=0.2, beta=0.5, statistics="clean")
     if method.endswith("genlabel"):
@@ -299,7 +299,7 @@ def test_pixels_are_bytes() -> None:
 
 
 def test_lenet_takes_square_images() -> None:
-    with pytest.raises(ValueError, match="takes square images of at least 8 pixels a side, these are 12 x 8"):
+    with pytest.raises(ValueError, match="takes square images"):
         choose_network("lenet5", np.zeros((2, 1, 8, 12), np.uint8), 2)
 
 
@@ -322,7 +322,7 @@ FAST_WORDS = ["--epochs", "2", "--device", "cpu"]
 
 
 def test_the_words_of_the_command_are_those_of_the_library() -> None:
-    assert [method.value for method in Method] == list(METHODS)
+    assert [method.value for method in Method] == list(IMAGE_METHODS)
     assert [network.value for network in Network] == ["auto", *IMAGE_NETWORKS]
 
 
@@ -331,8 +331,8 @@ def test_the_command_prints_what_the_library_measures(here: Path) -> None:
     assert result.exit_code == 0, result.output
     trained = train_images(DIGITS, epochs=2, device="cpu")
     assert f"last epoch (2): test accuracy {100 * trained.test.accuracy:.2f} %" in result.stdout
-    assert f"best held-out epoch ({trained.best_epoch}): test accuracy" in result.stdout
-    assert re.search(r"epoch 2 of 2: loss [\d.]+, held-out accuracy [\d.]+ %, [\d,]+ images a second", result.stderr)
+    assert f"best validation epoch ({trained.best_epoch}): test accuracy" in result.stdout
+    assert re.search(r"epoch 2 of 2: loss [\d.]+, validation accuracy [\d.]+ %, [\d,]+ images/s", result.stderr)
     folder = here / "build" / "images" / "digits" / "genlabel"
     history = pd.read_csv(folder / "history.csv")
     assert history["epoch"].tolist() == [1, 2]
@@ -347,7 +347,7 @@ def test_a_run_is_not_lost_by_mistake_and_goes_on(here: Path) -> None:
     first = invoke("digits", *FAST_WORDS, "--output", "out")
     again = invoke("digits", *FAST_WORDS, "--output", "out")
     assert again.exit_code == 2
-    assert "go on from it with --resume, begin again with --restart" in again.stderr
+    assert "continue it with --resume, delete it with --restart" in again.stderr
     resumed = invoke("digits", *FAST_WORDS, "--output", "out", "--resume")
     fresh = invoke("digits", *FAST_WORDS, "--output", "out", "--restart")
     scores = [re.findall(r"epoch \(\d\): .*", run.stdout) for run in (first, resumed, fresh)]
@@ -421,7 +421,7 @@ def test_an_interrupt_says_what_is_kept(here: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("genlabel.evaluation.images.train_images", interrupt)
     result = invoke("digits", *FAST_WORDS, "--output", "out")
     assert result.exit_code == 130
-    assert "interrupted; epochs that ended are kept in out, --resume goes on" in result.stderr
+    assert "interrupted; finished epochs are in out" in result.stderr
 
 
 def train_as_one_of_two(rank: int) -> dict[str, Any]:

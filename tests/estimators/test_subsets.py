@@ -54,7 +54,7 @@ SEARCHES = {
                 clone(PAPER).set_params(mixer=ALPHAS, density=GaussianDensity()),
             ),
             "two": (
-                lambda params: params["alpha"] == 2.0,
+                lambda params: params["mixer"].alpha == 2.0,
                 clone(PAPER).set_params(mixer=Mixup(2.0, "batch"), density=GaussianDensity()),
             ),
         },
@@ -176,15 +176,15 @@ def test_each_variant_is_a_classifier_of_its_own() -> None:
 
 
 def test_a_variant_without_candidates_is_refused() -> None:
-    with pytest.raises(ValueError, match="variant 'none' allows none of the 44 candidates"):
+    with pytest.raises(ValueError, match="subset 'none' contains none of the 44"):
         PAPER.fit_subsets(*load_iris(return_X_y=True), {"none": lambda params: False})
 
 
 def test_an_attack_judges_the_network_alone() -> None:
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match="use average=None"):
+    with pytest.raises(ValueError, match="use pool_with_density=None"):
         GenLabelClassifier().set_params(search__scoring=FGSM(0.2), **SHORT).fit(X, y)
-    with pytest.raises(ValueError, match="select='robust' is not known"):
+    with pytest.raises(ValueError, match="scoring='robust' is not known"):
         GenLabelClassifier().set_params(search__scoring="robust", **SHORT).fit(X, y)
 
 

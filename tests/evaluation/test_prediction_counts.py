@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import confusion_matrix, precision_score, recall_score
 
-from genlabel.evaluation.prediction_counts import BINS, PredictionCounts
+from genlabel.evaluation.prediction_counts import N_BINS, PredictionCounts
 
 
 def predictions(k: int, seed: int, m: int = 80) -> tuple[np.ndarray, np.ndarray]:
@@ -38,7 +38,7 @@ def test_reliability_is_the_calibration_curve(k: int, seed: int) -> None:
     proba = np.exp(logs[:, 1]) if k == 2 else np.exp(logs.max(1))
     true = y == 1 if k == 2 else y == logs.argmax(1)
     rows, mass, hits = PredictionCounts.of(logs, y, range(k)).reliability.T
-    came, gave = calibration_curve(true, proba, n_bins=BINS)
+    came, gave = calibration_curve(true, proba, n_bins=N_BINS)
     assert rows.sum() == len(y)
     np.testing.assert_allclose(hits[rows > 0] / rows[rows > 0], came)
     np.testing.assert_allclose(mass[rows > 0] / rows[rows > 0], gave)
@@ -57,5 +57,5 @@ def test_tallies_add_up_and_survive_json(k: int, seed: int) -> None:
 
 
 def test_tallies_of_other_classes_do_not_add_up() -> None:
-    with pytest.raises(ValueError, match="do not add up; they must be the same"):
+    with pytest.raises(ValueError, match="cannot be added"):
         PredictionCounts.of([[0.0, -9.0]], [0], "ab") + PredictionCounts.of([[0.0, -9.0]], [0], "ac")

@@ -66,14 +66,14 @@ def fit(model: Any, X: Any, y: Any) -> Any:
 def test_held_out_rows_are_not_flagged_and_wild_values_are(model: Any, name: str) -> None:
     X, y, test = cut(name)
     fitted = fit(model, X, y)
-    found = fitted.support(test)
+    found = fitted.typicality(test)
     assert found.shape == (len(test),)
     for rate in (0.01, 0.05, 0.1, 0.2):
         assert (found <= rate).sum() <= most_flagged(rate, len(X), len(test)), rate
     wild = test[: len(test) // 2].copy()
     column = np.random.default_rng(1).integers(0, X.shape[1], len(wild))
     wild[np.arange(len(wild)), column] = (2 * X.max(0) - X.min(0))[column]
-    assert (fitted.support(wild) <= 0.05).mean() >= 0.95
+    assert (fitted.typicality(wild) <= 0.05).mean() >= 0.95
 
 
 @models
@@ -82,22 +82,22 @@ def test_predict_tells_it_on_request(model: Any) -> None:
     fitted = fit(model, X, y)
     classes, support = fitted.predict(test, return_typicality=True)
     np.testing.assert_array_equal(classes, fitted.predict(test))
-    np.testing.assert_array_equal(support, fitted.support(test))
+    np.testing.assert_array_equal(support, fitted.typicality(test))
     again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.support(test), support)
+    np.testing.assert_array_equal(again.typicality(test), support)
     filled = np.where(test > 6, np.median(X, axis=0), test)  # a gap counts as the median
-    np.testing.assert_array_equal(fitted.support(np.where(test > 6, np.nan, test)), fitted.support(filled))
+    np.testing.assert_array_equal(fitted.typicality(np.where(test > 6, np.nan, test)), fitted.typicality(filled))
     with pytest.raises(ValueError, match="infinity"):
-        fitted.support(np.where(test > 6, np.inf, test))
+        fitted.typicality(np.where(test > 6, np.inf, test))
     with pytest.raises(ValueError, match="4 features"):
-        fitted.support(test[:, :3])
+        fitted.typicality(test[:, :3])
 
 
 def test_a_pipeline_hands_it_on() -> None:
     X, y, test = cut("wine")
     pipeline = make_pipeline(StandardScaler(), GenerativeClassifier()).fit(X, y)
     _, support = pipeline.predict(test, return_typicality=True)
-    np.testing.assert_array_equal(support, pipeline[-1].support(pipeline[0].transform(test)))
+    np.testing.assert_array_equal(support, pipeline[-1].typicality(pipeline[0].transform(test)))
 
 
 def test_a_constant_column_is_known_to_it_though_no_density_sees_it() -> None:
@@ -105,8 +105,8 @@ def test_a_constant_column_is_known_to_it_though_no_density_sees_it() -> None:
     fitted = GenerativeClassifier().fit(np.column_stack([X, np.ones(len(X))]), y)
     same, other = (np.column_stack([test, np.full(len(test), value)]) for value in (1.0, 2.0))
     np.testing.assert_array_equal(fitted.predict_proba(same), fitted.predict_proba(other))
-    assert (fitted.support(same) <= 0.05).mean() < 0.2
-    assert (fitted.support(other) <= 0.05).all()
+    assert (fitted.typicality(same) <= 0.05).mean() < 0.2
+    assert (fitted.typicality(other) <= 0.05).all()
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_a_classifier_without_densities_learns_it_on_request_and_forgets_it_in_a
     with pytest.raises(NotFittedError):
         fitted.fit_typicality(X, y)
     fitted.fit(X, y)
-    with pytest.raises(NotFittedError, match=r"call fit_support\(X, y\) with its training rows"):
-        fitted.support(test)
+    with pytest.raises(NotFittedError, match=r"call fit_typicality\(X, y\) with its training rows"):
+        fitted.typicality(test)
     before = fitted.predict_proba(test)
     assert fitted.fit_typicality(X, y, density=GaussianDensity()) is fitted
     assert fitted.typicality_.report_["weights"] == {"GaussianDensity": 1.0}

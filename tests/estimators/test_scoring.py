@@ -2,17 +2,20 @@
 
 import numpy as np
 import pytest
-from genlabel.model_selection.selection import (
-    ValidationPredictions,
-    choose_best,
-    fold_scores,
-    one_standard_error,
-    results_table,
-)
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import sem
+
+from genlabel.model_selection.scoring import (
+    ValidationRows,
+    one_standard_error,
+    rank_candidates,
+    results_table,
+    score_candidates,
+    select_best,
+)
+from genlabel.training import Hyperparameters
 
 finite = st.floats(0.0, 5.0)
 
@@ -45,10 +48,6 @@ def test_weights_count_as_repetitions_in_the_means_and_infinite_losses_never_win
     assert one_standard_error(losses, [0.0] * 4, weight) == (losses[:3] @ weight).argmin()
 
 
-def held_out(log_proba: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> ValidationPredictions:
-    return ValidationPredictions(log_proba, y, weight, np.arange(len(y)) % 3)
-
-
 def softmax(scores: np.ndarray) -> np.ndarray:
     return np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
 
@@ -69,14 +68,16 @@ def test_the_table_ranks_by_the_rule(rule: str) -> None:
     rng = np.random.default_rng(5)
     y = rng.integers(0, 2, 60)
     logs = np.log(softmax(rng.normal(size=(7, 60, 2)) + np.eye(2)[y]))
-    own = held_out(logs, y)
-    table = results_table([{"weight_decay": w} for w in range(7)], fold_scores(own), rule)
+    rows = ValidationRows(y, None, np.arange(60) % 3)
+    scores = score_candidates(list(logs), rows, np.log([0.5, 0.5]))
+    table = results_table([{"weight_decay": w} for w in range(7)], scores, rule, pooled=False)
+    np.testing.assert_array_equal(table["rank_test_score"], rank_candidates(scores.compared, rule))
     column = table["mean_test_log_loss"] if rule == "log-loss" else -table["mean_test_score"].round(12)
     assert column[table["rank_test_score"].argmin()] == column.min()
     assert sorted(table["rank_test_score"]) == list(range(1, 8))
     losses = -np.take_along_axis(logs, y[None, :, None], 2)[..., 0]
-    by_fold = np.stack([losses[:, own.fold == f].mean(1) for f in range(3)])
+    by_fold = np.stack([losses[:, rows.fold == f].mean(1) for f in range(3)])
     np.testing.assert_allclose(table["mean_test_log_loss"], by_fold.mean(0))
-    chosen = choose_best(own.losses, None, rule, range(7), table["rank_test_score"])
+    chosen = select_best(scores, None, rule, [Hyperparameters(0.1, w) for w in range(7)], table["rank_test_score"])
     expected = table["rank_test_score"].argmin() if rule == "accuracy" else one_standard_error(losses, range(7))
     assert chosen == expected

@@ -18,8 +18,8 @@ from genlabel.evaluation.records import load_records as load
 from genlabel.evaluation.records import make_frame as frame_of
 from genlabel_paper.runs.cells import BUDGETS, STUDY, Cell, make_cells
 
-export_records, load_records = partial(export, kind=STUDY), partial(load, kind=STUDY)
-make_frame = partial(frame_of, kind=STUDY)
+export_records, load_records = partial(export, schema=STUDY), partial(load, schema=STUDY)
+make_frame = partial(frame_of, schema=STUDY)
 VERSIONS = {"genlabel": "0.1", "torch": "2", "python": "3.11"}
 
 
@@ -52,8 +52,8 @@ cells = st.builds(
 )
 single = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-3, 3) | st.text(max_size=3)
 rows = st.builds(
-    lambda cell, seconds, **parts: cell.fields | {"id": cell.id, "seconds": seconds / 8} | parts,
-    cell=cells,
+    lambda key, seconds, **parts: key.fields | {"id": key.id, "seconds": seconds / 8} | parts,
+    key=cells,
     seconds=st.integers(0, 9),
     parameters=st.dictionaries(st.sampled_from(["gamma", "density"]), single),
     versions=st.sampled_from([VERSIONS, VERSIONS | {"torch": "3"}, {}]),
@@ -158,7 +158,7 @@ def test_records_are_read_from_a_store_an_export_and_a_folder(tmp_path: Path) ->
         for setting in ("a", "b"):
             cell = Cell(setting, "61", "mixup", 0, 0)
             metrics = {"accuracy": 90.5} if setting == "a" else {"brier": 0.5}
-            record = {"cell": cell, "parameters": {}, "metrics": metrics, "seconds": 0.5, "versions": VERSIONS}
+            record = {"key": cell, "parameters": {}, "metrics": metrics, "seconds": 0.5, "versions": VERSIONS}
             store.write([record], {cell.id: "today"})
         kept = store.read().frame
     whole = read_records(path)
@@ -178,9 +178,9 @@ def test_records_are_read_from_a_store_an_export_and_a_folder(tmp_path: Path) ->
         ("none.json", None, "there is no export '.*none.json'"),
         ("none.sqlite", None, "there is no file of records '.*none.sqlite'"),
         ("x.csv", "", "ends in '.csv'; name a store"),
-        ("x.json", "{", "x.json' is no JSON"),
-        ("x.json", "[1]", "x.json' is no export of records"),
-        ("x.json", '{"genlabel records": 99}', "x.json' is an export of format 99, not 2; make it anew"),
+        ("x.json", "{", "x.json' is not JSON"),
+        ("x.json", "[1]", "x.json' is not an export"),
+        ("x.json", '{"genlabel records": 99}', "x.json' is an export of format 99, not 2"),
         ("x.json", '{"genlabel records": 2, "study": "benchmark"}', "x.json' has records of benchmark, not of paper"),
         (".", None, "there is no export .*in the folder"),
     ],
@@ -214,4 +214,4 @@ def test_fits_that_are_trained_alone_keep_their_seconds_and_facts(tmp_path: Path
     assert found.settings == {"epochs": 5}
     for name in ("parameters", "warnings"):
         assert found.frame[name].tolist() == frame[name].tolist()
-    pd.testing.assert_frame_equal(found.asked, frame[list(COMPARISON.fields)])
+    pd.testing.assert_frame_equal(found.requested, frame[list(COMPARISON.fields)])
