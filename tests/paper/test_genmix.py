@@ -11,7 +11,7 @@ import pytest
 from genlabel.data.datasets import make_four_gaussians
 from genlabel.evaluation.records import open_store, run_trials
 from genlabel.mixing import GenMixWarning
-from genlabel.training import batches_per_epoch
+from genlabel.training.batching import batches_per_epoch
 from genlabel_paper.experiments import densities, figure14, figure15, figure16, table15
 from genlabel_paper.runs import genmix, genmix_hidden, genmix_methods
 from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell

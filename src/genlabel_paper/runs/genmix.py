@@ -17,7 +17,8 @@ from genlabel.data.datasets.curves import equidistance_error
 from genlabel.labeling import LinearLabel
 from genlabel.metrics import LEAST_PROBABILITY, accuracy, log_loss
 from genlabel.mixing import GenMix, Mixer
-from genlabel.training import SGD, Hyperparameters, TrainingTask, batches_per_epoch, predict_scores, train_task
+from genlabel.training import SGD, Hyperparameters, TrainingTask, predict_scores, train_task
+from genlabel.training.batching import batches_per_epoch
 from genlabel.training.networks import MLP, LeNet5, StagedNetwork
 from genlabel_paper.runs.cells import Cell
 from genlabel_paper.runs.data import SplitData
@@ -169,7 +170,7 @@ def _measure(network: StagedNetwork, data: SplitData, about: GenMixDataset) -> d
         chosen = np.random.default_rng(2).permutation(len(data.X))[:MAX_MARGINS]
         result = margins(network, data.X[chosen], data.y[chosen])
         metrics |= {"smallest_margin": result.smallest, "median_margin": result.median}
-        metrics["right_points"] = float(result.right.sum())
+        metrics["right_points"] = float(result.correct.sum())
         metrics["class_margin"] = min(
             float(np.median(result.distances[result.labels == c])) for c in np.unique(result.labels)
         )

@@ -138,7 +138,7 @@ def _train(images: ImageDataset, about: HiddenDataset, seed: int, attacked: bool
     settings: dict[str, Any] = {"learning_rate": LEARNING_RATE, "epochs": about.epochs, "optimizer": SGD()}
     if attacked:
         attack = PGD(about.radius, "l2", ATTACK_STEPS)
-        train_robust(network.to(device), batches, attack, shape=(channels, side, side), rng=draws, **settings)
+        train_robust(network.to(device), batches, attack, shape=(channels, side, side), seed=draws, **settings)
     else:
         train_network(network.to(device), batches, seed=draws, **settings)
     return network.eval()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel.attacks import robust_accuracy
-from genlabel.attacks.autoattack import find_package
+from genlabel.attacks.autoattack import import_pyautoattack
 from genlabel.data.datasets import ImageDataset, load_images
 from genlabel.densities import CollapseWarning
 from genlabel.evaluation.images import TrainedImages, train_images
@@ -91,7 +91,7 @@ class ImageSetting(Setting):
         training = self._training(cell.dataset, image_methods(cell.dataset)[cell.method])
         attack = self._attack(cell.dataset)
         if attack is not None:
-            find_package()  # raises before the training if the package of the attack is missing
+            import_pyautoattack()  # raises before the training if the package of the attack is missing
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             trained = train_images(images, seed=cell.seed, **training)
@@ -164,7 +164,7 @@ def _robust_accuracy(trained: TrainedImages, images: ImageDataset, count: int, r
     """Return the accuracy of the last epoch under attack."""
     chosen = _subset(len(images.x_test), count)
     x, y = images.x_test[chosen], images.y_test[chosen]
-    return robust_accuracy(trained.network, x, y, ATTACK, radius=radius, rng=SUBSET_SEED).accuracy
+    return robust_accuracy(trained.network, x, y, ATTACK, eps=radius, seed=SUBSET_SEED).accuracy
 
 
 def _recorded_parameters(

@@ -111,8 +111,8 @@ def learning_curves(
                 recorded[group].append(scores.reshape(-1, len(indices), scores.shape[-1]))
                 return scores
 
-            keep = BestEpoch(score_and_record, every)
-            trainer = make_trainer(space, config, tasks, 0, epochs, candidates, keep=keep, progress=progress)
+            best = BestEpoch(score_and_record, every)
+            trainer = make_trainer(space, config, tasks, 0, epochs, candidates, restore_best=best, progress=progress)
             trainer.advance(epochs)
             return np.stack([np.concatenate(parts) for parts in recorded], 1)
 
@@ -127,8 +127,8 @@ def learning_curves(
 def _rate(rule: Scoring, fleet: Fleet, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
     """Return scores (candidates, 2) on rows, under attack if the rule is one."""
     if isinstance(rule, str):
-        return fleet.rate(0, X, y)
+        return fleet.score(0, X, y)
     target = AttackedFleet(fleet)
-    attacked = rule(target, torch.from_numpy(X), y, rng=0)
+    attacked = rule(target, torch.from_numpy(X), y, seed=0)
     log_proba = target.log_proba(attacked).cpu().numpy()
     return np.stack([accuracy(log_proba, y), -log_loss(log_proba, y)], -1)

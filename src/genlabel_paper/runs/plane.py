@@ -49,7 +49,7 @@ def measure_margins(model: Any, X: Floats, y: NDArray[Any], seed: int) -> dict[s
     """
     chosen = margin_points(len(X), seed)
     result = margins(model, X[chosen], y[chosen])
-    metrics = {"smallest_margin": result.smallest, "median_margin": result.median, "right_points": result.right.sum()}
+    metrics = {"smallest_margin": result.smallest, "median_margin": result.median, "right_points": result.correct.sum()}
     return {name: float(value) for name, value in metrics.items() if isfinite(value)}
 
 

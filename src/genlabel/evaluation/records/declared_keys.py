@@ -29,7 +29,7 @@ DECLARED_CLASSES: dict[str, str] = {
     "Mixup": "mixup alpha lam_per pairs",
     "LinearLabel": "linear",
     "LogisticLabel": "logistic sigma",
-    "FGSM": "fgsm radius=eps norm bounds targeted",
+    "FGSM": "fgsm eps norm bounds targeted",
     "Adam": "adam betas eps milestones decay",
     "SGD": "sgd momentum milestones decay",
     # classifiers
