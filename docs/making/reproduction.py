@@ -13,7 +13,7 @@ from genlabel_paper.report.page import READING
 from genlabel_paper.report.page_parts import claim_list, grid_table, judged, legend, not_run
 from genlabel_paper.report.pieces import Claim, Shown
 from genlabel_paper.report.summary import SIGNS, Entry, conclusion, part_title
-from genlabel_paper.runs.cells import STUDY
+from genlabel_paper.runs.cells import STUDY, in_percent
 from genlabel_paper.runs.settings import SETTINGS
 from genlabel_paper.runs.trials import is_current
 from making.stage import ROOT, Stage
@@ -26,7 +26,7 @@ ORDER = (False, None, True)
 
 def write_reproduction(stage: Stage) -> None:
     """Write a page for each table and figure and the list of all."""
-    records = load_records(ROOT / "results" / "paper", STUDY).frame
+    records = in_percent(load_records(ROOT / "results" / "paper", STUDY).frame)
     records = records[is_current(records)].reset_index(drop=True)
     entries = [Entry(one, one.render(records)) for one in find(["all"])]
     for entry in entries:

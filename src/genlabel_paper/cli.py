@@ -90,8 +90,10 @@ def reproduce(
     with one_line_errors(kept), display_progress("loading the study", unit="cell", max_lines=50) as display:
         failed = _run(names, budget, dataset or [], jobs, dask, records, restart, data_home, display) if trains else 0
     with one_line_errors(kept):
+        from genlabel_paper.runs.cells import in_percent
+
         current, left_out = _drop_stale(_read(records, trains).frame)
-        _show(find(names), current, pictures)
+        _show(find(names), in_percent(current), pictures)
         _print_lines(left_out)
     end(failed, "trials")
 
@@ -126,13 +128,14 @@ def report(
         if export is not None:
             _check_export(found.frame, export)
         from genlabel_paper.report.page import write_report
+        from genlabel_paper.runs.cells import in_percent
 
         only = "".join(f" --only {name}" for name in ids or [])
         source = "" if computed else f" --records {records}"
         command = f"genlabel report -o {output.name}{source}{only}"
         current, left_out = _drop_stale(found.frame)
         about = " ".join([*_tell_failures(found), *left_out])
-        write_report(current, output, find(names), description=about, command=command)
+        write_report(in_percent(current), output, find(names), description=about, command=command)
         _print_lines(left_out)
         print_line(f"wrote {output}")
         if export is not None:

@@ -58,9 +58,9 @@ def test_every_classifier_in_both_spaces(model: Any, binary: bool) -> None:
     model.fit(X, y)
     for space in ("standardised", "input"):
         found = robust_accuracy(model, X, y, ["fgsm", FGSM(targeted=True)], space=space)
-        assert found.clean == pytest.approx(100 * model.score(X, y))
+        assert found.clean == pytest.approx(model.score(X, y))
         assert 0 < found.accuracy == min(found.each.values()) < found.clean
-        assert found.accuracy == pytest.approx(100 * found.is_robust.mean())
+        assert found.accuracy == pytest.approx(found.is_robust.mean())
         assert found.ran == ["fgsm", "FGSM(targeted=True)"]
         assert found.skipped == {}
         assert found == robust_accuracy(model, X, y, ["fgsm", FGSM(targeted=True)], space=space)
@@ -133,7 +133,7 @@ def test_a_pipeline_with_categories_is_attacked_behind_its_encoder(sparse: float
     encode = make_column_transformer((OneHotEncoder(), ["colour"]), remainder="passthrough", sparse_threshold=sparse)
     model = make_pipeline(encode, last).fit(X, y)
     found = robust_accuracy(model, X, y)
-    assert found.accuracy < found.clean == pytest.approx(100 * model.score(X, y))
+    assert found.accuracy < found.clean == pytest.approx(model.score(X, y))
     with pytest.raises(ValueError, match=r"columns that are none .*; use space='standardised'"):
         robust_accuracy(model, X, y, space="input")
 

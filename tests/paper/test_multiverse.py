@@ -15,7 +15,7 @@ from genlabel.evaluation.records import read_records
 from genlabel_paper.experiments.multiverse import EXPERIMENT, agreements, mean_share, printed_tables
 from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.worlds import Mean, Scores, World, holding, nearness, worlds
-from genlabel_paper.runs.cells import STUDY, Cell
+from genlabel_paper.runs.cells import STUDY, Cell, in_percent
 from genlabel_paper.runs.data import load_parts
 from genlabel_paper.runs.learning_curves import Paths
 from genlabel_paper.runs.multiverse import BASES, base_of, name_of, seen_so
@@ -33,7 +33,7 @@ TABLES = {table.id: table for table in printed_tables()}
 
 @pytest.fixture(scope="module")
 def records() -> pd.DataFrame:
-    found = read_records(RECORDS, STUDY)
+    found = in_percent(read_records(RECORDS, STUDY))
     return found[found["setting"].isin([*BASES]) | found["setting"].str.contains("@")]
 
 

@@ -17,7 +17,7 @@ from genlabel_paper.report.layout import count_agreements
 from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.selected import MISSING
 from genlabel_paper.report.shares import WIDTH, fitted_sets, gains
-from genlabel_paper.runs.cells import ALONE, BUDGETS, STUDY, Cell
+from genlabel_paper.runs.cells import ALONE, BUDGETS, STUDY, Cell, in_percent
 from genlabel_paper.runs.manifest import manifest, study_sets
 from genlabel_paper.runs.methods import TITLES
 from genlabel_paper.runs.trials import fingerprint_cell
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source t
 
 @pytest.fixture(scope="module")
 def every() -> pd.DataFrame:
-    return read_records(RECORDS, STUDY)
+    return in_percent(read_records(RECORDS, STUDY))
 
 
 @pytest.fixture(scope="module")

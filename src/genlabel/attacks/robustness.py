@@ -31,7 +31,7 @@ SPACES = ("standardised", "input")
 
 @dataclass(frozen=True)
 class Robustness:
-    """What :func:`robust_accuracy` found, in percent of the points; prints as a table."""
+    """What :func:`robust_accuracy` found, as shares of the points, 0 to 1; prints as a table."""
 
     clean: float
     """Right without an attack."""
@@ -52,7 +52,7 @@ class Robustness:
     def __str__(self) -> str:
         shares = {"clean": self.clean, **self.each} | ({"all": self.accuracy} if len(self.each) > 1 else {})
         wide = max(map(len, [*shares, *self.skipped]))
-        lines = [f"{name:<{wide}}  {value:5.1f} %" for name, value in shares.items()]
+        lines = [f"{name:<{wide}}  {100.0 * value:5.1f} %" for name, value in shares.items()]
         return "\n".join(lines + [f"{name:<{wide}}  skipped: {why}" for name, why in self.skipped.items()])
 
 
@@ -106,7 +106,7 @@ def robust_accuracy(
     all     81.3 %
     >>> images = np.full((2, 1, 8, 8), 255, dtype=np.uint8)
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
-    >>> robust_accuracy(network, images, [3, 5], "pgd", radius=0.1).clean <= 50
+    >>> robust_accuracy(network, images, [3, 5], "pgd", radius=0.1).clean <= 0.5
     True
     """
     of_torch = isinstance(model, nn.Module)
@@ -121,8 +121,8 @@ def robust_accuracy(
     if not masks:
         raise ValueError(f"no attack ran: {'; '.join(f'{name}: {why}' for name, why in skipped.items())}")
     is_robust = np.logical_and.reduce(list(masks.values()))
-    each = {name: _percent(mask) for name, mask in masks.items()}
-    return Robustness(_percent(right), _percent(is_robust), each, skipped, is_robust)
+    each = {name: float(mask.mean()) for name, mask in masks.items()}
+    return Robustness(float(right.mean()), float(is_robust.mean()), each, skipped, is_robust)
 
 
 @contextmanager
@@ -225,7 +225,3 @@ def _by_name(name: object, new: dict[str, Any], images: bool) -> Attack:
     if new["radius"] >= 1.0:
         raise ValueError(f"radius={new['radius']:g} is all of a pixel's range, [0, 1]; give a part, such as 8 / 255")
     return IMAGE_ATTACKS[str(name)](**new)
-
-
-def _percent(mask: NDArray[np.bool_]) -> float:
-    return 100.0 * float(mask.mean())

@@ -86,7 +86,9 @@ class ComparisonView:
         from genlabel.data import tables
         from genlabel.evaluation import comparison
 
-        _print(comparison.summarize(self.results), comparison.rank_methods(self.results))
+        _print(
+            comparison.summarize(comparison.accuracy_in_percent(self.results)), comparison.rank_methods(self.results)
+        )
         columns = tables.describe_columns(self.table.columns, self.table.X)
         about = [f"{describe_table(self.table)}; {self.settled}", *columns, *_choices(self.results)]
         notes = [f"note: {text}" for text in self.notes]

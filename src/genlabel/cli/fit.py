@@ -185,10 +185,10 @@ def _tell_held_out(found: HoldoutScores | None) -> str:
     from genlabel.evaluation.diagnosis.intervals import wilson_interval
 
     scores, shares = found.scores, found.prior_scores
-    low, high = wilson_interval(scores["accuracy"] / 100.0, found.cases)
-    hits = f"accuracy {scores['accuracy']:.1f} % ({100 * low:.0f} to {100 * high:.0f} %)"
-    beside = f"class shares: {shares['accuracy']:.1f} %, {shares['log_loss']:.3f}"
-    more = f"balanced accuracy {scores['balanced_accuracy']:.1f} %"
+    low, high = wilson_interval(scores["accuracy"], found.cases)
+    hits = f"accuracy {100.0 * scores['accuracy']:.1f} % ({100 * low:.0f} to {100 * high:.0f} %)"
+    beside = f"class shares: {100.0 * shares['accuracy']:.1f} %, {shares['log_loss']:.3f}"
+    more = f"balanced accuracy {100.0 * scores['balanced_accuracy']:.1f} %"
     more += "" if isnan(scores["auc"]) else f", AUC {scores['auc']:.3f}"
     groups = f" in {found.cases} groups" if found.cases < found.rows else ""
     first = f"held out: {found.rows} rows{groups} that a first fit did not see"

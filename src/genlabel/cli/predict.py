@@ -130,7 +130,7 @@ def _about(kept: LoadedModel, new: NewRows, found: pd.DataFrame) -> list[str]:
         lines.append(f"rows unlike those of training (support of {level} or less): {low} of {len(found)}; {usual}")
     if new.y is not None and (new.y >= 0).any():
         scores, count = score_predictions(kept, found, new.y), int((new.y >= 0).sum())
-        said = f"accuracy {scores['accuracy']:.2f} %, log-loss {scores['log_loss']:.4f}"
+        said = f"accuracy {100.0 * scores['accuracy']:.2f} %, log-loss {scores['log_loss']:.4f}"
         lines.append(f"the file has the target: {said} on {count} rows of known classes{_others(len(found) - count)}")
         lines.append("if rows of the training table are among them, that flatters")
     return lines

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genlabel._validation import check_choice
 from genlabel.evaluation.records import RecordSchema
 from genlabel_paper.runs.manifest import manifest
 from genlabel_paper.runs.schedules import SCHEDULES
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ALONE = frozenset({*SCHEDULES, "genmix", "genmix-hidden", "densities"})
 """Settings whose methods are trained one by one: they share nothing, or what each costs is told."""
@@ -82,10 +85,32 @@ class Cell:
         return asdict(self)
 
 
+def is_share(metric: str) -> bool:
+    """Return whether a metric is a share from 0 to 1 that the paper prints in percent.
+
+    >>> is_share("robust_accuracy"), is_share("last/cv"), is_share("log_loss")
+    (True, True, False)
+    """
+    return metric.endswith("accuracy") or "/" in metric or metric in ("equidistance_share", "judged_one", "judged_pair")
+
+
+def in_percent(records: pd.DataFrame) -> pd.DataFrame:
+    """Return records with all shares in percent, as the paper prints them and the report shows them.
+
+    Rounding to 10 decimals recovers the digits of exported records: 100 * 0.57 is 56.99999999999999.
+
+    >>> import pandas as pd
+    >>> in_percent(pd.DataFrame({"accuracy": [0.57], "log_loss": [0.5]})).to_dict("records")
+    [{'accuracy': 57.0, 'log_loss': 0.5}]
+    """
+    shares = [str(name) for name in records.columns if is_share(str(name))]
+    return records.assign(**{name: (100.0 * records[name]).round(10) for name in shares})
+
+
 def _round(metric: str, value: float) -> float:
-    """Percent with 3 decimals; the rest with 4 decimals or 4 digits, whichever is nearer."""
-    if metric.endswith("accuracy") or "/" in metric:
-        return round(value, 3)
+    """Round accuracies to 5 decimals, other shares to 6; the rest to 4 decimals or 4 digits, whichever is nearer."""
+    if is_share(metric):
+        return round(value, 5 if metric.endswith("accuracy") or "/" in metric else 6)
     return min(round(value, 4), float(f"{value:.4g}"), key=lambda near: abs(near - value))
 
 
@@ -99,7 +124,7 @@ STUDY = RecordSchema(
     lists=("split", "seed"),
     round_metric=_round,
 )
-"""The records of the paper's tables: accuracies in percent, log_loss in nats, margins, those that apply.
+"""The records of the paper's tables: accuracies from 0 to 1, log_loss in nats, margins, those that apply.
 
 The parameters are what a search chose, the regions of a network that is drawn, and how much was trained on images.
 """

@@ -166,7 +166,7 @@ def _log_proba(network: StagedNetwork, X: Floats, image: tuple[int, int, int] | 
 def _measure(network: StagedNetwork, parts: Parts, about: GenMixSet) -> dict[str, float]:
     """Accuracy and log-loss on the test rows; margins of training points of sets that have a picture."""
     logs = np.maximum(_log_proba(network, parts.X_test, about.image), np.log(LEAST_PROBABILITY))
-    found = {"accuracy": 100.0 * float(accuracy(logs, parts.y_test)), "log_loss": float(log_loss(logs, parts.y_test))}
+    found = {"accuracy": float(accuracy(logs, parts.y_test)), "log_loss": float(log_loss(logs, parts.y_test))}
     if about.limits is not None:
         chosen = np.random.default_rng(2).permutation(len(parts.X))[:MEASURED]
         far = margins(network, parts.X[chosen], parts.y[chosen])
@@ -182,7 +182,7 @@ def _measure_added(rows: Rows, curves: str | None, norm: str) -> dict[str, float
     error = equidistance_error(rows.added, curves, rows.pair, norm)
     return {
         "equidistance_median": float(np.median(error)),
-        "equidistance_share": float(100.0 * (error <= NEAR).mean()),
+        "equidistance_share": float((error <= NEAR).mean()),
     }
 
 

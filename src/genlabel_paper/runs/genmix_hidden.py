@@ -139,7 +139,7 @@ def _measure(network: LeNet5, images: ImageDataset, about: HiddenSet) -> dict[st
     found = predict_scores(network, images.x_test).argmax(1).numpy()
     attack = PGD(about.radius, "l2", ATTACK_STEPS)
     held = robust_accuracy(network, images.x_test[:ATTACKED], images.y_test[:ATTACKED], attack)
-    return {"accuracy": float(100.0 * (found == images.y_test).mean()), "robust_accuracy": held.accuracy}
+    return {"accuracy": float((found == images.y_test).mean()), "robust_accuracy": held.accuracy}
 
 
 def _judge(judge: LeNet5, points: NDArray[np.float64], hidden: HiddenGenMix) -> dict[str, float]:
@@ -149,8 +149,8 @@ def _judge(judge: LeNet5, points: NDArray[np.float64], hidden: HiddenGenMix) -> 
     first = (order[:, :1] == hidden.pair_).any(axis=1)
     return {
         "misfit_median": float(np.median(hidden.misfit_)),
-        "judged_pair": float(100.0 * both.all(axis=1).mean()),
-        "judged_one": float(100.0 * first.mean()),
+        "judged_pair": float(both.all(axis=1).mean()),
+        "judged_one": float(first.mean()),
     }
 
 

@@ -143,15 +143,15 @@ def _draw(n: int, most: int | None) -> NDArray[np.int64]:
 
 
 def _measure(trained: TrainedImages) -> dict[str, float]:
-    """Accuracy in percent and log-loss of the last epoch, and the accuracy of the best one on held-out images."""
-    found = {"accuracy": 100.0 * trained.test.accuracy, "log_loss": trained.test.log_loss}
+    """Accuracy and log-loss of the last epoch, and the accuracy of the best one on held-out images."""
+    found = {"accuracy": trained.test.accuracy, "log_loss": trained.test.log_loss}
     if trained.best_test is not None:
-        found["best_accuracy"] = 100.0 * trained.best_test.accuracy
+        found["best_accuracy"] = trained.best_test.accuracy
     return found
 
 
 def _attack(trained: TrainedImages, images: ImageDataset, most: int, radius: float) -> float:
-    """The accuracy of the last epoch under attack, in percent."""
+    """The accuracy of the last epoch under attack."""
     chosen = _draw(len(images.x_test), most)
     x, y = images.x_test[chosen], images.y_test[chosen]
     return robust_accuracy(trained.network, x, y, ATTACK, radius=radius, rng=DRAW).accuracy

@@ -26,7 +26,7 @@ BASES = ("logistic", "logistic-robust", "mlp", "mlp-robust", "synthetic")
 DIVERGED = "NaN or infinity"
 """What a density says of features without numbers."""
 Seen: TypeAlias = tuple[dict[str, Any], dict[str, float]]
-"""What our look chooses, and the accuracy of each look, in percent."""
+"""What our look chooses, and the accuracy of each look."""
 MARK = "@"
 """Between the name of a setting and that of a reading."""
 
@@ -139,7 +139,7 @@ class ReadSetting(Setting):
 
 
 def seen_so(paths: Paths, among: Sequence[bool]) -> Seen:
-    """Return what our look chooses among candidates, and the accuracy, in percent, of each look of `LOOKS`.
+    """Return what our look chooses among candidates, and the accuracy of each look of `LOOKS`.
 
     By folds a candidate is chosen by the mean of their accuracies, ties by their log-loss, at the epoch that is kept.
     The best epoch of a network is the first of the highest accuracy, ties by log-loss, on the rows that choose it.
@@ -162,8 +162,8 @@ def seen_so(paths: Paths, among: Sequence[bool]) -> Seen:
 
 
 def _take(look: Look, hits: NDArray[np.float64], by_folds: int) -> float:
-    """The accuracy, in percent, of the candidate of the folds, or the highest, from hits (candidates,)."""
-    return 100.0 * float(hits[by_folds] if look.choice == "cv" else hits.max())
+    """The accuracy of the candidate of the folds, or the highest, from hits (candidates,)."""
+    return float(hits[by_folds] if look.choice == "cv" else hits.max())
 
 
 def _first_best(scores: NDArray[np.float64]) -> int:
