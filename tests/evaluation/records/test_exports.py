@@ -181,8 +181,8 @@ def test_records_are_read_from_a_store_an_export_and_a_folder(tmp_path: Path) ->
         ("x.csv", "", "ends in '.csv'; name a store"),
         ("x.json", "{", "x.json' is not JSON"),
         ("x.json", "[1]", "x.json' is not an export"),
-        ("x.json", '{"genlabel records": 99}', "x.json' is an export of format 99, not 2"),
-        ("x.json", '{"genlabel records": 2, "study": "benchmark"}', "x.json' has records of benchmark, not of paper"),
+        ("x.json", '{"genlabel records": 99}', "x.json' is an export of format 99"),
+        ("x.json", '{"genlabel records": 3, "study": "benchmark"}', "x.json' has records of benchmark, not of paper"),
         (".", None, "there is no export .*in the folder"),
     ],
 )

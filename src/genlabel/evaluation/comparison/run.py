@@ -66,8 +66,9 @@ def compare(
     -------
     DataFrame, one row for each split and method, with columns
         method, split, accuracy, balanced_accuracy, auc, calibration_error (test, 0 to 1), brier (test, 0 to 2),
-        log_loss (test, in nats; probabilities clipped at 1e-15), seconds (of the fit), params (hyperparameters that the method chose by cross-validation, a dict), held_out (counts of the test predictions, a
-        dict of `genlabel.evaluation.prediction_counts.PredictionCounts.to_dict`).
+        log_loss (test, in nats; probabilities clipped at 1e-15), seconds (of the fit), params (hyperparameters that the
+        method chose by cross-validation, a dict), held_out (counts of the test predictions, a dict of
+        `genlabel.evaluation.prediction_counts.PredictionCounts.to_dict`).
 
     Examples
     --------
