@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from genlabel.reporting.frame import script, style
-from genlabel_paper.report.style import CSS
+from genlabel_paper.report.page import report_css
 from making.stage import Stage
 
 __all__ = ["setup", "write_assets"]
@@ -33,7 +33,7 @@ def css() -> str:
     whole = style()
     colours = whole[whole.index(":root {") : whole.index(":root[data-theme")]
     rules = whole[whole.index(".soft,") : whole.index("@media (prefers-reduced-motion")]
-    return "\n".join([colours, *FLOATING.findall(whole), ".records {", rules, CSS, "}", ""])
+    return "\n".join([colours, *FLOATING.findall(whole), ".records {", rules, report_css(), "}", ""])
 
 
 def js() -> str:

@@ -11,8 +11,9 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from genlabel_paper.report.drawing import inline_svg, picture
-from genlabel_paper.report.pieces import Picture
+from genlabel.reporting.svg import inline_svg
+from genlabel_paper.report.page import block
+from genlabel_paper.report.results import CaptionedFigure
 from making.apart import remember, timed
 from making.stage import ROOT, Stage
 
@@ -92,7 +93,7 @@ def _card(name: str, example: Example) -> str:
 
 
 def _page(path: Path, example: Example) -> str:
-    drawn = picture(Picture(example.title, example.space["figure"]), f"gallery-{path.stem}")
+    drawn = block("figure", CaptionedFigure(example.title, example.space["figure"]), f"gallery-{path.stem}")
     less = next(most for most in BINS if example.seconds <= most)
     parts = [
         f"# {example.title}",

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from genlabel_paper.report.drawing import inline_svg
+from genlabel.reporting.svg import inline_svg
 from making.apart import remember, timed
 from making.stage import ROOT, Stage
 

@@ -7,13 +7,11 @@ import pandas as pd
 from genlabel.evaluation.records import load_records
 from genlabel.reporting import Markup, element, item_list
 from genlabel_paper.registry import find
-from genlabel_paper.report.drawing import picture
-from genlabel_paper.report.experiment import PARTS, Experiment
-from genlabel_paper.report.page import READING
-from genlabel_paper.report.page_parts import claim_list, grid_table, judged, legend, not_run
-from genlabel_paper.report.pieces import Claim, Shown
-from genlabel_paper.report.summary import SIGNS, Entry, conclusion, part_title
-from genlabel_paper.runs.cells import STUDY, in_percent
+from genlabel_paper.report.experiment import SECTIONS, Experiment
+from genlabel_paper.report.layout import SIGNS, measured_claims
+from genlabel_paper.report.page import READING, Entry, block, conclusion, section_title
+from genlabel_paper.report.results import Claim, Rendering
+from genlabel_paper.runs.cells import PAPER_SCHEMA, in_percent
 from genlabel_paper.runs.settings import SETTINGS
 from genlabel_paper.runs.trials import is_current
 from making.stage import ROOT, Stage
@@ -26,8 +24,8 @@ ORDER = (False, None, True)
 
 def write_reproduction(stage: Stage) -> None:
     """Write a page for each table and figure and the list of all."""
-    records = in_percent(load_records(ROOT / "results" / "paper", STUDY).frame)
-    records = records[is_current(records)].reset_index(drop=True)
+    records = load_records(ROOT / "results" / "paper", PAPER_SCHEMA).frame
+    records = in_percent(records[is_current(records)].reset_index(drop=True))
     entries = [Entry(one, one.render(records)) for one in find(["all"])]
     for entry in entries:
         stage.write(f"reproduction/{entry.experiment.id}.md", page_of(entry, records))
@@ -36,22 +34,24 @@ def write_reproduction(stage: Stage) -> None:
 
 def page_of(entry: Entry, records: pd.DataFrame) -> str:
     """Return the page of a table or figure: what does not hold first, pictures, ours beside the paper's, settings."""
-    one, shown = entry
+    one, rendering = entry
     parts = [
         f"# {one.name}: {one.title}",
         f"{one.source}. {_command(one)}",
-        _in_short(judged(shown)),
-        _section("What the paper says, and what came out", _claims(one, shown)),
-        _section("Pictures", [picture(p, f"{one.id}-p{n}") for n, p in enumerate(shown.pictures, 1)]),
-        _section("Ours beside the paper's", _grids(shown)),
-        _section("Notes", [item_list(shown.notes)] if shown.notes else []),
+        _in_short(entry.claims),
+        _section("What the paper says, and our results", [block("statements", entry)] if entry.claims else []),
+        _section(
+            "Figures", [block("figure", figure, f"{one.id}-p{n}") for n, figure in enumerate(rendering.figures, 1)]
+        ),
+        _section("Our values and the paper's", _grids(rendering)),
+        _section("Notes", [item_list(rendering.notes)] if rendering.notes else []),
         _section("Settings", _settings(one, records)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _command(one: Experiment) -> str:
-    only = f"`genlabel report -o report.html --records results/paper --only {one.id}` shows the same"
+    only = f"`genlabel reproduce {one.id} --report-only --report report.html --records results/paper` shows the same"
     if not one.trains:
         return f"Computed, nothing is trained: `genlabel reproduce {one.id}`. {only}."
     return f"Trained by `genlabel reproduce {one.id} --budget full`; {only}."
@@ -76,16 +76,12 @@ def _section(title: str, parts: list[Markup]) -> str:
     return f"## {title}\n\n```{{raw}} html\n{inside}\n```"
 
 
-def _claims(one: Experiment, shown: Shown) -> list[Markup]:
-    claims = judged(shown)
-    return [claim_list(one, claims)] if claims else []
-
-
-def _grids(shown: Shown) -> list[Markup]:
-    tables = [grid_table(grid) for grid in shown.grids if grid.measured]
+def _grids(rendering: Rendering) -> list[Markup]:
+    tables = [block("grid_table", grid) for grid in rendering.grids if grid.measured]
+    missing = block("not_run", rendering).strip()
     if not tables:
-        return not_run(shown)
-    return [element("p", READING), legend(), element("div", *tables, class_="tables"), *not_run(shown)]
+        return [missing] if missing else []
+    return [element("p", READING), block("legend"), element("div", *tables, class_="tables"), missing]
 
 
 def _settings(one: Experiment, records: pd.DataFrame) -> list[Markup]:
@@ -106,22 +102,22 @@ def _index(entries: list[Entry]) -> str:
         conclusion(entries),
         "[How it was run, the protocol, doubts](../reproduction.md).",
     ]
-    for part in PARTS:
-        inside = [entry for entry in entries if entry.experiment.part == part]
+    for section in SECTIONS:
+        inside = [entry for entry in entries if entry.experiment.section == section]
         lines = [_line(entry) for entry in inside]
         head = "| | what it is | statements that do not hold ✗, cannot be said ?, hold ✓ |\n|---|---|---|"
-        parts += [f"## {part_title(part)}", "\n".join([head, *lines]), _toctree(inside)] if inside else []
+        parts += [f"## {section_title(section)}", "\n".join([head, *lines]), _toctree(inside)] if inside else []
     return "\n\n".join(parts) + "\n"
 
 
 def _line(entry: Entry) -> str:
     one = entry.experiment
     name = one.name.replace(" ", "\N{NO-BREAK SPACE}")
-    return f"| [{name}]({one.id}.md) | {one.title} | {_tally(entry.shown)} |"
+    return f"| [{name}]({one.id}.md) | {one.title} | {_tally(entry.rendering)} |"
 
 
-def _tally(shown: Shown) -> str:
-    counts = {holds: sum(claim.holds is holds for claim in judged(shown)) for holds in ORDER}
+def _tally(rendering: Rendering) -> str:
+    counts = {holds: sum(claim.holds is holds for claim in measured_claims(rendering)) for holds in ORDER}
     return " ".join(f"{SIGNS[holds]} {count}" for holds, count in counts.items() if count) or "none"
 
 

@@ -148,7 +148,7 @@ def test_of_many_rows_an_epoch_is_a_part_of_a_pass(monkeypatch: pytest.MonkeyPat
         .set_params(**{**ONE, "training__epochs": "auto"}, training__batch_size=16)
         .fit(X, Y)
     )
-    redone = Redone(model, None, None, 1.0, [1.0], epochs=50, batch_size=16, parts=5)
+    redone = Redone(model, None, None, 1.0, [1.0], epochs=50, batch_size=16, epochs_per_pass=5)
     np.testing.assert_allclose(model.predict_proba(X), redone.proba(X), atol=1e-5)
     assert {entry["epochs"] for entry in model.cv_results_["params"]} == {2, 6, 16, 50}
     told = clone(model).set_params(training__epochs=3).fit(X, Y)  # a number that is given is one of passes

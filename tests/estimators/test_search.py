@@ -24,9 +24,10 @@ from genlabel import (
     MixupClassifier,
 )
 from genlabel.densities import LatentDensity
-from genlabel.training import Hyperparameters, TrainingTask, resolve_optimizer, train_task
+from genlabel.training import Hyperparameters, TrainingTask, train_task
 from genlabel.training.batched.fleet import weight_rng
 from genlabel.training.networks import MLP
+from genlabel.training.optimizers import resolve_optimizer
 
 PAPERS: dict[str, Any] = {"search": "grid", "search__ensemble": 1, "search__cv": 6}
 """The search of the paper: every candidate to the end, one network of all rows."""

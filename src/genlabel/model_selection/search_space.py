@@ -50,7 +50,7 @@ class Trainer(Protocol):
         """Train for some epochs more."""
         ...
 
-    def keep(self, places: Sequence[int]) -> None:
+    def select(self, candidates: Sequence[int]) -> None:
         """Continue with some of the candidates."""
         ...
 

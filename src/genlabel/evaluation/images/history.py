@@ -18,7 +18,7 @@ from genlabel._arrays import as_numpy
 from genlabel._distributed import rank_and_world_size
 from genlabel._progress import Callback
 from genlabel.training import predict_scores
-from genlabel.training.checkpoint import save_whole
+from genlabel.training.checkpoint import save_atomically
 from genlabel.training.networks import StagedNetwork
 
 EpochMetrics = dict[str, float]
@@ -134,4 +134,4 @@ class TrainingHistory(Callback):
         if self._path is None or rank_and_world_size()[0] > 0:
             return
         names = ("settings", "history", "best_epoch", "best_state")
-        save_whole({name: getattr(self, name) for name in names}, self._path)
+        save_atomically({name: getattr(self, name) for name in names}, self._path)

@@ -23,13 +23,13 @@ from genlabel.training import (
     Checkpoint,
     ImageBatches,
     Optimizer,
-    resolve_optimizer,
     train_adamixup_network,
     train_network,
 )
-from genlabel.training.checkpoint import save_whole
-from genlabel.training.compile import CompileConfig, resolve_acceleration
+from genlabel.training.checkpoint import save_atomically
+from genlabel.training.compile import CompileConfig, resolve_compile_config
 from genlabel.training.networks import IMAGE_NETWORKS, SmallConvNet, StagedNetwork
+from genlabel.training.optimizers import resolve_optimizer
 
 NETWORK_FILES = "pass model.pt or best.pt of train-images, or a file of TrainedImages.save"
 
@@ -63,7 +63,7 @@ class TrainedImages:
             raise ValueError("best=True needs held-out images; train with held_out=0.1")
         state = self.best_state if best else state_on_cpu(self.network)
         name, arguments = self.architecture
-        save_whole({"network": name, "arguments": arguments, "classes": self.classes, "state": state}, path)
+        save_atomically({"network": name, "arguments": arguments, "classes": self.classes, "state": state}, path)
 
 
 def load_network(path: str | Path) -> tuple[StagedNetwork, list[str]]:
@@ -214,7 +214,7 @@ def train_images(
         weight_decay=weight_decay,
         optimizer=rule,
         epochs=check_count("epochs", epochs),
-        acceleration=_resolve_precision(precision, net),
+        compile_config=_resolve_precision(precision, net),
         callback=history,
         checkpoint=None if checkpoint is None else Checkpoint(checkpoint, {"batches": batches}),
     )
@@ -274,7 +274,7 @@ def _resolve_device(device: str) -> torch.device:
 def _resolve_precision(precision: str, network: StagedNetwork) -> CompileConfig:
     """Return all accelerations that the device offers, in this precision."""
     check_choice("precision", precision, ["auto", "float32", "bf16"])
-    fast = resolve_acceleration("auto", network)
+    fast = resolve_compile_config("auto", network)
     if precision == "auto":
         return fast
     return replace(fast, precision=precision, channels_last=fast.graphs and precision == "bf16")
