@@ -127,7 +127,7 @@ def test_an_attack_moves_the_numbers_that_a_frame_became() -> None:
 
 
 TROUBLE = {
-    "an array": (lambda X: X.to_numpy(), "was fitted to a DataFrame with text or categories, but X is ndarray; pass"),
+    "an array": (lambda X: X.to_numpy(), "was fitted to a DataFrame with strings or categories"),
     "a column less": (lambda X: X.drop(columns="kind"), "Feature names seen at fit time, yet now missing"),
     "another order": (lambda X: X[X.columns[::-1]], "must be in the same order"),
     "infinity": (lambda X: X.assign(size=np.inf), "X contains infinity"),

@@ -89,7 +89,7 @@ def test_features_that_tell_nothing_are_told() -> None:
 @pytest.mark.parametrize("splits", [1, 2, 4])
 def test_few_splits_are_told(splits: int) -> None:
     lines = verdict(results(splits, GenLabel=0.2, mixup=0.2, vanilla=0.2, class_shares=0.2))
-    told = "one split tells no noise, --repeats 10 does" if splits == 1 else "splits tell little of the noise"
+    told = "one split tells no noise, --n-splits 10 does" if splits == 1 else "splits tell little of the noise"
     assert any(told in line for line in lines)
     assert any("within noise" in line for line in lines) == (splits > 1)
     assert not any("features tell little" in line for line in lines)

@@ -126,7 +126,7 @@ def answers(model: Any, X: Any) -> dict[str, np.ndarray]:
     classifier = model[-1] if isinstance(model, Pipeline) else model
     if hasattr(classifier, "typicality_"):
         points = model[:-1].transform(X) if isinstance(model, Pipeline) else X
-        found["support"] = classifier.typicality(points)
+        found["typicality"] = classifier.typicality(points)
     return found
 
 
@@ -179,7 +179,7 @@ for name, (folder, X, kinds) in asked.items():
     model = load_model(folder)
     for kind in kinds:
         found[f"{name} {kind}"] = getattr(model, kind)(X)
-    if "support" in kinds:
+    if "typicality" in kinds:
         found[f"{name} both"] = model.predict(X, return_typicality=True)[1]
 np.savez(sys.argv[2], **found)
 """
@@ -196,8 +196,8 @@ def test_models_say_the_same_in_another_process_which_unpickles_nothing(saved: S
         for name, kinds in said.items():
             for kind, value in kinds.items():
                 np.testing.assert_array_equal(found[f"{name} {kind}"], value)
-            if "support" in kinds:
-                np.testing.assert_array_equal(found[f"{name} both"], kinds["support"])
+            if "typicality" in kinds:
+                np.testing.assert_array_equal(found[f"{name} both"], kinds["typicality"])
 
 
 @pytest.fixture
@@ -319,7 +319,7 @@ def with_column(name: str, values: Any) -> pd.DataFrame:
 )  # fmt: skip
 def test_a_table_that_does_not_fit_is_refused(saved: Saved, X: Any, told: str) -> None:
     for kept in (load_model(saved[name][1]) for name in ("table", "table by itself")):
-        for ask in (kept.predict, kept.predict_proba, kept.predict_log_proba, kept.support, kept.features):
+        for ask in (kept.predict, kept.predict_proba, kept.predict_log_proba, kept.typicality, kept.features):
             with pytest.raises(ValueError, match=told):
                 ask(X)
 
@@ -412,7 +412,7 @@ def test_parameters_that_are_not_plain_are_left_out_and_told(tmp_path: Path) -> 
     again = load_model(save_model(model, tmp_path / "m"))
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     assert again.about["left_out"]["cv"].startswith("KFold(n_splits=3")
-    assert (again.classifier.cv, again.classifier.random_state) == ("auto", None)
+    assert (again.classifier.search.cv, again.classifier.random_state) == ("auto", None)
     assert "Not kept" in (tmp_path / "m" / CARD).read_text()
 
 
@@ -451,7 +451,7 @@ def test_the_card_says_what_it_is_and_how_good(saved: Saved) -> None:
     loss, score = results["mean_test_pooled_log_loss"][place], results["mean_test_pooled_score"][place]
     assert f"| this model, held-out rows | {loss:.3f} | {score:.1%} |" in card
     assert "| the class shares alone | 1.099 | 33.3% |" in card
-    assert "`support` is 0.05 or less" in card
+    assert "`typicality` is 0.05 or less" in card
     assert "At all" not in card
     assert again.about["held_out"] == {"log_loss": loss, "accuracy": score}
     assert "it cannot tell them" in (saved["mixup"][1] / CARD).read_text()

@@ -30,7 +30,8 @@ _RENAMED = {
     "KnownDensity": "FixedDensity", "StackDensity": "WeightedDensities",
     "Held": "ConformalScores", "ThinGaussians": "LowRankGaussians", "Warp": "PowerTransform",
     "WarpedDensity": "PowerTransformedDensity", "SharedLabel": "WeightedLabel", "Standardisation": "Standardization",
-    "Support": "Typicality", "Pooling": "PoolWeights", "LabelModel": "StackedDensity",
+    "Support": "Typicality", "Pooling": "PoolWeights",
+    "Columns": "FrameEncoder", "Numbers": "NumericEncoder", "LabelModel": "StackedDensity",
 }  # fmt: skip
 """Classes by the name in a file, where they are called otherwise today."""
 _RESULTS = (ALL_PARAMETERS, "best_params_", "cv_results_", "history_", "density_")
@@ -52,7 +53,6 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.densities.power_transform": ("Warp", "WarpedDensity"),
     "genlabel.estimators.encoding": ("Columns", "Numbers"),
     "genlabel.estimators.intervals": ("Calibration",),
-    "genlabel.model_selection.options": ("GridSearch", "HalvingSearch", "TrainingOptions"),
     "genlabel.model_selection.pooling": ("Pooling",),
     "genlabel.labeling.generative": ("GenLabel",),
     "genlabel.labeling.linear": ("LinearLabel", "LogisticLabel", "SharedLabel"),
@@ -68,7 +68,7 @@ KNOWN: dict[str, Known] = {
     **{
         name: Known(f"genlabel.densities.{module}", _RENAMED.get(name, name), _SEED)
         for name, module in {
-            "FlowDensity": "flow", "ForestDensity": "forest", "GANDensity": "gan", "MixtureDensity": "mixture",
+            "FlowDensity": "flow", "ForestDensity": "forest", "GANDensity": "gan.density", "MixtureDensity": "mixture",
             "VAEDensity": "vae",
         }.items()
     },
@@ -77,6 +77,10 @@ KNOWN: dict[str, Known] = {
         "genlabel.densities.stacked", "StackedDensity", (*_SEED, "candidates", "candidates_"), without=("cv",)
     ),
     "Trees": Known("genlabel.densities.forest", "Trees"),
+    **{
+        name: Known("genlabel.model_selection.options", name, (ALL_PARAMETERS,))
+        for name in ("GridSearch", "HalvingSearch", "TrainingOptions")
+    },
     "Pipeline": Known("sklearn.pipeline", "Pipeline", without=("memory",)),
     **{
         name: Known(f"genlabel.estimators.{module}", name, _RESULTS)

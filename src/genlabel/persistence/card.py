@@ -79,15 +79,13 @@ def write_card(about: Mapping[str, Any], schema: Schema) -> str:
 
 def _held_out(classifier: ProbabilityClassifier) -> dict[str, float] | None:
     """Log-loss and accuracy on rows that were held out in the search; None if there was no search."""
-    report = getattr(getattr(classifier, "density_", None), "report_", None)
-    if report is not None:
-        return {"log_loss": float(report["log_loss"]), "accuracy": float(report["accuracy"])}
     results, place = getattr(classifier, "cv_results_", {}), getattr(classifier, "best_index_", 0)
     for kind in ("pooled_", ""):
         loss, score = (results.get(f"mean_test_{kind}{name}") for name in ("log_loss", "score"))
         if loss is not None and score is not None:
             return {"log_loss": float(loss[place]), "accuracy": float(score[place])}
-    return None
+    report = getattr(getattr(classifier, "density_", None), "report_", None)
+    return None if report is None else {"log_loss": float(report["log_loss"]), "accuracy": float(report["accuracy"])}
 
 
 def _data(about: Mapping[str, Any], schema: Schema) -> list[str]:

@@ -160,7 +160,7 @@ def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
     ...                         "log_loss": [0.41, 0.30, 0.40, 0.31, 0.42, 0.32]})
     >>> for line in verdict(results): print(line)
     lowest log-loss: mixup; within noise of it: none
-    3 splits tell little of the noise; --repeats 10 tells more
+    3 splits tell little of the noise; --n-splits 10 tells more
     mixup is better than vanilla on 3 of 3 splits, by 0.1 nats (95 % interval 0.062 to 0.14)
     """
     methods = rank_methods(results)
@@ -170,9 +170,9 @@ def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
     lines = [f"lowest log-loss: {best}; within noise of it: {', '.join(close) or 'none'}"]
     splits = results["split"].nunique()
     if splits == 1:
-        lines = [f"lowest log-loss on the one split: {best}; one split tells no noise, --repeats 10 does"]
+        lines = [f"lowest log-loss on the one split: {best}; one split tells no noise, --n-splits 10 does"]
     elif splits < MIN_SPLITS:
-        lines.append(f"{splits} splits tell little of the noise; --repeats 10 tells more")
+        lines.append(f"{splits} splits tell little of the noise; --n-splits 10 tells more")
     elif PRIOR_BASELINE in methods and (best == PRIOR_BASELINE or PRIOR_BASELINE in close):
         lines.append("no method is clearly better than the class shares: the features tell little here")
     lines += [str(pair_methods(results, *pair, "log_loss", test_size)) for pair in _pairs_of_interest(methods)]
