@@ -306,7 +306,7 @@ def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
         Fit(3, "nan", 0): "OSError: OpenML set 3 is not there",
         Fit(3, "prior", 0): "OSError: OpenML set 3 is not there",
         Fit(1, "failing", 0): "RuntimeError: out of luck",
-        Fit(1, "nan", 0): "ValueError: nan gives probabilities that are no numbers",
+        Fit(1, "nan", 0): "ValueError: nan predicts probabilities that are not numbers",
     }
     assert load_records(path, BENCHMARK).failures == found.failures
     healed = {name: DummyClassifier() for name in methods}
@@ -344,7 +344,7 @@ def test_default_methods() -> None:
     ]  # fmt: skip
     for name in ("default", "paper", "vanilla", "mixup", "paper mixup"):
         assert methods[name].network == (8,)
-        assert methods[name].epochs == 3
+        assert methods[name].get_params()["training__epochs"] == 3
 
 
 @needs_mirror
@@ -619,7 +619,7 @@ def test_failures_of_other_splits_are_not_reported(cheap: Path) -> None:
     fixed = {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": "auto"}
     assert invoke("1", "--repeats", "1").exit_code == 0
     with open_store("build/benchmark.sqlite", BENCHMARK, settings=fixed) as store:
-        store.ask([Fit(1, "mixup", 1)])
+        store.request([Fit(1, "mixup", 1)])
         store.write_failure(Fit(1, "mixup", 1), "OSError: no luck")
     assert "failed: 1, mixup: OSError: no luck" in invoke("1", "--report-only").stdout
     assert "no luck" not in invoke("1", "--repeats", "1", "--report-only").stdout
