@@ -68,7 +68,7 @@ KNOWN: dict[str, Known] = {
     **{
         name: Known(f"genlabel.densities.{module}", _RENAMED.get(name, name), _SEED)
         for name, module in {
-            "FlowDensity": "flow", "ForestDensity": "forest", "GANDensity": "gan", "MixtureDensity": "mixture",
+            "FlowDensity": "flow", "ForestDensity": "forest", "GANDensity": "gan.density", "MixtureDensity": "mixture",
             "VAEDensity": "vae",
         }.items()
     },
