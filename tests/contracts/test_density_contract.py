@@ -65,7 +65,7 @@ DENSITIES: list[ClassDensity] = [
     MixtureDensity(),
     MixtureDensity(2, "diagonal"),
     ForestDensity(),
-    ForestDensity(8, min_leaf=3, max_features=2, max_points=60, random_state=3),
+    ForestDensity(8, min_samples_leaf=3, max_features=2, max_points=60, random_state=3),
     PowerTransformedDensity(MixtureDensity(2)),
     WeightedDensities([DiscriminantDensity(), KernelDensity(0.5)], [0.3, 0.7], [1.0, 2.0], standardize=True),
     StackedDensity(

@@ -24,7 +24,7 @@ def test_the_posterior_is_the_mean_share_of_a_class_in_the_leaves(whole: bool, w
     X, y = sample(0, 150, 4, whole)
     weight = np.random.default_rng(1).uniform(0.5, 2.0, size=150) if weighted else np.ones(150)
     queries = sample(2, 60, 4, whole)[0] + (0.5 if whole else 0.0)
-    density = ForestDensity(trees=7, min_leaf=2, max_features=3, random_state=5).fit(X, y, weight)
+    density = ForestDensity(n_estimators=7, min_samples_leaf=2, max_features=3, random_state=5).fit(X, y, weight)
     forest = ExtraTreesClassifier(7, min_samples_leaf=2, max_features=3, random_state=5)
     leaves = forest.fit(X.astype(np.float32), y, weight).apply(X), forest.apply(queries)
     prior = np.bincount(y, weights=weight) / weight.sum()
@@ -39,7 +39,7 @@ def test_the_posterior_is_the_mean_share_of_a_class_in_the_leaves(whole: bool, w
 
 def test_points_at_a_threshold_go_where_scikit_learn_sends_them() -> None:
     X, y = sample(3, 200, 3, whole=True)
-    density = ForestDensity(trees=5, min_leaf=3).fit(X, y)
+    density = ForestDensity(n_estimators=5, min_samples_leaf=3).fit(X, y)
     edges = density.trees_.threshold[density.trees_.threshold > -2].numpy()
     queries = np.repeat(edges[:100, None], 3, 1)
     up = np.nextafter(queries, np.float32(np.inf))
@@ -75,9 +75,9 @@ def test_a_wide_value_is_a_number_and_the_gradient_is_that_of_the_gaussian() -> 
 
 def test_of_many_points_the_trees_see_some_of_each_class() -> None:
     X, y = sample(7, 1000, 3)
-    few = ForestDensity(max_points=200, trees=4).fit(X, y)
-    assert len(few.trees_.feature) < 0.5 * len(ForestDensity(trees=4).fit(X, y).trees_.feature)
+    few = ForestDensity(max_points=200, n_estimators=4).fit(X, y)
+    assert len(few.trees_.feature) < 0.5 * len(ForestDensity(n_estimators=4).fit(X, y).trees_.feature)
     np.testing.assert_allclose(few.class_prior_, np.bincount(y) / 1000)
-    for wrong in ({"trees": 0}, {"min_leaf": 0}, {"max_features": 2.5}, {"max_points": 0}):
+    for wrong in ({"n_estimators": 0}, {"min_samples_leaf": 0}, {"max_features": 2.5}, {"max_points": 0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             ForestDensity(**wrong).fit(X, y)

@@ -121,7 +121,7 @@ def test_groups_do_not_depend_on_their_company(covariance: str) -> None:
 @pytest.mark.parametrize(
     "bad, match",
     [
-        ({"components": 0}, "components=0"),
+        ({"n_components": 0}, "n_components=0"),
         ({"covariance": "full"}, "'full'"),
         ({"reg": 0.0}, "reg=0.0"),
         ({"max_iter": 0}, "max_iter"),

@@ -45,7 +45,7 @@ DENSITIES: list[ClassDensity] = [
     KernelDensity(0.5, covariance="shared", leave_one_out=True),
     DiscriminantDensity(0.5, 0.3, "diagonal"),
     MixtureDensity(2),
-    ForestDensity(8, min_leaf=3, random_state=3),
+    ForestDensity(8, min_samples_leaf=3, random_state=3),
     PowerTransformedDensity(MixtureDensity(2, "diagonal")),
     WeightedDensities(
         [PowerTransformedDensity(KernelDensity(0.5)), DiscriminantDensity()], [0.3, 0.7], [1.0, 2.0], standardize=True

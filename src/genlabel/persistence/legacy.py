@@ -9,9 +9,10 @@ from genlabel.mixing import ManifoldMixup, Mixup
 from genlabel.model_selection.options import GridSearch, HalvingSearch, TrainingOptions
 
 CLASS_NAMES = {
-    "Axes": "PrincipalAxes", "Centred": "CenteredSample", "ConvReader": "ConvNetwork", "Directions": "RandomProjection",
-    "Held": "ConformalScores", "Judge": "TypicalityModel", "KnownDensity": "FixedDensity",
-    "LabelModel": "StackedDensity", "Pooling": "PoolWeights", "SharedLabel": "WeightedLabel",
+    "Axes": "PrincipalAxes", "Centred": "CenteredSample", "Columns": "FrameEncoder", "ConvReader": "ConvNetwork",
+    "Directions": "RandomProjection", "Held": "ConformalScores", "Judge": "TypicalityModel",
+    "KnownDensity": "FixedDensity", "LabelModel": "StackedDensity", "Numbers": "NumericEncoder",
+    "Pooling": "PoolWeights", "SharedLabel": "WeightedLabel",
     "StackDensity": "WeightedDensities", "Standardisation": "Standardization", "Support": "Typicality",
     "ThinGaussians": "LowRankGaussians", "Warp": "PowerTransform", "WarpedDensity": "PowerTransformedDensity",
 }  # fmt: skip
@@ -20,7 +21,8 @@ STATE_NAMES: dict[str, dict[str, str]] = {
     "Centred": {"whole": "weight"},
     "Charts": {"centres": "centers"},
     "ConvReader": {"n_beside": "extra_inputs"},
-    "FlowDensity": {"places_": "class_inputs_", "standardisation_": "scaler_"},
+    "FlowDensity": {"held_out": "validation_fraction", "places_": "class_inputs_", "standardisation_": "scaler_"},
+    "ForestDensity": {"min_leaf": "min_samples_leaf", "trees": "n_estimators"},
     "GANDensity": {"standardisation_": "scaler_"},
     "GenLabel": {"top": "top_k"},
     "Generators": {"reader": "encoder", "reader_weights": "encoder_weights"},
@@ -30,12 +32,15 @@ STATE_NAMES: dict[str, dict[str, str]] = {
     },
     "KernelModel": {"centre": "center"},
     "ManifoldMixup": {"per": "lam_per"},
-    "MixtureDensity": {"standardisation_": "scaler_"},
+    "MixtureDensity": {"components": "n_components", "standardisation_": "scaler_"},
     "Mixup": {"per": "lam_per"},
     "Pooling": {"doubt": "prior", "label_model": "density"},
     "StackDensity": {"standardisation_": "scaler_", "warp_": "transform_"},
     "Support": {"common_": "common_values_", "folds": "cv", "held_": "folds_", "log_share_": "log_weight_"},
-    "VAEDensity": {"places_": "class_inputs_", "standardisation_": "scaler_"},
+    "VAEDensity": {
+        "held_out": "validation_fraction", "latent": "latent_dim", "places_": "class_inputs_",
+        "standardisation_": "scaler_",
+    },
     "Warp": {"centre": "center"},
     "WarpedDensity": {"warp": "transform", "warp_": "transform_"},
     "Whitening": {"centre": "center"},

@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from genlabel.data.tables import kind_of
 from genlabel.data.tables.columns import as_strings
 from genlabel.estimators.classifier import ProbabilityClassifier
-from genlabel.estimators.encoding import Columns
+from genlabel.estimators.encoding import FrameEncoder
 from genlabel.persistence.classes import PersistenceError
 
 UNUSED = "unused"
@@ -59,7 +59,7 @@ class Schema(NamedTuple):
             used = _used(first)
             return cls(tuple(used[name] for name in first.feature_names_in_ if name in used), named=True, table=True)
         names = getattr(first, "feature_names_in_", None)
-        if isinstance(first, ProbabilityClassifier) and isinstance(first.encoder_, Columns):
+        if isinstance(first, ProbabilityClassifier) and isinstance(first.encoder_, FrameEncoder):
             if names is None:
                 raise PersistenceError(UNNAMED)
             used = _used(first.encoder_.columns.steps[0][1])
