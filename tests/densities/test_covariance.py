@@ -8,7 +8,7 @@ import torch
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
-from genlabel._standardization import ROUNDING
+from genlabel._standardization import ROUNDING_TOLERANCE
 from genlabel.densities import DensityWarning, covariance
 from genlabel.densities.covariance import (
     EIGENVALUE_FLOOR,
@@ -106,7 +106,7 @@ def test_a_constant_feature_has_the_within_class_scale_or_one(scale: float) -> N
 def test_rounding_is_not_spread() -> None:
     """Twice the rounding of a number is a spread, half of it is none; at zero, what a double can square is."""
     center = torch.tensor([100.0, 100.0, -100.0, 0.0, 0.0], dtype=torch.float64)
-    noise = 100.0 * ROUNDING
+    noise = 100.0 * ROUNDING_TOLERANCE
     spread = torch.tensor([0.5 * noise, 2.0 * noise, 2.0 * noise, 1e-150, 1e-160], dtype=torch.float64)
     whole = torch.tensor([EIGENVALUE_FLOOR**0.5, *spread[1:4].tolist(), EIGENVALUE_FLOOR**0.5], dtype=torch.float64)
     white = diagonal_whitening(center, spread**2)
