@@ -55,8 +55,6 @@ EXCEPTIONS = {
     "genlabel/reporting/svg.py": {"import xml"},  # what matplotlib has just written
 }
 MARKED = {
-    "genlabel/reporting/markup.py",  # where text is escaped
-    "genlabel/reporting/frame.py",  # the style of a page
     "genlabel/reporting/svg.py",  # a tree as ElementTree writes it, which escapes
 }
 
@@ -152,7 +150,7 @@ def test_templates_escape_everything(template: Path) -> None:
 
 
 def test_environments_escape_whatever_the_template() -> None:
-    for package in ("genlabel.reporting",):
+    for package in ("genlabel.reporting", "genlabel_paper.report"):
         made = environment(package)
         assert made.autoescape is True
         assert made.from_string("{{ '<' }}{{ x }}").render(x="<b>") == "&lt;&lt;b&gt;"

@@ -120,7 +120,7 @@ def made(scores: dict[str, list[float]], metric: str = "log_loss", splits: int =
 def full(scores: dict[str, list[float]]) -> pd.DataFrame:
     """Return records with all columns."""
     frame = made(scores)
-    return frame.assign(accuracy=100 - 10 * frame["log_loss"], brier=0.2, calibration_error=0.1, seconds=1.0)
+    return frame.assign(accuracy=1 - frame["log_loss"] / 10, brier=0.2, calibration_error=0.1, seconds=1.0)
 
 
 # Running
@@ -367,7 +367,7 @@ def test_wins_are_counted_on_means_with_ties() -> None:
     assert wins(records, "a", "b", tie=0.0015) == WinTieLoss(2, 1, 2)
     assert wins(records, "a", "b").worse == 2
     assert wins(records, "b", "a").better == 2
-    points = made({"a": [90.0, 80.0, 70.0, 60.0], "b": [89.0, 79.5, 70.4, 60.6]}, "accuracy")
+    points = made({"a": [0.9, 0.8, 0.7, 0.6], "b": [0.89, 0.795, 0.704, 0.606]}, "accuracy")
     assert wins(points, "a", "b", "accuracy") == WinTieLoss(1, 2, 1)
     with pytest.raises(ValueError, match="method='c' is not known; choose one of 'a', 'b'"):
         wins(records, "a", "c")
