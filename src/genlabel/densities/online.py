@@ -12,7 +12,7 @@ from typing import Any, Protocol, final
 import torch
 from torch import Tensor, nn
 
-from genlabel._distributed import all_reduce_sum, rank_and_world_size
+from genlabel._runtime import all_reduce_sum, rank_and_world_size
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import DensityWarning
 from genlabel.densities.covariance import LOG_2_PI
