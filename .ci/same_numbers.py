@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 __all__ = ["compare", "main", "measure"]
 
-MIRROR = Path("/work/shared/data/openml_mirror")
+MIRROR = Path(__file__).resolve().parents[2] / "shared" / "data" / "openml_mirror"
 """Data home if the environment variable GENLABEL_DATA_HOME is not set."""
 OLD_NAMES = {"stacked density": "label model"}
 """Methods of the benchmark that had another name in the old tree."""
@@ -115,13 +115,13 @@ def paper_new() -> PaperTrial:
 def benchmark_new() -> BenchmarkRows:
     """Return the function that fits one method of the benchmark on the splits of one dataset."""
     from genlabel.data.datasets import load_openml
-    from genlabel_paper.benchmark import default_suite, run_suite
+    from genlabel_paper.benchmark import default_methods, run_benchmark
 
     def run(dataset: int, method: str, splits: int) -> list[Values]:
-        known = default_suite("mlp")
+        known = default_methods("mlp")
         name = method if method in known else OLD_NAMES[method]
         load = partial(load_openml, data_home=data_home())
-        result = run_suite([dataset], {name: known[name]}, splits, records=None, load=load)
+        result = run_benchmark([dataset], {name: known[name]}, splits, records=None, load=load)
         if result.failures:
             raise RuntimeError(f"fits failed: {result.failures}")
         frame = result.frame.sort_values("split")
