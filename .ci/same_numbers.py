@@ -106,7 +106,7 @@ def paper_new() -> PaperTrial:
 
     def run(fields: list[dict[str, Any]]) -> list[Values]:
         cells = [Cell(**one) for one in fields]
-        records = {record["cell"].id: record for record in run_trial(cells, data_home())}
+        records = {record["key"].id: record for record in run_trial(cells, data_home())}
         return [plain_numbers(records[cell.id]["metrics"], records[cell.id]["parameters"]) for cell in cells]
 
     return run
