@@ -134,7 +134,7 @@ def frame_of(which: int) -> pd.DataFrame:
 
 
 def record_of(cell: Any, text: str = "") -> Record:
-    return Record(key=cell, parameters={"text": text}, metrics={"accuracy": 50.0}, seconds=0.5, versions={})
+    return Record(key=cell, parameters={"text": text}, metrics={"accuracy": 0.5}, seconds=0.5, versions={})
 
 
 @cache

@@ -222,7 +222,7 @@ def test_a_notebook_shows_what_jupyter_would(making: Any, tmp_path: Path) -> Non
 def test_the_notebook_of_tables_runs_in_order(making: Any) -> None:
     space = making("notebooks").run_notebook(DOCS / "notebooks" / "tables.ipynb").space
     assert space["same"] is True
-    assert space["scores"].loc["GenLabel", "accuracy"] > 90
+    assert space["scores"].loc["GenLabel", "accuracy"] > 0.9
     assert (space["support"][:10] <= 0.05).all()
     assert ((space["lower"] <= space["upper"]) & (space["upper"] <= 1)).all()
 

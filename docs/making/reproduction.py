@@ -11,7 +11,7 @@ from genlabel_paper.report.experiment import SECTIONS, Experiment
 from genlabel_paper.report.layout import SIGNS, measured_claims
 from genlabel_paper.report.page import READING, Entry, block, conclusion, section_title
 from genlabel_paper.report.results import Claim, Rendering
-from genlabel_paper.runs.cells import PAPER_SCHEMA
+from genlabel_paper.runs.cells import PAPER_SCHEMA, in_percent
 from genlabel_paper.runs.settings import SETTINGS
 from genlabel_paper.runs.trials import is_current
 from making.stage import ROOT, Stage
@@ -25,7 +25,7 @@ ORDER = (False, None, True)
 def write_reproduction(stage: Stage) -> None:
     """Write a page for each table and figure and the list of all."""
     records = load_records(ROOT / "results" / "paper", PAPER_SCHEMA).frame
-    records = records[is_current(records)].reset_index(drop=True)
+    records = in_percent(records[is_current(records)].reset_index(drop=True))
     entries = [Entry(one, one.render(records)) for one in find(["all"])]
     for entry in entries:
         stage.write(f"reproduction/{entry.experiment.id}.md", page_of(entry, records))

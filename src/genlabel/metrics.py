@@ -15,7 +15,7 @@ LEAST_PROBABILITY = 1e-15
 
 
 def score(model: Any, X: Any, y: Any) -> dict[str, float]:
-    """Measure a fitted classifier on rows: accuracy (in percent), log-loss (in nats), Brier score, calibration error.
+    """Measure a fitted classifier on rows: accuracy, log-loss (in nats), Brier score, calibration error.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def score(model: Any, X: Any, y: Any) -> dict[str, float]:
     --------
     >>> from sklearn.dummy import DummyClassifier
     >>> score(DummyClassifier().fit([[0], [1], [2]], ["no", "yes", "yes"]), [[3], [4]], ["yes", "no"])["accuracy"]
-    50.0
+    0.5
     """
     return score_log_proba(predict_log_proba(model, X), index_labels(y, model.classes_))
 
@@ -56,11 +56,11 @@ def score_log_proba(log_proba: Any, y: Any) -> dict[str, float]:
     """Return what `score` does of log-probabilities (m, k), for class indices y (m,); they are clipped at log 1e-15.
 
     >>> score_log_proba([[0.0, -np.inf], [0.0, -np.inf]], [0, 1])["accuracy"]
-    50.0
+    0.5
     """
     log_proba, index = np.maximum(log_proba, np.log(LEAST_PROBABILITY)), np.asarray(y)
     return {
-        "accuracy": 100.0 * float(accuracy(log_proba, index)),
+        "accuracy": float(accuracy(log_proba, index)),
         "log_loss": float(log_loss(log_proba, index)),
         "brier": float(brier_score(log_proba, index)),
         "calibration_error": float(calibration_error(log_proba, index)),

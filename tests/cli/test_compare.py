@@ -113,11 +113,11 @@ def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
             row = results.query("split == @split and method == @name").iloc[0]
             proba = np.clip(model.predict_proba(table.X.iloc[test]), 1e-15, 1.0)
             assert row["accuracy"] == pytest.approx(
-                100 * accuracy_score(table.y.iloc[test], model.predict(table.X.iloc[test]))
+                accuracy_score(table.y.iloc[test], model.predict(table.X.iloc[test]))
             )
             assert row["log_loss"] == pytest.approx(log_loss(table.y.iloc[test], proba, labels=model.classes_))
             balanced = balanced_accuracy_score(table.y.iloc[test], model.predict(table.X.iloc[test]))
-            assert row["balanced_accuracy"] == pytest.approx(100 * balanced)
+            assert row["balanced_accuracy"] == pytest.approx(balanced)
             area = roc_auc_score(table.y.iloc[test], proba / proba.sum(1, keepdims=True), multi_class="ovr")
             assert row["auc"] == pytest.approx(area)
             assert row["params"] == json.loads(json.dumps(getattr(model[-1], "best_params_", {})))
@@ -179,7 +179,7 @@ def test_records_are_those_of_one_table_and_its_settings(tmp_path: Path) -> None
 def test_log_loss_is_finite() -> None:
     results = compare(small_table(20, 20), {"certain": Certain()}, repeats=1, test_size=0.5)
     assert results["log_loss"].item() == pytest.approx(-np.log(1e-15) / 2)
-    assert results["accuracy"].item() == 50.0
+    assert results["accuracy"].item() == 0.5
 
 
 def test_summary_is_mean_and_standard_deviation() -> None:
@@ -255,7 +255,7 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
             for line in result.stdout.splitlines()
             if line.split() and line.startswith(f"  {name} ") and "±" in line
         ]
-        assert f"{row['accuracy', 'mean']:.2f} ± {row['accuracy', 'std']:.2f}" in line
+        assert f"{100 * row['accuracy', 'mean']:.2f} ± {100 * row['accuracy', 'std']:.2f}" in line
         assert f"{row['log_loss', 'mean']:.4f} ± {row['log_loss', 'std']:.4f}" in line
     assert (here / "out/picture.png").read_bytes().startswith(b"\x89PNG")
     assert "150 rows, 4 columns, 3 classes" in result.stdout

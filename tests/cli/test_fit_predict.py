@@ -299,8 +299,8 @@ def test_fit_tells_what_it_read_what_it_held_out_and_what_it_chose(tmp_path: Pat
     assert "18 rows that a first fit did not see" in (folder / CARD).read_text()
     plain = json.loads(done("fit", data, "--target", "paid", "-o", str(folder), *QUICK, "--json", "--force").stdout)
     assert plain["held_out"]["rows"] == 18
-    assert plain["held_out"]["class_priors"]["accuracy"] == pytest.approx(66.7, abs=0.1)
-    assert f"accuracy {plain['held_out']['accuracy']:.1f} % (" in result.stdout
+    assert plain["held_out"]["class_priors"]["accuracy"] == pytest.approx(0.667, abs=0.001)
+    assert f"accuracy {100 * plain['held_out']['accuracy']:.1f} % (" in result.stdout
     assert f"), log-loss {plain['held_out']['log_loss']:.3f} (class priors" in result.stdout
     assert plain["intervals"] is True
 
@@ -413,8 +413,8 @@ def test_the_folds_of_the_search_keep_groups_on_one_side() -> None:
     assert apart.held_out is not None
     assert mixed.model[-1].best_score_ > 0.95
     assert apart.model[-1].best_score_ < 0.8
-    assert mixed.held_out.scores["accuracy"] > 95
-    assert apart.held_out.scores["accuracy"] < 80
+    assert mixed.held_out.scores["accuracy"] > 0.95
+    assert apart.held_out.scores["accuracy"] < 0.8
     assert apart.held_out.cases < mixed.held_out.cases == mixed.held_out.rows
 
 

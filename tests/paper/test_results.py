@@ -17,7 +17,7 @@ from genlabel_paper.report.experiment import select_records
 from genlabel_paper.report.layout import count_agreements
 from genlabel_paper.report.results import Rendering
 from genlabel_paper.report.win_rates import TIE_WIDTH, paired_gains, well_fitted_datasets
-from genlabel_paper.runs.cells import BUDGETS, PAPER_SCHEMA, Cell
+from genlabel_paper.runs.cells import BUDGETS, PAPER_SCHEMA, Cell, in_percent
 from genlabel_paper.runs.manifest import manifest, study_datasets
 from genlabel_paper.runs.methods import TITLES
 from genlabel_paper.runs.schedules import SCHEDULES
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source t
 
 @pytest.fixture(scope="module")
 def every() -> pd.DataFrame:
-    return read_records(RECORDS, PAPER_SCHEMA)
+    return in_percent(read_records(RECORDS, PAPER_SCHEMA))
 
 
 @pytest.fixture(scope="module")

@@ -167,14 +167,14 @@ def _holdout_line(found: HoldoutScores | None) -> str:
     from genlabel.evaluation.diagnosis.intervals import wilson_interval
 
     scores, prior = found.scores, found.prior_scores
-    low, high = wilson_interval(scores["accuracy"] / 100.0, found.cases)
+    low, high = wilson_interval(scores["accuracy"], found.cases)
     groups = f" in {found.cases} groups" if found.cases < found.rows else ""
     auc = "" if isnan(scores["auc"]) else f", AUC {scores['auc']:.3f}"
     return (
-        f"held out: {found.rows} rows{groups} that a first fit did not see: accuracy {scores['accuracy']:.1f} % "
+        f"held out: {found.rows} rows{groups} that a first fit did not see: accuracy {100 * scores['accuracy']:.1f} % "
         f"({100 * low:.0f} to {100 * high:.0f} %), log-loss {scores['log_loss']:.3f} "
-        f"(class priors: {prior['accuracy']:.1f} %, {prior['log_loss']:.3f}); "
-        f"balanced accuracy {scores['balanced_accuracy']:.1f} %{auc}"
+        f"(class priors: {100 * prior['accuracy']:.1f} %, {prior['log_loss']:.3f}); "
+        f"balanced accuracy {100 * scores['balanced_accuracy']:.1f} %{auc}"
     )
 
 

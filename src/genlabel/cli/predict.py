@@ -134,7 +134,7 @@ def _summary(model: LoadedModel, new: NewRows, predictions: pd.DataFrame) -> lis
         unknown = len(predictions) - known
         others = f"; {unknown} have none, or one that training did not have" if unknown else ""
         lines.append(
-            f"the file has the target: accuracy {scores['accuracy']:.2f} %, log-loss {scores['log_loss']:.4f} on "
+            f"the file has the target: accuracy {100 * scores['accuracy']:.2f} %, log-loss {scores['log_loss']:.4f} on "
             f"{known} rows of known classes{others}"
         )
         lines.append("these scores are too good if rows of the training table are among them")

@@ -157,7 +157,8 @@ class ComparisonView:
         from genlabel.data import tables
         from genlabel.evaluation import comparison
 
-        print_scores(comparison.summarize(self.results), comparison.rank_methods(self.results))
+        percent = comparison.accuracy_in_percent(self.results)
+        print_scores(comparison.summarize(percent), comparison.rank_methods(self.results))
         columns = tables.describe_columns(self.table.columns, self.table.X)
         about = [f"{describe_table(self.table)}; {self.settings}", *columns, *chosen_lines(self.results)]
         notes = [f"note: {text}" for text in self.notes]

@@ -165,7 +165,7 @@ def _log_proba(network: StagedNetwork, X: Floats, image: tuple[int, int, int] | 
 def _measure(network: StagedNetwork, data: SplitData, about: GenMixDataset) -> dict[str, float]:
     """Return accuracy and log-loss on the test rows, and margins of training points of plotted datasets."""
     logs = np.maximum(_log_proba(network, data.X_test, about.image), np.log(LEAST_PROBABILITY))
-    metrics = {"accuracy": 100.0 * float(accuracy(logs, data.y_test)), "log_loss": float(log_loss(logs, data.y_test))}
+    metrics = {"accuracy": float(accuracy(logs, data.y_test)), "log_loss": float(log_loss(logs, data.y_test))}
     if about.limits is not None:
         chosen = np.random.default_rng(2).permutation(len(data.X))[:MAX_MARGINS]
         result = margins(network, data.X[chosen], data.y[chosen])
@@ -184,7 +184,7 @@ def _measure_added(rows: TrainingRows, curves: str | None, norm: str) -> dict[st
     error = equidistance_error(rows.added, curves, rows.pair, norm)
     return {
         "equidistance_median": float(np.median(error)),
-        "equidistance_share": float(100.0 * (error <= HALFWAY_TOLERANCE).mean()),
+        "equidistance_share": float((error <= HALFWAY_TOLERANCE).mean()),
     }
 
 
