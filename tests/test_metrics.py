@@ -150,7 +150,7 @@ def test_what_is_no_prediction_is_told_so(measure: Any) -> None:
             measure(logs, y)
     with pytest.raises(ValueError, match="give log-probabilities"):
         measure(np.exp(logs), [0, 1, 1])
-    with pytest.raises(ValueError, match="no points"):
+    with pytest.raises(ValueError, match="no rows"):
         measure(logs[:0], [])
 
 

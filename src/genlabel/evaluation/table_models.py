@@ -31,7 +31,7 @@ from genlabel.data.tables.columns import as_strings
 from genlabel.data.tables.table import MIN_CLASS_ROWS
 from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
-from genlabel.metrics import index_labels, predict_log_proba, score_log_proba, shares_log_loss
+from genlabel.metrics import index_labels, predict_log_proba, prior_log_loss, score_log_proba
 from genlabel.persistence import LoadedModel, Schema, save_model
 
 TABLE_METHODS = {"genlabel": "GenLabel", "mixup": "mixup", "vanilla": "vanilla", "stacked": "stacked"}
@@ -307,7 +307,7 @@ def _measure(model: Pipeline, table: Table, split: Split) -> HoldoutScores:
     majority = np.bincount(y_train).argmax()
     prior_scores = {
         "accuracy": float((y_test == majority).mean()),
-        "log_loss": shares_log_loss(y_train, y_test),
+        "log_loss": prior_log_loss(y_train, y_test),
     }
     cases = len(y_test) if table.groups is None else table.groups.iloc[split[1]].nunique()
     scores = score_table(predict_log_proba(model, table.X.iloc[split[1]]), y_test)

@@ -23,7 +23,7 @@ from genlabel.data.tables import Table, make_splits
 from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.evaluation.records import COMPARISON, RecordSet, open_store
 from genlabel.evaluation.runner import CaughtWarnings, FitRunner
-from genlabel.metrics import LEAST_PROBABILITY, balanced_accuracy, roc_auc, score_log_proba
+from genlabel.metrics import MIN_PROBABILITY, balanced_accuracy, roc_auc, score_log_proba
 from genlabel.model_selection import TrainingOptions
 
 SCORES = ("accuracy", "log_loss", "balanced_accuracy", "auc", "brier", "calibration_error")
@@ -203,7 +203,7 @@ def score_table(log_proba: Any, y: Any) -> dict[str, float]:
     >>> score_table(np.log([[0.9, 0.1], [0.2, 0.8]]), [0, 1])["auc"]
     1.0
     """
-    clipped = np.maximum(log_proba, np.log(LEAST_PROBABILITY))
+    clipped = np.maximum(log_proba, np.log(MIN_PROBABILITY))
     balanced = float(balanced_accuracy(clipped, y))
     return score_log_proba(log_proba, y) | {"balanced_accuracy": balanced, "auc": roc_auc(clipped, y)}
 
