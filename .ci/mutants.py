@@ -1,6 +1,6 @@
 """Changes one operator, number or statement of a module at a time, and looks whether its tests notice.
 
-    python .ci/mutants.py src/genlabel/posterior.py --tests tests/test_posterior.py
+    python .ci/mutants.py src/genlabel/posterior.py --tests tests/densities/test_posterior.py
 
 The tests are collected once, by one process; each mutant is a fork of it, in which the code of the changed function is
 put in the place of the old one, and the tests that call it run until one fails, the quickest first. What stands outside
@@ -38,12 +38,12 @@ SWAPPED: dict[type, type] = {
 }  # fmt: skip
 ROOM = "src/genlabel"
 PARTS: dict[str, tuple[str, str]] = {
-    "posterior": (f"{ROOM}/posterior.py", "tests/test_posterior.py"),
+    "posterior": (f"{ROOM}/densities/posterior.py", "tests/densities/test_posterior.py"),
     "labeling": (
         " ".join(
             f"{ROOM}/labeling/{name}.py" for name in ("base", "generative", "linear", "online", "sampler", "shared")
         ),
-        "tests/test_labeling.py tests/test_labeling_sampler.py tests/test_labeling_online.py",
+        "tests/labeling/test_labelers.py tests/labeling/test_sampler.py tests/labeling/test_online.py",
     ),
     "densities": (
         " ".join(f"{ROOM}/densities/{name}.py" for name in ("gaussian", "kernel", "covariance")),
@@ -54,7 +54,7 @@ PARTS: dict[str, tuple[str, str]] = {
         " ".join(f"{ROOM}/mixing/{name}.py" for name in ("base", "mixup", "cutmix", "intrusion", "quadric", "roots")),
         "tests/mixing/test_mixup.py tests/mixing/test_cutmix.py tests/contracts/test_mixer_contract.py "
         "tests/mixing/test_law.py tests/mixing/test_intrusion.py "
-        "tests/mixing/test_genmix.py tests/mixing/test_roots.py",
+        "tests/mixing/test_genmix.py tests/mixing/test_segments.py",
     ),
 }
 """Modules, and the tests that are to notice what is changed in them."""

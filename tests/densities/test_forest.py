@@ -37,7 +37,7 @@ def test_the_posterior_is_the_mean_share_of_a_class_in_the_leaves(whole: bool, w
     np.testing.assert_allclose(np.exp(logs - np.logaddexp.reduce(logs, axis=1)[:, None]), expected, rtol=1e-10)
 
 
-def test_points_at_a_threshold_go_where_scikit_learn_sends_them() -> None:
+def test_points_at_a_threshold_equal_scikit_learn() -> None:
     X, y = sample(3, 200, 3, whole=True)
     density = ForestDensity(n_estimators=5, min_samples_leaf=3).fit(X, y)
     edges = density.trees_.threshold[density.trees_.threshold > -2].numpy()
@@ -54,7 +54,7 @@ def test_points_at_a_threshold_go_where_scikit_learn_sends_them() -> None:
         np.testing.assert_allclose(posterior, shares, rtol=1e-10)
 
 
-def test_it_sees_steps_among_features_that_say_nothing() -> None:
+def test_steps_among_irrelevant_features_are_found() -> None:
     (X, y), (fresh, truth) = sample(4, 400, 12), sample(5, 2000, 12)
     scale = StandardScaler().fit(X)
     loss = {}
@@ -64,7 +64,7 @@ def test_it_sees_steps_among_features_that_say_nothing() -> None:
     assert loss["ForestDensity"] < 0.85 * min(loss["KernelDensity"], loss["DiscriminantDensity"])
 
 
-def test_a_wide_value_is_a_number_and_the_gradient_is_that_of_the_gaussian() -> None:
+def test_large_values_are_finite_and_the_gradient_is_gaussian() -> None:
     X, y = sample(6, 100, 3)
     density = ForestDensity().fit(X, y)
     assert np.isfinite(density.log_prob([[1e100, -1e100, 0.0], [1e30, 0.0, 0.0]])).all()
@@ -73,7 +73,7 @@ def test_a_wide_value_is_a_number_and_the_gradient_is_that_of_the_gaussian() -> 
     torch.testing.assert_close(density.gradient(point), gaussian[:, None].expand(1, 3, 3))
 
 
-def test_of_many_points_the_trees_see_some_of_each_class() -> None:
+def test_max_points_is_a_stratified_subsample() -> None:
     X, y = sample(7, 1000, 3)
     few = ForestDensity(max_points=200, n_estimators=4).fit(X, y)
     assert len(few.trees_.feature) < 0.5 * len(ForestDensity(n_estimators=4).fit(X, y).trees_.feature)

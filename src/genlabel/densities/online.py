@@ -12,7 +12,7 @@ from typing import Any, Protocol, final
 import torch
 from torch import Tensor, nn
 
-from genlabel._distributed import all_reduce_sum, rank_and_world_size
+from genlabel._runtime import all_reduce_sum, rank_and_world_size
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import DensityWarning
 from genlabel.densities.covariance import LOG_2_PI
@@ -35,7 +35,7 @@ class CollapseWarning(DensityWarning):
     """Warning that generative labels concentrate on ever fewer classes, which the message names."""
 
 
-class MixedPairs(Protocol):
+class PartnerWeights(Protocol):
     """Partners and weights of a mixed batch, such as :class:`genlabel.mixing.MixParams`."""
 
     @property
@@ -143,7 +143,7 @@ class OnlineGaussianDensity(nn.Module):
         return {"near": 0.0, "clean": 1.0, "part": self.share}[self.statistics]
 
     @torch.no_grad()
-    def observe(self, features: Tensor, targets: Tensor, pairs: MixedPairs) -> None:
+    def observe(self, features: Tensor, targets: Tensor, pairs: PartnerWeights) -> None:
         """Update the moments by features (n, d) of a batch with labels `targets` (n, k) before mixing.
 
         The features are those of the mixed batch, whose nearly clean rows count, or of clean rows, which all count.
@@ -152,7 +152,7 @@ class OnlineGaussianDensity(nn.Module):
             targets = self._targets_of_near_rows(targets, pairs)
         self.update(features, targets)
 
-    def _targets_of_near_rows(self, targets: Tensor, pairs: MixedPairs) -> Tensor:
+    def _targets_of_near_rows(self, targets: Tensor, pairs: PartnerWeights) -> Tensor:
         """Return the labels (n, k) of the parents that rows nearly equal; zeros for the other rows."""
         lam, partner = (torch.as_tensor(value, device=targets.device) for value in (pairs.lam, pairs.partner))
         itself, other = (rows[:, None].to(targets) for rows in (lam >= 1.0 - self.margin, lam <= self.margin))
@@ -230,9 +230,9 @@ class OnlineGaussianDensity(nn.Module):
 
     def _check(self, features: Tensor) -> None:
         """Raise unless features are (n, d) with the d of the buffers."""
-        known = features.shape[-1] if self.mean is None else self.mean.shape[1]
-        if features.ndim != 2 or features.shape[1] != known:
-            raise ValueError(f"features have shape {tuple(features.shape)}; they must be (n, {known})")
+        d = features.shape[-1] if self.mean is None else self.mean.shape[1]
+        if features.ndim != 2 or features.shape[1] != d:
+            raise ValueError(f"features have shape {tuple(features.shape)}; they must be (n, {d})")
 
     def _distances(self, x: Tensor, mu: Tensor, precision: Tensor) -> Tensor:
         """Return (x - mu_c)^T Sigma_c^-1 (x - mu_c), (m, k)."""
@@ -302,8 +302,8 @@ class OnlineGaussianDensity(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the settings for the representation."""
-        known = "?" if self.mean is None else self.mean.shape[1]
-        return f"{self.num_classes} classes, {known} features, {self.covariance}, {self.statistics}, beta={self.beta:g}"
+        d = "?" if self.mean is None else self.mean.shape[1]
+        return f"{self.num_classes} classes, {d} features, {self.covariance}, {self.statistics}, beta={self.beta:g}"
 
 
 def _expand_like(per_class: Tensor, values: Tensor) -> Tensor:

@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 
 from genlabel.attacks import margins
-from genlabel.data.datasets.curves import equidistance_error
 from genlabel.labeling import LinearLabel
 from genlabel.metrics import MIN_PROBABILITY, accuracy, log_loss
 from genlabel.mixing import GenMix, Mixer
@@ -21,6 +20,7 @@ from genlabel.training import SGD, Hyperparameters, TrainingTask, predict_scores
 from genlabel.training.batching import batches_per_epoch
 from genlabel.training.networks import MLP, LeNet5, StagedNetwork
 from genlabel_paper.runs.cells import Cell
+from genlabel_paper.runs.curves import equidistance_error
 from genlabel_paper.runs.data import SplitData
 from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS, GenMixDataset
 from genlabel_paper.runs.genmix_methods import GENMIX_METHODS, GenMixMethod, make_density
