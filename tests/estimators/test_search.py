@@ -18,12 +18,12 @@ from genlabel import (
     GenLabelClassifier,
     KernelDensity,
     LinearLabel,
-    LogisticLabel,
     ManifoldMixup,
     Mixup,
     MixupClassifier,
 )
 from genlabel.densities import LatentDensity
+from genlabel.labeling import LogisticLabel
 from genlabel.training import Hyperparameters, TrainingTask, train_task
 from genlabel.training.batched.fleet import weight_rng
 from genlabel.training.networks import MLP
