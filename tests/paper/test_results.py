@@ -118,7 +118,7 @@ def test_the_page_tells_how_many_values_agree(shown: dict[str, Rendering], page:
 @pytest.mark.parametrize("rival", ["vanilla", "adamixup", "mixup", "mixup-exclude-mi", "generative-gm"])
 def test_the_page_tells_the_shares_of_table_3(rival: str, records: pd.DataFrame, page: str) -> None:
     sets = [name for name in well_fitted_datasets(records) if name in study_datasets()]
-    assert f"passes {len(sets)} of our {len(study_datasets())} sets" in page
+    assert f"passes {len(sets)} of our {len(study_datasets())} datasets" in page
     higher, _, lower = count_wins(
         paired_gains(select_records(records, "logistic"), "genlabel-cv", rival, sets), TIE_WIDTH
     ).percent

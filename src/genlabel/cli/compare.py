@@ -61,6 +61,7 @@ class Density(StrEnum):
     """Names of densities; a test compares them with the registry, whose import is slow."""
 
     stacked = "stacked"
+    discriminant = "discriminant"
     gaussian = "gaussian"
     kernel = "kernel"
     mixture = "mixture"
