@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import as_rng
-from genlabel._distributed import broadcast_from_rank0
 from genlabel._progress import Callback, CallbackList
+from genlabel._runtime import broadcast_from_rank0
 from genlabel.labeling import Labeler, LinearLabel, WeightedLabel
 from genlabel.mixing import Mixer
 from genlabel.mixing.base import check_within_batch
