@@ -17,8 +17,9 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
-from genlabel import Diagnosis, diagnose, write_report
+from genlabel import diagnose, write_report
 from genlabel.data.tables import ColumnSpec, Table, make_splits, table_pipeline
+from genlabel.evaluation import Diagnosis
 from genlabel.evaluation.comparison import PRIOR_BASELINE, compare, rank_methods
 from genlabel.evaluation.diagnosis.verdict import untrusted_verdict
 

@@ -13,8 +13,9 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from sklearn.datasets import load_iris
 
-from genlabel import Diagnosis, MixupClassifier, diagnose
+from genlabel import MixupClassifier, diagnose
 from genlabel._progress import LambdaCallback, use_callback
+from genlabel.evaluation import Diagnosis
 from genlabel.evaluation.diagnosis.paired_experiment import LEARNING_RATES, WEIGHT_DECAYS, train_arms
 from genlabel.evaluation.diagnosis.verdict import SENTENCES
 from genlabel.reporting import plot_diagnosis

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.spatial import cKDTree
 
-from genlabel import GaussianDensity, Mixup, StackedDensity, Typicality, intrudes
+from genlabel import GaussianDensity, Mixup, StackedDensity, Typicality
 from genlabel.evaluation.diagnosis.density_check import check_density
 from genlabel.evaluation.diagnosis.intervals import MeanDifference, effective_size, mean_difference, wilson_interval
 from genlabel.evaluation.diagnosis.mixed_samples import (
@@ -21,7 +21,7 @@ from genlabel.evaluation.diagnosis.mixed_samples import (
     permuted_intrusion,
 )
 from genlabel.evaluation.diagnosis.verdict import SENTENCES, choose_verdict
-from genlabel.mixing import blend
+from genlabel.mixing import blend, intrudes
 
 NARROW = 0.01
 
