@@ -189,9 +189,7 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[dict[
     if manifest is None:
         parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
     numbers = manifest_ids(manifest, args.max_features, min_rows=100, max_rows=args.max_rows)[: args.first]
-    known = (
-        json.loads(args.json.read_text()) if args.json and args.json.exists() else {"seed": args.seed, "sets": []}
-    )
+    known = json.loads(args.json.read_text()) if args.json and args.json.exists() else {"seed": args.seed, "sets": []}
     if known["seed"] != args.seed:
         parser.error(f"{args.json} holds records of seed {known['seed']}; name another file")
     before = {record["id"]: record["methods"] for record in known["sets"]}

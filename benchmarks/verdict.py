@@ -246,9 +246,7 @@ def _share(hits: NDArray[np.bool_]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-home", type=Path, help="the folder of the manifest; default: GENLABEL_DATA_HOME")
-    parser.add_argument(
-        "--sets", type=int, nargs="+", help="ids of OpenML; default: all of the manifest in the limits"
-    )
+    parser.add_argument("--sets", type=int, nargs="+", help="ids of OpenML; default: all of the manifest in the limits")
     parser.add_argument("--max-rows", type=int, default=2000)
     parser.add_argument("--max-features", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0, help="of the splits, the diagnosis and the networks")
@@ -262,9 +260,7 @@ def main() -> None:
 
 
 def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[dict[str, Any]]:
-    known = (
-        json.loads(args.json.read_text()) if args.json and args.json.exists() else {"seed": args.seed, "sets": []}
-    )
+    known = json.loads(args.json.read_text()) if args.json and args.json.exists() else {"seed": args.seed, "sets": []}
     if known["seed"] != args.seed:
         parser.error(f"{args.json} holds records of seed {known['seed']}; name another file")
     records = {record["id"]: record for record in known["sets"] if "error" not in record}
