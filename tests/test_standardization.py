@@ -54,11 +54,11 @@ def test_a_constant_feature_is_left_out_or_kept_as_it_is(kind: str, case: str) -
     X = np.column_stack([points()[0], CONSTANT[case]])
     given_points = KINDS[kind](X)
     fitted = Standardization.fit(given_points)
-    assert fitted.keep.tolist() == [True] * 3 + [False]
+    assert fitted.mask.tolist() == [True] * 3 + [False]
     assert fitted(given_points).shape == (40, 3)
     np.testing.assert_allclose(fitted.inverse(fitted(given_points)), X, rtol=1e-12, atol=1e-12 * np.abs(X).max())
     everything = Standardization.fit(given_points, keep_constant=True)
-    assert everything.keep.all()
+    assert everything.mask.all()
     assert float(everything.scale[3]) == 1.0
     np.testing.assert_array_equal(everything(given_points)[:, :3], fitted(given_points))
     assert everything.log_volume == pytest.approx(fitted.log_volume)
@@ -68,7 +68,7 @@ def test_a_constant_feature_is_left_out_or_kept_as_it_is(kind: str, case: str) -
 @pytest.mark.parametrize("case", VARIES)
 def test_a_feature_that_varies_at_any_scale_has_deviation_one(kind: str, case: str) -> None:
     fitted = Standardization.fit(KINDS[kind](VARIES[case][:, None]))
-    assert fitted.keep.tolist() == [True]
+    assert fitted.mask.tolist() == [True]
     standardised = fitted(KINDS[kind](VARIES[case][:, None]))
     np.testing.assert_allclose([float(standardised.mean()), float((standardised**2).mean())], [0, 1], atol=1e-6)
 
@@ -77,7 +77,7 @@ def test_a_fold_keeps_the_features_of_the_whole_and_its_scale_of_those_that_are_
     X = np.column_stack([points()[0], np.r_[np.zeros(20), np.ones(20)], np.ones(40)])
     whole = Standardization.fit(X)
     fold = Standardization.fit(X[:20], whole=whole)
-    assert fold.keep.tolist() == whole.keep.tolist() == [True] * 4 + [False]
+    assert fold.mask.tolist() == whole.mask.tolist() == [True] * 4 + [False]
     assert fold.scale[3] == whole.scale[3] == 0.5
     np.testing.assert_allclose(fold.scale[:3], X[:20, :3].std(0), rtol=1e-12)
     np.testing.assert_allclose(fold(X[20:])[:, 3], 2.0)

@@ -35,7 +35,7 @@ class Standardization(NamedTuple):
     """(d,)"""
     scale: Any
     """(d,)"""
-    keep: Any
+    mask: Any
     """Mask of the features, (d,): False for those that are left out."""
 
     @classmethod
@@ -49,10 +49,10 @@ class Standardization(NamedTuple):
         xp: Any = torch if isinstance(X, Tensor) else np
         mean, deviation = _moments_of_tensor(X, weight) if isinstance(X, Tensor) else _moments(X, weight)
         varies = xp.not_equal(X[:1], X).any(0) & (deviation > ROUNDING_TOLERANCE * xp.abs(mean))
-        keep = xp.ones_like(varies) if keep_constant else varies
+        mask = xp.ones_like(varies) if keep_constant else varies
         scale = xp.where(varies, deviation, 1.0 if whole is None else whole.scale)
-        # A tensor's `keep` stays on the CPU, so that a call need not wait for a GPU to know whether all are kept.
-        return cls(mean, scale, whole.keep if whole is not None else keep.cpu() if xp is torch else keep)
+        # A tensor's `mask` stays on the CPU, so that a call need not wait for a GPU to know whether all are kept.
+        return cls(mean, scale, whole.mask if whole is not None else mask.cpu() if xp is torch else mask)
 
     @classmethod
     def identity(cls, X: Array) -> Standardization:
@@ -63,10 +63,10 @@ class Standardization(NamedTuple):
     def __call__(self, X: Any) -> Any:
         """Return standardized points, (m, selected features); a tensor in the precision of the fit, on its device."""
         if not isinstance(X, Tensor):
-            return ((X - self.mean) / self.scale)[:, self.keep]
+            return ((X - self.mean) / self.scale)[:, self.mask]
         mean, scale = to_device(self.mean, X), to_device(self.scale, X)
         scaled = (X.to(mean.dtype) - mean) / scale
-        return scaled if bool(self.keep.all()) else scaled[:, to_device(self.keep.nonzero()[:, 0], X)]
+        return scaled if bool(self.mask.all()) else scaled[:, to_device(self.mask.nonzero()[:, 0], X)]
 
     def inverse(self, points: Any) -> Any:
         """Return the points (m, d) whose standardized points are `points` (m, selected features).
@@ -74,18 +74,18 @@ class Standardization(NamedTuple):
         Features that were left out have their mean.
         """
         if isinstance(points, Tensor):
-            mean, scale, keep = (values.to(points.device) for values in self)
+            mean, scale, mask = (values.to(points.device) for values in self)
             result = mean.repeat(len(points), 1)
         else:
-            mean, scale, keep = self
+            mean, scale, mask = self
             result = np.tile(mean, (len(points), 1))
-        result[:, keep] = points * scale[keep] + mean[keep]
+        result[:, mask] = points * scale[mask] + mean[mask]
         return result
 
     @property
     def log_volume(self) -> float:
         """Sum of the log-scales of the selected features: subtract it from a log-density of standardized points."""
-        return float(torch.as_tensor(self.scale).log()[torch.as_tensor(self.keep)].sum())
+        return float(torch.as_tensor(self.scale).log()[torch.as_tensor(self.mask)].sum())
 
 
 def _moments(X: NDArray[np.float64], weight: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -179,7 +179,7 @@ def test_softmax_regression_of_ours_is_solved_in_both_spaces(space: str) -> None
     model = LINEAR.fit(X, y)
     layer = model.network_.layers[0]
     W, b = (weights.detach().double().numpy() for weights in (layer.weight, layer.bias))
-    unit = 1.0 if space == "standardized" else model.scaler_.scale[model.scaler_.keep]
+    unit = 1.0 if space == "standardized" else model.scaler_.scale[model.scaler_.mask]
     expected = linear_margins(W / unit, model.scaler_(X.to_numpy()) * unit, np.searchsorted(model.classes_, y), b)
     found = margins(model, X, y, space=space)
     assert found.exact

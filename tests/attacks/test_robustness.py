@@ -81,7 +81,7 @@ def test_the_closed_form_of_softmax_regression(space: str, binary: bool) -> None
     layer = model.network_.layers[0]
     W, b = (weights.detach().numpy() for weights in (layer.weight, layer.bias))
     scores = model.scaler_(X.to_numpy()) @ W.T + b
-    unit = 1.0 if space == "standardized" else model.scaler_.scale[model.scaler_.keep]
+    unit = 1.0 if space == "standardized" else model.scaler_.scale[model.scaler_.mask]
     index = np.searchsorted(model.classes_, y)
     gap = np.stack([
         np.where(index == c, np.inf, scores[np.arange(len(X)), index] - scores[:, c]

@@ -204,7 +204,7 @@ def test_vanilla_predicts_the_mean_of_its_folds_drawn_towards_the_class_shares()
         return float(-np.log(doubted(p, a, doubt)[np.arange(len(y)), y]).mean() + added)
 
     lowest = min(objective(a, doubt) for a in np.linspace(0.0, 2.0, 41) for doubt in np.geomspace(1e-5, 0.5, 41))
-    found = model.network_.weight, model.network_.doubt
+    found = model.network_.weight, model.network_.prior_weight
     assert objective(*found) <= lowest + 1e-5
     np.testing.assert_allclose(model.predict_proba(X), doubted(redone.proba(X), *found), atol=1e-5)
     plain = clone(model).set_params(calibrate=False).fit(X, Y)
@@ -284,7 +284,7 @@ def test_any_search_goes_with_any_members(search: str, members: Any, networks: i
     said = [by_hand(network, model.scaler_(X)) for network in model.network_.networks]
     assert all(np.abs(one - said[0]).max() > 1e-4 for one in said[1:])  # no two are the same
     powers = np.mean(said, 0) ** model.network_.weight * np.exp(model.log_prior_) ** (1.0 - model.network_.weight)
-    doubt, shares = model.network_.doubt, np.exp(model.log_prior_)
+    doubt, shares = model.network_.prior_weight, np.exp(model.log_prior_)
     expected = (1.0 - doubt) * powers / powers.sum(1, keepdims=True) + doubt * shares
     np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-8)
     several = [p.get("epochs") for p in model.cv_results_["params"]]

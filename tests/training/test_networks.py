@@ -57,7 +57,7 @@ def test_an_ensemble_is_the_mean_of_its_members_drawn_towards_the_shares(members
     drawn = Ensemble(networks, weight, torch.from_numpy(np.log(shares)))
     expected = powers / powers.sum(1, keepdims=True)
     np.testing.assert_allclose(np.exp(log_proba_of(drawn, x)), expected, rtol=1e-10)
-    doubted = Ensemble(networks, weight, torch.from_numpy(np.log(shares)), doubt=0.2)
+    doubted = Ensemble(networks, weight, torch.from_numpy(np.log(shares)), prior_weight=0.2)
     np.testing.assert_allclose(np.exp(log_proba_of(doubted, x)), 0.8 * expected + 0.2 * shares, rtol=1e-10)
 
 

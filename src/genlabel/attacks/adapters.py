@@ -124,16 +124,16 @@ class _ScaledNetwork(nn.Module):
 
     mean: Tensor
     scale: Tensor
-    keep: Tensor
+    mask: Tensor
 
     def __init__(self, scaler: Any, network: nn.Module) -> None:
         super().__init__()
         self.network = network
-        for name in ("mean", "scale", "keep"):
+        for name in ("mean", "scale", "mask"):
             self.register_buffer(name, torch.from_numpy(getattr(scaler, name)))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.network(((x - self.mean) / self.scale)[:, self.keep])
+        return self.network(((x - self.mean) / self.scale)[:, self.mask])
 
 
 def _as_numbers(X: Any, space: str) -> NDArray[np.float64]:

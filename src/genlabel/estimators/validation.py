@@ -41,7 +41,7 @@ def validate_fit_input(
         weight = None if (weight == 1).all() else weight
     classes, index = np.unique(target, return_inverse=True)
     _check_classes(estimator, classes, np.bincount(index), smallest_class)
-    if not Standardization.fit(points, weight).keep.any():
+    if not Standardization.fit(points, weight).mask.any():
         raise ValueError(f"all {points.shape[1]} features are constant; give at least one that varies")
     tilt = _check_class_weight(class_weight, classes, target, weight)
     data = LabeledData(points, index, classes, weight, rows, n_rows, tilt, _check_groups(groups, rows, n_rows))

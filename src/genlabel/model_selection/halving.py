@@ -37,7 +37,7 @@ class Rung(NamedTuple):
     """Candidates that continue; None is all."""
 
 
-class Checkpoint(NamedTuple):
+class RungResult(NamedTuple):
     """A configuration at a rung."""
 
     configuration: int
@@ -73,7 +73,7 @@ def successive_halving(
     rank: Rank,
     row_weight: NDArray[np.float64] | None,
     progress: FitProgress,
-) -> list[list[Checkpoint]]:
+) -> list[list[RungResult]]:
     """Train from rung to rung; return, for each subset of the configurations, those it contained at each rung.
 
     Each subset is halved as if there were no others; their networks are trained once.
@@ -93,7 +93,7 @@ def successive_halving(
     """
     state = _HalvingState(space, trainers, candidates_by_mixing(space, subsets))
     alive = [list(subset) for subset in subsets]
-    checkpoints: list[list[Checkpoint]] = [[] for _ in subsets]
+    history: list[list[RungResult]] = [[] for _ in subsets]
     for number, rung in enumerate(schedule):
         if number and progress.out_of_time:
             progress.truncations.append(f"the search ends after {state.epochs} of {schedule[-1].epochs} epochs")
@@ -115,13 +115,13 @@ def successive_halving(
                     progress.record_loss(float(np.average(tables[-1].losses[order[0]], weights=row_weight)))
         survivors = union(continuing)
         fleets = {e: state.single_fleet(e) for e in survivors}
-        for seen, before, after, table in zip(checkpoints, alive, continuing, tables, strict=True):
+        for seen, before, after, table in zip(history, alive, continuing, tables, strict=True):
             for index, e in enumerate(before):
                 networks = (log_proba[e], fleets[e]) if e in after else (None, None)
-                seen.append(Checkpoint(e, state.epochs, table.select(index), *networks))
-        state.keep(survivors)
+                seen.append(RungResult(e, state.epochs, table.select(index), *networks))
+        state.select(survivors)
         alive = continuing
-    return checkpoints
+    return history
 
 
 class _HalvingState:
@@ -160,16 +160,16 @@ class _HalvingState:
         single.best_epochs = None if fleet.best_epochs is None else fleet.best_epochs[:, [index]]
         return single
 
-    def keep(self, configurations: Sequence[int]) -> None:
+    def select(self, configurations: Sequence[int]) -> None:
         """Continue with some configurations."""
         positions = sorted({self._position(e) for e in configurations})
         for m in list(self.trainers):
-            kept = [index for mixing, index in positions if mixing == m]
-            if not kept:
+            remaining = [index for mixing, index in positions if mixing == m]
+            if not remaining:
                 del self.trainers[m], self.candidates[m]
-            elif len(kept) < len(self.candidates[m]):
-                self.trainers[m].select(kept)
-                self.candidates[m] = [self.candidates[m][index] for index in kept]
+            elif len(remaining) < len(self.candidates[m]):
+                self.trainers[m].select(remaining)
+                self.candidates[m] = [self.candidates[m][index] for index in remaining]
 
     def _position(self, e: int) -> tuple[int, int]:
         """Return the trainer of a configuration, and its index among the candidates there."""

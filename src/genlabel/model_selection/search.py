@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from genlabel._progress import FitProgress
 from genlabel.labeling import GenLabel
-from genlabel.model_selection.halving import Checkpoint, candidates_by_mixing, successive_halving
+from genlabel.model_selection.halving import RungResult, candidates_by_mixing, successive_halving
 from genlabel.model_selection.options import TrainerConfig
 from genlabel.model_selection.pooling import PoolWeights, fit_pool_weights, pool
 from genlabel.model_selection.scoring import (
@@ -138,7 +138,7 @@ def search_candidates(
         pooling=space.pooling,
         fit_weights=config.search.is_halving,
     )
-    checkpoints = successive_halving(
+    history = successive_halving(
         space,
         trainers,
         config.schedule(epochs, n),
@@ -151,7 +151,7 @@ def search_candidates(
         progress,
     )
     results = [
-        _select(space, seen, score, validation, rank_by, density, data.log_prior, epochs) for seen in checkpoints
+        _select(space, seen, score, validation, rank_by, density, data.log_prior, epochs) for seen in history
     ]
     return results if isinstance(scoring, str) else [replace(result, log_proba=None) for result in results]
 
@@ -195,7 +195,7 @@ def _within_limits(
 
 def _select(
     space: SearchSpace,
-    checkpoints: Sequence[Checkpoint],
+    history: Sequence[RungResult],
     score: Callable[[Sequence[NDArray[Any]]], ScoreTable],
     rows: ValidationRows,
     scoring: str,
@@ -204,17 +204,17 @@ def _select(
     max_epochs: int,
 ) -> SearchResult:
     """Return the best checkpoint, any rung of a configuration that was not dropped there; this is early stopping."""
-    configurations = [space.configurations[each.configuration] for each in checkpoints]
+    configurations = [space.configurations[each.configuration] for each in history]
     hyperparameters = [space.candidates[configuration.candidate] for configuration in configurations]
-    several = len({each.epochs for each in checkpoints}) > 1
+    several = len({each.epochs for each in history}) > 1
     params = [
         {**configuration.params, **({"epochs": each.epochs} if several else {})}
-        for configuration, each in zip(configurations, checkpoints, strict=True)
+        for configuration, each in zip(configurations, history, strict=True)
     ]
-    eligible = {i: each.log_proba for i, each in enumerate(checkpoints) if each.log_proba is not None}
+    eligible = {i: each.log_proba for i, each in enumerate(history) if each.log_proba is not None}
     table = score(list(eligible.values()))
     now = dict(zip(eligible, map(table.select, range(len(eligible))), strict=True))
-    all_scores = ScoreTable.concatenate([now.get(i, each.scores) for i, each in enumerate(checkpoints)])
+    all_scores = ScoreTable.concatenate([now.get(i, each.scores) for i, each in enumerate(history)])
     results = results_table(params, all_scores, scoring, pooled=density is not None)
     indices = list(eligible)
     candidates, ranks = [hyperparameters[i] for i in indices], results["rank_test_score"][indices]
@@ -224,7 +224,7 @@ def _select(
     if weights is None and (density is not None or space.calibrate):
         weights = fit_pool_weights(own, density, rows.y, log_prior, rows.weight)
     predicted = own if weights is None else pool(own, density, log_prior, weights)
-    chosen = checkpoints[best]
+    chosen = history[best]
     return SearchResult(
         configurations[best],
         hyperparameters[best],

@@ -138,6 +138,6 @@ class CVData:
 
     def to_whole(self, network: MLP, fold: int) -> MLP:
         """Return the network of a fold as one that takes features which all rows have standardized."""
-        own, whole, keep = self.scalers[fold], self.scaler, self.scaler.keep
+        own, whole, mask = self.scalers[fold], self.scaler, self.scaler.mask
         scale, shift = whole.scale / own.scale, (whole.mean - own.mean) / own.scale
-        return network.with_input_affine(scale[keep], shift[keep])
+        return network.with_input_affine(scale[mask], shift[mask])

@@ -71,7 +71,7 @@ def subsample_for_time_limit(data: LabeledData, progress: FitProgress) -> Labele
     if not progress.has_time_limit or n <= (count := max(MIN_ROWS, int(VALUES_PER_SECOND * progress.time_left / size))):
         return data
     sample = data.take(np.sort(stratified_order(data.y)[:count]))
-    if not sample.fit_scaler(True).keep.any():
+    if not sample.fit_scaler(True).mask.any():
         return data
     progress.truncations.append(f"it is fitted to {count:,} of {n:,} rows")
     return sample

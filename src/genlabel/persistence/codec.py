@@ -50,7 +50,7 @@ class Encoder:
     >>> encoder.encode(Standardization(np.zeros(2), np.ones(2), np.array([True, True])), "scaler")
     {'is': 'object', 'number': 0}
     >>> encoder.objects[0]["class"], list(encoder.arrays)
-    ('Standardization', ['scaler.keep', 'scaler.mean', 'scaler.scale'])
+    ('Standardization', ['scaler.mask', 'scaler.mean', 'scaler.scale'])
     """
 
     def __init__(self) -> None:

@@ -21,6 +21,7 @@ STATE_NAMES: dict[str, dict[str, str]] = {
     "Centred": {"whole": "weight"},
     "Charts": {"centres": "centers"},
     "ConvReader": {"n_beside": "extra_inputs"},
+    "Ensemble": {"doubt": "prior_weight"},
     "FlowDensity": {"held_out": "validation_fraction", "places_": "class_inputs_", "standardisation_": "scaler_"},
     "ForestDensity": {"min_leaf": "min_samples_leaf", "trees": "n_estimators"},
     "GANDensity": {"standardisation_": "scaler_"},
@@ -36,6 +37,7 @@ STATE_NAMES: dict[str, dict[str, str]] = {
     "Mixup": {"per": "lam_per"},
     "Pooling": {"doubt": "prior", "label_model": "density"},
     "StackDensity": {"standardisation_": "scaler_", "warp_": "transform_"},
+    "Standardisation": {"keep": "mask"},
     "Support": {"common_": "common_values_", "folds": "cv", "held_": "folds_", "log_share_": "log_weight_"},
     "VAEDensity": {
         "held_out": "validation_fraction", "latent": "latent_dim", "places_": "class_inputs_",

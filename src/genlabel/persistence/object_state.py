@@ -66,11 +66,11 @@ def optional_names(name: str, value: Any) -> set[str]:
 def build_object(name: str, state: Mapping[str, Any]) -> Any:
     """Return the object of the class of that name with that state, or raise.
 
-    >>> build_object("Standardization", {"mean": 0.0, "scale": 1.0, "keep": True})
-    Standardization(mean=0.0, scale=1.0, keep=True)
+    >>> build_object("Standardization", {"mean": 0.0, "scale": 1.0, "mask": True})
+    Standardization(mean=0.0, scale=1.0, mask=True)
     >>> build_object("Standardization", {"mean": 0.0})
     Traceback (most recent call last):
-    ValueError: its Standardization has mean, but this version has mean, scale, keep
+    ValueError: its Standardization has mean, but this version has mean, scale, mask
     """
     cls = class_by_name(name)
     if cls is MLP:

@@ -108,7 +108,7 @@ class _Graph:
     def standardized(self, scaler: Any) -> str:
         """Add the standardized features, without constant ones."""
         scaled = self.add("Div", self.add("Sub", "features", scaler.mean), scaler.scale)
-        return scaled if scaler.keep.all() else self.add("Gather", scaled, np.flatnonzero(scaler.keep), axis=1)
+        return scaled if scaler.mask.all() else self.add("Gather", scaled, np.flatnonzero(scaler.mask), axis=1)
 
     def network(self, network: nn.Module, points: str) -> str:
         """Add the scores of a network or an ensemble."""
@@ -132,7 +132,7 @@ class _Graph:
         mean = self.add("Sub", total, math.log(len(each)))
         if ensemble.log_prior is None:
             return mean
-        return self.pooled(mean, ensemble.log_prior, PoolWeights(ensemble.weight, prior=ensemble.doubt))
+        return self.pooled(mean, ensemble.log_prior, PoolWeights(ensemble.weight, prior=ensemble.prior_weight))
 
     def pooled(self, logs: str, log_prior: Any, pooling: PoolWeights) -> str:
         """Add log of (1 - e) r + e pi, where log r = log pi + a (logs - log pi), normalized."""

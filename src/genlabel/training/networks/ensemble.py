@@ -22,7 +22,7 @@ class Ensemble(nn.Module):
     """Mean p of networks, sharpened or softened to r, and mixed with the class priors pi: (1 - e) r + e pi.
 
     Here log r = log pi + a (log p - log pi), normalized. The outputs are scores, whose softmax are the probabilities.
-    With weight a = 1 and doubt e = 0 it is the plain mean.
+    With weight a = 1 and prior weight e = 0 it is the plain mean.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class Ensemble(nn.Module):
     weight : float
         Exponent a.
     log_prior : Tensor (k,), optional
-        Log class priors; needed unless the weight is 1 and the doubt 0.
-    doubt : float
+        Log class priors; needed unless the weight is 1 and the prior weight 0.
+    prior_weight : float
         Weight e of the class priors.
 
     Examples
@@ -50,11 +50,11 @@ class Ensemble(nn.Module):
         networks: Sequence[nn.Module],
         weight: float = 1.0,
         log_prior: Tensor | None = None,
-        doubt: float = 0.0,
+        prior_weight: float = 0.0,
     ) -> None:
         super().__init__()
         self.networks = nn.ModuleList(networks)
-        self.weight, self.doubt = weight, doubt
+        self.weight, self.prior_weight = weight, prior_weight
         self.register_buffer("log_prior", log_prior)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -65,10 +65,10 @@ class Ensemble(nn.Module):
             return mean
         prior = cast(Tensor, self.log_prior).to(mean)
         scores = prior + self.weight * (mean - prior)
-        if self.doubt == 0.0:
+        if self.prior_weight == 0.0:
             return scores
         log_r = torch.log_softmax(scores, -1)
-        return torch.logaddexp(log_r + math.log1p(-self.doubt), prior + math.log(self.doubt))
+        return torch.logaddexp(log_r + math.log1p(-self.prior_weight), prior + math.log(self.prior_weight))
 
 
 @torch.no_grad()
