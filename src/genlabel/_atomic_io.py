@@ -9,9 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-MAX_PREFIX = 80
-"""Characters of a name in that of its hidden folder."""
-
 
 @contextmanager
 def atomic_writer(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -36,10 +33,10 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[Path]:
     ['a.csv']
     """
     path = Path(path)
-    if not _is_replaceable(path):
-        yield path
-        return
     target = path.resolve()
+    if not ((path.is_file() or not path.exists()) and os.access(target.parent, os.W_OK)):
+        yield path  # a special file, or a folder that takes no other
+        return
     with _clear_errors(path), _hidden_folder(target.parent, path.name) as folder:
         temporary = folder / path.name
         yield temporary
@@ -94,13 +91,8 @@ def atomic_write_dir(folder: Path, contents: Mapping[str, bytes]) -> None:
 @contextmanager
 def _hidden_folder(parent: Path, name: str) -> Iterator[Path]:
     """Give a hidden folder, which is removed afterwards."""
-    with TemporaryDirectory(prefix=f".{name[:MAX_PREFIX]}-", dir=parent, ignore_cleanup_errors=True) as folder:
+    with TemporaryDirectory(prefix=f".{name[:80]}-", dir=parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
-
-
-def _is_replaceable(path: Path) -> bool:
-    """Return whether a path is a regular file or none, in a writable folder."""
-    return (path.is_file() or not path.exists()) and os.access(path.resolve().parent, os.W_OK)
 
 
 def _sync(path: Path) -> None:

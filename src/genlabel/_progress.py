@@ -325,15 +325,12 @@ class FitProgress(Callback):
             return
         stage = f"{self._stage}, {self._step}" if self._step else self._stage
         fraction = round(self._before + self._share * self._done, 9) if self._shares else None
-        left = None if fraction is None else self._seconds_left(fraction)
-        self._callback.on_progress(ProgressEvent(stage, fraction, left, self.best_loss, self._epochs, stage_ended))
-
-    def _seconds_left(self, fraction: float) -> float | None:
-        """Extrapolate the pace of this stage; before it has one, that of the fit so far."""
+        # The time left extrapolates the pace of this stage; before it has one, that of the fit so far.
         done, seconds = self._share * self._done, monotonic() - self._stage_begin
         if done <= 0.0:
             done, seconds = self._before, self.elapsed
-        return seconds / done * (1.0 - fraction) if done > 0.0 else None
+        left = None if fraction is None or done <= 0.0 else seconds / done * (1.0 - fraction)
+        self._callback.on_progress(ProgressEvent(stage, fraction, left, self.best_loss, self._epochs, stage_ended))
 
 
 @contextmanager

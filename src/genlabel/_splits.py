@@ -89,7 +89,12 @@ def make_folds(
         index = np.arange(len(y)) if rows is None else np.full(n_rows, MISSING)
         if rows is not None:
             index[rows] = np.arange(len(y))
-        folds = [Fold(_row_indices(train, index), _row_indices(valid, index)) for train, valid in _check_pairs(cv)]
+        if isinstance(cv, str) or not hasattr(cv, "__iter__"):
+            raise ValueError(f"cv={cv!r} is not known; {HINT}")
+        pairs = [tuple(pair) if np.iterable(pair) else (pair,) for pair in cv]
+        if any(len(pair) != 2 for pair in pairs):
+            raise ValueError(f"cv has a fold that is no pair (train, valid); {HINT}")
+        folds = [Fold(_row_indices(train, index), _row_indices(valid, index)) for train, valid in pairs]
     if not folds:
         _check_several(y)
         raise ValueError(f"cv={cv!r} gives no folds; {HINT}")
@@ -108,14 +113,32 @@ def _assign_folds(
     groups: NDArray[np.intp] | None,
 ) -> NDArray[np.intp]:
     """Return the fold of each row, (n,), with warnings about rare classes."""
+    sizes = np.bincount(y)
     if groups is not None:
         number = grouped_folds(y, groups, count, seed)
-        _warn_about_ungrouped(y, number, classes)
+        names = classes[: len(sizes)][np.bincount(y[number >= 0], minlength=len(sizes)) == 0].tolist()
+        if names:
+            message = f"class {names[0]!r} has too few groups{_and_more(names)}: it is trained on, but never held out"
+            warn("rare", message, UserWarning)
         return number
     if fewer:
-        count = _feasible_count(count, y, classes)
-    else:
-        _warn_about_rare(y, classes)
+        several = sizes[sizes > 1]
+        smallest = int(several.min()) if len(several) else 2
+        if smallest < count:
+            names = classes[: len(sizes)][sizes == smallest].tolist()
+            why = f"class {names[0]!r} has only {smallest} samples" if names else "no class has 2 samples"
+            warn("cv", f"cv={count} folds, but {why}; using {smallest} folds", UserWarning)
+        return assign(y, min(count, smallest), seed)
+    messages = []
+    for size, text in (
+        (1, "a single row{more}: it is trained on, but never held out, so no score counts it"),
+        (2, "two rows{more}: each is held out from networks that know the other alone, so its score is a guess"),
+    ):
+        names = classes[: len(sizes)][sizes == size].tolist()
+        if names:
+            messages.append(f"class {names[0]!r} has " + text.format(more=_and_more(names)))
+    if messages:
+        warn("rare", "; ".join(messages), UserWarning)
     return assign(y, count, seed)
 
 
@@ -248,53 +271,8 @@ def fold_numbers(folds: Sequence[Fold], n: int) -> NDArray[np.intp]:
     return number
 
 
-def _feasible_count(cv: int, y: NDArray[np.intp], classes: NDArray[Any]) -> int:
-    """Return the number of folds, or of the rows of the smallest class that has at least two."""
-    counts = np.bincount(y)
-    several = counts[counts > 1]
-    smallest = int(several.min()) if len(several) else 2
-    if smallest < cv:
-        small = classes[: len(counts)][counts == smallest].tolist()
-        why = f"class {small[0]!r} has only {smallest} samples" if small else "no class has 2 samples"
-        warn("cv", f"cv={cv} folds, but {why}; using {smallest} folds", UserWarning)
-    return min(cv, smallest)
-
-
-def _warn_about_rare(y: NDArray[np.intp], classes: NDArray[Any]) -> None:
-    """Warn of classes with one or two rows."""
-    counts = np.bincount(y)
-    messages = []
-    for count, text in (
-        (1, "a single row{more}: it is trained on, but never held out, so no score counts it"),
-        (2, "two rows{more}: each is held out from networks that know the other alone, so its score is a guess"),
-    ):
-        names = classes[: len(counts)][counts == count].tolist()
-        if names:
-            messages.append(f"class {names[0]!r} has " + text.format(more=_and_more(names)))
-    if messages:
-        warn("rare", "; ".join(messages), UserWarning)
-
-
-def _warn_about_ungrouped(y: NDArray[np.intp], number: NDArray[np.intp], classes: NDArray[Any]) -> None:
-    """Warn of classes without a row that is held out."""
-    never = np.bincount(y[number >= 0], minlength=int(y.max()) + 1) == 0
-    names = classes[: len(never)][never].tolist()
-    if names:
-        message = f"class {names[0]!r} has too few groups{_and_more(names)}: it is trained on, but never held out"
-        warn("rare", message, UserWarning)
-
-
 def _and_more(names: Sequence[Any]) -> str:
     return f" (and so for {len(names) - 1} more)" if len(names) > 1 else ""
-
-
-def _check_pairs(cv: Any) -> list[tuple[Any, Any]]:
-    if isinstance(cv, str) or not hasattr(cv, "__iter__"):
-        raise ValueError(f"cv={cv!r} is not known; {HINT}")
-    pairs = [tuple(pair) if np.iterable(pair) else (pair,) for pair in cv]
-    if any(len(pair) != 2 for pair in pairs):
-        raise ValueError(f"cv has a fold that is no pair (train, valid); {HINT}")
-    return [(train, valid) for train, valid in pairs]
 
 
 def _row_indices(given: Any, index: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import Array, to_device
@@ -47,7 +46,22 @@ class Standardization(NamedTuple):
         A fold keeps the features of the `whole` data, and its scale of those that are constant in the fold.
         """
         xp: Any = torch if isinstance(X, Tensor) else np
-        mean, deviation = _moments_of_tensor(X, weight) if isinstance(X, Tensor) else _moments(X, weight)
+        mean: Any
+        deviation: Any
+        # NOTE: the estimators use NumPy, the densities torch; they differ in the last digit, and published results rest
+        # on both. A division by the range, or by a power of 2, which changes no digit, keeps squares from overflowing.
+        if isinstance(X, Tensor):
+            share = X.new_full((len(X),), 1.0 / len(X)) if weight is None else weight / weight.sum()
+            mean = share @ X
+            centered = X - mean
+            unit = torch.ldexp(torch.ones_like(mean), centered.abs().amax(0).frexp().exponent - 1)
+            deviation = unit * (share @ (centered / unit) ** 2).sqrt()
+        else:
+            mean = np.average(X, axis=0, weights=weight)
+            residual = X - mean
+            reach = np.abs(residual).max(0)
+            size = np.where(reach > 0, reach, 1.0)
+            deviation = size * np.sqrt(np.average((residual / size) ** 2, axis=0, weights=weight))
         varies = xp.not_equal(X[:1], X).any(0) & (deviation > ROUNDING_TOLERANCE * xp.abs(mean))
         mask = xp.ones_like(varies) if keep_constant else varies
         scale = xp.where(varies, deviation, 1.0 if whole is None else whole.scale)
@@ -86,25 +100,3 @@ class Standardization(NamedTuple):
     def log_volume(self) -> float:
         """Sum of the log-scales of the selected features: subtract it from a log-density of standardized points."""
         return float(torch.as_tensor(self.scale).log()[torch.as_tensor(self.mask)].sum())
-
-
-def _moments(X: NDArray[np.float64], weight: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return weighted mean and deviation of each column; a division by the range keeps squares from overflowing.
-
-    NOTE: the estimators use this function, the densities :func:`_moments_of_tensor`; they differ in the last digit, and
-    published results rest on both.
-    """
-    mean = np.average(X, axis=0, weights=weight)
-    centered = X - mean
-    reach = np.abs(centered).max(0)
-    unit = np.where(reach > 0, reach, 1.0)
-    return mean, unit * np.sqrt(np.average((centered / unit) ** 2, axis=0, weights=weight))
-
-
-def _moments_of_tensor(X: Tensor, weight: Any) -> tuple[Tensor, Tensor]:
-    """Return the same by matrix products, on any device; the unit is a power of 2, which changes no digit."""
-    share = X.new_full((len(X),), 1.0 / len(X)) if weight is None else weight / weight.sum()
-    mean = share @ X
-    centered = X - mean
-    unit = torch.ldexp(torch.ones_like(mean), centered.abs().amax(0).frexp().exponent - 1)
-    return mean, unit * (share @ (centered / unit) ** 2).sqrt()

@@ -40,7 +40,12 @@ def view_classifier(classifier: Any, X: Values, space: str) -> ModelView:
     the training set, where a `StandardScaler` comes right before it).
     """
     if space == "input":
-        return _input_view(classifier, X)
+        points = _as_numbers(X, space)
+        network = _only_network(classifier, getattr(classifier, "scaler_", None))
+        if network is not None:
+            return ModelView(points, network)
+        unit = np.maximum(points.std(0), 1e-6 * np.abs(points).max(0))
+        return ModelView(points, _function_model(classifier, lambda points: points, np.where(unit > 0, unit, 1.0)))
     just_scaled = False
     while isinstance(classifier, Pipeline) or hasattr(classifier, "best_estimator_"):
         if not isinstance(classifier, Pipeline):
@@ -89,16 +94,6 @@ def _only_network(classifier: Any, scaler: Any = None) -> AttackedNetwork | None
     if not getattr(classifier, "predicts_by_network", False):
         return None
     return AttackedNetwork(classifier.network_ if scaler is None else _ScaledNetwork(scaler, classifier.network_))
-
-
-def _input_view(classifier: Any, X: Values) -> ModelView:
-    points = _as_numbers(X, "input")
-    network = _only_network(classifier, getattr(classifier, "scaler_", None))
-    if network is not None:
-        return ModelView(points, network)
-    scale, size = points.std(0), np.abs(points).max(0)
-    unit = np.maximum(scale, 1e-6 * size)
-    return ModelView(points, _function_model(classifier, lambda points: points, np.where(unit > 0, unit, 1.0)))
 
 
 def _function_model(

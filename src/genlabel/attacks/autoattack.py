@@ -20,11 +20,6 @@ from genlabel._validation import check_count, warn
 from genlabel.attacks.base import Attack
 from genlabel.attacks.models import PIXEL_BOUNDS, AttackedModel, AttackedNetwork
 
-MIN_CLASSES = 4
-"""The targeted DLR loss divides by a difference of the four largest scores."""
-MAX_TARGETS = 9
-"""Classes towards which a targeted attack goes in the standard version; with fewer other classes, all of them."""
-
 
 @ATTACKS.register("autoattack")
 @final
@@ -76,8 +71,8 @@ class AutoAttack(Attack):
         if not isinstance(model, AttackedNetwork) or model.image_shape is None:
             raise ValueError("AutoAttack attacks images: give a network that takes them, or use PGD on a table")
         k = model.scores(x[..., :1, :]).shape[-1]
-        if k < MIN_CLASSES:
-            raise ValueError(f"the network has {k} classes, but AutoAttack needs at least {MIN_CLASSES}; use PGD")
+        if k < 4:  # the targeted DLR loss divides by a difference of the four largest scores
+            raise ValueError(f"the network has {k} classes, but AutoAttack needs at least 4; use PGD")
         correct, seed = ~model.misclassifies(x, y), int(rng.integers(2**31))
         if not bool(correct.any()):
             return x
@@ -95,7 +90,7 @@ class AutoAttack(Attack):
         attack = import_pyautoattack().AutoAttack(
             network, norm=norm, eps=self.eps, seed=seed, version="standard", device=device
         )
-        attack.apgd_targeted.n_target_classes = attack.fab.n_target_classes = min(MAX_TARGETS, num_classes - 1)
+        attack.apgd_targeted.n_target_classes = attack.fab.n_target_classes = min(9, num_classes - 1)
         return attack
 
 

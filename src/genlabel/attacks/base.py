@@ -52,7 +52,17 @@ class Attack(ABC):
         object.__setattr__(self, "eps", check_positive("eps", self.eps, "0.2 is the paper's"))
         check_choice("norm", self.norm, NORMS)
         if self.bounds is not None:
-            object.__setattr__(self, "bounds", _read_bounds(self.bounds))
+            try:
+                low, high = (np.asarray(bound, dtype=np.float64) for bound in self.bounds)
+                valid = low.ndim < 2 and high.ndim < 2 and bool((low < high).all())
+            except (TypeError, ValueError):
+                valid = False
+            if not valid:
+                raise ValueError(
+                    f"bounds={self.bounds!r} must be None or (low, high), low below high, numbers or arrays (d,)"
+                )
+            plain = tuple(float(bound) if bound.ndim == 0 else tuple(bound.tolist()) for bound in (low, high))
+            object.__setattr__(self, "bounds", plain)
 
     def __repr__(self) -> str:
         changed = [f for f in fields(self) if f.init and getattr(self, f.name) != f.default]
@@ -85,10 +95,18 @@ class Attack(ABC):
         if not bool((self.clip(x) == x).all()):
             raise ValueError(f"X has values outside bounds={self.bounds}; widen them, or clip X first")
         with torch.no_grad():
-            index = _read_classes(y, x, model)
-            best = BestAdversarial(model, x, index)
-            points = self.run(model, x, index, as_rng(seed))
-            self._check_result(x, points)
+            index = as_numpy(y)
+            if index.shape not in (x.shape[-2:-1], x.shape[:-1]):
+                raise ValueError(f"y has shape {index.shape}, but X has shape {tuple(x.shape)}; give one class a point")
+            num_classes = model.log_proba(x[..., :1, :]).shape[-1]
+            checked = check_class_indices(index.ravel(), index.size, num_classes).reshape(index.shape)
+            true = torch.from_numpy(checked).to(x.device).expand(x.shape[:-1])
+            best = BestAdversarial(model, x, true)
+            points = self.run(model, x, true, as_rng(seed))
+            rounding = 8 * torch.finfo(x.dtype).eps * (self.eps + x.abs().amax(-1))
+            within = row_norm(points - x, self.norm) <= self.eps + rounding * x.shape[-1] ** 0.5
+            if points.shape != x.shape or not bool(within.all()) or not bool((self.clip(points) == points).all()):
+                raise RuntimeError(f"{self!r} returned points outside its ball or bounds; a `run` must `project` them")
             return model.from_points(best.update(points).points, X)
 
     @abstractmethod
@@ -112,13 +130,6 @@ class Attack(ABC):
             return points
         low, high = (points.new_tensor(bound) for bound in self.bounds)
         return torch.minimum(torch.maximum(points, low), high)
-
-    def _check_result(self, x: Tensor, points: Tensor) -> None:
-        """Raise unless the points are in the ball and the bounds, up to rounding."""
-        rounding = 8 * torch.finfo(x.dtype).eps * (self.eps + x.abs().amax(-1))
-        within = row_norm(points - x, self.norm) <= self.eps + rounding * x.shape[-1] ** 0.5
-        if points.shape != x.shape or not bool(within.all()) or not bool((self.clip(points) == points).all()):
-            raise RuntimeError(f"{self!r} returned points outside its ball or bounds; a `run` must `project` them")
 
 
 @final
@@ -167,18 +178,6 @@ def steepest_direction(gradient: Tensor, norm: str) -> Tensor:
     return scaled / scaled.norm(dim=-1, keepdim=True).clamp(min=tiny)
 
 
-def _read_bounds(bounds: Any) -> tuple[Any, ...]:
-    """Return (low, high) as numbers or tuples of numbers."""
-    try:
-        low, high = (np.asarray(bound, dtype=np.float64) for bound in bounds)
-        valid = low.ndim < 2 and high.ndim < 2 and bool((low < high).all())
-    except (TypeError, ValueError):
-        valid = False
-    if not valid:
-        raise ValueError(f"bounds={bounds!r} must be None or (low, high), low below high, numbers or arrays (d,)")
-    return tuple(float(bound) if bound.ndim == 0 else tuple(bound.tolist()) for bound in (low, high))
-
-
 def _read_points(X: Values, model: AttackedModel) -> Tensor:
     """Return the points, with the leading axes of the models."""
     x = model.to_points(X)
@@ -194,16 +193,6 @@ def _read_points(X: Values, model: AttackedModel) -> Tensor:
     if lead[len(lead) - len(models) :] != models:
         raise ValueError(f"X has shape {tuple(x.shape)} for {models} models; give (m, d) or {(*models, 'm', 'd')}")
     return x.expand(*lead, *x.shape[-2:])
-
-
-def _read_classes(y: Values, x: Tensor, model: AttackedModel) -> Tensor:
-    """Return class indices (..., m) that the model knows, with the leading axes of the points."""
-    index = as_numpy(y)
-    if index.shape not in (x.shape[-2:-1], x.shape[:-1]):
-        raise ValueError(f"y has shape {index.shape}, but X has shape {tuple(x.shape)}; give one class a point")
-    num_classes = model.log_proba(x[..., :1, :]).shape[-1]
-    checked = check_class_indices(index.ravel(), index.size, num_classes).reshape(index.shape)
-    return torch.from_numpy(checked).to(x.device).expand(x.shape[:-1])
 
 
 def check_class_indices(y: Values, m: int, num_classes: int) -> NDArray[np.int64]:

@@ -19,10 +19,6 @@ from genlabel.attacks.models import AttackedModel, predict
 
 WALK = {"spherical_step": 0.3, "source_step": 0.03, "update_stats_every_k": 1}
 """Initial steps of the walk, which adapt. The defaults of foolbox are for images, which have far more features."""
-BISECTIONS = 20
-"""Bisections between a start and the point, before the walk."""
-MAX_POINTS_AT_ONCE = 256
-"""Points whose nearest start is found at once."""
 
 
 @ATTACKS.register("boundary")
@@ -67,11 +63,21 @@ class Boundary(Attack):
 
     def run(self, model: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
         """Walk with the points that are correct and have a start; return those that end in the ball."""
-        foolbox = _import_foolbox()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # it warns of its own dependencies
+                foolbox = import_module("foolbox")
+        except ImportError as error:
+            raise ImportError("the boundary attack needs foolbox: pip install 'genlabel[robustness]'") from error
         cube = _Cube.containing(x, self)
         random = cube.decode(torch.from_numpy(rng.random((self.draws, x.shape[-1]))).to(x))  # the same for every model
         starts, walks = _nearest_starts(model, x, y, random.expand(*x.shape[:-2], *random.shape))
-        starts = cube.encode(_bisect(model, x, y, starts))
+        inside = x
+        for _ in range(20):  # bisections between a start and the point
+            middle = (inside + starts) / 2
+            missed = model.misclassifies(middle, y)[..., None]
+            inside, starts = torch.where(missed, inside, middle), torch.where(missed, middle, starts)
+        starts = cube.encode(starts)
         walks = walks & model.misclassifies(cube.decode(starts), y)
         if not bool(walks.any()):
             return x
@@ -131,7 +137,7 @@ def _nearest_starts(model: AttackedModel, x: Tensor, y: Tensor, random: Tensor) 
     known = torch.cat([x, random], -2)
     predicted = predict(model.log_proba(known))
     starts, distances = [], []
-    for block in chunks(x.shape[-2], MAX_POINTS_AT_ONCE):
+    for block in chunks(x.shape[-2], 256):
         distance = torch.cdist(x[..., block, :], known)
         distance = distance.masked_fill(predicted[..., None, :] == y[..., block, None], torch.inf)
         nearest, index = distance.min(-1)
@@ -139,22 +145,3 @@ def _nearest_starts(model: AttackedModel, x: Tensor, y: Tensor, random: Tensor) 
         distances.append(nearest)
     correct = predicted[..., : x.shape[-2]] == y
     return torch.cat(starts, -2), correct & torch.cat(distances, -1).isfinite()
-
-
-def _bisect(model: AttackedModel, x: Tensor, y: Tensor, starts: Tensor) -> Tensor:
-    """Return misclassified points between x and the starts, close to the boundary."""
-    inside, outside = x, starts
-    for _ in range(BISECTIONS):
-        middle = (inside + outside) / 2
-        misclassified = model.misclassifies(middle, y)[..., None]
-        inside, outside = torch.where(misclassified, inside, middle), torch.where(misclassified, middle, outside)
-    return outside
-
-
-def _import_foolbox() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it warns of its own dependencies
-            return import_module("foolbox")
-    except ImportError as error:
-        raise ImportError("the boundary attack needs foolbox: pip install 'genlabel[robustness]'") from error

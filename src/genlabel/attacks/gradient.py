@@ -101,32 +101,28 @@ class PGD(Attack):
 
     def run(self, model: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
         """Climb from each start, away from the true class or towards each other one."""
-        best = BestAdversarial(model, x, y)
+        best, size, (m, d) = BestAdversarial(model, x, y), self.step_size, x.shape[-2:]
+        size = 2.5 * self.eps / self.steps if size is None else size
         for other in other_classes(model, x, y):
             best.update(single_step(self, model, x, y, other))
         for _ in range(self.restarts):
-            start = self.project(x + self._uniform_noise(x, rng), x) if self.random_start else x
+            start = x
+            if self.random_start:  # a uniform point of the ball, the same for every model
+                if self.norm == "linf":
+                    noise = torch.from_numpy(rng.uniform(-self.eps, self.eps, (m, d))).to(x)
+                else:
+                    unit = steepest_direction(torch.from_numpy(rng.normal(size=(m, d))), "l2")
+                    noise = (self.eps * unit * torch.from_numpy(rng.random((m, 1)) ** (1 / d))).to(x)
+                start = self.project(x + noise, x)
             for goal in other_classes(model, x, y) if self.targeted else [None]:
-                self._climb(best, start, x, goal)
+                points = start
+                for _ in range(self.steps):
+                    if bool(best.misclassified.all()):
+                        break
+                    gradient = model.log_odds_gradient(points, y, goal)
+                    points = self.project(points + size * steepest_direction(gradient, self.norm), x)
+                    best.update(points)
         return best.points
-
-    def _climb(self, best: BestAdversarial, start: Tensor, x: Tensor, goal: Tensor | None) -> None:
-        size = 2.5 * self.eps / self.steps if self.step_size is None else self.step_size
-        points = start
-        for _ in range(self.steps):
-            if bool(best.misclassified.all()):
-                return
-            gradient = best.model.log_odds_gradient(points, best.y, goal)
-            points = self.project(points + size * steepest_direction(gradient, self.norm), x)
-            best.update(points)
-
-    def _uniform_noise(self, x: Tensor, rng: np.random.Generator) -> Tensor:
-        """Draw (m, d) uniformly from the ball, the same for every model."""
-        m, d = x.shape[-2:]
-        if self.norm == "linf":
-            return torch.from_numpy(rng.uniform(-self.eps, self.eps, (m, d))).to(x)
-        unit = steepest_direction(torch.from_numpy(rng.normal(size=(m, d))), "l2")
-        return (self.eps * unit * torch.from_numpy(rng.random((m, 1)) ** (1 / d))).to(x)
 
 
 def single_step(attack: Attack, model: AttackedModel, x: Tensor, y: Tensor, other: Tensor | None = None) -> Tensor:

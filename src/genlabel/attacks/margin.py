@@ -194,7 +194,13 @@ def margins(
     check_choice("method", method, METHODS)
     check_count("steps", steps, low=0)
     check_interval("tolerance", tolerance, 1e-12, 0.5, "1e-4 is a ten-thousandth of the distance")
-    view, index = _read(model, X, y, space)
+    model = AttackedNetwork(model) if isinstance(model, nn.Module) else model
+    if isinstance(model, AttackedModel):
+        view, index = _view_model(model, X, y)
+    else:
+        check_is_fitted(model)
+        index = label_indices(model, y, len(model.predict(X)))
+        view = view_classifier(model, X, space)
     with np.errstate(divide="ignore"), torch.no_grad():  # a probability of 0 has a logarithm here
         correct = view.is_correct(index)
         linear = _linear_form(model, X, view, space) if method == "auto" else None
@@ -232,13 +238,8 @@ def _exact_margins(
     return None if todo.any() else (distances, witnesses)
 
 
-def _read(model: Any, X: Values, y: Values, space: str) -> tuple[ModelView, Classes]:
-    """Return points and model in the coordinates of the margins, and class indices (m,)."""
-    model = AttackedNetwork(model) if isinstance(model, nn.Module) else model
-    if not isinstance(model, AttackedModel):
-        check_is_fitted(model)
-        index = label_indices(model, y, len(model.predict(X)))
-        return view_classifier(model, X, space), index
+def _view_model(model: AttackedModel, X: Values, y: Values) -> tuple[ModelView, Classes]:
+    """Return points and an attacked model in the coordinates of the margins, and class indices (m,)."""
     if model.batch_shape:
         raise ValueError(f"model is {model.batch_shape[0]} models; give one of them, as AttackedNetwork(network)")
     points = np.asarray(as_numpy(X), dtype=np.float64)
@@ -261,13 +262,9 @@ def _linear_form(model: Any, X: Values, view: ModelView, space: str) -> tuple[Fl
             zeros = zero.repeat(len(bias), 1).requires_grad_()
             (weight,) = torch.autograd.grad(module.scores(zeros).diagonal().sum(), zeros)
         return as_numpy(weight), as_numpy(bias)
-    if space == "input" and hasattr(model, "coef_") and hasattr(model, "decision_function"):
-        return _coefficients(model, X, view)
-    return None
-
-
-def _coefficients(model: Any, X: Values, view: ModelView) -> tuple[Floats, Floats] | None:
-    """Return those of a scikit-learn classifier, if its scores are linear and the largest decides (not in an SVC)."""
+    if space != "input" or not hasattr(model, "coef_") or not hasattr(model, "decision_function"):
+        return None
+    # A classifier of scikit-learn, if its scores are linear and the largest decides (not in an SVC).
     dense = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
     W, b = np.atleast_2d(np.asarray(dense, dtype=np.float64)), np.atleast_1d(model.intercept_)
     given = np.asarray(model.decision_function(X))
@@ -289,7 +286,14 @@ def closest_misclassified(
     for no path.
     """
     model, everything, able = view.model, as_tensor(view.points), torch.from_numpy(correct)
-    known = torch.cat([everything, _random_points(everything, rng)])
+    # Random points in three times the range of the given ones, and around single ones, from near to far.
+    low, high, size = everything.amin(0), everything.amax(0), everything.abs().amax(0)
+    side = torch.where(high > low, high - low, torch.where(size > 0, size, 1.0))
+    inside = (low + high) / 2 + 3 * side * torch.from_numpy(rng.random((RANDOM_POINTS, len(side))) - 0.5)
+    reach = torch.from_numpy(10.0 ** rng.uniform(*DISTANCE_EXPONENTS, (RANDOM_POINTS, 1))) * side
+    center = everything[torch.from_numpy(rng.integers(len(everything), size=RANDOM_POINTS))]
+    around = center + reach * _unit_noise(RANDOM_POINTS, everything[0], rng)
+    known = torch.cat([everything, inside, around])
     logs = model.log_proba(known)
     values = len(known) + known.shape[1] * (2 * logs.shape[1] + PATHS * (PROBES + len(TILTS + NOISE_SCALES)))
     ends, indices = everything.clone(), able.nonzero()[:, 0]
@@ -306,16 +310,6 @@ def closest_misclassified(
         ends[rows] = torch.take_along_dim(paths, _path_length(paths, x).argmin(0)[None, :, None], 0)[0]
     distance = _path_length(ends, everything).masked_fill(~able, 0.0)
     return as_numpy(distance), as_numpy(ends.masked_fill(distance.isinf()[:, None], torch.nan))
-
-
-def _random_points(x: Tensor, rng: np.random.Generator) -> Tensor:
-    """Draw points uniformly in three times the range of the points, and around single ones, from near to far."""
-    low, high, size = x.amin(0), x.amax(0), x.abs().amax(0)
-    side = torch.where(high > low, high - low, torch.where(size > 0, size, 1.0))
-    inside = (low + high) / 2 + 3 * side * torch.from_numpy(rng.random((RANDOM_POINTS, x.shape[1])) - 0.5)
-    distance = torch.from_numpy(10.0 ** rng.uniform(*DISTANCE_EXPONENTS, (RANDOM_POINTS, 1))) * side
-    center = x[torch.from_numpy(rng.integers(len(x), size=RANDOM_POINTS))]
-    return torch.cat([inside, center + distance * _unit_noise(RANDOM_POINTS, x[0], rng)])
 
 
 def _first_paths(model: AttackedModel, x: Tensor, y: Tensor, known: Tensor, predicted: Tensor) -> Tensor:
@@ -349,7 +343,15 @@ def _project(model: AttackedModel, x: Tensor, y: Tensor, c: Tensor, max_distance
 def _turn(model: AttackedModel, x: Tensor, y: Tensor, ends: Tensor, rng: np.random.Generator) -> Tensor:
     """Return ends at the same distances, at which the model is more wrong if there are any."""
     distance, path = row_norm(ends - x, "l2")[..., None], steepest_direction(ends - x, "l2")
-    normal = steepest_direction(_boundary_normal(model, ends, distance, y, rng), "l2")
+    if model.has_gradient:
+        classes = predict(model.log_proba(ends))
+        normal = model.log_odds_gradient(ends, y.expand(ends.shape[:-1]), classes.clamp(min=0))
+        lost = classes == NO_CLASS
+        if bool(lost.any()):
+            normal = torch.where(lost[..., None], _probe(model, ends, distance, y, rng), normal)
+    else:
+        normal = _probe(model, ends, distance, y, rng)
+    normal = steepest_direction(normal, "l2")
     turned = [(1 - a) * path + a * normal for a in TILTS]
     noises = _unit_noise(len(NOISE_SCALES), ends, rng)
     turned += [path + scale * noise for scale, noise in zip(NOISE_SCALES, noises, strict=True)]
@@ -360,20 +362,6 @@ def _turn(model: AttackedModel, x: Tensor, y: Tensor, ends: Tensor, rng: np.rand
     harm = logs.amax(-1) - logs.gather(-1, true[..., None])[..., 0].clamp(min=MIN_LOG_PROBA)
     harm = harm.masked_fill(predicted == NO_CLASS, 0.0).masked_fill(predicted == true, -torch.inf)
     return torch.take_along_dim(tried, harm.argmax(0)[None, ..., None], 0)[0]
-
-
-def _boundary_normal(
-    model: AttackedModel, ends: Tensor, distance: Tensor, y: Tensor, rng: np.random.Generator
-) -> Tensor:
-    """Return the gradient towards the class of each end; where there is none, probe the classes around it."""
-    if not model.has_gradient:
-        return _probe(model, ends, distance, y, rng)
-    predicted = predict(model.log_proba(ends))
-    gradient = model.log_odds_gradient(ends, y.expand(ends.shape[:-1]), predicted.clamp(min=0))
-    lost = predicted == NO_CLASS
-    if not bool(lost.any()):
-        return gradient
-    return torch.where(lost[..., None], _probe(model, ends, distance, y, rng), gradient)
 
 
 def _probe(model: AttackedModel, ends: Tensor, distance: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:

@@ -109,7 +109,12 @@ def robust_accuracy(
             attacked, x = view_network(model, X)
             index = check_class_indices(y, len(x), attacked.log_proba(x[:1]).shape[-1])
         else:
-            attacked, x, index = _read_classifier(model, X, y, space or SPACES[0])
+            if not hasattr(model, "fit"):
+                raise TypeError(f"model is a {type(model).__name__}; give a torch module or a fitted classifier")
+            check_is_fitted(model)
+            index = label_indices(model, y, len(model.predict(X)))
+            points, attacked = view_classifier(model, X, space or SPACES[0])
+            x = as_tensor(points)
         correct = _is_correct(attacked, x, index)
         masks: dict[str, NDArray[np.bool_]] = {}
         skipped: dict[str, str] = {}
@@ -118,7 +123,11 @@ def robust_accuracy(
                 skipped[name] = "it needs gradients, but the model gives no probabilities"
                 continue
             try:
-                masks[name] = _is_robust(item, attacked, x, index, correct, rng)
+                robust = correct.copy()  # a misclassified point needs no attack
+                if correct.any():
+                    moved = item(attacked, x[torch.from_numpy(correct).to(x.device)], index[correct], seed=rng)
+                    robust[correct] = _is_correct(attacked, moved, index[correct])
+                masks[name] = robust
             except ImportError as error:
                 skipped[name] = str(error)
     if not masks:
@@ -142,34 +151,8 @@ def _deterministic_kernels() -> Iterator[None]:
         yield
 
 
-def _read_classifier(model: Any, X: Values, y: Values, space: str) -> tuple[AttackedModel, Tensor, NDArray[np.int64]]:
-    """Return a classifier as an attacked model, the points (m, d) and their class indices (m,)."""
-    if not hasattr(model, "fit"):
-        raise TypeError(f"model is a {type(model).__name__}; give a torch module or a fitted classifier")
-    check_is_fitted(model)
-    index = label_indices(model, y, len(model.predict(X)))
-    points, attacked = view_classifier(model, X, space)
-    return attacked, as_tensor(points), index
-
-
 def _is_correct(model: AttackedModel, x: Tensor, y: NDArray[np.int64]) -> NDArray[np.bool_]:
     return as_numpy(~model.misclassifies(x, torch.from_numpy(y).to(x.device)))
-
-
-def _is_robust(
-    attack: Attack,
-    model: AttackedModel,
-    x: Tensor,
-    y: NDArray[np.int64],
-    correct: NDArray[np.bool_],
-    rng: np.random.Generator,
-) -> NDArray[np.bool_]:
-    """Return whether points are correct before and after the attack; those that are not need none."""
-    robust = correct.copy()
-    if correct.any():
-        points = attack(model, x[torch.from_numpy(correct).to(x.device)], y[correct], seed=rng)
-        robust[correct] = _is_correct(model, points, y[correct])
-    return robust
 
 
 def _read_attacks(attack: str | Attack | Iterable[str | Attack], eps: float | None, images: bool) -> dict[str, Attack]:

@@ -153,7 +153,14 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             base = clone(self)
             config = base._trainer_config()
             space = base._search_space(config)
-            chosen = [_subset(space, name, contains) for name, contains in subsets.items()]
+            chosen = []
+            for name, contains in subsets.items():
+                chosen.append([e for e, each in enumerate(space.configurations) if contains(each.params)])
+                if not chosen[-1]:
+                    raise ValueError(
+                        f"subset {name!r} contains none of the {len(space.configurations)} candidates; "
+                        f"they are dicts such as {space.configurations[0].params}"
+                    )
             data = base._training_data(X, y, sample_weight, groups, config, progress)
             progress.plan(stage_shares(space, config, needs_folds(space, config, chosen), self.fits_typicality))
             labelers = prepare_labelers(space, data, config, progress)
@@ -251,7 +258,11 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             self.__dict__.pop(name, None)
         self.classes_, self.class_count_ = raw.classes, np.bincount(raw.y, minlength=len(raw.classes))
         self.class_weight_, self.log_prior_, self.scaler_ = raw.class_weight, data.log_prior, data.scaler
-        self.network_, self.labeler_ = _predictor(fit, data.log_prior), fit.labeler.to_cpu()
+        if weights is not None and weights.density is None:  # calibrated with the class priors
+            self.network_ = Ensemble(fit.networks, weights.network, torch.from_numpy(data.log_prior), weights.prior)
+        else:
+            self.network_ = fit.networks[0] if len(fit.networks) == 1 else Ensemble(fit.networks)
+        self.labeler_ = fit.labeler.to_cpu()
         self.best_params_ = {**chosen, **({"pool_weights": tuple(weights or ())} if pooled else {})}
         self.best_index_, self.cv_results_, self.pool_weights_ = result.index, result.results, weights
         self.history_ = {"loss": fit.losses}
@@ -374,22 +385,3 @@ def with_networks(network: Any, mixing: Sequence[MixingConfig]) -> list[MixingCo
         for name, hidden in NETWORKS.items()
         for config in mixing
     ]
-
-
-def _subset(space: SearchSpace, name: str, contains: Callable[[dict[str, Any]], bool]) -> list[int]:
-    """Return the indices of the configurations that a subset contains."""
-    result = [e for e, configuration in enumerate(space.configurations) if contains(configuration.params)]
-    if not result:
-        raise ValueError(
-            f"subset {name!r} contains none of the {len(space.configurations)} candidates; "
-            f"they are dicts such as {space.configurations[0].params}"
-        )
-    return result
-
-
-def _predictor(fit: FitResult, log_prior: NDArray[np.float64]) -> nn.Module:
-    """Return the network that predicts: one, or the mean of several; without a density, it is calibrated."""
-    weights = fit.search.pool_weights
-    if weights is None or weights.density is not None:
-        return fit.networks[0] if len(fit.networks) == 1 else Ensemble(fit.networks)
-    return Ensemble(fit.networks, weights.network, torch.from_numpy(log_prior), weights.prior)

@@ -13,12 +13,11 @@ from sklearn.base import clone
 from genlabel._runtime import one_thread
 from genlabel._splits import make_folds, round_robin_folds
 from genlabel._validation import deduplicate_warnings, restore_on_error
-from genlabel.densities import ClassDensity, named_density
+from genlabel.densities import named_density
 from genlabel.densities.posterior import log_posterior, log_priors
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.validation import validate_fit_input
-from genlabel.model_selection.splits import LabeledData
 
 
 @final
@@ -76,7 +75,12 @@ class GenerativeClassifier(ProbabilityClassifier):
                 self, X, y, sample_weight, self.class_weight, smallest_class=1, groups=groups
             )
             self.scaler_ = data.fit_scaler(self.standardize)
-            self.density_ = _with_grouped_folds(clone(density), data)
+            self.density_ = clone(density)
+            params = self.density_.get_params(deep=False)
+            if data.groups is not None and isinstance(params.get("cv"), Integral):  # it holds out groups together
+                cv, seed = params["cv"], params["random_state"]
+                folds = make_folds(cv, data.y, seed, round_robin_folds, classes=data.classes, groups=data.groups)
+                self.density_.set_params(cv=folds)
             self.density_.fit(self.scaler_(data.X), data.labels, data.weight)
             prior, default = self.density_.class_prior_, self.density_.default_priors
             self.log_priors_ = log_priors(self.priors, prior, default, data.class_weight)
@@ -98,14 +102,3 @@ class GenerativeClassifier(ProbabilityClassifier):
         """Return the log-probability of each class, (m, k), at standardized points, `scaler_(X)`."""
         posterior = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self.log_priors_)
         return np.ascontiguousarray(posterior.log_proba.numpy())
-
-
-def _with_grouped_folds(density: ClassDensity, data: LabeledData) -> ClassDensity:
-    """Return the density, with folds that hold out groups together if it is cross-validated."""
-    params = density.get_params(deep=False)
-    cv = params.get("cv")
-    if data.groups is None or not isinstance(cv, Integral):
-        return density
-    seed = params["random_state"]
-    folds = make_folds(cv, data.y, seed, round_robin_folds, classes=data.classes, groups=data.groups)
-    return density.set_params(cv=folds)

@@ -63,30 +63,23 @@ class Calibration(NamedTuple):
         >>> lower.round(2).tolist(), upper.round(2).tolist()
         ([[0.33, 0.0], [0.0, 0.5]], [[1.0, 0.67], [0.5, 1.0]])
         """
-        queries = log_proba.astype(np.float32)
-        folds = [
-            self._fold_interval(self.fold == f, queries[f] if self.crossed else queries) for f in np.unique(self.fold)
-        ]
-        shape = queries.shape[-2:]
-        return Intervals(*np.mean(folds, axis=0)) if folds else Intervals(np.zeros(shape), np.ones(shape))
-
-    def _fold_interval(self, rows: NDArray[np.bool_], queries: NDArray[Any]) -> Array:
-        """Return the lower and upper probabilities, (2, m, k), from the rows of a fold."""
-        k = queries.shape[1]
-        result = np.empty((2, len(queries), k))
-        for c in range(1 if k == 2 else k):
-            result[:, :, c] = self._class_interval(c, rows, queries[:, c])
-        if k == 2:
-            result[:, :, 1] = 1.0 - result[::-1, :, 0]
-        return result
-
-    def _class_interval(self, c: int, rows: NDArray[np.bool_], queries: NDArray[Any]) -> Intervals:
-        """Return the intervals (m,) of one class from some rows, at its log-probabilities (m,)."""
-        y, weight = self.y[rows], np.ones(int(rows.sum())) if self.weight is None else self.weight[rows]
-        hits, mass = y == c, weight if self.class_weight is None else weight * self.class_weight[y]
-        mean = _mean_weight(weight, np.ones(len(weight)))
-        added = (mean * _mean_weight(mass[~hits], weight[~hits]), mean * _mean_weight(mass[hits], weight[hits]))
-        return venn_abers(self.log_proba[rows, c], hits, queries, mass, added)
+        all_queries = log_proba.astype(np.float32)
+        m, k = all_queries.shape[-2:]
+        folds = []
+        for f in np.unique(self.fold):
+            rows, queries = self.fold == f, all_queries[f] if self.crossed else all_queries
+            y, weight = self.y[rows], np.ones(int(rows.sum())) if self.weight is None else self.weight[rows]
+            mass = weight if self.class_weight is None else weight * self.class_weight[y]
+            mean, result = _mean_weight(weight, np.ones(len(weight))), np.empty((2, m, k))
+            for c in range(1 if k == 2 else k):
+                hits = y == c
+                added = [mean * _mean_weight(mass[among], weight[among]) for among in (~hits, hits)]
+                known = self.log_proba[rows, c]
+                result[:, :, c] = venn_abers(known, hits, queries[:, c], mass, (added[0], added[1]))
+            if k == 2:
+                result[:, :, 1] = 1.0 - result[::-1, :, 0]
+            folds.append(result)
+        return Intervals(*np.mean(folds, axis=0)) if folds else Intervals(np.zeros((m, k)), np.ones((m, k)))
 
 
 def _mean_weight(mass: Array, weight: Array) -> float:
@@ -158,49 +151,34 @@ class _Bridges:
 
     def __init__(self, x: list[float], y: list[float], added: float) -> None:
         self.x, self.y, self.added = x, y, added
-        self.next_on_hull = self._hulls_after()
-        self.hull = [0]
-        """The lower hull of the points before the new one, from the left end of the bridge on."""
+        last = len(x) - 1
+        self.next_on_hull = [last] * (last + 1)
+        """For each point, the next one on the lower hull of it and all after it."""
+        for j in range(last - 1, -1, -1):
+            after = j + 1
+            while after != last and self._slope(j, after) >= self._slope(after, self.next_on_hull[after]):
+                after = self.next_on_hull[after]
+            self.next_on_hull[j] = after
 
     def _slope(self, i: int, j: int, shift: float = 0.0) -> float:
         return (self.y[j] + shift - self.y[i]) / (self.x[j] + shift - self.x[i])
 
-    def _hulls_after(self) -> list[int]:
-        """Return, for each point, the next one on the lower hull of it and all after it."""
-        last = len(self.x) - 1
-        following = [last] * (last + 1)
-        for j in range(last - 1, -1, -1):
-            after = j + 1
-            while after != last and self._slope(j, after) >= self._slope(after, following[after]):
-                after = following[after]
-            following[j] = after
-        return following
-
     def slopes(self, ends: Sequence[int] | NDArray[Any], starts: Sequence[int] | NDArray[Any]) -> list[float]:
         """Return the slopes of bridges from points up to each end to points from each start on, both in order."""
-        result, reached, left, right = [], 0, 0, 0
+        result, reached, left, right, last = [], 0, 0, 0, len(self.x) - 1
+        hull = [0]  # the lower hull of the points before the new one
         for end, start in zip(map(int, ends), map(int, starts), strict=True):
             for point in range(reached + 1, end + 1):
-                self._extend_hull(point, left)
-            reached = max(reached, end)
-            left, right = self._move_bridge(left, max(right, start))
-            result.append(self._slope(self.hull[left], right, self.added))
+                while len(hull) - 1 > left and self._slope(hull[-2], hull[-1]) >= self._slope(hull[-1], point):
+                    hull.pop()
+                hull.append(point)
+            reached, right = max(reached, end), max(right, start)
+            while True:  # move the ends of the bridge to the right until no point is below it
+                slope, following = self._slope(hull[left], right, self.added), self.next_on_hull
+                while right != last and (lower := self._slope(hull[left], following[right], self.added)) <= slope:
+                    right, slope = following[right], lower
+                if left + 1 == len(hull) or self._slope(hull[left + 1], right, self.added) < slope:
+                    break
+                left += 1
+            result.append(self._slope(hull[left], right, self.added))
         return result
-
-    def _extend_hull(self, point: int, left: int) -> None:
-        """Add a point to those before the new one."""
-        hull = self.hull
-        while len(hull) - 1 > left and self._slope(hull[-2], hull[-1]) >= self._slope(hull[-1], point):
-            hull.pop()
-        hull.append(point)
-
-    def _move_bridge(self, left: int, right: int) -> tuple[int, int]:
-        """Move the ends of the bridge to the right until no point is below it."""
-        hull, last = self.hull, len(self.x) - 1
-        while True:
-            slope = self._slope(hull[left], right, self.added)
-            while right != last and (lower := self._slope(hull[left], self.next_on_hull[right], self.added)) <= slope:
-                right, slope = self.next_on_hull[right], lower
-            if left + 1 == len(hull) or self._slope(hull[left + 1], right, self.added) < slope:
-                return left, right
-            left += 1

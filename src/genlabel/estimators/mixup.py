@@ -116,7 +116,12 @@ class MixupClassifier(NetworkClassifier):
         several = isinstance(self.labeler, Sequence) and not isinstance(self.labeler, str)
         if several and not len(self.labeler):
             raise ValueError("labeler is an empty sequence; name at least one, for example 'linear'")
-        labelers = [_labeler(each) for each in (self.labeler if several else [self.labeler])]
+        known: dict[str, Labeler] = {"linear": LinearLabel(), "logistic": LogisticLabel()}
+        labelers: list[Labeler] = []
+        for each in self.labeler if several else [self.labeler]:
+            if not isinstance(each, Labeler):
+                check_choice("labeler", each, known, also="a Labeler such as LogisticLabel(sigma=0.3)")
+            labelers.append(each if isinstance(each, Labeler) else known[each])
         mixing = self._mixing(len(config.hidden), labelers)
         space = self._single_label_space(config, mixing, labelers[0], self.exclude_intrusion)
         if len(labelers) > 1:
@@ -134,7 +139,15 @@ class MixupClassifier(NetworkClassifier):
     def _mixing(self, depth: int, labelers: Sequence[Labeler]) -> list[MixingConfig]:
         """Return the ways of mixing, for a network with some hidden layers."""
         if self.mixer is None:
-            self._check_unused()
+            unused = {
+                "exclude_intrusion": self.exclude_intrusion is False,
+                "labeler": isinstance(self.labeler, str) and self.labeler == "linear",
+                # by default, and in the paper's setting
+                "clean_fraction": np.ndim(self.clean_fraction) == 0 and self.clean_fraction in ("auto", 0.0),
+            }
+            for name, is_default in unused.items():
+                if not is_default:
+                    raise ValueError(f"{name}={getattr(self, name)!r} has no effect with mixer=None; use mixer='mixup'")
             return with_networks(self.network, [MixingConfig(None)])
         if isinstance(self.mixer, str) and self.mixer == "manifold" and depth == 0:
             raise ValueError(
@@ -157,23 +170,3 @@ class MixupClassifier(NetworkClassifier):
         fractions = parameter_grid("clean_fraction", self.clean_fraction, CLEAN_FRACTIONS, 0.0, 1.0)
         mixing = mixing_configs(mixers, fractions)
         return mixing if deepest else with_networks(self.network, mixing)
-
-    def _check_unused(self) -> None:
-        """Raise if a parameter that has no effect without mixing is set."""
-        unused = {
-            "exclude_intrusion": self.exclude_intrusion is False,
-            "labeler": isinstance(self.labeler, str) and self.labeler == "linear",
-            # by default, and in the paper's setting
-            "clean_fraction": np.ndim(self.clean_fraction) == 0 and self.clean_fraction in ("auto", 0.0),
-        }
-        for name, is_default in unused.items():
-            if not is_default:
-                raise ValueError(f"{name}={getattr(self, name)!r} has no effect with mixer=None; use mixer='mixup'")
-
-
-def _labeler(labeler: Any) -> Labeler:
-    if isinstance(labeler, Labeler):
-        return labeler
-    known: dict[str, Labeler] = {"linear": LinearLabel(), "logistic": LogisticLabel()}
-    check_choice("labeler", labeler, known, also="a Labeler such as LogisticLabel(sigma=0.3)")
-    return known[labeler]

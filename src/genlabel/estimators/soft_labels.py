@@ -70,7 +70,14 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         A call that fails leaves the classifier unchanged.
         """
         with restore_on_error(self):
-            self._check_params()
+            check_positive("synthetic_weight", self.synthetic_weight, "1 gives a synthetic sample the weight of a row")
+            if self.sampler is not None and not isinstance(self.sampler, Sampler):
+                raise ValueError(f"sampler={self.sampler!r} must be a Sampler, such as GenMix() or GenLabelSampler()")
+            if not has_fit_parameter(self.estimator, "sample_weight"):
+                raise ValueError(
+                    f"estimator={self.estimator!r} takes no sample_weight, by which soft labels are learned; give one "
+                    "that does, and put a pipeline around this classifier, not inside"
+                )
             check_frame(X, numbers=True)
             with ignore_overflow():
                 points, target = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
@@ -110,16 +117,6 @@ class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _check_query(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "estimator_")
         return validate_data(self, X, dtype=np.float64, order="C", reset=False)
-
-    def _check_params(self) -> None:
-        check_positive("synthetic_weight", self.synthetic_weight, "1 gives a synthetic sample the weight of a row")
-        if self.sampler is not None and not isinstance(self.sampler, Sampler):
-            raise ValueError(f"sampler={self.sampler!r} must be a Sampler, such as GenMix() or GenLabelSampler()")
-        if not has_fit_parameter(self.estimator, "sample_weight"):
-            raise ValueError(
-                f"estimator={self.estimator!r} takes no sample_weight, by which soft labels are learned; give one that "
-                "does, and put a pipeline around this classifier, not inside"
-            )
 
 
 def _seeded(estimator: Any, rng: np.random.RandomState) -> Any:

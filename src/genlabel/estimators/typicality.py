@@ -99,7 +99,15 @@ class TypicalityModel(NamedTuple):
         with suppress_own_warnings():  # a candidate that does not suit a small class gets little weight
             members, transform = share_transform([clone(candidate) for candidate in candidates], x, weight)
             fitted = [member.fit(x, y, weight) for member in members]
-        return cls(scaler, X.amin(0), X.amax(0), _discrete_columns(X), projection, fitted, transform)
+        ordered = X.sort(0).values
+        step = (ordered[1:] != ordered[:-1]).numpy()
+        edge = np.ones((1, X.shape[1]), dtype=bool)
+        unique = (np.concatenate([edge, step]) & np.concatenate([step, edge])).sum(0)
+        # Columns in which almost every value repeats; rows with a value of their own are few in all of them together.
+        order = np.argsort(unique, kind="stable")
+        discrete = np.sort(order[np.cumsum(unique[order]) <= MAX_NEW_VALUES * len(X)])
+        columns = [(int(column), torch.unique(X[:, column])) for column in discrete]
+        return cls(scaler, X.amin(0), X.amax(0), columns, projection, fitted, transform)
 
     def evidence(self, X: Tensor) -> Tensor:
         """Return log sum_c pi_c p_c(x) of points (m, d) under each member, (M, m)."""
@@ -208,7 +216,13 @@ class Typicality(BaseEstimator):
         """
         candidates = self._candidates()
         points, index, weight = _read_sample(X, y, sample_weight)
-        folds = _split(index, check_count("cv", self.cv, low=2), as_rng(self.random_state))
+        cv, rng = check_count("cv", self.cv, low=2), as_rng(self.random_state)
+        if len(index) <= MAX_CV_ROWS:
+            number = round_robin_folds(index, min(cv, len(index)), rng)
+            folds = [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number)]
+        else:
+            number = round_robin_folds(index, max(2, -(-len(index) // MAX_PART_ROWS)), rng)
+            folds = [Fold(np.flatnonzero(number == 0), np.flatnonzero(number == 1))]
         models, held_out, counts = [], [], []
         for train, valid in folds:
             sample = torch.from_numpy(points[train]), index[train], torch.from_numpy(weight[train])
@@ -325,27 +339,3 @@ def _read_sample(
     if len(points) < 2:
         raise ValueError(f"X has {len(points)} rows of positive weight; typicality needs at least 2")
     return points, read_classes(labels)[1], weight
-
-
-def _split(y: NDArray[np.intp], count: int, rng: np.random.Generator) -> list[Fold]:
-    """Return stratified folds; of a large table, one training part and one held-out part."""
-    if len(y) <= MAX_CV_ROWS:
-        number = round_robin_folds(y, min(count, len(y)), rng)
-        return [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number)]
-    number = round_robin_folds(y, max(2, -(-len(y) // MAX_PART_ROWS)), rng)
-    return [Fold(np.flatnonzero(number == 0), np.flatnonzero(number == 1))]
-
-
-def _discrete_columns(X: Tensor) -> list[tuple[int, Tensor]]:
-    """Return the columns in which almost every value repeats (levels, counts), with their sorted values.
-
-    An unseen value in such a column is evidence of novelty. Columns are taken in the order of their number of unique
-    rows, as long as these are at most `MAX_NEW_VALUES` of all rows.
-    """
-    ordered = X.sort(0).values
-    step = (ordered[1:] != ordered[:-1]).numpy()
-    edge = np.ones((1, X.shape[1]), dtype=bool)
-    unique = (np.concatenate([edge, step]) & np.concatenate([step, edge])).sum(0)
-    order = np.argsort(unique, kind="stable")
-    discrete = order[np.cumsum(unique[order]) <= MAX_NEW_VALUES * len(X)]
-    return [(int(column), torch.unique(X[:, column])) for column in np.sort(discrete)]

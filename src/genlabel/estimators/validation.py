@@ -40,7 +40,16 @@ def validate_fit_input(
         points, target, weight = points[rows], target[rows], weight[rows]
         weight = None if (weight == 1).all() else weight
     classes, index = np.unique(target, return_inverse=True)
-    _check_classes(estimator, classes, np.bincount(index), smallest_class)
+    name, counts = type(estimator).__name__, np.bincount(index)
+    if len(classes) < 2:
+        raise ValueError(f"{name} needs at least 2 classes; y has one class, {classes.tolist()[0]!r}")
+    if counts.min() < smallest_class:
+        alone = classes[counts < smallest_class].tolist()
+        raise ValueError(
+            f"{name} needs at least {smallest_class} samples of each class; only one sample has class {alone[0]!r}"
+            + (f" (and so for {len(alone) - 1} more)" if len(alone) > 1 else "")
+            + "; drop those rows or merge them into another class"
+        )
     if not Standardization.fit(points, weight).mask.any():
         raise ValueError(f"all {points.shape[1]} features are constant; give at least one that varies")
     tilt = _check_class_weight(class_weight, classes, target, weight)
@@ -76,19 +85,6 @@ def _check_groups(groups: Any, rows: NDArray[np.int64], n_rows: int) -> NDArray[
     alone = number < 0
     number[alone] = number.max() + 1 + np.arange(alone.sum())
     return number[rows]
-
-
-def _check_classes(estimator: BaseEstimator, classes: NDArray[Any], counts: NDArray[np.int64], smallest: int) -> None:
-    name = type(estimator).__name__
-    if len(classes) < 2:
-        raise ValueError(f"{name} needs at least 2 classes; y has one class, {classes.tolist()[0]!r}")
-    if counts.min() < smallest:
-        alone = classes[counts < smallest].tolist()
-        raise ValueError(
-            f"{name} needs at least {smallest} samples of each class; only one sample has class {alone[0]!r}"
-            + (f" (and so for {len(alone) - 1} more)" if len(alone) > 1 else "")
-            + "; drop those rows or merge them into another class"
-        )
 
 
 def _check_sample_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:

@@ -62,33 +62,26 @@ def prepare_labelers(space: SearchSpace, data: CVData, config: TrainerConfig, pr
             density.prepare_for_cv(whole.X, whole.labels, whole.weight, lambda: data.folds, data.seed)
             for density in space.densities
         ]
-    if space.feature_space is None:
+    inner = space.feature_space
+    if inner is None:
         return LabelerFactory(space, densities)
     with progress.stage(FEATURES, until=STAGE_DEADLINES[FEATURES]):
-        needs = needs_folds(space, config)
-        networks = _train_feature_networks(space.feature_space, data, config, progress, needs)
-    return LabelerFactory(space, densities, len(config.hidden), *networks)
-
-
-def _train_feature_networks(
-    space: SearchSpace, data: CVData, config: TrainerConfig, progress: FitProgress, needs_folds: bool
-) -> tuple[MLP, list[MLP]]:
-    """Return the network of all rows and those of the folds, at the hyperparameters that suit plain training."""
-    labelers = LabelerFactory(space)
-    (result,) = search_candidates(space, data, labelers, config, progress, stream=FEATURE_STREAM)
-    single = copy(config.search)
-    single.ensemble = 1
-    single_config = config._replace(search=single)
-    (fit,) = refit_networks(space, data, labelers, [result], single_config, progress, FEATURE_STREAM)
-    whole = fit.networks[0].to(config.device)
-    if not needs_folds:
-        return whole, []
-    fleet = result.fleet
-    if fleet is None:  # there was nothing to choose
-        tasks, passes = fold_tasks(space, data, labelers, FEATURE_STREAM)[0], config.epochs_per_pass(len(data.raw.X))
-        trainer = make_trainer(
-            space, config, tasks, 0, result.max_epochs, space.candidates, epochs_per_pass=passes, progress=progress
-        )
-        trainer.advance(result.epochs)
-        fleet = trainer.fleet
-    return whole, [fleet.network(fold).to(config.device) for fold in range(len(data.folds))]
+        # The network of all rows and those of the folds, at the hyperparameters that suit plain training.
+        labelers = LabelerFactory(inner)
+        (result,) = search_candidates(inner, data, labelers, config, progress, stream=FEATURE_STREAM)
+        single = copy(config.search)
+        single.ensemble = 1
+        single_config = config._replace(search=single)
+        (fit,) = refit_networks(inner, data, labelers, [result], single_config, progress, FEATURE_STREAM)
+        feature_network, fleet, folds = fit.networks[0].to(config.device), result.fleet, list[MLP]()
+        if needs_folds(space, config):
+            if fleet is None:  # there was nothing to choose
+                tasks, rows = fold_tasks(inner, data, labelers, FEATURE_STREAM)[0], len(data.raw.X)
+                epochs, passes = result.max_epochs, config.epochs_per_pass(rows)
+                trainer = make_trainer(
+                    inner, config, tasks, 0, epochs, inner.candidates, epochs_per_pass=passes, progress=progress
+                )
+                trainer.advance(result.epochs)
+                fleet = trainer.fleet
+            folds = [fleet.network(fold).to(config.device) for fold in range(len(data.folds))]
+    return LabelerFactory(space, densities, len(config.hidden), feature_network, folds)

@@ -77,21 +77,19 @@ def refit_networks(
     search = config.search
     if not search.refits:
         count = len(data.folds) if search.predicts_with_folds else search.ensemble
-        return [_networks_of_folds(data, result, task, count) for result in results]
+        fits = []
+        for result in results:
+            fleet = result.fleet
+            assert fleet is not None
+            networks = [data.to_whole(fleet.network(fold), fold) for fold in range(count)]
+            epochs = result.epochs if fleet.best_epochs is None else max(fleet.best_epochs[:count, 0].tolist())
+            losses: list[float] = fleet.losses[:, :, 0].mean(1).tolist()
+            fits.append(FitResult(result, networks, losses, epochs, _chosen_labeler(result, task)))
+        return fits
     fits = _train_on_all_rows(space, results, task, config, progress)
     if not search.is_halving:
         return fits
     return [_retry_if_diverged(space, data, fit, task, config, progress) for fit in fits]
-
-
-def _networks_of_folds(data: CVData, result: SearchResult, task: TrainingTask, count: int) -> FitResult:
-    """Return the networks of the first folds."""
-    fleet = result.fleet
-    assert fleet is not None
-    networks = [data.to_whole(fleet.network(fold), fold) for fold in range(count)]
-    epochs = result.epochs if fleet.best_epochs is None else max(fleet.best_epochs[:count, 0].tolist())
-    losses: list[float] = fleet.losses[:, :, 0].mean(1).tolist()
-    return FitResult(result, networks, losses, epochs, _chosen_labeler(result, task))
 
 
 def _train_on_all_rows(

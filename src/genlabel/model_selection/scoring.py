@@ -113,7 +113,14 @@ def score_candidates(
         With "cv", whether all candidates are compared at the weights of the one that is best at equal weights: equal
         weights mislead where the density is weak.
     """
-    weights = _common_weights(log_proba, rows, log_prior, density, pooling, fit_weights)
+    weights: PoolWeights | None = None  # compares the networks alone
+    if density is not None and pooling is not None:
+        weights = EQUAL_WEIGHTS if isinstance(pooling, str) else pooling
+        if isinstance(pooling, str) and fit_weights:
+            networks = [np.asarray(values, dtype=np.float64) for values in log_proba]
+            pools = (pool(each, density, log_prior, EQUAL_WEIGHTS) for each in networks)
+            best = int(np.argmin([np.average(row_losses(values, rows.y), weights=rows.weight) for values in pools]))
+            weights = fit_pool_weights(networks[best], density, rows.y, log_prior, rows.weight)
     network, compared, losses = [], [], []
     for values in log_proba:
         own = pooled = np.asarray(values, dtype=np.float64)
@@ -123,27 +130,6 @@ def score_candidates(
         compared.append(network[-1] if weights is None else _fold_scores(pooled, rows))
         losses.append(row_losses(pooled, rows.y))
     return ScoreTable(np.stack(network, -1), np.stack(compared, -1), np.stack(losses))
-
-
-def _common_weights(
-    log_proba: Sequence[NDArray[Any]],
-    rows: ValidationRows,
-    log_prior: NDArray[np.float64],
-    density: NDArray[np.float64] | None,
-    pooling: Pooling,
-    fit_weights: bool,
-) -> PoolWeights | None:
-    """Return the weights at which candidates are compared; None compares the networks."""
-    if density is None or pooling is None:
-        return None
-    if not isinstance(pooling, str):
-        return pooling
-    if not fit_weights:
-        return EQUAL_WEIGHTS
-    networks = [np.asarray(values, dtype=np.float64) for values in log_proba]
-    pooled = (pool(network, density, log_prior, EQUAL_WEIGHTS) for network in networks)
-    best = int(np.argmin([np.average(row_losses(values, rows.y), weights=rows.weight) for values in pooled]))
-    return fit_pool_weights(networks[best], density, rows.y, log_prior, rows.weight)
 
 
 def _fold_scores(log_proba: NDArray[np.float64], rows: ValidationRows) -> NDArray[np.float64]:

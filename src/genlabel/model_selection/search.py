@@ -103,7 +103,14 @@ def search_candidates(
     n, scoring = len(data.raw.X), config.search.scoring
     epochs = config.max_epochs(n)
     if not needs_folds(space, config, subsets):
-        return [_only_configuration(space, subset[0], epochs) for subset in subsets]
+        only, weights = [space.configurations[subset[0]] for subset in subsets], space.pooling
+        assert not isinstance(weights, str)
+        return [
+            SearchResult(
+                one, space.candidates[one.candidate], 0, {"params": [one.params]}, epochs, epochs, pool_weights=weights
+            )
+            for one in only
+        ]
     progress.best_loss = None
     tasks = fold_tasks(space, data, fit_labelers, stream)
     subsets, epochs = _within_limits(space, data, config, progress, subsets, tasks, epochs)
@@ -150,9 +157,7 @@ def search_candidates(
         validation.weight,
         progress,
     )
-    results = [
-        _select(space, seen, score, validation, rank_by, density, data.log_prior, epochs) for seen in history
-    ]
+    results = [_select(space, seen, score, validation, rank_by, density, data.log_prior, epochs) for seen in history]
     return results if isinstance(scoring, str) else [replace(result, log_proba=None) for result in results]
 
 
@@ -160,13 +165,6 @@ def needs_folds(space: SearchSpace, config: TrainerConfig, subsets: Subsets | No
     """Tell whether networks of folds are trained: to choose, to fit pooling weights, or to predict."""
     chooses = len(space.configurations) > 1 if subsets is None else any(len(subset) > 1 for subset in subsets)
     return chooses or isinstance(space.pooling, str) or space.calibrate or not config.search.refits
-
-
-def _only_configuration(space: SearchSpace, e: int, epochs: int) -> SearchResult:
-    configuration, pooling = space.configurations[e], space.pooling
-    assert not isinstance(pooling, str)
-    hyperparameters, results = space.candidates[configuration.candidate], {"params": [configuration.params]}
-    return SearchResult(configuration, hyperparameters, 0, results, epochs, epochs, pool_weights=pooling)
 
 
 def _within_limits(

@@ -31,6 +31,15 @@ def describe_model(classifier: ProbabilityClassifier, schema: Schema, notes: Seq
     ('GenerativeClassifier', 4, {'0': 50, '1': 50, '2': 50}, 0.3333333333333333)
     """
     count = classifier.class_count_
+    results, index = getattr(classifier, "cv_results_", {}), getattr(classifier, "best_index_", 0)
+    held_out = None
+    for kind in ("pooled_", ""):
+        loss, score = (results.get(f"mean_test_{kind}{name}") for name in ("log_loss", "score"))
+        if held_out is None and loss is not None and score is not None:
+            held_out = {"log_loss": float(loss[index]), "accuracy": float(score[index])}
+    report = getattr(getattr(classifier, "density_", None), "report_", None)
+    if held_out is None and report is not None:
+        held_out = {"log_loss": float(report["log_loss"]), "accuracy": float(report["accuracy"])}
     # The priors of the search, in which class weights count.
     prior = np.exp(getattr(classifier, "log_prior_", np.log(count / count.sum())))
     return {
@@ -38,7 +47,7 @@ def describe_model(classifier: ProbabilityClassifier, schema: Schema, notes: Seq
         "columns": len(schema.columns),
         "class_count": dict(zip(map(str, classifier.classes_.tolist()), count.tolist(), strict=True)),
         "chosen": {name: str(value) for name, value in getattr(classifier, "best_params_", {}).items()},
-        "held_out": _held_out_scores(classifier),
+        "held_out": held_out,
         "prior_baseline": {"log_loss": float(-prior @ np.log(prior)), "accuracy": float(prior.max())},
         "has_typicality": hasattr(classifier, "typicality_"),
         "notes": [str(note) for note in notes],
@@ -77,19 +86,6 @@ def write_card(about: Mapping[str, Any], schema: Schema) -> str:
         *(["## Notes", _bullets(map(_escape, about["notes"]))] if about["notes"] else []),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _held_out_scores(classifier: ProbabilityClassifier) -> dict[str, float] | None:
-    """Return log-loss and accuracy on the held-out rows of the search; None if there was no search."""
-    report = getattr(getattr(classifier, "density_", None), "report_", None)
-    results, index = getattr(classifier, "cv_results_", {}), getattr(classifier, "best_index_", 0)
-    for kind in ("pooled_", ""):
-        loss, score = (results.get(f"mean_test_{kind}{name}") for name in ("log_loss", "score"))
-        if loss is not None and score is not None:
-            return {"log_loss": float(loss[index]), "accuracy": float(score[index])}
-    if report is not None:
-        return {"log_loss": float(report["log_loss"]), "accuracy": float(report["accuracy"])}
-    return None
 
 
 def _data(about: Mapping[str, Any], schema: Schema) -> list[str]:

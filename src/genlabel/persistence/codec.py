@@ -101,15 +101,24 @@ class Encoder:
                     f"{path} is a tensor of {value.dtype}, which cannot be saved; use float32 or float64"
                 )
             return {"is": "tensor", **self._encode_numbers(value.detach().cpu().numpy(), path)}
+        if type(value) is np.ndarray and value.dtype.kind in ARRAY_KINDS:
+            return {"is": "array", **self._encode_numbers(value, path)}
         if type(value) is np.ndarray:
-            return self._encode_array(value, path)
+            kind = value.dtype.kind
+            if kind not in "UO" or (kind == "U" and value.dtype.itemsize > 4 * MAX_STRING_LENGTH):
+                raise PersistenceError(
+                    f"{path} is an array of {value.dtype}, which cannot be saved; use numbers or strings"
+                )
+            items = self._encode_items(value.ravel().tolist(), path)
+            dtype = "object" if kind == "O" else value.dtype.name
+            return {"is": "values", "dtype": dtype, "shape": list(value.shape), "items": items}
         if type(value) is tuple:
             return {"is": "tuple", "items": self._encode_items(value, path)}
         if type(value) is dict:
-            pairs = [
-                [self.encode(key, path), self.encode(item, _item_path(path, key, index))]
-                for index, (key, item) in enumerate(value.items())
-            ]
+            pairs = []
+            for index, (key, item) in enumerate(value.items()):
+                simple = isinstance(key, str) and key.replace("_", "").replace(".", "").isalnum() and len(key) < 60
+                pairs.append([self.encode(key, path), self.encode(item, f"{path}.{key if simple else index}")])
             return {"is": "dict", "items": pairs}
         if isinstance(value, np.generic) and value.dtype.kind in ARRAY_KINDS:
             return {"is": "number", "dtype": value.dtype.name, "value": self.encode(value.item(), path)}
@@ -119,18 +128,6 @@ class Encoder:
             f"{path} is {_shorten(value)}, of the class {type(value).__name__}: a model is saved without pickle, as "
             "arrays, numbers and strings"
         )
-
-    def _encode_array(self, value: NDArray[Any], path: str) -> dict[str, Any]:
-        kind = value.dtype.kind
-        if kind in ARRAY_KINDS:
-            return {"is": "array", **self._encode_numbers(value, path)}
-        if kind not in "UO" or (kind == "U" and value.dtype.itemsize > 4 * MAX_STRING_LENGTH):
-            raise PersistenceError(
-                f"{path} is an array of {value.dtype}, which cannot be saved; use numbers or strings"
-            )
-        items = self._encode_items(value.ravel().tolist(), path)
-        dtype = "object" if kind == "O" else value.dtype.name
-        return {"is": "values", "dtype": dtype, "shape": list(value.shape), "items": items}
 
     def _encode_numbers(self, value: NDArray[Any], path: str) -> dict[str, Any]:
         """Store an array in the order of its memory: products in another order differ in the last bit."""
@@ -220,11 +217,6 @@ def _check_in(value: Any, names: Sequence[str]) -> str:
     if value not in names:
         raise ValueError(f"it has {value!r} where one of {', '.join(names)} must be")
     return str(value)
-
-
-def _item_path(path: str, key: Any, index: int) -> str:
-    simple = isinstance(key, str) and key.replace("_", "").replace(".", "").isalnum() and len(key) < 60
-    return f"{path}.{key if simple else index}"
 
 
 def _shorten(value: Any) -> str:

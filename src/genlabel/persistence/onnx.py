@@ -66,17 +66,36 @@ def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64"
     (['features'], ['log_proba', 'class_index'])
     """
     check_choice("dtype", dtype, ["float64", "float32"])
-    onnx = _package()
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError("export_onnx needs the package onnx; pip install 'genlabel[onnx]'") from error
     classifier = classifier_of(model)
     if not isinstance(classifier, NetworkClassifier):
         raise ValueError(f"{type(classifier).__name__} has no network; export a GenLabelClassifier or MixupClassifier")
     check_is_fitted(classifier, "scaler_")
     graph = _Graph(onnx, np.dtype(dtype))
     logs = graph.add("LogSoftmax", graph.network(classifier.network_, graph.standardized(classifier.scaler_)), axis=1)
-    logs = _pooled(graph, classifier, logs)
+    weights = classifier.pool_weights_
+    if weights is not None and weights.density:
+        message = (
+            f"this {type(classifier).__name__} averages its network with a stacked density (weights "
+            f"{weights.network:.3g} and {weights.density:.3g}); the ONNX file holds the network alone, and predicts "
+            "otherwise; pool_with_density=None trains one without"
+        )
+        warnings.warn(message, UserWarning, stacklevel=2)
+    elif weights is not None and not classifier.predicts_by_network:
+        logs = graph.pooled(graph.add("Max", logs, MIN_LOG_PROBA), classifier.log_prior_, weights)
     graph.add("Identity", logs, name="log_proba")
     graph.add("ArgMax", logs, name="class_index", axis=1, keepdims=0)
-    found = graph.model(len(classifier.scaler_.mean), len(classifier.classes_), _metadata(classifier))
+    if isinstance(classifier.encoder_, FrameEncoder):
+        features = [str(name) for name in classifier.encoder_.columns.get_feature_names_out()]
+    else:
+        names = getattr(classifier, "feature_names_in_", None)
+        features = [f"x{index}" for index in range(classifier.n_features_in_)] if names is None else names.tolist()
+    classes = [str(name) for name in classifier.classes_.tolist()]
+    metadata = {"classes": json.dumps(classes), "features": json.dumps(features)}
+    found = graph.model(len(classifier.scaler_.mean), len(classes), metadata)
     onnx.checker.check_model(found)
     onnx.save(found, str(path))
     return Path(path)
@@ -112,27 +131,20 @@ class _Graph:
 
     def network(self, network: nn.Module, points: str) -> str:
         """Add the scores of a network or an ensemble."""
-        return (
-            self._ensemble(network, points) if isinstance(network, Ensemble) else self._mlp(cast(MLP, network), points)
-        )
-
-    def _mlp(self, network: MLP, points: str) -> str:
-        for place, layer in enumerate(network.layers):
-            if place:
+        if isinstance(network, Ensemble):  # the mean of the networks, pooled with the class priors
+            each = [self.add("LogSoftmax", self.network(one, points), axis=1) for one in network.networks]
+            stacked = self.add("Concat", *[self.add("Unsqueeze", one, np.array([0])) for one in each], axis=0)
+            total = self.add("ReduceLogSumExp", stacked, axes=[0], keepdims=0)
+            mean = self.add("Sub", total, math.log(len(each)))
+            if network.log_prior is None:
+                return mean
+            return self.pooled(mean, network.log_prior, PoolWeights(network.weight, prior=network.prior_weight))
+        for index, layer in enumerate(cast(MLP, network).layers):
+            if index:
                 points = self.add("Relu", points)
             weight, bias = (cast(Tensor, value) for value in (layer.weight, layer.bias))
             points = self.add("Add", self.add("MatMul", points, weight.T), bias)
         return points
-
-    def _ensemble(self, ensemble: Ensemble, points: str) -> str:
-        """Add the mean of the networks, pooled with the class priors, as the module computes it."""
-        each = [self.add("LogSoftmax", self.network(one, points), axis=1) for one in ensemble.networks]
-        stacked = self.add("Concat", *[self.add("Unsqueeze", one, np.array([0])) for one in each], axis=0)
-        total = self.add("ReduceLogSumExp", stacked, axes=[0], keepdims=0)
-        mean = self.add("Sub", total, math.log(len(each)))
-        if ensemble.log_prior is None:
-            return mean
-        return self.pooled(mean, ensemble.log_prior, PoolWeights(ensemble.weight, prior=ensemble.prior_weight))
 
     def pooled(self, logs: str, log_prior: Any, pooling: PoolWeights) -> str:
         """Add log of (1 - e) r + e pi, where log r = log pi + a (logs - log pi), normalized."""
@@ -158,41 +170,3 @@ class _Graph:
         found = helper.make_model(graph, producer_name="genlabel", opset_imports=opsets, ir_version=IR_VERSION)
         helper.set_model_props(found, metadata)
         return found
-
-
-def _pooled(graph: _Graph, classifier: NetworkClassifier, logs: str) -> str:
-    """Add the pooling with the class priors; a stacked density is left out, with a warning."""
-    pooling = classifier.pool_weights_
-    if classifier.predicts_by_network or pooling is None:
-        return logs
-    if pooling.density:
-        said = f"{pooling.network:.3g} and {pooling.density:.3g}"
-        message = (
-            f"this {type(classifier).__name__} averages its network with a stacked density (weights {said}); the "
-            f"ONNX file "
-            "holds the network alone, and predicts otherwise; pool_with_density=None trains one without"
-        )
-        warnings.warn(message, UserWarning, stacklevel=3)
-        return logs
-    return graph.pooled(graph.add("Max", logs, MIN_LOG_PROBA), classifier.log_prior_, pooling)
-
-
-def _metadata(classifier: NetworkClassifier) -> dict[str, str]:
-    classes = [str(name) for name in classifier.classes_.tolist()]
-    return {"classes": json.dumps(classes), "features": json.dumps(_features(classifier))}
-
-
-def _features(classifier: NetworkClassifier) -> list[str]:
-    """Return the names of the features that the graph takes."""
-    if isinstance(classifier.encoder_, FrameEncoder):
-        return [str(name) for name in classifier.encoder_.columns.get_feature_names_out()]
-    names = getattr(classifier, "feature_names_in_", None)
-    return [f"x{place}" for place in range(classifier.n_features_in_)] if names is None else names.tolist()
-
-
-def _package() -> Any:
-    try:
-        import onnx
-    except ImportError as error:
-        raise ImportError("export_onnx needs the package onnx; pip install 'genlabel[onnx]'") from error
-    return onnx

@@ -79,7 +79,19 @@ class Schema(NamedTuple):
             return self._checked_array(X)
         if not self.named:
             return self._checked_array(X)
-        self._check_names(list(X.columns))
+        given = list(X.columns)
+        missing = [column.name for column in self.columns if column.name not in given and column.kind != UNUSED]
+        if missing:
+            known = {column.name for column in self.columns}
+            similar = get_close_matches(missing[0], [x for x in given if isinstance(x, str) and x not in known], n=1)
+            hint = (
+                f"rename {similar[0]!r} if it is {missing[0]!r}" if similar else "the model was fitted with it, add it"
+            )
+            count = f"the column {missing[0]!r}" if len(missing) == 1 else f"{len(missing)} columns: {_quoted(missing)}"
+            raise ValueError(f"the table lacks {count}; {hint}")
+        repeated = [column.name for column in self.columns if given.count(column.name) > 1]
+        if repeated:
+            raise ValueError(f"the table has several columns named {_quoted(repeated)}; keep one of each")
         empty = pd.Series(None, index=X.index, dtype=object)
         columns = {column.name: _to_kind(X.get(column.name, empty), column) for column in self.columns}
         if list(columns) == list(X.columns) and all(values.dtype == X[name].dtype for name, values in columns.items()):
@@ -116,20 +128,6 @@ class Schema(NamedTuple):
         if len(shape) != 2 or shape[1] != len(self.columns):
             raise ValueError(f"X has shape {shape}; the model takes {len(self.columns)} columns: {self._names}")
         return X
-
-    def _check_names(self, given: list[Any]) -> None:
-        missing = [column.name for column in self.columns if column.name not in given and column.kind != UNUSED]
-        if missing:
-            known = {column.name for column in self.columns}
-            similar = get_close_matches(missing[0], [x for x in given if isinstance(x, str) and x not in known], n=1)
-            hint = (
-                f"rename {similar[0]!r} if it is {missing[0]!r}" if similar else "the model was fitted with it, add it"
-            )
-            count = f"the column {missing[0]!r}" if len(missing) == 1 else f"{len(missing)} columns: {_quoted(missing)}"
-            raise ValueError(f"the table lacks {count}; {hint}")
-        repeated = [column.name for column in self.columns if given.count(column.name) > 1]
-        if repeated:
-            raise ValueError(f"the table has several columns named {_quoted(repeated)}; keep one of each")
 
 
 def _used(columns: ColumnTransformer) -> dict[str, ColumnSchema]:
