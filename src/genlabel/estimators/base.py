@@ -48,7 +48,12 @@ from genlabel.model_selection.search_space import MixingConfig, SearchSpace, par
 from genlabel.model_selection.splits import CVData
 from genlabel.model_selection.time_budget import (
     MAX_PARAMETERS,
+    REFIT,
+    SEARCH,
+    STAGE_DEADLINES,
     TYPICALITY,
+    Subsets,
+    search_deadline,
     stage_shares,
     subsample_for_time_limit,
     warn_about_truncation,
@@ -106,12 +111,8 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             config = self._trainer_config()
             space = self._search_space(config)
             data = self._training_data(X, y, sample_weight, groups, config, progress)
-            progress.plan(stage_shares(space, config, needs_folds(space, config), self.fits_typicality))
-            labelers = prepare_labelers(space, data, config, progress)
-            results = search(space, data, labelers, config, progress)
-            (fitted,) = refit(space, data, labelers, results, config, progress)
-            typicality = self._fit_typicality(data, progress)
-            self._set_fitted_attributes(data, fitted, labelers.stacked_density, typicality)
+            (fitted,), density, typicality = self._train(space, data, config, progress)
+            self._set_fitted_attributes(data, fitted, density, typicality)
             warn_about_truncation(progress)
         return self
 
@@ -162,14 +163,10 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
                         f"they are dicts such as {space.configurations[0].params}"
                     )
             data = base._training_data(X, y, sample_weight, groups, config, progress)
-            progress.plan(stage_shares(space, config, needs_folds(space, config, chosen), self.fits_typicality))
-            labelers = prepare_labelers(space, data, config, progress)
-            results = search(space, data, labelers, config, progress, chosen)
-            fits = refit(space, data, labelers, results, config, progress)
-            typicality = base._fit_typicality(data, progress)
+            fits, density, typicality = base._train(space, data, config, progress, chosen)
             fitted = {name: copy(base) for name in subsets}
             for classifier, fit in zip(fitted.values(), fits, strict=True):
-                classifier._set_fitted_attributes(data, fit, labelers.stacked_density, typicality)
+                classifier._set_fitted_attributes(data, fit, density, typicality)
             warn_about_truncation(progress)
         return fitted
 
@@ -237,11 +234,26 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             )
         return folds
 
-    def _fit_typicality(self, data: CVData, progress: FitProgress) -> Typicality | None:
+    def _train(
+        self,
+        space: SearchSpace,
+        data: CVData,
+        config: TrainerConfig,
+        progress: FitProgress,
+        subsets: Subsets | None = None,
+    ) -> tuple[list[FitResult], StackedDensity | None, Typicality | None]:
+        """Return the networks that predict, for each subset of the candidates; the stacked density and typicality."""
+        progress.plan(stage_shares(space, config, needs_folds(space, config, subsets), self.fits_typicality))
+        labelers = prepare_labelers(space, data, config, progress)
+        with progress.stage(SEARCH, until=search_deadline(config.search)):
+            results = search(space, data, labelers, config, progress, subsets)
+        with progress.stage(REFIT, until=STAGE_DEADLINES[REFIT]):
+            fits = refit(space, data, labelers, results, config, progress)
         if not self.fits_typicality:
-            return None
+            return fits, labelers.stacked_density, None
         with progress.stage(TYPICALITY):
-            return Typicality(random_state=data.seed).fit(data.raw.X, data.raw.y, data.raw.weight)
+            typicality = Typicality(random_state=data.seed).fit(data.raw.X, data.raw.y, data.raw.weight)
+        return fits, labelers.stacked_density, typicality
 
     def _set_fitted_attributes(
         self, data: CVData, fit: FitResult, density: StackedDensity | None, typicality: Typicality | None

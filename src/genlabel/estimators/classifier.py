@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from genlabel._standardization import Standardization
 from genlabel._validation import check_weights, ignore_overflow
-from genlabel.estimators.encoding import TabularEncoder
 from genlabel.estimators.intervals import Calibration, Intervals
 from genlabel.estimators.typicality import Typicality
+from genlabel.estimators.validation import TabularEncoder
 
 MAX_DEVIATION = 1e140
 """Standardized values are clipped here, so that sums of their squares do not overflow."""

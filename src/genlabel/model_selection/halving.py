@@ -76,20 +76,8 @@ def successive_halving(
 ) -> list[list[RungResult]]:
     """Train from rung to rung; return, for each subset of the configurations, those it contained at each rung.
 
-    Each subset is halved as if there were no others; their networks are trained once.
-
-    Parameters
-    ----------
-    space : SearchSpace
-    trainers : dict of mixing index -> Trainer
-        Trains the candidates of :func:`candidates_by_mixing` on all folds.
-    schedule : sequence of Rung
-    subsets : sequence of sequences of int
-        Indices of configurations.
-    predict, score, rank : callable
-    row_weight : array (n,) or None
-        Weights of the held-out rows, for the log-loss that is reported.
-    progress : FitProgress
+    Each subset, of indices of configurations, is halved as if there were no others; networks are trained once, on all
+    folds. `row_weight` (n,) holds the weights of the held-out rows in the log-loss that is reported.
     """
     state = _HalvingState(space, trainers, candidates_by_mixing(space, subsets))
     alive = [list(subset) for subset in subsets]

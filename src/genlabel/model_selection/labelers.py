@@ -13,8 +13,8 @@ from genlabel.densities import LatentDensity, StackedDensity
 from genlabel.densities.base import CrossFittedDensity
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.model_selection.options import TrainerConfig
-from genlabel.model_selection.refit import refit_networks
-from genlabel.model_selection.search import needs_folds, search_candidates
+from genlabel.model_selection.refit import refit
+from genlabel.model_selection.search import needs_folds, search
 from genlabel.model_selection.search_space import SearchSpace
 from genlabel.model_selection.splits import CVData, LabeledData
 from genlabel.model_selection.tasks import FEATURE_STREAM, fold_tasks, make_trainer
@@ -68,11 +68,11 @@ def prepare_labelers(space: SearchSpace, data: CVData, config: TrainerConfig, pr
     with progress.stage(FEATURES, until=STAGE_DEADLINES[FEATURES]):
         # The network of all rows and those of the folds, at the hyperparameters that suit plain training.
         labelers = LabelerFactory(inner)
-        (result,) = search_candidates(inner, data, labelers, config, progress, stream=FEATURE_STREAM)
+        (result,) = search(inner, data, labelers, config, progress, stream=FEATURE_STREAM)
         single = copy(config.search)
         single.ensemble = 1
         single_config = config._replace(search=single)
-        (fit,) = refit_networks(inner, data, labelers, [result], single_config, progress, FEATURE_STREAM)
+        (fit,) = refit(inner, data, labelers, [result], single_config, progress, FEATURE_STREAM)
         feature_network, fleet, folds = fit.networks[0].to(config.device), result.fleet, list[MLP]()
         if needs_folds(space, config):
             if fleet is None:  # there was nothing to choose

@@ -61,21 +61,12 @@ def fit_pool_weights(
     log_prior: Any,
     sample_weight: NDArray[np.float64] | None = None,
 ) -> PoolWeights:
-    """Return the weights of the lowest penalized log-loss on held-out rows.
+    """Return the weights of the lowest penalized log-loss on held-out rows, from log-probabilities (n, k).
 
     The weights of network and density are in [0, 2], the share of the priors in [1e-5, 1/2]. With few rows they stay
     close to one half each (without a density: to 1), by a quadratic penalty of `POOL_SHRINKAGE` over the number of
     rows, and the share of the priors stays above zero, as if `PRIOR_PSEUDO_COUNT` of a row had been held out that only
     the priors explain. A network that diverged has the weights of no rows at all.
-
-    Parameters
-    ----------
-    network, density : arrays (n, k)
-        Log-probabilities of held-out rows.
-    y : array (n,)
-        Class indices.
-    log_prior : array (k,)
-    sample_weight : array (n,), optional
 
     Examples
     --------

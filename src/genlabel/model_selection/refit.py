@@ -17,7 +17,6 @@ from genlabel.model_selection.search import SearchResult
 from genlabel.model_selection.search_space import SearchSpace, Trainer
 from genlabel.model_selection.splits import CVData, LabeledData
 from genlabel.model_selection.tasks import NETWORK_STREAM, FitLabelers, ensemble_tasks, make_task, make_trainer
-from genlabel.model_selection.time_budget import REFIT, STAGE_DEADLINES
 from genlabel.training import TrainingTask
 from genlabel.training.networks import MLP
 from genlabel.training.networks.ensemble import log_proba_of
@@ -53,26 +52,13 @@ def refit(
     results: Sequence[SearchResult],
     config: TrainerConfig,
     progress: FitProgress,
+    stream: int = NETWORK_STREAM,
 ) -> list[FitResult]:
     """Return the networks that predict, for each result of a search.
 
     They are those of the folds, or as many as the ensemble has, trained on all rows. If the training loss of one of
     these is far above the log-loss that the folds estimate, they are trained once more, and the better ones are used.
     """
-    with progress.stage(REFIT, until=STAGE_DEADLINES[REFIT]):
-        return refit_networks(space, data, fit_labelers, results, config, progress)
-
-
-def refit_networks(
-    space: SearchSpace,
-    data: CVData,
-    fit_labelers: FitLabelers,
-    results: Sequence[SearchResult],
-    config: TrainerConfig,
-    progress: FitProgress,
-    stream: int = NETWORK_STREAM,
-) -> list[FitResult]:
-    """Return what :func:`refit` does, as a part of the current stage, with a random stream."""
     task = make_task(space, data, fit_labelers, None, stream)
     search = config.search
     if not search.refits:

@@ -101,17 +101,8 @@ def score_candidates(
 ) -> ScoreTable:
     """Return the scores of candidates, one after the other, from their log-probabilities (n, k) of the held-out rows.
 
-    Parameters
-    ----------
-    log_proba : sequence of arrays (n, k)
-    rows : ValidationRows
-    log_prior : array (k,)
-    density : array (n, k), optional
-        Log-posteriors of the density that the networks are pooled with.
-    pooling : PoolWeights, "cv" or None
-    fit_weights : bool
-        With "cv", whether all candidates are compared at the weights of the one that is best at equal weights: equal
-        weights mislead where the density is weak.
+    `density` (n, k) are log-posteriors to pool the networks with. With pooling "cv", `fit_weights` compares all
+    candidates at the weights of the one that is best at equal weights: these mislead where the density is weak.
     """
     weights: PoolWeights | None = None  # compares the networks alone
     if density is not None and pooling is not None:
@@ -192,17 +183,8 @@ def one_standard_error(
 
     The noise of a candidate is the standard error of its mean difference to the best one, row by row: paired, so that
     rows that are hard for all do not count. Among candidates of equal strength the lowest loss wins, and among those
-    whose losses agree to the sixth digit, the smallest step.
-
-    Parameters
-    ----------
-    losses : array (candidates, n)
-        Loss of each held-out row.
-    strength : sequence of float
-        Weight decay of each candidate.
-    weight : array (n,), optional
-    steps : sequence of float, optional
-        Learning rate of each candidate.
+    whose losses agree to the sixth digit, the smallest step. `losses` (candidates, n) are those of the rows, `strength`
+    is the weight decay and `steps` the learning rate of each candidate.
 
     Examples
     --------

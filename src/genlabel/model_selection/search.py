@@ -29,12 +29,10 @@ from genlabel.model_selection.search_space import Configuration, SearchSpace, Tr
 from genlabel.model_selection.splits import CVData
 from genlabel.model_selection.tasks import NETWORK_STREAM, FitLabelers, fold_tasks, make_trainer
 from genlabel.model_selection.time_budget import (
-    SEARCH,
     Subsets,
     cap_candidates,
     fit_to_time_limit,
     measure_epoch_seconds,
-    search_deadline,
 )
 from genlabel.training import BestEpoch, Fleet, Hyperparameters, TrainingTask
 
@@ -71,34 +69,9 @@ def search(
     config: TrainerConfig,
     progress: FitProgress,
     subsets: Subsets | None = None,
-) -> list[SearchResult]:
-    """Return the best configuration of each subset, as if there were no others; by default, of all of them.
-
-    Parameters
-    ----------
-    space : SearchSpace
-    data : CVData
-    fit_labelers : callable
-        See :func:`prepare_labelers`.
-    config : TrainerConfig
-    progress : FitProgress
-    subsets : sequence of sequences of int, optional
-        Indices of configurations.
-    """
-    with progress.stage(SEARCH, until=search_deadline(config.search)):
-        return search_candidates(space, data, fit_labelers, config, progress, subsets)
-
-
-def search_candidates(
-    space: SearchSpace,
-    data: CVData,
-    fit_labelers: FitLabelers,
-    config: TrainerConfig,
-    progress: FitProgress,
-    subsets: Subsets | None = None,
     stream: int = NETWORK_STREAM,
 ) -> list[SearchResult]:
-    """Return what :func:`search` does, as a part of the current stage, with a random stream."""
+    """Return the best configuration of each subset, as if there were no others; by default, of all of them."""
     subsets = [range(len(space.configurations))] if subsets is None else subsets
     n, scoring = len(data.raw.X), config.search.scoring
     epochs = config.max_epochs(n)

@@ -72,16 +72,8 @@ class LabeledData:
 class CVData:
     """Training data with folds, each standardized by its training rows; folds are made when they are first needed.
 
-    Parameters
-    ----------
-    raw : LabeledData
-        Not standardized.
-    cv : "auto", int, splitter or pairs of rows
-    standardize : bool
-    seed : int
-        Seed of the folds, and of all training.
-    keep_rare : bool
-        Whether a class of few rows is held out in as few folds; else it makes all folds fewer, as in scikit-learn.
+    `raw` is not standardized; `seed` is that of the folds and of all training. With `keep_rare`, a class of few rows is
+    held out in as few folds; else it makes all folds fewer, as in scikit-learn.
     """
 
     def __init__(self, raw: LabeledData, *, cv: Any, standardize: bool, seed: int, keep_rare: bool) -> None:

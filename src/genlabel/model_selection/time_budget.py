@@ -38,17 +38,7 @@ EVALUATION_FACTOR = 1.3
 
 
 def stage_shares(space: SearchSpace, config: TrainerConfig, searches: bool, typicality: bool) -> dict[str, float]:
-    """Return the stages of a fit, with about how much of its time each takes.
-
-    Parameters
-    ----------
-    space : SearchSpace
-    config : TrainerConfig
-    searches : bool
-        Whether networks of folds are trained.
-    typicality : bool
-        Whether the typicality of rows is learned.
-    """
+    """Return the stages of a fit, with about how much of its time each takes."""
     shares = {
         DENSITIES: 1.0 if any(density.is_calibrated for density in space.densities) else 0.0,
         FEATURES: 0.0 if space.feature_space is None else 5.0,
@@ -80,16 +70,8 @@ def subsample_for_time_limit(data: LabeledData, progress: FitProgress) -> Labele
 def cap_candidates(space: SearchSpace, subsets: Subsets, hidden: Sequence[int], d: int, k: int, folds: int) -> Subsets:
     """Return the subsets of configurations, smaller if their networks together have very many parameters.
 
-    Weight decays go first, then the smallest and the largest learning rates; no subset becomes empty.
-
-    Parameters
-    ----------
-    space : SearchSpace
-    subsets : sequence of sequences of int
-    hidden : sequence of int
-        Hidden layers of the networks whose mixing configuration states none.
-    d, k, folds : int
-        Features, classes, and networks of each configuration.
+    Weight decays go first, then the smallest and the largest learning rates; no subset becomes empty. `hidden` are the
+    hidden layers where a mixing states none; d, k and folds are features, classes, and networks of each configuration.
     """
     layers = [(d, *(hidden if mixing.hidden is None else mixing.hidden), k) for mixing in space.mixing]
     sizes = [sum((n_in + 1) * n_out for n_in, n_out in pairwise(each)) for each in layers]
@@ -129,17 +111,7 @@ def measure_epoch_seconds(
     tasks: Sequence[Sequence[TrainingTask]],
     make_trainer: Callable[[Sequence[TrainingTask], int, Sequence[Hyperparameters]], Trainer],
 ) -> dict[int, float]:
-    """Return the seconds of an epoch of one candidate on all folds, for each mixing configuration.
-
-    Parameters
-    ----------
-    space : SearchSpace
-    subsets : sequence of sequences of int
-    tasks : sequence of sequences of TrainingTask
-        The folds under each mixing configuration.
-    make_trainer : callable (tasks, mixing index, candidates) -> Trainer
-        Makes the training of one epoch.
-    """
+    """Return the seconds of an epoch of one candidate on all folds, for each mixing configuration."""
     result = {}
     for m, indices in candidates_by_mixing(space, subsets).items():
         candidates, task = [space.candidates[c] for c in indices], tasks[m][0]
@@ -165,16 +137,7 @@ def fit_to_time_limit(
     """Return subsets of configurations and a number of epochs for which there is time.
 
     Epochs become fewer first, down to half of them, then the configurations, to those of middle parameters.
-
-    Parameters
-    ----------
-    space : SearchSpace
-    subsets : sequence of sequences of int
-    epochs : int
-    schedule : callable (epochs) -> list of Rung
-    epoch_seconds : dict of mixing index -> float
-        Seconds of an epoch of one candidate.
-    progress : FitProgress
+    `epoch_seconds` are those of one candidate, by mixing index.
     """
     before, all_epochs = len(union(subsets)), epochs
     for smaller in progressively_fewer(space, subsets):

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from genlabel._validation import check_choice
 from genlabel.estimators.base import NetworkClassifier
-from genlabel.estimators.encoding import FrameEncoder
+from genlabel.estimators.validation import FrameEncoder
 from genlabel.model_selection.pooling import MIN_LOG_PROBA, PoolWeights
 from genlabel.persistence.model import classifier_of
 from genlabel.training.networks import MLP, Ensemble

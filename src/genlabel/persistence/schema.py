@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from genlabel.data.tables import kind_of
 from genlabel.data.tables.columns import as_strings
 from genlabel.estimators.classifier import ProbabilityClassifier
-from genlabel.estimators.encoding import FrameEncoder
+from genlabel.estimators.validation import FrameEncoder
 from genlabel.persistence.classes import PersistenceError
 
 UNUSED = "unused"
