@@ -200,7 +200,7 @@ def test_no_room_leaves_the_old_file_whole_and_nothing_beside_it(
     path, write = folder / name, WRITERS[name]
     if "parquet" in name or "feather" in name:
         pytest.importorskip("pyarrow")
-    why = r"\(.*(No space left on device|File too large).*\); make room there"
+    why = r"\(.*(No space left on device|File too large).*\); free some space"
     with full(folder), pytest.raises(OSError, match=rf"'.*{name}' cannot be written {why}, or name another place"):
         write(path, 1)
     assert contents(folder) == {}
@@ -269,7 +269,7 @@ def test_a_command_tells_of_a_full_disk_in_one_line(disk: Path, model: tuple[Pat
     with no_room(disk):
         code, line = told("predict", *model, "-o", output)
     assert (code, output.read_text()) == (2, "those of yesterday")
-    why = "make room there, or name another place; what was there is as it was"
+    why = "free some space, or choose another path; an old file is unchanged"
     assert line == f"Error: '{output}' cannot be written (No space left on device); {why}"
     assert [path.name for path in disk.iterdir()] == ["predictions.csv"]
     output.unlink()
