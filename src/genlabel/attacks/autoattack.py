@@ -78,7 +78,7 @@ class AutoAttack(Attack):
             return x
         attack = self.standard_version(model, k, seed, x.device)
         images = x[correct].float().reshape(-1, *model.image_shape)
-        with _restore_state(model.module), _log_as_warnings():
+        with _isolated(model.module):
             moved, _ = attack.run_standard_evaluation(images, y[correct], batch_size=self.batch_size)
         points = x.clone()
         points[correct] = self.project(moved.flatten(1).to(x), x[correct])
@@ -106,23 +106,6 @@ class _Float32Scores(nn.Module):
         return self.model.scores(images.flatten(1)).to(torch.float32, copy=True)
 
 
-@contextmanager
-def _restore_state(module: nn.Module) -> Iterator[None]:
-    """Restore what the package changes: gradients of the weights, global random streams, the trace function."""
-    learned = [weight for weight in module.parameters() if weight.requires_grad]
-    tracer = sys.gettrace()
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-    try:
-        for weight in learned:
-            weight.requires_grad_(False)
-        with torch.random.fork_rng(devices):
-            yield
-    finally:
-        sys.settrace(tracer)
-        for weight in learned:
-            weight.requires_grad_(True)
-
-
 class _FirstOfEachKind(logging.Handler):
     """Handler that keeps the first warning of each kind; kinds differ by more than numbers."""
 
@@ -136,16 +119,27 @@ class _FirstOfEachKind(logging.Handler):
 
 
 @contextmanager
-def _log_as_warnings() -> Iterator[None]:
-    """Issue the messages of the package's log as warnings, each kind once."""
+def _isolated(module: nn.Module) -> Iterator[None]:
+    """Give the package's log as warnings, each kind once, and restore what it changes.
+
+    These are gradients of the weights, global random streams and the trace function.
+    """
+    learned, tracer = [weight for weight in module.parameters() if weight.requires_grad], sys.gettrace()
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     logger, handler = logging.getLogger("auto-attack"), _FirstOfEachKind()
     before, logger.propagate = logger.propagate, False
     logger.addHandler(handler)
     try:
-        yield
+        for weight in learned:
+            weight.requires_grad_(False)
+        with torch.random.fork_rng(devices):
+            yield
     finally:
         logger.removeHandler(handler)
         logger.propagate = before
+        sys.settrace(tracer)
+        for weight in learned:
+            weight.requires_grad_(True)
     for kind, message in handler.messages.items():
         warn(("AutoAttack", kind), f"AutoAttack: {message}", RuntimeWarning)
 

@@ -196,7 +196,13 @@ def margins(
     check_interval("tolerance", tolerance, 1e-12, 0.5, "1e-4 is a ten-thousandth of the distance")
     model = AttackedNetwork(model) if isinstance(model, nn.Module) else model
     if isinstance(model, AttackedModel):
-        view, index = _view_model(model, X, y)
+        if model.batch_shape:
+            raise ValueError(f"model is {model.batch_shape[0]} models; give one of them, as AttackedNetwork(network)")
+        points = np.asarray(as_numpy(X), dtype=np.float64)
+        if points.ndim != 2 or 0 in points.shape or not np.isfinite(points).all():
+            raise ValueError(f"X has shape {points.shape}; margins need points (m, d), at least one, all finite")
+        k = model.log_proba(as_tensor(points[:1])).shape[-1]
+        view, index = ModelView(points, model), check_class_indices(y, len(points), k)
     else:
         check_is_fitted(model)
         index = label_indices(model, y, len(model.predict(X)))
@@ -236,17 +242,6 @@ def _exact_margins(
             witnesses[todo] = (view.points - step[:, None] * normal)[todo]
             todo[todo] = view.is_correct(y[todo], as_tensor(witnesses[todo]))
     return None if todo.any() else (distances, witnesses)
-
-
-def _view_model(model: AttackedModel, X: Values, y: Values) -> tuple[ModelView, Classes]:
-    """Return points and an attacked model in the coordinates of the margins, and class indices (m,)."""
-    if model.batch_shape:
-        raise ValueError(f"model is {model.batch_shape[0]} models; give one of them, as AttackedNetwork(network)")
-    points = np.asarray(as_numpy(X), dtype=np.float64)
-    if points.ndim != 2 or 0 in points.shape or not np.isfinite(points).all():
-        raise ValueError(f"X has shape {points.shape}; margins need points (m, d), at least one, all finite")
-    k = model.log_proba(as_tensor(points[:1])).shape[-1]
-    return ModelView(points, model), check_class_indices(y, len(points), k)
 
 
 def _linear_form(model: Any, X: Values, view: ModelView, space: str) -> tuple[Floats, Floats] | None:
@@ -315,29 +310,26 @@ def closest_misclassified(
 def _first_paths(model: AttackedModel, x: Tensor, y: Tensor, known: Tensor, predicted: Tensor) -> Tensor:
     """Return the shortest paths among those to the nearest known points of every other class, and projections."""
     distance, ends = torch.cdist(x, known), []
+    reach = MAX_REACH * float(distance.max())
     for c in other_classes(model, x, y):
         rival = (predicted == c[:, None]) | (predicted == NO_CLASS)
         nearest, index = distance.masked_fill(~rival, torch.inf).min(-1)
         ends.append(torch.where(nearest.isfinite()[:, None], known[index], x))
         if model.has_gradient:
-            ends.append(_project(model, x, y, c, MAX_REACH * float(distance.max())))
+            # The nearest misclassified projection on the boundary, each linearized at the one before.
+            point = end = x
+            for _ in range(PROJECTIONS):
+                gradient = model.log_odds_gradient(point, y, c)
+                logs = model.log_proba(point).clamp(min=MIN_LOG_PROBA)
+                log_odds = (logs.gather(-1, c[:, None]) - logs.gather(-1, y[:, None]))[:, 0]
+                step = -(log_odds + (gradient * (x - point)).sum(-1)) / gradient.square().sum(-1)
+                moved = x + OVERSHOOT * step[:, None] * gradient
+                point = torch.where((row_norm(moved - x, "l2") < reach)[:, None], moved, point)
+                nearer = model.misclassifies(point, y) & (_path_length(point, x) < _path_length(end, x))
+                end = torch.where(nearer[:, None], point, end)
+            ends.append(end)
     paths = _bisect(model, x, y, torch.stack(ends), COARSE_TOLERANCE)
     return torch.take_along_dim(paths, _path_length(paths, x).argsort(0)[:PATHS, :, None], 0)
-
-
-def _project(model: AttackedModel, x: Tensor, y: Tensor, c: Tensor, max_distance: float) -> Tensor:
-    """Return the nearest misclassified projection on the boundary to class c, linearized at the one before."""
-    point = ends = x
-    for _ in range(PROJECTIONS):
-        gradient = model.log_odds_gradient(point, y, c)
-        logs = model.log_proba(point).clamp(min=MIN_LOG_PROBA)
-        log_odds = (logs.gather(-1, c[:, None]) - logs.gather(-1, y[:, None]))[:, 0]
-        step = -(log_odds + (gradient * (x - point)).sum(-1)) / gradient.square().sum(-1)
-        moved = x + OVERSHOOT * step[:, None] * gradient
-        point = torch.where((row_norm(moved - x, "l2") < max_distance)[:, None], moved, point)
-        nearer = model.misclassifies(point, y) & (_path_length(point, x) < _path_length(ends, x))
-        ends = torch.where(nearer[:, None], point, ends)
-    return ends
 
 
 def _turn(model: AttackedModel, x: Tensor, y: Tensor, ends: Tensor, rng: np.random.Generator) -> Tensor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -103,7 +103,12 @@ def robust_accuracy(
     if space is not None or not is_network:
         check_choice("space", space or SPACES[0], SPACES[1:] if is_network else SPACES)
     attacks = _read_attacks(attack, eps, is_network and np.ndim(X) == 4)
-    with np.errstate(divide="ignore"), _deterministic_kernels():  # a probability of 0 has a logarithm here
+    with np.errstate(divide="ignore"), ExitStack() as stack:  # a probability of 0 has a logarithm here
+        # Batches of many sizes are not worth compiling; and with the ten bits of TF32, a point just beyond the boundary
+        # may be back on its side in a batch of another size.
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        if torch.cuda.is_available():
+            stack.enter_context(torch.backends.cudnn.flags(enabled=True, allow_tf32=False))
         attacked: AttackedModel
         if is_network:
             attacked, x = view_network(model, X)
@@ -135,20 +140,6 @@ def robust_accuracy(
     is_robust = np.logical_and.reduce(list(masks.values()))
     by_attack = {name: float(mask.mean()) for name, mask in masks.items()}
     return Robustness(float(correct.mean()), float(is_robust.mean()), by_attack, skipped, is_robust)
-
-
-@contextmanager
-def _deterministic_kernels() -> Iterator[None]:
-    """Run networks uncompiled, and convolutions on a GPU in full float32.
-
-    The batches of an attack have many sizes, which are not worth compiling; and with the ten bits of TF32 a point just
-    beyond the boundary may be back on its side in a batch of another size.
-    """
-    with ExitStack() as stack:
-        stack.enter_context(torch.compiler.set_stance("force_eager"))
-        if torch.cuda.is_available():
-            stack.enter_context(torch.backends.cudnn.flags(enabled=True, allow_tf32=False))
-        yield
 
 
 def _is_correct(model: AttackedModel, x: Tensor, y: NDArray[np.int64]) -> NDArray[np.bool_]:

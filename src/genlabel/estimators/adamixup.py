@@ -12,7 +12,7 @@ from genlabel.estimators.base import NetworkClassifier
 from genlabel.labeling import LinearLabel
 from genlabel.mixing import Mixup
 from genlabel.model_selection.options import TrainerConfig, TrainingOptions
-from genlabel.model_selection.refit import FitResult
+from genlabel.model_selection.search import FitResult
 from genlabel.model_selection.search_space import MixingConfig, SearchSpace
 from genlabel.model_selection.splits import CVData
 from genlabel.training import Fleet, train_adamixup

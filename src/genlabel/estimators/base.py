@@ -41,9 +41,8 @@ from genlabel.model_selection.options import (
     resolve_training,
 )
 from genlabel.model_selection.pooling import MIN_LOG_PROBA, POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, PoolWeights, pool
-from genlabel.model_selection.refit import MAX_EXCESS_LOSS, FitResult, refit
 from genlabel.model_selection.scoring import ValidationRows
-from genlabel.model_selection.search import needs_folds, search
+from genlabel.model_selection.search import MAX_EXCESS_LOSS, FitResult, needs_folds, refit, search
 from genlabel.model_selection.search_space import MixingConfig, SearchSpace, parameter_grid
 from genlabel.model_selection.splits import CVData
 from genlabel.model_selection.time_budget import (

@@ -13,8 +13,7 @@ from genlabel.densities import LatentDensity, StackedDensity
 from genlabel.densities.base import CrossFittedDensity
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.model_selection.options import TrainerConfig
-from genlabel.model_selection.refit import refit
-from genlabel.model_selection.search import needs_folds, search
+from genlabel.model_selection.search import needs_folds, refit, search
 from genlabel.model_selection.search_space import SearchSpace
 from genlabel.model_selection.splits import CVData, LabeledData
 from genlabel.model_selection.tasks import FEATURE_STREAM, fold_tasks, make_trainer

@@ -69,30 +69,30 @@ class Encoder:
         if id(value) in self._encoded:
             return self._encoded[id(value)][1]
         name = saved_name(type(value))
-        plain = self._encode_object(value, name, path) if name is not None else self._encode_builtin(value, path)
+        if name is None:
+            plain = self._encode_builtin(value, path)
+        else:
+            optional, state, left_out = optional_names(name, value), {}, {}
+            for attribute, item in sorted(get_state(value).items()):
+                if attribute not in optional:
+                    state[attribute] = self.encode(item, f"{path}.{attribute}")
+                    continue
+                objects, arrays, encoded = len(self.objects), list(self.arrays), dict(self._encoded)
+                try:
+                    state[attribute] = self.encode(item, f"{path}.{attribute}")
+                except PersistenceError:
+                    del self.objects[objects:]  # undo what has been encoded of the attribute
+                    self.arrays = {key: self.arrays[key] for key in arrays}
+                    self._encoded = encoded
+                    left_out[attribute] = _shorten(item)
+            self.objects.append({"class": name, "state": state, **({"left_out": left_out} if left_out else {})})
+            plain = {"is": "object", "number": len(self.objects) - 1}
         # The value is stored with its id, so that no other object takes its place in memory, and with it the id.
         self._encoded[id(value)] = (value, plain)
         return plain
 
     def _encode_items(self, values: Sequence[Any], path: str) -> list[Any]:
         return [self.encode(value, f"{path}.{index}") for index, value in enumerate(values)]
-
-    def _encode_object(self, value: Any, name: str, path: str) -> dict[str, Any]:
-        optional, state, left_out = optional_names(name, value), {}, {}
-        for attribute, item in sorted(get_state(value).items()):
-            if attribute not in optional:
-                state[attribute] = self.encode(item, f"{path}.{attribute}")
-                continue
-            objects, arrays, encoded = len(self.objects), list(self.arrays), dict(self._encoded)
-            try:
-                state[attribute] = self.encode(item, f"{path}.{attribute}")
-            except PersistenceError:  # undo what has been encoded of the attribute
-                del self.objects[objects:]
-                self.arrays = {key: self.arrays[key] for key in arrays}
-                self._encoded = encoded
-                left_out[attribute] = _shorten(item)
-        self.objects.append({"class": name, "state": state, **({"left_out": left_out} if left_out else {})})
-        return {"is": "object", "number": len(self.objects) - 1}
 
     def _encode_builtin(self, value: Any, path: str) -> dict[str, Any]:
         if isinstance(value, Tensor):

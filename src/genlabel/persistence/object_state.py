@@ -84,20 +84,7 @@ def build_object(name: str, state: Mapping[str, Any]) -> Any:
         if set(state) != set(names):
             raise ValueError(f"its {name} has {', '.join(state)}, but this version has {', '.join(names)}")
         return cls(**state)
-    return _build_estimator(cls, name, state)
-
-
-def _build_mlp(sizes: list[int], weights: list[torch.Tensor]) -> MLP:
-    shapes = [shape for n_in, n_out in pairwise(sizes) for shape in ((n_out, n_in), (n_out,))]
-    if not weights or [tuple(weight.shape) for weight in weights] != shapes:
-        raise ValueError(f"its network has layers of sizes {sizes}, but weights of other shapes")
-    network = MLP(sizes[0], sizes[-1], sizes[1:-1], seed=0, dtype=weights[0].dtype)
-    network.load_state_dict(dict(zip(network.state_dict(), weights, strict=True)))
-    return network
-
-
-def _build_estimator(cls: type[Any], name: str, state: Mapping[str, Any]) -> Any:
-    """Set parameters, absent ones to their defaults, and fitted attributes."""
+    # Of an estimator: parameters, absent ones with their defaults, and fitted attributes.
     defaults = {
         parameter.name: parameter.default
         for parameter in signature(cls.__init__).parameters.values()
@@ -116,6 +103,15 @@ def _build_estimator(cls: type[Any], name: str, state: Mapping[str, Any]) -> Any
     for attribute, value in {**{parameter: defaults[parameter] for parameter in absent}, **state}.items():
         setattr(result, attribute, value)
     return result
+
+
+def _build_mlp(sizes: list[int], weights: list[torch.Tensor]) -> MLP:
+    shapes = [shape for n_in, n_out in pairwise(sizes) for shape in ((n_out, n_in), (n_out,))]
+    if not weights or [tuple(weight.shape) for weight in weights] != shapes:
+        raise ValueError(f"its network has layers of sizes {sizes}, but weights of other shapes")
+    network = MLP(sizes[0], sizes[-1], sizes[1:-1], seed=0, dtype=weights[0].dtype)
+    network.load_state_dict(dict(zip(network.state_dict(), weights, strict=True)))
+    return network
 
 
 def preprocessing_state(columns: ColumnTransformer) -> dict[str, Any]:
