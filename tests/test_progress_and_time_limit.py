@@ -43,12 +43,12 @@ MODELS = {
     ),
 }
 STAGES = {
-    "default": ["stacked density", "search", "support"],
+    "default": ["stacked density", "search", "typicality"],
     "mixup": ["search"],
     "members": ["search", "final fit"],
-    "paper": ["search", "final fit", "support"],
-    "no choice": ["final fit", "support"],
-    "latent": ["twins", "search", "support"],
+    "paper": ["search", "final fit", "typicality"],
+    "no choice": ["final fit", "typicality"],
+    "latent": ["feature networks", "search", "typicality"],
     "AdaMixup": ["search", "final fit"],
 }
 every = pytest.mark.parametrize("name", MODELS)
@@ -186,7 +186,7 @@ def test_on_a_terminal_there_is_a_bar_on_the_error_stream(
     assert out == ""
     shown = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", err)
     assert re.search(
-        r"GenLabelClassifier: support .*100 % done, 0 s left, best held-out log-loss [\d.]+ elapsed", shown
+        r"GenLabelClassifier: typicality .*100 % done, 0 s left, best held-out log-loss [\d.]+ elapsed", shown
     )
     assert "FlowDensity" not in shown
     density.fit(X, Y)

@@ -69,7 +69,7 @@ class Callback:
     >>> from genlabel import MixupClassifier
     >>> counter = EpochCounter()
     >>> with use_callback(counter):
-    ...     model = MixupClassifier.from_paper(epochs=5).fit(*load_iris(return_X_y=True))  # a search, and the final fit
+    ...     model = MixupClassifier.from_paper(training__epochs=5).fit(*load_iris(return_X_y=True))  # a search, and the final fit
     >>> counter.epochs
     10
     """
@@ -177,10 +177,10 @@ def use_callback(callback: Callback) -> Iterator[None]:
     An inner block replaces the callback of an outer one.
 
     >>> from sklearn.datasets import load_iris
-    >>> from genlabel import MixupClassifier
+    >>> from genlabel import MixupClassifier, TrainingOptions
     >>> events = []
     >>> with use_callback(LambdaCallback(on_progress=events.append)):
-    ...     model = MixupClassifier(epochs=10).fit(*load_iris(return_X_y=True))
+    ...     model = MixupClassifier(training=TrainingOptions(epochs=10)).fit(*load_iris(return_X_y=True))
     >>> [event.stage for event in events if event.stage_ended]  # doctest: +NORMALIZE_WHITESPACE
     ['search, rung 1 of 4, 24 candidates', 'search, rung 2 of 4, 8 candidates',
      'search, rung 3 of 4, 5 candidates', 'search, rung 4 of 4, 3 candidates']

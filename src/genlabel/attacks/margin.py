@@ -20,7 +20,6 @@ from genlabel.attacks.gradient import other_classes
 from genlabel.attacks.models import MIN_LOG_PROBA, NO_CLASS, AttackedModel, AttackedNetwork, predict
 from genlabel.training.networks import MLP
 
-METHODS = ("auto", "search")
 RANDOM_POINTS = 500
 """Random points in the range of the given ones, and as many at all distances, to which a path may lead."""
 DISTANCE_EXPONENTS = (-2.0, 2.0)
@@ -191,7 +190,7 @@ def margins(
     exact
     """
     check_choice("space", space, SPACES)
-    check_choice("method", method, METHODS)
+    check_choice("method", method, ["auto", "search"])
     check_count("steps", steps, low=0)
     check_interval("tolerance", tolerance, 1e-12, 0.5, "1e-4 is a ten-thousandth of the distance")
     model = AttackedNetwork(model) if isinstance(model, nn.Module) else model

@@ -68,8 +68,6 @@ WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2)
 """Candidates for `weight_decay="auto"`; 1e-4 is the paper's."""
 CLEAN_FRACTIONS = (0.75, 1.0)
 """Candidates for `clean_fraction="auto"`: a quarter of the samples mixed, or none (plain training)."""
-OPTIONAL_ATTRIBUTES = ("best_score_", "venn_abers_", "density_", "typicality_")
-"""Attributes that not every fit sets."""
 
 
 class NetworkClassifier(ProbabilityClassifier, ABC):
@@ -265,7 +263,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
                 f"training diverged at learning rate {chosen['learning_rate']:g}; "
                 "lower learning_rate, or leave standardize=True"
             )
-        for name in OPTIONAL_ATTRIBUTES:
+        for name in ("best_score_", "venn_abers_", "density_", "typicality_"):  # not every fit sets them
             self.__dict__.pop(name, None)
         self.classes_, self.class_count_ = raw.classes, np.bincount(raw.y, minlength=len(raw.classes))
         self.class_weight_, self.log_prior_, self.scaler_ = raw.class_weight, data.log_prior, data.scaler

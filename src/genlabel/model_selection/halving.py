@@ -17,8 +17,6 @@ HALVING_SCHEDULE = ((1 / 10, 8), (1 / 4, 5), (1 / 2, 3))
 """Share of the epochs after which candidates are compared, and how many of them continue."""
 HALVING_SCHEDULE_LARGE = ((1 / 20, 4), (1 / 8, 2), (1 / 3, 1))
 """The schedule of a table whose passes take several epochs: its many held-out rows tell candidates apart early."""
-CLOCK_SHARE = 0.1
-"""Share of the time left that may pass before a search with a time limit checks the clock again."""
 
 Predict = Callable[[Fleet, int], NDArray[np.float64]]
 """Log-probabilities (candidates, m, k) of the rows that a fold holds out, by the networks of a fleet."""
@@ -180,7 +178,8 @@ def train(trainers: Sequence[tuple[Trainer, int]], epochs: int, progress: FitPro
         done, seconds = done + step, max(progress.elapsed - begin, 1e-9) / step
         if done == epochs or progress.stage_time_left < seconds:
             return done
-        step = min(epochs - done, max(1, int(CLOCK_SHARE * progress.stage_time_left / seconds)))
+        # The clock is checked again when a tenth of the time left has passed.
+        step = min(epochs - done, max(1, int(0.1 * progress.stage_time_left / seconds)))
 
 
 def candidates_by_mixing(space: SearchSpace, subsets: Sequence[Sequence[int]]) -> dict[int, list[int]]:

@@ -51,8 +51,6 @@ EPOCHS_BETWEEN_ATTACKS = 5
 """Epochs from one evaluation under attack to the next, where the best epoch is restored (arXiv Section E.2)."""
 MAX_EXCESS_LOSS = 0.1
 """Excess of a final network's training loss over the held-out loss, in units of the log-loss of the class priors."""
-RETRY_STREAM_OFFSET = 2
-"""Added to the random stream of a training that is repeated."""
 
 
 @dataclass(frozen=True)
@@ -336,7 +334,7 @@ def _retry_if_diverged(
     if first <= limit or progress.truncations:
         return fit
     seed, stream, *rest = task.seed
-    again = replace(task, seed=[seed, stream + RETRY_STREAM_OFFSET, *rest])
+    again = replace(task, seed=[seed, stream + 2, *rest])  # a random stream of its own
     (retry,) = _train_on_all_rows(space, [result], again, config, progress)
     second = _max_training_loss(retry, data.whole)
     if not second <= limit:

@@ -20,7 +20,13 @@ from genlabel.training import Hyperparameters, TrainingTask
 
 Subsets = Sequence[Sequence[int]]
 """Indices of the configurations that each of several searches may choose."""
-DENSITIES, FEATURES, SEARCH, REFIT, TYPICALITY = "stacked density", "twins", "search", "final fit", "support"
+DENSITIES, FEATURES, SEARCH, REFIT, TYPICALITY = (
+    "stacked density",
+    "feature networks",
+    "search",
+    "final fit",
+    "typicality",
+)
 """Stages of a fit, in order."""
 STAGE_DEADLINES = {DENSITIES: 0.35, FEATURES: 0.6, SEARCH: 0.9, REFIT: 0.95}
 """Share of a time limit that is spent when a stage should end."""
@@ -31,8 +37,6 @@ MAX_PARAMETERS = 8_000_000
 VALUES_PER_SECOND = 100_000
 """Features and classes of all rows, for each second of a limit: what is done once a row then takes half of it."""
 MIN_ROWS = 500
-PROBE_ROWS = 512
-"""Rows on which the speed of a training is measured."""
 EVALUATION_FACTOR = 1.3
 """Upper bound of the time of a search over that of its epochs: networks are also evaluated on held-out rows."""
 
@@ -115,7 +119,7 @@ def measure_epoch_seconds(
     result = {}
     for m, indices in candidates_by_mixing(space, subsets).items():
         candidates, task = [space.candidates[c] for c in indices], tasks[m][0]
-        rows = stratified_order(task.y)[:PROBE_ROWS]
+        rows = stratified_order(task.y)[:512]
         weight = None if task.weight is None else task.weight[rows]
         probe, seconds = replace(task, X=task.X[rows], y=task.y[rows], weight=weight), []
         for _ in range(2):  # the first time is longer

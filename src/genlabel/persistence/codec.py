@@ -25,8 +25,6 @@ STRING_DTYPE = re.compile(r"object|str(\d{1,6})")
 """Dtypes of arrays of objects, and of strings with the bits of each."""
 MAX_STRING_LENGTH = 9999
 """Characters of a string in an array."""
-MAX_STRING_ARRAY = 1 << 26
-"""Characters that an array of strings has memory for: a small file could fill the memory."""
 
 
 @final
@@ -203,7 +201,7 @@ class Decoder:
         if dtype is None:
             raise ValueError(f"it has an array of {plain['dtype']!r}, which is neither of objects nor of strings")
         length = 0 if dtype[1] is None else int(dtype[1]) // 32
-        if length * len(plain["items"]) > MAX_STRING_ARRAY:
+        if length * len(plain["items"]) > 1 << 26:  # a small file could fill the memory
             raise ValueError(
                 f"it has {len(plain['items'])} strings with memory for {length} characters each, which is too much"
             )

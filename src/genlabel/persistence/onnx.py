@@ -23,10 +23,6 @@ from genlabel.model_selection.pooling import MIN_LOG_PROBA, PoolWeights
 from genlabel.persistence.model import classifier_of
 from genlabel.training.networks import MLP, Ensemble
 
-OPSET = 17
-IR_VERSION = 8
-"""Version of the file format, old enough for runtimes of 2022."""
-
 
 def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64") -> Path:
     """Write the network of a fitted classifier as an ONNX file.
@@ -166,7 +162,7 @@ class _Graph:
             helper.make_tensor_value_info("class_index", tensor.INT64, ["m"]),
         ]
         graph = helper.make_graph(self._nodes, "genlabel", inputs, outputs, self._constants)
-        opsets = [helper.make_opsetid("", OPSET)]
-        found = helper.make_model(graph, producer_name="genlabel", opset_imports=opsets, ir_version=IR_VERSION)
+        opsets = [helper.make_opsetid("", 17)]  # both versions are old enough for runtimes of 2022
+        found = helper.make_model(graph, producer_name="genlabel", opset_imports=opsets, ir_version=8)
         helper.set_model_props(found, metadata)
         return found
