@@ -69,8 +69,8 @@ class Callback:
     >>> from genlabel import MixupClassifier
     >>> counter = EpochCounter()
     >>> with use_callback(counter):
-    ...     model = MixupClassifier.from_paper(training__epochs=5).fit(*load_iris(return_X_y=True))  # a search, and the final fit
-    >>> counter.epochs
+    ...     model = MixupClassifier.from_paper(training__epochs=5).fit(*load_iris(return_X_y=True))
+    >>> counter.epochs  # of a search, and of the final fit
     10
     """
 
