@@ -24,9 +24,10 @@ from sklearn.preprocessing import StandardScaler
 import genlabel
 from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
 from genlabel.attacks import FGSM
-from genlabel.evaluation.records import COMPARISON, fingerprint
+from genlabel.evaluation.records import fingerprint
 from genlabel.evaluation.records.declared_keys import DECLARED_CLASSES
 from genlabel.evaluation.records.fingerprints import _declared_keys, describe
+from genlabel.evaluation.records.schema import COMPARISON
 from genlabel.labeling import LogisticLabel
 from genlabel.model_selection import HalvingSearch
 from genlabel.training import SGD
