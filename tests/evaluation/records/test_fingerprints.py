@@ -163,7 +163,8 @@ def test_what_cannot_be_told_is_refused(value: Any) -> None:
 
 def test_another_process_finds_the_same() -> None:
     """No address and no seed of hashes is in it."""
-    code = "from genlabel.evaluation.records import fingerprint; from genlabel.evaluation.records.schema import COMPARISON; "
+    code = "from genlabel.evaluation.records import fingerprint; "
+    code += "from genlabel.evaluation.records.schema import COMPARISON; "
     code += "print(fingerprint(study=COMPARISON, kinds={'a', 'b', 'c'}))"
     environment = os.environ | {"PYTHONPATH": str(Path(genlabel.__file__).parents[1]), "PYTHONHASHSEED": "7"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
