@@ -43,7 +43,8 @@ from genlabel.model_selection.time_budget import (
     fit_to_time_limit,
     measure_epoch_seconds,
 )
-from genlabel.training import BestEpoch, Fleet, Hyperparameters, TrainingTask
+from genlabel.training import BestEpoch, Fleet
+from genlabel.training.batching import Hyperparameters, TrainingTask
 from genlabel.training.networks import MLP
 from genlabel.training.networks.ensemble import log_proba_of
 

@@ -21,7 +21,8 @@ from genlabel.estimators.base import NetworkClassifier
 from genlabel.estimators.validation import FrameEncoder
 from genlabel.model_selection.pooling import MIN_LOG_PROBA, PoolWeights
 from genlabel.persistence.model import classifier_of
-from genlabel.training.networks import MLP, Ensemble
+from genlabel.training.networks import MLP
+from genlabel.training.networks.ensemble import Ensemble
 
 
 def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64") -> Path:
