@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import genlabel.model_selection.refit
 import numpy as np
 import pytest
 import torch
@@ -15,7 +16,6 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
-import genlabel.model_selection.refit
 from genlabel import GaussianDensity, GenLabel, GenLabelClassifier, GridSearch, LinearLabel, Mixup, MixupClassifier
 from genlabel._progress import LambdaCallback, use_callback
 from genlabel._splits import stratified_folds_rare
