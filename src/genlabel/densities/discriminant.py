@@ -83,9 +83,8 @@ class DiscriminantDensity(ClassDensity):
         if self._is_low_rank(*X.shape):
             sample = CenteredSample.of(X, index, weight)
             axes = sample.axes(self.pooling)
-            axes = (
-                [PrincipalAxes(one.vectors[:0].clone(), one.variance) for one in axes] if self.shrinkage == 1 else axes
-            )
+            if self.shrinkage == 1:
+                axes = [PrincipalAxes(one.vectors[:0].clone(), one.variance) for one in axes]
             gaussians = LowRankGaussians(sample.mean, axes, self.shrinkage, self.reg)
             degenerate = any(gaussians.is_degenerate(one) for one in axes)
             self.gaussians_, spread, singular = gaussians, sample.has_spread, [degenerate] * len(self.classes_)
@@ -150,7 +149,16 @@ class DiscriminantDensity(ClassDensity):
         if not low_rank:
             return _held_out_full(sample, densities)
         log_prob = sample.empty_log_prob(len(densities))
-        log_prob[low_rank] = _held_out_low_rank(sample, [densities[m] for m in low_rank])
+        for train, rows in zip(sample.train, sample.valid, strict=True):
+            centered = CenteredSample.of(sample.X[train], sample.classes[train], sample.weight[train])
+            squares = _squared_distances(sample.X[rows], centered.mean)
+            for pooling in sorted({densities[m].pooling for m in low_rank}):
+                axes = centered.axes(pooling)
+                for c, projections in enumerate(_squared_projections(sample.X[rows], centered.mean, axes)):
+                    own = axes[c if len(axes) > 1 else 0]
+                    for m in (m for m in low_rank if densities[m].pooling == pooling):
+                        gaussians = LowRankGaussians(centered.mean, axes, densities[m].shrinkage, densities[m].reg)
+                        log_prob[m, rows, c] = gaussians.log_prob_from_squares(own, squares[:, c], projections)
         full = [m for m in range(len(densities)) if m not in low_rank]
         if full:
             log_prob[full] = _held_out_full(sample, [densities[m] for m in full])
@@ -174,23 +182,6 @@ def _held_out_full(sample: CrossValSample, densities: Sequence[DiscriminantDensi
                 of_fold = Gaussians(*(parts[:, :, f].flatten(0, 1) for parts in stacked))
                 values_of_fold = normal_log_prob(sample.X[rows], of_fold).view(len(rows), len(each), -1)
                 log_prob[batch, rows] = values_of_fold.transpose(0, 1)
-    return log_prob
-
-
-def _held_out_low_rank(sample: CrossValSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
-    """Return held-out log-densities (M, n, k) of densities with pooling 0 or 1 by the principal axes of the folds."""
-    log_prob = sample.empty_log_prob(len(densities))
-    for train, rows in zip(sample.train, sample.valid, strict=True):
-        centered = CenteredSample.of(sample.X[train], sample.classes[train], sample.weight[train])
-        squares = _squared_distances(sample.X[rows], centered.mean)
-        for pooling in sorted({density.pooling for density in densities}):
-            axes = centered.axes(pooling)
-            for c, projections in enumerate(_squared_projections(sample.X[rows], centered.mean, axes)):
-                own = axes[c if len(axes) > 1 else 0]
-                for m, density in enumerate(densities):
-                    if density.pooling == pooling:
-                        gaussians = LowRankGaussians(centered.mean, axes, density.shrinkage, density.reg)
-                        log_prob[m, rows, c] = gaussians.log_prob_from_squares(own, squares[:, c], projections)
     return log_prob
 
 

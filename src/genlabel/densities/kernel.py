@@ -91,16 +91,16 @@ class KernelModel(NamedTuple):
         for rows in chunks(len(x), size):
             out = None if buffer is None else buffer[: rows.stop - rows.start]
             exponents = torch.mm(queries[rows], points.T, out=out)
-            total[rows] = _log2_sum(exponents) if own is None else self._log2_sum_of_others(exponents, own[rows])
+            if own is None:
+                total[rows] = _log2_sum(exponents)
+                continue
+            left_out = (own[rows] >= 0).nonzero()[:, 0]  # queries whose own kernel is left out
+            kernels = own[rows][left_out]
+            exponents[left_out, kernels] = -math.inf
+            rest = torch.zeros_like(exponents[:, 0])
+            rest[left_out] = torch.log2(1.0 - self.weight.to(exponents)[kernels])
+            total[rows] = torch.where(rest.isinf(), rest, _log2_sum(exponents) - rest)
         return total / LOG2_E + self.log_norm
-
-    def _log2_sum_of_others(self, exponents: Tensor, own: Tensor) -> Tensor:
-        """Return log2 of the sum of 2^exponents of each row without the kernel of the row itself, if it has one."""
-        rows = (own >= 0).nonzero()[:, 0]
-        exponents[rows, own[rows]] = -math.inf
-        rest = torch.zeros_like(exponents[:, 0])
-        rest[rows] = torch.log2(1.0 - self.weight.to(exponents)[own[rows]])
-        return torch.where(rest.isinf(), rest, _log2_sum(exponents) - rest)
 
 
 @DENSITIES.register("kernel")
@@ -159,8 +159,20 @@ class KernelDensity(PerClassDensity):
         self.random_state = random_state
 
     def _fit_class(self, sample: ClassSample) -> KernelModel:
-        white = self._whitening(sample)
-        return KernelModel.of(self._subsample(sample), white, self._bandwidth(sample, white), self.leave_one_out)
+        white, d, n = self._whitening(sample), sample.X.shape[1], effective_size(sample.weight)
+        if isinstance(self.bandwidth, str):
+            known = ["scott", "silverman", "likelihood"]
+            check_choice("bandwidth", self.bandwidth, known, also="a number above 0")
+            h = (n * (d + 2) / 4.0 if self.bandwidth == "silverman" else n) ** (-1.0 / (d + 4))
+        else:
+            h = self._check_bandwidth()
+        if self.bandwidth == "likelihood" and len(sample.X) > 1:
+            rows = slice(None, None, -(-len(sample.X) // MAX_BANDWIDTH_ROWS))
+            weight = sample.weight[rows] / sample.weight[rows].sum()
+            grid = [h * 2.0 ** (1 - step / 2) for step in range(13)]  # from twice the rule down to a 32nd of it
+            models = (KernelModel.of(sample, white, one, leave_one_out=True) for one in grid)
+            h = grid[int(np.argmax([float(weight @ model.log_prob(sample.X[rows])) for model in models]))]
+        return KernelModel.of(self._subsample(sample), white, h, self.leave_one_out)
 
     def _whitening(self, sample: ClassSample) -> Whitening:
         """Return the whitening of the kernels of a class, at bandwidth 1."""
@@ -181,22 +193,6 @@ class KernelDensity(PerClassDensity):
             return sample
         rows = torch.from_numpy(np.sort(as_rng(self.random_state).permutation(n)[: self.max_points]))
         return replace(sample, X=sample.X[rows], weight=sample.weight[rows])
-
-    def _bandwidth(self, sample: ClassSample, white: Whitening) -> float:
-        if not isinstance(self.bandwidth, str):
-            return self._check_bandwidth()
-        known = ["scott", "silverman", "likelihood"]
-        check_choice("bandwidth", self.bandwidth, known, also="a number above 0")
-        d = sample.X.shape[1]
-        n = effective_size(sample.weight)
-        rule = (n * (d + 2) / 4.0 if self.bandwidth == "silverman" else n) ** (-1.0 / (d + 4))
-        if self.bandwidth != "likelihood" or len(sample.X) < 2:
-            return rule
-        rows = slice(None, None, -(-len(sample.X) // MAX_BANDWIDTH_ROWS))
-        weight = sample.weight[rows] / sample.weight[rows].sum()
-        grid = [rule * 2.0 ** (1 - step / 2) for step in range(13)]  # from twice the rule down to a 32nd of it
-        models = (KernelModel.of(sample, white, h, leave_one_out=True) for h in grid)
-        return grid[int(np.argmax([float(weight @ model.log_prob(sample.X[rows])) for model in models]))]
 
     def _check_bandwidth(self) -> float:
         return check_positive("bandwidth", self.bandwidth, "or choose 'scott', 'silverman' or 'likelihood'")

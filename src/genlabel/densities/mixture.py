@@ -118,7 +118,13 @@ class MixtureDensity(ClassDensity):
         draws = as_rng(self.random_state).random(max(sizes))
         reg = torch.full_like(sample.X[0], self.reg)
         log_prob = sample.empty_log_prob(len(densities))
-        for classes in _classes_of_similar_size(sample.classes):
+        counts, batches = torch.bincount(sample.classes), list[list[int]]()
+        for c in counts.argsort().tolist():  # in batches that differ at most twofold in size: they are padded
+            if not batches or counts[c] > 2 * counts[batches[-1][0]]:
+                batches.append([])
+            batches[-1].append(c)
+        for batch in batches:
+            classes = torch.tensor(sorted(batch))
             points = sample.of_classes(classes)
             for part in points.split_folds(len(points.X) * max(len(sizes) * max(sizes), points.X.shape[1])):
                 groups = group_by_class(part.X, part.classes, part.training_weight)
@@ -146,17 +152,6 @@ class MixtureDensity(ClassDensity):
         scale = self.scaler_.scale
         square = torch.outer(scale, scale) if self.covariance == "tied" else scale**2
         return (self.mixtures_.covariance * square).numpy()
-
-
-def _classes_of_similar_size(classes: Tensor) -> list[Tensor]:
-    """Return groups of classes that differ at most twofold in size, since groups are padded to the largest."""
-    counts = torch.bincount(classes)
-    groups: list[list[int]] = []
-    for c in counts.argsort().tolist():
-        if not groups or counts[c] > 2 * counts[groups[-1][0]]:
-            groups.append([])
-        groups[-1].append(c)
-    return [torch.tensor(sorted(group)) for group in groups]
 
 
 class Mixtures(NamedTuple):
@@ -192,20 +187,16 @@ class Mixtures(NamedTuple):
             inverse, penalty = 1.0 / covariance, reg[..., None, :] if reg.dim() > 1 else reg
             norm = covariance.log().sum(-1) + (inverse * (mean**2 + penalty)).sum(-1) + d * LOG_2_PI
             return Terms(mean * inverse, log_weight - 0.5 * norm, -0.5 * inverse, None)
-        precision, log_det = _inverse(covariance)
+        root, info = torch.linalg.cholesky_ex(covariance)
+        if bool((info > 0).any()):  # singular covariances are regularized
+            gaussians, _ = to_gaussians(torch.zeros_like(covariance[..., 0]), covariance)
+            precision, log_det = gaussians.matrix @ gaussians.matrix.mT, gaussians.log_det
+        else:
+            precision, log_det = torch.cholesky_inverse(root), 2.0 * root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         linear = mean @ precision
         penalty = (precision.diagonal(dim1=-2, dim2=-1) * reg).sum(-1)
         norm = (log_det + penalty)[..., None] + (linear * mean).sum(-1) + d * LOG_2_PI
         return Terms(linear, log_weight - 0.5 * norm, None, precision)
-
-
-def _inverse(covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """Return inverses (..., d, d) and log-determinants (...) of covariances; singular ones are regularized."""
-    root, info = torch.linalg.cholesky_ex(covariance)
-    if bool((info > 0).any()):
-        gaussians, _ = to_gaussians(torch.zeros_like(covariance[..., 0]), covariance)
-        return gaussians.matrix @ gaussians.matrix.mT, gaussians.log_det
-    return torch.cholesky_inverse(root), 2.0 * root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
 class Terms(NamedTuple):
@@ -256,12 +247,16 @@ def fit_mixtures(
         likelihoods: list[Tensor] = []
         last = mixtures.log_weight.new_full(mixtures.log_weight.shape[:-1], -torch.inf)
         for _ in range(max_iter):
-            likelihood, updated = _em_step(data, mixtures)
+            terms = mixtures.terms(data.reg)
+            sums = _e_step(data, terms)
+            likelihood = sums.likelihood
+            if terms.precision is not None:
+                likelihood = likelihood - 0.5 * (terms.precision * data.second).sum((-1, -2))
             likelihoods.append(likelihood)
             converged = likelihood - last < EM_TOLERANCE
             if bool(converged.all()):
                 break
-            mixtures, last = mixtures.where(converged, updated), likelihood
+            mixtures, last = mixtures.where(converged, _m_step(data, sums)), likelihood
         fitted.append(mixtures)
         traces.append(likelihoods)
     if trace is not None:
@@ -334,16 +329,6 @@ def _k_means(data: _GroupData, seeds: Tensor, cap: Tensor) -> Mixtures:
         weight = sums.weight[..., None]
         mean = torch.where(weight > 0, sums.first / weight.clamp_min(torch.finfo(weight.dtype).tiny), mean)
     return _m_step(data, _e_step(data, nearest_terms(mean), hard=True))
-
-
-def _em_step(data: _GroupData, mixtures: Mixtures) -> tuple[Tensor, Mixtures]:
-    """Return the mean log-likelihood of each mixture, (k, g), and the mixtures after one step of EM."""
-    terms = mixtures.terms(data.reg)
-    sums = _e_step(data, terms)
-    likelihood = sums.likelihood
-    if terms.precision is not None:
-        likelihood = likelihood - 0.5 * (terms.precision * data.second).sum((-1, -2))
-    return likelihood, _m_step(data, sums)
 
 
 class _Sums(NamedTuple):

@@ -48,7 +48,11 @@ def log_posterior(
         scores = scores.scatter(-1, worst, -torch.inf)
     if temperature is None:
         total = scores.logsumexp(-1, keepdim=True)
-        log_proba = _subtract_total(scores, total)
+        inexact = total.abs() > MAX_EXACT_TOTAL
+        if inexact.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(inexact.any()):
+            log_proba = scores - total if scores.requires_grad else scores.sub_(total)
+        else:
+            log_proba = torch.where(inexact, torch.log_softmax(scores, -1), scores - total)
     else:
         total = scores.amax(-1, keepdim=True)
         log_proba = torch.log_softmax(scores, -1)
@@ -56,14 +60,6 @@ def log_posterior(
     if undefined.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(undefined.any()):
         return Posterior(log_proba, undefined)
     return Posterior(torch.where(undefined, torch.log_softmax(prior, -1), log_proba), undefined)
-
-
-def _subtract_total(scores: Tensor, total: Tensor) -> Tensor:
-    """Return scores less their total; where rounding of a large total matters, by a stable log-softmax."""
-    inexact = total.abs() > MAX_EXACT_TOTAL
-    if inexact.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(inexact.any()):
-        return scores - total if scores.requires_grad else scores.sub_(total)
-    return torch.where(inexact, torch.log_softmax(scores, -1), scores - total)
 
 
 def log_priors(

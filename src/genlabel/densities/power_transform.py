@@ -64,17 +64,16 @@ class PowerTransform(NamedTuple):
         The log-Jacobian of a clipped value is reduced by the clipped amount, so that the tails hold almost no mass.
         """
         transform = PowerTransform(*(to_device(part, X) for part in self))
-        parts = [transform._transform_chunk(X[rows]) for rows in _chunks(X)]
+        parts = []
+        for rows in _chunks(X):
+            logs = _SignedLogs.of(X[rows].double())
+            transformed = (logs.transform(transform.power) - transform.center) / transform.scale
+            clipped = transformed.clamp(-MAX_TRANSFORMED, MAX_TRANSFORMED)
+            slope = (transform.power - 1.0) * logs.sign * logs.log - transform.scale.log()
+            parts.append((clipped, (slope - (transformed - clipped).abs()).sum(1)))
         if len(parts) == 1:
             return parts[0]
         return torch.cat([points for points, _ in parts]), torch.cat([log_jacobian for _, log_jacobian in parts])
-
-    def _transform_chunk(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        logs = _SignedLogs.of(X.double())
-        transformed = (logs.transform(self.power) - self.center) / self.scale
-        clipped = transformed.clamp(-MAX_TRANSFORMED, MAX_TRANSFORMED)
-        slope = (self.power - 1.0) * logs.sign * logs.log - self.scale.log()
-        return clipped, (slope - (transformed - clipped).abs()).sum(1)
 
 
 class _SignedLogs(NamedTuple):

@@ -314,7 +314,17 @@ class StackedDensity(ClassDensity):
         self.names_ = [list(candidates)[m] for m in selected]
         self.weights_ = self.choice_.weight[selected].numpy()
         self.temperatures_ = self.choice_.temperature[selected].numpy()
-        self.report_ = self._report(evaluation, list(reports.values()))
+        members = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
+        chosen = [{"name": name, "weight": weight, "temperature": heat} for name, weight, heat in members]
+        self.report_ = {
+            "method": self.method,
+            "chosen": sorted(chosen, key=lambda member: -member["weight"]),
+            **evaluation.scores(),
+            "candidates": list(reports.values()),
+            "folds": len(folds),
+            "rows": len(evaluation.sample.X),
+            "fitted_rows": min(n, MAX_FIT_ROWS),
+        }
 
     def _evaluate(self, candidates: dict[str, ClassDensity], sample: CrossValSample) -> _Evaluation:
         """Cross-validate the candidates, and weight them on all rows and on the rows outside of each fold."""
@@ -350,23 +360,6 @@ class StackedDensity(ClassDensity):
         held_out[~mask] = torch.nan
         return _Evaluation(candidates, sample, log_prob, log_prior, choice, fold_choices, held_out)
 
-    def _report(self, evaluation: _Evaluation, candidates: list[dict[str, Any]]) -> dict[str, Any]:
-        members = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
-        chosen = [{"name": name, "weight": weight, "temperature": heat} for name, weight, heat in members]
-        sample, mask = evaluation.sample, evaluation.sample.out_of_fold
-        log_proba, index, weight = evaluation.held_out[mask], sample.classes[mask], sample.weight[mask]
-        error = calibration_error(log_proba.numpy(), index.numpy(), weight.numpy())
-        return {
-            "method": self.method,
-            "chosen": sorted(chosen, key=lambda member: -member["weight"]),
-            **_scores(log_proba, index, weight),
-            "calibration_error": float(error),
-            "candidates": candidates,
-            "folds": len(self.fold_choices_),
-            "rows": len(sample.X),
-            "fitted_rows": min(len(self.held_out_), MAX_FIT_ROWS),
-        }
-
 
 class _Evaluation(NamedTuple):
     """Held-out log-densities of candidates, and the temperatures and weights chosen by them."""
@@ -388,6 +381,13 @@ class _Evaluation(NamedTuple):
         weights = torch.stack([choice.weight for choice in (self.choice, *self.fold_choices)])
         selected: list[str] = np.array(list(self.candidates))[weights.amax(0).numpy() > 0].tolist()
         return selected
+
+    def scores(self) -> dict[str, float]:
+        """Return the scores of the stack."""
+        mask = self.sample.out_of_fold
+        log_proba, index, weight = self.held_out[mask], self.sample.classes[mask], self.sample.weight[mask]
+        error = float(calibration_error(log_proba.numpy(), index.numpy(), weight.numpy()))
+        return {**_scores(log_proba, index, weight), "calibration_error": error}
 
     def reports(self) -> list[dict[str, Any]]:
         """Return the scores of each candidate at its best temperature."""

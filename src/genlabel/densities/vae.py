@@ -210,18 +210,16 @@ def _bound(network: Any, x: Tensor, c: Tensor, eps: Tensor, from_prior: int = 0)
     """
     q: _Normal = network.encode(x, c)
     parts = [eps[:from_prior], q.mean + eps[from_prior:] * q.log_std.exp()]
-    weights = [_log_weight(network, x, c, z, q, from_prior / len(eps)) for z in parts if len(z)]
+    share, weights = from_prior / len(eps), []
+    for z in parts:
+        if len(z):
+            prior = -0.5 * (z**2 + LOG_2_PI).sum(-1)
+            proposal = q.log_prob(z) + math.log1p(-share)
+            if share:
+                proposal = torch.logaddexp(proposal, prior + math.log(share))
+            decoded: _Normal = network.decode(z, c)
+            weights.append(prior + decoded.log_prob(x) - proposal)
     return torch.logsumexp(torch.cat(weights), 0) - math.log(len(eps))
-
-
-def _log_weight(network: Any, x: Tensor, c: Tensor, z: Tensor, q: _Normal, share: float) -> Tensor:
-    """Return log p_c(x, z) / r_c(z | x), (S, n), for a proposal r that mixes the prior, of this share, and `q`."""
-    prior = -0.5 * (z**2 + LOG_2_PI).sum(-1)
-    proposal = q.log_prob(z) + math.log1p(-share)
-    if share:
-        proposal = torch.logaddexp(proposal, prior + math.log(share))
-    decoded: _Normal = network.decode(z, c)
-    return prior + decoded.log_prob(x) - proposal
 
 
 def _lattice_draws(n: int, size: int, rng: np.random.Generator) -> Tensor:

@@ -71,8 +71,15 @@ class Charts(NamedTuple):
         (dim, count), d = latents, rows.shape[1]
         charts = cls(torch.zeros(1, count), torch.zeros(1, count, d), torch.zeros(1, count, dim, d))
         for chart in range(len(distinct)):
+            piece = rows[labels == chart]
             charts.shares[0, chart] = weight[labels == chart].sum() / weight.sum()
-            charts.centers[0, chart], charts.axes[0, chart] = _principal_axes(rows[labels == chart], dim)
+            charts.centers[0, chart] = center = piece.mean(0)
+            _, sizes, directions = torch.linalg.svd(piece - center, full_matrices=False)
+            half_axes = directions * sizes[:, None] * (3**0.5 / len(piece) ** 0.5)  # of a uniform distribution
+            axes = charts.axes[0, chart]  # missing axes are 0
+            axes[: len(half_axes[:dim])] = half_axes[:dim]
+            sign = torch.sign(axes.gather(1, axes.abs().argmax(1, keepdim=True)))
+            axes *= torch.where(sign == 0, 1.0, sign)
         return charts
 
     def __call__(self, w: Tensor) -> Tensor:
@@ -90,17 +97,6 @@ class Charts(NamedTuple):
     def to(self, like: Tensor) -> Charts:
         """Return the stack on the device of a tensor."""
         return Charts(*(part.to(like.device) for part in self))
-
-
-def _principal_axes(rows: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Return center (d,) and half axes (dim, d) of rows; missing axes are 0."""
-    center = rows.mean(0)
-    _, sizes, directions = torch.linalg.svd(rows - center, full_matrices=False)
-    half_axes = directions * sizes[:, None] * (3**0.5 / len(rows) ** 0.5)  # of a uniform distribution
-    axes = torch.zeros(dim, rows.shape[1])
-    axes[: len(half_axes[:dim])] = half_axes[:dim]
-    sign = torch.sign(axes.gather(1, axes.abs().argmax(1, keepdim=True)))
-    return center, axes * torch.where(sign == 0, 1.0, sign)
 
 
 class Generators(NamedTuple):

@@ -175,32 +175,27 @@ class _Trainer:
         inputs = torch.cat([real, fake], 1)
         if self.generators.encoder is not None:
             inputs = torch.cat([inputs, torch.cat([self.generators.encode(real), w], 1)], -1)
-        take_step(self.optimizers[1], self._critic_loss(inputs.detach()))
+        points = inputs.detach().requires_grad_()
+        scores = apply(self.critic, self.critic_weights, points)
+        on_real, on_fake = scores.chunk(2, 1)
+        norms = torch.autograd.grad(scores.sum(), points, create_graph=True)[0].square().sum(-1)
+        loss = softplus(on_fake - on_real).mean(1).sum()
+        # The mean over both halves is half of R1 + R2.
+        take_step(self.optimizers[1], loss + (self.penalty * norms.mean(1)).sum())
         on_real, on_fake = apply(self.critic, self.critic_weights, inputs).chunk(2, 1)
-        adversarial, energy = softplus(on_real - on_fake).mean(1), _energy_distance(real, fake)
+        adversarial, n = softplus(on_real - on_fake).mean(1), fake.shape[1]
+        # The energy distance, up to a term of the real points.
+        within = torch.cdist(fake, fake).sum((1, 2)) / (n * max(n - 1, 1))
+        energy = 2 * torch.cdist(real, fake).mean((1, 2)) - within
         take_step(self.optimizers[0], (CRITIC * adversarial + ENERGY * energy).sum())
         decay = min(0.998, step / (step + 10))
         with torch.no_grad():
             torch._foreach_lerp_(self.average.tensors, self.generators.tensors, 1 - decay)
 
-    def _critic_loss(self, inputs: Tensor) -> Tensor:
-        points = inputs.requires_grad_()
-        scores = apply(self.critic, self.critic_weights, points)
-        on_real, on_fake = scores.chunk(2, 1)
-        norms = torch.autograd.grad(scores.sum(), points, create_graph=True)[0].square().sum(-1)
-        loss = softplus(on_fake - on_real).mean(1).sum()
-        return loss + (self.penalty * norms.mean(1)).sum()  # the mean over both halves is half of R1 + R2
-
 
 def _rows_at(cumulative: Tensor, quantiles: Tensor) -> Tensor:
     """Return the rows at quantiles in [0, 1) of cumulative weights (n,)."""
     return torch.searchsorted(cumulative, quantiles, right=True).clamp_max(len(cumulative) - 1)
-
-
-def _energy_distance(real: Tensor, fake: Tensor) -> Tensor:
-    """Return the energy distance between the points (s, n, d) of each member, up to a term of the real points."""
-    n = fake.shape[1]
-    return 2 * torch.cdist(real, fake).mean((1, 2)) - torch.cdist(fake, fake).sum((1, 2)) / (n * max(n - 1, 1))
 
 
 def take_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
@@ -231,18 +226,8 @@ def refine_curves(
     on uneven pace and on changes of curvature. The latter would round a corner, so each curve is refined with it and
     without, and the smooth one is used unless the training rows are clearly less likely.
     """
-    s = len(generators.log_noise)
-    both = _refine(Generators.join([generators, generators]), [*rows, *rows], s, schedule, rng)
-    free, smooth = torch.arange(s), torch.arange(s, 2 * s)
-    return both.select(torch.where(smooth_is_hardly_worse(both, rows), smooth, free))
-
-
-def _refine(
-    generators: Generators, rows: Sequence[WeightedRows], free: int, schedule: GANSchedule, rng: np.random.Generator
-) -> Generators:
-    """Return the refined generators; the first `free` of them have no penalty on changes of curvature."""
-    stack = generators.map(lambda part: part.detach().clone())
-    repeats = len(stack.log_noise) // len(rows)
+    free = len(generators.log_noise)  # the first half of the stack has no penalty on changes of curvature
+    stack = Generators.join([generators, generators]).map(lambda part: part.detach().clone())
     weights = [part.requires_grad_() for part in stack.weights]
     log_unit = schedule.unit.log().to(stack.log_noise)
     log_level = (stack.log_noise + log_unit).mean(-1, keepdim=True).requires_grad_()
@@ -252,7 +237,7 @@ def _refine(
     for step in range(steps):
         for group, factor in zip(optimizer.param_groups, (1, 4), strict=True):
             group["lr"] = factor * rate * (1 - step / steps)
-        x = draw_evenly(rows, n, rng).to(log_level).repeat_interleave(repeats, 0)
+        x = draw_evenly([*rows, *rows], n, rng).to(log_level).repeat_interleave(free // len(rows), 0)
         latents = EvenLatents.draw(stack, rng)
         stack = stack._replace(weights=weights, log_noise=log_level - log_unit)
         points = stack(latents.w)
@@ -261,7 +246,9 @@ def _refine(
         roughness = latents.select(slice(free, None)).roughness(scaled[free:])
         loss = (EVENNESS * latents.unevenness(scaled) - likelihood).sum() + SMOOTHNESS * roughness.sum()
         take_step(optimizer, loss)
-    return stack._replace(log_noise=log_level - log_unit).map(Tensor.detach)
+    both = stack._replace(log_noise=log_level - log_unit).map(Tensor.detach)
+    members = torch.arange(free)
+    return both.select(torch.where(smooth_is_hardly_worse(both, rows), members + free, members))
 
 
 def draw_evenly(rows: Sequence[WeightedRows], n: int, rng: np.random.Generator) -> Tensor:
