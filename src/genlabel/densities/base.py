@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from genlabel.densities.covariance import Gaussians
     from genlabel.densities.stacked import StackedDensity
 
-MIN_STACK_WEIGHT = 0.02
-"""Weight below which a member is left out of a stack."""
+MIN_STACK_WEIGHT = 0.02  # weight below which a member is left out of a stack
 MAX_CHUNK_VALUES = 1 << 18
 """Values per intermediate array of the densities that work in chunks, so that memory stays bounded."""
 
@@ -212,12 +211,9 @@ class ClassDensity(BaseEstimator, ABC):
 class CrossFittedDensity(NamedTuple):
     """Densities to fit in the folds of a cross-validation and to all rows: see `ClassDensity.prepare_for_cv`."""
 
-    full: ClassDensity
-    """Density of all rows; already fitted if `stacked` is given."""
-    folds: Sequence[ClassDensity] = ()
-    """Unfitted densities of the folds; if empty, `full` is fitted in every fold."""
-    stacked: StackedDensity | None = None
-    """Stacked density that chose them."""
+    full: ClassDensity  # density of all rows; already fitted if `stacked` is given
+    folds: Sequence[ClassDensity] = ()  # unfitted densities of the folds; if empty, `full` is fitted in every fold
+    stacked: StackedDensity | None = None  # stacked density that chose them
 
     def fit(self, fold: int | None, X: Any, y: Any, sample_weight: Any = None) -> ClassDensity:
         """Return the density of a fold, fitted to its training rows, or that of all rows if `fold` is None."""

@@ -14,8 +14,7 @@ from genlabel.densities.mixture import MixtureDensity
 from genlabel.densities.power_transform import PowerTransformedDensity
 
 BANDWIDTHS = (0.15, 0.25, 0.4, 0.6, 0.9)
-MAX_KERNELS = 1000
-"""Kernels per class: the cost of labels of mixed samples is proportional to it."""
+MAX_KERNELS = 1000  # kernels per class: the cost of labels of mixed samples is proportional to it
 COMPONENTS = (3, 6)
 MAX_FOREST_ROWS = 10_000
 MAX_FEATURES, MAX_FEATURES_OF_FEW_ROWS = 300, 100

@@ -30,8 +30,7 @@ from genlabel.densities.covariance import (
 )
 from genlabel.densities.cross_validation import CrossValSample
 
-MIN_RELATIVE_VARIANCE = 1e-12
-"""Variance of a principal axis, relative to the largest, below which it is dropped."""
+MIN_RELATIVE_VARIANCE = 1e-12  # variance of a principal axis, relative to the largest, below which it is dropped
 
 
 @DENSITIES.register("discriminant")
@@ -188,10 +187,8 @@ def _held_out_full(sample: CrossValSample, densities: Sequence[DiscriminantDensi
 class PrincipalAxes(NamedTuple):
     """Principal axes of a covariance of fewer points than features."""
 
-    vectors: Tensor
-    """(q, d), orthonormal rows."""
-    variance: Tensor
-    """(q,)"""
+    vectors: Tensor  # (q, d), orthonormal rows
+    variance: Tensor  # (q,)
 
     @classmethod
     def of(cls, centered: Tensor, share: Tensor) -> PrincipalAxes:
@@ -215,14 +212,10 @@ class PrincipalAxes(NamedTuple):
 class LowRankGaussians(NamedTuple):
     """One normal distribution for each class, of covariance (1 - s) A + delta I, with A given by principal axes."""
 
-    mean: Tensor
-    """(k, d)"""
-    axes: Sequence[PrincipalAxes]
-    """Axes of each class, or one for all classes."""
-    shrinkage: float
-    """Intensity s."""
-    reg: float
-    """Part of delta = s tr(A) / d + reg."""
+    mean: Tensor  # (k, d)
+    axes: Sequence[PrincipalAxes]  # axes of each class, or one for all classes
+    shrinkage: float  # intensity s
+    reg: float  # part of delta = s tr(A) / d + reg
 
     def log_prob(self, X: Tensor) -> Tensor:
         """Return the log-density (m, k) of points (m, d), in float64."""
@@ -270,16 +263,11 @@ class LowRankGaussians(NamedTuple):
 class CenteredSample(NamedTuple):
     """Points less the weighted means of their classes."""
 
-    mean: Tensor
-    """(k, d)"""
-    points: Tensor
-    """(n, d)"""
-    share: Tensor
-    """Weights (n,) that sum to 1 in each class."""
-    weight: Tensor
-    """Weights (n,) that sum to 1."""
-    classes: Tensor
-    """(n,)"""
+    mean: Tensor  # (k, d)
+    points: Tensor  # (n, d)
+    share: Tensor  # weights (n,) that sum to 1 in each class
+    weight: Tensor  # weights (n,) that sum to 1
+    classes: Tensor  # (n,)
 
     @classmethod
     def of(cls, X: Tensor, classes: Tensor, weight: Tensor) -> CenteredSample:

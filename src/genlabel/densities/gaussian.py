@@ -27,10 +27,8 @@ from genlabel.densities.covariance import (
 )
 from genlabel.densities.per_class import class_samples
 
-MIN_PAIR_FEATURES = 64
-"""Features above which log-densities of mixed points are computed from those of their parents."""
-MAX_DISTANCES = 1 << 24
-"""Pairwise distances that are stored for it."""
+MIN_PAIR_FEATURES = 64  # features above which log-densities of mixed points are computed from those of their parents
+MAX_DISTANCES = 1 << 24  # pairwise distances that are stored for it
 
 
 @DENSITIES.register("gaussian", shrinkage="ledoit-wolf")
@@ -130,14 +128,10 @@ class GaussianDensity(ClassDensity):
 class _PairDistances(NamedTuple):
     """Squared distances between whitened points, for log-densities of mixed points."""
 
-    points: Tensor
-    """(n, d)"""
-    to_mean: Tensor
-    """Distances of the points to the mean of each class, (k, n)."""
-    between: Tensor
-    """Distances between pairs of points, (k, n, n)."""
-    constant: Tensor
-    """log det Sigma + d log 2 pi, (k,)."""
+    points: Tensor  # (n, d)
+    to_mean: Tensor  # distances of the points to the mean of each class, (k, n)
+    between: Tensor  # distances between pairs of points, (k, n, n)
+    constant: Tensor  # log det Sigma + d log 2 pi, (k,)
 
     @classmethod
     def of(cls, X: Tensor, whitenings: list[Whitening]) -> _PairDistances:

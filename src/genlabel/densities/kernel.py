@@ -33,10 +33,8 @@ from genlabel.densities.per_class import ClassSample, PerClassDensity, class_sam
 CHUNK_KERNELS, GPU_CHUNK_KERNELS = 1 << 19, 1 << 26
 """Kernels per chunk: on a CPU few enough for the cache, on a GPU enough to keep it busy."""
 LOG2_E = math.log2(math.e)
-MAX_SINGLE_ERROR = 1e-3
-"""Error of an exponent in single precision above which a class is always evaluated in float64."""
-MAX_BANDWIDTH_ROWS = 2000
-"""Points of a class on which bandwidths are compared by likelihood."""
+MAX_SINGLE_ERROR = 1e-3  # error of an exponent in single precision above which a class is always evaluated in float64
+MAX_BANDWIDTH_ROWS = 2000  # points of a class on which bandwidths are compared by likelihood
 
 
 class KernelModel(NamedTuple):
@@ -45,22 +43,14 @@ class KernelModel(NamedTuple):
     Coordinates are whitened and scaled so that 2^(-|a - b|^2 / 2) is the value of a kernel.
     """
 
-    h: float
-    """Bandwidth."""
-    center: Tensor
-    """(d,)"""
-    matrix: Tensor
-    """(d, d) with a = (x - center) @ matrix, or the diagonal (d,)."""
-    points: Tensor
-    """(n, d + 2): [b, -|b|^2 / 2 + log2 weight, 1]."""
-    weight: Tensor
-    """(n,), of sum 1."""
-    log_norm: float
-    """Logarithm of the height of a kernel."""
-    single: bool
-    """True if queries in float32 are evaluated in float32."""
-    left_out: NDArray[np.float64] | None
-    """Points (n, d) that exclude their own kernel; None for leave_one_out=False."""
+    h: float  # bandwidth
+    center: Tensor  # (d,)
+    matrix: Tensor  # (d, d) with a = (x - center) @ matrix, or the diagonal (d,)
+    points: Tensor  # (n, d + 2): [b, -|b|^2 / 2 + log2 weight, 1]
+    weight: Tensor  # (n,), of sum 1
+    log_norm: float  # logarithm of the height of a kernel
+    single: bool  # true if queries in float32 are evaluated in float32
+    left_out: NDArray[np.float64] | None  # points (n, d) that exclude their own kernel; None for leave_one_out=False
 
     @classmethod
     def of(cls, sample: ClassSample, white: Whitening, h: float, leave_one_out: bool) -> KernelModel:

@@ -23,14 +23,11 @@ from genlabel.densities.base import ClassDensity
 from genlabel.densities.covariance import EIGENVALUE_FLOOR, LOG_2_PI, Groups, group_by_class, to_gaussians
 from genlabel.densities.cross_validation import CrossValSample
 
-MIN_SCALE = 1e-100
-"""Lower bound on the scale of a feature, whose square would otherwise vanish."""
-EM_TOLERANCE = 3e-3
-"""Gain of the mean log-likelihood below which a mixture has converged."""
+MIN_SCALE = 1e-100  # lower bound on the scale of a feature, whose square would otherwise vanish
+EM_TOLERANCE = 3e-3  # gain of the mean log-likelihood below which a mixture has converged
 MIN_POINTS_PER_COMPONENT = 8
 KMEANS_STEPS = 5
-CHUNK_RESPONSIBILITIES = 1 << 16
-"""Responsibilities per chunk: few enough for the cache."""
+CHUNK_RESPONSIBILITIES = 1 << 16  # responsibilities per chunk: few enough for the cache
 
 
 @DENSITIES.register("mixture")
@@ -157,12 +154,9 @@ class MixtureDensity(ClassDensity):
 class Mixtures(NamedTuple):
     """Gaussian mixtures with any number of leading dimensions, padded with components of weight 0."""
 
-    log_weight: Tensor
-    """(..., q)"""
-    mean: Tensor
-    """(..., q, d)"""
-    covariance: Tensor
-    """(..., d, d) if tied, else variances (..., q, d)."""
+    log_weight: Tensor  # (..., q)
+    mean: Tensor  # (..., q, d)
+    covariance: Tensor  # (..., d, d) if tied, else variances (..., q, d)
     tied: bool
 
     def select(self, *index: int | slice) -> Mixtures:
@@ -202,14 +196,10 @@ class Mixtures(NamedTuple):
 class Terms(NamedTuple):
     """Coefficients of log pi_j N(x; mu_j, Sigma_j) = linear_j x + square_j x^2 + constant_j - x' precision x / 2."""
 
-    linear: Tensor
-    """(..., q, d)"""
-    constant: Tensor
-    """(..., q)"""
-    square: Tensor | None
-    """(..., q, d); None if tied."""
-    precision: Tensor | None
-    """Inverse of the shared covariance, (..., d, d); None unless tied."""
+    linear: Tensor  # (..., q, d)
+    constant: Tensor  # (..., q)
+    square: Tensor | None  # (..., q, d); None if tied
+    precision: Tensor | None  # inverse of the shared covariance, (..., d, d); None unless tied
 
     def log_prob(self, X: Tensor) -> Tensor:
         """Return the log-density of the rows of `X` (m, d) under r mixtures, (m, r), in the precision of `X`."""
@@ -273,18 +263,12 @@ def fit_mixtures(
 class _GroupData(NamedTuple):
     """Points of the classes with everything that stays the same in all EM steps."""
 
-    points: Tensor
-    """(k, n, d)"""
-    squares: Tensor
-    """Squared points (k, n, d) for diagonal covariances, else (k, n, 0)."""
-    share: Tensor
-    """Weights (k, g, n) that sum to 1 in each group."""
-    second: Tensor
-    """Second moments about zero (k, g, d, d) for tied covariances, else (k, g, 0, 0)."""
-    variance: Tensor
-    """Variances of the features with `reg`, (k, g, d)."""
-    reg: Tensor
-    """(d,)"""
+    points: Tensor  # (k, n, d)
+    squares: Tensor  # squared points (k, n, d) for diagonal covariances, else (k, n, 0)
+    share: Tensor  # weights (k, g, n) that sum to 1 in each group
+    second: Tensor  # second moments about zero (k, g, d, d) for tied covariances, else (k, g, 0, 0)
+    variance: Tensor  # variances of the features with `reg`, (k, g, d)
+    reg: Tensor  # (d,)
 
     @classmethod
     def of(cls, groups: Groups, reg: Tensor, tied: bool) -> _GroupData:
@@ -334,14 +318,10 @@ def _k_means(data: _GroupData, seeds: Tensor, cap: Tensor) -> Mixtures:
 class _Sums(NamedTuple):
     """Sums over responsibilities of q components in each group."""
 
-    weight: Tensor
-    """(k, g, q)"""
-    first: Tensor
-    """Sums of the points, (k, g, q, d)."""
-    second: Tensor
-    """Sums of the squared points, (k, g, q, d) or (k, g, q, 0)."""
-    likelihood: Tensor
-    """Mean of log sum_j exp, (k, g)."""
+    weight: Tensor  # (k, g, q)
+    first: Tensor  # sums of the points, (k, g, q, d)
+    second: Tensor  # sums of the squared points, (k, g, q, d) or (k, g, q, 0)
+    likelihood: Tensor  # mean of log sum_j exp, (k, g)
 
 
 def _e_step(data: _GroupData, terms: Terms, hard: bool = False) -> _Sums:

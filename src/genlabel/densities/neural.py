@@ -21,10 +21,8 @@ from genlabel._validation import check_count, check_interval, check_positive, su
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gaussian import GaussianDensity
 
-MIN_CLASS_POINTS = 20
-"""Distinct points of a class below which a Gaussian replaces the network."""
-MAX_LAYER_VALUES, GPU_MAX_LAYER_VALUES = 1 << 18, 1 << 24
-"""Values of the largest layer for the rows of one chunk."""
+MIN_CLASS_POINTS = 20  # distinct points of a class below which a Gaussian replaces the network
+MAX_LAYER_VALUES, GPU_MAX_LAYER_VALUES = 1 << 18, 1 << 24  # values of the largest layer for the rows of one chunk
 MAX_GRADIENT_NORM = 10.0
 
 PointLoss = Callable[[Tensor, Tensor, np.random.Generator], Tensor]
@@ -34,12 +32,9 @@ PointLoss = Callable[[Tensor, Tensor, np.random.Generator], Tensor]
 class TrainingPoints(NamedTuple):
     """Training data of a network, in float32 on its device."""
 
-    x: Tensor
-    """Standardized points (n, d)."""
-    c: Tensor
-    """One-hot classes (n, k)."""
-    weight: Tensor
-    """Weights (n,) of mean 1."""
+    x: Tensor  # standardized points (n, d)
+    c: Tensor  # one-hot classes (n, k)
+    weight: Tensor  # weights (n,) of mean 1
 
     def select(self, rows: Tensor) -> TrainingPoints:
         """Return some of the rows."""
@@ -70,14 +65,10 @@ class TrainingSchedule(NamedTuple):
 
     epochs: int
     batch_size: int
-    learning_rate: float
-    """Initial rate of Adam; it follows a cosine to 0."""
-    validation_fraction: float
-    """Fraction of each class for validation."""
-    patience: int
-    """Epochs without improvement before training stops."""
-    jitter: float
-    """Standard deviation of the noise on the training points."""
+    learning_rate: float  # initial rate of Adam; it follows a cosine to 0
+    validation_fraction: float  # fraction of each class for validation
+    patience: int  # epochs without improvement before training stops
+    jitter: float  # standard deviation of the noise on the training points
 
 
 def train_until_plateau(

@@ -18,15 +18,11 @@ from genlabel.densities.base import DensityWarning
 from genlabel.densities.covariance import LOG_2_PI
 from genlabel.densities.posterior import Posterior, log_posterior
 
-MIN_RELATIVE_VARIANCE = 1e-6
-"""Lower bound on a variance, relative to the mean variance of all classes."""
+MIN_RELATIVE_VARIANCE = 1e-6  # lower bound on a variance, relative to the mean variance of all classes
 MIN_VARIANCE = 1e-12
-MAX_FEATURE = 1e17
-"""Bound on features, whose sum of squares would overflow in single precision."""
-TEMPERATURE_RATE = 0.05
-"""Change of the logarithm of a matched temperature per step and nat of entropy difference."""
-MEAN_LABEL_RATE = 0.01
-"""Weight of the newest batch in the mean labels."""
+MAX_FEATURE = 1e17  # bound on features, whose sum of squares would overflow in single precision
+TEMPERATURE_RATE = 0.05  # change of the logarithm of a matched temperature per step and nat of entropy difference
+MEAN_LABEL_RATE = 0.01  # weight of the newest batch in the mean labels
 MIN_RELATIVE_CLASSES = 0.5
 """Effective number of classes in the labels, relative to that of mixup, below which the labels have collapsed."""
 

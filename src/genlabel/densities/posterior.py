@@ -12,15 +12,13 @@ from torch import Tensor
 from genlabel._arrays import to_device
 from genlabel._validation import check_choice, check_count
 
-MAX_EXACT_TOTAL = 1e6
-"""Total log-density above which its rounding errors show in probabilities."""
+MAX_EXACT_TOTAL = 1e6  # total log-density above which its rounding errors show in probabilities
 
 
 class Posterior(NamedTuple):
     """Log-probabilities of the classes, and the rows for which the densities are undefined."""
 
-    log_proba: Tensor
-    """(..., k)"""
+    log_proba: Tensor  # (..., k)
     undefined: Tensor
     """Mask (..., 1), True where every density vanishes or one is not a number; log_proba is the prior there."""
 

@@ -12,25 +12,18 @@ from torch import Tensor
 from genlabel._arrays import as_rng, as_tensor, chunks, like, to_device
 from genlabel.densities.base import MAX_CHUNK_VALUES, ClassDensity
 
-MAX_TRANSFORMED = 8.0
-"""Bound on transformed values, in standard deviations."""
-MAX_POWER = 6.0
-"""Powers are searched in [-6, 6]."""
-POWER_TOLERANCE = 1e-8
-"""Distance of a power from 0 (or 2) below which the transform is the logarithm."""
-MAX_POWER_ROWS = 5_000
-"""Number of rows above which the powers are estimated on a subsample of this size."""
+MAX_TRANSFORMED = 8.0  # bound on transformed values, in standard deviations
+MAX_POWER = 6.0  # powers are searched in [-6, 6]
+POWER_TOLERANCE = 1e-8  # distance of a power from 0 (or 2) below which the transform is the logarithm
+MAX_POWER_ROWS = 5_000  # number of rows above which the powers are estimated on a subsample of this size
 
 
 class PowerTransform(NamedTuple):
     """Yeo-Johnson transform of each feature, followed by standardization."""
 
-    power: Tensor
-    """(d,)"""
-    center: Tensor
-    """(d,)"""
-    scale: Tensor
-    """(d,)"""
+    power: Tensor  # (d,)
+    center: Tensor  # (d,)
+    scale: Tensor  # (d,)
 
     @classmethod
     def fit(cls, X: Tensor, weight: Tensor) -> PowerTransform:

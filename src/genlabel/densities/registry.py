@@ -10,8 +10,7 @@ from genlabel._validation import check_choice
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.candidates import named_candidates
 
-AUTO = ("gaussian", "kernel")
-"""Densities that "auto" stands for."""
+AUTO = ("gaussian", "kernel")  # densities that "auto" stands for
 
 
 def named_densities(density: Any) -> dict[str, ClassDensity]:

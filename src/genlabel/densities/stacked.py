@@ -33,8 +33,7 @@ from genlabel.densities.stacking import (
 )
 from genlabel.metrics import accuracy, calibration_error, log_loss
 
-MAX_FIT_ROWS = 200_000
-"""Rows that members are fitted to: they have few parameters."""
+MAX_FIT_ROWS = 200_000  # rows that members are fitted to: they have few parameters
 MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS = 3_000, 12_000
 """Rows on which all candidates are evaluated, and on which those with a weight are weighted again."""
 MAX_SEARCH_VALUES, MAX_SEARCH_SCORES, MIN_SEARCH_ROWS = 400_000, 150_000, 500
@@ -366,15 +365,11 @@ class _Evaluation(NamedTuple):
 
     candidates: dict[str, ClassDensity]
     sample: CrossValSample
-    log_prob: Tensor
-    """(M, n, k), less the largest of each row, in single precision: most of the memory of a search."""
-    log_prior: Tensor
-    """(k,)"""
+    log_prob: Tensor  # (M, n, k), less the largest of each row, in single precision: most of the memory of a search
+    log_prior: Tensor  # (k,)
     choice: Stacking
-    fold_choices: list[Stacking]
-    """Choices of each fold by the rows of the others."""
-    held_out: Tensor
-    """Out-of-fold log-posterior of the stack, (n, k); NaN for a row without one."""
+    fold_choices: list[Stacking]  # choices of each fold by the rows of the others
+    held_out: Tensor  # out-of-fold log-posterior of the stack, (n, k); NaN for a row without one
 
     def selected_names(self) -> list[str]:
         """Return the names of the candidates with a weight in any of the choices."""

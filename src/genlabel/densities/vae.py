@@ -17,14 +17,11 @@ from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.densities.covariance import LOG_2_PI
 from genlabel.densities.neural import NeuralDensity, TrainingPoints, hidden_sizes, train_until_plateau
 
-MAX_LATENT = 8
-"""Upper bound on the default number of latent dimensions."""
-MAX_LOG_STD = 6.0
-"""Bound on the absolute log standard deviations of the encoder."""
+MAX_LATENT = 8  # upper bound on the default number of latent dimensions
+MAX_LOG_STD = 6.0  # bound on the absolute log standard deviations of the encoder
 INITIAL_NOISE = 0.1
 """sigma_c before training: from a larger one the first steps ignore z and the fit ends as a single Gaussian."""
-PRIOR_FRACTION = 0.25
-"""Fraction of the importance samples of a query that come from the prior."""
+PRIOR_FRACTION = 0.25  # fraction of the importance samples of a query that come from the prior
 
 
 @DENSITIES.register("vae")

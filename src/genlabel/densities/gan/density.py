@@ -40,14 +40,10 @@ from genlabel.densities.gan.training import (
     train_gans,
 )
 
-PENALTY = 0.05
-"""Default weight of the penalty of the critic, for features of variance 1."""
-CHANNELS = 16
-"""Channels of the first convolution of an image network."""
-CHARTS = 4
-"""Number of charts that is tried besides one."""
-BANK_POINTS = 2048
-"""Points of each manifold that are stored as starts of inversions."""
+PENALTY = 0.05  # default weight of the penalty of the critic, for features of variance 1
+CHANNELS = 16  # channels of the first convolution of an image network
+CHARTS = 4  # number of charts that is tried besides one
+BANK_POINTS = 2048  # points of each manifold that are stored as starts of inversions
 
 
 class CollapsedGeneratorError(RuntimeError):

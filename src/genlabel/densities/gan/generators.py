@@ -51,12 +51,9 @@ class Latents(NamedTuple):
 class Charts(NamedTuple):
     """Flat pieces of a stack of manifolds, and the fraction of the rows in each."""
 
-    shares: Tensor
-    """(s, charts)"""
-    centers: Tensor
-    """(s, charts, d)"""
-    axes: Tensor
-    """Half axes of each piece, (s, charts, dim, d)."""
+    shares: Tensor  # (s, charts)
+    centers: Tensor  # (s, charts, d)
+    axes: Tensor  # half axes of each piece, (s, charts, dim, d)
 
     @classmethod
     def fit(cls, rows: Tensor, weight: Tensor, latents: Latents, used: int, seed: int) -> Charts:
@@ -110,10 +107,8 @@ class Generators(NamedTuple):
     network: StackedNetwork
     latents: Latents
     weights: Weights
-    log_noise: Tensor
-    """log sigma, (s, 1, d): the same for all features in the units of the distance."""
-    shares: Tensor
-    """Probability of each chart, (s, charts)."""
+    log_noise: Tensor  # log sigma, (s, 1, d): the same for all features in the units of the distance
+    shares: Tensor  # probability of each chart, (s, charts)
     encoder: StackedNetwork | None = None
     encoder_weights: Weights = ()
 

@@ -13,8 +13,7 @@ from genlabel.densities.gan.generators import Generators
 from genlabel.densities.gan.networks import StackedNetwork, linearize
 from genlabel.densities.gan.training import GANSchedule, take_step
 
-NORMS = {"l1": 1.0, "l2": 2.0, "linf": torch.inf}
-"""Order of each norm."""
+NORMS = {"l1": 1.0, "l2": 2.0, "linf": torch.inf}  # order of each norm
 
 
 class _NormModel(NamedTuple):
@@ -44,10 +43,8 @@ def _norm_model(norm: str, r: Tensor, width: Tensor) -> _NormModel:
 class Bank(NamedTuple):
     """Points of each manifold with their latents: the starts of an inversion."""
 
-    latents: Tensor
-    """(k, n, size)"""
-    points: Tensor
-    """(k, n, d)"""
+    latents: Tensor  # (k, n, size)
+    points: Tensor  # (k, n, d)
 
     @classmethod
     def draw(cls, generators: Generators, n: int, rng: np.random.Generator) -> Bank:
@@ -69,8 +66,7 @@ class Inverter(NamedTuple):
     norm: str
     restarts: int
     steps: int
-    unit: Tensor
-    """Size of a unit of the generator in the units of the distance, (d,)."""
+    unit: Tensor  # size of a unit of the generator in the units of the distance, (d,)
 
     def __call__(self, X: Tensor) -> Tensor:
         """Return the nearest points (k, m, d) to points (m, d), both in the units of the generator."""

@@ -12,10 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, silu
 
-Weights = Sequence[Tensor]
-"""Weights of a stack of s networks; s is the first dimension of each tensor."""
-Shape = tuple[int, int, int]
-"""Channels, height and width of an image."""
+Weights = Sequence[Tensor]  # weights of a stack of s networks; s is the first dimension of each tensor
+Shape = tuple[int, int, int]  # channels, height and width of an image
 
 
 class AffineLayer(Protocol):
@@ -69,8 +67,7 @@ def linearize(network: StackedNetwork, weights: Weights, x: Tensor, dim: int) ->
 class Perceptron(NamedTuple):
     """Fully connected network."""
 
-    sizes: tuple[int, ...]
-    """Sizes of the input, of each hidden layer, and of the output."""
+    sizes: tuple[int, ...]  # sizes of the input, of each hidden layer, and of the output
 
     def draw(self, rng: np.random.Generator) -> list[Tensor]:
         """Draw normal weights of variance 2 / fan-in."""
@@ -113,10 +110,8 @@ class ConvNetwork(NamedTuple):
 
 
 class _Dense(NamedTuple):
-    weight: Tensor
-    """(s, in, out)"""
-    bias: Tensor
-    """(s, 1, out)"""
+    weight: Tensor  # (s, in, out)
+    bias: Tensor  # (s, 1, out)
 
     def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
         return torch.baddbmm(self.bias, x, self.weight) if shift else torch.bmm(x, self.weight)
@@ -125,12 +120,9 @@ class _Dense(NamedTuple):
 class _Convolution(NamedTuple):
     """Strided convolution of flat images, grouped by network; additional inputs pass through."""
 
-    kernel: Tensor
-    """(s, out, in, size, size)"""
-    bias: Tensor
-    """(s, out)"""
-    shape: Shape
-    """Shape of the input images."""
+    kernel: Tensor  # (s, out, in, size, size)
+    bias: Tensor  # (s, out)
+    shape: Shape  # shape of the input images
 
     def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
         s, n, _ = x.shape

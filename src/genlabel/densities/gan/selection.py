@@ -12,11 +12,9 @@ from torch import Tensor
 from genlabel.densities.gan.generators import Generators, log_likelihood
 from genlabel.densities.gan.training import MAX_STANDARD_ERRORS, GANSettings
 
-MIN_ROWS_TO_SPLIT = 20
-"""Rows of a class below which none are held out."""
+MIN_ROWS_TO_SPLIT = 20  # rows of a class below which none are held out
 HELD_OUT_FRACTION = 0.1
-TEST_POINTS = 1024
-"""Generated points by which a generator is scored."""
+TEST_POINTS = 1024  # generated points by which a generator is scored
 REACH = 2.0
 """Radius within which a generated point covers a row, relative to the 90 % quantile of nearest-neighbor distances."""
 
@@ -56,12 +54,9 @@ class ScoredGenerator(NamedTuple):
 
     generators: Generators
     settings: GANSettings
-    coverage: float
-    """Fraction of the held-out rows near a generated point."""
-    precision: float
-    """Fraction of the generated points near a training row."""
-    log_prob: Tensor
-    """Log-densities (n,) of the held-out rows under the noise around points of the manifold."""
+    coverage: float  # fraction of the held-out rows near a generated point
+    precision: float  # fraction of the generated points near a training row
+    log_prob: Tensor  # log-densities (n,) of the held-out rows under the noise around points of the manifold
 
 
 @torch.no_grad()

@@ -14,20 +14,13 @@ from genlabel._arrays import one_hot
 from genlabel.densities.gan.generators import Charts, Generators, Latents, log_likelihood
 from genlabel.densities.gan.networks import StackedNetwork, Weights, apply
 
-INITIAL_NOISE = 0.1
-"""Initial noise of a generator, in standard deviations of the features."""
-NOISE_RATE_FACTOR = 4.0
-"""Learning rate of the noise relative to that of the manifold."""
-ENERGY = 5.0
-"""Weight of the energy distance in the loss of the generators. NOTE[PAPER]: the paper has none."""
-CRITIC = 1.0
-"""Weight of the critic in the loss of the generators. (`benchmarks/gan.py --ablation` sets either to 0.)"""
-EVENNESS = 3.0
-"""Weight of the penalty on uneven pace along a curve."""
-SMOOTHNESS = 0.1
-"""Weight of the penalty on changes of curvature."""
-CURVE_POINTS = 256
-"""Points that represent a curve in a step of the refinement."""
+INITIAL_NOISE = 0.1  # initial noise of a generator, in standard deviations of the features
+NOISE_RATE_FACTOR = 4.0  # learning rate of the noise relative to that of the manifold
+ENERGY = 5.0  # weight of the energy distance in the loss of the generators. NOTE[PAPER]: the paper has none.
+CRITIC = 1.0  # weight of the critic in the loss of the generators. (`benchmarks/gan.py --ablation` sets either to 0.)
+EVENNESS = 3.0  # weight of the penalty on uneven pace along a curve
+SMOOTHNESS = 0.1  # weight of the penalty on changes of curvature
+CURVE_POINTS = 256  # points that represent a curve in a step of the refinement
 MAX_STEP_ROWS, MAX_TEST_ROWS = 512, 4096
 """Rows of a class in a step of the refinement, and in the test whether a curve may be smooth."""
 REFINEMENT_STEPS, REFINEMENT_RATE = 1 / 6, 0.2
@@ -40,10 +33,8 @@ class StackNetworks(NamedTuple):
     """Shapes of the trained networks."""
 
     generator: StackedNetwork
-    critic: StackedNetwork
-    """Network of points; with an encoder, of points and latents."""
-    encoder: StackedNetwork | None
-    """Network that is trained with the generator (ALI, bidirectional GAN), or None."""
+    critic: StackedNetwork  # network of points; with an encoder, of points and latents
+    encoder: StackedNetwork | None  # network that is trained with the generator (ALI, bidirectional GAN), or None
 
 
 class WeightedRows(Protocol):
@@ -64,8 +55,7 @@ class GANSettings(NamedTuple):
     """Settings that differ between the generators of a class."""
 
     penalty: float
-    charts: int
-    """Number of charts used."""
+    charts: int  # number of charts used
 
 
 class GANSchedule(NamedTuple):
@@ -75,8 +65,7 @@ class GANSchedule(NamedTuple):
     batch_size: int
     learning_rate: float
     device: torch.device
-    unit: Tensor
-    """Size of a standardized feature in the units of the distance, in which the noise is spherical, (d,)."""
+    unit: Tensor  # size of a standardized feature in the units of the distance, in which the noise is spherical, (d,)
 
 
 def train_gans(
@@ -184,9 +173,8 @@ class _Trainer:
         take_step(self.optimizers[1], loss + (self.penalty * norms.mean(1)).sum())
         on_real, on_fake = apply(self.critic, self.critic_weights, inputs).chunk(2, 1)
         adversarial, n = softplus(on_real - on_fake).mean(1), fake.shape[1]
-        # The energy distance, up to a term of the real points.
-        within = torch.cdist(fake, fake).sum((1, 2)) / (n * max(n - 1, 1))
-        energy = 2 * torch.cdist(real, fake).mean((1, 2)) - within
+        between = 2 * torch.cdist(real, fake).mean((1, 2))  # the energy distance, up to a term of the real points
+        energy = between - torch.cdist(fake, fake).sum((1, 2)) / (n * max(n - 1, 1))
         take_step(self.optimizers[0], (CRITIC * adversarial + ENERGY * energy).sum())
         decay = min(0.998, step / (step + 10))
         with torch.no_grad():
@@ -283,12 +271,9 @@ def is_hardly_worse(rows: WeightedRows, points: Tensor, log_noise: Tensor) -> bo
 class EvenLatents(NamedTuple):
     """Latents of curves at equal distances, chart after chart."""
 
-    w: Tensor
-    """(s, n, size)"""
-    chart: Tensor
-    """(s, n)"""
-    share: Tensor
-    """Share of the chart, (s, n)."""
+    w: Tensor  # (s, n, size)
+    chart: Tensor  # (s, n)
+    share: Tensor  # share of the chart, (s, n)
 
     @classmethod
     def draw(cls, generators: Generators, rng: np.random.Generator) -> EvenLatents:
