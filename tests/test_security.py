@@ -136,7 +136,7 @@ def test_no_source_runs_what_a_file_says() -> None:
     } == EXCEPTIONS
 
 
-def test_text_becomes_html_in_few_places() -> None:
+def test_text_becomes_html_in_one_place() -> None:
     """`Markup` of anything but nothing is text that is not escaped again."""
     assert {name_of(path) for path in SOURCES if _marks(path)} == MARKED
     if MAKING:

@@ -135,9 +135,9 @@ class DataTable:
     best : sequence of int
         Indices of rows that are marked.
     sortable : bool
-        Whether a click on a title sorts.
+        If True, a click on a title sorts.
     filterable : bool, optional
-        Whether the table has a search box; by default from eight rows on.
+        If True, the table has a search box; by default from eight rows on.
     sorted_by : int, optional
         Index of the column by which the rows are sorted already, in ascending order.
 
@@ -170,7 +170,7 @@ class DataTable:
 
     @property
     def is_tall(self) -> bool:
-        """Whether the table scrolls within its own box."""
+        """True if the table scrolls within its own box."""
         return len(self.rows) > MAX_FULL_ROWS
 
 
