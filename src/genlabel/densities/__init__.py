@@ -2,7 +2,7 @@
 
 from genlabel._registry import DENSITIES
 from genlabel.densities.base import ClassDensity, DensityWarning
-from genlabel.densities.candidates import default_candidates
+from genlabel.densities.candidates import default_candidates, named_densities, named_density
 from genlabel.densities.discriminant import DiscriminantDensity
 from genlabel.densities.flow import FlowDensity
 from genlabel.densities.forest import ForestDensity
@@ -15,7 +15,6 @@ from genlabel.densities.neural import NeuralDensity
 from genlabel.densities.online import CollapseWarning, OnlineGaussianDensity
 from genlabel.densities.per_class import ClassSample, FixedDensity, PerClassDensity, fixed_gaussians
 from genlabel.densities.power_transform import PowerTransformedDensity
-from genlabel.densities.registry import named_densities, named_density
 from genlabel.densities.stacked import StackedDensity, WeightedDensities
 from genlabel.densities.vae import VAEDensity
 

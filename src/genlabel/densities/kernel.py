@@ -197,30 +197,23 @@ class KernelDensity(PerClassDensity):
     def held_out_log_prob(self, sample: CrossValSample, densities: Sequence[KernelDensity]) -> Tensor:
         """Return held-out log-densities (M, n, k); all bandwidths of a fold share the distances."""
         bandwidths = [density._check_bandwidth() for density in densities]
-        log_prob = sample.empty_log_prob(len(densities))
+        log_prob, d = sample.empty_log_prob(len(densities)), sample.X.shape[1]
         for train, rows in zip(sample.train, sample.valid, strict=True):
             parts = class_samples(np.arange(sample.k), sample.X[train], sample.classes[train], sample.weight[train])
             for c, part in enumerate(parts):
-                white = self._whitening(part)
-                log_prob[:, rows, c] = _log_prob_of_bandwidths(sample.X[rows], self._subsample(part), white, bandwidths)
+                white, part = self._whitening(part), self._subsample(part)
+                share = part.weight / part.weight.sum()
+                a, b = (whiten(points, white.center, white.matrix) for points in (sample.X[rows], part.X))
+                for chunk in chunks(len(rows), max(1, CHUNK_KERNELS // len(b))):
+                    distance = torch.addmm((b * b).sum(1), a[chunk], b.T, alpha=-2.0)
+                    nearest = distance.amin(1, keepdim=True)
+                    distance -= nearest
+                    nearest = (nearest[:, 0] + (a[chunk] ** 2).sum(1)).clamp_min(0)
+                    for m, h in enumerate(bandwidths):
+                        sums = (distance * (-0.5 * LOG2_E / h**2)).exp2_() @ share
+                        log_prob[m, rows[chunk], c] = sums.log() - 0.5 * nearest / h**2 - d * math.log(h)
+                log_prob[:, rows, c] -= 0.5 * (white.log_det + d * math.log(2.0 * math.pi))
         return log_prob
-
-
-def _log_prob_of_bandwidths(X: Tensor, sample: ClassSample, white: Whitening, bandwidths: Sequence[float]) -> Tensor:
-    """Return log-densities (number of bandwidths, m) of points (m, d) in float64, from shared distances."""
-    share = sample.weight / sample.weight.sum()
-    d = X.shape[1]
-    a, b = (whiten(points, white.center, white.matrix) for points in (X, sample.X))
-    log_prob = X.new_empty(len(bandwidths), len(X))
-    for rows in chunks(len(X), max(1, CHUNK_KERNELS // len(b))):
-        distance = torch.addmm((b * b).sum(1), a[rows], b.T, alpha=-2.0)
-        nearest = distance.amin(1, keepdim=True)
-        distance -= nearest
-        nearest = (nearest[:, 0] + (a[rows] ** 2).sum(1)).clamp_min(0)
-        for m, h in enumerate(bandwidths):
-            sums = (distance * (-0.5 * LOG2_E / h**2)).exp2_() @ share
-            log_prob[m, rows] = sums.log() - 0.5 * nearest / h**2 - d * math.log(h)
-    return log_prob - 0.5 * (white.log_det + d * math.log(2.0 * math.pi))
 
 
 def _log2_sum(exponents: Tensor) -> Tensor:

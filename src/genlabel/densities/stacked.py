@@ -294,12 +294,13 @@ class StackedDensity(ClassDensity):
     ) -> None:
         """Evaluate all candidates, on a subsample of many rows; those with a weight are evaluated on more rows."""
         (n, d), k = X.shape, len(self.classes_)
-        order = stratified_order(index.numpy())
+        order, log_prior = stratified_order(index.numpy()), torch.from_numpy(np.log(self.class_prior_))
         max_rows = max(MIN_SEARCH_ROWS, min(MAX_SEARCH_VALUES // d, MAX_SEARCH_SCORES // k))
         reports: dict[str, dict[str, Any]] = {}
         for bound in (min(MAX_SEARCH_ROWS, max_rows), MAX_WEIGHTING_ROWS):
             rows = np.sort(order[: max(bound, 2 * k)])  # at least a training row and a held-out row of each class
-            evaluation = self._evaluate(candidates, CrossValSample.of_rows(X, index, weight, folds, rows))
+            sample = CrossValSample.of_rows(X, index, weight, folds, rows)
+            evaluation = _Evaluation.of(candidates, sample, log_prior, self.method)
             reports |= {report["name"]: report for report in evaluation.reports()}
             candidates = evaluation.candidates
             if len(rows) == n or out_of_time():
@@ -325,9 +326,23 @@ class StackedDensity(ClassDensity):
             "fitted_rows": min(n, MAX_FIT_ROWS),
         }
 
-    def _evaluate(self, candidates: dict[str, ClassDensity], sample: CrossValSample) -> _Evaluation:
+
+class _Evaluation(NamedTuple):
+    """Held-out log-densities of candidates, and the temperatures and weights chosen by them."""
+
+    candidates: dict[str, ClassDensity]
+    sample: CrossValSample
+    log_prob: Tensor  # (M, n, k), less the largest of each row, in single precision: most of the memory of a search
+    log_prior: Tensor  # (k,)
+    choice: Stacking
+    fold_choices: list[Stacking]  # choices of each fold by the rows of the others
+    held_out: Tensor  # out-of-fold log-posterior of the stack, (n, k); NaN for a row without one
+
+    @classmethod
+    def of(
+        cls, candidates: dict[str, ClassDensity], sample: CrossValSample, log_prior: Tensor, method: str
+    ) -> _Evaluation:
         """Cross-validate the candidates, and weight them on all rows and on the rows outside of each fold."""
-        log_prior = torch.from_numpy(np.log(self.class_prior_))
         unfitted = [clone(density) for density in candidates.values()]
         log_prob = sample.X.new_empty(len(unfitted), len(sample.X), len(log_prior), dtype=torch.float32)
         log_proba = sample.X.new_empty(len(TEMPERATURES), len(unfitted), len(sample.X))
@@ -345,31 +360,19 @@ class StackedDensity(ClassDensity):
             log_prob, log_proba = log_prob[done], log_proba[:, done]
         mask = sample.out_of_fold
         min_weight = torch.tensor([density.min_stack_weight for density in candidates.values()])
-        choice = fit_stacking(log_proba[..., mask], sample.weight[mask], self.method, min_weight)
+        choice = fit_stacking(log_proba[..., mask], sample.weight[mask], method, min_weight)
         fold_choices, held_out = [], torch.full_like(log_prob[0], torch.nan, dtype=log_proba.dtype)
         for rows in sample.valid:
             others = mask.clone()
             others[rows] = False
             fold_choices.append(
-                fit_stacking(log_proba[..., others], sample.weight[others], self.method, min_weight)
+                fit_stacking(log_proba[..., others], sample.weight[others], method, min_weight)
                 if bool(others.any())  # with a single fold there are no others
                 else choice
             )
             held_out[rows] = fold_choices[-1].log_posterior(log_prob[:, rows], log_prior).double()
         held_out[~mask] = torch.nan
-        return _Evaluation(candidates, sample, log_prob, log_prior, choice, fold_choices, held_out)
-
-
-class _Evaluation(NamedTuple):
-    """Held-out log-densities of candidates, and the temperatures and weights chosen by them."""
-
-    candidates: dict[str, ClassDensity]
-    sample: CrossValSample
-    log_prob: Tensor  # (M, n, k), less the largest of each row, in single precision: most of the memory of a search
-    log_prior: Tensor  # (k,)
-    choice: Stacking
-    fold_choices: list[Stacking]  # choices of each fold by the rows of the others
-    held_out: Tensor  # out-of-fold log-posterior of the stack, (n, k); NaN for a row without one
+        return cls(candidates, sample, log_prob, log_prior, choice, fold_choices, held_out)
 
     def selected_names(self) -> list[str]:
         """Return the names of the candidates with a weight in any of the choices."""

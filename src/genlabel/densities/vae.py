@@ -147,7 +147,15 @@ class VAEDensity(NeuralDensity):
     def _class_log_prob(self, network: Any, x: Tensor, class_input: int) -> Tensor:
         rng = np.random.default_rng(self.query_seed_)
         from_prior = int(PRIOR_FRACTION * check_count("n_samples", self.n_samples))
-        draws = [_lattice_draws(n, self._size, rng) for n in (from_prior, self.n_samples - from_prior)]
+        # Quasi-random normal draws: a randomly shifted lattice whose steps are the powers of 1 / phi with
+        # phi^(size + 1) = phi + 1 (the golden ratio for one dimension).
+        phi = 2.0
+        for _ in range(60):
+            phi = (1.0 + phi) ** (1.0 / (self._size + 1))
+        steps, draws = phi ** -np.arange(1.0, self._size + 1.0), []
+        for n in (from_prior, self.n_samples - from_prior):
+            uniform = (rng.random(self._size) + np.arange(n)[:, None] * steps) % 1.0
+            draws.append(torch.special.ndtri(torch.from_numpy(uniform.clip(1e-12, 1.0 - 1e-12))))
         eps = torch.cat(draws).to(x)[:, None]
         context = torch.eye(network.k, dtype=x.dtype, device=x.device)[class_input, None]
         return _bound(network, x, context, eps, from_prior)
@@ -217,19 +225,6 @@ def _bound(network: Any, x: Tensor, c: Tensor, eps: Tensor, from_prior: int = 0)
             decoded: _Normal = network.decode(z, c)
             weights.append(prior + decoded.log_prob(x) - proposal)
     return torch.logsumexp(torch.cat(weights), 0) - math.log(len(eps))
-
-
-def _lattice_draws(n: int, size: int, rng: np.random.Generator) -> Tensor:
-    """Return quasi-random standard normal draws (n, size): a randomly shifted lattice.
-
-    Its steps are the powers of 1 / phi with phi^(size + 1) = phi + 1 (the golden ratio for one dimension).
-    """
-    phi = 2.0
-    for _ in range(60):
-        phi = (1.0 + phi) ** (1.0 / (size + 1))
-    steps = phi ** -np.arange(1.0, size + 1.0)
-    uniform = (rng.random(size) + np.arange(n)[:, None] * steps) % 1.0
-    return torch.special.ndtri(torch.from_numpy(uniform.clip(1e-12, 1.0 - 1e-12)))
 
 
 def _layers(n_in: int, hidden: tuple[int, ...], n_out: int) -> nn.Sequential:

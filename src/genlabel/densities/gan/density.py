@@ -19,24 +19,22 @@ from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gan.generators import Generators, Latents
 from genlabel.densities.gan.inversion import NORMS, Bank, Inverter, train_encoder
 from genlabel.densities.gan.networks import ConvNetwork, Perceptron, Shape, StackedNetwork
-from genlabel.densities.gan.selection import (
-    MIN_ROWS_TO_SPLIT,
-    ClassRows,
-    ScoredGenerator,
-    score_generator,
-    select_generator,
-)
 from genlabel.densities.gan.training import (
     CRITIC,
     ENERGY,
     EVENNESS,
     INITIAL_NOISE,
     MAX_STANDARD_ERRORS,
+    MIN_ROWS_TO_SPLIT,
     SMOOTHNESS,
+    ClassRows,
     GANSchedule,
     GANSettings,
+    ScoredGenerator,
     StackNetworks,
     refine_curves,
+    score_generator,
+    select_generator,
     train_gans,
 )
 

@@ -83,25 +83,21 @@ class Inverter(NamedTuple):
             chart = one_hot(chart, self.generators.latents.charts, encoded.dtype)
             w = torch.cat([w, torch.cat([encoded[..., :dim], chart], -1)[:, :, None]], 2)
         k, m, n, _ = w.shape
-        inner, target = self._reduce_dimension(X)
+        inner, target, (weight, bias) = self, X.expand(len(w), -1, -1), self.generators.weights[-2:]
+        if self.norm == "l2" and weight.shape[1] < weight.shape[2]:
+            # The range of the last layer has at most as many dimensions as the layer has inputs; the rest of an L2
+            # distance is the same for all points of the manifold. An image of 784 pixels has 64 coordinates.
+            base, square = torch.linalg.qr((weight * self.unit).mT)
+            weights = [*self.generators.weights[:-2], square.mT, bias * self.unit @ base]
+            generators = self.generators._replace(weights=weights)
+            inner, target = (
+                self._replace(generators=generators, unit=torch.ones_like(self.unit[:1])),
+                X * self.unit @ base,
+            )
         target = target[:, :, None].expand(-1, -1, n, -1).flatten(1, 2)
         best = inner._search(w.flatten(1, 2), target)
         closest = inner._distance(inner.generators(best) - target).reshape(k, m, n).argmin(-1)
         return self.generators(best.reshape(w.shape).take_along_dim(closest[..., None, None], 2)[:, :, 0])
-
-    def _reduce_dimension(self, X: Tensor) -> tuple[Inverter, Tensor]:
-        """Return the search and the points (k, m, coordinates) in fewer coordinates, where possible.
-
-        The range of the last layer of a generator has at most as many dimensions as the layer has inputs; the rest of
-        an L2 distance is the same for all points of the manifold. An image of 784 pixels has 64 coordinates.
-        """
-        weight, bias = self.generators.weights[-2:]
-        if self.norm != "l2" or weight.shape[1] >= weight.shape[2]:
-            return self, X.expand(len(weight), -1, -1)
-        base, square = torch.linalg.qr((weight * self.unit).mT)
-        weights = [*self.generators.weights[:-2], square.mT, bias * self.unit @ base]
-        generators = self.generators._replace(weights=weights)
-        return self._replace(generators=generators, unit=torch.ones_like(self.unit[:1])), X * self.unit @ base
 
     def _distance(self, r: Tensor) -> Tensor:
         return torch.linalg.vector_norm(r * self.unit, NORMS[self.norm], -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,26 +14,6 @@ from torch.nn.functional import conv2d, silu
 
 Weights = Sequence[Tensor]  # weights of a stack of s networks; s is the first dimension of each tensor
 Shape = tuple[int, int, int]  # channels, height and width of an image
-
-
-class AffineLayer(Protocol):
-    """Affine map of a stack, (s, n, in) -> (s, n, out)."""
-
-    def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
-        """Return the map of `x`, or only its linear part."""
-        ...
-
-
-class StackedNetwork(Protocol):
-    """Shape of a network; its weights are separate tensors."""
-
-    def draw(self, rng: np.random.Generator) -> list[Tensor]:
-        """Draw the initial weights of a stack of one network."""
-        ...
-
-    def layers(self, weights: Weights) -> Sequence[AffineLayer]:
-        """Return its affine layers, which alternate with SiLU."""
-        ...
 
 
 def apply(network: StackedNetwork, weights: Weights, x: Tensor) -> Tensor:
@@ -73,8 +53,8 @@ class Perceptron(NamedTuple):
         """Draw normal weights of variance 2 / fan-in."""
         return [part for n_in, n_out in pairwise(self.sizes) for part in _dense(rng, n_in, n_out)]
 
-    def layers(self, weights: Weights) -> list[AffineLayer]:
-        """Return the dense layers."""
+    def layers(self, weights: Weights) -> list[_Dense]:
+        """Return the dense layers, which alternate with SiLU."""
         return [_Dense(*pair) for pair in zip(weights[::2], weights[1::2], strict=True)]
 
 
@@ -98,7 +78,7 @@ class ConvNetwork(NamedTuple):
         n_in = 2 * self.width * (h // 4) * (w // 4) + self.extra_inputs
         return [*kernels, *_dense(rng, n_in, 4 * self.width), *_dense(rng, 4 * self.width, self.n_out)]
 
-    def layers(self, weights: Weights) -> list[AffineLayer]:
+    def layers(self, weights: Weights) -> list[_Dense | _Convolution]:
         """Return two convolutions, each of which halves height and width, and two dense layers."""
         c, h, w = self.shape
         return [
@@ -109,7 +89,12 @@ class ConvNetwork(NamedTuple):
         ]
 
 
+StackedNetwork = Perceptron | ConvNetwork  # shape of a network; its weights are separate tensors
+
+
 class _Dense(NamedTuple):
+    """Affine map of a stack, (s, n, in) -> (s, n, out), or only its linear part."""
+
     weight: Tensor  # (s, in, out)
     bias: Tensor  # (s, 1, out)
 

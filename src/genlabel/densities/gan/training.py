@@ -1,9 +1,9 @@
-"""Training of many GANs at once, one for each class and setting, and the refinement of generators of curves."""
+"""Training of many GANs at once, one for each class and setting, refinement of curves, and selection of generators."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +27,11 @@ REFINEMENT_STEPS, REFINEMENT_RATE = 1 / 6, 0.2
 """Steps and learning rate of the refinement, relative to those of the training."""
 MAX_STANDARD_ERRORS = 2.0
 """Standard errors by which a preferred generator may be worse than the best one on the same rows."""
+MIN_ROWS_TO_SPLIT = 20  # rows of a class below which none are held out
+HELD_OUT_FRACTION = 0.1
+TEST_POINTS = 1024  # generated points by which a generator is scored
+REACH = 2.0
+"""Radius within which a generated point covers a row, relative to the 90 % quantile of nearest-neighbor distances."""
 
 
 class StackNetworks(NamedTuple):
@@ -37,18 +42,34 @@ class StackNetworks(NamedTuple):
     encoder: StackedNetwork | None  # network that is trained with the generator (ALI, bidirectional GAN), or None
 
 
-class WeightedRows(Protocol):
-    """Training rows of a class."""
+class ClassRows(NamedTuple):
+    """Standardized rows of a class, split into training rows with weights and held-out rows."""
+
+    train: Tensor
+    weight: Tensor
+    held_out: Tensor
+
+    @classmethod
+    def split(cls, rows: Tensor, weight: Tensor, seed: int) -> ClassRows:
+        """Hold out a fraction of the rows (n, d) of a class; all rows of a small class are in both parts."""
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(len(rows)))
+        cut = 0 if len(rows) < MIN_ROWS_TO_SPLIT else max(4, round(HELD_OUT_FRACTION * len(rows)))
+        train = order[cut:]
+        return cls(rows[train], weight[train], rows[order[:cut]] if cut else rows[train])
 
     @property
-    def train(self) -> Tensor:
-        """(n, d), float32."""
-        ...
+    def is_small(self) -> bool:
+        """True if the class is too small to hold rows out."""
+        return len(self.train) < MIN_ROWS_TO_SPLIT and len(self.train) == len(self.held_out)
 
     @property
-    def weight(self) -> Tensor:
-        """(n,)"""
-        ...
+    def reach(self) -> float:
+        """Distance within which a generated point covers a held-out row."""
+        distance = torch.cdist(self.held_out, self.train)
+        if self.is_small and len(self.train) > 1:
+            distance = distance + torch.diag(torch.full((len(self.train),), torch.inf, dtype=distance.dtype))
+        typical = REACH * float(distance.min(1).values.quantile(0.9))
+        return max(typical, 0.1 * self.train.shape[1] ** 0.5)
 
 
 class GANSettings(NamedTuple):
@@ -71,7 +92,7 @@ class GANSchedule(NamedTuple):
 def train_gans(
     networks: StackNetworks,
     latents: Latents,
-    rows: Sequence[WeightedRows],
+    rows: Sequence[ClassRows],
     settings: Sequence[GANSettings],
     schedule: GANSchedule,
     rng: np.random.Generator,
@@ -101,7 +122,7 @@ class _Trainer:
         self,
         networks: StackNetworks,
         latents: Latents,
-        rows: Sequence[WeightedRows],
+        rows: Sequence[ClassRows],
         settings: Sequence[GANSettings],
         schedule: GANSchedule,
         rng: np.random.Generator,
@@ -204,7 +225,7 @@ def _adam(rates: list[tuple[Weights, float]]) -> torch.optim.Optimizer:
 
 
 def refine_curves(
-    generators: Generators, rows: Sequence[WeightedRows], schedule: GANSchedule, rng: np.random.Generator
+    generators: Generators, rows: Sequence[ClassRows], schedule: GANSchedule, rng: np.random.Generator
 ) -> Generators:
     """Return generators of curves, in the order of `train_gans`, with a higher likelihood of the training rows.
 
@@ -239,7 +260,7 @@ def refine_curves(
     return both.select(torch.where(smooth_is_hardly_worse(both, rows), members + free, members))
 
 
-def draw_evenly(rows: Sequence[WeightedRows], n: int, rng: np.random.Generator) -> Tensor:
+def draw_evenly(rows: Sequence[ClassRows], n: int, rng: np.random.Generator) -> Tensor:
     """Draw rows of each class, (k, n, d), at equal distances in their cumulative weights."""
     quantiles = torch.from_numpy((np.arange(n) + rng.random()) / n)
     totals = [one.weight.double().cumsum(0) / one.weight.double().sum() for one in rows]
@@ -247,7 +268,7 @@ def draw_evenly(rows: Sequence[WeightedRows], n: int, rng: np.random.Generator) 
 
 
 @torch.no_grad()
-def smooth_is_hardly_worse(both: Generators, rows: Sequence[WeightedRows]) -> Tensor:
+def smooth_is_hardly_worse(both: Generators, rows: Sequence[ClassRows]) -> Tensor:
     """Return the mask (s,) of smooth curves, in the second half, that are not clearly worse than those in the first."""
     points = both(EvenLatents.draw(both, np.random.default_rng(0)).w)
     s = len(points) // 2
@@ -259,7 +280,7 @@ def smooth_is_hardly_worse(both: Generators, rows: Sequence[WeightedRows]) -> Te
 
 
 @torch.no_grad()
-def is_hardly_worse(rows: WeightedRows, points: Tensor, log_noise: Tensor) -> bool:
+def is_hardly_worse(rows: ClassRows, points: Tensor, log_noise: Tensor) -> bool:
     """Return whether the second of two curves is not clearly worse, by the standard error over the weighted rows."""
     x, weight = rows.train[:MAX_TEST_ROWS].to(points), rows.weight[:MAX_TEST_ROWS].to(points)
     loss = -log_likelihood(x.expand(2, -1, -1), points, log_noise).diff(dim=0)[0]
@@ -308,3 +329,44 @@ class EvenLatents(NamedTuple):
     def select(self, members: slice) -> EvenLatents:
         """Return the latents of some members of the stack."""
         return EvenLatents(*(part[members] for part in self))
+
+
+class ScoredGenerator(NamedTuple):
+    """A generator of a class with its scores on held-out rows."""
+
+    generators: Generators
+    settings: GANSettings
+    coverage: float  # fraction of the held-out rows near a generated point
+    precision: float  # fraction of the generated points near a training row
+    log_prob: Tensor  # log-densities (n,) of the held-out rows under the noise around points of the manifold
+
+
+@torch.no_grad()
+def score_generator(generators: Generators, settings: GANSettings, rows: ClassRows, seed: int) -> ScoredGenerator:
+    """Compare the points of one generator with the held-out rows of its class."""
+    points = generators.draw(TEST_POINTS, np.random.default_rng(seed))[0][0].cpu()
+    coverage, precision = (
+        float((torch.cdist(queries, others).min(1).values <= rows.reach).double().mean())
+        for queries, others in ((rows.held_out, points), (points, rows.train))
+    )
+    # An underestimate where the draws of w are sparse.
+    w = generators.latents.draw(TEST_POINTS, generators.shares, np.random.default_rng(seed))
+    manifold, log_noise = generators(w).cpu().double(), generators.log_noise.cpu().double()
+    log_prob = log_likelihood(rows.held_out.double()[None], manifold, log_noise)[0]
+    return ScoredGenerator(generators, settings, coverage, precision, log_prob)
+
+
+def select_generator(scored: Sequence[ScoredGenerator], min_coverage: float) -> ScoredGenerator:
+    """Return the most likely generator of sufficient coverage, or one of fewer charts that is not clearly worse.
+
+    Clearly worse is by more than two standard errors of the difference over the held-out rows.
+    """
+    threshold = min(max(one.coverage for one in scored), min_coverage)
+    able = sorted((one for one in scored if one.coverage >= threshold), key=lambda one: one.settings.charts)
+    best = max(able, key=lambda one: float(one.log_prob.mean()))
+    for one in able:
+        loss = best.log_prob - one.log_prob
+        error = float(loss.std(unbiased=len(loss) > 1)) / len(loss) ** 0.5
+        if one is best or float(loss.mean()) <= MAX_STANDARD_ERRORS * error:
+            return one
+    return best
