@@ -210,9 +210,8 @@ class StackedDensity(ClassDensity):
         >>> len(StackedDensity().resolved_config()["candidates"])
         48
         """
-        rows = (
-            MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS, MAX_SEARCH_VALUES, MAX_SEARCH_SCORES, MIN_SEARCH_ROWS, MAX_FIT_ROWS
-        )  # fmt: skip
+        search = (MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS, MAX_SEARCH_VALUES, MAX_SEARCH_SCORES, MIN_SEARCH_ROWS)
+        rows = (*search, MAX_FIT_ROWS)
         return {"candidates": named_candidates(self.candidates), "rows": rows, "members": MAX_MEMBERS}
 
     @property
@@ -315,10 +314,12 @@ class StackedDensity(ClassDensity):
         self.weights_ = self.choice_.weight[selected].numpy()
         self.temperatures_ = self.choice_.temperature[selected].numpy()
         members = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
-        chosen = [{"name": name, "weight": weight, "temperature": heat} for name, weight, heat in members]
         self.report_ = {
             "method": self.method,
-            "chosen": sorted(chosen, key=lambda member: -member["weight"]),
+            "chosen": [
+                {"name": name, "weight": weight, "temperature": heat}
+                for name, weight, heat in sorted(members, key=lambda m: -m[1])
+            ],
             **evaluation.scores(),
             "candidates": list(reports.values()),
             "folds": len(folds),
@@ -365,11 +366,10 @@ class _Evaluation(NamedTuple):
         for rows in sample.valid:
             others = mask.clone()
             others[rows] = False
-            fold_choices.append(
-                fit_stacking(log_proba[..., others], sample.weight[others], method, min_weight)
-                if bool(others.any())  # with a single fold there are no others
-                else choice
-            )
+            if bool(others.any()):
+                fold_choices.append(fit_stacking(log_proba[..., others], sample.weight[others], method, min_weight))
+            else:  # a single fold
+                fold_choices.append(choice)
             held_out[rows] = fold_choices[-1].log_posterior(log_prob[:, rows], log_prior).double()
         held_out[~mask] = torch.nan
         return cls(candidates, sample, log_prob, log_prior, choice, fold_choices, held_out)

@@ -89,11 +89,8 @@ class Inverter(NamedTuple):
             # distance is the same for all points of the manifold. An image of 784 pixels has 64 coordinates.
             base, square = torch.linalg.qr((weight * self.unit).mT)
             weights = [*self.generators.weights[:-2], square.mT, bias * self.unit @ base]
-            generators = self.generators._replace(weights=weights)
-            inner, target = (
-                self._replace(generators=generators, unit=torch.ones_like(self.unit[:1])),
-                X * self.unit @ base,
-            )
+            generators, target = self.generators._replace(weights=weights), X * self.unit @ base
+            inner = self._replace(generators=generators, unit=torch.ones_like(self.unit[:1]))
         target = target[:, :, None].expand(-1, -1, n, -1).flatten(1, 2)
         best = inner._search(w.flatten(1, 2), target)
         closest = inner._distance(inner.generators(best) - target).reshape(k, m, n).argmin(-1)
