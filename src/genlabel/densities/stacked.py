@@ -116,10 +116,8 @@ class WeightedDensities(ClassDensity):
         log_weight = to_device(self.log_weight_, X)
         x = self.scaler_(X).to(X)
         log_prob = [values.double() for values in log_prob_of_members(self.members_, x, self.transform_)]
-        posteriors = [
-            log_posterior(values, log_prior, temperature).log_proba
-            for values, temperature in zip(log_prob, self.temperature_, strict=True)
-        ]
+        tempered = zip(log_prob, self.temperature_, strict=True)
+        posteriors = [log_posterior(values, log_prior, temperature).log_proba for values, temperature in tempered]
         posterior = mix_posteriors(torch.stack(posteriors), log_weight.exp())
         evidence = torch.stack([(values + log_prior).logsumexp(1) for values in log_prob])
         total = (evidence + log_weight[:, None]).logsumexp(0) - self.scaler_.log_volume
@@ -260,16 +258,14 @@ class StackedDensity(ClassDensity):
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         check_choice("method", self.method, ["stack", "select"])
-        n, d = X.shape
+        (n, d), classes = X.shape, index.numpy()
         candidates = named_candidates(self.candidates)
         if isinstance(self.candidates, str):
             candidates = affordable_candidates(candidates, n, d)
-        folds = make_folds(
-            self.cv, index.numpy(), self.random_state, round_robin_folds, classes=self.classes_, X=X.numpy()
-        )
+        folds = make_folds(self.cv, classes, self.random_state, round_robin_folds, classes=self.classes_, X=X.numpy())
         if n > MAX_FIT_ROWS:
             warn("rows", f"StackedDensity: {n} rows; its members are fitted to {MAX_FIT_ROWS} of them", DensityWarning)
-        labels = self.classes_[index.numpy()]
+        labels = self.classes_[classes]
         with suppress_own_warnings():
             self._search(candidates, Standardization.fit(X, weight, keep_constant=True)(X), index, weight, folds)
             # Without uniform weights the fit equals, to the last digit, that of `unfitted_stack` to the same points.
@@ -282,7 +278,7 @@ class StackedDensity(ClassDensity):
                 for low in range(len(folds)):
                     for high in range(low, len(folds)):
                         others = np.flatnonzero((self.fold_ != low) & (self.fold_ != high))
-                        rows = training_rows(others, index.numpy())
+                        rows = training_rows(others, classes)
                         self.pairs_[low, high] = self.unfitted_stack().fit(X[rows], labels[rows], weight[rows])
 
     def _log_prob(self, X: Tensor) -> Tensor:
@@ -377,8 +373,7 @@ class _Evaluation(NamedTuple):
     def selected_names(self) -> list[str]:
         """Return the names of the candidates with a weight in any of the choices."""
         weights = torch.stack([choice.weight for choice in (self.choice, *self.fold_choices)])
-        selected: list[str] = np.array(list(self.candidates))[weights.amax(0).numpy() > 0].tolist()
-        return selected
+        return [name for name, weight in zip(self.candidates, weights.amax(0), strict=True) if weight > 0]
 
     def scores(self) -> dict[str, float]:
         """Return the scores of the stack."""
