@@ -12,7 +12,8 @@ from genlabel._runtime import one_thread
 from genlabel.densities import GaussianDensity
 from genlabel.labeling import GenLabel, LinearLabel
 from genlabel.mixing import Mixup
-from genlabel.training import BestEpoch, Hyperparameters, TrainingTask, train_fleet
+from genlabel.training import BestEpoch, train_fleet
+from genlabel.training.batching import Hyperparameters, TrainingTask
 
 SIZES = {
     "softmax, 100 x 4": (100, 4, (), 100),

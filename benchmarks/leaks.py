@@ -19,7 +19,8 @@ import pandas as pd
 
 from genlabel.data.datasets import load_openml
 from genlabel.data.datasets.openml import manifest_ids, openml_manifest
-from genlabel.data.tables import Table, drop_leaks, drop_rare_classes
+from genlabel.data.tables import Table, drop_leaks
+from genlabel.data.tables.table import drop_rare_classes
 
 PLANTED = "planted"
 KINDS = {

@@ -30,8 +30,9 @@ import numpy as np
 import psutil
 
 from genlabel._atomic_io import atomic_write
-from genlabel.evaluation.records import COMPARISON, Fit, Record, RecordStore, open_store, run_trials
+from genlabel.evaluation.records import Record, RecordStore, open_store, run_trials
 from genlabel.evaluation.records.run import _make_packer
+from genlabel.evaluation.records.schema import COMPARISON, Fit
 
 MEGA = 1e6
 MOST_SAMPLES = 60
@@ -217,7 +218,7 @@ def _about(workers: int) -> Told:
     import cloudpickle
     import distributed
 
-    from genlabel.evaluation.records import software_versions
+    from genlabel.evaluation.records.run import software_versions
 
     versions = software_versions() | {"distributed": distributed.__version__}
     function, *content = _make_packer(fit_network)(cells_of(1))

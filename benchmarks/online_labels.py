@@ -20,9 +20,11 @@ from torch import Tensor, nn
 from genlabel import LambdaCallback, Mixup
 from genlabel.data.datasets import load_images
 from genlabel.densities import OnlineGaussianDensity
-from genlabel.evaluation.images import choose_network, train_images
+from genlabel.evaluation.images import train_images
+from genlabel.evaluation.images.methods import choose_network
 from genlabel.labeling import Labeler
-from genlabel.mixing import BatchInfo, MixParams, blend
+from genlabel.mixing import MixParams
+from genlabel.mixing.base import BatchInfo, blend
 from genlabel.training import SGD, ImageBatches, train_network
 from genlabel.training.networks import IMAGE_NETWORKS
 

@@ -18,7 +18,9 @@ from sklearn.decomposition import FactorAnalysis
 from genlabel import ClassDensity, GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, StackedDensity
 from genlabel.data.datasets import load_openml
 from genlabel.data.datasets.openml import manifest_ids, openml_manifest
-from genlabel.densities import ClassSample, PerClassDensity, PowerTransformedDensity, default_candidates
+from genlabel.densities import PerClassDensity, PowerTransformedDensity
+from genlabel.densities.candidates import default_candidates
+from genlabel.densities.per_class import ClassSample
 from genlabel_paper.benchmark import dataset_means, run_benchmark, wilcoxon_holm
 
 FAMILIES: dict[str, Callable[[str], bool]] = {

@@ -33,7 +33,8 @@ from genlabel._splits import round_robin_folds
 from genlabel._standardization import Standardization
 from genlabel.data.datasets import load_openml
 from genlabel.data.datasets.openml import manifest_ids, openml_manifest
-from genlabel.data.tables import drop_rare_classes, make_splits, table_pipeline
+from genlabel.data.tables import make_splits, table_pipeline
+from genlabel.data.tables.table import drop_rare_classes
 from genlabel.estimators.typicality import TypicalityModel
 
 Points = NDArray[np.float64]

@@ -35,7 +35,8 @@ from genlabel import diagnose
 from genlabel._runtime import one_thread
 from genlabel.data.datasets import load_openml
 from genlabel.data.datasets.openml import manifest_ids, openml_manifest
-from genlabel.data.tables import drop_rare_classes, make_splits, table_pipeline
+from genlabel.data.tables import make_splits, table_pipeline
+from genlabel.data.tables.table import drop_rare_classes
 from genlabel.evaluation.diagnosis.intervals import wilson_interval
 from genlabel.evaluation.diagnosis.paired_experiment import train_arms
 from genlabel.evaluation.diagnosis.verdict import NEGLIGIBLE_GAIN as SAME

@@ -38,19 +38,10 @@ from genlabel.cli.console import one_line_errors
 from genlabel.data.tables import write_frame
 from genlabel.evaluation.images import TrainedImages
 from genlabel.evaluation.images.history import ImageScores
-from genlabel.evaluation.records import (
-    COMPARISON,
-    Fit,
-    Record,
-    export_records,
-    make_frame,
-    open_store,
-    read_records,
-    run_trials,
-    sqlite_store,
-)
+from genlabel.evaluation.records import Record, export_records, open_store, read_records, run_trials, sqlite_store
 from genlabel.evaluation.records.run import exit_with_parent
-from genlabel.evaluation.records.store import read_store
+from genlabel.evaluation.records.schema import COMPARISON, Fit
+from genlabel.evaluation.records.store import make_frame, read_store
 from genlabel.training import train_network
 from genlabel.training.networks import MLP, LeNet5
 from genlabel_paper.report.page import write_report
@@ -708,7 +699,8 @@ def test_a_trial_that_needs_too_much_memory_fails_alone(tmp_path: Path) -> None:
 
 SCRIPT = """
 import sys, time
-from genlabel.evaluation.records import COMPARISON, Fit, open_store, run_trials
+from genlabel.evaluation.records.schema import COMPARISON, Fit
+from genlabel.evaluation.records import open_store, run_trials
 
 def work(cells):
     time.sleep(0.2)

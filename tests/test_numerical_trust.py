@@ -24,10 +24,13 @@ from genlabel import (
     Typicality,
     VAEDensity,
 )
-from genlabel.densities import ClassDensity, DiscriminantDensity, PowerTransformedDensity, WeightedDensities
+from genlabel.densities import ClassDensity, DiscriminantDensity, PowerTransformedDensity
+from genlabel.densities.stacked import WeightedDensities
 from genlabel.labeling import LinearLabel
-from genlabel.training import SGD, Adam, Hyperparameters, TrainingTask, train_fleet, train_task
+from genlabel.training import SGD, Adam, train_fleet
 from genlabel.training.batched.fleet import weight_rng
+from genlabel.training.batching import Hyperparameters, TrainingTask
+from genlabel.training.loop import train_task
 from genlabel.training.networks import MLP
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")

@@ -22,7 +22,8 @@ from PIL import Image
 
 import genlabel
 from genlabel.data.datasets.image_folders import read_tiny_imagenet
-from genlabel.data.tables import read_raw, write_frame
+from genlabel.data.tables import write_frame
+from genlabel.data.tables.files import read_raw
 from genlabel.persistence.files import ARRAYS, CARD, TREE, Files, read_files, write_files
 from genlabel.reporting.html import environment
 

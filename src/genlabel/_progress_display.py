@@ -177,7 +177,7 @@ class ProgressDisplay(Callback):
 def failure_lines(failures: Mapping[Any, str]) -> list[str]:
     """Return a line for each failure; equal errors of one dataset make one line with the number of further trials.
 
-    >>> from genlabel.evaluation.records import Fit
+    >>> from genlabel.evaluation.records.schema import Fit
     >>> failure_lines({Fit(61, "mixup", 0): "OSError: not there", Fit(61, "vanilla", 0): "OSError: not there"})
     ['failed: 61, mixup and 1 more: OSError: not there']
     """

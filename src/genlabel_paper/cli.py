@@ -157,7 +157,8 @@ def _run(
     display: ProgressDisplay,
 ) -> int:
     """Train the missing cells, and return the number of failed trials; an invalid file of records raises first."""
-    from genlabel.evaluation.records import check_store, open_store, run_trials
+    from genlabel.evaluation.records import open_store, run_trials
+    from genlabel.evaluation.records.store import check_store
     from genlabel_paper.runs.cells import PAPER_SCHEMA
 
     check_store(records, PAPER_SCHEMA, restart)
@@ -184,7 +185,8 @@ def _run(
 
 def _read(records: Path, needed: bool) -> RecordSet:
     """Return the records of a file, or none if they are not needed."""
-    from genlabel.evaluation.records import RecordSet, load_records, make_frame
+    from genlabel.evaluation.records import RecordSet, load_records
+    from genlabel.evaluation.records.store import make_frame
     from genlabel_paper.runs.cells import PAPER_SCHEMA
 
     if needed:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from genlabel.attacks import FGSM, AttackedNetwork, Boundary, DecisionModel, robust_accuracy
+from genlabel.attacks import FGSM, Boundary, DecisionModel, robust_accuracy
+from genlabel.attacks.models import AttackedNetwork
 from genlabel.training.networks import MLP
 
 needs_foolbox = pytest.mark.usefixtures("foolbox")

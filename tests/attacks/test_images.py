@@ -13,9 +13,9 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from genlabel.attacks import FGSM, PGD, Attack, AttackedFleet, AttackedNetwork, AutoAttack, Boundary, robust_accuracy
+from genlabel.attacks import FGSM, PGD, Attack, AutoAttack, Boundary, robust_accuracy
 from genlabel.attacks.base import row_norm
-from genlabel.attacks.models import MAX_IMAGE_BLOCK_VALUES
+from genlabel.attacks.models import MAX_IMAGE_BLOCK_VALUES, AttackedFleet, AttackedNetwork
 from genlabel.training import Fleet
 
 PACKAGE = pytest.mark.skipif(find_spec("pyautoattack") is None, reason="needs pyautoattack")

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genlabel.attacks import FGSM, PGD, Attack, AttackedNetwork
+from genlabel.attacks import FGSM, PGD, Attack
+from genlabel.attacks.models import AttackedNetwork
 from genlabel.training.networks import MLP
 
 

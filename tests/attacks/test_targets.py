@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from genlabel.attacks import FGSM, AttackedFleet, AttackedModel, AttackedNetwork, DecisionModel, FunctionModel
+from genlabel.attacks import FGSM, DecisionModel, FunctionModel
+from genlabel.attacks.models import AttackedFleet, AttackedModel, AttackedNetwork
 from genlabel.densities import GaussianDensity
 from genlabel.densities.posterior import log_posterior
 from genlabel.training import Fleet

@@ -28,9 +28,12 @@ from genlabel._progress import Callback, LambdaCallback, RunPlan
 from genlabel._progress_display import ProgressDisplay
 from genlabel.cli import app
 from genlabel.data.datasets import load_table
-from genlabel.data.tables import Table, drop_rare_classes, group_duplicates, table_pipeline
-from genlabel.evaluation.comparison import SCORES, compare, default_methods, run_comparison, summarize
-from genlabel.evaluation.records import COMPARISON, open_store, read_records
+from genlabel.data.tables import Table, group_duplicates, table_pipeline
+from genlabel.data.tables.table import drop_rare_classes
+from genlabel.evaluation.comparison import compare, default_methods, run_comparison, summarize
+from genlabel.evaluation.comparison.run import SCORES
+from genlabel.evaluation.records import open_store, read_records
+from genlabel.evaluation.records.schema import COMPARISON
 from genlabel.reporting.terminal import COLUMNS, chosen_lines, print_scores
 
 FOLDER = Path(genlabel.__file__).parent

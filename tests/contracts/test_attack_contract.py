@@ -12,19 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from genlabel.attacks import (
-    FGSM,
-    PGD,
-    Attack,
-    AttackedFleet,
-    AttackedModel,
-    AttackedNetwork,
-    AutoAttack,
-    Boundary,
-    DecisionModel,
-    FunctionModel,
-    margins,
-)
+from genlabel.attacks import FGSM, PGD, Attack, AutoAttack, Boundary, DecisionModel, FunctionModel, margins
+from genlabel.attacks.models import AttackedFleet, AttackedModel, AttackedNetwork
 from genlabel.testing import check_attack
 from genlabel.training import Fleet
 from genlabel.training.networks import MLP

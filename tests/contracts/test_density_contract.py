@@ -33,9 +33,9 @@ from genlabel.densities import (
     PowerTransformedDensity,
     StackedDensity,
     VAEDensity,
-    WeightedDensities,
     fixed_gaussians,
 )
+from genlabel.densities.stacked import WeightedDensities
 from genlabel.testing import check_density
 from genlabel.training.networks import MLP
 

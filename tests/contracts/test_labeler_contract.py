@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from torch import Tensor
 
-from genlabel import GaussianDensity, GenLabel, KernelDensity, LogisticLabel
+from genlabel import GaussianDensity, GenLabel, KernelDensity
 from genlabel._registry import LABELERS as REGISTRY
-from genlabel.labeling import Labeler
-from genlabel.mixing import BatchInfo, MixParams, blend
+from genlabel.labeling import Labeler, LogisticLabel
+from genlabel.mixing import MixParams
+from genlabel.mixing.base import BatchInfo, blend
 from genlabel.testing import check_labeler
 
 LABELERS: list[Labeler] = [

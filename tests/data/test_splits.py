@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from genlabel.data.tables import Table, describe_splits, drop_rare_classes, make_splits
-from genlabel.data.tables.splits import merge_groups
+from genlabel.data.tables import Table, make_splits
+from genlabel.data.tables.splits import describe_splits, merge_groups
+from genlabel.data.tables.table import drop_rare_classes
 
 
 def make(n: int, k: int = 2, groups: object = None, time: object = None, seed: int = 0) -> Table:

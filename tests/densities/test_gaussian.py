@@ -16,8 +16,9 @@ from sklearn.covariance import LedoitWolf
 
 from genlabel.densities import DensityWarning, GaussianDensity
 from genlabel.labeling import GenLabel
-from genlabel.mixing import Mixer, MixParams, Mixup, blend
-from genlabel.training import BatchPlan, TrainingTask
+from genlabel.mixing import Mixer, MixParams, Mixup
+from genlabel.mixing.base import blend
+from genlabel.training.batching import BatchPlan, TrainingTask
 
 
 def data(seed: int, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:

@@ -19,8 +19,8 @@ from genlabel.densities import (
     MixtureDensity,
     NeuralDensity,
     VAEDensity,
-    named_densities,
 )
+from genlabel.densities.candidates import named_densities
 
 pytest.importorskip("zuko", reason="flows need the package zuko")
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from genlabel.densities import CollapseWarning, OnlineGaussianDensity
 from genlabel.labeling import OnlineGenLabel
-from genlabel.mixing import MixParams, Mixup, identity_params
-from genlabel.mixing.base import draw_to_device
+from genlabel.mixing import MixParams, Mixup
+from genlabel.mixing.base import draw_to_device, identity_params
 
 COVARIANCES = ["spherical", "diagonal"]
 each_covariance = pytest.mark.parametrize("covariance", COVARIANCES)

@@ -26,13 +26,17 @@ from genlabel.densities import (
     MixtureDensity,
     PowerTransformedDensity,
     StackedDensity,
-    WeightedDensities,
+)
+from genlabel.densities.candidates import (
+    MAX_FEATURES,
+    MAX_FEATURES_OF_FEW_ROWS,
+    affordable_candidates,
     default_candidates,
     named_densities,
 )
-from genlabel.densities.candidates import MAX_FEATURES, MAX_FEATURES_OF_FEW_ROWS, affordable_candidates
 from genlabel.densities.cross_validation import BatchedCrossValidation, stratified_order
 from genlabel.densities.power_transform import PowerTransform
+from genlabel.densities.stacked import WeightedDensities
 from genlabel.densities.stacking import (
     MIN_LOG_PROBA,
     TEMPERATURES,

@@ -11,7 +11,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_classification
 
 from genlabel import GaussianDensity, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
-from genlabel.densities import StackedDensity, WeightedDensities
+from genlabel.densities import StackedDensity
+from genlabel.densities.stacked import WeightedDensities
 from genlabel.model_selection.pooling import pool
 from genlabel.model_selection.scoring import one_standard_error
 from genlabel.training.networks import MLP

@@ -15,7 +15,7 @@ from genlabel.model_selection.scoring import (
     score_candidates,
     select_best,
 )
-from genlabel.training import Hyperparameters
+from genlabel.training.batching import Hyperparameters
 
 finite = st.floats(0.0, 5.0)
 

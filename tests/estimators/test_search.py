@@ -24,8 +24,9 @@ from genlabel import (
 )
 from genlabel.densities import LatentDensity
 from genlabel.labeling import LogisticLabel
-from genlabel.training import Hyperparameters, TrainingTask, train_task
 from genlabel.training.batched.fleet import weight_rng
+from genlabel.training.batching import Hyperparameters, TrainingTask
+from genlabel.training.loop import train_task
 from genlabel.training.networks import MLP
 from genlabel.training.optimizers import resolve_optimizer
 

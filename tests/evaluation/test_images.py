@@ -23,15 +23,8 @@ from genlabel.cli import app
 from genlabel.cli.train_images import Method, Network
 from genlabel.data.datasets import ImageDataset, load_images
 from genlabel.data.datasets.images import hold_out
-from genlabel.evaluation.images import (
-    IMAGE_METHODS,
-    TrainedImages,
-    choose_network,
-    load_network,
-    make_image_method,
-    train_images,
-)
-from genlabel.evaluation.images.methods import pixel_moments
+from genlabel.evaluation.images import TrainedImages, load_network, train_images
+from genlabel.evaluation.images.methods import IMAGE_METHODS, choose_network, make_image_method, pixel_moments
 from genlabel.training import SGD
 from genlabel.training.networks import IMAGE_NETWORKS
 

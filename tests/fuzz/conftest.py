@@ -15,7 +15,7 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from genlabel.densities import CollapsedGeneratorError
+from genlabel.densities.gan.density import CollapsedGeneratorError
 
 Rng = np.random.Generator
 

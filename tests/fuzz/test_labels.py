@@ -10,7 +10,8 @@ from sklearn.base import clone
 
 from genlabel import GaussianDensity, GenLabel, KernelDensity, LinearLabel
 from genlabel.labeling import LogisticLabel, WeightedLabel
-from genlabel.mixing import BatchInfo, Mixup, intrudes
+from genlabel.mixing import Mixup, intrudes
+from genlabel.mixing.base import BatchInfo
 
 Answer = Callable[[Callable[[], Any]], Any]
 LABELERS = [

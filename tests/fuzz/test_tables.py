@@ -30,7 +30,8 @@ from genlabel import (
     VAEDensity,
     diagnose,
 )
-from genlabel.densities import DiscriminantDensity, PowerTransformedDensity, WeightedDensities
+from genlabel.densities import DiscriminantDensity, PowerTransformedDensity
+from genlabel.densities.stacked import WeightedDensities
 
 FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 SHORT: dict[str, Any] = {

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from genlabel import CutMix, GenLabelMixup, ManifoldMixup, Mixup, OnlineGenLabel
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.integrations import mixed_accuracy
-from genlabel.mixing import Mixer, MixParams, blend
+from genlabel.mixing import Mixer, MixParams
+from genlabel.mixing.base import blend
 from genlabel.training.networks import MLP
 
 Batch = tuple[Tensor, Tensor]

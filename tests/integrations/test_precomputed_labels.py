@@ -12,7 +12,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from genlabel import CutMix, GaussianDensity, GenLabel, GenLabelMixup, ManifoldMixup, Mixup, OnlineGenLabel
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.integrations import MixCollate
-from genlabel.mixing import Mixer, blend
+from genlabel.mixing import Mixer
+from genlabel.mixing.base import blend
 
 Batch = tuple[Tensor, Tensor]
 Make = Callable[..., nn.Module]

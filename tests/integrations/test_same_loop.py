@@ -9,7 +9,8 @@ from torch import Tensor
 from genlabel import CutMix, GenLabelMixup, Mixup, OnlineGenLabel
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.mixing import Mixer
-from genlabel.training import SGD, Batch, train_network
+from genlabel.training import SGD, train_network
+from genlabel.training.batching import Batch
 from genlabel.training.networks import LeNet5, StagedNetwork
 
 

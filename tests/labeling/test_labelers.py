@@ -23,7 +23,8 @@ from genlabel.densities import (
 from genlabel.densities.gaussian import MIN_PAIR_FEATURES
 from genlabel.densities.posterior import log_posterior
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel, OnlineGenLabel, WeightedLabel
-from genlabel.mixing import BatchInfo, MixParams, Mixup
+from genlabel.mixing import MixParams, Mixup
+from genlabel.mixing.base import BatchInfo
 
 LABELERS: list[Labeler] = [
     LinearLabel(),

@@ -14,8 +14,8 @@ from torch import Tensor
 from genlabel.densities import CollapseWarning, OnlineGaussianDensity
 from genlabel.labeling import LinearLabel, OnlineGenLabel
 from genlabel.labeling.base import observe_and_label
-from genlabel.mixing import BatchInfo, MixParams, Mixup, identity_params
-from genlabel.mixing.base import draw_to_device
+from genlabel.mixing import MixParams, Mixup
+from genlabel.mixing.base import BatchInfo, draw_to_device, identity_params
 
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "the paper's": ({"statistics": "clean"}, {}),

@@ -7,7 +7,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from genlabel import GaussianDensity, GenMix
-from genlabel.attacks import PGD, AttackedNetwork, train_robust
+from genlabel.attacks import PGD, train_robust
+from genlabel.attacks.models import AttackedNetwork
 from genlabel.attacks.training import AttackedBatches
 from genlabel.mixing import HiddenGenMix, Sampler
 from genlabel.mixing.genmix.hidden import invert_features

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from genlabel.mixing import CutMix, ManifoldMixup, Mixer, MixParams, Mixup, blend
+from genlabel.mixing import CutMix, ManifoldMixup, Mixer, MixParams, Mixup
+from genlabel.mixing.base import blend
 
 MIXUPS: list[Mixer] = [
     Mixup(),

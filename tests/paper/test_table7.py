@@ -16,10 +16,12 @@ from typer.testing import CliRunner
 
 from genlabel.cli import add_commands, app
 from genlabel.data.datasets import load_images
-from genlabel.evaluation.images import ImageScores, TrainedImages
+from genlabel.evaluation.images import TrainedImages
+from genlabel.evaluation.images.history import ImageScores
 from genlabel.evaluation.records import read_records
 from genlabel.training import predict_scores
-from genlabel.training.networks import PreActResNet18, ResNet18, Stages
+from genlabel.training.networks import PreActResNet18, ResNet18
+from genlabel.training.networks.convolutional import Stages
 from genlabel_paper.experiments.table7 import CLEAN, EXPERIMENT, PRINTED, ROBUST, ROWS
 from genlabel_paper.report.experiment import Experiment, select_cells
 from genlabel_paper.report.layout import format_verdict

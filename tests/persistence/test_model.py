@@ -32,8 +32,8 @@ from genlabel import (
 )
 from genlabel.data.tables import table_pipeline
 from genlabel.densities import DiscriminantDensity, StackedDensity
-from genlabel.persistence import ColumnSchema
 from genlabel.persistence.files import ARRAYS, CARD, TREE, read_files, write_files
+from genlabel.persistence.schema import ColumnSchema
 
 QUICK: dict[str, Any] = {
     "training__epochs": 2,

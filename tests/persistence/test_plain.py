@@ -29,13 +29,14 @@ from genlabel.densities import (
     PowerTransformedDensity,
     StackedDensity,
     VAEDensity,
-    WeightedDensities,
     fixed_gaussians,
 )
+from genlabel.densities.stacked import WeightedDensities
 from genlabel.estimators import Typicality
 from genlabel.persistence.classes import CLASSES, PersistenceError, class_by_name
 from genlabel.persistence.codec import Decoder, Encoder
-from genlabel.training.networks import MLP, Ensemble
+from genlabel.training.networks import MLP
+from genlabel.training.networks.ensemble import Ensemble
 
 QUICK: dict[str, Any] = {"hidden": (8,), "epochs": 3, "random_state": 0}
 DENSITIES: list[ClassDensity] = [

@@ -20,7 +20,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from genlabel import diagnose, write_report
 from genlabel.data.tables import ColumnSpec, Table, make_splits, table_pipeline
 from genlabel.evaluation import Diagnosis
-from genlabel.evaluation.comparison import PRIOR_BASELINE, compare, rank_methods
+from genlabel.evaluation.comparison import compare, rank_methods
+from genlabel.evaluation.comparison.run import PRIOR_BASELINE
 from genlabel.evaluation.diagnosis.verdict import untrusted_verdict
 
 METHODS = {

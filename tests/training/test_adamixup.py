@@ -12,18 +12,17 @@ from torch.nn.functional import cross_entropy
 from genlabel._progress import LambdaCallback
 from genlabel.labeling import LinearLabel
 from genlabel.mixing import Mixup
-from genlabel.training import (
-    SGD,
-    Adam,
-    BatchPlan,
-    Hyperparameters,
-    Optimizer,
-    TrainingTask,
+from genlabel.training import SGD, Adam, Optimizer, train_fleet
+from genlabel.training.adamixup.fleet import (
+    AdaMixupNetworks,
+    Pairs,
+    mixing_share,
+    plan_pairs,
+    policy_range,
     train_adamixup,
-    train_fleet,
 )
-from genlabel.training.adamixup.fleet import AdaMixupNetworks, Pairs, mixing_share, plan_pairs, policy_range
 from genlabel.training.batched.fleet import weight_rng
+from genlabel.training.batching import BatchPlan, Hyperparameters, TrainingTask
 from genlabel.training.networks import MLP
 
 DOUBLE = torch.zeros((), dtype=torch.float64)

@@ -16,7 +16,8 @@ from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler, OnlineGenLabel
 from genlabel.mixing import CutMix, ManifoldMixup, Mixup
 from genlabel.training import SGD, Checkpoint, ImageBatches, train_adamixup_network, train_network
-from genlabel.training.networks import MLP, LeNet5, ResNet18, SmallConvNet, StagedNetwork
+from genlabel.training.networks import MLP, LeNet5, ResNet18, StagedNetwork
+from genlabel.training.networks.convolutional import SmallConvNet
 
 RNG = np.random.default_rng(0)
 X, Y = torch.from_numpy(RNG.normal(size=(30, 4))).float(), torch.arange(30) % 3

@@ -12,22 +12,15 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from genlabel._progress import LambdaCallback
+from genlabel._runtime import eval_mode
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler, OnlineGenLabel
 from genlabel.mixing import CutMix, ManifoldMixup, Mixer, MixParams, Mixup
-from genlabel.training import (
-    SGD,
-    Adam,
-    Batch,
-    CompileConfig,
-    ImageBatches,
-    Optimizer,
-    eval_mode,
-    train_adamixup_network,
-    train_network,
-)
+from genlabel.training import SGD, Adam, CompileConfig, ImageBatches, Optimizer, train_adamixup_network, train_network
+from genlabel.training.batching import Batch
 from genlabel.training.compile import frozen_batchnorm_stats, resolve_compile_config
-from genlabel.training.networks import MLP, LeNet5, ResNet18, SmallConvNet, StagedNetwork
+from genlabel.training.networks import MLP, LeNet5, ResNet18, StagedNetwork
+from genlabel.training.networks.convolutional import SmallConvNet
 
 pytestmark = [  # of torch, when it compiles: batches on a GPU are cut by a compiled function
     pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning"),

@@ -11,17 +11,12 @@ from genlabel.densities import GaussianDensity
 from genlabel.labeling import GenLabel, LinearLabel
 from genlabel.metrics import accuracy, log_loss
 from genlabel.mixing import Mixup
-from genlabel.training import (
-    BestEpoch,
-    FleetTrainer,
-    Hyperparameters,
-    TrainingTask,
-    train_adamixup,
-    train_fleet,
-    train_network,
-    train_task,
-)
+from genlabel.training import BestEpoch, train_fleet, train_network
+from genlabel.training.adamixup.fleet import train_adamixup
 from genlabel.training.batched.fleet import weight_rng
+from genlabel.training.batched.trainer import FleetTrainer
+from genlabel.training.batching import Hyperparameters, TrainingTask
+from genlabel.training.loop import train_task
 from genlabel.training.networks import MLP
 
 EPOCHS = 12

@@ -12,19 +12,11 @@ from genlabel._progress import LambdaCallback
 from genlabel.densities import GaussianDensity, KernelDensity
 from genlabel.labeling import GenLabel, LinearLabel
 from genlabel.mixing import LinearMixer, ManifoldMixup, Mixer, MixParams, Mixup, intrudes
-from genlabel.training import (
-    SGD,
-    Adam,
-    BatchPlan,
-    FleetTrainer,
-    Hyperparameters,
-    Optimizer,
-    TrainingTask,
-    train_fleet,
-    train_task,
-)
+from genlabel.training import SGD, Adam, Optimizer, train_fleet
 from genlabel.training.batched.fleet import weight_rng
-from genlabel.training.batching import batches_per_epoch
+from genlabel.training.batched.trainer import FleetTrainer
+from genlabel.training.batching import BatchPlan, Hyperparameters, TrainingTask, batches_per_epoch
+from genlabel.training.loop import train_task
 from genlabel.training.networks import MLP
 
 DOUBLE = torch.zeros((), dtype=torch.float64)

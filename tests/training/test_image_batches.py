@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from genlabel.mixing import CutMix, ManifoldMixup, Mixer, Mixup
-from genlabel.training import Batch, ImageBatches, predict_scores, train_network
+from genlabel.training import ImageBatches, predict_scores, train_network
+from genlabel.training.batching import Batch
 from genlabel.training.networks import LeNet5, ResNet18
 
 PAD = 4

@@ -12,19 +12,13 @@ from torch.utils.data import DataLoader, TensorDataset
 from genlabel._arrays import one_hot, to_device
 from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, StackedDensity
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, WeightedLabel
-from genlabel.mixing import BatchInfo, CutMix, LinearMixer, ManifoldMixup, Mixer, MixParams, Mixup, blend
-from genlabel.training import (
-    SGD,
-    Batch,
-    BatchPlan,
-    Hyperparameters,
-    TrainingTask,
-    soft_cross_entropy,
-    train_fleet,
-    train_network,
-    train_task,
-)
+from genlabel.mixing import CutMix, LinearMixer, ManifoldMixup, Mixer, MixParams, Mixup
+from genlabel.mixing.base import BatchInfo, blend
+from genlabel.training import SGD, train_fleet, train_network
+from genlabel.training.batching import Batch, BatchPlan, Hyperparameters, TrainingTask
+from genlabel.training.loop import train_task
 from genlabel.training.networks import MLP, StagedNetwork
+from genlabel.training.step import soft_cross_entropy
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from genlabel.training.networks import MLP, Ensemble
-from genlabel.training.networks.ensemble import log_proba_of
+from genlabel.training.networks import MLP
+from genlabel.training.networks.ensemble import Ensemble, log_proba_of
 from genlabel.training.networks.staged import draw_weights
 
 

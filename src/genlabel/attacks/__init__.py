@@ -5,7 +5,7 @@ from genlabel.attacks.base import Attack
 from genlabel.attacks.boundary import Boundary
 from genlabel.attacks.gradient import FGSM, PGD
 from genlabel.attacks.margin import Margins, linear_margins, margins
-from genlabel.attacks.models import AttackedFleet, AttackedModel, AttackedNetwork, DecisionModel, FunctionModel
+from genlabel.attacks.models import DecisionModel, FunctionModel
 from genlabel.attacks.robustness import Robustness, robust_accuracy
 from genlabel.attacks.training import train_robust
 
@@ -13,9 +13,6 @@ __all__ = [
     "FGSM",
     "PGD",
     "Attack",
-    "AttackedFleet",
-    "AttackedModel",
-    "AttackedNetwork",
     "AutoAttack",
     "Boundary",
     "DecisionModel",

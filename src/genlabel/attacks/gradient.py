@@ -35,7 +35,7 @@ class FGSM(Attack):
 
     Examples
     --------
-    >>> from genlabel.attacks import AttackedNetwork
+    >>> from genlabel.attacks.models import AttackedNetwork
     >>> FGSM(0.2)(AttackedNetwork(torch.nn.Linear(2, 2)), np.zeros((1, 2)), [0]).__abs__()
     array([[0.2, 0.2]])
     """
@@ -78,7 +78,7 @@ class PGD(Attack):
 
     Examples
     --------
-    >>> from genlabel.attacks import AttackedNetwork
+    >>> from genlabel.attacks.models import AttackedNetwork
     >>> PGD(0.2, "l2", steps=5)(AttackedNetwork(torch.nn.Linear(2, 2)), np.zeros((3, 2)), [0, 1, 0], seed=0).shape
     (3, 2)
     """

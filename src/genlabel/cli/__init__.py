@@ -21,7 +21,7 @@ from genlabel.cli.fit import fit
 from genlabel.cli.predict import predict
 from genlabel.cli.train_images import train_images
 
-__all__ = ["add_commands", "app", "main"]
+__all__ = ["main"]
 
 app = typer.Typer(
     name="genlabel",

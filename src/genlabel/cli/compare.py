@@ -161,7 +161,8 @@ def compare(
                 "splits": (seed, test_size, min_class_size),
             },
         )
-        from genlabel.evaluation.records import COMPARISON, check_store
+        from genlabel.evaluation.records.schema import COMPARISON
+        from genlabel.evaluation.records.store import check_store
 
         check_store(records, COMPARISON, restart)
         finished = f"finished fits are in {records}; run the same command to resume"
@@ -171,11 +172,12 @@ def compare(
             display_progress(f"loading {source}") as display,
         ):
             warnings.simplefilter("always")
-            from genlabel.data import tables
+            from genlabel.data.tables.table import drop_rare_classes
             from genlabel.evaluation import comparison
+            from genlabel.evaluation.comparison.run import count_warnings
 
             table = load_source(path, target, options, seed)
-            table = table if min_class_size is None else tables.drop_rare_classes(table, min_class_size)
+            table = table if min_class_size is None else drop_rare_classes(table, min_class_size)
             found = comparison.run_comparison(
                 table,
                 comparison.default_methods(*method_settings),
@@ -193,7 +195,7 @@ def compare(
             print_line(line)
         end(len(found.failures))
     settings = f"network {network}, seed {seed}" + ("" if epochs is None else f", {epochs} epochs")
-    view = ComparisonView.from_records(table, found, test_size, settings, comparison.count_warnings(caught))
+    view = ComparisonView.from_records(table, found, test_size, settings, count_warnings(caught))
     if as_json:
         typer.echo(json.dumps(view.to_dict(), indent=2))
     else:

@@ -60,7 +60,7 @@ def check_jobs(jobs: int, dask: str | None = None) -> None:
     if jobs == 0 or jobs < -1:
         raise ValueError(f"jobs={jobs} must be at least 1, or -1 for one for each processor")
     if dask is not None:
-        from genlabel.evaluation.records import check_dask_scheduler
+        from genlabel.evaluation.records.run import check_dask_scheduler
 
         check_dask_scheduler(dask)
 

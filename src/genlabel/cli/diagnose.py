@@ -123,7 +123,7 @@ class DiagnosedTable:
     def diagnose(cls, table: Table, options: ReadOptions, **settings: Any) -> DiagnosedTable:
         """Diagnose a table; groups and equal rows are held out as a whole."""
         from genlabel.data.tables import table_pipeline
-        from genlabel.evaluation.comparison import count_warnings
+        from genlabel.evaluation.comparison.run import count_warnings
         from genlabel.evaluation.diagnosis import diagnose
 
         if options.time:
@@ -151,7 +151,7 @@ class DiagnosedTable:
 
     def print(self) -> None:
         """Print the diagnosis, with leaks below its verdict, and how the table was read."""
-        from genlabel.data.tables import describe_columns
+        from genlabel.data.tables.columns import describe_columns
 
         sentence = self.diagnosis.verdict.sentence
         leaks = "".join(f"\n  in the table: {leak}" for leak in self.leaks)

@@ -151,7 +151,7 @@ def _stage(name: str) -> Iterator[None]:
 
 def _print_table(table: Table) -> None:
     """Print the size, classes, columns and notes of a table."""
-    from genlabel.data.tables import describe_columns
+    from genlabel.data.tables.columns import describe_columns
 
     counts = table.y.value_counts()
     classes = ", ".join(f"{name} {100 * n / len(table.y):.1f} %" for name, n in counts.iloc[:MAX_CLASSES].items())

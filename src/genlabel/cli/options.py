@@ -104,7 +104,7 @@ def open_source(source: str) -> Iterator[str]:
 def check_source(source: str, target: str | None, options: ReadOptions) -> str:
     """Return the name of the table; raise if it or a column does not exist, before any heavy import."""
     from genlabel.data.datasets.catalog import find_source
-    from genlabel.data.tables import check_columns, read_columns
+    from genlabel.data.tables.files import check_columns, read_columns
 
     name, column = find_source(source, target)
     if column is None:

@@ -88,7 +88,7 @@ def _check_files(model: Path, path: str, output: Path | None) -> None:
 
 def _copied_columns(path: str, names: list[str], every: bool) -> pd.DataFrame | None:
     """Return the columns of the file that are copied, as strings of the file."""
-    from genlabel.data.tables import check_columns, read_raw
+    from genlabel.data.tables.files import check_columns, read_raw
 
     if not names and not every:
         return None
@@ -100,7 +100,8 @@ def _copied_columns(path: str, names: list[str], every: bool) -> pd.DataFrame | 
 def _write(copied: pd.DataFrame | None, predictions: pd.DataFrame, output: Path | None) -> None:
     import pandas as pd
 
-    from genlabel.data.tables import join_names, write_frame
+    from genlabel.data.tables import write_frame
+    from genlabel.data.tables.files import join_names
 
     if copied is not None:
         both = [name for name in copied.columns if name in predictions.columns]

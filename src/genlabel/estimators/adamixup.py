@@ -15,8 +15,8 @@ from genlabel.model_selection.options import TrainerConfig, TrainingOptions
 from genlabel.model_selection.refit import FitResult
 from genlabel.model_selection.search_space import MixingConfig, SearchSpace
 from genlabel.model_selection.splits import CVData
-from genlabel.training import Fleet, train_adamixup
-from genlabel.training.adamixup.fleet import AdaMixupNetworks, mixing_share, policy_range
+from genlabel.training import Fleet
+from genlabel.training.adamixup.fleet import AdaMixupNetworks, mixing_share, policy_range, train_adamixup
 
 
 @final

@@ -10,14 +10,15 @@ import numpy as np
 
 from genlabel._validation import check_choice, check_interval
 from genlabel.attacks import Attack
-from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, StackedDensity, named_densities
+from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, StackedDensity
+from genlabel.densities.candidates import named_densities
 from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve_mixers, with_networks
 from genlabel.labeling import LinearLabel
 from genlabel.mixing import Mixup
 from genlabel.model_selection.options import GridSearch, TrainerConfig, TrainingOptions
 from genlabel.model_selection.pooling import Pooling, PoolWeights
 from genlabel.model_selection.search_space import MixingConfig, SearchSpace, mixing_configs, parameter_grid
-from genlabel.training import Hyperparameters
+from genlabel.training.batching import Hyperparameters
 
 GAMMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Candidates for `gamma="auto"` (arXiv Section E.2, "Training setting")."""

@@ -14,7 +14,7 @@ from genlabel.labeling import Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import ManifoldMixup, Mixer, Mixup
 from genlabel.model_selection.options import GridSearch, TrainerConfig, TrainingOptions
 from genlabel.model_selection.search_space import MixingConfig, SearchSpace, mixing_configs, parameter_grid
-from genlabel.training import Hyperparameters
+from genlabel.training.batching import Hyperparameters
 
 
 @final

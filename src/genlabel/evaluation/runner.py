@@ -20,15 +20,9 @@ from genlabel._progress import Callback
 from genlabel.data.tables import Split, Table, make_splits, table_pipeline
 from genlabel.data.tables.table import MIN_CLASS_ROWS
 from genlabel.evaluation.prediction_counts import N_BINS, PredictionCounts
-from genlabel.evaluation.records import (
-    Fit,
-    Record,
-    RecordSet,
-    RecordStore,
-    fingerprint,
-    run_trials,
-    software_versions,
-)
+from genlabel.evaluation.records import Record, RecordSet, RecordStore, fingerprint, run_trials
+from genlabel.evaluation.records.run import software_versions
+from genlabel.evaluation.records.schema import Fit
 from genlabel.metrics import MIN_PROBABILITY, index_labels, predict_log_proba, prior_log_loss, score_log_proba
 
 CaughtWarnings = Sequence[warnings.WarningMessage]

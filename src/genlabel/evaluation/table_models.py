@@ -17,19 +17,12 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from genlabel._validation import check_choice
-from genlabel.data.tables import (
-    Split,
-    Table,
-    TableReadSpec,
-    join_names,
-    make_splits,
-    read_frame,
-    select_rows,
-    table_pipeline,
-)
+from genlabel.data.tables import Split, Table, TableReadSpec, make_splits, read_frame, table_pipeline
 from genlabel.data.tables.columns import as_strings
-from genlabel.data.tables.table import MIN_CLASS_ROWS
-from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
+from genlabel.data.tables.files import join_names
+from genlabel.data.tables.table import MIN_CLASS_ROWS, select_rows
+from genlabel.evaluation.comparison import default_methods
+from genlabel.evaluation.comparison.run import count_warnings, score_table
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
 from genlabel.metrics import index_labels, predict_log_proba, prior_log_loss, score_log_proba
 from genlabel.persistence import LoadedModel, Schema, save_model

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from genlabel._arrays import as_numpy, as_tensor, like, one_hot, to_device
 from genlabel._validation import read_classes
-from genlabel.mixing import BatchInfo, MixParams
+from genlabel.mixing import MixParams
+from genlabel.mixing.base import BatchInfo
 
 
 class Labeler(BaseEstimator, ABC):
@@ -26,7 +27,7 @@ class Labeler(BaseEstimator, ABC):
     A labeler that learns while a network trains defines `update_source` and :meth:`observe`; it then labels the
     penultimate features of a batch instead of its points. Its `state` is a module.
 
-    >>> from genlabel.mixing import blend
+    >>> from genlabel.mixing.base import blend
     >>> class Sharp(Labeler):  # mixup's label, sharpened
     ...     def _label(self, x_mix, targets, draw, info):
     ...         return torch.softmax(9.0 * blend(targets, draw), dim=1)
@@ -150,7 +151,7 @@ def observe_and_label(
 
     >>> from genlabel.densities import OnlineGaussianDensity
     >>> from genlabel.labeling import OnlineGenLabel
-    >>> from genlabel.mixing import identity_params
+    >>> from genlabel.mixing.base import identity_params
     >>> x, y = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.eye(2)[[0, 0, 1, 1]]
     >>> labeler, mixed = OnlineGenLabel(OnlineGaussianDensity(2), gamma=1.0), x.mean(0).expand(4, 1)
     >>> observe_and_label(labeler, x, y, mixed, y, identity_params(4))[0].tolist()  # halfway between the classes

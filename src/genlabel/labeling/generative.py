@@ -17,7 +17,8 @@ from genlabel._validation import check_choice, check_interval, warn
 from genlabel.densities import ClassDensity, DensityWarning, GaussianDensity
 from genlabel.densities.posterior import log_posterior, log_priors
 from genlabel.labeling.base import Labeler
-from genlabel.mixing import BatchInfo, MixParams, blend
+from genlabel.mixing import MixParams
+from genlabel.mixing.base import BatchInfo, blend
 
 
 @final

@@ -13,7 +13,8 @@ from genlabel._arrays import to_device
 from genlabel._registry import LABELERS
 from genlabel._validation import check_positive
 from genlabel.labeling.base import Labeler
-from genlabel.mixing import BatchInfo, MixParams, blend
+from genlabel.mixing import MixParams
+from genlabel.mixing.base import BatchInfo, blend
 
 
 @final

@@ -10,7 +10,8 @@ from torch import Tensor
 from genlabel._validation import check_choice, check_count, check_interval
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling.base import Labeler
-from genlabel.mixing import BatchInfo, MixParams, blend
+from genlabel.mixing import MixParams
+from genlabel.mixing.base import BatchInfo, blend
 
 
 @final
@@ -41,7 +42,7 @@ class OnlineGenLabel(Labeler):
 
     Examples
     --------
-    >>> from genlabel.mixing import identity_params
+    >>> from genlabel.mixing.base import identity_params
     >>> labeler = OnlineGenLabel(OnlineGaussianDensity(2), gamma=1.0)
     >>> features, y = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.eye(2)[[0, 0, 1, 1]]
     >>> labeler.observe(features, y, identity_params(4))

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from genlabel._registry import SAMPLERS
 from genlabel._standardization import Standardization
-from genlabel.densities import named_density
+from genlabel.densities.candidates import named_density
 from genlabel.labeling.generative import GenLabel
-from genlabel.mixing import BatchInfo, Mixup, Sampler, Synthetic
+from genlabel.mixing import Mixup, Sampler, Synthetic
+from genlabel.mixing.base import BatchInfo
 from genlabel.mixing.sampler import resolve_n_aug
 
 

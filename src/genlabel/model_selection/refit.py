@@ -18,7 +18,7 @@ from genlabel.model_selection.search_space import SearchSpace, Trainer
 from genlabel.model_selection.splits import CVData, LabeledData
 from genlabel.model_selection.tasks import NETWORK_STREAM, FitLabelers, ensemble_tasks, make_task, make_trainer
 from genlabel.model_selection.time_budget import REFIT, STAGE_DEADLINES
-from genlabel.training import TrainingTask
+from genlabel.training.batching import TrainingTask
 from genlabel.training.networks import MLP
 from genlabel.training.networks.ensemble import log_proba_of
 

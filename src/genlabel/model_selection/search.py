@@ -36,7 +36,8 @@ from genlabel.model_selection.time_budget import (
     measure_epoch_seconds,
     search_deadline,
 )
-from genlabel.training import BestEpoch, Fleet, Hyperparameters, TrainingTask
+from genlabel.training import BestEpoch, Fleet
+from genlabel.training.batching import Hyperparameters, TrainingTask
 
 EPOCHS_BETWEEN_ATTACKS = 5
 """Epochs from one evaluation under attack to the next, where the best epoch is restored (arXiv Section E.2)."""

@@ -16,7 +16,7 @@ from genlabel.model_selection.halving import Rung, candidates_by_mixing, count_e
 from genlabel.model_selection.options import CandidateSearch, TrainerConfig
 from genlabel.model_selection.search_space import SearchSpace, Trainer
 from genlabel.model_selection.splits import LabeledData
-from genlabel.training import Hyperparameters, TrainingTask
+from genlabel.training.batching import Hyperparameters, TrainingTask
 
 Subsets = Sequence[Sequence[int]]
 """Indices of the configurations that each of several searches may choose."""

@@ -29,7 +29,8 @@ from genlabel.persistence.classes import (
     class_by_name,
     saved_name,
 )
-from genlabel.training.networks import MLP, Ensemble
+from genlabel.training.networks import MLP
+from genlabel.training.networks.ensemble import Ensemble
 
 ATTRIBUTE_NAME = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
 

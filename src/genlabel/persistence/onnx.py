@@ -21,7 +21,8 @@ from genlabel.estimators.base import NetworkClassifier
 from genlabel.estimators.encoding import FrameEncoder
 from genlabel.model_selection.pooling import MIN_LOG_PROBA, PoolWeights
 from genlabel.persistence.model import classifier_of
-from genlabel.training.networks import MLP, Ensemble
+from genlabel.training.networks import MLP
+from genlabel.training.networks.ensemble import Ensemble
 
 OPSET = 17
 IR_VERSION = 8

@@ -12,8 +12,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from genlabel.data.tables import kind_of
-from genlabel.data.tables.columns import as_strings
+from genlabel.data.tables.columns import as_strings, kind_of
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.encoding import FrameEncoder
 from genlabel.persistence.classes import PersistenceError

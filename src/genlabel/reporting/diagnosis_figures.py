@@ -9,7 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from genlabel.evaluation.diagnosis import DensityCheck, Diagnosis, MixedSampleStats, PairedExperiment
+from genlabel.evaluation.diagnosis import Diagnosis
+from genlabel.evaluation.diagnosis.density_check import DensityCheck
+from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
+from genlabel.evaluation.diagnosis.paired_experiment import PairedExperiment
 from genlabel.evaluation.diagnosis.verdict import overall_stats
 from genlabel.reporting.charts import Bar, HeatCell, Interval, draw_bars, draw_heat_map, draw_intervals
 from genlabel.reporting.figures import ARM_COLORS, GRAY, PALETTE, finish_axes, new_figure, plain_text

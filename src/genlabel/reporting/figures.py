@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
-from genlabel.evaluation.comparison import accuracy_in_percent, interval
+from genlabel.evaluation.comparison.verdict import accuracy_in_percent, interval
 from genlabel.reporting.html import clean_text, shorten
 from genlabel.reporting.svg import set_tips
 

@@ -131,35 +131,36 @@ class ComparisonView:
         cls, table: Table, records: RecordSet, test_size: float, settings: str, warning_counts: dict[str, int]
     ) -> ComparisonView:
         """Return the view of the records of a comparison and of warnings outside its fits."""
-        from genlabel.data import tables
-        from genlabel.evaluation import comparison
+        from genlabel.data.tables.splits import describe_splits
+        from genlabel.evaluation.comparison.run import as_results
 
-        results = comparison.as_results(records.frame)
+        results = as_results(records.frame)
         splits = results["split"].nunique()
         return cls(
             table,
             results,
             test_size if table.time is None else test_size / splits,
-            f"{tables.describe_splits(table)}: {splits}, {test_size:.0%} of the rows held out, {settings}",
+            f"{describe_splits(table)}: {splits}, {test_size:.0%} of the rows held out, {settings}",
             [*table.notes, *warning_lines([warning_counts, *records.frame["warnings"]])],
             failure_lines(records.failures),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        from genlabel.evaluation import comparison
+        from genlabel.evaluation.comparison.verdict import as_plain
 
         about = {"splits": self.settings, "notes": self.notes, "failed": self.failures}
-        return table_dict(self.table) | about | comparison.as_plain(self.results, self.test_size)
+        return table_dict(self.table) | about | as_plain(self.results, self.test_size)
 
     def print(self, *lines: str) -> None:
         """Print the scores, the verdict, the table, the chosen parameters, notes, further lines, and failures."""
-        from genlabel.data import tables
+        from genlabel.data.tables.columns import describe_columns
         from genlabel.evaluation import comparison
+        from genlabel.evaluation.comparison.verdict import accuracy_in_percent
 
-        percent = comparison.accuracy_in_percent(self.results)
+        percent = accuracy_in_percent(self.results)
         print_scores(comparison.summarize(percent), comparison.rank_methods(self.results))
-        columns = tables.describe_columns(self.table.columns, self.table.X)
+        columns = describe_columns(self.table.columns, self.table.X)
         about = [f"{describe_table(self.table)}; {self.settings}", *columns, *chosen_lines(self.results)]
         notes = [f"note: {text}" for text in self.notes]
         for line in [*comparison.verdict(self.results, self.test_size), "", *about, *notes, *lines, *self.failures]:
@@ -183,7 +184,7 @@ class ComparisonView:
 
     def plot(self) -> Figure:
         """Draw all methods but the prior baseline, which lies far from the others."""
-        from genlabel.evaluation.comparison import PRIOR_BASELINE
+        from genlabel.evaluation.comparison.run import PRIOR_BASELINE
         from genlabel.reporting.figures import plain_text, plot_comparison
 
         shown = self.results[self.results["method"] != PRIOR_BASELINE]

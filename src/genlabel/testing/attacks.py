@@ -8,7 +8,8 @@ from math import prod
 import numpy as np
 import torch
 
-from genlabel.attacks import Attack, AttackedNetwork
+from genlabel.attacks import Attack
+from genlabel.attacks.models import AttackedNetwork
 from genlabel.testing._raises import raises
 
 

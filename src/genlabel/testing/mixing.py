@@ -15,8 +15,8 @@ from sklearn.base import clone
 
 from genlabel.densities import DensityWarning
 from genlabel.labeling import Labeler
-from genlabel.mixing import BatchInfo, Mixer, MixParams, Mixup, Sampler, blend, identity_params
-from genlabel.mixing.base import mix_batch, stack_draws
+from genlabel.mixing import Mixer, MixParams, Mixup, Sampler
+from genlabel.mixing.base import BatchInfo, blend, identity_params, mix_batch, stack_draws
 from genlabel.testing._raises import raises
 
 

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from genlabel._arrays import chunks, one_hot, to_device
 from genlabel.labeling import Labeler
-from genlabel.mixing import BatchInfo, Mixer, MixParams, blend, identity_params, intrudes
-from genlabel.mixing.base import check_within_batch, mix_batch, stack_draws
+from genlabel.mixing import Mixer, MixParams, intrudes
+from genlabel.mixing.base import BatchInfo, blend, check_within_batch, identity_params, mix_batch, stack_draws
 from genlabel.mixing.intrusion import distance_to_rivals
 
 MAX_CHUNK_VALUES = 1 << 19

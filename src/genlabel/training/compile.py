@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from genlabel._runtime import all_reduce_sum, rank_and_world_size
 from genlabel._validation import check_choice
-from genlabel.mixing import BatchInfo, MixParams
+from genlabel.mixing import MixParams
+from genlabel.mixing.base import BatchInfo
 from genlabel.training.networks import StagedNetwork
 
 P = ParamSpec("P")

@@ -84,7 +84,8 @@ class BestEpoch:
     """Rule by which every network of a fleet is restored to its best epoch; of equally good epochs, the first.
 
     >>> from genlabel.labeling import LinearLabel
-    >>> from genlabel.training import Hyperparameters, train_fleet
+    >>> from genlabel.training.batching import Hyperparameters
+    >>> from genlabel.training import train_fleet
     >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
     >>> task = TrainingTask(X, y, 2, (LinearLabel().fit(X, y),), valid=(np.array([[0.5], [4.5]]), np.array([0, 1])))
     >>> train_fleet([task], [Hyperparameters(0.1)], epochs=5, restore_best=BestEpoch(every=2)).log_proba(0, X).shape

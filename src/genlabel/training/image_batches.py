@@ -13,8 +13,8 @@ from torch import Tensor
 from genlabel._arrays import Seed, to_device
 from genlabel._runtime import eval_mode, rank_and_world_size
 from genlabel._validation import check_count
-from genlabel.mixing import Mixer, MixParams, identity_params
-from genlabel.mixing.base import draw_to_device, stack_draws
+from genlabel.mixing import Mixer, MixParams
+from genlabel.mixing.base import draw_to_device, identity_params, stack_draws
 from genlabel.training.batching import Batch
 
 PADDING = 4

@@ -14,8 +14,8 @@ from genlabel._arrays import one_hot, to_device
 from genlabel._validation import check_choice
 from genlabel.labeling import Labeler
 from genlabel.labeling.base import observe_and_label
-from genlabel.mixing import Mixer, MixParams, blend, identity_params
-from genlabel.mixing.base import draw_to_device, mix_batch
+from genlabel.mixing import Mixer, MixParams
+from genlabel.mixing.base import blend, draw_to_device, identity_params, mix_batch
 from genlabel.training.batching import Batch
 from genlabel.training.compile import CompileConfig, StepInputs, frozen_batchnorm_stats
 from genlabel.training.networks import StagedNetwork

@@ -167,7 +167,7 @@ def benchmark(
 
 
 def _check_records(records: Path, restart: bool) -> None:
-    from genlabel.evaluation.records import check_store
+    from genlabel.evaluation.records.store import check_store
     from genlabel_paper.benchmark.schema import BENCHMARK
 
     check_store(records, BENCHMARK, restart)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from genlabel.evaluation.records import COMPARISON
+from genlabel.evaluation.records.schema import COMPARISON
 
 BENCHMARK = replace(
     COMPARISON,

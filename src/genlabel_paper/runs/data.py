@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import MinMaxScaler
 
 from genlabel.data.datasets import SYNTHETIC, load_openml
-from genlabel.data.tables import Table, drop_rare_classes, make_splits, table_pipeline
-from genlabel.data.tables.table import MIN_CLASS_ROWS
+from genlabel.data.tables import Table, make_splits, table_pipeline
+from genlabel.data.tables.table import MIN_CLASS_ROWS, drop_rare_classes
 from genlabel_paper.runs.cells import BUDGETS
 from genlabel_paper.runs.manifest import ROUNDED
 

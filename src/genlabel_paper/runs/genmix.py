@@ -16,8 +16,9 @@ from genlabel.attacks import margins
 from genlabel.labeling import LinearLabel
 from genlabel.metrics import MIN_PROBABILITY, accuracy, log_loss
 from genlabel.mixing import GenMix, Mixer
-from genlabel.training import SGD, Hyperparameters, TrainingTask, predict_scores, train_task
-from genlabel.training.batching import batches_per_epoch
+from genlabel.training import SGD, predict_scores
+from genlabel.training.batching import Hyperparameters, TrainingTask, batches_per_epoch
+from genlabel.training.loop import train_task
 from genlabel.training.networks import MLP, LeNet5, StagedNetwork
 from genlabel_paper.runs.cells import Cell
 from genlabel_paper.runs.curves import equidistance_error

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from genlabel._runtime import one_thread
-from genlabel.attacks import Attack, AttackedFleet
+from genlabel.attacks import Attack
+from genlabel.attacks.models import AttackedFleet
 from genlabel.estimators.base import NetworkClassifier
 from genlabel.metrics import accuracy, index_labels, log_loss
 from genlabel.model_selection.labelers import prepare_labelers
@@ -19,7 +20,8 @@ from genlabel.model_selection.search import EPOCHS_BETWEEN_ATTACKS
 from genlabel.model_selection.search_space import SearchSpace
 from genlabel.model_selection.tasks import NETWORK_STREAM, fold_tasks, make_task, make_trainer
 from genlabel.model_selection.time_budget import stage_shares
-from genlabel.training import BestEpoch, Fleet, TrainingTask
+from genlabel.training import BestEpoch, Fleet
+from genlabel.training.batching import TrainingTask
 
 ChangeSearchSpace = Callable[[SearchSpace], SearchSpace]
 """Function that edits the search space of a classifier before training."""

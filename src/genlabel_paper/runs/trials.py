@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from genlabel.evaluation.records import Record, fingerprint, software_versions
+from genlabel.evaluation.records import Record, fingerprint
+from genlabel.evaluation.records.run import software_versions
 from genlabel_paper.runs.cells import Cell, TrialKey
 from genlabel_paper.runs.setting import Setting, Variant
 from genlabel_paper.runs.settings import SETTINGS

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from genlabel._arrays import Values, as_numpy, as_tensor, chunks
 from genlabel._validation import check_choice
-from genlabel.attacks import AttackedNetwork
+from genlabel.attacks.models import AttackedNetwork
 
 SCHEMES = ("vanilla", "mixup", "mixup-without-mi", "logistic", "genlabel", "svm")
 """Schemes of arXiv Examples 1 to 3; no example has all of them."""

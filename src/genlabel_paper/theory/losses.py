@@ -12,7 +12,8 @@ from torch.nn.functional import softplus
 
 from genlabel._arrays import Values, chunks
 from genlabel._validation import check_choice, check_count, check_interval
-from genlabel.attacks import PGD, AttackedNetwork
+from genlabel.attacks import PGD
+from genlabel.attacks.models import AttackedNetwork
 from genlabel_paper.theory.coefficients import MIXUP, is_limit
 from genlabel_paper.theory.expansions import COEFFICIENTS, expand, expand_adversarial, genlabel_moments, point_loss
 from genlabel_paper.theory.gaussian import GaussianPair

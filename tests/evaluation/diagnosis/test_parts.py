@@ -21,7 +21,8 @@ from genlabel.evaluation.diagnosis.mixed_samples import (
     permuted_intrusion,
 )
 from genlabel.evaluation.diagnosis.verdict import SENTENCES, choose_verdict
-from genlabel.mixing import blend, intrudes
+from genlabel.mixing import intrudes
+from genlabel.mixing.base import blend
 
 NARROW = 0.01
 

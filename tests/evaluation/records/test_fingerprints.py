@@ -24,9 +24,10 @@ from sklearn.preprocessing import StandardScaler
 import genlabel
 from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
 from genlabel.attacks import FGSM
-from genlabel.evaluation.records import COMPARISON, fingerprint
+from genlabel.evaluation.records import fingerprint
 from genlabel.evaluation.records.declared_keys import DECLARED_CLASSES
 from genlabel.evaluation.records.fingerprints import _declared_keys, describe
+from genlabel.evaluation.records.schema import COMPARISON
 from genlabel.labeling import LogisticLabel
 from genlabel.model_selection import HalvingSearch
 from genlabel.training import SGD
@@ -162,7 +163,8 @@ def test_what_cannot_be_told_is_refused(value: Any) -> None:
 
 def test_another_process_finds_the_same() -> None:
     """No address and no seed of hashes is in it."""
-    code = "from genlabel.evaluation.records import COMPARISON, fingerprint; "
+    code = "from genlabel.evaluation.records import fingerprint; "
+    code += "from genlabel.evaluation.records.schema import COMPARISON; "
     code += "print(fingerprint(study=COMPARISON, kinds={'a', 'b', 'c'}))"
     environment = os.environ | {"PYTHONPATH": str(Path(genlabel.__file__).parents[1]), "PYTHONHASHSEED": "7"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)

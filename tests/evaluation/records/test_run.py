@@ -25,14 +25,9 @@ import torch
 
 import genlabel_paper
 from genlabel._progress import LambdaCallback, RunPlan, TrialResult
-from genlabel.evaluation.records import (
-    Record,
-    RecordStore,
-    check_dask_scheduler,
-    open_store,
-    read_records,
-)
+from genlabel.evaluation.records import Record, RecordStore, open_store, read_records
 from genlabel.evaluation.records import run as run_module
+from genlabel.evaluation.records.run import check_dask_scheduler
 from genlabel.evaluation.records.store import read_store
 from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell, TrialKey, make_cells
 

@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 from genlabel.cli import app
 from genlabel.data.datasets import load_table
 from genlabel.data.tables import Table, make_splits
-from genlabel.evaluation.records import Fit, fingerprint, read_records
+from genlabel.evaluation.records import fingerprint, read_records
+from genlabel.evaluation.records.schema import Fit
 from genlabel_paper.benchmark import (
     BASELINES,
     METHODS,

@@ -28,14 +28,11 @@ import genlabel
 from genlabel._progress import LambdaCallback, RunPlan, TrialResult
 from genlabel.cli import app
 from genlabel.data.datasets import load_openml, load_table
-from genlabel.data.tables import Table, drop_rare_classes
+from genlabel.data.tables import Table
+from genlabel.data.tables.table import drop_rare_classes
 from genlabel.evaluation.comparison import compare
-from genlabel.evaluation.records import (
-    Fit,
-    load_records,
-    open_store,
-    read_records,
-)
+from genlabel.evaluation.records import load_records, open_store, read_records
+from genlabel.evaluation.records.schema import Fit
 from genlabel_paper.benchmark import (
     METHODS,
     as_markdown,

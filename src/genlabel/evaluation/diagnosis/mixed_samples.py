@@ -14,7 +14,8 @@ from genlabel.densities import StackedDensity
 from genlabel.estimators.typicality import Typicality
 from genlabel.evaluation.diagnosis.intervals import effective_size, wilson_interval
 from genlabel.labeling import GenLabel, LinearLabel
-from genlabel.mixing import MixParams, blend, intrudes
+from genlabel.mixing import MixParams, intrudes
+from genlabel.mixing.base import blend
 
 MIN_PER_PAIR, MAX_PAIRS = 20, 200
 """Mixed samples of a pair of classes, and pairs of classes: the ones that mixup draws most often."""

@@ -19,7 +19,8 @@ from genlabel.evaluation.diagnosis.intervals import MeanDifference, mean_differe
 from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.labeling import GenLabel
 from genlabel.metrics import MIN_PROBABILITY
-from genlabel.mixing import Mixup, blend
+from genlabel.mixing import Mixup
+from genlabel.mixing.base import blend
 from genlabel.model_selection import TrainingOptions
 
 ARMS: dict[str, Callable[[dict[str, Any]], bool]] = {

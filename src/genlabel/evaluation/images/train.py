@@ -28,7 +28,8 @@ from genlabel.training import (
 )
 from genlabel.training.checkpoint import save_atomically
 from genlabel.training.compile import CompileConfig, resolve_compile_config
-from genlabel.training.networks import IMAGE_NETWORKS, SmallConvNet, StagedNetwork
+from genlabel.training.networks import IMAGE_NETWORKS, StagedNetwork
+from genlabel.training.networks.convolutional import SmallConvNet
 from genlabel.training.optimizers import resolve_optimizer
 
 NETWORK_FILES = "pass model.pt or best.pt of train-images, or a file of TrainedImages.save"

@@ -28,7 +28,8 @@ def read_records(path: str | Path, schema: RecordSchema) -> pd.DataFrame:
     """Return the records of a store, of an export, or of all exports in a folder, as the frame of `RecordSet`.
 
     >>> from tempfile import TemporaryDirectory
-    >>> from genlabel.evaluation.records import COMPARISON, Fit, open_store
+    >>> from genlabel.evaluation.records.schema import COMPARISON, Fit
+    >>> from genlabel.evaluation.records import open_store
     >>> record = {"key": Fit("iris", "mixup", 0), "parameters": {}, "metrics": {"accuracy": 0.96}, "seconds": 1.0,
     ...           "versions": {}}
     >>> with TemporaryDirectory() as folder:
@@ -51,7 +52,7 @@ def load_records(path: str | Path, schema: RecordSchema) -> RecordSet:
 
     Examples
     --------
-    >>> from genlabel.evaluation.records import COMPARISON
+    >>> from genlabel.evaluation.records.schema import COMPARISON
     >>> load_records("records.jsonl", COMPARISON)
     Traceback (most recent call last):
     ValueError: 'records.jsonl' ends in '.jsonl'; name a store (.sqlite), an export (.json) or a folder of exports
@@ -103,7 +104,7 @@ def export_records(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from genlabel.evaluation.records import COMPARISON
+    >>> from genlabel.evaluation.records.schema import COMPARISON
     >>> row = {"id": "iris/mixup/split=0", "dataset": "iris", "method": "mixup", "split": 0, "seconds": 1.5,
     ...        "parameters": {}, "versions": {}, "fingerprint": "f", "facts": {}, "metrics": {"log_loss": 2 / 3}}
     >>> with TemporaryDirectory() as folder:

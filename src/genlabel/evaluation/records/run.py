@@ -80,7 +80,8 @@ def run_trials(
 
     Examples
     --------
-    >>> from genlabel.evaluation.records import COMPARISON, Fit, open_store
+    >>> from genlabel.evaluation.records.schema import COMPARISON, Fit
+    >>> from genlabel.evaluation.records import open_store
     >>> def function(keys):
     ...     return [{"key": key, "parameters": {}, "metrics": {"accuracy": 0.5}, "seconds": 0.1, "versions": {}}
     ...             for key in keys]

@@ -172,7 +172,7 @@ def open_store(
 
     Examples
     --------
-    >>> from genlabel.evaluation.records import COMPARISON, Fit
+    >>> from genlabel.evaluation.records.schema import COMPARISON, Fit
     >>> record = {"key": Fit("iris", "mixup", 0), "parameters": {}, "metrics": {"accuracy": 0.96}, "seconds": 1.0,
     ...           "versions": {}}
     >>> with open_store(None, COMPARISON) as store:
@@ -188,7 +188,7 @@ def open_store(
 def check_store(path: str | Path, schema: RecordSchema, restart: bool = False) -> None:
     """Raise where `open_store` would, as far as possible without writing.
 
-    >>> from genlabel.evaluation.records import COMPARISON
+    >>> from genlabel.evaluation.records.schema import COMPARISON
     >>> check_store(".", COMPARISON)
     Traceback (most recent call last):
     ValueError: '.' is a folder; records are written to one file, such as run.sqlite
@@ -233,7 +233,7 @@ def _by_signature(path: Path) -> type[RecordStore] | None:
 def make_frame(rows: Iterable[Mapping[str, Any]], schema: RecordSchema) -> pd.DataFrame:
     """Return rows, whose metrics and facts are dicts, as the frame of `RecordSet`.
 
-    >>> from genlabel.evaluation.records import COMPARISON
+    >>> from genlabel.evaluation.records.schema import COMPARISON
     >>> row = {"id": "iris/mixup/split=0", "dataset": "iris", "method": "mixup", "split": 0, "seconds": 1.5,
     ...        "parameters": {}, "versions": {}, "fingerprint": "f", "facts": {}, "metrics": {"accuracy": 0.96}}
     >>> make_frame([row], COMPARISON)[["dataset", "method", "split", "accuracy", "auc"]]
@@ -256,7 +256,7 @@ def make_frame(rows: Iterable[Mapping[str, Any]], schema: RecordSchema) -> pd.Da
 def make_row(record: Record) -> dict[str, Any]:
     """Return a record as a row of a store, its dicts as JSON; raise if it cannot be saved.
 
-    >>> from genlabel.evaluation.records import Fit
+    >>> from genlabel.evaluation.records.schema import Fit
     >>> make_row({"key": Fit("iris", "mixup", 0), "parameters": {}, "metrics": {"log_loss": float("nan")},
     ...           "seconds": 1.0, "versions": {}})
     Traceback (most recent call last):

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from genlabel._registry import SAMPLERS
 from genlabel._standardization import Standardization
 from genlabel._validation import check_positive, warn
-from genlabel.densities import ClassDensity, named_density
+from genlabel.densities import ClassDensity
+from genlabel.densities.candidates import named_density
 from genlabel.mixing.genmix.finders import Finder, ProjectionFinder, QuadricFinder, third_is_likelier
 from genlabel.mixing.genmix.segments import SegmentFinder
 from genlabel.mixing.sampler import Sampler, Synthetic, resolve_n_aug

@@ -6,7 +6,7 @@ from math import isnan
 
 import numpy as np
 
-from genlabel.evaluation.comparison import PRIOR_BASELINE
+from genlabel.evaluation.comparison.run import PRIOR_BASELINE
 from genlabel.evaluation.comparison.verdict import MIN_SPLITS
 from genlabel.reporting.html import shorten
 from genlabel.reporting.report.data import ReportData

@@ -6,7 +6,8 @@ from math import isnan
 
 import pandas as pd
 
-from genlabel.evaluation.comparison import PRIOR_BASELINE, accuracy_in_percent
+from genlabel.evaluation.comparison.run import PRIOR_BASELINE
+from genlabel.evaluation.comparison.verdict import accuracy_in_percent
 from genlabel.reporting.figures import plot_comparison
 from genlabel.reporting.html import Cell, DataTable, Row
 from genlabel.reporting.report.data import Block, Chart, ReportData, Section

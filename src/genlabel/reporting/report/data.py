@@ -14,7 +14,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from genlabel.data.tables import Table
-from genlabel.evaluation.comparison import PRIOR_BASELINE, PairedDifference, as_plain, pair_methods, rank_methods
+from genlabel.evaluation.comparison import PairedDifference, rank_methods
+from genlabel.evaluation.comparison.run import PRIOR_BASELINE
+from genlabel.evaluation.comparison.verdict import as_plain, pair_methods
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.reporting.html import DataTable

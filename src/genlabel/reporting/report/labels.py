@@ -6,7 +6,8 @@ import numpy as np
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from genlabel.evaluation.diagnosis import Diagnosis, MixedSampleStats
+from genlabel.evaluation.diagnosis import Diagnosis
+from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
 from genlabel.evaluation.diagnosis.result import MIN_SHARE
 from genlabel.reporting.charts import Curve, draw_curves
 from genlabel.reporting.figures import GRAY, PALETTE, new_figure, plain_text

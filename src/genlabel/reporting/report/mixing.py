@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import isnan
 
-from genlabel.evaluation.diagnosis import Diagnosis, MixedSampleStats, PairedExperiment
+from genlabel.evaluation.diagnosis import Diagnosis
+from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
+from genlabel.evaluation.diagnosis.paired_experiment import PairedExperiment
 from genlabel.evaluation.diagnosis.verdict import overall_stats
 from genlabel.reporting.charts import heat_map_figure
 from genlabel.reporting.diagnosis_figures import (

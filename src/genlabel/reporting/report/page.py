@@ -13,7 +13,7 @@ import pandas as pd
 from genlabel._atomic_io import atomic_write
 from genlabel.data.tables import Table
 from genlabel.evaluation.diagnosis import Diagnosis
-from genlabel.evaluation.records import software_versions
+from genlabel.evaluation.records.run import software_versions
 from genlabel.reporting.figures import THEME_COLORS
 from genlabel.reporting.html import environment, shorten
 from genlabel.reporting.report import answers

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel._standardization import Standardization
-from genlabel.evaluation.diagnosis import Diagnosis, MixedSampleStats
+from genlabel.evaluation.diagnosis import Diagnosis
+from genlabel.evaluation.diagnosis.mixed_samples import MixedSampleStats
 from genlabel.reporting.charts import add_class_legend, draw_classes, draw_halves, draw_regions
 from genlabel.reporting.figures import finish_axes, new_figure, plain_text
 from genlabel.reporting.report.data import Chart, ReportData, Section

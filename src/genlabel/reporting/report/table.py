@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from genlabel.data.tables import kind_of
-from genlabel.evaluation.records import software_versions
+from genlabel.data.tables.columns import kind_of
+from genlabel.evaluation.records.run import software_versions
 from genlabel.reporting.charts import Bar, draw_bars
 from genlabel.reporting.figures import GRAY, PALETTE, new_figure
 from genlabel.reporting.html import Cell, DataTable

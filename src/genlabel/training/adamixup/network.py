@@ -74,7 +74,8 @@ def train_adamixup_network(
 
     Examples
     --------
-    >>> from genlabel.training.networks import SmallConvNet, LeNet5
+    >>> from genlabel.training.networks.convolutional import SmallConvNet
+    >>> from genlabel.training.networks import LeNet5
     >>> x, y = torch.rand(8, 1, 8, 8), torch.arange(8) % 2
     >>> policy, critic = SmallConvNet(2, 3, seed=1), SmallConvNet(1, 2, seed=2)
     >>> net = LeNet5(2, size=8, seed=0)
