@@ -93,7 +93,7 @@ def test_what_the_cheap_examples_say_is_so(ran: Any) -> None:
 
 TINY = '''"""Is a < b?
 
-A line of `code`, arXiv Alg. 4, and a [link](../which.md). Look at nothing. It is all.
+A line of `code`, arXiv Alg. 4, and a [link](../choosing.md). Look at nothing. It is all.
 """
 
 from matplotlib.figure import Figure
@@ -109,7 +109,7 @@ def test_what_the_site_shows_of_an_example(making: Any, tmp_path: Path) -> None:
     path.write_text(TINY)
     page, card = making("gallery").show_example(path)
     assert page.startswith("# Is a < b?\n\nA line of `code`")
-    order = ["[link](../which.md)", "<figure>", "less than 1 s", "printed <b>", "`docs/gallery/tiny.py`", "print("]
+    order = ["[link](../choosing.md)", "<figure>", "less than 1 s", "printed <b>", "`docs/gallery/tiny.py`", "print("]
     assert sorted(order, key=page.index) == order
     assert card.startswith('<a href="tiny.html">')
     assert "<strong>Is a &lt; b?</strong><span>A line of code, arXiv Alg. 4, and a link.</span>" in card

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 SITE = ROOT / "build" / "site"
 AXE = ROOT / "build" / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = [
-    "index", "which", "theory", "densities", "paper-map", "installing", "gallery/index", "gallery/intrusion",
+    "index", "choosing", "theory", "densities", "paper-map", "installing", "gallery/index", "gallery/intrusion",
     "notebooks/tables", "api/index", "api/densities", "reproduction/table4", "reproduction/figure7",
 ]  # fmt: skip
 SCREENS = {

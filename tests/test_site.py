@@ -50,10 +50,10 @@ def test_every_public_name_says_what_it_is(making: Any) -> None:
     [
         ("README.md", "[a](docs/theory.md#errata)", "[a](theory.md#errata)"),
         ("README.md", "![a](docs/images/cost.png)", "![a](images/cost.png)"),
-        ("docs/which.md", "[a](../README.md#images) [b](tables.md)", "[a](readme.md#images) [b](tables.md)"),
+        ("docs/choosing.md", "[a](../README.md#images) [b](tables.md)", "[a](readme.md#images) [b](tables.md)"),
         ("docs/index.md", "[a](notebooks/tables.ipynb) [b](gallery)", "[a](notebooks/tables.md) [b](gallery/index.md)"),
-        ("docs/which.md", "[a](#images) [b](https://arxiv.org/a.md)", "[a](#images) [b](https://arxiv.org/a.md)"),
-        ("docs/which.md", "```\n[a](../README.md)\n```\n`[b](../README.md)`", None),
+        ("docs/choosing.md", "[a](#images) [b](https://arxiv.org/a.md)", "[a](#images) [b](https://arxiv.org/a.md)"),
+        ("docs/choosing.md", "```\n[a](../README.md)\n```\n`[b](../README.md)`", None),
     ],
     ids=["page", "picture", "up", "made", "elsewhere", "code"],
 )

@@ -5,7 +5,7 @@ ways on five draws of 200 points; for the last two every point is a blend, and n
 points are the judge. Look at the side of the diagonal: vanilla training is too sure of itself, and mixup is not sure
 enough. GenLabel errs to the side of mixup, by half as much and by as much as vanilla training to the other, and has
 the lowest log-loss. It is a toy whose classes a kernel density knows well; the default of the library calibrates
-itself on held-out rows ([label models](../label-models.md)).
+itself on held-out rows ([label models](../stacked-density.md)).
 """
 
 import numpy as np

@@ -8,15 +8,15 @@ __all__ = ["GUIDE", "write_contents"]
 
 GUIDE = {
     "Start": [
-        "installing", "which", "commands", "tables", "images", "notebooks/tables", "notebooks/images", "gallery/index",
+        "installing", "choosing", "commands", "tables", "images", "notebooks/tables", "notebooks/images", "gallery/index",
     ],
     "Guide": [
-        "estimators", "loops", "label-models", "densities", "genmix", "diagnosis", "report", "intervals", "support",
-        "keeping",
+        "estimators", "integrations", "stacked-density", "densities", "genmix", "diagnosis", "report", "intervals", "typicality",
+        "persistence",
     ],
     "The paper": ["reproduction", "multiverse", "reproduction/index", "theory", "paper-map"],
     "Reference": ["api/index"],
-    "The project": ["measuring", "records", "extending", "contributing", "README <readme>", "changelog", "citation"],
+    "The project": ["benchmarks", "records", "extending", "contributing", "README <readme>", "changelog", "citation"],
 }  # fmt: skip
 
 

@@ -36,7 +36,7 @@ class GenLabelClassifier(NetworkClassifier):
     :meth:`from_paper` is the paper's own setting. All models of the search train together as one batched program.
 
     It hurts on about one set in five: few features with a boundary that no density has, or many equal rows. See
-    `label_model_.report_` and `average_`, and docs/label-models.md for the sets where it loses.
+    `label_model_.report_` and `average_`, and docs/stacked-density.md for the sets where it loses.
 
     Parameters
     ----------
