@@ -1,4 +1,6 @@
-"""How far is the boundary?
+"""
+How far is the boundary?
+========================
 
 Between two circles that are 0.2 apart, the best boundary is 0.1 from either. A network is trained on the points, on
 blends with mixup's labels, on blends with GenLabel's, and on points that GenMix puts between the circles; `margins`
