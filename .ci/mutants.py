@@ -58,7 +58,7 @@ PARTS: dict[str, tuple[str, str]] = {
     ),
 }
 """Modules, and the tests that are to notice what is changed in them."""
-CHEAP = "not VAE and not Flow and not LabelModel and not Warped and not ten_classes and not memory"
+CHEAP = "not VAE and not Flow and not StackedDensity and not Warped and not ten_classes and not memory"
 """Of these tests: those that train nothing."""
 SAID = pytest.StashKey[list[str]]()
 LIMIT = 20.0

@@ -4,7 +4,7 @@
     python benchmarks/accidents.py --report results/accidents.json
 
 Each seed is of one random split of each set, 30 % held out, and of all that is random in the fits of the default,
-mixup, vanilla training and the label model alone. An accident is a log-loss more than 10 % above that of the class
+mixup, vanilla training and the stacked density alone. An accident is a log-loss more than 10 % above that of the class
 shares. Many splits also tell better than two how often the default has the lower log-loss. Needs the OpenML sets of a
 manifest (environment variable GENLABEL_DATA_HOME). A run that was stopped goes on.
 """
@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from genlabel.datasets import find_home, load_openml, manifest_ids, openml_manifest
-from genlabel.diagnosis.intervals import share_interval
-from genlabel.suite import default_suite, run_suite
+from genlabel.data.datasets import find_home, load_openml, manifest_ids, openml_manifest
+from genlabel.evaluation.diagnosis.intervals import share_interval
+from genlabel_paper.benchmark import default_suite, run_suite
 
-METHODS = ("default", "vanilla", "mixup", "label model")
+METHODS = ("default", "vanilla", "mixup", "stacked density")
 FAR, SAME = 1.1, 0.002
 """Times the loss of the class shares that is an accident; nats within which two means are the same."""
 

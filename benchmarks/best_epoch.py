@@ -8,11 +8,11 @@ from time import process_time
 
 import numpy as np
 
+from genlabel._runtime import one_thread
 from genlabel.densities import GaussianDensity
 from genlabel.labeling import GenLabel, LinearLabel
 from genlabel.mixing import Mixup
-from genlabel.threads import one_thread
-from genlabel.training import BestEpoch, Candidate, Task, train_fleet
+from genlabel.training import BestEpoch, Hyperparameters, TrainingTask, train_fleet
 
 SIZES = {
     "softmax, 100 x 4": (100, 4, (), 100),
@@ -23,12 +23,14 @@ SIZES = {
 """Rows, features, hidden layers and epochs."""
 KEEPS: dict[str, str | BestEpoch] = {"last": "last", "every fifth epoch": BestEpoch(every=5), "every epoch": "best"}
 CANDIDATES = [
-    Candidate(rate, label=(1.0 - gamma, gamma)) for rate in (0.1, 0.01, 0.001, 0.0001) for gamma in np.linspace(0, 1, 6)
+    Hyperparameters(rate, label=(1.0 - gamma, gamma))
+    for rate in (0.1, 0.01, 0.001, 0.0001)
+    for gamma in np.linspace(0, 1, 6)
 ]
 FOLDS = 6
 
 
-def make_tasks(rows: int, features: int) -> list[Task]:
+def make_tasks(rows: int, features: int) -> list[TrainingTask]:
     """The folds of a search."""
     rng = np.random.default_rng(0)
     y = np.arange(rows) % 3
@@ -38,11 +40,11 @@ def make_tasks(rows: int, features: int) -> list[Task]:
     for fold, held in enumerate(parts):
         train = X[~held], y[~held]
         labelers = (LinearLabel().fit(*train), GenLabel(GaussianDensity()).fit(*train))
-        tasks.append(Task(*train, 3, labelers, Mixup(per="batch"), seed=[0, fold], valid=(X[held], y[held])))
+        tasks.append(TrainingTask(*train, 3, labelers, Mixup(per="batch"), seed=[0, fold], valid=(X[held], y[held])))
     return tasks
 
 
-def measure(tasks: Sequence[Task], hidden: tuple[int, ...], epochs: int, times: int) -> dict[str, float]:
+def measure(tasks: Sequence[TrainingTask], hidden: tuple[int, ...], epochs: int, times: int) -> dict[str, float]:
     """The least CPU seconds of each way, which take turns."""
     seconds: dict[str, list[float]] = {name: [] for name in KEEPS}
     for _ in range(times):

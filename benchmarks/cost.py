@@ -78,9 +78,9 @@ def _boosting() -> Any:
 
 def _peer(name: str) -> Callable[[], Any]:
     def make() -> Any:
-        from genlabel.suite import PeerClassifier
+        from genlabel_paper.benchmark import BaselineClassifier
 
-        return PeerClassifier(name, random_state=0)
+        return BaselineClassifier(name, random_state=0)
 
     return make
 

@@ -1,4 +1,4 @@
-"""What the default costs: a fit with its label model and its search, against the search of tuned mixup."""
+"""What the default costs: a fit with its stacked density and its search, against the search of tuned mixup."""
 
 from typing import Any
 

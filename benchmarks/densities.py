@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from genlabel.datasets import make_moon, make_two_circle
+from genlabel.data.datasets import make_moon, make_two_circle
 from genlabel.densities import (
     ClassDensity,
     FlowDensity,
@@ -148,7 +148,7 @@ def run(names: Sequence[str], seeds: range) -> dict[str, dict[str, list[dict[str
 
 def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    known = ", ".join([*SETTINGS, "gan", "label-model"])
+    known = ", ".join([*SETTINGS, "gan", "stacked"])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {known}; all but the last two by default")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first", type=int, default=0, help="the first seed")

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.datasets import equidistance_error, make_moon, true_curves
+from genlabel.data.datasets import equidistance_error, make_moon, true_curves
 from genlabel.densities import ClassDensity, GANDensity, gan_curves
 from genlabel.mixing import GenMix
 

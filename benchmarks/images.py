@@ -22,8 +22,8 @@ import torch._dynamo
 
 from genlabel import GenLabelMixup, Mixup, OnlineGaussianDensity, OnlineGenLabel
 from genlabel.labeling import Labeler
-from genlabel.networks import IMAGE_NETWORKS, Stages
 from genlabel.training import SGD, ImageBatches, train_network
+from genlabel.training.networks import IMAGE_NETWORKS, Stages
 
 KINDS = ("mixup", "near", "part", "clean")
 """Mixup, then GenLabel with each of the statistics."""

@@ -35,9 +35,9 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from genlabel import GenLabelClassifier, MixupClassifier
-from genlabel.bench import drop_rare
-from genlabel.datasets import load_openml, manifest_ids, openml_manifest
+from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest
 from genlabel.estimators.intervals import Calibration, Intervals, venn_abers
+from genlabel.evaluation.runner import drop_rare
 
 Numbers = NDArray[np.float64]
 BINS, FEWEST = 10, 20
@@ -53,7 +53,7 @@ METHODS: dict[str, Callable[[int], Any]] = {
 
 def pairs(model: Any, X: Any) -> Intervals:
     """Each class against each other, with the rows of these two; bounds of p_i are those of all p_ij together."""
-    known, said = model.calibration_, model.predict_log_proba(X).astype(np.float32)
+    known, said = model.venn_abers_, model.predict_log_proba(X).astype(np.float32)
     m, k = said.shape
     against = np.zeros((2, m, k, k))  # odds of the class against, at most and at least
     for i, j in combinations(range(k), 2):
@@ -67,12 +67,12 @@ def pairs(model: Any, X: Any) -> Intervals:
 
 
 def together(model: Any, X: Any) -> Intervals:
-    known = model.calibration_
+    known = model.venn_abers_
     return Calibration.of(known.log_proba, known.y)(model.predict_log_proba(X))
 
 
 def folds(model: Any, X: Any) -> Intervals:
-    return cast(Intervals, model.calibration_._replace(crossed=False)(model.predict_log_proba(X)))
+    return cast(Intervals, model.venn_abers_._replace(crossed=False)(model.predict_log_proba(X)))
 
 
 OTHERS: dict[str, Callable[[Any, Any], Intervals]] = {"folds": folds, "together": together, "pairs": pairs}
@@ -99,7 +99,7 @@ def one_fit(name: str, table: Any, size: int, seed: int) -> dict[str, Any]:
     X, y, X_test = table.X.iloc[train], labels.iloc[train].to_numpy(), table.X.iloc[others[:MOST_TESTED]]
     model = METHODS[name](seed).fit(X, y)
     proba = model.predict_proba(X_test)
-    found = {"cross": cast(Intervals, model.predict_interval(X_test))}
+    found = {"cross": cast(Intervals, model.predict_proba_interval(X_test))}
     found |= {way: of(model, X_test) for way, of in OTHERS.items()}
     found["probability"] = Intervals(proba, proba)
     truth = pd.Index(model.classes_).get_indexer(labels.iloc[others[:MOST_TESTED]])  # a class that is new here: -1

@@ -1,9 +1,10 @@
-"""What a label model costs: seconds and memory of its fit over folds and of its labels, against two peers.
+"""What a stacked density costs: seconds and memory of its fit over folds and of its labels, against two peers.
 
     python benchmarks/label_model.py --json build/label_model.json
     python benchmarks/label_model.py --sizes 1000x10x3 5000x10x3
 
-Each size (rows x columns x classes) is done in processes of its own, on one thread: the label model over the folds of a
+Each size (rows x columns x classes) is done in processes of its own, on one thread: the stacked density over the
+folds of a
 search (5, or one validation part beyond 20,000 rows) with the stacks of the folds, the labels of 40 epochs of blends,
 `MLPClassifier((128, 128), max_iter=100)` (up to 20,000 rows) and `HistGradientBoostingClassifier()`. Ratios are of runs
 that alternate. Memory is the peak of a process, the table included, less that of a fit to a small one.
@@ -30,9 +31,9 @@ from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 from timing import seconds
 
-from genlabel.densities import DensityWarning, LabelModel
-from genlabel.densities.base import FoldedDensity
-from genlabel.folds import Fold, deal_in_turn, make_folds
+from genlabel._splits import Fold, make_folds, round_robin_folds
+from genlabel.densities import DensityWarning, StackedDensity
+from genlabel.densities.base import CrossFittedDensity
 
 SIZES = [
     "200x10x3", "1000x10x3", "5000x10x3", "20000x20x5", "100000x20x2", "1000000x20x2",
@@ -56,21 +57,21 @@ def points(size: str) -> tuple[Any, Any]:
 
 
 def folds_of(y: Any) -> list[Fold]:
-    folds = make_folds(5, y, 0, deal_in_turn)
+    folds = make_folds(5, y, 0, round_robin_folds)
     return folds if len(y) <= SPLIT_ROWS else folds[:1]
 
 
 class Parts:
-    """The parts of the label model's price, each a call."""
+    """The parts of the stacked density's price, each a call."""
 
     def __init__(self, X: Any, y: Any) -> None:
         self.X, self.y, self.folds = X, y, folds_of(y)
-        self.folded: FoldedDensity | None = None
+        self.folded: CrossFittedDensity | None = None
         self.stacks: list[Any] = []
 
     def choose(self) -> None:
         """The search over the folds, and the stacks of the folds and of all rows."""
-        self.folded = LabelModel().over_folds(self.X, self.y, None, lambda: self.folds, 0)
+        self.folded = StackedDensity().prepare_for_cv(self.X, self.y, None, lambda: self.folds, 0)
         self.stacks = [self.folded.fit(f, self.X[fold.train], self.y[fold.train]) for f, fold in enumerate(self.folds)]
         self.folded.fit(None, self.X, self.y)
 
@@ -98,9 +99,9 @@ def peers(X: Any, y: Any) -> dict[str, Callable[[], object]]:
 def measure_time(size: str, repeats: int) -> dict[str, Any]:
     X, y = points(size)
     parts, others = Parts(X, y), peers(X, y)
-    runs: dict[str, list[float]] = {"label model": [], "labels": [], **{name: [] for name in others}}
+    runs: dict[str, list[float]] = {"stacked density": [], "labels": [], **{name: [] for name in others}}
     for _ in range(repeats):
-        runs["label model"].append(seconds(parts.choose))
+        runs["stacked density"].append(seconds(parts.choose))
         runs["labels"].append(seconds(parts.label) * parts.times())
         for name, call in others.items():
             runs[name].append(seconds(call))
@@ -108,7 +109,7 @@ def measure_time(size: str, repeats: int) -> dict[str, Any]:
     report = parts.folded.label_model.report_ if parts.folded.label_model is not None else {}
     found: dict[str, Any] = {name: round(median(values), 3) for name, values in runs.items()}
     for name in others:
-        for part in ("label model", "labels"):
+        for part in ("stacked density", "labels"):
             ratio = median(a / b for a, b in zip(runs[part], runs[name], strict=True))
             found[f"{part} / {name}"] = round(ratio, 2)
     return found | {"members": len(report["chosen"]), "rows": report["rows"], "fitted rows": report["fitted_rows"]}
@@ -116,7 +117,7 @@ def measure_time(size: str, repeats: int) -> dict[str, Any]:
 
 def measure_memory(size: str, who: str) -> dict[str, Any]:
     calls: dict[str, Callable[[Any, Any], object]] = {
-        "label model": lambda X, y: Parts(X, y).choose(),
+        "stacked density": lambda X, y: Parts(X, y).choose(),
         "boosting": lambda X, y: HistGradientBoostingClassifier().fit(X, y),
     }
     calls[who](*points("150x10x3"))  # what is loaded on the way is no memory of the fit
@@ -158,7 +159,7 @@ def main() -> None:
     for size in asked.sizes:
         repeats = asked.repeats if int(size.split("x")[0]) <= SPLIT_ROWS else 1
         table[size] = in_a_process(size, "time", str(repeats))
-        for who in ("label model", "boosting"):
+        for who in ("stacked density", "boosting"):
             table[size] |= in_a_process(size, who)
         print(size, json.dumps(table[size]), flush=True)
         if asked.json:

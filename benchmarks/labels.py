@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 from timing import alternate
 
 from genlabel import ClassDensity, GaussianDensity, GenLabel, KernelDensity, LinearLabel, Mixup
-from genlabel.training import Candidate, Task, train_fleet
+from genlabel.training import Hyperparameters, TrainingTask, train_fleet
 
 RATES, GAMMAS = (0.1, 0.01, 0.001, 0.0001), (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
@@ -19,8 +19,8 @@ def train(X: NDArray[np.float64], y: NDArray[np.int64], density: ClassDensity | 
     for fold, (rows, _) in enumerate(StratifiedKFold(6, shuffle=True, random_state=0).split(X, y)):
         labelers = [LinearLabel()] if density is None else [LinearLabel(), GenLabel(density)]
         fitted = tuple(labeler.fit(X[rows], y[rows]) for labeler in labelers)
-        tasks.append(Task(X[rows], y[rows], int(y.max()) + 1, fitted, Mixup(), seed=fold))
-    train_fleet(tasks, [Candidate(rate, label=share) for rate in RATES for share in shares])
+        tasks.append(TrainingTask(X[rows], y[rows], int(y.max()) + 1, fitted, Mixup(), seed=fold))
+    train_fleet(tasks, [Hyperparameters(rate, label=share) for rate in RATES for share in shares])
 
 
 def compare(name: str, X: NDArray[np.float64], y: NDArray[np.int64], density: ClassDensity, goal: str) -> None:

@@ -17,8 +17,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from genlabel.datasets import load_openml, manifest_ids, openml_manifest
-from genlabel.tables import Table, drop_rare, guard_table
+from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest
+from genlabel.data.tables import Table, drop_leaks, drop_rare
 
 PLANTED = "planted"
 KINDS = {
@@ -85,10 +85,10 @@ def main() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             table = replace(drop_rare(load_openml(number)), notes=[])
-        notes = guard_table(table).notes
+        notes = drop_leaks(table).notes
         as_is.update(kind for kind, words in KINDS.items() if any(words in note for note in notes))
         rng = np.random.default_rng(number)
-        found = [plant for plant, change in PLANTS.items() if is_found(plant, guard_table(change(table, rng)))]
+        found = [plant for plant, change in PLANTS.items() if is_found(plant, drop_leaks(change(table, rng)))]
         planted.update(found)
         if asked.shown:
             missed = [f"planted and not found: {plant}" for plant in PLANTS if plant not in found]

@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 import psutil
 
-from genlabel.records import COMPARISON, Fit, Record, Store, open_store, run_cells
-from genlabel.records.run import _parcels
-from genlabel.whole import write_whole
+from genlabel._atomic_io import atomic_write
+from genlabel.evaluation.records import COMPARISON, Fit, Record, Store, open_store, run_trials
+from genlabel.evaluation.records.run import _make_packer
 
 MEGA = 1e6
 MOST_SAMPLES = 60
@@ -55,7 +55,7 @@ def fit_network(cells: Sequence[Fit]) -> list[Record]:
     cell = cells[0]
     rng, y = np.random.default_rng(cell.split), np.arange(120) % 3
     X = rng.normal(size=(120, 4)) + y[:, None]
-    once = {"calibrate": False, "clean_weight": 0.0, "learning_rate": 0.1, "members": 1, "weight_decay": 1e-4}
+    once = {"calibrate": False, "clean_fraction": 0.0, "learning_rate": 0.1, "members": 1, "weight_decay": 1e-4}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = MixupClassifier((4,), epochs=5, random_state=0, **once).fit(X[:60], y[:60])
@@ -150,7 +150,7 @@ def sweep(work: Work, count: int, folder: Path, processes: Processes, **where: A
         store = stack.enter_context(open_store(folder / "run.sqlite", COMPARISON, fresh=True))
         samples = stack.enter_context(watched(processes, store))
         before, begin = _processor(processes), perf_counter()
-        run_cells(cells_of(count), work, store=store, fingerprint=lambda cell: "load", **where)
+        run_trials(cells_of(count), work, store=store, fingerprint=lambda cell: "load", **where)
         seconds, used = perf_counter() - begin, _processor(processes)
         kept = store.read()
     assert (len(kept.frame), len(kept.failures)) == (count, 0), kept.failures
@@ -211,10 +211,10 @@ def _about(workers: int) -> Told:
     import cloudpickle
     import distributed
 
-    from genlabel.records import software_versions
+    from genlabel.evaluation.records import software_versions
 
     versions = software_versions() | {"distributed": distributed.__version__}
-    function, *content = _parcels(fit_network)(cells_of(1))
+    function, *content = _make_packer(fit_network)(cells_of(1))
     size = len(cloudpickle.dumps(function)) + sum(map(len, content))
     about = {"processors": os.cpu_count(), "machine": platform.machine(), "load before": round(os.getloadavg()[0], 1)}
     return {**about, "workers": workers, "versions": versions, "parcel bytes": size}
@@ -257,7 +257,7 @@ def main() -> None:
     for found in measure(given.cells, given.soak, given.workers):
         print(report(found), flush=True)
         if given.json:
-            write_whole(given.json, json.dumps(found, indent=1) + "\n")
+            atomic_write(given.json, json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

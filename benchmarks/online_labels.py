@@ -18,12 +18,12 @@ import torch
 from torch import Tensor, nn
 
 from genlabel import Mixup, OnlineGaussianDensity
-from genlabel.datasets import load_images
-from genlabel.images import choose_network, train_images
+from genlabel.data.datasets import load_images
+from genlabel.evaluation.images import choose_network, train_images
 from genlabel.labeling import Labeler
-from genlabel.mixing import Mix, Origin, blend
-from genlabel.networks import IMAGE_NETWORKS
+from genlabel.mixing import BatchInfo, MixParams, blend
 from genlabel.training import SGD, ImageBatches, train_network
+from genlabel.training.networks import IMAGE_NETWORKS
 
 KINDS = ("clean", "near", "part")
 
@@ -44,7 +44,7 @@ class Witness(nn.Module):
 class WitnessedLabel(Labeler):
     """GenLabel by the clean pass, beside which the other statistics are watched."""
 
-    learns_from = "clean"
+    update_source = "clean"
 
     def __init__(self, witness: Witness, gamma: float = 0.1) -> None:
         self.witness = witness
@@ -55,13 +55,13 @@ class WitnessedLabel(Labeler):
         """What learns."""
         return self.witness
 
-    def observe(self, features: Tensor, targets: Tensor, draw: Mix) -> None:
+    def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
         """Let those learn that learn from clean features."""
         some = len(features) // 4
         self.witness.densities["clean"].update(features, targets)
         self.witness.densities["part"].update(features[:some], targets[:some])
 
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
         y_mix = blend(targets, draw)
         self.witness.densities["near"].observe(x_mix, targets, draw)
         labels = [self.witness.densities[kind].posterior(x_mix, y_mix, 2).log_proba.exp() for kind in KINDS]

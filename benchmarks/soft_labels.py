@@ -24,11 +24,11 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from genlabel import GenLabel, GenLabelSampler, GenMix, SoftLabelClassifier
-from genlabel.datasets import load_openml, manifest_ids, openml_manifest
+from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest
 from genlabel.densities import named_densities
+from genlabel.evaluation.records import SUITE, load_records
 from genlabel.mixing import Sampler, Synthetic
-from genlabel.records import SUITE, load_records
-from genlabel.suite import complete_sets, mean_ranks, run_suite, set_means, wilcoxon_holm, wins
+from genlabel_paper.benchmark import complete_sets, mean_ranks, run_suite, set_means, wilcoxon_holm, wins
 
 MODELS: dict[str, Any] = {
     "logistic": LogisticRegression(max_iter=2000),

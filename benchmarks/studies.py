@@ -1,6 +1,6 @@
-"""What each part of the default earns: label models without a family, and the classifier without a part of it.
+"""What each part of the default earns: stacked densities without a family, and the classifier without a part of it.
 
-    python benchmarks/studies.py families    # label models alone, with one family of densities left out
+    python benchmarks/studies.py families    # stacked densities alone, with one family of densities left out
     python benchmarks/studies.py parts       # the classifier without mixing, without the average, ...
 
 Needs the OpenML sets of a manifest (environment variable GENLABEL_DATA_HOME). A study that was stopped goes on.
@@ -15,10 +15,10 @@ from typing import Any
 import pandas as pd
 from sklearn.decomposition import FactorAnalysis
 
-from genlabel import ClassDensity, GenerativeClassifier, GenLabelClassifier, KernelDensity, LabelModel
-from genlabel.datasets import load_openml, manifest_ids, openml_manifest
-from genlabel.densities import ClassSample, PerClassDensity, WarpedDensity, default_candidates
-from genlabel.suite import run_suite, set_means, wilcoxon_holm
+from genlabel import ClassDensity, GenerativeClassifier, GenLabelClassifier, KernelDensity, StackedDensity
+from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest
+from genlabel.densities import ClassSample, PerClassDensity, PowerTransformedDensity, default_candidates
+from genlabel_paper.benchmark import run_suite, set_means, wilcoxon_holm
 
 FAMILIES: dict[str, Callable[[str], bool]] = {
     "discriminants toward a sphere": lambda name: "shrinkage=" in name,
@@ -55,18 +55,18 @@ class _Scores:
 
 
 def families() -> dict[str, Any]:
-    """The label model by itself, and without each family; with more; and the single best instead of a stack."""
+    """The stacked density by itself, and without each family; with more; and the single best instead of a stack."""
     every = default_candidates()
     factors: dict[str, ClassDensity] = {f"factors {q}": FactorDensity(q) for q in (1, 2, 4)}
-    factors |= {f"warped {name}": WarpedDensity(density) for name, density in factors.items()}
+    factors |= {f"warped {name}": PowerTransformedDensity(density) for name, density in factors.items()}
     more = {
-        "all": LabelModel(),
-        "the single best": LabelModel(method="select"),
-        "with factor analysis": LabelModel(every | factors),
+        "all": StackedDensity(),
+        "the single best": StackedDensity(method="select"),
+        "with factor analysis": StackedDensity(every | factors),
         "kernel, likelihood": KernelDensity("likelihood"),
     }
     without = {
-        f"without {family}": LabelModel({name: density for name, density in every.items() if not member(name)})
+        f"without {family}": StackedDensity({name: density for name, density in every.items() if not member(name)})
         for family, member in FAMILIES.items()
     }
     return {name: GenerativeClassifier(density) for name, density in (more | without).items()}
@@ -77,9 +77,9 @@ def parts(network: str = "mlp") -> dict[str, Any]:
     common: dict[str, Any] = {"network": network}
     return {
         "all": GenLabelClassifier(**common),
-        "never mixed, averaged": GenLabelClassifier(clean_weight=1.0, **common),
-        "a quarter mixed, averaged": GenLabelClassifier(clean_weight=0.75, **common),
-        "all mixed, averaged": GenLabelClassifier(clean_weight=0.0, alpha=1.0, **common),
+        "never mixed, averaged": GenLabelClassifier(clean_fraction=1.0, **common),
+        "a quarter mixed, averaged": GenLabelClassifier(clean_fraction=0.75, **common),
+        "all mixed, averaged": GenLabelClassifier(clean_fraction=0.0, alpha=1.0, **common),
         "not averaged": GenLabelClassifier(average=None, **common),
     }
 

@@ -6,7 +6,7 @@
 Rows that are odd: of another set, scaled to the ranges of this one; test rows with every column shuffled by itself;
 with one wild value, a whole range beyond the largest or the smallest; with a level that its column never had. Every
 method is calibrated alike, by the held-out rows of the same folds; the peers also with our rule for closed columns
-before them. The label model as judge takes long, and is measured only if it is named.
+before them. The stacked density as judge takes long, and is measured only if it is named.
 Needs the OpenML sets of a manifest (environment variable GENLABEL_DATA_HOME).
 """
 
@@ -28,35 +28,35 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor
 from threadpoolctl import threadpool_limits
 
-from genlabel import GaussianDensity, LabelModel, Support
-from genlabel.bench import cut_splits, drop_rare
-from genlabel.datasets import load_openml, manifest_ids, openml_manifest, table_pipeline
-from genlabel.densities.judges import Judge, fit_judge
-from genlabel.folds import deal_in_turn
-from genlabel.standardisation import Standardisation
+from genlabel import GaussianDensity, StackedDensity, Typicality
+from genlabel._splits import round_robin_folds
+from genlabel._standardization import Standardization
+from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest, table_pipeline
+from genlabel.densities.typicality_models import TypicalityModel, fit_judge
+from genlabel.evaluation.runner import drop_rare, make_splits
 
 Points = NDArray[np.float64]
 LEVELS = 10
 """A column of at most so many values has levels."""
 RATES = (0.01, 0.05, 0.1, 0.2)
-SLOW = "support, label model"
+SLOW = "support, stacked density"
 NEW = -1e6
 """What a value that a closed column never had adds to a peer's score."""
 
 
 class Peer:
-    """A detector of scikit-learn, calibrated as `Support` is: by the held-out rows of five folds."""
+    """A detector of scikit-learn, calibrated as `Typicality` is: by the held-out rows of five folds."""
 
     def __init__(self, detector: Any, closed: bool = False) -> None:
         self.detector, self.closed = detector, closed
 
     def fit(self, X: Points, y: NDArray[np.intp]) -> "Peer":
         """Fit the detector without each fold, and score the rows of the fold."""
-        number = deal_in_turn(y, 5, 0)
+        number = round_robin_folds(y, 5, 0)
         self.held = []
         for f in range(5):
             train = X[number != f]
-            scaler = Standardisation.fit(train, keep_constant=True)
+            scaler = Standardization.fit(train, keep_constant=True)
             weight = torch.ones(len(train), dtype=torch.float64)
             rule = fit_judge([], torch.from_numpy(train), y[number != f], weight) if self.closed else None
             scores = _scorer(clone(self.detector).fit(scaler(train)), scaler, rule)
@@ -64,12 +64,12 @@ class Peer:
         return self
 
     def __call__(self, X: Points) -> Points:
-        """One more than the number of held-out rows that are at most as typical, as `Support` counts it."""
+        """One more than the number of held-out rows that are at most as typical, as `Typicality` counts it."""
         below = sum(np.searchsorted(known, scores(X), side="right") for scores, known in self.held)
         return np.asarray((1.0 + below) / (1.0 + sum(len(known) for _, known in self.held)))
 
 
-def _scorer(fitted: Any, scaler: Standardisation, rule: Judge | None) -> Callable[[Points], Points]:
+def _scorer(fitted: Any, scaler: Standardization, rule: TypicalityModel | None) -> Callable[[Points], Points]:
     """How typical points are to a detector, less much for each value that a closed column never had."""
 
     def scores(X: Points) -> Points:
@@ -80,9 +80,9 @@ def _scorer(fitted: Any, scaler: Standardisation, rule: Judge | None) -> Callabl
 
 
 METHODS: dict[str, Callable[[], Any]] = {
-    "support": Support,
-    "support, Gaussian": lambda: Support(GaussianDensity("ledoit-wolf")),
-    SLOW: lambda: Support(LabelModel()),
+    "support": Typicality,
+    "support, Gaussian": lambda: Typicality(GaussianDensity("ledoit-wolf")),
+    SLOW: lambda: Typicality(StackedDensity()),
     "isolation forest": lambda: Peer(IsolationForest(random_state=0)),
     "isolation forest, closed columns": lambda: Peer(IsolationForest(random_state=0), closed=True),
     "LOF": lambda: Peer(LocalOutlierFactor(novelty=True)),
@@ -148,7 +148,7 @@ def measure(
 def load(number: int, home: Path | None, seed: int) -> tuple[str, Points, NDArray[np.intp], Points]:
     """The name of a set, its training rows as numbers with their classes, and its test rows."""
     table = drop_rare(load_openml(number, data_home=home))
-    train, test = cut_splits(table, 1, 0.3, seed)[0]
+    train, test = make_splits(table, 1, 0.3, seed)[0]
     columns = table_pipeline(table.X, "passthrough").fit(table.X.iloc[train])
     y = pd.factorize(table.y)[0][train]
     parts = (np.asarray(columns.transform(table.X.iloc[rows]), dtype=np.float64) for rows in (train, test))

@@ -32,13 +32,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from genlabel import diagnose
-from genlabel.bench import cut_splits, drop_rare
-from genlabel.datasets import load_openml, manifest_ids, openml_manifest, table_pipeline
-from genlabel.diagnosis.intervals import share_interval
-from genlabel.diagnosis.trial import train_arms
-from genlabel.diagnosis.verdict import SAME
+from genlabel._runtime import one_thread
+from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest, table_pipeline
+from genlabel.evaluation.diagnosis.intervals import share_interval
+from genlabel.evaluation.diagnosis.paired_experiment import train_arms
+from genlabel.evaluation.diagnosis.verdict import SAME
+from genlabel.evaluation.runner import drop_rare, make_splits
 from genlabel.metrics import LEAST_PROBABILITY, index_labels
-from genlabel.threads import one_thread
 
 QUESTIONS = {"GenLabel over vanilla": "does GenLabel do better than vanilla?", "mixup over vanilla": "does mixup?"}
 YES = {
@@ -68,7 +68,7 @@ def measure(number: int, home: Path | None, seed: int) -> dict[str, Any]:
 
 def _measure(number: int, home: Path | None, seed: int) -> dict[str, Any]:
     table = drop_rare(load_openml(number, data_home=home))
-    train, test = cut_splits(table, 1, 0.3, seed)[0]
+    train, test = make_splits(table, 1, 0.3, seed)[0]
     columns = table_pipeline(table.X, "passthrough").fit(table.X.iloc[train])
     X, X_test = (np.asarray(columns.transform(table.X.iloc[rows]), dtype=np.float64) for rows in (train, test))
     y = table.y.iloc[train].to_numpy()

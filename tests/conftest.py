@@ -170,8 +170,8 @@ def start_command() -> Callable[..., Any]:
         pytest.skip("needs processes that can be forked, which have not used a GPU")
 
     def start(words: Sequence[Any], out: int, err: int, encoding: str = "utf-8", **environment: str) -> Any:
-        import genlabel.comparison
-        import genlabel.fitting  # noqa: F401
+        import genlabel.evaluation.comparison
+        import genlabel.evaluation.table_models  # noqa: F401
 
         return _fork(_command, [str(word) for word in words], out, err, encoding, environment)
 

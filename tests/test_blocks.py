@@ -272,7 +272,7 @@ NEEDED = {
 }
 """Packages without which the blocks of a section are skipped."""
 SHORTER = {
-    "docs/commands.md": {'named_method("genlabel")': 'named_method("label-model")', ", intervals=True": ""},
+    "docs/commands.md": {'make_classifier("genlabel")': 'make_classifier("stacked")', ", intervals=True": ""},
 }
 """Words of blocks that would take many seconds, and what stands in for them."""
 RUN = {
@@ -405,7 +405,7 @@ def found_densities(space: dict[str, Any], printed: str) -> None:
 
 
 def found_diagnosis(space: dict[str, Any], printed: str) -> None:
-    from genlabel.diagnosis.verdict import WORDS
+    from genlabel.evaluation.diagnosis.verdict import WORDS
 
     text = (ROOT / "docs" / "diagnosis.md").read_text()
     diagnosis = space["diagnosis"]
@@ -420,8 +420,8 @@ def found_diagnosis(space: dict[str, Any], printed: str) -> None:
 
 def found_estimators(space: dict[str, Any], printed: str) -> None:
     wine = space["wine"]
-    assert {"learning_rate", "weight_decay", "clean_weight", "average"} <= set(wine.best_params_)
-    assert 0.9 < wine.label_model_.report_["accuracy"] <= 1.0
+    assert {"learning_rate", "weight_decay", "clean_fraction", "average"} <= set(wine.best_params_)
+    assert 0.9 < wine.density_.report_["accuracy"] <= 1.0
     assert wine.score(space["X"], space["y"]) > 0.97
     assert space["robust"].accuracy <= space["robust"].clean
     assert space["scores"].mean() > 0.9
@@ -466,7 +466,7 @@ def found_intervals(space: dict[str, Any], printed: str) -> None:
     np.testing.assert_allclose([proba[0, 0], lower[0, 0], upper[0, 0]], [1.0, 0.87, 1.0], atol=0.1)
     assert 0.3 < space["sure"].mean() < 0.55
     assert space["hits"][space["sure"]].mean() > 0.98
-    assert space["half"].calibration_.y.shape == (142,)
+    assert space["half"].venn_abers_.y.shape == (142,)
 
 
 def found_keeping(space: dict[str, Any], printed: str) -> None:
@@ -496,7 +496,7 @@ def found_report(space: dict[str, Any], printed: str) -> None:
 def found_support(space: dict[str, Any], printed: str) -> None:
     assert (space["support"] <= 0.05).mean() <= 0.12
     assert (space["model"].support(space["odd"]) <= 0.05).all()
-    assert space["model"].support_.columns(space["odd"][:3]).argmax(1).tolist() == [9, 9, 9]
+    assert space["model"].typicality_.columns(space["odd"][:3]).argmax(1).tolist() == [9, 9, 9]
 
 
 def found_tables(space: dict[str, Any], printed: str) -> None:

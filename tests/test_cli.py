@@ -24,14 +24,13 @@ from typer.testing import CliRunner
 
 import genlabel
 from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
-from genlabel.bench import drop_rare
 from genlabel.cli import app
-from genlabel.cli.outcome import COLUMNS, _choices, _print
-from genlabel.cli.terminal import Lines, Telling
-from genlabel.comparison import SCORES, compare, default_methods, run_comparison, summarize
-from genlabel.datasets import Table, load_table, table_pipeline
-from genlabel.records import COMPARISON, Counts, open_store, read_records
-from genlabel.tables import group_duplicates
+from genlabel.cli.comparison_view import COLUMNS, _choices, _print
+from genlabel.cli.console import Lines, RunReporter
+from genlabel.data.datasets import Table, load_table, table_pipeline
+from genlabel.data.tables import drop_rare, group_duplicates
+from genlabel.evaluation.comparison import SCORES, compare, default_methods, run_comparison, summarize
+from genlabel.evaluation.records import COMPARISON, RunPlan, open_store, read_records
 
 FOLDER = Path(genlabel.__file__).parent
 FAST = ["--repeats", "2", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]
@@ -71,7 +70,7 @@ def people(here: Path) -> Path:
 def cheap(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder, and two methods that are fitted in no time: what is read, told and written is that of any."""
     methods = {"certain": Certain(), "linear": LogisticRegression()}
-    monkeypatch.setattr("genlabel.comparison.default_methods", lambda *_: methods)
+    monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: methods)
     return here
 
 
@@ -154,7 +153,7 @@ def test_a_fit_that_fails_is_told() -> None:
 
 
 def test_records_are_those_of_one_table_and_its_settings(tmp_path: Path) -> None:
-    starts: list[Counts] = []
+    starts: list[RunPlan] = []
 
     def again(table: Table, method: Any, seed: int = 0) -> pd.DataFrame:
         path = tmp_path / "r.sqlite"
@@ -197,7 +196,7 @@ def test_two_rows_of_every_class_are_trained_on() -> None:
     assert min(seen) >= 2
 
 
-@pytest.mark.parametrize("density, count", [("label-model", 7), ("gaussian", 7), ("kernel", 7), ("auto", 8)])
+@pytest.mark.parametrize("density, count", [("stacked", 7), ("gaussian", 7), ("kernel", 7), ("auto", 8)])
 def test_default_methods(density: str, count: int) -> None:
     methods = default_methods((8,), density, 3)
     assert len(methods) == count
@@ -276,7 +275,7 @@ def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
 def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (people.parent / "other").mkdir()
     shutil.copy(people, people.parent / "other" / "people.csv")
-    monkeypatch.setattr("genlabel.comparison.default_methods", lambda *_: {"certain": Certain()})
+    monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: {"certain": Certain()})
     common = ["--target", "label", "--repeats", "1", "--jobs", "1"]
     changes = [[], ["--network", "4"], ["--density", "auto"], ["--epochs", "5"], ["--seed", "1"], ["--drop-rare"]]
     changes += [["--test-size", "0.4"], ["--target", "town"], ["--drop", "age"], ["--keep", "age"], ["--paper"]]
@@ -298,7 +297,7 @@ def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeyp
 
 
 def test_records_of_other_settings_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    Telling(Lines("loading")).start(Counts(todo=5, done=3, stale=2))
+    RunReporter(Lines("loading")).start(RunPlan(todo=5, done=3, stale=2))
     said = capsys.readouterr().err.splitlines()
     assert said[1:] == [
         "fits on record: 3; to do: 5",
@@ -315,7 +314,7 @@ def test_a_second_run_on_the_same_file_is_refused(here: Path) -> None:
 
 def test_methods_that_fail_are_told_and_the_others_compared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     methods = {"certain": Certain(), "broken": Broken()}
-    monkeypatch.setattr("genlabel.comparison.default_methods", lambda *_: methods)
+    monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: methods)
     result = invoke("iris", "--repeats", "2", "--jobs", "1")
     assert result.exit_code == 1
     assert "failed: iris, broken and 1 more: RuntimeError: no idea" in result.stdout
@@ -336,7 +335,7 @@ def test_choices_are_counted() -> None:
     averages = [{"average": (0.5, 0.2, 0.01)}, {"average": (0.7, 0.6, 0.03)}]
     frame = pd.DataFrame({"method": ["GenLabel"] * 2, "params": averages})
     assert _choices(frame) == [
-        "GenLabel chose average 0.60 network, 0.40 label model, 0.02 class shares (mean weights)"
+        "GenLabel chose average 0.60 network, 0.40 stacked density, 0.02 class shares (mean weights)"
     ]
 
 
@@ -393,7 +392,7 @@ def test_parquet_file(cheap: Path) -> None:
 def test_warnings_are_told_once(here: Path) -> None:
     table = small_table(30, 5)
     table.X.assign(label=table.y).to_csv("few.csv", index=False)
-    result = invoke("few.csv", "--target", "label", *FAST, "--density", "label-model")
+    result = invoke("few.csv", "--target", "label", *FAST, "--density", "stacked")
     assert result.exit_code == 0, result.output
     (note,) = [line for line in result.stdout.splitlines() if "folds, but class 'b'" in line]
     assert note.startswith("note: cv=6 folds")
@@ -425,7 +424,7 @@ def test_rare_class_is_an_error_unless_dropped(cheap: Path) -> None:
         (["iris", "--network", "0"], "network='0' is not known"),
         (
             ["iris", "--density", "cauchy"],
-            "'cauchy' is not one of 'label-model', 'gaussian', 'kernel', 'mixture',",
+            "'cauchy' is not one of 'stacked', 'gaussian', 'kernel', 'mixture',",
         ),
         (["iris", "--test-size", "2"], "test_size=2.0 must be a number in"),
         (["iris", "--repeats", "0"], "--repeats"),
@@ -584,7 +583,7 @@ def test_an_interrupt_ends_with_a_line(here: Path, monkeypatch: pytest.MonkeyPat
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("genlabel.comparison.run_comparison", interrupt)
+    monkeypatch.setattr("genlabel.evaluation.comparison.run_comparison", interrupt)
     result = CliRunner().invoke(app, ["compare", "iris"])
     assert result.exit_code == 130
     told = r"interrupted; what ended is kept in build/compare-iris-[0-9a-f]{6}\.sqlite, the same command goes on"

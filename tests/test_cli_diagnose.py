@@ -89,7 +89,7 @@ def test_it_is_printed_with_leaks_beside_the_verdict(tmp_path: Path) -> None:
     result = invoke(str(tmp_path / "t.csv"), "--target", "kind", *SHORT)
     assert result.exit_code == 0, result.output
     verdict, leak = result.stdout.splitlines()[2:4]
-    assert verdict == "The label model cannot be trusted here, so nothing is said of mixing."
+    assert verdict == "The stacked density cannot be trusted here, so nothing is said of mixing."
     assert leak.startswith("  in the table: left out column 'key'")
     assert "columns of text, a feature for each value (1): colour (2 values)" in result.stdout
     timely = invoke(str(tmp_path / "t.csv"), "--target", "kind", *SHORT, "--time", "key")

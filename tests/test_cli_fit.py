@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 import genlabel
 from genlabel.cli import app
-from genlabel.fitting import fit_table, named_method, predict_table
-from genlabel.fitting.fit import _hold_out
-from genlabel.keeping.files import ARRAYS, CARD, TREE
-from genlabel.tables import Plan, Table, guard_table, read_table
+from genlabel.data.tables import Table, TableReadSpec, drop_leaks, read_table
+from genlabel.evaluation.table_models import fit_table, make_classifier, predict_table
+from genlabel.evaluation.table_models.fit import _hold_out
+from genlabel.persistence.files import ARRAYS, CARD, TREE
 
 N = 90
 QUICK = ("--method", "vanilla", "--network", "logistic", "--epochs", "2")
@@ -90,7 +90,7 @@ def read(path: Path, sep: str = ",") -> pd.DataFrame:
 
 
 def table_of(path: Path) -> Table:
-    return guard_table(read_table(path, "paid", na_values=["-9"]))
+    return drop_leaks(read_table(path, "paid", na_values=["-9"]))
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     path = write(raw(), folder / "d.csv")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted = fit_table(table_of(path), named_method("vanilla", "logistic", 2), test_size=0, seed=1)
+        fitted = fit_table(table_of(path), make_classifier("vanilla", "logistic", 2), test_size=0, seed=1)
         done(
             "fit",
             str(path),
@@ -123,8 +123,8 @@ def test_each_row_alone_is_read_as_it_was_among_the_others(tmp_path: Path, endin
     pytest.importorskip({".xlsx": "openpyxl", ".parquet": "pyarrow"}.get(ending, "pandas"))
     frame = raw().drop(columns="weight") if ending == ".csv" else raw()
     table = read_table(write(frame, tmp_path / f"d{ending}"), "paid", na_values=["-9"])
-    plan = Plan.from_plain(json.loads(json.dumps(Plan.of(table).to_plain())))
-    assert plan == Plan.of(table)
+    plan = TableReadSpec.from_plain(json.loads(json.dumps(TableReadSpec.of(table).to_plain())))
+    assert plan == TableReadSpec.of(table)
     for i in (0, 3, 4, 5):
         one = write(frame[i : i + 1].sample(frac=1, axis=1, random_state=i), tmp_path / f"one{ending}")
         X = plan.features_of(plan.read(one))
@@ -141,11 +141,11 @@ def test_another_process_predicts_the_same_to_the_last_bit(kept: tuple[Path, Any
     environment = os.environ | {"PYTHONPATH": str(Path(genlabel.__file__).parents[1])}
     subprocess.run([sys.executable, "-m", "genlabel", *words], env=environment, check=True, capture_output=True)
     found = read(folder / "new-out.csv")
-    X = Plan.of(table_of(folder / "d.csv")).features_of(
+    X = TableReadSpec.of(table_of(folder / "d.csv")).features_of(
         pd.read_csv(new, dtype=str, keep_default_na=False, na_values="")
     )
     expected = model.predict_proba(X)
-    low, high = model[-1].predict_interval(model[:-1].transform(X))
+    low, high = model[-1].predict_proba_interval(model[:-1].transform(X))
     np.testing.assert_array_equal(found[["probability_no", "probability_yes"]], expected)
     np.testing.assert_array_equal(found[["low_no", "low_yes"]], low)
     np.testing.assert_array_equal(found[["high_no", "high_yes"]], high)
@@ -283,7 +283,7 @@ def test_a_folder_is_replaced_only_if_it_is_a_model_and_that_is_asked_for(tmp_pa
     done(*words, "--force", "--seed", "3")
     assert (folder / TREE).read_bytes() != before
     assert "is a file" in told(*words[:5], data)
-    assert "is for methods with a network" in told(*words, "--method", "label-model", "--force")
+    assert "is for methods with a network" in told(*words, "--method", "stacked", "--force")
     assert "did you mean 'paid'" in told("fit", data, "--target", "pait", "-o", str(tmp_path / "other"))
     assert not (tmp_path / "other").exists()
 
@@ -406,7 +406,7 @@ def test_the_folds_of_the_search_keep_groups_on_one_side() -> None:
     who = rng.integers(0, 30, 240)
     X = pd.DataFrame(rng.normal(size=(30, 3))[who] + 0.01 * rng.normal(size=(240, 3)), columns=list("abc"))
     y = pd.Series(np.where(rng.random(30) < 0.5, "yes", "no")[who])  # who it is tells the class, and nothing else does
-    method = named_method("vanilla", (32,), 30)
+    method = make_classifier("vanilla", (32,), 30)
     mixed, apart = (
         fit_table(Table("t", X, y, groups=groups), method, test_size=0.3) for groups in (None, pd.Series(who))
     )
@@ -450,7 +450,7 @@ def test_bins_are_read_again_where_they_were_cut(tmp_path: Path) -> None:
     words = ("-o", str(tmp_path / "m"), *QUICK, *ONCE)
     done("fit", str(path), "--target", "price", "--bins", "3", *words)
     table = read_table(path, "price", bins=3)
-    plan = Plan.of(table)
+    plan = TableReadSpec.of(table)
     classes = np.unique(table.y)
     part = frame.assign(price=price)[5:9]
     assert plan.classes_of(part, classes).tolist() == np.searchsorted(classes, table.y[5:9]).tolist()
@@ -469,9 +469,9 @@ def test_a_model_of_a_program_takes_features_as_they_are(kept: tuple[Path, Any],
 def test_large_files_are_predicted_in_parts(kept: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     folder, _ = kept
     model = genlabel.load_model(folder / "m")
-    X = Plan.of(table_of(folder / "d.csv")).features_of(pd.read_csv(folder / "d.csv", dtype=str))
+    X = TableReadSpec.of(table_of(folder / "d.csv")).features_of(pd.read_csv(folder / "d.csv", dtype=str))
     whole, rows = predict_table(model, X), []
-    monkeypatch.setattr("genlabel.fitting.predict.CHUNK", 40)
+    monkeypatch.setattr("genlabel.evaluation.table_models.predict.CHUNK", 40)
     parts = predict_table(model, X, on_rows=rows.append)
     assert rows == [40, 40, 10]
     pd.testing.assert_frame_equal(parts, whole, rtol=1e-12)

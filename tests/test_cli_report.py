@@ -12,8 +12,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
-from genlabel import comparison
 from genlabel.cli import app
+from genlabel.evaluation import comparison
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_diagnose_writes_a_page(here: Path) -> None:
     found = json.loads((here / "page.json").read_text(encoding="utf-8"))
     assert found["diagnosis"] == json.loads(result.stdout)["diagnosis"]
     assert "comparison" not in found
-    assert "The label model cannot be trusted here" in (here / "page.html").read_text(encoding="utf-8")
+    assert "The stacked density cannot be trusted here" in (here / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", ["compare", "diagnose"])

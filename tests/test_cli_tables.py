@@ -31,7 +31,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "logistic": make_pipeline(StandardScaler(), LogisticRegression()),
         "class shares": DummyClassifier(strategy="prior"),
     }
-    monkeypatch.setattr("genlabel.comparison.default_methods", lambda *_: methods)
+    monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: methods)
     return tmp_path
 
 
@@ -217,7 +217,7 @@ def test_a_traceback_is_for_those_who_ask(here: Path, monkeypatch: pytest.Monkey
     def fail(*_: Any, **__: Any) -> None:
         raise TypeError("nonsense inside")
 
-    monkeypatch.setattr("genlabel.comparison.run_comparison", fail)
+    monkeypatch.setattr("genlabel.evaluation.comparison.run_comparison", fail)
     told = invoke("t.csv", "--target", "label")
     assert told.exit_code == 3
     line = "Error: TypeError: nonsense inside; this is a fault of genlabel, --debug shows where"
@@ -249,7 +249,7 @@ def test_what_stopped_goes_on(here: Path, monkeypatch: pytest.MonkeyPatch) -> No
             raise KeyboardInterrupt
         return whole(self, *data, **more)
 
-    monkeypatch.setattr("genlabel.tables.leaks._tells_alone", lambda *_: 0.0)
+    monkeypatch.setattr("genlabel.data.tables.leaks._tells_alone", lambda *_: 0.0)
     monkeypatch.setattr(DecisionTreeClassifier, "fit", stop)
     first = invoke("t.csv", "--target", "label", "--repeats", "15")
     assert first.exit_code == 130

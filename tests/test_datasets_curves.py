@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
-from genlabel.datasets import (
+from genlabel.data.datasets import (
     FOUR_CENTRES,
     FOUR_DEVIATIONS,
     NORMS,

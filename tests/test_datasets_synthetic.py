@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
-from genlabel.datasets import synthetic
-from genlabel.datasets.synthetic import (
+from genlabel.data.datasets import synthetic
+from genlabel.data.datasets.synthetic import (
     CUBE_2D_CENTRES,
     CUBE_3D_CENTRES,
     NINE_CENTRES,

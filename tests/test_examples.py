@@ -27,7 +27,7 @@ MADE_BY = {
     "images.TrainedImages": "train_images",
     "records.Store": "open_store",
     "tables.Leak": "find_leaks",
-    "tables.Writing": "find_writing",
+    "tables.Writing": "sniff_csv_dialect",
     "theory.TheoremCheck": "check_theorem",
 }
 """Classes that nobody constructs: the call named here does, and its example shows them."""
@@ -35,7 +35,7 @@ WITHIN = {"fitting.HeldOut": "fitting.FittedTable"}
 """Those that come as a field of another."""
 ADAPTERS = {"loops.GenLabelCallback": "lightning", "loops.GenLabelTrainer": "trainer"}
 """Whose packages take half a minute to import; their files are read instead."""
-NOT_RUN = {"records.check_cluster"}
+NOT_RUN = {"records.check_dask_scheduler"}
 """Whose example does not run: it waits for a scheduler; `tests/records/test_run.py` starts one."""
 EXAMPLE = re.compile(r"^\s*>>> (?!.*\+SKIP)", flags=re.M)
 
@@ -96,7 +96,7 @@ def test_what_is_not_imported_here_has_an_example_too(name: str) -> None:
     found = {node.name: node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)}
     assert EXAMPLE.search(ast.get_docstring(found[name.split(".")[1]]) or "")
     test = (ROOT / "tests" / "loops" / f"test_{ADAPTERS[name]}.py").read_text()
-    assert f'doctest.testmod(import_module("genlabel.loops.{ADAPTERS[name]}")' in test
+    assert f'doctest.testmod(import_module("genlabel.integrations.{ADAPTERS[name]}")' in test
 
 
 def test_a_record_names_a_call_that_makes_or_takes_it(names: Any) -> None:

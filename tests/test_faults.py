@@ -31,19 +31,28 @@ from typer.testing import CliRunner
 
 import genlabel
 from genlabel import GenerativeClassifier, load_model, save_model
+from genlabel._atomic_io import atomic_write, atomic_writer
 from genlabel.cli import add_commands, app, main
-from genlabel.cli.terminal import one_line_errors
-from genlabel.images import TrainedImages
-from genlabel.images.diary import ImageScores
-from genlabel.networks import MLP, LeNet5
-from genlabel.records import COMPARISON, Fit, Record, export_records, make_frame, open_store, read_records, run_cells
-from genlabel.records import store as store_module
-from genlabel.records.run import end_with
-from genlabel.tables import write_frame
+from genlabel.cli.console import one_line_errors
+from genlabel.data.tables import write_frame
+from genlabel.evaluation.images import TrainedImages
+from genlabel.evaluation.images.history import ImageScores
+from genlabel.evaluation.records import (
+    COMPARISON,
+    Fit,
+    Record,
+    export_records,
+    make_frame,
+    open_store,
+    read_records,
+    run_trials,
+)
+from genlabel.evaluation.records import store as store_module
+from genlabel.evaluation.records.run import exit_with_parent
 from genlabel.training import train_network
-from genlabel.whole import whole_file, write_whole
+from genlabel.training.networks import MLP, LeNet5
 from genlabel_paper.report.page import write_report
-from genlabel_paper.study.cells import STUDY
+from genlabel_paper.runs.cells import STUDY
 
 resource = pytest.importorskip("resource", reason="needs limits of processes")
 needs_fork = pytest.mark.skipif(
@@ -146,7 +155,7 @@ def export(path: Path, which: int) -> None:
 def draw(path: Path, which: int) -> None:
     figure = Figure()
     figure.subplots().plot([0, which])
-    with whole_file(path) as beside:
+    with atomic_writer(path) as beside:
         figure.savefig(beside)
 
 
@@ -205,13 +214,13 @@ def test_no_room_leaves_the_old_file_whole_and_nothing_beside_it(
 
 def test_an_interrupt_leaves_the_old_file_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    write_whole(path, "old")
+    atomic_write(path, "old")
     path.chmod(0o640)
-    with suppress(KeyboardInterrupt), whole_file(path) as beside:
+    with suppress(KeyboardInterrupt), atomic_writer(path) as beside:
         beside.write_text("half of the n")
         raise KeyboardInterrupt
     assert contents(tmp_path) == {"a.txt": b"old"}
-    write_whole(path, "new")
+    atomic_write(path, "new")
     assert contents(tmp_path) == {"a.txt": b"new"}
     assert path.stat().st_mode & 0o777 == 0o640
 
@@ -228,7 +237,7 @@ def test_links_and_devices_are_written_through(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
     read: list[str] = []
     reader.start()
-    write_whole(pipe, "through")
+    atomic_write(pipe, "through")
     reader.join()
     assert read == ["through"]
     assert pipe.is_fifo()
@@ -293,7 +302,7 @@ def noted(cells: Sequence[Fit], calls: list[str], text: str = "") -> list[Record
     return [record_of(cell, text) for cell in cells]
 
 
-run = partial(run_cells, fingerprint=lambda cell: "today")
+run = partial(run_trials, fingerprint=lambda cell: "today")
 
 
 def ids(path: Path) -> list[str]:
@@ -575,7 +584,7 @@ def test_a_worker_whose_parent_is_killed_ends(tmp_path: Path) -> None:
 
     def parent() -> None:
         if not os.fork():
-            end_with(os.getppid())
+            exit_with_parent(os.getppid())
             told.write_text(str(os.getpid()))
             time.sleep(60)
             os._exit(0)
@@ -690,7 +699,7 @@ def test_a_trial_that_needs_too_much_memory_fails_alone(tmp_path: Path) -> None:
 
 SCRIPT = """
 import sys, time
-from genlabel.records import COMPARISON, Fit, open_store, run_cells
+from genlabel.evaluation.records import COMPARISON, Fit, open_store, run_trials
 
 def work(cells):
     time.sleep(0.2)
@@ -699,7 +708,7 @@ def work(cells):
 if __name__ == "__main__":
     with open_store(sys.argv[1], COMPARISON) as store:
         cells = [Fit("iris", "a", split) for split in range(1000)]
-        run_cells(cells, work, store=store, fingerprint=lambda cell: "today", n_jobs=2)
+        run_trials(cells, work, store=store, fingerprint=lambda cell: "today", n_jobs=2)
 """
 
 

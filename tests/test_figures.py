@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genlabel.records import SUITE, read_records
-from genlabel.suite import count_accidents, set_means, wins
-from genlabel_paper.study.cells import STUDY
+from genlabel.evaluation.records import SUITE, read_records
+from genlabel_paper.benchmark import count_worse_than_prior, set_means, wins
+from genlabel_paper.runs.cells import STUDY
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -76,14 +76,14 @@ def shares(other: str, records: pd.DataFrame | None = None) -> tuple[float, floa
 def never_mixed() -> tuple[float]:
     records = suite()
     chosen = records.loc[records["method"] == "default", "parameters"]
-    return (100 * float(np.mean([one["clean_weight"] == 1 for one in chosen])),)
+    return (100 * float(np.mean([one["clean_fraction"] == 1 for one in chosen])),)
 
 
 @cache
 def accidents() -> pd.DataFrame:
     """Those of fifteen splits: a line for each set, a column for each method."""
     sets = plain("accidents")["sets"].values()
-    methods = ("default", "vanilla", "mixup", "label model")
+    methods = ("default", "vanilla", "mixup", "stacked density")
     rows = [{m: int((np.array(one[m]) > 1.1 * np.array(one["shares"])).sum()) for m in methods} for one in sets]
     return pd.DataFrame(rows, index=[one["name"] for one in sets])
 
@@ -252,7 +252,7 @@ def table() -> list[str]:
     lines = dict[float, str]()
     for records, only in ((suite(), None), (suite("suite-networks"), ("tabm", "realmlp"))):
         accuracy, loss = (set_means(records, score).mean() for score in ("accuracy", "log_loss"))
-        bad = count_accidents(records)
+        bad = count_worse_than_prior(records)
         for method in only or loss.index:
             low, high = (0.0, 0.0) if method == "default" else shares(method, records)
             last = "" if method == "default" else f"{low:.0f} ({high:.0f}) "

@@ -9,19 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
-from genlabel.folds import (
+from genlabel._splits import (
     check_folds,
-    deal_groups,
-    deal_in_turn,
-    deal_like_scikit_learn,
-    deal_with_rare,
     fold_numbers,
     folds_by_size,
+    grouped_folds,
     make_folds,
+    round_robin_folds,
+    stratified_folds,
+    stratified_folds_rare,
     training_rows,
 )
 
-DEALERS = {"in turn": deal_in_turn, "like scikit-learn": deal_like_scikit_learn}
+DEALERS = {"in turn": round_robin_folds, "like scikit-learn": stratified_folds}
 dealers = pytest.mark.parametrize("deal", DEALERS.values(), ids=DEALERS)
 Y = np.arange(12) % 3
 
@@ -51,7 +51,7 @@ def test_dealt_with_rare_every_fold_trains_on_every_class_and_rows_with_company_
 ) -> None:
     y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
     sizes = np.array(counts)
-    folds = make_folds(count, y, seed, deal_with_rare, fewer=False)
+    folds = make_folds(count, y, seed, stratified_folds_rare, fewer=False)
     held = np.bincount(np.concatenate([fold.valid for fold in folds]), minlength=len(y)) if folds else np.zeros(len(y))
     np.testing.assert_array_equal(held, sizes[y] > 1)
     assert len(folds) == min(count, int(sizes[sizes > 1].sum()))
@@ -67,11 +67,11 @@ def test_dealt_with_rare_every_fold_trains_on_every_class_and_rows_with_company_
 def test_a_single_row_is_told_of_by_its_class() -> None:
     y, names = np.array([0, 0, 0, 1, 2]), np.array(["a", "b", "c"])
     with pytest.warns(UserWarning, match=r"class 'b' has a single row \(and so for 1 more\): it is trained on") as told:
-        make_folds(3, y, 0, deal_with_rare, fewer=False, classes=names)
+        make_folds(3, y, 0, stratified_folds_rare, fewer=False, classes=names)
     assert len(told) == 1
     both = "class 'b' has a single row: .*; class 'c' has two rows: each is held out from networks that know the other"
     with pytest.warns(UserWarning, match=both):
-        make_folds(3, np.array([0, 0, 0, 1, 2, 2]), 0, deal_with_rare, fewer=False, classes=names)
+        make_folds(3, np.array([0, 0, 0, 1, 2, 2]), 0, stratified_folds_rare, fewer=False, classes=names)
 
 
 @pytest.mark.filterwarnings("ignore:class .* has too few groups")
@@ -82,7 +82,7 @@ def test_rows_of_a_group_are_held_out_together_and_every_fold_trains_on_every_cl
     rng = np.random.default_rng(seed)
     y, groups = rng.integers(0, k, 60), rng.integers(0, some, 60)
     y[:k] = np.arange(k)
-    folds = make_folds(count, y, seed, deal_in_turn, groups=groups)
+    folds = make_folds(count, y, seed, round_robin_folds, groups=groups)
     for fold in folds:
         assert set(groups[fold.train]).isdisjoint(groups[fold.valid])
         assert set(y[fold.train]) == set(range(k))
@@ -97,22 +97,24 @@ def test_rows_of_a_group_are_held_out_together_and_every_fold_trains_on_every_cl
 def test_many_small_groups_make_folds_of_about_the_same_size_and_classes(seed: int, count: int) -> None:
     rng = np.random.default_rng(seed)
     y, groups = rng.integers(0, 3, 400), rng.integers(0, 200, 400)
-    table = np.array([np.bincount(y[deal_groups(y, groups, count, seed) == f], minlength=3) for f in range(count)])
+    table = np.array([np.bincount(y[grouped_folds(y, groups, count, seed) == f], minlength=3) for f in range(count)])
     assert (np.abs(table - table.mean(0)) <= 6.0).all()
     relabelled = rng.permutation(1000)[groups]
-    np.testing.assert_array_equal(np.sort(np.unique(deal_groups(y, relabelled, count, seed))), np.arange(count))
+    np.testing.assert_array_equal(np.sort(np.unique(grouped_folds(y, relabelled, count, seed))), np.arange(count))
 
 
 def test_groups_are_told_of_where_they_cannot_be() -> None:
     with pytest.raises(ValueError, match="all rows are in one group"):
-        make_folds(2, Y, 0, deal_in_turn, groups=np.zeros(12, dtype=np.intp))
+        make_folds(2, Y, 0, round_robin_folds, groups=np.zeros(12, dtype=np.intp))
     with pytest.raises(ValueError, match="each class is in one group only"):
-        make_folds(2, Y, 0, deal_in_turn, groups=Y)
+        make_folds(2, Y, 0, round_robin_folds, groups=Y)
     with pytest.raises(ValueError, match="groups have no say"):
-        make_folds([([0, 1, 2], [3])], Y, 0, deal_in_turn, groups=np.arange(12))
+        make_folds([([0, 1, 2], [3])], Y, 0, round_robin_folds, groups=np.arange(12))
     with pytest.warns(UserWarning, match="class 'c' has too few groups: it is trained on, but never held out"):
-        make_folds(2, Y, 0, deal_in_turn, groups=np.where(Y == 2, 0, np.arange(12) + 1), classes=np.array(list("abc")))
-    folds = make_folds(GroupKFold(3), Y, 0, deal_in_turn, groups=np.arange(12) // 4)
+        make_folds(
+            2, Y, 0, round_robin_folds, groups=np.where(Y == 2, 0, np.arange(12) + 1), classes=np.array(list("abc"))
+        )
+    folds = make_folds(GroupKFold(3), Y, 0, round_robin_folds, groups=np.arange(12) // 4)
     assert sorted(fold.valid.tolist() for fold in folds) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
 
 
@@ -124,7 +126,7 @@ def test_large_tables_have_fewer_folds(n: int, expected: tuple[int, int | None])
 
 
 def test_one_dealer_is_scikit_learns() -> None:
-    ours = make_folds(3, Y, 5, deal_like_scikit_learn)
+    ours = make_folds(3, Y, 5, stratified_folds)
     for fold, pair in zip(ours, StratifiedKFold(3, shuffle=True, random_state=5).split(Y, Y), strict=True):
         np.testing.assert_array_equal(fold.train, pair[0])
         np.testing.assert_array_equal(fold.valid, pair[1])
@@ -148,7 +150,7 @@ def test_a_small_class_makes_the_folds_fewer(deal: Any, counts: tuple[int, ...],
 @pytest.mark.filterwarnings("ignore:cv=6 folds, but no class has 2 samples; using 2 folds")
 def test_a_class_of_one_point_does_not_count_and_stays_in_training(counts: tuple[int, ...], folds: int) -> None:
     y = np.repeat(np.arange(len(counts)), counts)
-    made = make_folds(6, y, 0, deal_in_turn)
+    made = make_folds(6, y, 0, round_robin_folds)
     assert len(made) == folds
     for fold in made:
         assert np.bincount(y[training_rows(fold.train, y)], minlength=len(counts)).min() > 0
@@ -166,7 +168,7 @@ def test_rows_masks_and_a_splitter_say_the_same() -> None:
     masks = [tuple(np.isin(np.arange(12), rows) for rows in pair) for pair in pairs]
     lists = [[rows.tolist() for rows in pair] for pair in pairs]
     for cv in (splitter, pairs, masks, lists, iter(pairs)):
-        found = make_folds(cv, Y, 0, deal_in_turn, X=X)
+        found = make_folds(cv, Y, 0, round_robin_folds, X=X)
         for fold, pair in zip(found, pairs, strict=True):
             np.testing.assert_array_equal(fold.train, pair[0])
             np.testing.assert_array_equal(fold.valid, pair[1])
@@ -178,7 +180,7 @@ def test_a_splitter_sees_the_points_and_their_classes() -> None:
             return [(np.flatnonzero(X[:, 0] > 0), np.flatnonzero(y == "c"))]
 
     X = np.arange(-3, 9)[:, None]
-    (fold,) = make_folds(Splitter(), Y, 0, deal_in_turn, classes=np.array(["a", "b", "c"]), X=X)
+    (fold,) = make_folds(Splitter(), Y, 0, round_robin_folds, classes=np.array(["a", "b", "c"]), X=X)
     np.testing.assert_array_equal(fold.train, np.arange(4, 12))
     np.testing.assert_array_equal(fold.valid, np.flatnonzero(Y == 2))
 
@@ -186,12 +188,12 @@ def test_a_splitter_sees_the_points_and_their_classes() -> None:
 def test_pairs_name_the_rows_of_the_table_and_those_that_are_gone_are_left_out() -> None:
     rows = np.array([1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14])
     cv = [(np.arange(8), np.arange(8, 15)), (np.arange(15) >= 8, np.arange(15) < 8)]
-    first, second = make_folds(cv, Y, 0, deal_in_turn, rows=rows, n_rows=15)
+    first, second = make_folds(cv, Y, 0, round_robin_folds, rows=rows, n_rows=15)
     np.testing.assert_array_equal(rows[first.train], [1, 2, 4, 5, 6, 7])
     np.testing.assert_array_equal(rows[first.valid], [8, 9, 10, 11, 13, 14])
     np.testing.assert_array_equal(second.train, first.valid)
     with pytest.raises(ValueError, match="cv names row 15, but X has rows 0 to 14"):
-        make_folds([([0], [15])], Y, 0, deal_in_turn, rows=rows, n_rows=15)
+        make_folds([([0], [15])], Y, 0, round_robin_folds, rows=rows, n_rows=15)
 
 
 @pytest.mark.parametrize("cv, match", [
@@ -214,15 +216,15 @@ def test_pairs_name_the_rows_of_the_table_and_those_that_are_gone_are_left_out()
 ])  # fmt: skip
 def test_what_makes_no_folds_is_told_so(cv: Any, match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        make_folds(cv, Y, 0, deal_in_turn)
+        make_folds(cv, Y, 0, round_robin_folds)
 
 
 def test_folds_to_train_on_have_every_class_and_hold_out_some_weight() -> None:
     names = np.array(["a", "b", "c"])
-    without = make_folds([(np.flatnonzero(Y > 0), [0])], Y, 0, deal_in_turn)
+    without = make_folds([(np.flatnonzero(Y > 0), [0])], Y, 0, round_robin_folds)
     with pytest.raises(ValueError, match="a fold of cv=7 has no training point of class 'a'; use stratified folds"):
         check_folds(without, 7, Y, names, None)
-    weightless = make_folds([(np.arange(9), [9, 10, 11])], Y, 0, deal_in_turn)
+    weightless = make_folds([(np.arange(9), [9, 10, 11])], Y, 0, round_robin_folds)
     check_folds(weightless, 7, Y, names, None)
     with pytest.raises(ValueError, match="a fold of cv=7 holds out no point of positive weight; use fewer folds"):
         check_folds(weightless, 7, Y, names, (np.arange(12) < 9).astype(float))
@@ -231,4 +233,4 @@ def test_folds_to_train_on_have_every_class_and_hold_out_some_weight() -> None:
 def test_cross_fitting_needs_every_row_held_out_once() -> None:
     for cv in ([(np.arange(6, 12), np.arange(6))], [(np.arange(12), np.arange(12))] * 2):
         with pytest.raises(ValueError, match="every row in the validation part of one fold"):
-            fold_numbers(make_folds(cv, Y, 0, deal_in_turn), 12)
+            fold_numbers(make_folds(cv, Y, 0, round_robin_folds), 12)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
-from genlabel.datasets import hold_out, load_images
-from genlabel.datasets.image_files import read_cifar, read_idx
+from genlabel.data.datasets import hold_out, load_images
+from genlabel.data.datasets.image_files import read_cifar, read_idx
 
 X = np.random.default_rng(0).integers(0, 256, (12, 3, 32, 32), dtype=np.uint8)
 Y = np.arange(12) % 3

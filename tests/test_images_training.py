@@ -20,11 +20,18 @@ from typer.testing import CliRunner
 
 from genlabel.cli import app
 from genlabel.cli.train_images import Method, Network
-from genlabel.datasets import ImageSet, hold_out, load_images
-from genlabel.images import METHODS, TrainedImages, choose_network, load_network, make_recipe, train_images
-from genlabel.images.recipes import pixel_moments
-from genlabel.networks import IMAGE_NETWORKS
+from genlabel.data.datasets import ImageSet, hold_out, load_images
+from genlabel.evaluation.images import (
+    METHODS,
+    TrainedImages,
+    choose_network,
+    load_network,
+    make_image_method,
+    train_images,
+)
+from genlabel.evaluation.images.methods import pixel_moments
 from genlabel.training import SGD
+from genlabel.training.networks import IMAGE_NETWORKS
 
 DIGITS = load_images("digits")
 SMALL = ImageSet(
@@ -236,10 +243,10 @@ def test_seeds_differ() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_recipe_mixes_as_it_is_told(method: str) -> None:
-    recipe = make_recipe(method, 3, alpha=0.3, per="batch", gamma=0.2, beta=0.5, statistics="clean")
+    recipe = make_image_method(method, 3, alpha=0.3, per="batch", gamma=0.2, beta=0.5, statistics="clean")
     if method.endswith("genlabel"):
         assert recipe.labeler.gamma == 0.2
-        assert (recipe.labeler.density.beta, recipe.labeler.learns_from) == (0.5, "clean")
+        assert (recipe.labeler.density.beta, recipe.labeler.update_source) == (0.5, "clean")
     if recipe.mixer is not None and not recipe.learns_to_mix:
         assert (recipe.mixer.alpha, recipe.mixer.per) == (0.3, "batch")
     assert (recipe.mixer is None) == (method == "vanilla")
@@ -401,7 +408,7 @@ def test_an_interrupt_says_what_is_kept(here: Path, monkeypatch: pytest.MonkeyPa
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("genlabel.images.train_images", interrupt)
+    monkeypatch.setattr("genlabel.evaluation.images.train_images", interrupt)
     result = invoke("digits", *FAST_WORDS, "--output", "out")
     assert result.exit_code == 130
     assert "interrupted; epochs that ended are kept in out, --resume goes on" in result.stderr

@@ -13,17 +13,17 @@ from torch.distributions import MultivariateNormal
 from genlabel.densities import (
     ClassDensity,
     DensityWarning,
+    FixedDensity,
     GaussianDensity,
     KernelDensity,
-    KnownDensity,
-    LabelModel,
     OnlineGaussianDensity,
-    known_gaussians,
+    StackedDensity,
+    fixed_gaussians,
 )
 from genlabel.densities.gaussian import WIDE
-from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel, OnlineGenLabel, SharedLabel
-from genlabel.mixing import Mix, Mixup, Origin
-from genlabel.posterior import log_posterior
+from genlabel.densities.posterior import log_posterior
+from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel, OnlineGenLabel, WeightedLabel
+from genlabel.mixing import BatchInfo, MixParams, Mixup
 
 LABELERS: list[Labeler] = [
     LinearLabel(),
@@ -77,14 +77,14 @@ def test_names_matrices_numpy_and_torch_agree(labeler: Labeler) -> None:
 
 
 def test_linear_is_mixups_two_hot_label() -> None:
-    draw = Mix(np.array([1, 2, 0]), np.array([0.3, 1.0, 0.5]))
+    draw = MixParams(np.array([1, 2, 0]), np.array([0.3, 1.0, 0.5]))
     labels = LinearLabel().label(np.zeros((3, 1)), [0, 1, 2], draw)
     np.testing.assert_allclose(labels, [[0.3, 0.7, 0], [0, 1, 0], [0.5, 0, 0.5]])
 
 
 @given(lam=st.floats(0, 1), sigma=st.floats(0.05, 10))
 def test_logistic_is_the_printed_curve(lam: float, sigma: float) -> None:
-    draw = Mix(np.array([1, 0]), np.array([lam, lam]))
+    draw = MixParams(np.array([1, 0]), np.array([lam, lam]))
     label = LogisticLabel(sigma).label(np.zeros((2, 1)), [0, 1], draw)
     np.testing.assert_allclose(label[0, 0], expit(2 * (lam - 0.5) / sigma**2), atol=1e-12)
 
@@ -92,13 +92,13 @@ def test_logistic_is_the_printed_curve(lam: float, sigma: float) -> None:
 def test_example_2_logistic_labels_are_the_svm_scores() -> None:
     """arXiv section 3.2: with sigma = 1/(2 sqrt d), rho is the SVM solution's score along the diagonal."""
     d, lam = 5.0, np.linspace(0, 1, 9)
-    draw = Mix(np.array([1] * 9), lam)
+    draw = MixParams(np.array([1] * 9), lam)
     rho = LogisticLabel(1 / (2 * np.sqrt(d))).label(np.zeros((9, 1)), np.eye(2)[[0] + [1] * 8], draw)[0]
     assert rho[0] == pytest.approx(expit(-8 * d * 0.5))
     x = (2 * lam - 1) * d
     p2 = np.exp(2 * x) / (np.exp(2 * x) + np.exp(-2 * x))
     one = [
-        LogisticLabel(1 / (2 * np.sqrt(d))).label([[0.0]] * 2, [0, 1], Mix(np.array([1, 0]), np.full(2, v)))[0, 0]
+        LogisticLabel(1 / (2 * np.sqrt(d))).label([[0.0]] * 2, [0, 1], MixParams(np.array([1, 0]), np.full(2, v)))[0, 0]
         for v in lam
     ]
     np.testing.assert_allclose(one, p2, atol=1e-12)
@@ -107,8 +107,8 @@ def test_example_2_logistic_labels_are_the_svm_scores() -> None:
 @given(lam=st.floats(0, 1), sigma=st.floats(0.2, 3))
 def test_proposition_1_genlabel_of_two_gaussians_is_logistic(lam: float, sigma: float) -> None:
     """y_gen = 1 / (1 + exp(-(lam - 1/2) / sigma^2)) at x = lam between N(0, sigma^2) and N(1, sigma^2)."""
-    density = known_gaussians([[0.0], [1.0]], variance=sigma**2).fit([[0.0], [1.0]], [0, 1])
-    draw = Mix(np.array([1, 0]), np.array([1 - lam, lam]))
+    density = fixed_gaussians([[0.0], [1.0]], variance=sigma**2).fit([[0.0], [1.0]], [0, 1])
+    draw = MixParams(np.array([1, 0]), np.array([1 - lam, lam]))
     label = GenLabel(density).label(np.array([[lam], [lam]]), [0, 1], draw)
     np.testing.assert_allclose(label[:, 1], expit((lam - 0.5) / sigma**2), atol=1e-9)
 
@@ -135,12 +135,12 @@ def test_gamma_zero_is_exactly_mixup_and_never_asks_the_density() -> None:
 
 def test_priors_against_bayes_rule_with_a_known_answer() -> None:
     """Two unit Gaussians at 0 and 2 with priors 0.9 and 0.1: Bayes by scipy, and equal at x = 1 + log(9) / 2."""
-    density = KnownDensity([MultivariateNormal(torch.tensor([m]).double(), torch.eye(1).double()) for m in (0.0, 2.0)])
+    density = FixedDensity([MultivariateNormal(torch.tensor([m]).double(), torch.eye(1).double()) for m in (0.0, 2.0)])
     y = np.array([0] * 9 + [1])
     X = np.linspace(-1, 4, 10)[:, None]
     joint = np.stack([p * multivariate_normal(m).pdf(X[:, 0]) for m, p in ((0, 0.9), (2, 0.1))], 1)
     bayes = joint / joint.sum(1, keepdims=True)
-    draw = Mix(np.arange(10), np.ones(10))
+    draw = MixParams(np.arange(10), np.ones(10))
     for priors in ("empirical", [0.9, 0.1], [9, 1]):
         np.testing.assert_allclose(GenLabel(density, priors=priors).fit(X, y).label(X, y, draw), bayes, atol=1e-12)
     half = GenLabel(density, priors="empirical").fit(X, y)
@@ -273,12 +273,12 @@ def test_a_cross_fitted_density_asks_for_the_rows() -> None:
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], 30)
     X = rng.normal(size=(60, 2)) + y[:, None]
-    labeler = GenLabel(LabelModel([GaussianDensity()], cross_fit=True)).fit(X, y)
+    labeler = GenLabel(StackedDensity([GaussianDensity()], cross_fit=True)).fit(X, y)
     draw = Mixup().draw(60, rng)
     mixed = Mixup().mix(X, draw)
     with pytest.warns(DensityWarning, match=r"the rows of the batch are not known: Origin\(rows"):
         plain = labeler.label(mixed, y, draw)
-    named = labeler.label(mixed, y, draw, Origin(rows=np.arange(60)))
+    named = labeler.label(mixed, y, draw, BatchInfo(rows=np.arange(60)))
     assert np.abs(named - plain).max() > 1e-3
     np.testing.assert_allclose(named.sum(1), 1.0)
 
@@ -288,7 +288,7 @@ def test_clean_rows_keep_their_labels_and_do_not_hide_that_a_density_vanishes() 
     labeler = GenLabel(GaussianDensity()).fit([[0.0], [1.0], [4.0], [5.0]], y)
     draw = Mixup().draw(4, 0).keep(2)
     with pytest.warns(DensityWarning, match="vanishes at all of 2 mixed points"):
-        labels = labeler.label(np.full((4, 1), 1e200), y, draw, Origin(clean=np.arange(4) < 2))
+        labels = labeler.label(np.full((4, 1), 1e200), y, draw, BatchInfo(clean=np.arange(4) < 2))
     np.testing.assert_array_equal(labels[:2], np.eye(2)[y[:2]])
 
 
@@ -296,14 +296,14 @@ def test_a_labeler_says_what_it_needs() -> None:
     """What a training loop asks before it calls: the points, a module to move, features to learn from."""
     X, y = sample()
     simple, asks = LinearLabel(), GenLabel(GaussianDensity()).fit(X, y)
-    assert not simple.looks_at_points
-    assert asks.looks_at_points
-    assert SharedLabel([simple, asks], [0.5, 0.5]).looks_at_points
-    assert not SharedLabel([simple, simple], [0.5, 0.5]).looks_at_points
+    assert not simple.needs_inputs
+    assert asks.needs_inputs
+    assert WeightedLabel([simple, asks], [0.5, 0.5]).needs_inputs
+    assert not WeightedLabel([simple, simple], [0.5, 0.5]).needs_inputs
     for labeler in (simple, asks):
-        assert (labeler.learns_from, labeler.clean_share, labeler.state) == (None, 1.0, None)
+        assert (labeler.update_source, labeler.clean_share, labeler.state) == (None, 1.0, None)
         assert labeler.to_cpu() is labeler
-        with pytest.raises(NotImplementedError, match="has learns_from=None, but no method observe"):
+        with pytest.raises(NotImplementedError, match="has update_source=None, but no method observe"):
             labeler.observe(torch.zeros(1, 1), torch.ones(1, 1), Mixup().draw(1, 0))
 
 
@@ -311,12 +311,12 @@ def test_labels_are_shared_by_their_shares_and_not_with_one_that_learns() -> Non
     X, y = sample()
     draw = Mixup().draw(60, 0)
     parts = [GenLabel(GaussianDensity()).fit(X, y), LinearLabel().fit(X, y), LogisticLabel().fit(X, y)]
-    found = SharedLabel(parts, [0.5, 0.2, 0.3]).fit(X, y).label(X, y, draw)
+    found = WeightedLabel(parts, [0.5, 0.2, 0.3]).fit(X, y).label(X, y, draw)
     expected = sum(share * part.label(X, y, draw) for share, part in zip([0.5, 0.2, 0.3], parts, strict=True))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     learns = OnlineGenLabel(OnlineGaussianDensity(3))
     with pytest.raises(ValueError, match="learns while a network trains, and cannot share a label; use it alone"):
-        SharedLabel([LinearLabel(), learns], [0.5, 0.5]).label(X, np.eye(3)[np.arange(60) % 3], draw)
+        WeightedLabel([LinearLabel(), learns], [0.5, 0.5]).label(X, np.eye(3)[np.arange(60) % 3], draw)
 
 
 @pytest.mark.parametrize("gamma", [-0.01, 1.01, np.nan])
@@ -336,10 +336,10 @@ def test_the_points_of_the_origin_are_used_where_that_is_quicker() -> None:
     X = rng.normal(size=(30, WIDE)) + y[:, None]
     labeler, draw = GenLabel(GaussianDensity(1.0)).fit(X, y), Mixup().draw(30, 1)
     rows = np.arange(30)
-    named = labeler.label(Mixup().mix(X, draw), y, draw, Origin(rows=rows))
+    named = labeler.label(Mixup().mix(X, draw), y, draw, BatchInfo(rows=rows))
     np.testing.assert_allclose(
-        labeler.label(Mixup().mix(X, draw), y, draw, Origin(rows=rows, points=X)), named, atol=1e-9
+        labeler.label(Mixup().mix(X, draw), y, draw, BatchInfo(rows=rows, points=X)), named, atol=1e-9
     )
     # The labels come from the rows that are named, whatever stands at the place of the blends.
     nowhere = np.zeros_like(X)
-    np.testing.assert_allclose(labeler.label(nowhere, y, draw, Origin(rows=rows, points=X)), named, atol=1e-9)
+    np.testing.assert_allclose(labeler.label(nowhere, y, draw, BatchInfo(rows=rows, points=X)), named, atol=1e-9)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from genlabel.densities import CollapseWarning, OnlineGaussianDensity
 from genlabel.labeling import LinearLabel, OnlineGenLabel, observe_and_label
-from genlabel.mixing import Mix, Mixup, Origin, draw_on, no_mix
+from genlabel.mixing import BatchInfo, MixParams, Mixup, draw_on, identity_params
 
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "the paper's": ({"statistics": "clean"}, {}),
@@ -30,7 +30,7 @@ def make(name: str) -> OnlineGenLabel:
     return OnlineGenLabel(OnlineGaussianDensity(4, **density), **label)
 
 
-def batch(seed: int = 0, d: int = 5) -> tuple[Tensor, Tensor, Mix]:
+def batch(seed: int = 0, d: int = 5) -> tuple[Tensor, Tensor, MixParams]:
     """Features of a mixed batch, the labels before mixing, the draw."""
     rng = np.random.default_rng(seed)
     y = rng.integers(4, size=40)
@@ -40,7 +40,7 @@ def batch(seed: int = 0, d: int = 5) -> tuple[Tensor, Tensor, Mix]:
     return lam * f + (1 - lam) * f[draw.partner], torch.eye(4).double()[y], draw
 
 
-def mixups(targets: Tensor, draw: Mix) -> Tensor:
+def mixups(targets: Tensor, draw: MixParams) -> Tensor:
     labels: Tensor = LinearLabel().label(targets, targets, draw)
     return labels
 
@@ -126,16 +126,16 @@ def test_pairs_of_one_class_may_keep_their_label() -> None:
 def test_clean_rows_keep_their_labels() -> None:
     f, w, _ = batch()
     labeler = OnlineGenLabel(OnlineGaussianDensity(4, temperature=50.0), 1.0)
-    labeler.observe(f, w, no_mix(40))
+    labeler.observe(f, w, identity_params(40))
     clean = np.arange(40) < 11
-    labels = labeler.label(f, w, no_mix(40), Origin(clean=clean))
+    labels = labeler.label(f, w, identity_params(40), BatchInfo(clean=clean))
     assert torch.equal(labels[:11], w[:11])
     assert not torch.equal(labels[11:], w[11:])
 
 
 def test_a_draw_of_numpy_and_one_of_tensors_give_one_label() -> None:
     f, w, draw = batch()
-    as_numpy = Mix(draw.partner.numpy(), draw.lam.numpy())
+    as_numpy = MixParams(draw.partner.numpy(), draw.lam.numpy())
     runs = []
     for how in (draw, as_numpy):
         labeler = OnlineGenLabel(OnlineGaussianDensity(4), 0.5, same_class="keep")
@@ -167,8 +167,8 @@ def test_what_a_loop_asks_of_the_labeler_is_asked_of_its_density(name: str) -> N
     f, w, draw = batch()
     labeler = make(name)
     density = labeler.state
-    assert not labeler.looks_at_points
-    assert (labeler.learns_from, labeler.clean_share) == (density.learns_from, density.clean_share)
+    assert not labeler.needs_inputs
+    assert (labeler.update_source, labeler.clean_share) == (density.update_source, density.clean_share)
     labeler.meet(f)
     assert any(f.shape[1] in buffer.shape for buffer in density.buffers())
     assert labeler.to_cpu() is labeler

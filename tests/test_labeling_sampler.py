@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn.datasets import load_iris
 
-from genlabel import GaussianDensity, GenLabelSampler, LabelModel
+from genlabel import GaussianDensity, GenLabelSampler, StackedDensity
 from genlabel.densities import DiscriminantDensity, KernelDensity
 
 X, y = load_iris(return_X_y=True)
@@ -41,7 +41,7 @@ def test_gamma_0_is_mixup_and_gamma_1_the_posterior() -> None:
 
 
 def test_a_cross_fitted_label_model_labels_with_models_that_saw_neither_parent() -> None:
-    model = LabelModel([DiscriminantDensity(), KernelDensity(0.5)], cv=3, cross_fit=True)
+    model = StackedDensity([DiscriminantDensity(), KernelDensity(0.5)], cv=3, cross_fit=True)
     sampler = GenLabelSampler(model, output="soft", random_state=0)
     points, labels = (part[150:] for part in sampler.fit_resample(X, y))
     density = sampler.labeler_.density_

@@ -16,13 +16,13 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from genlabel import AdaMixupClassifier, FlowDensity, GenLabelClassifier, MixupClassifier
-from genlabel.densities import DiscriminantDensity, ForestDensity, KernelDensity, LabelModel
+from genlabel._progress import FitProgress, ProgressEvent, display, epoch_callback, fit_progress, progress_callback, track_fit
+from genlabel.densities import DiscriminantDensity, ForestDensity, KernelDensity, StackedDensity
 from genlabel.estimators import limit
-from genlabel.estimators.halving import rungs_of, work_of
-from genlabel.estimators.limit import affordable_rows, within
-from genlabel.estimators.sample import read_sample
-from genlabel.progress import Course, Report, course, follow, listen, showing, watch
-from genlabel.records.fingerprints import describe, fingerprint
+from genlabel.estimators.validation import validate_fit_input
+from genlabel.evaluation.records.fingerprints import describe, fingerprint
+from genlabel.model_selection.halving import halving_schedule, work_of
+from genlabel.model_selection.time_budget import fit_to_time_limit, subsample_for_time_limit
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
@@ -30,18 +30,18 @@ X, Y = load_iris(return_X_y=True)
 SHORT: dict[str, Any] = {"epochs": 10, "random_state": 0}
 FEW = [DiscriminantDensity(), KernelDensity(0.6, covariance="shared"), ForestDensity(3)]
 MODELS = {
-    "default": GenLabelClassifier(density=LabelModel(FEW), **SHORT),
+    "default": GenLabelClassifier(density=StackedDensity(FEW), **SHORT),
     "mixup": MixupClassifier(**SHORT),
     "members": MixupClassifier((6,), members=2, **SHORT),
     "paper": GenLabelClassifier.from_paper(density="gaussian", gamma=(0.0, 1.0), **SHORT),
-    "no choice": GenLabelClassifier((6,), "gaussian", 0.5, 0.1, average=None, members=1, clean_weight=0.0).set_params(
+    "no choice": GenLabelClassifier((6,), "gaussian", 0.5, 0.1, average=None, members=1, clean_fraction=0.0).set_params(
         weight_decay=1e-4, **SHORT
     ),
     "latent": GenLabelClassifier((6,), "kernel", space="latent", **SHORT),
     "AdaMixup": AdaMixupClassifier(learning_rate=(0.1, 0.01), weight_decay=1e-4, cv=2, **SHORT),
 }
 STAGES = {
-    "default": ["label model", "search", "support"],
+    "default": ["stacked density", "search", "support"],
     "mixup": ["search"],
     "members": ["search", "final fit"],
     "paper": ["search", "final fit", "support"],
@@ -52,21 +52,21 @@ STAGES = {
 every = pytest.mark.parametrize("name", MODELS)
 
 
-def reports_of(model: Any) -> tuple[list[Report], Any]:
-    found: list[Report] = []
-    with watch(found.append):
+def reports_of(model: Any) -> tuple[list[ProgressEvent], Any]:
+    found: list[ProgressEvent] = []
+    with progress_callback(found.append):
         fitted = clone(model).fit(X, Y)
     return found, fitted
 
 
-def stage_of(report: Report) -> str:
+def stage_of(report: ProgressEvent) -> str:
     return report.stage.split(",")[0]
 
 
 @every
 def test_a_fit_says_what_it_is_at_and_how_much_of_it_is_done(name: str) -> None:
     epochs: list[int] = []
-    with listen(epochs.append):
+    with epoch_callback(epochs.append):
         found, _ = reports_of(MODELS[name])
     assert list(dict.fromkeys(stage_of(report) for report in found)) == STAGES[name]
     done = [report.done for report in found]
@@ -83,8 +83,8 @@ def test_a_fit_says_what_it_is_at_and_how_much_of_it_is_done(name: str) -> None:
 def test_an_epoch_counts_as_many_times_as_there_are_candidates_left() -> None:
     found, _ = reports_of(MODELS["mixup"])
     work = np.cumsum([24 * 1, 8 * (2 - 1), 5 * (5 - 2), 3 * (10 - 5)])
-    assert [rung.epochs for rung in rungs_of(10, halving=True)] == [1, 2, 5, 10]
-    assert work_of(rungs_of(10, halving=True), 24) == work[-1]
+    assert [rung.epochs for rung in halving_schedule(10, halving=True)] == [1, 2, 5, 10]
+    assert work_of(halving_schedule(10, halving=True), 24) == work[-1]
     ends = [report.done for report in found if report.ended]
     np.testing.assert_allclose(ends, work / work[-1], atol=1e-8)
 
@@ -107,11 +107,11 @@ def test_the_loss_that_is_told_is_the_lowest_of_the_best_candidates(name: str) -
 
 def test_the_time_left_is_that_of_the_work_left(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(course, "monotonic", clock)
-    found: list[Report] = []
-    fit = Course(watcher=found.append)
-    fit.plan({"label model": 1.0, "search": 3.0})
-    with fit.stage("label model"):
+    monkeypatch.setattr(fit_progress, "monotonic", clock)
+    found: list[ProgressEvent] = []
+    fit = FitProgress(watcher=found.append)
+    fit.plan({"stacked density": 1.0, "search": 3.0})
+    with fit.stage("stacked density"):
         clock.now += 10.0
         fit.part(1, 2)
         assert found[-1].left == pytest.approx(70.0)  # an eighth took 10 s
@@ -162,14 +162,14 @@ def test_a_log_has_a_line_every_few_seconds_at_most(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(showing, "monotonic", clock)
-    with follow(1, "fit") as fit:
+    monkeypatch.setattr(display, "monotonic", clock)
+    with track_fit(1, "fit") as fit:
         fit.plan({"search": 1.0})
         with fit.stage("search"):
             for done in range(2200):
                 clock.now += 0.01
                 fit.part(done, 2200)
-    assert len(capsys.readouterr().err.splitlines()) == 22.0 // showing.EVERY + 1
+    assert len(capsys.readouterr().err.splitlines()) == 22.0 // display.EVERY + 1
 
 
 def test_on_a_terminal_there_is_a_bar_on_the_error_stream(
@@ -196,7 +196,7 @@ def test_on_a_terminal_there_is_a_bar_on_the_error_stream(
 @pytest.fixture
 def own_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
     """The clock of a fit, and of its test, is the time of its thread: that of a quiet machine."""
-    monkeypatch.setattr(course, "monotonic", time.thread_time)
+    monkeypatch.setattr(fit_progress, "monotonic", time.thread_time)
     monkeypatch.setattr(limit, "monotonic", time.thread_time)
     return time.thread_time
 
@@ -219,7 +219,7 @@ TIGHT = [
     MixupClassifier(time_limit=0.6, random_state=0),
     MixupClassifier(members=2, mixer=None, time_limit=0.6, random_state=0),
     MixupClassifier((16,), "manifold", learning_rate=0.01, weight_decay=1e-4, calibrate=False, members=1).set_params(
-        clean_weight=0.0, time_limit=0.6, epochs=10_000, random_state=0
+        clean_fraction=0.0, time_limit=0.6, epochs=10_000, random_state=0
     ),
     GenLabelClassifier.from_paper("mlp", time_limit=0.6, random_state=0),
     GenLabelClassifier(density="kernel", space="latent", time_limit=0.6, random_state=0),
@@ -241,16 +241,16 @@ def test_with_little_time_there_are_fewer_rows_but_no_class_is_lost(own_time: Ca
     rng = np.random.default_rng(0)
     y = np.where(np.arange(30_000) < 3, "rare", np.where(rng.random(30_000) < 0.2, "some", "many"))
     points = rng.normal(size=(30_000, 5)) + (y == "many")[:, None]
-    sample = read_sample(MixupClassifier(), points, y, None, None, smallest_class=1)
-    told = Course(time_limit=1.0)
-    few = affordable_rows(sample, told)
+    sample = validate_fit_input(MixupClassifier(), points, y, None, None, smallest_class=1)
+    told = FitProgress(time_limit=1.0)
+    few = subsample_for_time_limit(sample, told)
     assert len(few.X) == pytest.approx(limit.NUMBERS_A_SECOND / 8, rel=0.01)
     np.testing.assert_array_equal(few.X, points[few.rows])
     np.testing.assert_allclose(np.bincount(few.y)[:2] / len(few.y), np.bincount(sample.y)[:2] / 30_000, atol=0.01)
     assert (few.y == 1).sum() == 3
     assert told.cuts == [f"it is fitted to {len(few.X):,} of 30,000 rows"]
-    assert affordable_rows(sample, Course()) is sample
-    assert affordable_rows(sample, Course(time_limit=10.0)) is sample
+    assert subsample_for_time_limit(sample, FitProgress()) is sample
+    assert subsample_for_time_limit(sample, FitProgress(time_limit=10.0)) is sample
     model = MixupClassifier((4,), time_limit=0.2, random_state=0)
     with pytest.warns(UserWarning, match="of 30,000 rows"):
         model.fit(points, y)
@@ -275,9 +275,11 @@ def test_what_is_tried_fits_into_the_time_and_grows_with_it(name: str, halving: 
     before = (0, 0)
     for seconds in np.geomspace(0.01, 100.0, 60):
         told = SimpleNamespace(stage_left=seconds, cut=lambda what: None)
-        ((entries,), epochs) = within(method, every_one, 40, partial(rungs_of, halving=halving), paces, told)
+        ((entries,), epochs) = fit_to_time_limit(
+            method, every_one, 40, partial(halving_schedule, halving=halving), paces, told
+        )
         dearest = max(paces[method.entries[e].recipe] for e in entries)
-        assert epochs == 1 or work_of(rungs_of(epochs, halving), len(entries)) * dearest <= seconds
+        assert epochs == 1 or work_of(halving_schedule(epochs, halving), len(entries)) * dearest <= seconds
         assert set(entries) <= set(every_one[0])
         assert len(entries) >= before[0]
         assert len(entries) > before[0] or epochs >= before[1]
@@ -320,17 +322,17 @@ def test_an_interrupt_leaves_everything_as_it_was(name: str, stage: str, fitted:
     threads = torch.get_num_threads()
     torch.set_num_threads(3)
 
-    def stop(report: Report) -> None:
+    def stop(report: ProgressEvent) -> None:
         if stage_of(report) == stage:
             raise KeyboardInterrupt
 
     try:
-        with watch(stop), pytest.raises(KeyboardInterrupt):
+        with progress_callback(stop), pytest.raises(KeyboardInterrupt):
             model.fit(X, Y)
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(threads)
-    assert course.current_course() is None
+    assert fit_progress.current_course() is None
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[key] is value for key, value in before.items())
     if fitted:
@@ -348,7 +350,7 @@ def test_an_interrupt_between_epochs_leaves_everything_as_it_was(name: str) -> N
         if sum(heard) > 3:
             raise KeyboardInterrupt
 
-    with listen(stop), pytest.raises(KeyboardInterrupt):
+    with epoch_callback(stop), pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     assert vars(model) == before
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from genlabel.networks import MLP, Ensemble, draw_weights, log_proba_of
+from genlabel.training.networks import MLP, Ensemble, draw_weights, log_proba_of
 
 
 @pytest.mark.parametrize("hidden", [(), (5,), (6, 4, 3)])
@@ -62,7 +62,7 @@ def test_an_ensemble_is_the_mean_of_its_members_drawn_towards_the_shares(members
 def test_a_long_table_is_asked_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     net, x = MLP(3, 2, (4,), rng=0, dtype=torch.float64), np.random.default_rng(0).normal(size=(11, 3))
     whole = log_proba_of(net, x)
-    monkeypatch.setattr("genlabel.networks.ensemble.ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("genlabel.training.networks.ensemble.ROWS_AT_ONCE", 4)
     np.testing.assert_allclose(log_proba_of(net, x), whole, rtol=1e-12)
     np.testing.assert_allclose(np.exp(whole).sum(1), 1.0)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from genlabel.networks import IMAGE_NETWORKS, Judge, LeNet5, PreActResNet18, ResNet18, StagedNetwork
+from genlabel.training.networks import IMAGE_NETWORKS, LeNet5, PreActResNet18, ResNet18, SmallConvNet, StagedNetwork
 
 NETWORKS: dict[str, Any] = {
     "LeNet5, 8": (lambda **more: LeNet5(3, 1, 8, **more), (1, 8, 8), 84),
@@ -19,11 +19,11 @@ NETWORKS: dict[str, Any] = {
     "ResNet18, 32": (lambda **more: ResNet18(width=3, **more), (3, 32, 32), 24),
     "PreActResNet18, 28": (lambda **more: PreActResNet18(5, 1, width=2, **more), (1, 28, 28), 16),
     "PreActResNet18, 64": (lambda **more: PreActResNet18(200, width=2, **more), (3, 64, 64), 16),
-    "Judge, 8": (lambda **more: Judge(2, 3, width=4, **more), (2, 8, 8), 8),
-    "Judge, 32": (lambda **more: Judge(6, 3, width=4, **more), (6, 32, 32), 8),
+    "Judge, 8": (lambda **more: SmallConvNet(2, 3, width=4, **more), (2, 8, 8), 8),
+    "Judge, 32": (lambda **more: SmallConvNet(6, 3, width=4, **more), (6, 32, 32), 8),
 }
 every = pytest.mark.parametrize("name", NETWORKS)
-normalising = pytest.mark.parametrize("name", [name for name in NETWORKS if "Judge" not in name])
+normalising = pytest.mark.parametrize("name", [name for name in NETWORKS if "SmallConvNet" not in name])
 
 
 def pixels(shape: tuple[int, ...], n: int = 4) -> Tensor:
@@ -79,9 +79,9 @@ def test_gradients_are_those_in_double_precision(name: str, layout: torch.memory
         (ResNet18(), 11_173_962),
         (ResNet18(100), 11_220_132),
         (PreActResNet18(), 11_171_146 + 2 * 512),  # the known number is without the last normalisation
-        (Judge(6, 3), 6 * 32 * 9 + 32 + 32 * 64 * 9 + 64 + 64 * 64 * 9 + 64 + 64 * 3 + 3),
+        (SmallConvNet(6, 3), 6 * 32 * 9 + 32 + 32 * 64 * 9 + 64 + 64 * 64 * 9 + 64 + 64 * 3 + 3),
     ],
-    ids=["LeNet5", "ResNet18", "ResNet18, 100 classes", "PreActResNet18", "Judge"],
+    ids=["LeNet5", "ResNet18", "ResNet18, 100 classes", "PreActResNet18", "SmallConvNet"],
 )
 def test_the_number_of_parameters_is_that_of_the_literature(net: StagedNetwork, parameters: int) -> None:
     assert sum(weight.numel() for weight in net.parameters()) == parameters

@@ -18,23 +18,23 @@ from genlabel import (
     GenLabelSampler,
     GenMix,
     KernelDensity,
-    LabelModel,
     Mixup,
     MixupClassifier,
-    Support,
+    StackedDensity,
+    Typicality,
     VAEDensity,
 )
-from genlabel.densities import ClassDensity, DiscriminantDensity, StackDensity, WarpedDensity
+from genlabel.densities import ClassDensity, DiscriminantDensity, PowerTransformedDensity, WeightedDensities
 from genlabel.labeling import LinearLabel
-from genlabel.networks import MLP
-from genlabel.training import SGD, Adam, Candidate, Task, train_fleet, train_task
-from genlabel.training.fleet import weight_rng
+from genlabel.training import SGD, Adam, Hyperparameters, TrainingTask, train_fleet, train_task
+from genlabel.training.batched.fleet import weight_rng
+from genlabel.training.networks import MLP
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
 # Scales and widths
 
-FEW = LabelModel([DiscriminantDensity(0.0, 0.1), KernelDensity(0.6, covariance="shared")])
+FEW = StackedDensity([DiscriminantDensity(0.0, 0.1), KernelDensity(0.6, covariance="shared")])
 FREE: list[ClassDensity] = [
     GaussianDensity("ledoit-wolf", reg=0.0),
     KernelDensity("likelihood"),
@@ -42,11 +42,11 @@ FREE: list[ClassDensity] = [
     DiscriminantDensity(0.0, 0.3, reg=0.0),
     DiscriminantDensity(0.5, 0.3, "diagonal", reg=0.0),
     ForestDensity(3),
-    StackDensity([DiscriminantDensity(), KernelDensity(0.5)], [0.3, 0.7], [1.0, 2.0], standardize=True),
+    WeightedDensities([DiscriminantDensity(), KernelDensity(0.5)], [0.3, 0.7], [1.0, 2.0], standardize=True),
     FEW,
 ]
 """Densities to which nothing is added that has a size of its own."""
-DEAR = [LabelModel(), VAEDensity(hidden=(4,), epochs=2, n_samples=2, random_state=0)]
+DEAR = [StackedDensity(), VAEDensity(hidden=(4,), epochs=2, n_samples=2, random_state=0)]
 QUICK = [KernelDensity(0.5, covariance="shared"), DiscriminantDensity(0.0, 0.3, reg=0.0), ForestDensity(3)]
 """Those that take no time for 2,000 features."""
 WIDTHS = [
@@ -88,7 +88,7 @@ def test_each_feature_may_have_a_unit_of_its_own(density: ClassDensity) -> None:
 
 def test_a_map_of_tiny_features_is_linear_and_knows_no_unit_either() -> None:
     X, y, asked = fifty(5)
-    density = WarpedDensity(DiscriminantDensity(0.3, 0.1, reg=0.0))
+    density = PowerTransformedDensity(DiscriminantDensity(0.3, 0.1, reg=0.0))
     near, far = (clone(density).fit(scale * X, y).log_prob(scale * asked) for scale in (1e-9, 1e-12))
     np.testing.assert_allclose(far, near + 5 * np.log(1e3), rtol=1e-6)
 
@@ -116,15 +116,15 @@ BOUND = 1e-4
 Q = torch.from_numpy(2.0 * np.random.default_rng(9).normal(size=(100, 4)))
 
 
-def mixed_task() -> Task:
+def mixed_task() -> TrainingTask:
     rng = np.random.default_rng(1)
     y = np.arange(60) % 3
     X = rng.normal(size=(60, 4)) + 1.5 * np.eye(4)[y]
     labelers = (LinearLabel().fit(X, y), GenLabel(GaussianDensity()).fit(X, y))
-    return Task(X, y, 3, labelers, Mixup(), seed=[0, 1])
+    return TrainingTask(X, y, 3, labelers, Mixup(), seed=[0, 1])
 
 
-def trained(task: Task, hidden: tuple[int, ...], moved: float = 0.0, **settings: Any) -> MLP:
+def trained(task: TrainingTask, hidden: tuple[int, ...], moved: float = 0.0, **settings: Any) -> MLP:
     """One network in double precision, from the start that a fleet has, or one that is moved by a share of itself."""
     network = MLP(4, 3, hidden, rng=weight_rng(task.seed), dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
@@ -135,7 +135,7 @@ def trained(task: Task, hidden: tuple[int, ...], moved: float = 0.0, **settings:
     return network
 
 
-CANDIDATE = Candidate(0.03, 1e-3, (0.4, 0.6))
+CANDIDATE = Hyperparameters(0.03, 1e-3, (0.4, 0.6))
 
 
 @pytest.mark.parametrize("hidden, epochs", [((), 30), ((8,), 30), ((64, 64), 12)])
@@ -213,7 +213,7 @@ def told(model: Any, X: Any, y: Any) -> np.ndarray:
         fresh.log_prob(X)
         if isinstance(model, ClassDensity)
         else fresh(X)
-        if isinstance(model, Support)
+        if isinstance(model, Typicality)
         else fresh.predict_log_proba(X)
     )
 
@@ -225,7 +225,7 @@ def told(model: Any, X: Any, y: Any) -> np.ndarray:
         *FREE,
         GenMix(GaussianDensity(), n_aug=40, lam="uniform", standardize=True, random_state=0),
         GenLabelSampler(random_state=0),
-        Support(random_state=0),
+        Typicality(random_state=0),
     ],
     ids=lambda model: repr(model)[:50],
 )

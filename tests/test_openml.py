@@ -16,7 +16,7 @@ from sklearn.utils import Bunch
 from typer.testing import CliRunner
 
 from genlabel.cli import app
-from genlabel.datasets import find_source, load_openml, openml, openml_manifest
+from genlabel.data.datasets import find_source, load_openml, openml, openml_manifest
 
 MIRROR = Path(__file__).parents[2] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="needs a cache of OpenML in ../shared/data/openml_mirror")

@@ -16,25 +16,25 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from typer.testing import CliRunner
 
-from genlabel.bench import cut_splits
 from genlabel.cli import app
-from genlabel.datasets import Table, load_table
-from genlabel.records import SUITE, Fit, fingerprint, read_records
-from genlabel.suite import (
+from genlabel.data.datasets import Table, load_table
+from genlabel.data.tables import make_splits
+from genlabel.evaluation.records import SUITE, Fit, fingerprint, read_records
+from genlabel_paper.benchmark import (
+    BASELINES,
     METHODS,
-    PEERS,
-    Peer,
-    PeerClassifier,
+    Baseline,
+    BaselineClassifier,
     cost_ratios,
-    count_accidents,
+    count_worse_than_prior,
     report,
     run_suite,
     set_means,
     why_not,
 )
 
-REASONS = {name: why_not(name) for name in PEERS}
-ABSENT = Peer("Absent", "no_such_package.Classifier", "no-such-package")
+REASONS = {name: why_not(name) for name in BASELINES}
+ABSENT = Baseline("Absent", "no_such_package.Classifier", "no-such-package")
 MODULE = """
 from sklearn.dummy import DummyClassifier
 
@@ -49,7 +49,7 @@ def each_that_can_run(aims: bool = True) -> list[Any]:
     return [
         pytest.param(name, marks=pytest.mark.skipif(reason is not None, reason=f"{name}: {reason}"))
         for name, reason in REASONS.items()
-        if aims or not PEERS[name].aim
+        if aims or not BASELINES[name].aim
     ]
 
 
@@ -66,32 +66,32 @@ def sample(rare: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.int64
 
 
 def test_a_peer_is_no_method() -> None:
-    assert not set(PEERS) & set(METHODS)
-    as_they_come = {name for name, peer in PEERS.items() if not peer.aim}
+    assert not set(BASELINES) & set(METHODS)
+    as_they_come = {name for name, peer in BASELINES.items() if not peer.aim}
     assert {"catboost", "lightgbm", "xgboost", "forest", "realmlp", "tabm", "tabicl", "tabpfn"} == as_they_come
-    assert len({peer.title for peer in PEERS.values()}) == len(PEERS)
+    assert len({peer.title for peer in BASELINES.values()}) == len(BASELINES)
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("name", BASELINES)
 def test_what_cannot_run_says_why_and_what_helps(name: str) -> None:
-    reason, peer = REASONS[name], PEERS[name]
+    reason, peer = REASONS[name], BASELINES[name]
     if reason is None:
         assert callable(peer.load())
         return
     assert ("pip install" in reason) or ("weights" in reason)
     with pytest.raises(ImportError, match=f"peer='{name}' cannot run here: ") as caught:
-        PeerClassifier(name).fit([[0.0], [1.0]], [0, 1])
+        BaselineClassifier(name).fit([[0.0], [1.0]], [0, 1])
     assert reason in str(caught.value)
 
 
 def test_reasons() -> None:
     assert REASONS["forest"] is None
-    way_out = 'install it with pip install "genlabel[peers]"'
-    assert ABSENT.why_not() == f"no-such-package is not installed; {way_out}"
-    lacking = Peer("Lacking", "sklearn.dummy.DummyClassifier", "scikit-learn", weights=lambda: "no weights here")
+    hint = 'install it with pip install "genlabel[peers]"'
+    assert ABSENT.why_not() == f"no-such-package is not installed; {hint}"
+    lacking = Baseline("Lacking", "sklearn.dummy.DummyClassifier", "scikit-learn", weights=lambda: "no weights here")
     assert lacking.why_not() == "no weights here"
     broken = replace(lacking, weights=lambda: ABSENT.load())
-    assert broken.why_not() == f"scikit-learn cannot be imported (No module named 'no_such_package'); {way_out}"
+    assert broken.why_not() == f"scikit-learn cannot be imported (No module named 'no_such_package'); {hint}"
     moved = replace(lacking, weights=lambda: object().path)  # type: ignore[attr-defined]
     assert "does not say where its weights are (AttributeError" in str(moved.why_not())
     with pytest.raises(ValueError, match="peer='boost' is not known; choose one of 'catboost'"):
@@ -100,7 +100,7 @@ def test_reasons() -> None:
 
 @pytest.mark.parametrize("name", each_that_can_run())
 def test_only_threads_device_output_seed_and_aim_are_set(name: str) -> None:
-    peer = PEERS[name]
+    peer = BASELINES[name]
     assert any(value == 1 for value in peer.settings.values()) or name == "tabpfn"
     as_it_comes, made = peer.load()().get_params(), peer.make(7).get_params()
     changed = {key for key, value in made.items() if key not in as_it_comes or repr(as_it_comes[key]) != repr(value)}
@@ -110,21 +110,21 @@ def test_only_threads_device_output_seed_and_aim_are_set(name: str) -> None:
 
 
 def test_a_fingerprint_covers_the_settings_behind_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    prints = {name: fingerprint(estimator=PeerClassifier(name)) for name in PEERS}
-    assert len(set(prints.values())) == len(PEERS)
-    monkeypatch.setitem(PEERS, "forest", replace(PEERS["forest"], settings={"n_jobs": 1, "max_depth": 3}))
-    assert fingerprint(estimator=PeerClassifier("forest")) != prints["forest"]
-    assert fingerprint(estimator=PeerClassifier("catboost")) == prints["catboost"]
+    prints = {name: fingerprint(estimator=BaselineClassifier(name)) for name in BASELINES}
+    assert len(set(prints.values())) == len(BASELINES)
+    monkeypatch.setitem(BASELINES, "forest", replace(BASELINES["forest"], settings={"n_jobs": 1, "max_depth": 3}))
+    assert fingerprint(estimator=BaselineClassifier("forest")) != prints["forest"]
+    assert fingerprint(estimator=BaselineClassifier("catboost")) == prints["catboost"]
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize("name", BASELINES)
 def test_a_device_is_for_those_that_know_of_it(name: str) -> None:
-    there, here = PEERS[name].settings_on("cuda"), PEERS[name].settings_on("cpu")
+    there, here = BASELINES[name].settings_on("cuda"), BASELINES[name].settings_on("cpu")
     knows = "device" in here
     assert there == (here | {"device": "cuda"} if knows else here)
-    prints = {fingerprint(estimator=PeerClassifier(name, device=device)) for device in ("cpu", "cuda")}
+    prints = {fingerprint(estimator=BaselineClassifier(name, device=device)) for device in ("cpu", "cuda")}
     assert len(prints) == 2
-    assert fingerprint(estimator=PeerClassifier(name)) in prints
+    assert fingerprint(estimator=BaselineClassifier(name)) in prints
 
 
 # The classifier
@@ -142,7 +142,7 @@ def test_a_peer_takes_any_labels_and_rare_classes_and_says_nothing(
     heard = logging.root.manager.disable
     found = []
     for labels in (np.array([-3, 5, 7, 100]), np.array(["no", "perhaps", "there", "yes"])):
-        model = clone(PeerClassifier(name, random_state=0)).fit(X, labels[y])
+        model = clone(BaselineClassifier(name, random_state=0)).fit(X, labels[y])
         assert model.classes_.tolist() == labels.tolist()
         proba = model.predict_proba(X[:50])
         assert proba.shape == (50, 4)
@@ -151,7 +151,7 @@ def test_a_peer_takes_any_labels_and_rare_classes_and_says_nothing(
         found.append(proba)
     np.testing.assert_array_equal(*found)
     assert (model.predict(X[:80]) == labels[y[:80]]).mean() > 0.9
-    assert list(model.versions_) == [PEERS[name].package]
+    assert list(model.versions_) == [BASELINES[name].package]
     assert capfd.readouterr() == ("", "")
     assert logging.root.manager.disable == heard
     assert list(tmp_path.iterdir()) == []
@@ -161,8 +161,8 @@ def test_what_a_peer_did_not_learn_has_no_probability(tmp_path: Path, monkeypatc
     """And its module is imported when it is copied, which is before the clock starts."""
     (tmp_path / "forgetful_peer.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(PEERS, "forgetful", Peer("Forgetful", "forgetful_peer.Forgetful", "scikit-learn"))
-    model = PeerClassifier("forgetful")
+    monkeypatch.setitem(BASELINES, "forgetful", Baseline("Forgetful", "forgetful_peer.Forgetful", "scikit-learn"))
+    model = BaselineClassifier("forgetful")
     assert "forgetful_peer" not in sys.modules
     copy = clone(model)
     assert "forgetful_peer" in sys.modules
@@ -178,8 +178,8 @@ def load(number: int) -> Table:
 
 
 def test_a_peer_that_cannot_run_is_a_failure_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PEERS, "absent", ABSENT)
-    methods = {name: PeerClassifier(name) for name in ("absent", "forest")}
+    monkeypatch.setitem(BASELINES, "absent", ABSENT)
+    methods = {name: BaselineClassifier(name) for name in ("absent", "forest")}
     found = run_suite([1, 2], methods, 1, records=None, load=load)
     assert found.frame["method"].tolist() == ["forest", "forest"]
     assert set(found.failures) == {Fit(1, "absent", 0), Fit(2, "absent", 0)}
@@ -191,9 +191,9 @@ def test_a_peer_that_cannot_run_is_a_failure_with_a_reason(monkeypatch: pytest.M
 
 def test_a_record_has_the_cost_of_both_and_what_the_class_shares_get() -> None:
     table = load(2)
-    found = run_suite([2], {"forest": PeerClassifier("forest")}, 2, seed=3, records=None, load=load).frame
+    found = run_suite([2], {"forest": BaselineClassifier("forest")}, 2, seed=3, records=None, load=load).frame
     assert (found[["seconds", "predict_seconds"]] > 0).all(axis=None)
-    for (train, test), row in zip(cut_splits(table, 2, 0.3, 3), found.to_dict("records"), strict=True):
+    for (train, test), row in zip(make_splits(table, 2, 0.3, 3), found.to_dict("records"), strict=True):
         shares = DummyClassifier(strategy="prior").fit(table.X.iloc[train], table.y.iloc[train])
         expected = log_loss(table.y.iloc[test], shares.predict_proba(table.X.iloc[test]))
         assert row["shares_log_loss"] == pytest.approx(expected)
@@ -216,7 +216,7 @@ def made() -> pd.DataFrame:
 
 def test_accidents_and_costs_by_hand() -> None:
     records = made()
-    assert count_accidents(records).to_dict() == {"a": 1, "b": 0}
+    assert count_worse_than_prior(records).to_dict() == {"a": 1, "b": 0}
     assert cost_ratios(records, "a").loc["b"].to_dict() == {"median": 3.0, "total": 17 / 6}
     with pytest.raises(ValueError, match="reference='c' is not known"):
         cost_ratios(records, "c")
@@ -248,12 +248,14 @@ def invoke(*arguments: str) -> Any:
 def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The command in an empty folder, with one cheap method, one peer that can run and one that cannot."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("genlabel.suite.methods.METHODS", {"default": lambda **_: LogisticRegression(max_iter=5000)})
-    for name in [name for name in PEERS if name != "forest"]:
-        monkeypatch.delitem(PEERS, name)
-    monkeypatch.setitem(PEERS, "absent", ABSENT)
-    monkeypatch.setitem(PEERS, "aimed", replace(PEERS["forest"], title="Aimed", aim={"criterion": "log_loss"}))
-    monkeypatch.setattr("genlabel.datasets.load_openml", lambda number, data_home: load(number))
+    monkeypatch.setattr(
+        "genlabel_paper.benchmark.methods.METHODS", {"default": lambda **_: LogisticRegression(max_iter=5000)}
+    )
+    for name in [name for name in BASELINES if name != "forest"]:
+        monkeypatch.delitem(BASELINES, name)
+    monkeypatch.setitem(BASELINES, "absent", ABSENT)
+    monkeypatch.setitem(BASELINES, "aimed", replace(BASELINES["forest"], title="Aimed", aim={"criterion": "log_loss"}))
+    monkeypatch.setattr("genlabel.data.datasets.load_openml", lambda number, data_home: load(number))
     return tmp_path
 
 

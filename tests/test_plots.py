@@ -12,14 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.text import Text
 
-from genlabel.plots import (
+from genlabel.reporting.figures import (
     class_colors,
     plot_comparison,
     plot_points,
     plot_regions,
     plot_soft_labels,
-    plot_suite,
 )
+from genlabel_paper.benchmark.figure import plot_suite
 
 METHODS = ["vanilla", "mixup", "GenLabel", "generative (gaussian)", "generative (kernel)"]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
-from genlabel.posterior import log_posterior, log_priors
+from genlabel.densities.posterior import log_posterior, log_priors
 
 PRIOR = np.log([0.2, 0.3, 0.5])
 NONE = [-np.inf] * 3

@@ -8,11 +8,18 @@ from typing import Any
 
 import pytest
 
-from genlabel.bench import Bench
-from genlabel.datasets import load_openml
-from genlabel.records import SUITE, load_records, read_records
-from genlabel.suite import PeerClassifier, complete_sets, count_accidents, default_suite, set_means, wins
-from genlabel.suite.run import describe_set
+from genlabel.data.datasets import load_openml
+from genlabel.evaluation.records import SUITE, load_records, read_records
+from genlabel.evaluation.runner import Bench
+from genlabel_paper.benchmark import (
+    BaselineClassifier,
+    complete_sets,
+    count_worse_than_prior,
+    default_suite,
+    set_means,
+    wins,
+)
+from genlabel_paper.benchmark.run import describe_set
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "results" / "suite.json"
@@ -23,13 +30,13 @@ PEERS = ("catboost", "lightgbm", "forest", "xgboost")
 
 
 def todays_methods(settings: dict[str, Any]) -> dict[str, Any]:
-    return default_suite(settings["network"], settings["epochs"]) | {name: PeerClassifier(name) for name in PEERS}
+    return default_suite(settings["network"], settings["epochs"]) | {name: BaselineClassifier(name) for name in PEERS}
 
 
 def test_the_study_is_whole() -> None:
     records, _, settings, _ = load_records(RECORDS, SUITE)
     assert settings == {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": "auto"}
-    methods = {"default", "vanilla", "mixup", "label model", "boosting", *PEERS}
+    methods = {"default", "vanilla", "mixup", "stacked density", "boosting", *PEERS}
     assert set(records["method"]) == methods
     assert set(records["split"]) == {0, 1}
     assert len(records) == 2 * records["dataset"].nunique() * len(methods)
@@ -52,7 +59,7 @@ def test_the_page_says_how_often_the_default_has_the_lower_log_loss() -> None:
     records = read_records(RECORDS, SUITE)
     assert complete_sets(records)[1] == []
     text = (ROOT / "docs" / "stacked-density.md").read_text()
-    for other in ("vanilla", "mixup", *PEERS, "boosting", "label model"):
+    for other in ("vanilla", "mixup", *PEERS, "boosting", "stacked density"):
         found = wins(records, "default", other, "log_loss")
         assert found.better > found.worse, other
         assert f"| {other} | {found.better} / {found.tie} / {found.worse} |" in text, other
@@ -64,7 +71,7 @@ def test_the_page_says_how_often_it_is_lower_than_that_of_networks_for_tables(ot
     assert len(records) == 2 * 5 * records["dataset"].nunique()
     found = wins(records, "default", other, "log_loss")
     accuracy, loss = (set_means(records, score)[other].mean() for score in ("accuracy", "log_loss"))
-    row = f"| {other} | {accuracy:.2f} | {loss:.4f} | {count_accidents(records)[other]} |"
+    row = f"| {other} | {accuracy:.2f} | {loss:.4f} | {count_worse_than_prior(records)[other]} |"
     share = f"{100 * found.better / found.sets:.0f} / {100 * found.worse / found.sets:.0f}"
     assert f"{row} {share} |" in (ROOT / "docs" / "stacked-density.md").read_text()
 
@@ -76,7 +83,7 @@ def test_the_default_is_the_same_in_both_studies() -> None:
 
 
 def test_the_default_has_no_accident() -> None:
-    assert count_accidents(read_records(RECORDS, SUITE))["default"] == 0
+    assert count_worse_than_prior(read_records(RECORDS, SUITE))["default"] == 0
 
 
 def test_the_default_has_the_lowest_mean_log_loss_and_the_highest_accuracy() -> None:
@@ -88,7 +95,7 @@ def test_the_default_has_the_lowest_mean_log_loss_and_the_highest_accuracy() -> 
 def test_the_page_prints_the_means_of_the_records() -> None:
     records = read_records(RECORDS, SUITE)
     means = {metric: set_means(records, metric).mean() for metric in ("accuracy", "log_loss")}
-    accidents = count_accidents(records)
+    accidents = count_worse_than_prior(records)
     text = (ROOT / "docs" / "stacked-density.md").read_text()
     for method in means["accuracy"].index:
         row = f"| {method} | {means['accuracy'][method]:.2f} | {means['log_loss'][method]:.4f} | {accidents[method]} |"
@@ -98,7 +105,7 @@ def test_the_page_prints_the_means_of_the_records() -> None:
 
 
 def test_the_default_costs_at_most_three_times_mixup_and_three_times_catboost() -> None:
-    """Seconds of whole fits on a CPU, search and label model included, in the same run."""
+    """Seconds of whole fits on a CPU, search and stacked density included, in the same run."""
     records = read_records(RECORDS, SUITE)
     assert set(records["device"]) == {"cpu"}
     seconds = set_means(records, "seconds")

@@ -21,9 +21,9 @@ from packaging.utils import canonicalize_name
 from PIL import Image
 
 import genlabel
-from genlabel.datasets.image_folders import read_tiny_imagenet
-from genlabel.keeping.files import ARRAYS, CARD, TREE, Files, read_files, write_files
-from genlabel.tables import read_as_written, write_frame
+from genlabel.data.datasets.image_folders import read_tiny_imagenet
+from genlabel.data.tables import read_raw, write_frame
+from genlabel.persistence.files import ARRAYS, CARD, TREE, Files, read_files, write_files
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(Path(genlabel.__file__).parents[1].glob("genlabel*/**/*.py"))
@@ -180,7 +180,7 @@ def test_cells_are_written_as_they_are(tmp_path: Path) -> None:
     """SECURITY.md says so: a value that a spreadsheet takes for a formula is a value here."""
     frame = pd.DataFrame({"id": ["=1+1", "@x", "+1", "-1", "'", '"', "a\nb"]})
     write_frame(frame, tmp_path / "out.csv")
-    pd.testing.assert_frame_equal(read_as_written(tmp_path / "out.csv"), frame)
+    pd.testing.assert_frame_equal(read_raw(tmp_path / "out.csv"), frame)
 
 
 def test_everything_that_the_extras_bring_is_pinned() -> None:

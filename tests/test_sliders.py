@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from genlabel.theory import example3_angle, limit_coefficients, taylor_coefficients
+from genlabel_paper.theory import example3_angle, limit_coefficients, taylor_coefficients
 
 DOCS = Path(__file__).parents[1] / "docs"
 STATIC = DOCS / "making" / "static"

@@ -1,4 +1,4 @@
-"""Standardisation against scikit-learn's, there and back, and its rule for constant features."""
+"""Standardization against scikit-learn's, there and back, and its rule for constant features."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
-from genlabel.standardisation import Standardisation
+from genlabel._standardization import Standardization
 
 KINDS: dict[str, Any] = {"numpy": np.asarray, "torch": torch.as_tensor}
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -26,7 +26,7 @@ def test_equals_scikit_learn_and_its_inverse_leads_back(kind: str, seed: int, we
     X, weight = points(seed)
     used = weight if weighted else None
     oracle = StandardScaler().fit(X, sample_weight=used)
-    fitted = Standardisation.fit(KINDS[kind](X), None if used is None else KINDS[kind](used))
+    fitted = Standardization.fit(KINDS[kind](X), None if used is None else KINDS[kind](used))
     assert all(isinstance(part, type(KINDS[kind](X))) for part in fitted)
     found = fitted(KINDS[kind](X))
     np.testing.assert_allclose(found, oracle.transform(X), rtol=1e-6, atol=1e-6)
@@ -53,11 +53,11 @@ VARIES = {
 def test_a_constant_feature_is_left_out_or_kept_as_it_is(kind: str, case: str) -> None:
     X = np.column_stack([points()[0], CONSTANT[case]])
     given_points = KINDS[kind](X)
-    fitted = Standardisation.fit(given_points)
+    fitted = Standardization.fit(given_points)
     assert fitted.keep.tolist() == [True] * 3 + [False]
     assert fitted(given_points).shape == (40, 3)
     np.testing.assert_allclose(fitted.inverse(fitted(given_points)), X, rtol=1e-12, atol=1e-12 * np.abs(X).max())
-    everything = Standardisation.fit(given_points, keep_constant=True)
+    everything = Standardization.fit(given_points, keep_constant=True)
     assert everything.keep.all()
     assert float(everything.scale[3]) == 1.0
     np.testing.assert_array_equal(everything(given_points)[:, :3], fitted(given_points))
@@ -67,7 +67,7 @@ def test_a_constant_feature_is_left_out_or_kept_as_it_is(kind: str, case: str) -
 @kinds
 @pytest.mark.parametrize("case", VARIES)
 def test_a_feature_that_varies_at_any_scale_has_deviation_one(kind: str, case: str) -> None:
-    fitted = Standardisation.fit(KINDS[kind](VARIES[case][:, None]))
+    fitted = Standardization.fit(KINDS[kind](VARIES[case][:, None]))
     assert fitted.keep.tolist() == [True]
     standardised = fitted(KINDS[kind](VARIES[case][:, None]))
     np.testing.assert_allclose([float(standardised.mean()), float((standardised**2).mean())], [0, 1], atol=1e-6)
@@ -75,8 +75,8 @@ def test_a_feature_that_varies_at_any_scale_has_deviation_one(kind: str, case: s
 
 def test_a_fold_keeps_the_features_of_the_whole_and_its_scale_of_those_that_are_constant_in_it() -> None:
     X = np.column_stack([points()[0], np.r_[np.zeros(20), np.ones(20)], np.ones(40)])
-    whole = Standardisation.fit(X)
-    fold = Standardisation.fit(X[:20], whole=whole)
+    whole = Standardization.fit(X)
+    fold = Standardization.fit(X[:20], whole=whole)
     assert fold.keep.tolist() == whole.keep.tolist() == [True] * 4 + [False]
     assert fold.scale[3] == whole.scale[3] == 0.5
     np.testing.assert_allclose(fold.scale[:3], X[:20, :3].std(0), rtol=1e-12)
@@ -86,7 +86,7 @@ def test_a_fold_keeps_the_features_of_the_whole_and_its_scale_of_those_that_are_
 @kinds
 def test_the_identity_changes_nothing(kind: str) -> None:
     X = np.column_stack([points()[0], np.ones(40)])
-    identity = Standardisation.identity(KINDS[kind](X))
+    identity = Standardization.identity(KINDS[kind](X))
     np.testing.assert_array_equal(identity(KINDS[kind](X)), X)
     np.testing.assert_array_equal(identity.inverse(KINDS[kind](X)), X)
     assert identity.log_volume == 0.0
@@ -94,9 +94,9 @@ def test_the_identity_changes_nothing(kind: str) -> None:
 
 def test_a_query_of_another_precision_is_answered_in_that_of_the_fit() -> None:
     X = torch.from_numpy(np.random.default_rng(0).normal(size=(40, 3)))
-    fitted = Standardisation.fit(X)
+    fitted = Standardization.fit(X)
     assert fitted(X.float()).dtype == torch.float64
-    single = Standardisation.fit(X.float())
+    single = Standardization.fit(X.float())
     assert single(X).dtype == torch.float32
     np.testing.assert_allclose(single(X), fitted(X), rtol=1e-5, atol=1e-5)
 
@@ -104,9 +104,9 @@ def test_a_query_of_another_precision_is_answered_in_that_of_the_fit() -> None:
 def test_on_a_gpu_it_is_fitted_and_asked_there(nothing_waits: Any) -> None:
     X = torch.from_numpy(points()[0])
     there = X.cuda()
-    fitted = Standardisation.fit(there, keep_constant=True)
+    fitted = Standardization.fit(there, keep_constant=True)
     with nothing_waits():
         found = fitted(there)
     assert found.is_cuda
-    np.testing.assert_allclose(found.cpu(), Standardisation.fit(X)(X), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.cpu(), Standardization.fit(X)(X), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(fitted.inverse(found).cpu(), X, rtol=1e-9)

@@ -25,12 +25,21 @@ from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 import genlabel
-from genlabel.bench import drop_rare
 from genlabel.cli import app
-from genlabel.comparison import compare
-from genlabel.datasets import Table, load_openml, load_table
-from genlabel.records import SUITE, Counts, Fit, Outcome, Wins, load_records, open_store, read_records
-from genlabel.suite import (
+from genlabel.data.datasets import Table, load_openml, load_table
+from genlabel.data.tables import drop_rare
+from genlabel.evaluation.comparison import compare
+from genlabel.evaluation.records import (
+    SUITE,
+    Fit,
+    RunPlan,
+    TrialResult,
+    WinTieLoss,
+    load_records,
+    open_store,
+    read_records,
+)
+from genlabel_paper.benchmark import (
     METHODS,
     as_markdown,
     complete_sets,
@@ -151,7 +160,7 @@ def test_nothing_is_repeated_and_more_can_be_asked(tmp_path: Path) -> None:
         asked.append(number)
         return load(number)
 
-    starts: list[Counts] = []
+    starts: list[RunPlan] = []
 
     def again(ids: list[int], repeats: int, names: list[str]) -> pd.DataFrame:
         methods = {name: CHEAP[name] for name in names}
@@ -198,8 +207,8 @@ SLOW = """
 import sys, time
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from genlabel.datasets import load_table
-from genlabel.suite import run_suite
+from genlabel.data.datasets import load_table
+from genlabel_paper.benchmark import run_suite
 
 class Slow(DummyClassifier):
     def fit(self, X, y, sample_weight=None):
@@ -271,7 +280,7 @@ def test_other_settings_do_not_mix(tmp_path: Path, changed: dict[str, Any], mess
 
 def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
-    told: list[Outcome] = []
+    told: list[TrialResult] = []
     asked: list[int] = []
 
     def missing(number: int) -> Table:
@@ -324,7 +333,7 @@ def test_bad_input_begins_no_file(tmp_path: Path, asked: dict[str, Any], message
 def test_the_methods_of_the_suite() -> None:
     methods = default_suite((8,), epochs=3)
     assert list(methods) == list(METHODS) == [
-        "default", "paper", "vanilla", "mixup", "paper mixup", "label model", "logistic", "boosting",
+        "default", "paper", "vanilla", "mixup", "paper mixup", "stacked density", "logistic", "boosting",
     ]  # fmt: skip
     for name in ("default", "paper", "vanilla", "mixup", "paper mixup"):
         assert methods[name].network == (8,)
@@ -338,7 +347,7 @@ def test_sets_of_the_mirror() -> None:
     found = run_suite([61, 48, 187], methods, 1, records=None, load=load_set).frame
     assert len(found) == 6
     assert set(found["name"]) == {"iris", "tae", "wine"}
-    assert wins(found, "linear", "prior") == Wins(3, 0, 0)
+    assert wins(found, "linear", "prior") == WinTieLoss(3, 0, 0)
 
 
 # Statistics
@@ -347,12 +356,12 @@ def test_sets_of_the_mirror() -> None:
 def test_wins_are_counted_on_means_with_ties() -> None:
     # Differences b - a: 0.1, 0.001, 0.002, -0.5, -0.0021.
     records = made({"a": [0.5, 0.5, 0.5, 1.0, 0.5021], "b": [0.6, 0.501, 0.502, 0.5, 0.5]}, splits=3)
-    assert wins(records, "a", "b", same=0.0025) == Wins(1, 3, 1)
-    assert wins(records, "a", "b", same=0.0015) == Wins(2, 1, 2)
+    assert wins(records, "a", "b", same=0.0025) == WinTieLoss(1, 3, 1)
+    assert wins(records, "a", "b", same=0.0015) == WinTieLoss(2, 1, 2)
     assert wins(records, "a", "b").worse == 2
     assert wins(records, "b", "a").better == 2
     points = made({"a": [90.0, 80.0, 70.0, 60.0], "b": [89.0, 79.5, 70.4, 60.6]}, "accuracy")
-    assert wins(points, "a", "b", "accuracy") == Wins(1, 2, 1)
+    assert wins(points, "a", "b", "accuracy") == WinTieLoss(1, 2, 1)
     with pytest.raises(ValueError, match="method='c' is not known; choose one of 'a', 'b'"):
         wins(records, "a", "c")
     with pytest.raises(ValueError, match="metric='loss' is not known"):
@@ -365,10 +374,10 @@ def test_sets_that_are_not_complete_are_left_out() -> None:
     complete, left_out = complete_sets(short)
     assert left_out == [3]
     assert complete["dataset"].unique().tolist() == [1, 2]
-    assert wins(short, "a", "b") == Wins(1, 0, 1)
-    assert wins(short, "a", "c") == Wins(0, 1, 2)
+    assert wins(short, "a", "b") == WinTieLoss(1, 0, 1)
+    assert wins(short, "a", "c") == WinTieLoss(0, 1, 2)
     gone = records[~((records["dataset"] == 2) & (records["method"] == "a"))]
-    assert wins(gone, "a", "b") == Wins(2, 0, 0)
+    assert wins(gone, "a", "b") == WinTieLoss(2, 0, 0)
     assert set_means(gone, "log_loss", ["c", "b"]).to_numpy().tolist() == [[1, 2], [1, 1], [1, 4]]
 
 
@@ -427,7 +436,7 @@ def test_wilcoxon_is_scipys_on_the_means() -> None:
 
 
 def test_statement() -> None:
-    line = statement("default", "mixup", "accuracy", Wins(30, 10, 10), 0.0123)
+    line = statement("default", "mixup", "accuracy", WinTieLoss(30, 10, 10), 0.0123)
     assert line == (
         "default has higher accuracy than mixup on 60 % of 50 sets, lower on 20 %; p = 0.012 (Wilcoxon, Holm)"
     )
@@ -499,8 +508,10 @@ def cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "none"))
     methods = {"default": LogisticRegression(), "mixup": RandomForestClassifier(5), "vanilla": DummyClassifier()}
     makers = {name: partial(clone, method) for name, method in methods.items()}
-    monkeypatch.setattr("genlabel.suite.methods.METHODS", {name: forget(make) for name, make in makers.items()})
-    monkeypatch.setattr("genlabel.datasets.load_openml", lambda number, data_home: load(number))
+    monkeypatch.setattr(
+        "genlabel_paper.benchmark.methods.METHODS", {name: forget(make) for name, make in makers.items()}
+    )
+    monkeypatch.setattr("genlabel.data.datasets.load_openml", lambda number, data_home: load(number))
     return tmp_path
 
 
@@ -531,7 +542,11 @@ def test_report_only_never_trains(cheap: Path, monkeypatch: pytest.MonkeyPatch) 
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("it trains")
 
-    for what in ("genlabel.suite.run_suite", "genlabel.suite.default_suite", "genlabel.datasets.load_openml"):
+    for what in (
+        "genlabel_paper.benchmark.run_suite",
+        "genlabel_paper.benchmark.default_suite",
+        "genlabel.data.datasets.load_openml",
+    ):
         monkeypatch.setattr(what, never)
     result = invoke("--report-only", "--records", "r.sqlite", "--picture", "p.png")
     assert Path("p.png").read_bytes().startswith(b"\x89PNG")
@@ -549,7 +564,7 @@ def test_failures_are_told_once_and_the_command_goes_on(cheap: Path, monkeypatch
             raise OSError("OpenML set 2 is not there")
         return load(number)
 
-    monkeypatch.setattr("genlabel.datasets.load_openml", missing)
+    monkeypatch.setattr("genlabel.data.datasets.load_openml", missing)
     result = invoke("1", "2", "3", "--repeats", "1")
     assert result.exit_code == 1, result.output
     assert result.stderr.count("failed: 2, default: OSError: OpenML set 2 is not there") == 1
@@ -601,7 +616,7 @@ def test_records_of_several_settings_are_told(cheap: Path, monkeypatch: pytest.M
     assert invoke("1", "--repeats", "1").exit_code == 0
     assert "several settings" not in invoke("--report-only").stdout
     edited = METHODS | {"default": forget(DummyClassifier), "mixup": forget(DummyClassifier)}
-    monkeypatch.setattr("genlabel.suite.methods.METHODS", edited)
+    monkeypatch.setattr("genlabel_paper.benchmark.methods.METHODS", edited)
     assert invoke("2", "--repeats", "1", "--methods", "default,mixup").exit_code == 0
     (line,) = [line for line in invoke("--report-only").stdout.splitlines() if "several settings" in line]
     assert line.startswith("warning: records of several settings are mixed, by their fingerprints: default (2), mixup")
@@ -689,7 +704,7 @@ def test_an_interrupt_says_how_to_go_on(cheap: Path, monkeypatch: pytest.MonkeyP
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("genlabel.suite.run_suite", interrupt)
+    monkeypatch.setattr("genlabel_paper.benchmark.run_suite", interrupt)
     result = invoke("1")
     assert result.exit_code == 130
     assert "interrupted; what ended is kept in build/suite.sqlite, the same command goes on" in result.stderr

@@ -11,7 +11,7 @@ import pytest
 from sklearn import datasets as embedded
 from sklearn.dummy import DummyClassifier
 
-from genlabel.datasets import EMBEDDED, SYNTHETIC, find_source, load_table, table_pipeline
+from genlabel.data.datasets import EMBEDDED, SYNTHETIC, find_source, load_table, table_pipeline
 
 
 def write(path: Path, text: str | bytes) -> Path:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import confusion_matrix, precision_score, recall_score
 
-from genlabel.tallies import BINS, Tally
+from genlabel.evaluation.prediction_counts import BINS, PredictionCounts
 
 
 def predictions(k: int, seed: int, m: int = 80) -> tuple[np.ndarray, np.ndarray]:
@@ -23,7 +23,7 @@ several = given(k=st.integers(2, 6), seed=st.integers(0, 10_000))
 @several
 def test_confusion_recall_and_precision_are_those_of_scikit_learn(k: int, seed: int) -> None:
     logs, y = predictions(k, seed)
-    tally = Tally.of(logs, y, range(k))
+    tally = PredictionCounts.of(logs, y, range(k))
     said, labels = logs.argmax(1), np.arange(k)
     np.testing.assert_array_equal(tally.confusion, confusion_matrix(y, said, labels=labels))
     recall = recall_score(y, said, labels=labels, average=None, zero_division=np.nan)
@@ -37,7 +37,7 @@ def test_reliability_is_the_calibration_curve(k: int, seed: int) -> None:
     logs, y = predictions(k, seed)
     proba = np.exp(logs[:, 1]) if k == 2 else np.exp(logs.max(1))
     true = y == 1 if k == 2 else y == logs.argmax(1)
-    rows, mass, hits = Tally.of(logs, y, range(k)).reliability.T
+    rows, mass, hits = PredictionCounts.of(logs, y, range(k)).reliability.T
     came, gave = calibration_curve(true, proba, n_bins=BINS)
     assert rows.sum() == len(y)
     np.testing.assert_allclose(hits[rows > 0] / rows[rows > 0], came)
@@ -47,9 +47,9 @@ def test_reliability_is_the_calibration_curve(k: int, seed: int) -> None:
 @several
 def test_tallies_add_up_and_survive_json(k: int, seed: int) -> None:
     logs, y = predictions(k, seed)
-    whole = Tally.of(logs, y, range(k))
-    parts = Tally.of(logs[:30], y[:30], range(k)) + Tally.of(logs[30:], y[30:], range(k))
-    again = Tally.from_dict(json.loads(json.dumps(whole.to_dict())))
+    whole = PredictionCounts.of(logs, y, range(k))
+    parts = PredictionCounts.of(logs[:30], y[:30], range(k)) + PredictionCounts.of(logs[30:], y[30:], range(k))
+    again = PredictionCounts.from_dict(json.loads(json.dumps(whole.to_dict())))
     for one in (parts, again):
         assert one.classes == whole.classes
         np.testing.assert_array_equal(one.confusion, whole.confusion)
@@ -58,4 +58,4 @@ def test_tallies_add_up_and_survive_json(k: int, seed: int) -> None:
 
 def test_tallies_of_other_classes_do_not_add_up() -> None:
     with pytest.raises(ValueError, match="do not add up; they must be the same"):
-        Tally.of([[0.0, -9.0]], [0], "ab") + Tally.of([[0.0, -9.0]], [0], "ac")
+        PredictionCounts.of([[0.0, -9.0]], [0], "ab") + PredictionCounts.of([[0.0, -9.0]], [0], "ac")

@@ -9,8 +9,8 @@ import torch
 from sklearn.base import BaseEstimator, clone
 
 from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
-from genlabel.progress import listen
-from genlabel.threads import one_thread
+from genlabel._progress import epoch_callback
+from genlabel._runtime import one_thread
 
 FITS = [GenLabelClassifier(epochs=2), MixupClassifier(epochs=2), GenerativeClassifier("gaussian")]
 
@@ -28,7 +28,7 @@ def three_threads() -> None:
 def test_a_fit_keeps_to_one_thread_and_gives_the_others_back(model: BaseEstimator) -> None:
     X, y = np.random.default_rng(0).normal(size=(40, 2)), [0, 1] * 20
     seen: list[int] = []
-    with listen(lambda epochs: seen.append(torch.get_num_threads())):
+    with epoch_callback(lambda epochs: seen.append(torch.get_num_threads())):
         clone(model).fit(X, y)
         with pytest.raises(ValueError, match="infinity"):
             clone(model).fit(np.full((40, 2), np.inf), y)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from genlabel.comparison import SHARES, as_plain, interval, pair_methods, rank_methods, verdict
+from genlabel.evaluation.comparison import PRIOR_BASELINE, as_plain, interval, pair_methods, rank_methods, verdict
 
 
 def results(splits: int = 10, seed: int = 0, **means: float) -> pd.DataFrame:
@@ -82,7 +82,7 @@ def test_features_that_tell_nothing_are_told() -> None:
     frame = results(GenLabel=0.2, mixup=0.2, vanilla=0.2, class_shares=0.2)
     lines = verdict(frame)
     assert "no method is clearly better than the class shares: the features tell little here" in lines
-    rate = frame.loc[frame["method"] == SHARES, "accuracy"].mean()
+    rate = frame.loc[frame["method"] == PRIOR_BASELINE, "accuracy"].mean()
     assert lines[-1].startswith(f"accuracy tells no method from always guessing the most frequent class ({rate:.1f} %)")
 
 
@@ -98,7 +98,7 @@ def test_few_splits_are_told(splits: int) -> None:
 def test_a_method_that_only_says_the_class_shares_is_told() -> None:
     frame = results(boosting=0.3, vanilla=0.2, class_shares=0.69)
     assert not any("predicts the class shares" in line for line in verdict(frame))
-    shares = frame.loc[frame["method"] == SHARES, "log_loss"].to_numpy()
+    shares = frame.loc[frame["method"] == PRIOR_BASELINE, "log_loss"].to_numpy()
     frame.loc[frame["method"] == "boosting", "log_loss"] = shares
     told = [line for line in verdict(frame) if "predicts the class shares on every split" in line]
     assert [line.split()[0] for line in told] == ["boosting"]

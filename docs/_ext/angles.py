@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel.datasets import make_example3
-from genlabel.pages.charts.canvas import Axes, canvas, label, legend, num
-from genlabel.pages.markup import Markup, element, join
-from genlabel.theory import example3_angles
-from genlabel.theory.example3 import PRINTED
+from genlabel.data.datasets import make_example3
+from genlabel.reporting.charts.canvas import Axes, canvas, label, legend, num
+from genlabel.reporting.markup import Markup, element, join
+from genlabel_paper.theory import example3_angles
+from genlabel_paper.theory.example3 import PRINTED
 from making.sliders import ALPHA, PI, SIGMA, THETA, Control, Curve, Panel, across, draw_panel, explore, log_ticks
 
 __all__ = ["SETTINGS", "Settings", "angle_figure", "angle_tables"]

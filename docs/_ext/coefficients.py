@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
-from genlabel.pages.charts.canvas import Axes, label, legend
-from genlabel.pages.markup import Markup, join
-from genlabel.theory import limit_coefficients, taylor_coefficients
-from genlabel.theory.coefficients import MIXUP
+from genlabel.reporting.charts.canvas import Axes, label, legend
+from genlabel.reporting.markup import Markup, join
+from genlabel_paper.theory import limit_coefficients, taylor_coefficients
+from genlabel_paper.theory.coefficients import MIXUP
 from making.sliders import SIGMA, Control, Curve, Panel, across, draw_panel, explore, log_ticks, path
 
 __all__ = ["SETTINGS", "Settings", "coefficient_figure", "coefficient_table"]

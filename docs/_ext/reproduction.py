@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from genlabel.pages import Markup, element, item_list
-from genlabel.records import load_records
+from genlabel.evaluation.records import load_records
+from genlabel.reporting import Markup, element, item_list
 from genlabel_paper.registry import find
 from genlabel_paper.report.drawing import picture
 from genlabel_paper.report.experiment import PARTS, Experiment
@@ -13,9 +13,9 @@ from genlabel_paper.report.page import READING
 from genlabel_paper.report.page_parts import claim_list, grid_table, judged, legend, not_run
 from genlabel_paper.report.pieces import Claim, Shown
 from genlabel_paper.report.summary import SIGNS, Entry, conclusion, part_title
-from genlabel_paper.study.cells import STUDY
-from genlabel_paper.study.settings import SETTINGS
-from genlabel_paper.study.trials import is_current
+from genlabel_paper.runs.cells import STUDY
+from genlabel_paper.runs.settings import SETTINGS
+from genlabel_paper.runs.trials import is_current
 from making.stage import ROOT, Stage
 
 __all__ = ["page_of", "write_reproduction"]

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel.pages.charts.canvas import Axes, canvas, label, num, segment
-from genlabel.pages.markup import Markup, element, join
+from genlabel.reporting.charts.canvas import Axes, canvas, label, num, segment
+from genlabel.reporting.markup import Markup, element, join
 
 __all__ = [
     "ALPHA",

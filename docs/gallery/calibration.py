@@ -7,7 +7,7 @@ ways on five draws of 200 points; for the last two every point is a blend, and n
 points are the judge. Look at the side of the diagonal: vanilla training is too sure of itself, and mixup is not sure
 enough. GenLabel errs to the side of mixup, by half as much and by as much as vanilla training to the other, and has
 the lowest log-loss. It is a toy whose classes a kernel density knows well; the default of the library calibrates
-itself on held-out rows (`label models <../stacked-density.html>`__).
+itself on held-out rows (`stacked densities <../stacked-density.html>`__).
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from genlabel import GenLabelClassifier, KernelDensity, MixupClassifier
 from genlabel.metrics import score
 
 bare = {"learning_rate": 0.01, "weight_decay": 1e-4, "epochs": 50, "search": "full", "members": 1, "random_state": 0}
-mixed = bare | {"alpha": 1.0, "clean_weight": 0.0}
+mixed = bare | {"alpha": 1.0, "clean_fraction": 0.0}
 methods = {
     "vanilla": MixupClassifier(mixer=None, calibrate=False, **bare),
     "mixup": MixupClassifier(calibrate=False, **mixed),

@@ -12,7 +12,7 @@ holds all the same, and more clearly: without blends that intrude, the margin is
 import numpy as np
 from matplotlib.figure import Figure
 
-from genlabel.theory import example1_loss, example1_loss_by_quadrature, example1_margin
+from genlabel_paper.theory import example1_loss, example1_loss_by_quadrature, example1_margin
 
 for name, printed in {"as defined": False, "as printed": True}.items():
     print(f"mixup, {name}: margin {example1_margin('mixup', as_printed=printed)}")

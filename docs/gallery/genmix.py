@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from genlabel import GenMix
-from genlabel.plots import plot_points
+from genlabel.reporting.figures import plot_points
 
 rng = np.random.default_rng(0)
 y = np.repeat([0, 1, 2], 60)

@@ -2,7 +2,7 @@
 Probabilities with a lower and an upper end
 ===========================================
 
-`predict_interval` says how far held-out rows bear out a probability. The test rows are in the order of their
+`predict_proba_interval` says how far held-out rows bear out a probability. The test rows are in the order of their
 probability: the band is narrow at both ends, where many held-out rows have been given such a probability, and wide in
 the middle, where few have. Look at the dots far from the line: no row whose lower end is above 0.9 is one of them,
 while of the other rows 7 % are wrong. The band is no interval of confidence for a single row (`what it means
@@ -18,7 +18,7 @@ from genlabel import GenLabelClassifier
 X, y = load_breast_cancer(return_X_y=True)
 model = GenLabelClassifier(random_state=0).fit(X[::2], y[::2])
 proba = model.predict_proba(X[1::2])[:, 1]
-lower, upper = model.predict_interval(X[1::2])
+lower, upper = model.predict_proba_interval(X[1::2])
 sure = lower.max(axis=1) > 0.9
 hit = (proba > 0.5) == y[1::2]
 print(f"lower end above 0.9: {sure.mean():.0%} of the rows, of which {hit[sure].mean():.1%} right")

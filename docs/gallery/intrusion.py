@@ -13,8 +13,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from genlabel import GaussianDensity, GenLabel, LinearLabel, Mixup, intrudes
-from genlabel.datasets import make_nine_gaussians
-from genlabel.plots import plot_points, plot_soft_labels
+from genlabel.data.datasets import make_nine_gaussians
+from genlabel.reporting.figures import plot_points, plot_soft_labels
 
 X, y = make_nine_gaussians(60, random_state=0)
 mixer = Mixup(alpha=1.0)

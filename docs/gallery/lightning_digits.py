@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from genlabel import GaussianDensity, GenLabelMixup
 from genlabel.attacks import robust_accuracy
-from genlabel.loops import GenLabelCallback
+from genlabel.integrations import GenLabelCallback
 
 warnings.filterwarnings("ignore", module="pytorch_lightning")  # its advice on workers
 logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)

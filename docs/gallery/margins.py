@@ -16,11 +16,11 @@ from matplotlib.figure import Figure
 
 from genlabel import GenLabelClassifier, GenMix, KernelDensity, MixupClassifier, SoftLabelClassifier
 from genlabel.attacks import margins
-from genlabel.datasets import make_circle
-from genlabel.plots import plot_regions
+from genlabel.data.datasets import make_circle
+from genlabel.reporting.figures import plot_regions
 
 bare = {"learning_rate": 0.01, "weight_decay": 1e-4, "epochs": 60, "search": "full", "members": 1, "random_state": 0}
-mixed = bare | {"alpha": 1.0, "clean_weight": 0.0}
+mixed = bare | {"alpha": 1.0, "clean_fraction": 0.0}
 kernel = KernelDensity("likelihood")
 vanilla = MixupClassifier(mixer=None, calibrate=False, **bare)
 methods = {

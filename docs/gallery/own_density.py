@@ -4,8 +4,8 @@ A density of your own
 
 A pinwheel whose blades are in turn of two classes: both have the same mean and covariance, and a Gaussian for each
 class knows nothing. A density of the angle knows nearly all, and it is one method, `_fit_class`, which returns
-anything that has `log_prob`. It then works wherever a density does: in a label model, in GenLabel, in GenMix. Look at
-the regions of the two classifiers. More on it is in `how to add a density <../extending.html#a-density>`__.
+anything that has `log_prob`. It then works wherever a density does: in a stacked density, in GenLabel, in GenMix. Look
+at the regions of the two classifiers. More on it is in `how to add a density <../extending.html#a-density>`__.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from genlabel import GaussianDensity, GenerativeClassifier
 from genlabel.densities import PerClassDensity
-from genlabel.plots import plot_regions
+from genlabel.reporting.figures import plot_regions
 
 
 def fourfold(x):

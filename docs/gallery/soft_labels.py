@@ -14,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import log_loss
 
 from genlabel import GenMix, SoftLabelClassifier
-from genlabel.plots import plot_regions
+from genlabel.reporting.figures import plot_regions
 
 X, y = make_moons(120, noise=0.25, random_state=0)
 X_test, y_test = make_moons(2000, noise=0.25, random_state=1)

@@ -12,10 +12,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn.datasets import load_wine
 
-from genlabel import Support
+from genlabel import Typicality
 
 X, y = load_wine(return_X_y=True)
-support = Support(random_state=0).fit(X[::2], y[::2])
+support = Typicality(random_state=0).fit(X[::2], y[::2])
 new = X[1::2]
 slipped = new.copy()
 slipped[:, 9] *= 10  # colour_intensity

@@ -49,7 +49,7 @@ def names_of(room: str) -> list[str]:
 def home_of(name: str) -> str | None:
     """Return the room in which a name of the library is documented, or None.
 
-    >>> home_of("LabelModel"), home_of("tables.Table"), home_of("nothing")
+    >>> home_of("StackedDensity"), home_of("tables.Table"), home_of("nothing")
     ('densities', 'tables', None)
     """
     room, _, last = name.rpartition(".")
@@ -60,8 +60,8 @@ def home_of(name: str) -> str | None:
 def full_name(name: str) -> str | None:
     """Return a public name, or a member of one, with its room; None if it is neither.
 
-    >>> full_name("LabelModel.fit"), full_name("genlabel.Mixup"), full_name("X")
-    ('genlabel.densities.LabelModel.fit', 'genlabel.mixing.Mixup', None)
+    >>> full_name("StackedDensity.fit"), full_name("genlabel.Mixup"), full_name("X")
+    ('genlabel.densities.StackedDensity.fit', 'genlabel.mixing.Mixup', None)
     """
     short = name.removeprefix("genlabel.")
     for base in (short, short.rpartition(".")[0]):
@@ -85,8 +85,8 @@ def owner(room: str, name: str) -> str:
 def written_in(module: str, name: str) -> str:
     """Return the module in which a name is written that another one offers.
 
-    >>> written_in("genlabel.datasets", "NINE_CENTRES"), written_in("genlabel.loops", "GenLabelTrainer")
-    ('genlabel.datasets.synthetic', 'genlabel.loops.trainer')
+    >>> written_in("genlabel.data.datasets", "NINE_CENTRES"), written_in("genlabel.integrations", "GenLabelTrainer")
+    ('genlabel.data.datasets.synthetic', 'genlabel.integrations.trainer')
     """
     path = file_of(module)
     source = _imported(path).get(name) or _lazy(path, module).get(name)
@@ -136,7 +136,7 @@ def _imported(path: Path) -> dict[str, str]:
 def _lazy(path: Path, module: str) -> dict[str, str]:
     """The modules from which a file takes names when they are first used, by name."""
     calls = [node.value for node in _parse(path).body if isinstance(node, ast.Assign)]
-    found = [one.args[1] for one in calls if isinstance(one, ast.Call) and ast.unparse(one.func) == "load_when_used"]
+    found = [one.args[1] for one in calls if isinstance(one, ast.Call) and ast.unparse(one.func) == "lazy_getattr"]
     parts = [ast.literal_eval(one) for one in found if isinstance(one, ast.Dict)]
     return {name: f"{module}.{inner}" for part in parts for inner, names in part.items() for name in names}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genlabel.lazy import load_when_used
+from genlabel._lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from genlabel.densities import (
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
         GANDensity,
         GaussianDensity,
         KernelDensity,
-        LabelModel,
         MixtureDensity,
         OnlineGaussianDensity,
-        Support,
+        StackedDensity,
+        Typicality,
         VAEDensity,
     )
-    from genlabel.diagnosis import Diagnosis, diagnose
     from genlabel.estimators import (
         AdaMixupClassifier,
         GenerativeClassifier,
@@ -33,11 +32,12 @@ if TYPE_CHECKING:
         MixupClassifier,
         SoftLabelClassifier,
     )
-    from genlabel.keeping import KeptModel, export_onnx, load_model, save_model
+    from genlabel.evaluation.diagnosis import Diagnosis, diagnose
+    from genlabel.integrations import GenLabelMixup, mixed_accuracy
     from genlabel.labeling import GenLabel, GenLabelSampler, LinearLabel, LogisticLabel, OnlineGenLabel
-    from genlabel.loops import GenLabelMixup, mixed_accuracy
     from genlabel.mixing import CutMix, GenMix, GenMixWarning, ManifoldMixup, Mixup, intrudes
-    from genlabel.pages import write_report
+    from genlabel.persistence import LoadedModel, export_onnx, load_model, save_model
+    from genlabel.reporting import write_report
 
 __version__ = "0.2.0"
 
@@ -59,10 +59,9 @@ __all__ = [
     "GenMix",
     "GenMixWarning",
     "GenerativeClassifier",
-    "KeptModel",
     "KernelDensity",
-    "LabelModel",
     "LinearLabel",
+    "LoadedModel",
     "LogisticLabel",
     "ManifoldMixup",
     "MixtureDensity",
@@ -71,7 +70,8 @@ __all__ = [
     "OnlineGaussianDensity",
     "OnlineGenLabel",
     "SoftLabelClassifier",
-    "Support",
+    "StackedDensity",
+    "Typicality",
     "VAEDensity",
     "__version__",
     "diagnose",
@@ -93,13 +93,13 @@ _ROOMS = {
         "GANDensity",
         "GaussianDensity",
         "KernelDensity",
-        "LabelModel",
+        "StackedDensity",
         "MixtureDensity",
         "OnlineGaussianDensity",
-        "Support",
+        "Typicality",
         "VAEDensity",
     ),
-    "diagnosis": ("Diagnosis", "diagnose"),
+    "evaluation.diagnosis": ("Diagnosis", "diagnose"),
     "estimators": (
         "AdaMixupClassifier",
         "GenLabelClassifier",
@@ -107,13 +107,13 @@ _ROOMS = {
         "MixupClassifier",
         "SoftLabelClassifier",
     ),
-    "keeping": ("KeptModel", "export_onnx", "load_model", "save_model"),
+    "persistence": ("LoadedModel", "export_onnx", "load_model", "save_model"),
     "labeling": ("GenLabel", "GenLabelSampler", "LinearLabel", "LogisticLabel", "OnlineGenLabel"),
-    "loops": ("GenLabelMixup", "mixed_accuracy"),
+    "integrations": ("GenLabelMixup", "mixed_accuracy"),
     "mixing": ("CutMix", "GenMix", "GenMixWarning", "ManifoldMixup", "Mixup", "intrudes"),
-    "pages": ("write_report",),
+    "reporting": ("write_report",),
 }
-__getattr__ = load_when_used(__name__, _ROOMS)
+__getattr__ = lazy_getattr(__name__, _ROOMS)
 
 
 def __dir__() -> list[str]:

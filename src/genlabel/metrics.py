@@ -8,22 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from genlabel.checks import check_count
-
-__all__ = [
-    "LEAST_PROBABILITY",
-    "accuracy",
-    "balanced_accuracy",
-    "brier_score",
-    "calibration_error",
-    "index_labels",
-    "log_loss",
-    "predict_log_proba",
-    "roc_auc",
-    "score",
-    "score_log_proba",
-    "shares_log_loss",
-]
+from genlabel._validation import check_count
 
 LEAST_PROBABILITY = 1e-15
 """Probabilities are clipped here by `score`, so that a log-loss is finite."""

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from genlabel.cli.terminal import (
+from genlabel._atomic_io import atomic_writer
+from genlabel.cli.console import (
     Bar,
     Dask,
-    Fresh,
     Jobs,
     Lines,
-    Telling,
+    Restart,
+    RunReporter,
     check_jobs,
     check_outputs,
     end,
@@ -22,16 +23,14 @@ from genlabel.cli.terminal import (
     print_line,
     show_progress,
 )
-from genlabel.whole import whole_file
 from genlabel_paper.registry import COMPUTED, check_ids, find
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from genlabel.records import Kept
+    from genlabel.evaluation.records import RecordSet
     from genlabel_paper.report.experiment import Experiment
 
-__all__ = ["report", "reproduce"]
 
 RECORDS = Path("build", "paper.sqlite")
 PICTURES = Path("build", "paper")
@@ -57,7 +56,7 @@ def reproduce(
     jobs: Jobs = -1,
     dask: Dask = None,
     records: Annotated[Path, typer.Option(help="The file of records; a run goes on where it stopped.")] = RECORDS,
-    fresh: Fresh = False,
+    fresh: Restart = False,
     dataset: Annotated[
         list[str] | None,
         typer.Option(
@@ -143,7 +142,7 @@ def report(
             _export(found.frame, export)
 
 
-def _tell_failures(found: Kept) -> list[str]:
+def _tell_failures(found: RecordSet) -> list[str]:
     """Say which trials failed, and have not been done since."""
     told = {f"{trial.setting}, {trial.dataset}: {error}" for trial, error in found.failures.items()}
     return [f"Trials that failed: {len(found.failures)}. {'; '.join(sorted(told))}."] if told else []
@@ -153,7 +152,7 @@ def _drop_stale(records: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The records that were made with the settings of today, and a sentence about the others, if there are any."""
     if records.empty:
         return records, []
-    from genlabel_paper.study.trials import is_current
+    from genlabel_paper.runs.trials import is_current
 
     current = records[is_current(records)].reset_index(drop=True)
     count = len(records) - len(current)
@@ -163,8 +162,8 @@ def _drop_stale(records: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 def _check_work(budget: str, jobs: int, dask: str | None) -> None:
     """Raise if the work cannot be done as asked, before anything heavy is imported."""
-    from genlabel.checks import check_choice
-    from genlabel_paper.study.cells import BUDGETS
+    from genlabel._validation import check_choice
+    from genlabel_paper.runs.cells import BUDGETS
 
     check_choice("budget", budget, BUDGETS)
     check_jobs(jobs, dask)
@@ -182,19 +181,19 @@ def _run(
     bar: Lines | Bar,
 ) -> int:
     """Run the cells that are not on record; return how many trials failed. A bad file of records is told at once."""
-    from genlabel.records import check_store, open_store, run_cells
-    from genlabel_paper.study.cells import STUDY
+    from genlabel.evaluation.records import check_store, open_store, run_trials
+    from genlabel_paper.runs.cells import STUDY
 
     check_store(records, STUDY, fresh)
     from genlabel_paper.report.experiment import choose_cells
 
     cells = choose_cells(find(names), budget, datasets)
     with open_store(records, STUDY, fresh=fresh) as store:
-        from genlabel.datasets import find_home
-        from genlabel_paper.study.trials import fingerprint_cell, order, run_trial
+        from genlabel.data.datasets import find_home
+        from genlabel_paper.runs.trials import fingerprint_cell, order, run_trial
 
-        home, tell = find_home(data_home), Telling(bar, "cells")
-        run_cells(
+        home, tell = find_home(data_home), RunReporter(bar, "cells")
+        run_trials(
             cells,
             partial(run_trial, data_home=None if home is None else str(home.resolve())),
             store=store,
@@ -208,15 +207,15 @@ def _run(
     return len(tell.failures)
 
 
-def _read(records: Path, needed: bool) -> Kept:
+def _read(records: Path, needed: bool) -> RecordSet:
     """What a file of records holds, or nothing where nothing needs it."""
-    from genlabel.records import Kept, load_records, make_frame
-    from genlabel_paper.study.cells import STUDY
+    from genlabel.evaluation.records import RecordSet, load_records, make_frame
+    from genlabel_paper.runs.cells import STUDY
 
     if needed:
         return load_records(records, STUDY)
     nothing = make_frame([], STUDY)
-    return Kept(nothing, {}, {}, nothing)
+    return RecordSet(nothing, {}, {}, nothing)
 
 
 def _show(chosen: list[Experiment], records: pd.DataFrame, pictures: Path) -> None:
@@ -232,7 +231,7 @@ def _show(chosen: list[Experiment], records: pd.DataFrame, pictures: Path) -> No
         print_shown(experiment, shown, console)
         for place, picture in enumerate(shown.pictures):
             path = pictures / f"{experiment.id}{f'-{place + 1}' if len(shown.pictures) > 1 else ''}.png"
-            with whole_file(path) as beside:
+            with atomic_writer(path) as beside:
                 picture.figure.savefig(beside)
             print_line(f"wrote {path}")
 
@@ -253,8 +252,8 @@ def _make_folder(name: str, folder: Path) -> None:
 
 def _check_export(records: pd.DataFrame, folder: Path) -> None:
     """Raise if the folder has exports of cells that these records do not have: they would be lost, or mixed."""
-    from genlabel.records import read_records
-    from genlabel_paper.study.cells import STUDY
+    from genlabel.evaluation.records import read_records
+    from genlabel_paper.runs.cells import STUDY
 
     _make_folder("export", folder)
     if any(folder.glob("*.json")):
@@ -264,8 +263,8 @@ def _check_export(records: pd.DataFrame, folder: Path) -> None:
 
 
 def _export(records: pd.DataFrame, folder: Path) -> None:
-    from genlabel.records import export_records
-    from genlabel_paper.study.cells import STUDY
+    from genlabel.evaluation.records import export_records
+    from genlabel_paper.runs.cells import STUDY
 
     for name, part in records.groupby(records["setting"].map(_file_of)):
         path = folder / f"{name}.json"
@@ -275,14 +274,14 @@ def _export(records: pd.DataFrame, folder: Path) -> None:
 
 def _file_of(setting: str) -> str:
     """The name of the file of a setting: one for all readings of it."""
-    from genlabel_paper.study.multiverse import base_of
+    from genlabel_paper.runs.multiverse import base_of
 
     base, reading = base_of(setting)
     return f"multiverse-{base}" if reading else base
 
 
 def _print_list() -> None:
-    from genlabel_paper.study.cells import BUDGETS
+    from genlabel_paper.runs.cells import BUDGETS
 
     for experiment in find(["all"]):
         counts = ", ".join(f"{len(set(experiment.cells(budget)))} {budget}" for budget in BUDGETS)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from genlabel_paper.report.experiment import Experiment
 
-__all__ = ["COMPUTED", "IDS", "NAMED", "check_ids", "find"]
 
 IDS = (
     "table1", "table2", "table3", "table4", "table5", "table6", "table7", "table8", "table9", "table15",

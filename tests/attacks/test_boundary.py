@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from genlabel.attacks import FGSM, Boundary, DecisionTarget, NetworkTarget, robust_accuracy
-from genlabel.networks import MLP
+from genlabel.attacks import FGSM, AttackedNetwork, Boundary, DecisionModel, robust_accuracy
+from genlabel.training.networks import MLP
 
 needs_foolbox = pytest.mark.usefixtures("foolbox")
 
@@ -22,7 +22,7 @@ def foolbox() -> None:
 def test_finds_what_is_within_the_radius_of_a_linear_model_and_no_more(k: int, d: int) -> None:
     rng = np.random.default_rng(0)
     W, b, X = rng.normal(size=(d, k)), rng.normal(size=k), rng.normal(size=(150, d))
-    target = NetworkTarget(MLP(d, k, rng=0, dtype=torch.float64).load([(W, b)]))
+    target = AttackedNetwork(MLP(d, k, rng=0, dtype=torch.float64).load([(W, b)]))
     scores = X @ W + b
     y = scores.argmax(1)
     gaps = (scores[np.arange(150), y][:, None] - scores) / np.maximum(
@@ -40,7 +40,7 @@ def test_finds_what_is_within_the_radius_of_a_linear_model_and_no_more(k: int, d
 
 @needs_foolbox
 def test_needs_classes_only_and_keeps_points_that_are_wrong() -> None:
-    target = DecisionTarget(lambda X: (X[:, 0] > 0).astype(int), 2)
+    target = DecisionModel(lambda X: (X[:, 0] > 0).astype(int), 2)
     X, y = np.array([[0.1, 5.0], [-0.1, 0.0], [3.0, 0.0], [0.1, 0.0]]), np.array([1, 0, 1, 0])
     found = Boundary(0.2, steps=50)(target, X, y, rng=0)
     assert ((found[:, 0] > 0) != y).tolist() == [True, True, False, True]
@@ -49,7 +49,7 @@ def test_needs_classes_only_and_keeps_points_that_are_wrong() -> None:
 
 @needs_foolbox
 def test_bounds_of_unlike_width_are_kept() -> None:
-    target = DecisionTarget(lambda X: (X.sum(1) > 1).astype(int), 2)
+    target = DecisionModel(lambda X: (X.sum(1) > 1).astype(int), 2)
     X = np.random.default_rng(0).uniform(size=(40, 2)) * [1.0, 0.1]
     y = (X.sum(1) > 1).astype(int)
     found = Boundary(0.3, steps=60, bounds=(0, [1.0, 0.1]))(target, X, y, rng=0)
@@ -64,7 +64,7 @@ def test_without_foolbox_the_way_out_is_named_and_the_attack_is_skipped(monkeypa
     monkeypatch.setitem(sys.modules, "foolbox", None)
     X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
     with pytest.raises(ImportError, match=r"needs foolbox: pip install 'genlabel\[robustness\]'"):
-        Boundary()(NetworkTarget(torch.nn.Linear(2, 2)), X, y)
+        Boundary()(AttackedNetwork(torch.nn.Linear(2, 2)), X, y)
     model = LogisticRegression().fit(X, y)
     found = robust_accuracy(model, X, y, [FGSM(), "boundary"])
     assert found.ran == ["FGSM()"]

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genlabel.attacks import FGSM, PGD, FunctionTarget, NetworkTarget
+from genlabel.attacks import FGSM, PGD, AttackedNetwork, FunctionModel
 
 
 def test_a_step_that_overshoots_does_not_mend_a_wrong_point() -> None:
@@ -14,7 +14,7 @@ def test_a_step_that_overshoots_does_not_mend_a_wrong_point() -> None:
         ripple = np.hstack([np.zeros_like(X), np.cos(40 * X)])
         return torch.from_numpy(ripple).log_softmax(-1).numpy()
 
-    target, X = FunctionTarget(log_proba), np.array([[-0.03], [-0.07]])
+    target, X = FunctionModel(log_proba), np.array([[-0.03], [-0.07]])
     assert log_proba(X).argmax(1).tolist() == [1, 0]
     assert log_proba(X + 0.1).argmax(1).tolist() == [0, 1]
     found = FGSM(0.1)(target, X, [0, 0])
@@ -31,7 +31,7 @@ class Decoy(nn.Module):
 
 
 def test_a_targeted_climb_reaches_the_class_that_the_cross_entropy_leads_away_from() -> None:
-    target, X = NetworkTarget(Decoy()), np.zeros((1, 2))
+    target, X = AttackedNetwork(Decoy()), np.zeros((1, 2))
 
     def fooled(attack: FGSM | PGD) -> bool:
         return bool(target.log_proba(torch.from_numpy(attack(target, X, [0]))).argmax() != 0)

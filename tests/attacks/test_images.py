@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from genlabel.attacks import FGSM, PGD, Attack, AutoAttack, Boundary, FleetTarget, NetworkTarget, robust_accuracy
+from genlabel.attacks import FGSM, PGD, Attack, AttackedFleet, AttackedNetwork, AutoAttack, Boundary, robust_accuracy
 from genlabel.attacks.autoattack import find_package
 from genlabel.attacks.base import lengths
 from genlabel.training import Fleet
@@ -72,17 +72,17 @@ def wrong(net: nn.Module, x: Any, y: Any) -> np.ndarray:
 @pytest.mark.parametrize("block", [None, 20000], ids=["one block", "blocks"])
 def test_fgsm_is_the_sign_of_a_plain_gradient(block: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if block:
-        monkeypatch.setattr("genlabel.attacks.targets.NUMBERS_OF_IMAGES", {"cpu": block})
+        monkeypatch.setattr("genlabel.attacks.models.NUMBERS_OF_IMAGES", {"cpu": block})
     net, (X, y) = trained(), digits(60)
     x, index = torch.from_numpy(X) / 255, torch.from_numpy(y)
     step = (x + 0.1 * slope(net, x, index).sign()).clamp(0, 1)
-    found = FGSM(0.1)(NetworkTarget(net, SHAPE), X, y)
+    found = FGSM(0.1)(AttackedNetwork(net, SHAPE), X, y)
     assert found.dtype == np.float32
     moved = (found != x.numpy()).any((1, 2, 3))
     assert moved.mean() > 0.8
     np.testing.assert_allclose(found[moved], step.numpy()[moved], atol=1e-6)
     report = robust_accuracy(net, X, y, "fgsm", radius=0.1)
-    np.testing.assert_array_equal(report.withstood, ~(wrong(net, x, y) | wrong(net, step, y)))
+    np.testing.assert_array_equal(report.is_robust, ~(wrong(net, x, y) | wrong(net, step, y)))
     assert 0 < report.accuracy < report.clean == pytest.approx(100 * (1 - wrong(net, x, y).mean()))
 
 
@@ -103,7 +103,7 @@ def test_pgd_finds_what_a_plain_loop_finds(norm: str, radius: float) -> None:
         lost |= wrong(net, points, y)
     attack = PGD(radius, norm, random_start=False)
     report = robust_accuracy(net, X, y, attack)
-    assert not (report.withstood & lost).any()  # ours starts with steps towards every class, too
+    assert not (report.is_robust & lost).any()  # ours starts with steps towards every class, too
     assert abs(report.accuracy / 100 - (1 - lost.mean())) <= 0.05
     assert report.accuracy < report.clean
 
@@ -125,7 +125,7 @@ def test_autoattack_meets_the_closed_form_of_a_linear_network(norm: str) -> None
     radius = float(np.median(distance[right]))
     close = np.abs(distance - radius) < 0.02 * radius
     found = robust_accuracy(net, X, y, "autoattack" if norm == "linf" else AutoAttack(radius, "l2"), radius=radius)
-    np.testing.assert_array_equal(found.withstood[~close], (distance > radius)[~close])
+    np.testing.assert_array_equal(found.is_robust[~close], (distance > radius)[~close])
     assert close.sum() <= 3
     assert 0 < found.accuracy < found.clean
 
@@ -141,7 +141,7 @@ def test_autoattack_finds_what_ours_find_and_leaves_no_trace() -> None:
     with np.errstate(all="raise"):
         found = robust_accuracy(net, X, y, ["autoattack", "fgsm", PGD(targeted=True)], radius=0.06)
     assert found.each["autoattack"] <= min(found.each.values())
-    assert (found.withstood.sum(), found.ran[0]) == (round(0.1 * found.each["autoattack"]), "autoattack")
+    assert (found.is_robust.sum(), found.ran[0]) == (round(0.1 * found.each["autoattack"]), "autoattack")
     assert 0 < found.accuracy < found.clean
     assert sys.gettrace() is tracer
     assert torch.equal(torch.random.get_rng_state(), before)
@@ -152,7 +152,7 @@ def test_autoattack_finds_what_ours_find_and_leaves_no_trace() -> None:
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_autoattack_is_the_standard_version(norm: str) -> None:
     """100 steps each, 9 targets, 5,000 queries and one start: Croce and Hein, 2020."""
-    target = NetworkTarget(trained(), SHAPE)
+    target = AttackedNetwork(trained(), SHAPE)
     attack = AutoAttack(0.1, norm)
     scores = attack._read(target, torch.zeros(1, 64))
     inside = attack._set_up(find_package(), scores, 5, torch.device("cpu"))
@@ -170,7 +170,7 @@ def test_autoattack_is_the_standard_version(norm: str) -> None:
 @PACKAGE
 def test_with_few_classes_all_others_are_targets() -> None:
     for k, targets in [(4, 3), (5, 4), (12, 9)]:
-        scores = AutoAttack(0.1)._read(NetworkTarget(Small(k, 0).eval(), SHAPE), torch.zeros(1, 64))
+        scores = AutoAttack(0.1)._read(AttackedNetwork(Small(k, 0).eval(), SHAPE), torch.zeros(1, 64))
         inside = AutoAttack(0.1)._set_up(find_package(), scores, 0, torch.device("cpu"))
         assert inside.apgd_targeted.n_target_classes == inside.fab.n_target_classes == targets
     X, y = digits(60)
@@ -183,7 +183,7 @@ def test_with_few_classes_all_others_are_targets() -> None:
 def test_what_the_package_doubts_is_a_warning(capfd: pytest.CaptureFixture[str]) -> None:
     net, (X, y) = nn.Sequential(trained(), nn.Softmax(1)).eval(), digits(4)
     with pytest.warns(RuntimeWarning, match=r"AutoAttack: it seems that the output is a probability.*used!$") as heard:
-        AutoAttack(0.9)(NetworkTarget(net, SHAPE), X, y, rng=0)
+        AutoAttack(0.9)(AttackedNetwork(net, SHAPE), X, y, rng=0)
     assert sum("probability" in str(each.message) for each in heard) == 1
     assert "".join(capfd.readouterr()) == ""
 
@@ -203,7 +203,7 @@ def flat(net: nn.Module) -> nn.Module:
 def test_images_are_attacked_as_their_pixels(attack: Attack) -> None:
     net, (X, y) = trained(), digits(30)
     x = torch.from_numpy(X) / 255
-    image, pixels = NetworkTarget(net, SHAPE), NetworkTarget(flat(net))
+    image, pixels = AttackedNetwork(net, SHAPE), AttackedNetwork(flat(net))
     bounded = type(attack)(**{**vars(attack), "bounds": (0, 1)})
     expected = bounded(pixels, x.flatten(1), y, rng=0).reshape(-1, *SHAPE)
     for given in (x, x.double(), x.flatten(1), torch.from_numpy(X)):
@@ -212,7 +212,7 @@ def test_images_are_attacked_as_their_pixels(attack: Attack) -> None:
         torch.testing.assert_close(found.reshape(expected.shape), expected)
     for given in (X, X / 255, (X / 255).tolist()):
         np.testing.assert_array_equal(attack(image, given, y, rng=0), expected.numpy())
-    assert attack(NetworkTarget(Small(10, 0).double().eval(), SHAPE), X, y).dtype == np.float64
+    assert attack(AttackedNetwork(Small(10, 0).double().eval(), SHAPE), X, y).dtype == np.float64
     if find_spec("foolbox"):
         found = Boundary(2.0, steps=20, draws=20)(image, X, y, rng=0)
         assert found.shape == X.shape
@@ -224,7 +224,7 @@ def test_a_torch_network_takes_points_too() -> None:
     rows = X.reshape(30, -1) / 255
     free = robust_accuracy(flat(net), rows, y, FGSM(0.1))
     held = robust_accuracy(flat(net), rows, y, FGSM(0.1, bounds=(0, 1)), space="input")
-    np.testing.assert_array_equal(held.withstood, robust_accuracy(net, X, y, FGSM(0.1)).withstood)
+    np.testing.assert_array_equal(held.is_robust, robust_accuracy(net, X, y, FGSM(0.1)).is_robust)
     assert free.accuracy <= held.accuracy
 
 
@@ -261,10 +261,10 @@ def test_bad_parameters_and_targets_are_named() -> None:
     with pytest.raises(ValueError, match="batch_size=0 must be a whole number"):
         AutoAttack(0.1, batch_size=0)
     with pytest.raises(ValueError, match=r"shape=\(8, 8\) must be that of an image"):
-        NetworkTarget(trained(), (8, 8))  # type: ignore[arg-type]
+        AttackedNetwork(trained(), (8, 8))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"X has shape \(3, 1, 9, 9\); the network takes images \('m', 1, 8, 8\)"):
-        FGSM(0.1)(NetworkTarget(trained(), SHAPE), np.ones((3, 1, 9, 9)), [0, 1, 2])
-    fleet = FleetTarget(Fleet((2, 5), [0], 1, torch.float32, torch.device("cpu")))
+        FGSM(0.1)(AttackedNetwork(trained(), SHAPE), np.ones((3, 1, 9, 9)), [0, 1, 2])
+    fleet = AttackedFleet(Fleet((2, 5), [0], 1, torch.float32, torch.device("cpu")))
     if find_spec("pyautoattack"):
         with pytest.raises(ValueError, match="AutoAttack attacks images"):
             AutoAttack(0.1)(fleet, np.zeros((2, 2)), [0, 1])
@@ -278,13 +278,13 @@ def test_a_network_on_a_gpu_is_attacked_there() -> None:
     here, far = (robust_accuracy(each, X, y, ["fgsm", PGD(), "autoattack"], radius=0.1) for each in (net, there))
     assert all(abs(here.each[name] - far.each[name]) <= 4 for name in here.ran)
     state = torch.cuda.get_rng_state()
-    found = AutoAttack(0.5)(NetworkTarget(there, SHAPE), torch.from_numpy(X), y, rng=0)
+    found = AutoAttack(0.5)(AttackedNetwork(there, SHAPE), torch.from_numpy(X), y, rng=0)
     assert (found.device.type, found.shape) == ("cpu", X.shape)
     assert torch.equal(torch.cuda.get_rng_state(), state)
-    assert FGSM(0.1)(NetworkTarget(there, SHAPE), torch.from_numpy(X).cuda(), y).is_cuda
+    assert FGSM(0.1)(AttackedNetwork(there, SHAPE), torch.from_numpy(X).cuda(), y).is_cuda
 
 
 def test_blocks_are_large_enough_for_convolutions() -> None:
-    wide = NetworkTarget(nn.Sequential(nn.Conv2d(3, 64, 3), nn.Linear(512, 10)), (3, 32, 32))
+    wide = AttackedNetwork(nn.Sequential(nn.Conv2d(3, 64, 3), nn.Linear(512, 10)), (3, 32, 32))
     assert wide.room // wide.width == 64
-    assert NetworkTarget(nn.Flatten(), SHAPE).width == 64
+    assert AttackedNetwork(nn.Flatten(), SHAPE).width == 64

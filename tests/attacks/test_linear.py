@@ -9,14 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genlabel.attacks import FGSM, PGD, Attack, NetworkTarget
-from genlabel.networks import MLP
+from genlabel.attacks import FGSM, PGD, Attack, AttackedNetwork
+from genlabel.training.networks import MLP
 
 
-def linear(k: int, d: int, seed: int, size: float = 3.0) -> tuple[np.ndarray, np.ndarray, NetworkTarget]:
+def linear(k: int, d: int, seed: int, size: float = 3.0) -> tuple[np.ndarray, np.ndarray, AttackedNetwork]:
     rng = np.random.default_rng(seed)
     W, b = size * rng.normal(size=(d, k)), rng.normal(size=k)
-    return W, b, NetworkTarget(MLP(d, k, rng=0, dtype=torch.float64).load([(W, b)]))
+    return W, b, AttackedNetwork(MLP(d, k, rng=0, dtype=torch.float64).load([(W, b)]))
 
 
 def slack(W: np.ndarray, b: np.ndarray, X: np.ndarray, y: np.ndarray, radius: float, norm: str) -> np.ndarray:
@@ -29,7 +29,7 @@ def slack(W: np.ndarray, b: np.ndarray, X: np.ndarray, y: np.ndarray, radius: fl
     return found
 
 
-def withstood(attack: Attack, target: NetworkTarget, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+def is_robust(attack: Attack, target: AttackedNetwork, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     found = torch.from_numpy(attack(target, X, y, rng=0))
     return target.log_proba(found).argmax(-1).numpy() == y
 
@@ -47,7 +47,7 @@ def test_exact(norm: str, seed: int, k: int, d: int, radius: float) -> None:
     attacks: list[Attack] = [FGSM(radius, norm, targeted=True), PGD(radius, norm, steps=2)]
     attacks += [PGD(radius, norm, steps=2, targeted=True)] + ([FGSM(radius, norm)] if k == 2 else [])
     for attack in attacks:
-        np.testing.assert_array_equal(withstood(attack, target, X, y)[clear], (exact > 0)[clear])
+        np.testing.assert_array_equal(is_robust(attack, target, X, y)[clear], (exact > 0)[clear])
 
 
 @pytest.mark.parametrize("attack", [FGSM(), PGD(steps=3)], ids=repr)
@@ -59,7 +59,7 @@ def test_exact_where_the_model_is_so_sure_that_the_cross_entropy_is_rounded_to_z
     loss = torch.nn.functional.cross_entropy(target.module(x), torch.from_numpy(y), reduction="sum")
     (gradient,) = torch.autograd.grad(loss, x)
     assert (gradient == 0).all(1).any()
-    np.testing.assert_array_equal(withstood(attack, target, X, y), slack(W, b, X, y, 0.2, "linf") > 0)
+    np.testing.assert_array_equal(is_robust(attack, target, X, y), slack(W, b, X, y, 0.2, "linf") > 0)
 
 
 @pytest.mark.parametrize("make", [
@@ -71,7 +71,7 @@ def test_a_larger_ball_leaves_no_more_points(make: Any, k: int) -> None:
     W, b, target = linear(k, 3, 2)
     X = np.random.default_rng(0).normal(size=(60, 3))
     y = (X @ W + b).argmax(1)
-    left = [withstood(make(r), target, X, y) for r in (0.01, 0.05, 0.2, 0.5, 2.0)]
+    left = [is_robust(make(r), target, X, y) for r in (0.01, 0.05, 0.2, 0.5, 2.0)]
     if k == 2 or "targeted" in repr(make(1)) or "PGD" in repr(make(1)):
         assert all((more >= less).all() for more, less in pairwise(left))
     assert left[0].mean() > left[-1].mean()
@@ -81,11 +81,11 @@ def test_pgd_is_no_weaker_than_fgsm_and_more_steps_find_more() -> None:
     net = MLP(4, 3, (32, 32), rng=1, dtype=torch.float64)
     with torch.no_grad():
         net.layers[-1].weight.mul_(8)
-    target = NetworkTarget(net)
+    target = AttackedNetwork(net)
     X = np.random.default_rng(0).normal(size=(200, 4))
     y = target.log_proba(torch.from_numpy(X)).argmax(-1).numpy()
-    one = withstood(FGSM(0.5, targeted=True), target, X, y)
-    many = withstood(PGD(0.5, steps=20, targeted=True), target, X, y)
+    one = is_robust(FGSM(0.5, targeted=True), target, X, y)
+    many = is_robust(PGD(0.5, steps=20, targeted=True), target, X, y)
     assert (many <= one).all()
     assert many.sum() < one.sum()
 
@@ -100,4 +100,4 @@ def test_bounds_in_linf_are_exact_too() -> None:
     gap = ((X @ W + b)[np.arange(80), y] - (X @ W + b)[np.arange(80), 1 - y]) - (
         w * (np.where(w > 0, high, low) - X)
     ).sum(1)
-    np.testing.assert_array_equal(withstood(FGSM(bounds=(0, 1)), target, X, y), gap > 0)
+    np.testing.assert_array_equal(is_robust(FGSM(bounds=(0, 1)), target, X, y), gap > 0)

@@ -22,18 +22,18 @@ from torch import nn
 from genlabel import GenerativeClassifier, MixupClassifier
 from genlabel.attacks import (
     PGD,
-    DecisionTarget,
-    FleetTarget,
-    FunctionTarget,
+    AttackedFleet,
+    AttackedModel,
+    AttackedNetwork,
+    DecisionModel,
+    FunctionModel,
     Margins,
-    NetworkTarget,
-    Target,
     linear_margins,
     margins,
     robust_accuracy,
 )
-from genlabel.networks import MLP
 from genlabel.training import Fleet
+from genlabel.training.networks import MLP
 
 QUICK: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-4, "epochs": 30, "random_state": 0}
 LINEAR = MixupClassifier.from_paper(mixer=None, **QUICK)
@@ -45,8 +45,8 @@ def draw(k: int, d: int, seed: int, m: int = 10) -> tuple[np.ndarray, np.ndarray
     return rng.normal(size=(k, d)), rng.normal(size=k), rng.normal(size=(m, d))
 
 
-def linear_target(W: np.ndarray, b: np.ndarray) -> NetworkTarget:
-    return NetworkTarget(MLP(W.shape[1], len(W), rng=0, dtype=torch.float64).load([(W.T, b)]))
+def linear_target(W: np.ndarray, b: np.ndarray) -> AttackedNetwork:
+    return AttackedNetwork(MLP(W.shape[1], len(W), rng=0, dtype=torch.float64).load([(W.T, b)]))
 
 
 def steep(d: int, k: int, hidden: tuple[int, ...], seed: int) -> MLP:
@@ -59,7 +59,7 @@ def steep(d: int, k: int, hidden: tuple[int, ...], seed: int) -> MLP:
     return net
 
 
-def classes(target: Target, X: np.ndarray) -> np.ndarray:
+def classes(target: AttackedModel, X: np.ndarray) -> np.ndarray:
     return target.log_proba(torch.from_numpy(X)).argmax(-1).numpy()
 
 
@@ -70,7 +70,7 @@ def iris(binary: bool = False) -> tuple[pd.DataFrame, pd.Series]:
     return X[rows], y[rows].map({0: "setosa", 1: "versicolor", 2: "virginica"})
 
 
-def way_out(x: np.ndarray, normals: np.ndarray, offsets: np.ndarray) -> float:
+def hint(x: np.ndarray, normals: np.ndarray, offsets: np.ndarray) -> float:
     """Distance from x to where all of normals @ u + offsets are at least 0: least distance programming, by its dual."""
     target = np.append(np.zeros(len(x)), 1.0)
     dual = np.vstack([normals.T, -offsets - normals @ x])
@@ -88,7 +88,7 @@ def test_a_linear_margin_is_the_optimum_of_a_quadratic_program(seed: int, k: int
     W, b, X = draw(k, d, seed, 4)
     y = (X @ W.T + b).argmax(1)
     for x, c, margin in zip(X, y, linear_margins(W, X, y, b), strict=True):
-        rivals = [way_out(x, (W[[j]] - W[c]), b[[j]] - b[c]) for j in range(k) if j != c]
+        rivals = [hint(x, (W[[j]] - W[c]), b[[j]] - b[c]) for j in range(k) if j != c]
         assert margin == pytest.approx(min(rivals), abs=1e-6)
 
 
@@ -103,7 +103,7 @@ def test_below_zero_it_is_no_more_than_the_way_to_the_own_class(seed: int, k: in
     np.testing.assert_array_equal(found < 0, wrong)
     for x, margin in zip(X[wrong], found[wrong], strict=True):
         other = np.arange(k) != c
-        way = way_out(x, W[c] - W[other], b[c] - b[other])
+        way = hint(x, W[c] - W[other], b[c] - b[other])
         assert -margin <= way + 1e-6
         assert k > 2 or -margin == pytest.approx(way, abs=1e-6)
 
@@ -126,7 +126,7 @@ def test_a_support_vector_machine_of_two_classes_has_the_margin_of_its_support_v
     found = margins(model, X, y)
     assert found.exact
     assert found.smallest == pytest.approx(1 / np.linalg.norm(model.coef_), rel=1e-3)
-    np.testing.assert_allclose(found.distances[model.support_], found.smallest, rtol=1e-3)
+    np.testing.assert_allclose(found.distances[model.typicality_], found.smallest, rtol=1e-3)
 
 
 def test_a_support_vector_machine_of_three_classes_votes_and_is_not_taken_for_linear() -> None:
@@ -210,7 +210,7 @@ def circle(X: np.ndarray) -> np.ndarray:
 def test_the_distance_to_a_sphere(d: int) -> None:
     X = np.random.default_rng(d).normal(size=(60, d)) * np.linspace(0.05, 3, 60)[:, None]
     X[0] = 0
-    found = margins(FunctionTarget(circle), X, ((X**2).sum(1) > 1).astype(int))
+    found = margins(FunctionModel(circle), X, ((X**2).sum(1) > 1).astype(int))
     expected = np.abs(1 - np.linalg.norm(X, axis=1))
     assert found.right.all()
     assert (found.distances >= expected - 1e-12).all()
@@ -219,7 +219,7 @@ def test_the_distance_to_a_sphere(d: int) -> None:
 
 def test_the_distance_to_a_sphere_by_classes_alone() -> None:
     X = np.random.default_rng(0).normal(size=(60, 3))
-    inside = DecisionTarget(lambda points: circle(points).argmax(1), 2)
+    inside = DecisionModel(lambda points: circle(points).argmax(1), 2)
     found = margins(inside, X, ((X**2).sum(1) > 1).astype(int), steps=60)
     np.testing.assert_allclose(found.distances, np.abs(1 - np.linalg.norm(X, axis=1)), rtol=0.05)
 
@@ -227,7 +227,7 @@ def test_the_distance_to_a_sphere_by_classes_alone() -> None:
 @pytest.mark.parametrize("seed, k", [(0, 2), (1, 3), (2, 4), (3, 2), (4, 6)])
 def test_hardly_any_point_of_a_fine_grid_is_nearer_and_of_another_class(seed: int, k: int) -> None:
     """The grid is polar: 180 directions around each point, 60 distances within its margin."""
-    target = NetworkTarget(steep(2, k, (12, 12), seed))
+    target = AttackedNetwork(steep(2, k, (12, 12), seed))
     X = np.random.default_rng(seed).normal(size=(40, 2))
     y = classes(target, X)
     assert len(np.unique(y)) == k
@@ -246,7 +246,7 @@ def test_a_wedge_has_its_corner_as_the_nearest_point() -> None:
     """Class 1 is where x_1 > 1 + |x_2|: a ReLU network by hand, whose boundary has no normal at the nearest point."""
     hidden = (np.array([[0.0, 0.0, 1.0, -1.0], [1.0, -1.0, 0.0, 0.0]]), np.zeros(4))
     last = (np.array([[0.0, -1.0], [0.0, -1.0], [0.0, 1.0], [0.0, -1.0]]), np.array([0.0, -1.0]))
-    target = NetworkTarget(MLP(2, 2, (4,), rng=0, dtype=torch.float64).load([hidden, last]))
+    target = AttackedNetwork(MLP(2, 2, (4,), rng=0, dtype=torch.float64).load([hidden, last]))
     X = np.array([[0.0, 0.0], [0.5, 0.1], [-1.0, 0.3], [3.0, 0.0], [1.0, 2.0]])
     found = margins(target, X, [0, 0, 0, 1, 0])
     expected = [1.0, np.hypot(0.5, 0.1), np.hypot(2.0, 0.3), 2 / 2**0.5, 2 / 2**0.5]
@@ -261,25 +261,25 @@ def test_margins_move_and_grow_with_the_space(scale: float, seed: int) -> None:
     (W, b), last = [(layer.weight.detach().numpy().T, layer.bias.detach().numpy()) for layer in net.layers]
     moved = MLP(3, 3, (8,), rng=0, dtype=torch.float64).load([(W / scale, b - shift @ W), last])
     X = np.random.default_rng(seed).normal(size=(15, 3))
-    y = classes(NetworkTarget(net), X)
-    still = margins(NetworkTarget(net), X, y).distances
+    y = classes(AttackedNetwork(net), X)
+    still = margins(AttackedNetwork(net), X, y).distances
     np.testing.assert_allclose(
-        margins(NetworkTarget(moved), scale * (X + shift), y).distances, scale * still, rtol=2e-3
+        margins(AttackedNetwork(moved), scale * (X + shift), y).distances, scale * still, rtol=2e-3
     )
 
 
 def test_blocks_of_points_change_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    target, X = NetworkTarget(steep(3, 3, (8,), 1)), np.random.default_rng(0).normal(size=(30, 3))
+    target, X = AttackedNetwork(steep(3, 3, (8,), 1)), np.random.default_rng(0).normal(size=(30, 3))
     y = classes(target, X)
     whole = margins(target, X, y)
-    monkeypatch.setattr("genlabel.attacks.nearest.NUMBERS_AT_ONCE", 5000)
+    monkeypatch.setattr("genlabel.attacks.min_norm.NUMBERS_AT_ONCE", 5000)
     parts = margins(target, X, y)
     assert (parts.distances != whole.distances).any()
     np.testing.assert_allclose(parts.distances, whole.distances, rtol=5e-3)
 
 
 def test_more_steps_never_do_harm_and_the_same_seed_finds_the_same() -> None:
-    target, X = NetworkTarget(steep(10, 4, (32, 32), 0)), np.random.default_rng(0).normal(size=(40, 10))
+    target, X = AttackedNetwork(steep(10, 4, (32, 32), 0)), np.random.default_rng(0).normal(size=(40, 10))
     y = classes(target, X)
     state = torch.random.get_rng_state()
     few, more, again = (margins(target, X, y, steps=steps, rng=3).distances for steps in (0, 10, 10))
@@ -342,7 +342,7 @@ def test_no_attack_within_the_margin_of_a_linear_model_succeeds_and_every_one_be
     found = margins(model, X, y, space=space)
     for radius in (0.99 * found.smallest, *np.quantile(found.distances, [0.1, 0.5, 0.9]) * 1.001):
         attacked = robust_accuracy(model, X, y, PGD(radius, "l2", steps=5, restarts=2), space=space)
-        np.testing.assert_array_equal(attacked.withstood, found.distances > radius)
+        np.testing.assert_array_equal(attacked.is_robust, found.distances > radius)
     within = robust_accuracy(model, X, y, PGD(0.99 * found.smallest, "l2", steps=5), space=space)
     assert within.accuracy == within.clean
 
@@ -353,7 +353,7 @@ def test_attacks_break_a_network_only_near_its_margins() -> None:
     found = margins(model, X, y)
     for radius in (0.98 * found.smallest, 0.98 * found.median):
         attacked = robust_accuracy(model, X, y, PGD(radius, "l2", steps=30, targeted=True), space="input")
-        assert attacked.withstood[found.distances > radius / 0.98].all()
+        assert attacked.is_robust[found.distances > radius / 0.98].all()
     assert attacked.accuracy < 0.6 * attacked.clean
 
 
@@ -394,8 +394,8 @@ def test_one_row_alone_has_a_margin(model: Any, scale: float) -> None:
 def test_a_module_is_taken_as_it_is() -> None:
     network = steep(3, 3, (8,), 1)
     X = np.random.default_rng(0).normal(size=(5, 3))
-    y = classes(NetworkTarget(network), X)
-    np.testing.assert_array_equal(margins(network, X, y).distances, margins(NetworkTarget(network), X, y).distances)
+    y = classes(AttackedNetwork(network), X)
+    np.testing.assert_array_equal(margins(network, X, y).distances, margins(AttackedNetwork(network), X, y).distances)
 
 
 def test_labels_are_those_that_were_given() -> None:
@@ -408,8 +408,8 @@ def test_labels_are_those_that_were_given() -> None:
 
 def test_models_without_a_boundary_and_points_that_are_all_wrong() -> None:
     X = np.random.default_rng(0).normal(size=(5, 3))
-    for target in (NetworkTarget(nn.Linear(3, 2)), DecisionTarget(lambda points: np.ones(len(points), dtype=int), 2)):
-        if isinstance(target, NetworkTarget):
+    for target in (AttackedNetwork(nn.Linear(3, 2)), DecisionModel(lambda points: np.ones(len(points), dtype=int), 2)):
+        if isinstance(target, AttackedNetwork):
             target.module.load_state_dict({"weight": torch.zeros(2, 3), "bias": torch.tensor([0.0, 1.0])})
         found = margins(target, X, torch.ones(5, dtype=torch.int64), method="search", steps=2)
         assert np.isinf(found.distances).all()
@@ -439,15 +439,15 @@ W, ROWS = np.eye(3), np.zeros((2, 3))
     (lambda: linear_margins(W, ROWS, [0]), r"y has shape \(1,\); expected \(2,\)"),
     (lambda: linear_margins(W, ROWS, [0, 3]), "class indices, 0 to 2"),
     (lambda: linear_margins(W, ROWS, ["a", "b"]), "class indices"),
-    (lambda: margins(NetworkTarget(nn.Linear(3, 2)), ROWS[0], [0]), r"X has shape \(3,\); margins need points"),
-    (lambda: margins(NetworkTarget(nn.Linear(3, 2)), ROWS + np.inf, [0, 1]), "all finite"),
-    (lambda: margins(NetworkTarget(nn.Linear(3, 2)), ROWS, [0, 2]), "class indices, 0 to 1; turn labels into them"),
-    (lambda: margins(FleetTarget(Fleet((3, 2), [0], 4, torch.float32, torch.device("cpu"))), ROWS, [0, 1]),
+    (lambda: margins(AttackedNetwork(nn.Linear(3, 2)), ROWS[0], [0]), r"X has shape \(3,\); margins need points"),
+    (lambda: margins(AttackedNetwork(nn.Linear(3, 2)), ROWS + np.inf, [0, 1]), "all finite"),
+    (lambda: margins(AttackedNetwork(nn.Linear(3, 2)), ROWS, [0, 2]), "class indices, 0 to 1; turn labels into them"),
+    (lambda: margins(AttackedFleet(Fleet((3, 2), [0], 4, torch.float32, torch.device("cpu"))), ROWS, [0, 1]),
      "the target is 4 models; give one of them"),
-    (lambda: margins(NetworkTarget(nn.Linear(3, 2)), ROWS, [0, 1], method="exact"), "method='exact' is not known"),
-    (lambda: margins(NetworkTarget(nn.Linear(3, 2)), ROWS, [0, 1], space="latent"), "space='latent' is not known"),
-    (lambda: margins(NetworkTarget(nn.Linear(3, 2)), ROWS, [0, 1], steps=-1), "steps=-1 must be a whole number"),
-    (lambda: margins(NetworkTarget(nn.Linear(3, 2)), ROWS, [0, 1], tolerance=0), "tolerance=0 must be a number in"),
+    (lambda: margins(AttackedNetwork(nn.Linear(3, 2)), ROWS, [0, 1], method="exact"), "method='exact' is not known"),
+    (lambda: margins(AttackedNetwork(nn.Linear(3, 2)), ROWS, [0, 1], space="latent"), "space='latent' is not known"),
+    (lambda: margins(AttackedNetwork(nn.Linear(3, 2)), ROWS, [0, 1], steps=-1), "steps=-1 must be a whole number"),
+    (lambda: margins(AttackedNetwork(nn.Linear(3, 2)), ROWS, [0, 1], tolerance=0), "tolerance=0 must be a number in"),
     (lambda: margins(LinearRegression().fit(W, np.ones(3)), W, [0, 1, 1]), "LinearRegression has no classes_"),
     (lambda: margins(LogisticRegression(), W, [0, 1, 1]), "not fitted"),
     (lambda: margins(LogisticRegression().fit(W, [0, 1, 1]), W, [0, 1, 2]), r"y has labels \[2\] that"),

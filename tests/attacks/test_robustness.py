@@ -26,7 +26,7 @@ LINEAR = MixupClassifier.from_paper(mixer=None, **QUICK)
 MODELS: list[Any] = [
     LINEAR,
     MixupClassifier((16,), **QUICK),
-    GenLabelClassifier(density="gaussian", **QUICK, average=(0.5, 0.5), clean_weight=0.5),
+    GenLabelClassifier(density="gaussian", **QUICK, average=(0.5, 0.5), clean_fraction=0.5),
     GenerativeClassifier("kernel"),
     GenerativeClassifier(standardize=False),
     make_pipeline(StandardScaler(), MixupClassifier(**QUICK)),
@@ -55,7 +55,7 @@ def test_every_classifier_in_both_spaces(model: Any, binary: bool) -> None:
         found = robust_accuracy(model, X, y, ["fgsm", FGSM(targeted=True)], space=space)
         assert found.clean == pytest.approx(100 * model.score(X, y))
         assert 0 < found.accuracy == min(found.each.values()) < found.clean
-        assert found.accuracy == pytest.approx(100 * found.withstood.mean())
+        assert found.accuracy == pytest.approx(100 * found.is_robust.mean())
         assert found.ran == ["fgsm", "FGSM(targeted=True)"]
         assert found.skipped == {}
         assert found == robust_accuracy(model, X, y, ["fgsm", FGSM(targeted=True)], space=space)
@@ -86,7 +86,7 @@ def test_the_closed_form_of_softmax_regression(space: str, binary: bool) -> None
     ])  # fmt: skip
     expected = (gap > 0).all(0)
     for attack in (FGSM(targeted=True), PGD(steps=2)) + ((FGSM(),) if binary else ()):
-        np.testing.assert_array_equal(robust_accuracy(model, X, y, attack, space=space).withstood, expected)
+        np.testing.assert_array_equal(robust_accuracy(model, X, y, attack, space=space).is_robust, expected)
 
 
 def test_differences_and_autograd_agree() -> None:
@@ -100,19 +100,19 @@ def test_differences_and_autograd_agree() -> None:
     ours = robust_accuracy(model, X, y, ["fgsm", "pgd"], radius=0.3)
     theirs = robust_accuracy(twin, Z.drop(columns="constant"), y, ["fgsm", "pgd"], radius=0.3, space="input")
     assert ours == theirs
-    np.testing.assert_array_equal(ours.withstood, theirs.withstood)
+    np.testing.assert_array_equal(ours.is_robust, theirs.is_robust)
     own_units = robust_accuracy(twin, Z.drop(columns="constant"), y, ["fgsm", "pgd"], radius=0.3)
     assert own_units == ours
 
 
 def test_a_pool_is_attacked_as_a_whole() -> None:
     X, y = iris()
-    pool = GenLabelClassifier(density="gaussian", average=(0.3, 1.0), clean_weight=0.5, **QUICK).fit(X, y)
+    pool = GenLabelClassifier(density="gaussian", average=(0.3, 1.0), clean_fraction=0.5, **QUICK).fit(X, y)
     np.testing.assert_array_equal(pool.log_proba_of(pool.scaler_(X.to_numpy())), pool.predict_log_proba(X))
     found = robust_accuracy(pool, X, y, radius=0.3)
     alone = MixupClassifier(**QUICK).fit(X, y)
     alone.network_, alone.scaler_ = pool.network_, pool.scaler_
-    assert (found.withstood != robust_accuracy(alone, X, y, radius=0.3).withstood).any()
+    assert (found.is_robust != robust_accuracy(alone, X, y, radius=0.3).is_robust).any()
 
 
 @pytest.mark.parametrize("sparse, last", [(0.0, MixupClassifier(**QUICK)), (1.0, LogisticRegression(max_iter=1000))])
@@ -182,8 +182,8 @@ def test_points_for_which_a_model_gives_nan_are_wrong(model: Any) -> None:
     for name in ATTACKS if hasattr(model, "predict_proba") else ["boundary"]:
         found = robust_accuracy(model.fit(X, y), X, y, name, space="input")
         assert found.clean == pytest.approx(100 * (X[:, 0] <= 0).mean())
-        assert not found.withstood[X[:, 0] > -0.19].any()
-        assert found.withstood[X[:, 0] < -0.2].all()
+        assert not found.is_robust[X[:, 0] > -0.19].any()
+        assert found.is_robust[X[:, 0] < -0.2].all()
     found = margins(model, X, y)
     np.testing.assert_array_equal(found.right, X[:, 0] <= 0)
     np.testing.assert_allclose(found.distances, np.maximum(-X[:, 0], 0), rtol=0.03)

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from genlabel.attacks import FGSM, DecisionTarget, FleetTarget, FunctionTarget, NetworkTarget, Target
+from genlabel.attacks import FGSM, AttackedFleet, AttackedModel, AttackedNetwork, DecisionModel, FunctionModel
 from genlabel.densities import GaussianDensity
-from genlabel.networks import MLP
-from genlabel.posterior import log_posterior
+from genlabel.densities.posterior import log_posterior
 from genlabel.training import Fleet
+from genlabel.training.networks import MLP
 
 
 def truth(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -35,34 +35,34 @@ def test_gradient_is_that_of_the_cross_entropy(k: int, hidden: tuple[int, ...]) 
         return net(torch.from_numpy(X)).log_softmax(-1).detach().numpy()
 
     expected = truth(net, x, y)
-    torch.testing.assert_close(NetworkTarget(net).gradient(x, y), expected)
-    torch.testing.assert_close(FunctionTarget(log_proba).gradient(x, y), expected, atol=1e-7, rtol=1e-6)
+    torch.testing.assert_close(AttackedNetwork(net).gradient(x, y), expected)
+    torch.testing.assert_close(FunctionModel(log_proba).gradient(x, y), expected, atol=1e-7, rtol=1e-6)
     assert all(weights.grad is None for weights in net.parameters())
     fleet = Fleet((4, *hidden, k), [0, 1, 2], 5, torch.float32, torch.device("cpu"))
     fleet.theta += torch.from_numpy(np.random.default_rng(0).normal(size=fleet.theta.shape)).float()
     each = torch.stack([truth(fleet.network(2, c), x, y) for c in range(5)])
-    target = FleetTarget(fleet, 2)
+    target = AttackedFleet(fleet, 2)
     torch.testing.assert_close(target.gradient(x.expand(5, -1, -1), y.expand(5, -1)), each)
     twice = torch.stack([x.expand(5, -1, -1), -x.expand(5, -1, -1)])
     np.testing.assert_allclose(target.log_proba(twice)[0].numpy(), fleet.log_proba(2, x.numpy()), rtol=1e-10)
 
 
 @pytest.mark.parametrize("target", [
-    NetworkTarget(MLP(4, 3, (8,), rng=1, dtype=torch.float64)),
-    FleetTarget(Fleet((4, 8, 3), [0], 2, torch.float64, torch.device("cpu"))),
+    AttackedNetwork(MLP(4, 3, (8,), rng=1, dtype=torch.float64)),
+    AttackedFleet(Fleet((4, 8, 3), [0], 2, torch.float64, torch.device("cpu"))),
 ], ids=["network", "fleet"])  # fmt: skip
-def test_blocks_of_points_change_nothing(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_points_change_nothing(target: AttackedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = sample()
     x, y = x.expand(*target.models, -1, -1), y.expand(*target.models, -1)
     whole = target.log_proba(x), target.gradient(x, y)
-    monkeypatch.setattr("genlabel.attacks.targets.NUMBERS_AT_ONCE", 40)
+    monkeypatch.setattr("genlabel.attacks.models.NUMBERS_AT_ONCE", 40)
     torch.testing.assert_close((target.log_proba(x), target.gradient(x, y)), whole)
 
 
 def test_slope_is_along_the_gradient_and_towards_a_named_class() -> None:
     net = MLP(4, 3, (8,), rng=1, dtype=torch.float64)
     x, y = sample()
-    target, other = NetworkTarget(net), (y + 1) % 3
+    target, other = AttackedNetwork(net), (y + 1) % 3
     wrong = 1 - target.log_proba(x).exp().gather(1, y[:, None])
     torch.testing.assert_close(target.slope(x, y) * wrong, truth(net, x, y))
     point = x.clone().requires_grad_()
@@ -83,7 +83,7 @@ def test_a_density_is_differentiated_by_differences() -> None:
 
     slopes = [(X[y == c].mean(0) - X) / X[y == c].var(0).mean() for c in (0, 1)]
     exact = np.where(y[:, None] == 0, slopes[1] - slopes[0], slopes[0] - slopes[1])
-    slope = FunctionTarget(log_proba).slope(torch.from_numpy(X), torch.from_numpy(y))
+    slope = FunctionModel(log_proba).slope(torch.from_numpy(X), torch.from_numpy(y))
     np.testing.assert_allclose(slope.numpy(), exact, atol=1e-6)
 
 
@@ -98,7 +98,7 @@ def test_steps_of_differences_suit_the_scale_and_the_precision(dtype: Any, toler
     x = torch.from_numpy(np.random.default_rng(1).normal(size=(10, 3)) * scale)
     y = torch.arange(10) % 3
     exact = (W[:, (y + 1) % 3] - W[:, y]).T * scale
-    slope = FunctionTarget(log_proba, scale).slope(x, y, (y + 1) % 3).numpy() * scale
+    slope = FunctionModel(log_proba, scale).slope(x, y, (y + 1) % 3).numpy() * scale
     np.testing.assert_allclose(slope, exact, atol=tolerance)
 
 
@@ -107,7 +107,7 @@ def test_a_function_of_steps_is_seen_by_wider_differences() -> None:
         with np.errstate(divide="ignore"):
             return np.log(np.where(X[:, :1] > 0.5, [[0.0, 1.0]], [[1.0, 0.0]]))
 
-    target, x = FunctionTarget(stump), torch.tensor([[0.45, 0.0], [0.1, 0.0]]).double()
+    target, x = FunctionModel(stump), torch.tensor([[0.45, 0.0], [0.1, 0.0]]).double()
     y = torch.tensor([0, 0])
     slope = target.slope(x, y)
     assert slope[0, 0] > 0
@@ -117,7 +117,7 @@ def test_a_function_of_steps_is_seen_by_wider_differences() -> None:
 
 
 def test_a_model_that_gives_classes_has_no_gradient() -> None:
-    target = DecisionTarget(lambda X: (X[:, 0] > 0).astype(int), 2)
+    target = DecisionModel(lambda X: (X[:, 0] > 0).astype(int), 2)
     x, y = torch.zeros(2, 1), torch.tensor([0, 1])
     assert target.log_proba(x).argmax(-1).tolist() == [0, 0]
     with pytest.raises(TypeError, match="no probabilities: it has no gradient; use the boundary attack"):
@@ -128,12 +128,12 @@ def test_a_model_that_gives_classes_has_no_gradient() -> None:
 
 def test_wrong_targets_are_named() -> None:
     with pytest.raises(ValueError, match=r"Dropout.* would change under attack; call module.eval"):
-        NetworkTarget(nn.Sequential(nn.Linear(2, 2), nn.Dropout()))
-    NetworkTarget(nn.Sequential(nn.Linear(2, 2), nn.Dropout()).eval())
+        AttackedNetwork(nn.Sequential(nn.Linear(2, 2), nn.Dropout()))
+    AttackedNetwork(nn.Sequential(nn.Linear(2, 2), nn.Dropout()).eval())
     with pytest.raises(ValueError, match=r"gave \(3, 1\); an attack needs scores \(m, k\), k at least 2"):
-        NetworkTarget(nn.Linear(2, 1)).log_proba(torch.zeros(3, 2))
+        AttackedNetwork(nn.Linear(2, 1)).log_proba(torch.zeros(3, 2))
     fleet = Fleet((2, 2), [0], 1, torch.float32, torch.device("cpu"))
     with pytest.raises(ValueError, match=r"group=1 is outside 0\.\.0"):
-        FleetTarget(fleet, 1)
+        AttackedFleet(fleet, 1)
     with pytest.raises(ValueError, match="the points have 3 features; the networks of the fleet take 2"):
-        FGSM()(FleetTarget(fleet), np.zeros((2, 3)), [0, 1])
+        FGSM()(AttackedFleet(fleet), np.zeros((2, 3)), [0, 1])

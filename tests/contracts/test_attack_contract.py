@@ -16,17 +16,17 @@ from genlabel.attacks import (
     FGSM,
     PGD,
     Attack,
+    AttackedFleet,
+    AttackedModel,
+    AttackedNetwork,
     AutoAttack,
     Boundary,
-    DecisionTarget,
-    FleetTarget,
-    FunctionTarget,
-    NetworkTarget,
-    Target,
+    DecisionModel,
+    FunctionModel,
     margins,
 )
-from genlabel.networks import MLP
 from genlabel.training import Fleet
+from genlabel.training.networks import MLP
 
 FOOLBOX = pytest.mark.skipif(find_spec("foolbox") is None, reason="needs foolbox")
 ATTACKS: list[Any] = [
@@ -79,27 +79,27 @@ def fleet(candidates: int = 4, hidden: tuple[int, ...] = (8,), k: int = 3) -> Fl
     return made
 
 
-TARGETS: dict[str, Target] = {
-    "linear, 2 classes": NetworkTarget(network(2, ())),
-    "linear, 3 classes": NetworkTarget(network(3, ())),
-    "network, 2 classes": NetworkTarget(network(2)),
-    "network, 4 classes": NetworkTarget(network(4)),
-    "float32": NetworkTarget(network(3).float()),
-    "function": FunctionTarget(of_numpy(network(3))),
-    "fleet": FleetTarget(fleet(), 1),
-    "fleet of linear models": FleetTarget(fleet(3, (), 2)),
+TARGETS: dict[str, AttackedModel] = {
+    "linear, 2 classes": AttackedNetwork(network(2, ())),
+    "linear, 3 classes": AttackedNetwork(network(3, ())),
+    "network, 2 classes": AttackedNetwork(network(2)),
+    "network, 4 classes": AttackedNetwork(network(4)),
+    "float32": AttackedNetwork(network(3).float()),
+    "function": FunctionModel(of_numpy(network(3))),
+    "fleet": AttackedFleet(fleet(), 1),
+    "fleet of linear models": AttackedFleet(fleet(3, (), 2)),
 }
 on_all = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 
 
-def points(target: Target, m: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def points(target: AttackedModel, m: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.5, 2.0, size=(m, 3))
     k = target.log_proba(torch.zeros(*target.models, 1, 3).double()).shape[-1]
     return X, rng.integers(0, k, m)
 
 
-def hits(target: Target, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+def hits(target: AttackedModel, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     x = torch.from_numpy(np.broadcast_to(X, (*target.models, *X.shape[-2:])).copy())
     return target.log_proba(x).argmax(-1).numpy() == y
 
@@ -110,7 +110,7 @@ def length(moved: np.ndarray, norm: str) -> np.ndarray:
 
 @every
 @on_all
-def test_stays_in_the_ball_and_never_helps_and_moves_something(attack: Attack, target: Target) -> None:
+def test_stays_in_the_ball_and_never_helps_and_moves_something(attack: Attack, target: AttackedModel) -> None:
     X, y = points(target)
     found = attack(target, X, y, rng=0)
     assert found.shape == (*target.models, 30, 3)
@@ -131,7 +131,7 @@ def test_stays_in_balls_of_any_size_anywhere(attack: Attack, seed: int, radius: 
     net = MLP(3, 3, (4,), rng=seed, dtype=torch.float64)
     X, y = rng.normal(size=(6, 3)) * size, rng.integers(0, 3, 6)
     scaled = replace(attack, radius=radius, bounds=None if attack.bounds is None else (X.min(0) - 1e-3, X.max(0) + 0.1))
-    found = scaled(NetworkTarget(net), X, y, rng=seed)  # the call itself raises, too
+    found = scaled(AttackedNetwork(net), X, y, rng=seed)  # the call itself raises, too
     assert (length(found - X, attack.norm) <= radius + 1e-13 * size).all()
     assert scaled.bounds is None or ((found >= scaled.bounds[0]).all() and (found <= scaled.bounds[1]).all())
 
@@ -158,11 +158,11 @@ def test_the_same_seed_finds_the_same_and_global_streams_are_left_alone(attack: 
 @pytest.mark.parametrize("hidden", [(), (8,)], ids=["linear", "hidden"])
 def test_a_fleet_is_attacked_as_its_networks_one_by_one(attack: Attack, hidden: tuple[int, ...]) -> None:
     models = fleet(hidden=hidden)
-    target = FleetTarget(models, 1)
+    target = AttackedFleet(models, 1)
     X, y = points(target)
     found = attack(target, X, y, rng=0)
     for c in range(4):
-        alone = attack(NetworkTarget(models.network(1, c)), X, y, rng=0)
+        alone = attack(AttackedNetwork(models.network(1, c)), X, y, rng=0)
         np.testing.assert_allclose(found[c], alone, atol=1e-9)
     np.testing.assert_array_equal(attack(target, np.stack([X] * 4), np.stack([y] * 4), rng=0), found)
 
@@ -170,11 +170,11 @@ def test_a_fleet_is_attacked_as_its_networks_one_by_one(attack: Attack, hidden: 
 @FOOLBOX
 def test_boundary_walks_with_every_model_of_a_fleet() -> None:
     models = fleet()
-    target = FleetTarget(models, 1)
+    target = AttackedFleet(models, 1)
     X, y = points(target)
     found = Boundary(0.5, steps=200)(target, X, y, rng=0)
     for c in range(4):
-        one = NetworkTarget(models.network(1, c))
+        one = AttackedNetwork(models.network(1, c))
         alone = Boundary(0.5, steps=200)(one, X, y, rng=0)
         assert abs(hits(one, alone, y).mean() - hits(one, found[c], y).mean()) < 0.1
 
@@ -194,11 +194,11 @@ def test_numpy_in_numpy_out_torch_in_torch_out(attack: Attack) -> None:
 def test_models_that_diverged_and_points_of_one_class_do_no_harm(attack: Attack) -> None:
     models = fleet(2)
     models.theta[1, 0] = torch.nan
-    X, y = points(FleetTarget(models, 1))
-    found = attack(FleetTarget(models, 1), X, y, rng=0)
+    X, y = points(AttackedFleet(models, 1))
+    found = attack(AttackedFleet(models, 1), X, y, rng=0)
     np.testing.assert_array_equal(found[0], X)
     sure = MLP(3, 2, rng=0, dtype=torch.float64).load([(np.zeros((3, 2)), np.array([0.0, 1.0]))])
-    np.testing.assert_array_equal(attack(NetworkTarget(sure), X, np.ones(30, dtype=int), rng=0), X)
+    np.testing.assert_array_equal(attack(AttackedNetwork(sure), X, np.ones(30, dtype=int), rng=0), X)
 
 
 class Broken(nn.Module):
@@ -219,17 +219,17 @@ def half_sure(X: np.ndarray) -> np.ndarray:
     return np.stack([-1e-3 - 1e-3 * X[:, 0], np.where(X[:, 0] > 0, np.nan, -7.0)], 1)
 
 
-BROKEN: dict[str, Target] = {
-    "network, its class": NetworkTarget(Broken(0)),
-    "network, the other class": NetworkTarget(Broken(1)),
-    "function": FunctionTarget(half_sure),
-    "classes": DecisionTarget(lambda X: np.where(X[:, 0] > 0, -1, 0), 2),
+BROKEN: dict[str, AttackedModel] = {
+    "network, its class": AttackedNetwork(Broken(0)),
+    "network, the other class": AttackedNetwork(Broken(1)),
+    "function": FunctionModel(half_sure),
+    "classes": DecisionModel(lambda X: np.where(X[:, 0] > 0, -1, 0), 2),
 }
 
 
 @every
 @pytest.mark.parametrize("target", BROKEN.values(), ids=BROKEN)
-def test_a_model_that_gives_nan_is_wrong_there(attack: Attack, target: Target) -> None:
+def test_a_model_that_gives_nan_is_wrong_there(attack: Attack, target: AttackedModel) -> None:
     if attack.needs_gradient and not target.has_gradient:
         return
     X = np.random.default_rng(0).uniform(-1.2, 0.2, size=(40, 3))
@@ -242,7 +242,7 @@ def test_a_model_that_gives_nan_is_wrong_there(attack: Attack, target: Target) -
 
 
 @pytest.mark.parametrize("target", BROKEN.values(), ids=BROKEN)
-def test_margins_end_where_a_model_gives_nan(target: Target) -> None:
+def test_margins_end_where_a_model_gives_nan(target: AttackedModel) -> None:
     X = np.random.default_rng(0).uniform(-1.2, 0.2, size=(40, 3))
     found = margins(target, X, np.zeros(40, dtype=int))
     np.testing.assert_array_equal(found.right, X[:, 0] <= 0)
@@ -295,14 +295,14 @@ def test_bad_parameters_are_named(make: Any, match: str) -> None:
 
 def test_a_new_attack_that_leaves_its_ball_is_told_so() -> None:
     class Far(Attack):
-        def run(self, target: Target, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+        def run(self, target: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
             return x + 2 * self.radius
 
     with pytest.raises(RuntimeError, match="outside its ball or bounds; a `run` must `project`"):
         Far()(TARGETS["function"], np.zeros((2, 3)), [0, 1])
 
 
-def images(m: int = 20) -> tuple[NetworkTarget, np.ndarray, np.ndarray]:
+def images(m: int = 20) -> tuple[AttackedNetwork, np.ndarray, np.ndarray]:
     """A convolution over images (3, 6, 6) and 5 classes; one label in four is not what it says."""
     rng = np.random.default_rng(0)
     net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(128, 5))
@@ -310,7 +310,7 @@ def images(m: int = 20) -> tuple[NetworkTarget, np.ndarray, np.ndarray]:
         for weights in net.parameters():
             weights.copy_(torch.from_numpy(rng.normal(size=weights.shape)) * 0.3)
     X = rng.integers(0, 256, (m, 3, 6, 6)).astype(np.uint8)
-    target = NetworkTarget(net, shape=(3, 6, 6))
+    target = AttackedNetwork(net, shape=(3, 6, 6))
     y = target.log_proba(target.enter(X)).argmax(-1).numpy()
     y[::4] = (y[::4] + 1) % 5
     return target, X, y

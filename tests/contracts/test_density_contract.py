@@ -19,23 +19,23 @@ from genlabel.densities import (
     ClassDensity,
     DensityWarning,
     DiscriminantDensity,
+    FixedDensity,
     FlowDensity,
     ForestDensity,
     GANDensity,
     GaussianDensity,
     KernelDensity,
-    KnownDensity,
-    LabelModel,
     LatentDensity,
     MixtureDensity,
+    NeuralDensity,
     PerClassDensity,
-    StackDensity,
-    TrainedDensity,
+    PowerTransformedDensity,
+    StackedDensity,
     VAEDensity,
-    WarpedDensity,
-    known_gaussians,
+    WeightedDensities,
+    fixed_gaussians,
 )
-from genlabel.networks import MLP
+from genlabel.training.networks import MLP
 
 
 class LaplaceDensity(PerClassDensity):
@@ -65,11 +65,13 @@ DENSITIES: list[ClassDensity] = [
     MixtureDensity(2, "diagonal"),
     ForestDensity(),
     ForestDensity(8, min_leaf=3, max_features=2, max_points=60, random_state=3),
-    WarpedDensity(MixtureDensity(2)),
-    StackDensity([DiscriminantDensity(), KernelDensity(0.5)], [0.3, 0.7], [1.0, 2.0], standardize=True),
-    LabelModel([DiscriminantDensity(), WarpedDensity(KernelDensity(0.5)), MixtureDensity(2)], cross_fit=True),
+    PowerTransformedDensity(MixtureDensity(2)),
+    WeightedDensities([DiscriminantDensity(), KernelDensity(0.5)], [0.3, 0.7], [1.0, 2.0], standardize=True),
+    StackedDensity(
+        [DiscriminantDensity(), PowerTransformedDensity(KernelDensity(0.5)), MixtureDensity(2)], cross_fit=True
+    ),
     LaplaceDensity(),
-    known_gaussians([[0.0] * 3, [1.0] * 3, [2.0] * 3]),
+    fixed_gaussians([[0.0] * 3, [1.0] * 3, [2.0] * 3]),
     LatentDensity(TWIN, 1, GaussianDensity(shrinkage=0.2)),
     VAEDensity(n_samples=8, **QUICK),
     VAEDensity(2, noise=0.5, n_samples=1, train_samples=1, **QUICK),
@@ -81,8 +83,10 @@ DENSITIES: list[ClassDensity] = [
     ),
 ]
 LEARNED = [d for d in DENSITIES if isinstance(d, GaussianDensity | KernelDensity | DiscriminantDensity)]
-TRAINED = [d for d in DENSITIES if isinstance(d, TrainedDensity)]
-SMOOTH = [d for d in DENSITIES if isinstance(d, MixtureDensity | WarpedDensity | StackDensity | LabelModel)] + TRAINED
+TRAINED = [d for d in DENSITIES if isinstance(d, NeuralDensity)]
+SMOOTH = [
+    d for d in DENSITIES if isinstance(d, MixtureDensity | PowerTransformedDensity | WeightedDensities | StackedDensity)
+] + TRAINED
 # The distances in L1 and L-infinity have kinks, and a nearest point is where coordinates meet them.
 DIFFERENTIABLE = [d for d in DENSITIES if getattr(d, "norm", "l2") == "l2"]
 every = pytest.mark.parametrize("density", DENSITIES, ids=repr)
@@ -237,7 +241,7 @@ def is_plain(value: Any) -> bool:
 def fitted_state(density: ClassDensity) -> dict[str, Any]:
     """What `fit` and later calls have set."""
     state = {name: value for name, value in vars(density).items() if name not in density.get_params(deep=False)}
-    if isinstance(density, KnownDensity | LaplaceDensity):
+    if isinstance(density, FixedDensity | LaplaceDensity):
         del state["models_"]  # objects of the user's: distributions that are given, or made by a density of one method
     return state
 
@@ -291,7 +295,7 @@ class AskingPerClass(PerClassDensity):
         return Independent(Laplace(sample.X.mean(0), sample.pooled.diagonal().sqrt()), 1)
 
 
-ASKING = [AskingDensity(), AskingPerClass(), WarpedDensity(AskingDensity())]
+ASKING = [AskingDensity(), AskingPerClass(), PowerTransformedDensity(AskingDensity())]
 
 
 @pytest.mark.parametrize("density", ASKING, ids=repr)

@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from genlabel.mixing import (
+    BatchInfo,
     CutMix,
     LinearMixer,
     ManifoldMixup,
-    Mix,
     Mixer,
+    MixParams,
     Mixup,
-    Origin,
     blend,
     check_within_batch,
     draw_on,
+    identity_params,
     mix_batch,
-    no_mix,
     stack_draws,
 )
 
@@ -28,18 +28,18 @@ from genlabel.mixing import (
 class FirstPartner(LinearMixer):
     """A mixer whose partners are no permutation: every row meets the first."""
 
-    def draw(self, n: int, rng: object = None) -> Mix:
-        return Mix(np.zeros(n, dtype=np.int64), np.random.default_rng(rng).random(n))
+    def draw(self, n: int, rng: object = None) -> MixParams:
+        return MixParams(np.zeros(n, dtype=np.int64), np.random.default_rng(rng).random(n))
 
 
 class Halfway(Mixer):
     """A mixer with a mix of its own: no blend, but the parent of the larger share."""
 
-    def draw(self, n: int, rng: object = None) -> Mix:
+    def draw(self, n: int, rng: object = None) -> MixParams:
         drawn = Mixup().draw(n, rng)
         return drawn._replace(lam=drawn.lam.round())
 
-    def mix(self, X: object, draw: Mix) -> object:
+    def mix(self, X: object, draw: MixParams) -> object:
         return blend(X, draw._replace(lam=draw.lam.round()))
 
 
@@ -65,7 +65,7 @@ def points(n: int, shape: tuple[int, ...], seed: int = 0) -> NDArray[np.float64]
     return np.random.default_rng(seed).normal(size=(n, *shape))
 
 
-def same(first: Mix, second: Mix) -> bool:
+def same(first: MixParams, second: MixParams) -> bool:
     return all(np.array_equal(a, b) if a is not None else b is None for a, b in zip(first, second, strict=True))
 
 
@@ -100,7 +100,7 @@ def test_mixing_is_the_same_in_numpy_and_torch(mixer: Mixer, shape: tuple[int, .
     single = mixer.mix(torch.from_numpy(X).float(), draw)
     assert single.dtype == torch.float32
     np.testing.assert_allclose(single.numpy(), mixed, atol=1e-5)
-    as_tensors = Mix(*(None if part is None else torch.as_tensor(part) for part in draw))
+    as_tensors = MixParams(*(None if part is None else torch.as_tensor(part) for part in draw))
     np.testing.assert_allclose(mixer.mix(torch.from_numpy(X), as_tensors).numpy(), mixed, rtol=1e-14, atol=1e-15)
 
 
@@ -159,14 +159,14 @@ def test_rows_that_are_kept_stay_as_they_are(mixer: Mixer, shape: tuple[int, ...
     assert same(draw.keep(0), draw)
     assert (kept.partner[:4] == np.arange(4)).all()
     assert (kept.lam[:4] == 1.0).all()
-    nothing = no_mix(10, like=draw)
+    nothing = identity_params(10, like=draw)
     assert nothing.depth == 0
     assert (nothing.box is None) == (draw.box is None)
     np.testing.assert_array_equal(mixer.mix(X, nothing), X)
     clean = np.arange(10) % 3 == 0
-    part = mix_batch(mixer, torch.from_numpy(X), draw, Origin(clean=clean)).numpy()
+    part = mix_batch(mixer, torch.from_numpy(X), draw, BatchInfo(clean=clean)).numpy()
     np.testing.assert_array_equal(part, np.where(clean.reshape(-1, *[1] * len(shape)), X, mixer.mix(X, draw)))
-    np.testing.assert_array_equal(mix_batch(None, torch.from_numpy(X), draw, Origin()).numpy(), X)
+    np.testing.assert_array_equal(mix_batch(None, torch.from_numpy(X), draw, BatchInfo()).numpy(), X)
 
 
 @every
@@ -201,7 +201,7 @@ def test_a_draw_on_a_device_is_the_draw_in_the_precision_of_the_points(mixer: Mi
 
 
 def test_partners_of_other_batches_are_refused_where_one_batch_is_seen() -> None:
-    assert [mixer.over_the_set for mixer, _ in MIXERS] == [False] * len(MIXERS)
+    assert [mixer.pairs_across_batches for mixer, _ in MIXERS] == [False] * len(MIXERS)
     for mixer, _ in MIXERS:
         check_within_batch(mixer)
     with pytest.raises(ValueError, match=r"Mixup\(pairs='set'\) pairs rows of different batches"):

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from genlabel import GaussianDensity, GenLabelSampler, GenMix, KernelDensity
-from genlabel.densities import LabelModel, MixtureDensity, known_gaussians
+from genlabel.densities import MixtureDensity, StackedDensity, fixed_gaussians
 from genlabel.mixing import Sampler
 
 SAMPLERS: list[Any] = [
@@ -17,10 +17,10 @@ SAMPLERS: list[Any] = [
     GenMix(GaussianDensity(), n_aug=50, lam="uniform", standardize=True, random_state=0),
     GenMix("kernel", n_aug=0.5, lam=(0.2, 0.6), random_state=0),
     GenMix(MixtureDensity(2), n_aug=31, lam=0.3, random_state=0),
-    GenMix(known_gaussians([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]]), random_state=0),
+    GenMix(fixed_gaussians([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]]), random_state=0),
     GenLabelSampler(random_state=0),
     GenLabelSampler(KernelDensity(), gamma=0.5, alpha=2.0, n_aug=2.5, standardize=True, random_state=0),
-    GenLabelSampler(LabelModel([MixtureDensity(2), KernelDensity(0.5)], cv=3, cross_fit=True), random_state=0),
+    GenLabelSampler(StackedDensity([MixtureDensity(2), KernelDensity(0.5)], cv=3, cross_fit=True), random_state=0),
     GenLabelSampler(gamma=0.0, n_aug=7, random_state=0),
 ]
 every = pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
@@ -137,7 +137,7 @@ def test_kinds_of_numbers_make_sense(sampler: Any) -> None:
         ({"n_aug": "all"}, "n_aug='all'"),
         ({"output": "softly"}, "output='softly' is not known; choose one of 'hard', 'soft', 'weighted'"),
         ({"density": "gausian"}, "density='gausian' is not known; choose one of 'gaussian'"),
-        ({"density": "auto"}, "density='auto' names several; give one, such as 'label-model'"),
+        ({"density": "auto"}, "density='auto' names several; give one, such as 'stacked'"),
     ],
 )
 def test_bad_parameters_are_named(sampler: Any, params: dict[str, Any], match: str) -> None:

@@ -8,6 +8,7 @@ import torch
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
+from genlabel._standardization import ROUNDING
 from genlabel.densities import DensityWarning, covariance
 from genlabel.densities.covariance import (
     FLOOR,
@@ -27,7 +28,6 @@ from genlabel.densities.covariance import (
     whitening,
 )
 from genlabel.densities.per_class import ClassSample, class_samples
-from genlabel.standardisation import ROUNDING
 
 SCALES = np.array([1e-12, 1e-3, 1.0, 1e5, 1e12])
 

@@ -7,14 +7,14 @@ import pytest
 import torch
 from sklearn.base import clone
 
-from genlabel.datasets import make_circle
+from genlabel.data.datasets import make_circle
 from genlabel.densities import CollapsedGeneratorError, DensityWarning, GANDensity
-from genlabel.densities.gan_charts import Charts, Latents, chart_rows
-from genlabel.densities.gan_choice import ClassRows, Judged, choose, split_rows
-from genlabel.densities.gan_curves import LATENTS, _Evenly, _hardly, _hardly_worse, refine_curves
-from genlabel.densities.gan_networks import ConvReader, Network, Perceptron, apply, linearise
-from genlabel.densities.gan_training import Generators, Schedule, Trial, draw_evenly, log_likelihood, take_step
-from genlabel.densities.inversion import NORMS, Bank, Inverter
+from genlabel.densities.gan.charts import Charts, Latents, chart_rows
+from genlabel.densities.gan.curves import LATENTS, _Evenly, _hardly, _hardly_worse, refine_curves
+from genlabel.densities.gan.inversion import NORMS, Bank, Inverter
+from genlabel.densities.gan.networks import ConvReader, Network, Perceptron, apply, linearise
+from genlabel.densities.gan.selection import ClassRows, Judged, choose, split_rows
+from genlabel.densities.gan.training import Generators, Schedule, Trial, draw_evenly, log_likelihood, take_step
 
 QUICK: dict[str, Any] = {"hidden": (8,), "steps": 20, "min_coverage": 0.0, "random_state": 0}
 

@@ -16,8 +16,8 @@ from sklearn.covariance import LedoitWolf
 
 from genlabel.densities import DensityWarning, GaussianDensity
 from genlabel.labeling import GenLabel
-from genlabel.mixing import Mix, Mixer, Mixup, blend
-from genlabel.training import Plan, Task
+from genlabel.mixing import Mixer, MixParams, Mixup, blend
+from genlabel.training import BatchPlan, TrainingTask
 
 
 def data(seed: int, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -109,26 +109,26 @@ def test_blends_are_labelled_from_their_parents(d: int, shrinkage: Any) -> None:
 class Shifted(Mixer):
     """A blend that is moved: not to be labelled from its parents."""
 
-    def draw(self, n: int, rng: Any = None) -> Mix:
+    def draw(self, n: int, rng: Any = None) -> MixParams:
         return Mixup().draw(n, rng)
 
-    def mix(self, X: Any, draw: Mix) -> Any:
+    def mix(self, X: Any, draw: MixParams) -> Any:
         return blend(X, draw) + 0.5
 
 
 @pytest.mark.parametrize("mixer", [Mixup(), Shifted(), None])
-@pytest.mark.parametrize("clean_weight", [0.0, 0.4])
+@pytest.mark.parametrize("clean_fraction", [0.0, 0.4])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_labels_of_a_plan_are_those_of_its_points(mixer: Any, clean_weight: float, weighted: bool) -> None:
+def test_the_labels_of_a_plan_are_those_of_its_points(mixer: Any, clean_fraction: float, weighted: bool) -> None:
     """In many dimensions, with clean rows, rows of no weight, and a density of other rows than the task's."""
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(400, 70)), np.arange(400) % 2
     density = GaussianDensity().fit(X[120:], y[120:])
     weight = np.where(np.arange(120) % 5 == 0, 0.0, 1.0) if weighted else None
-    task = Task(X[:120], y[:120], 2, (GenLabel(density),), mixer, weight, clean_weight=clean_weight, seed=0)
-    steps = Plan(task, 1, torch.zeros(1, dtype=torch.float64)).steps(2)
+    task = TrainingTask(X[:120], y[:120], 2, (GenLabel(density),), mixer, weight, clean_fraction=clean_fraction, seed=0)
+    steps = BatchPlan(task, 1, torch.zeros(1, dtype=torch.float64)).steps(2)
     expected = softmax(density.log_prob(steps.x.flatten(0, 1).numpy()), axis=1)
-    if clean_weight:
+    if clean_fraction:
         expected[(steps.draw.lam == 1.0).flatten().numpy()] = 0.0
     found = steps.target[..., 0].flatten(0, 1).numpy()
     found = np.where(expected.any(axis=1, keepdims=True), found, 0.0)

@@ -13,7 +13,7 @@ from scipy.stats import gaussian_kde, multivariate_normal
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from genlabel.densities import DensityWarning, GaussianDensity, KernelDensity, kernel
-from genlabel.densities.folded import FoldedSample
+from genlabel.densities._crossval import CrossValSample
 
 
 def data(seed: int, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -192,7 +192,7 @@ def test_all_bandwidths_of_a_fold_are_what_each_is_alone(
     weight = np.random.default_rng(1).uniform(0.1, 2, 48) if weighted else np.ones(48)
     valid = np.array_split(np.random.default_rng(2).permutation(48), 3)
     train = np.stack([~np.isin(np.arange(48), rows) for rows in valid])
-    folds = FoldedSample(
+    folds = CrossValSample(
         *map(torch.from_numpy, (X, y, weight, train)), [torch.from_numpy(np.sort(rows)) for rows in valid]
     )
     densities = [KernelDensity(h, covariance=covariance, max_points=max_points) for h in (0.2, 1.0, 3.0)]
@@ -227,7 +227,7 @@ def test_families_share_what_they_can_and_wide_tables_are_refused_where_a_covari
         assert KernelDensity().excess(n, most) is None
         assert KernelDensity().excess(n, most + 1) is not None
         assert KernelDensity(covariance="shared").excess(n, most + 1) is None
-    assert KernelDensity().least_weight == pytest.approx(2.5 * GaussianDensity().least_weight)
+    assert KernelDensity().min_stack_weight == pytest.approx(2.5 * GaussianDensity().min_stack_weight)
 
 
 def test_blocks_of_any_size_and_gradients_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

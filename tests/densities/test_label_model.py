@@ -1,4 +1,4 @@
-"""The label model: batched work against a slow loop, and what the choice promises."""
+"""The stacked density: batched work against a slow loop, and what the choice promises."""
 
 import itertools
 import re
@@ -16,29 +16,29 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
+from genlabel._splits import make_folds, round_robin_folds
 from genlabel.densities import (
     ClassDensity,
     DensityWarning,
     DiscriminantDensity,
     GaussianDensity,
     KernelDensity,
-    LabelModel,
     MixtureDensity,
-    StackDensity,
-    WarpedDensity,
+    PowerTransformedDensity,
+    StackedDensity,
+    WeightedDensities,
     default_candidates,
     named_densities,
 )
-from genlabel.densities.folded import judging_order
-from genlabel.densities.stack import (
+from genlabel.densities._crossval import stratified_order
+from genlabel.densities.power_transform import fit_warp
+from genlabel.densities.stacking import (
     TEMPERATURES,
     WORST,
     log_posterior_of_truth,
     stacking_weights,
     weigh,
 )
-from genlabel.densities.warped import fit_warp
-from genlabel.folds import deal_in_turn, make_folds
 from genlabel.metrics import calibration_error
 
 FEW: list[ClassDensity] = [
@@ -48,7 +48,7 @@ FEW: list[ClassDensity] = [
     KernelDensity(0.6, covariance="shrunk"),
     MixtureDensity(3, "diagonal"),
     GaussianDensity(shrinkage="ledoit-wolf"),
-    WarpedDensity(MixtureDensity(2)),
+    PowerTransformedDensity(MixtureDensity(2)),
 ]
 
 
@@ -76,7 +76,7 @@ def slow(candidates: Any, X: np.ndarray, y: np.ndarray, weight: np.ndarray, pair
     found = np.full((len(candidates), len(X), len(np.unique(y))), np.nan)
     for (m, candidate), (train, valid) in itertools.product(enumerate(candidates), pairs):
         density = clone(candidate)
-        if isinstance(density, WarpedDensity):
+        if isinstance(density, PowerTransformedDensity):
             density.set_params(warp=warp)
         found[m, valid] = density.fit(Z[train], y[train], weight[train]).log_prob(Z[valid])
     return found
@@ -91,8 +91,8 @@ def test_the_stack_mixes_the_posteriors_of_its_members(seed: int, standardize: b
     X, y = data(seed, k=3)
     rng = np.random.default_rng(seed)
     weights, heat = rng.dirichlet(np.ones(3)), rng.uniform(0.5, 4, 3)
-    members = [DiscriminantDensity(), KernelDensity(0.5), WarpedDensity(DiscriminantDensity(0.5))]
-    stack = StackDensity(members, weights, heat, standardize=standardize).fit(X, y)
+    members = [DiscriminantDensity(), KernelDensity(0.5), PowerTransformedDensity(DiscriminantDensity(0.5))]
+    stack = WeightedDensities(members, weights, heat, standardize=standardize).fit(X, y)
     Z = standardised(X, np.ones(len(X))) if standardize else X
     each = np.stack([clone(member).fit(Z, y).log_prob(Z) for member in members])
     prior = np.bincount(y) / len(y)
@@ -116,7 +116,7 @@ class Untouchable(ClassDensity):
 
 def test_a_member_of_weight_zero_is_left_alone_and_far_points_have_the_prior() -> None:
     X, y = data()
-    stack = StackDensity([GaussianDensity(), Untouchable()], [2.0, 0.0], [1.0, 1.0]).fit(X, y)
+    stack = WeightedDensities([GaussianDensity(), Untouchable()], [2.0, 0.0], [1.0, 1.0]).fit(X, y)
     np.testing.assert_allclose(posterior(stack, X), posterior(GaussianDensity().fit(X, y), X), rtol=1e-9)
     far = stack.log_prob(np.array([[1e200, 0.0, 0.0], [1e6, -1e6, 1e7]]))
     assert not np.isnan(far).any()
@@ -129,7 +129,7 @@ def test_a_member_of_weight_zero_is_left_alone_and_far_points_have_the_prior() -
 )
 def test_a_stack_that_makes_no_sense_is_told_so(weights: Any, heat: Any, match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        StackDensity([GaussianDensity(), KernelDensity()], weights, heat).fit(*data())
+        WeightedDensities([GaussianDensity(), KernelDensity()], weights, heat).fit(*data())
 
 
 # Temperatures and weights.
@@ -192,8 +192,8 @@ def test_where_a_candidate_gives_no_number_it_is_the_worst_that_counts_not_the_p
 def test_held_out_equals_a_slow_loop(k: int, weighted: bool) -> None:
     X, y = data(1, k=k)
     weight = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else np.ones(len(X))
-    model = LabelModel(FEW).fit(X, y, weight)
-    pairs = make_folds(6, y, 0, deal_in_turn)
+    model = StackedDensity(FEW).fit(X, y, weight)
+    pairs = make_folds(6, y, 0, round_robin_folds)
     each = slow(FEW, X, y, weight, pairs)
     prior = np.bincount(y, weights=weight) / weight.sum()
     posteriors = []
@@ -216,10 +216,10 @@ def test_the_choice_is_held_out_too() -> None:
     X, y = data(10)
     rows = np.arange(len(X))
     pairs = [(rows[rows % 4 != f], rows[rows % 4 == f]) for f in range(4)]
-    one = LabelModel(FEW, cv=pairs).fit(X, y)
+    one = StackedDensity(FEW, cv=pairs).fit(X, y)
     assert len(one.fold_choices_) == 4
     for fold in range(4):
-        again = LabelModel(FEW, cv=[pair for pair in pairs if pair is not pairs[fold]]).fit(X, y)
+        again = StackedDensity(FEW, cv=[pair for pair in pairs if pair is not pairs[fold]]).fit(X, y)
         np.testing.assert_allclose(again.choice_.weight, one.fold_choices_[fold].weight, atol=1e-9)
         np.testing.assert_array_equal(again.choice_.temperature, one.fold_choices_[fold].temperature)
         assert [type(m) for m in one.frozen(fold).members] == [type(m) for m in again.frozen().members]
@@ -228,8 +228,8 @@ def test_the_choice_is_held_out_too() -> None:
 def test_the_default_batch_equals_the_slow_loop() -> None:
     X, y = data(2, n=150)
     named = default_candidates()
-    model = LabelModel(cv=3).fit(X, y)
-    pairs = make_folds(3, y, 0, deal_in_turn)
+    model = StackedDensity(cv=3).fit(X, y)
+    pairs = make_folds(3, y, 0, round_robin_folds)
     each = slow(list(named.values()), X, y, np.ones(len(X)), pairs)
     for row, values in zip(model.report_["candidates"], each, strict=True):
         lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)
@@ -239,7 +239,7 @@ def test_the_default_batch_equals_the_slow_loop() -> None:
 
 def test_the_report_says_what_was_chosen() -> None:
     X, y = data(3)
-    model = LabelModel(FEW).fit(X, y)
+    model = StackedDensity(FEW).fit(X, y)
     report = model.report_
     assert report["method"] == "stack"
     assert report["folds"] == 6
@@ -257,7 +257,7 @@ def test_the_report_says_what_was_chosen() -> None:
 
 def test_select_keeps_the_single_best() -> None:
     X, y = data(4)
-    model = LabelModel(FEW, method="select").fit(X, y)
+    model = StackedDensity(FEW, method="select").fit(X, y)
     best = min(model.report_["candidates"], key=lambda row: row["log_loss"])
     assert model.names_ == [best["name"]]
     assert model.weights_.tolist() == [1.0]
@@ -266,7 +266,7 @@ def test_select_keeps_the_single_best() -> None:
 
 def test_frozen_is_the_same_stack_for_other_rows() -> None:
     X, y = data(5)
-    model = LabelModel(FEW).fit(X, y)
+    model = StackedDensity(FEW).fit(X, y)
     frozen = model.frozen()
     assert not hasattr(frozen, "classes_")
     np.testing.assert_allclose(frozen.fit(X, y).log_prob(X), model.log_prob(X), rtol=1e-10)
@@ -283,31 +283,31 @@ def test_over_folds_the_stack_of_all_rows_is_fitted_once_and_each_fold_has_its_c
     """The whole is, bit by bit, the frozen stack fitted to the same rows, in whatever order they lie in memory."""
     X, y = data(5)
     X, weight = np.array(X, order=order), np.arange(1.0, 121.0) if weighted else None
-    rows = make_folds(4, y, 3, deal_in_turn)
-    given = LabelModel(FEW)
-    folded = given.over_folds(X, y, weight, lambda: rows, 3)
+    rows = make_folds(4, y, 3, round_robin_folds)
+    given = StackedDensity(FEW)
+    folded = given.prepare_for_cv(X, y, weight, lambda: rows, 3)
     assert not hasattr(given, "classes_")
-    model = LabelModel(FEW, cv=rows, random_state=3).fit(X, y, weight)
-    assert isinstance(folded.label_model, LabelModel)
+    model = StackedDensity(FEW, cv=rows, random_state=3).fit(X, y, weight)
+    assert isinstance(folded.label_model, StackedDensity)
     assert folded.fit(None, X, y, weight) is folded.whole
     np.testing.assert_array_equal(folded.label_model.held_out_, model.held_out_)
     np.testing.assert_array_equal(folded.whole.log_prob(X), model.frozen().fit(X, y, weight).log_prob(X))
     for f, (train, _) in enumerate(rows):
         part = (X[train], y[train], None if weight is None else weight[train])
         stack = folded.fit(f, *part)
-        assert isinstance(stack, StackDensity)
+        assert isinstance(stack, WeightedDensities)
         assert stack.weights == model.frozen(f).weights
         assert stack.temperatures == model.frozen(f).temperatures
         np.testing.assert_array_equal(stack.log_prob(X), model.frozen(f).fit(*part).log_prob(X))
 
 
-@pytest.mark.parametrize("density", [GaussianDensity(), LabelModel(FEW, cross_fit=True), KernelDensity()], ids=repr)
+@pytest.mark.parametrize("density", [GaussianDensity(), StackedDensity(FEW, cross_fit=True), KernelDensity()], ids=repr)
 def test_other_densities_need_nothing_of_the_folds(density: ClassDensity) -> None:
     def never() -> Any:
         raise AssertionError
 
     X, y = data()
-    folded = density.over_folds(X, y, None, never, 0)
+    folded = density.prepare_for_cv(X, y, None, never, 0)
     assert folded.whole is density
     assert folded.label_model is None
     for fold in (None, 0, 5):
@@ -318,15 +318,19 @@ def test_other_densities_need_nothing_of_the_folds(density: ClassDensity) -> Non
 
 def test_a_label_model_says_what_is_special_about_it() -> None:
     X, y = data()
-    for density in (LabelModel(), WarpedDensity(LabelModel())):
-        assert not density.may_be_latent
-    assert LabelModel().averaged_by_default
-    assert not LabelModel(FEW[:2]).fit(X, y).cross_fitted
-    assert LabelModel(FEW[:2], cross_fit=True).fit(X, y).cross_fitted
-    for plain in (GaussianDensity(), StackDensity(FEW[:1], [1.0], [1.0]), WarpedDensity(KernelDensity())):
+    for density in (StackedDensity(), PowerTransformedDensity(StackedDensity())):
+        assert not density.supports_latent_space
+    assert StackedDensity().is_calibrated
+    assert not StackedDensity(FEW[:2]).fit(X, y).cross_fitted
+    assert StackedDensity(FEW[:2], cross_fit=True).fit(X, y).cross_fitted
+    for plain in (
+        GaussianDensity(),
+        WeightedDensities(FEW[:1], [1.0], [1.0]),
+        PowerTransformedDensity(KernelDensity()),
+    ):
         fitted = plain.fit(X, y)
-        assert fitted.may_be_latent
-        assert not fitted.averaged_by_default
+        assert fitted.supports_latent_space
+        assert not fitted.is_calibrated
         assert not fitted.cross_fitted
 
 
@@ -347,7 +351,7 @@ def test_the_densities_of_a_family_share_work_and_no_others() -> None:
     assert all(one.family != another.family for one, another in other)
     alone: list[ClassDensity] = [
         KernelDensity(), KernelDensity(0.3, leave_one_out=True), MixtureDensity(random_state=None), GaussianDensity(),
-        LabelModel(), WarpedDensity(DiscriminantDensity()),
+        StackedDensity(), PowerTransformedDensity(DiscriminantDensity()),
     ]  # fmt: skip
     assert all(density.family is None for density in alone)
 
@@ -355,8 +359,8 @@ def test_the_densities_of_a_family_share_work_and_no_others() -> None:
 def test_densities_that_share_nothing_are_held_out_one_by_one() -> None:
     X, y = data(18)
     alone: list[ClassDensity] = [KernelDensity(), KernelDensity(0.5, leave_one_out=True), GaussianDensity()]
-    model = LabelModel(alone, cv=3).fit(X, y)
-    each = slow(alone, X, y, np.ones(len(X)), make_folds(3, y, 0, deal_in_turn))
+    model = StackedDensity(alone, cv=3).fit(X, y)
+    each = slow(alone, X, y, np.ones(len(X)), make_folds(3, y, 0, round_robin_folds))
     for row, values in zip(model.report_["candidates"], each, strict=True):
         lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)
         assert row["log_loss"] == pytest.approx(-lp[np.arange(120), y].mean(), rel=1e-6)
@@ -366,12 +370,12 @@ def test_folds_may_be_given_and_need_not_cover_all_rows() -> None:
     X, y = data(6)
     rows = np.arange(len(X))
     pairs = [(rows[rows % 4 != f], rows[rows % 4 == f]) for f in range(3)]
-    model = LabelModel(FEW, cv=pairs).fit(X, y)
+    model = StackedDensity(FEW, cv=pairs).fit(X, y)
     assert model.report_["folds"] == 3
     assert np.isnan(model.held_out_[rows % 4 == 3]).all()
     assert np.isfinite(model.held_out_[rows % 4 != 3]).all()
     with pytest.raises(ValueError, match="every row"):
-        LabelModel(FEW, cv=pairs, cross_fit=True).fit(X, y)
+        StackedDensity(FEW, cv=pairs, cross_fit=True).fit(X, y)
 
 
 def test_integer_weights_equal_repetitions_of_the_gaussians() -> None:
@@ -382,8 +386,8 @@ def test_integer_weights_equal_repetitions_of_the_gaussians() -> None:
     pairs = [(rows[rows % 3 != f], rows[rows % 3 == f]) for f in range(3)]
     again = [(np.flatnonzero(repeated % 3 != f), np.flatnonzero(repeated % 3 == f)) for f in range(3)]
     gaussians = FEW[:2]
-    one = LabelModel(gaussians, cv=pairs).fit(X, y, weight)
-    other = LabelModel(gaussians, cv=again).fit(X[repeated], y[repeated])
+    one = StackedDensity(gaussians, cv=pairs).fit(X, y, weight)
+    other = StackedDensity(gaussians, cv=again).fit(X[repeated], y[repeated])
     np.testing.assert_allclose(one.held_out_[repeated], other.held_out_, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(one.log_prob(X), other.log_prob(X), rtol=1e-7)
 
@@ -394,7 +398,7 @@ def test_tiny_classes_work_and_the_search_is_silent(counts: tuple[int, ...]) -> 
     X = np.random.default_rng(0).normal(size=(len(y), 3)) + y[:, None]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = LabelModel(cross_fit=True).fit(X, y)
+        model = StackedDensity(cross_fit=True).fit(X, y)
     assert all(re.match(r"cv=6 folds, but .*; using \d folds", str(w.message)) for w in caught)
     assert len(caught) <= 1
     assert np.isfinite(model.log_prob(X)).all()
@@ -405,10 +409,10 @@ def test_one_labelled_row_does_not_speak_for_its_own_mixed_points() -> None:
     """Cross-fitting: a row of a parent's fold may be moved without any effect on the label; others may not."""
     X, y = data(8)
     one = [DiscriminantDensity(0.3, 0.3)]
-    model = LabelModel(one, cross_fit=True).fit(X, y)
+    model = StackedDensity(one, cross_fit=True).fit(X, y)
     moved = X.copy()
     moved[0] += 0.5 * X.std(0)
-    other = LabelModel(one, cross_fit=True).fit(moved, y)
+    other = StackedDensity(one, cross_fit=True).fit(moved, y)
     assert model.temperatures_ == other.temperatures_
     fold = model.fold_
     rng = np.random.default_rng(0)
@@ -425,7 +429,7 @@ def test_one_labelled_row_does_not_speak_for_its_own_mixed_points() -> None:
 
 def test_pairs_are_answered_by_the_stack_without_their_folds_whatever_the_array() -> None:
     X, y = data(9)
-    model = LabelModel(FEW, cross_fit=True).fit(X, y)
+    model = StackedDensity(FEW, cross_fit=True).fit(X, y)
     rows, partners = np.array([0, 5, 7]), np.array([3, 5, 1])
     points = 0.5 * (X[rows] + X[partners])
     found = model.log_prob_of_pairs(points, rows, partners)
@@ -437,51 +441,51 @@ def test_pairs_are_answered_by_the_stack_without_their_folds_whatever_the_array(
     torched = model.log_prob_of_pairs(torch.from_numpy(points), torch.from_numpy(rows), torch.from_numpy(partners))
     assert isinstance(torched, torch.Tensor)
     np.testing.assert_array_equal(torched.numpy(), found)
-    plain = LabelModel(FEW).fit(X, y)
+    plain = StackedDensity(FEW).fit(X, y)
     np.testing.assert_array_equal(plain.log_prob_of_pairs(points, rows, partners), plain.log_prob(points))
 
 
 def test_names_and_mistakes() -> None:
     X, y = data()
-    assert list(named_densities("label-model")) == ["label-model"]
-    assert isinstance(named_densities("label-model")["label-model"], LabelModel)
+    assert list(named_densities("stacked")) == ["stacked"]
+    assert isinstance(named_densities("stacked")["stacked"], StackedDensity)
     given = {"wide": KernelDensity(0.9)}
     assert named_densities(given) == given
     assert (
-        LabelModel({"wide": KernelDensity(0.9), "g": GaussianDensity()}).fit(X, y).report_["candidates"][0]["name"]
+        StackedDensity({"wide": KernelDensity(0.9), "g": GaussianDensity()}).fit(X, y).report_["candidates"][0]["name"]
         == "wide"
     )
-    assert LabelModel().default_priors == StackDensity([], [], []).default_priors == "empirical"
-    assert WarpedDensity(LabelModel()).default_priors == "empirical"
+    assert StackedDensity().default_priors == WeightedDensities([], [], []).default_priors == "empirical"
+    assert PowerTransformedDensity(StackedDensity()).default_priors == "empirical"
     assert GaussianDensity().default_priors == "uniform"
     for bad, match in (("all", "'all'"), ([], "is empty")):
         with pytest.raises(ValueError, match=match):
-            LabelModel(bad).fit(X, y)
+            StackedDensity(bad).fit(X, y)
     with pytest.raises(TypeError, match="ClassDensity"):
-        LabelModel([3]).fit(X, y)
+        StackedDensity([3]).fit(X, y)
     with pytest.raises(TypeError, match="ClassDensity"):
         named_densities({"a": 3})
     with pytest.raises(ValueError, match="method='best'"):
-        LabelModel(method="best").fit(X, y)
+        StackedDensity(method="best").fit(X, y)
     with pytest.raises(ValueError, match="cv=1"):
-        LabelModel(cv=1).fit(X, y)
+        StackedDensity(cv=1).fit(X, y)
     with pytest.raises(ValueError, match="no folds"):
-        LabelModel(cv=[]).fit(X, y)
+        StackedDensity(cv=[]).fit(X, y)
     for bad, match in (("5", "cv='5' is not known"), (None, "cv=None"), ([(1, 2, 3)], "no pair")):
         with pytest.raises(ValueError, match=match):
-            LabelModel(cv=bad).fit(X, y)
+            StackedDensity(cv=bad).fit(X, y)
     with pytest.raises(ValueError, match="names row 500"):
-        LabelModel(cv=[([0, 1], [500])]).fit(X, y)
+        StackedDensity(cv=[([0, 1], [500])]).fit(X, y)
     for bad in (KernelDensity(), 5):
         with pytest.raises(ValueError, match="neither a list of densities"):
-            LabelModel(bad).fit(X, y)
+            StackedDensity(bad).fit(X, y)
 
 
 def test_a_splitter_of_scikit_learn_cuts_the_folds() -> None:
     X, y = data(11)
     splitter = StratifiedKFold(3, shuffle=True, random_state=0)
-    one = LabelModel(FEW, cv=splitter).fit(X, y)
-    other = LabelModel(FEW, cv=list(splitter.split(X, y))).fit(X, y)
+    one = StackedDensity(FEW, cv=splitter).fit(X, y)
+    other = StackedDensity(FEW, cv=list(splitter.split(X, y))).fit(X, y)
     np.testing.assert_array_equal(one.held_out_, other.held_out_)
 
 
@@ -494,7 +498,7 @@ def test_ties_keep_no_more_than_six() -> None:
 def test_a_row_that_stays_in_training_is_not_held_out() -> None:
     rng = np.random.default_rng(0)
     y = np.r_[np.repeat([0, 1], 20), np.arange(2, 12)]  # ten classes of one row each
-    model = LabelModel(FEW[:2]).fit(rng.normal(size=(50, 2)), y)
+    model = StackedDensity(FEW[:2]).fit(rng.normal(size=(50, 2)), y)
     assert np.isnan(model.held_out_[40:]).all()
     assert np.isfinite(model.held_out_[:40]).all()
     assert model.report_["accuracy"] < 0.8
@@ -509,7 +513,7 @@ def test_a_candidate_without_numbers_gets_no_weight() -> None:
             return torch.full((len(X), 2), torch.inf, dtype=torch.float64)
 
     X, y = data(12)
-    model = LabelModel([Broken(), DiscriminantDensity()]).fit(X, y)
+    model = StackedDensity([Broken(), DiscriminantDensity()]).fit(X, y)
     assert model.names_ == ["DiscriminantDensity()"]
 
 
@@ -517,38 +521,38 @@ def test_fits_in_threads_leave_the_warnings_of_others_alone() -> None:
     X, y = data(13)
     before = list(warnings.filters)
     with ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda _: LabelModel(FEW[:3]).fit(X, y), range(6)))
+        list(pool.map(lambda _: StackedDensity(FEW[:3]).fit(X, y), range(6)))
     assert list(warnings.filters) == before
 
 
 def test_parts_of_the_work_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for few numbers at once, the folds and settings are worked on in parts."""
     X, y = data(14, k=3)
-    whole = LabelModel(cv=4).fit(X, y)
+    whole = StackedDensity(cv=4).fit(X, y)
     for name in ("covariance.AT_ONCE", "discriminant.AT_ONCE", "folded.AT_ONCE", "stack.SCORES_AT_ONCE"):
         monkeypatch.setattr(f"genlabel.densities.{name}", 500)
-    parts = LabelModel(cv=4).fit(X, y)
+    parts = StackedDensity(cv=4).fit(X, y)
     np.testing.assert_allclose(parts.held_out_, whole.held_out_, rtol=1e-7, atol=1e-9)
 
 
 def test_many_features_leave_some_kinds_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genlabel.densities.mixture.MOST_FEATURES", 2)
     with pytest.warns(DensityWarning, match="3 features, more than 2; no tied mixtures"):
-        assert len(LabelModel(cv=2).fit(*data(15)).report_["candidates"]) == 44
+        assert len(StackedDensity(cv=2).fit(*data(15)).report_["candidates"]) == 44
     monkeypatch.undo()
     monkeypatch.setattr("genlabel.densities.kernel.MOST_FEATURES", 2)
     with pytest.warns(DensityWarning, match="120 rows of 3 features; no kernels of full covariance"):
-        assert len(LabelModel(cv=2).fit(*data(15)).report_["candidates"]) == 38
+        assert len(StackedDensity(cv=2).fit(*data(15)).report_["candidates"]) == 38
 
 
 def test_of_many_rows_some_judge_all_candidates_and_more_the_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no cliff: kernels stay, every candidate is in the report, and the members are fitted to all rows."""
     X, y = data(15, n=300, k=3)
-    whole = LabelModel(FEW, cv=3).fit(X, y)
+    whole = StackedDensity(FEW, cv=3).fit(X, y)
     assert whole.report_["rows"] == 300
-    monkeypatch.setattr("genlabel.densities.label_model.JUDGED_ROWS", 120)
-    monkeypatch.setattr("genlabel.densities.label_model.WEIGHED_ROWS", 200)
-    some = LabelModel(FEW, cv=3).fit(X, y)
+    monkeypatch.setattr("genlabel.densities.stacked.JUDGED_ROWS", 120)
+    monkeypatch.setattr("genlabel.densities.stacked.WEIGHED_ROWS", 200)
+    some = StackedDensity(FEW, cv=3).fit(X, y)
     assert some.report_["rows"] == 200
     assert [row["name"] for row in some.report_["candidates"]] == [row["name"] for row in whole.report_["candidates"]]
     assert {row["rows"] for row in some.report_["candidates"]} == {120, 200}
@@ -557,8 +561,8 @@ def test_of_many_rows_some_judge_all_candidates_and_more_the_chosen(monkeypatch:
     assert held.sum() == 200
     assert abs(np.bincount(y[held]) - 200 / 3).max() <= 1
     np.testing.assert_allclose(some.frozen().fit(X, y).log_prob(X), some.log_prob(X), rtol=1e-10)
-    monkeypatch.setattr("genlabel.densities.label_model.WEIGHED_ROWS", 300)
-    again = LabelModel(FEW, cv=3).fit(X, y)
+    monkeypatch.setattr("genlabel.densities.stacked.WEIGHED_ROWS", 300)
+    again = StackedDensity(FEW, cv=3).fit(X, y)
     kept = [row["name"] for row in again.report_["candidates"] if row["rows"] == 300]
     named = {row["name"]: row for row in whole.report_["candidates"]}
     for row in again.report_["candidates"]:
@@ -571,9 +575,9 @@ def test_very_many_rows_are_told_and_members_are_fitted_to_some_of_them(monkeypa
     for module in ("label_model", "stack"):
         monkeypatch.setattr(f"genlabel.densities.{module}.FITTED_ROWS", 150)
     with pytest.warns(DensityWarning, match="200 rows; its members are fitted to 150 of them"):
-        model = LabelModel(FEW[:3], cv=3).fit(X, y)
+        model = StackedDensity(FEW[:3], cv=3).fit(X, y)
     assert model.report_["fitted_rows"] == 150
-    rows = np.sort(judging_order(y)[:150])
+    rows = np.sort(stratified_order(y)[:150])
     alone = model.frozen().fit(X[rows], y[rows])
     np.testing.assert_allclose(posterior(alone, X), posterior(model, X), rtol=1e-8)
     np.testing.assert_allclose(model.stack_.class_prior_, np.bincount(y) / 200)
@@ -581,7 +585,7 @@ def test_very_many_rows_are_told_and_members_are_fitted_to_some_of_them(monkeypa
 
 def test_a_rare_class_is_among_the_rows_that_judge() -> None:
     y = np.repeat([0, 1, 2, 3], [5000, 800, 25, 3])
-    order = judging_order(y)
+    order = stratified_order(y)
     np.testing.assert_array_equal(np.sort(order), np.arange(len(y)))
     for most in (500, 1500, 5828):
         counts = np.bincount(y[order[:most]], minlength=4)
@@ -595,8 +599,8 @@ def test_classes_of_unlike_sizes_are_held_out_one_by_one_too() -> None:
     y = np.repeat([0, 1, 2, 3], [60, 12, 30, 25])
     X = rng.normal(size=(127, 3)) + y[:, None]
     mixtures: list[ClassDensity] = [MixtureDensity(2), MixtureDensity(3), MixtureDensity(2, "diagonal")]
-    model = LabelModel(mixtures, cv=3).fit(X, y)
-    pairs = make_folds(3, y, 0, deal_in_turn)
+    model = StackedDensity(mixtures, cv=3).fit(X, y)
+    pairs = make_folds(3, y, 0, round_robin_folds)
     each = slow(mixtures, X, y, np.ones(127), pairs)
     for row, values in zip(model.report_["candidates"], each, strict=True):
         lp = log_softmax(values / row["temperature"] + np.log(model.class_prior_), axis=1)
@@ -605,11 +609,11 @@ def test_classes_of_unlike_sizes_are_held_out_one_by_one_too() -> None:
 
 def test_a_refit_forgets_the_pairs_of_the_old_rows() -> None:
     X, y = data(16)
-    model = LabelModel(FEW[:2], cross_fit=True).fit(X, y)
+    model = StackedDensity(FEW[:2], cross_fit=True).fit(X, y)
     assert model.cross_fitted
     assert len(model.pairs_) == 21
     model.set_params(cross_fit=False).fit(X[:60], y[:60])
     assert not model.cross_fitted
     np.testing.assert_array_equal(model.log_prob_of_pairs(X, [99] * 120, [99] * 120), model.log_prob(X))
     with pytest.raises(ValueError, match="pooling=3"):
-        LabelModel([DiscriminantDensity(3.0)]).fit(X, y)
+        StackedDensity([DiscriminantDensity(3.0)]).fit(X, y)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from genlabel.densities import GaussianDensity, LatentDensity
-from genlabel.networks import MLP
+from genlabel.training.networks import MLP
 
 
 def test_equals_the_density_on_the_encoded_points() -> None:

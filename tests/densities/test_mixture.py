@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sklearn.mixture import GaussianMixture
 
 from genlabel.densities import MixtureDensity
+from genlabel.densities._em import fit_mixtures, mixture_terms
 from genlabel.densities.covariance import group_by_class
-from genlabel.densities.expectation import fit_mixtures, mixture_terms
 
 KINDS = {"tied": "tied", "diagonal": "diag"}
 kinds = pytest.mark.parametrize("covariance", KINDS)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from genlabel.densities import CollapseWarning, OnlineGaussianDensity
 from genlabel.labeling import OnlineGenLabel
-from genlabel.mixing import Mix, Mixup, draw_on, no_mix
+from genlabel.mixing import MixParams, Mixup, draw_on, identity_params
 
 COVARIANCES = ["spherical", "diagonal"]
 each_covariance = pytest.mark.parametrize("covariance", COVARIANCES)
@@ -172,7 +172,7 @@ def test_a_batch_without_near_rows_changes_nothing(seen_before: bool) -> None:
     if seen_before:
         density.update(f, w)
     before = copy.deepcopy(density)
-    density.observe(f + 1, w, Mix(np.arange(60), np.full(60, 0.5)))
+    density.observe(f + 1, w, MixParams(np.arange(60), np.full(60, 0.5)))
     for name in ("mean", "variance", "weight", "log_temperature", "mean_label"):
         assert torch.equal(getattr(density, name), getattr(before, name))
 
@@ -184,8 +184,8 @@ def test_from_what_it_learns(statistics: str, learns: str, share: float) -> None
     """From clean features all rows count, whatever the draw says."""
     f, w = batch()
     one, two = (OnlineGaussianDensity(3, statistics=statistics, share=0.4) for _ in range(2))
-    assert (one.learns_from, one.clean_share) == (learns, share)
-    one.observe(f, w, Mix(np.arange(60)[::-1].copy(), np.full(60, 0.5)))
+    assert (one.update_source, one.clean_share) == (learns, share)
+    one.observe(f, w, MixParams(np.arange(60)[::-1].copy(), np.full(60, 0.5)))
     two.update(f, w)
     assert same(one, two) == (statistics != "near")
 
@@ -232,8 +232,8 @@ def test_a_state_goes_round(covariance: str, known: int | None) -> None:
     label = OnlineGenLabel(density)
     for t in range(3):
         f, w = batch(seed=t)
-        label.observe(f.float(), w.float(), no_mix(60))
-        label.label(f.float(), w.float(), no_mix(60))
+        label.observe(f.float(), w.float(), identity_params(60))
+        label.label(f.float(), w.float(), identity_params(60))
     assert {"mean", "variance", "weight", "log_temperature", "mean_label", "steps"} == set(density.state_dict())
     loaded = OnlineGaussianDensity(3, known, covariance=covariance, temperature="mixup")
     loaded.load_state_dict(density.state_dict())
@@ -350,7 +350,7 @@ def test_a_step_compiles_as_one_graph(statistics: str, covariance: str) -> None:
         for _ in range(2)
     ]
 
-    def step(labeler: OnlineGenLabel, f: Tensor, w: Tensor, draw: Mix) -> Tensor:
+    def step(labeler: OnlineGenLabel, f: Tensor, w: Tensor, draw: MixParams) -> Tensor:
         labeler.observe(f, w, draw)
         labels: Tensor = labeler.label(f, w, draw)
         return labels

@@ -11,15 +11,15 @@ from scipy.stats import betabinom, multivariate_normal
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import NotFittedError
 
-from genlabel import GaussianDensity, KernelDensity, Support
-from genlabel.arrays import as_rng
-from genlabel.datasets import make_moon, make_two_circle
+from genlabel import GaussianDensity, KernelDensity, Typicality
+from genlabel._arrays import as_rng
+from genlabel._splits import round_robin_folds
+from genlabel.data.datasets import make_moon, make_two_circle
 from genlabel.densities import GANDensity
-from genlabel.folds import deal_in_turn
 
 Points = NDArray[np.float64]
 Classes = NDArray[np.int64]
-Fitted = dict[str, tuple[Support, Points, Points]]
+Fitted = dict[str, tuple[Typicality, Points, Points]]
 RATES = (0.01, 0.05, 0.1, 0.2)
 
 
@@ -73,7 +73,7 @@ def test_fresh_rows_are_flagged_at_the_stated_rate_and_not_above(make: Callable[
     shares = []
     for seed in range(draws):
         rng = np.random.default_rng(seed)
-        found = Support().fit(*make(n, rng))(make(m, rng)[0])
+        found = Typicality().fit(*make(n, rng))(make(m, rng)[0])
         assert ((found > 0) & (found <= 1)).all()
         shares.append([(found <= rate).mean() for rate in RATES])
     for rate, share in zip(RATES, np.mean(shares, axis=0), strict=True):
@@ -88,7 +88,7 @@ def test_it_is_the_rank_among_held_out_rows_under_scipys_densities(folds: int) -
     rng = np.random.default_rng(0)
     X, y = correlated(70, rng, d=4)
     asked = correlated(50, rng, d=4)[0] * rng.choice([1.0, 2.0], (50, 1))
-    number = deal_in_turn(y, folds, as_rng(3))
+    number = round_robin_folds(y, folds, as_rng(3))
     below = np.ones(len(asked))
     for f in range(folds):
         train, held = number != f, number == f
@@ -103,7 +103,7 @@ def test_it_is_the_rank_among_held_out_rows_under_scipys_densities(folds: int) -
             log_density = logsumexp([normal.logpdf(points) for normal in normals] + log_prior[:, None], axis=0)
             scores.append(log_density - 20.0 * np.log2(1.0 + outside.max(1)))
         below += (scores[0][:, None] <= scores[1]).sum(0)
-    support = Support(GaussianDensity(reg=0.0), folds=folds, random_state=3).fit(X, y)
+    support = Typicality(GaussianDensity(reg=0.0), folds=folds, random_state=3).fit(X, y)
     np.testing.assert_allclose(support(asked), below / 71)
 
 
@@ -123,7 +123,7 @@ def fitted() -> Fitted:
     for name, (X, y) in SETS.items():
         rows = np.random.default_rng(1).permutation(len(X))
         train, test = rows[: 2 * len(X) // 3], rows[2 * len(X) // 3 :]
-        found[name] = (Support().fit(X[train], y[train]), X[train], X[test])
+        found[name] = (Typicality().fit(X[train], y[train]), X[train], X[test])
     return found
 
 
@@ -165,7 +165,7 @@ def test_shuffled_columns_are_flagged_where_columns_depend_on_each_other(name: s
 def test_shuffled_columns_that_do_not_depend_on_each_other_are_like_the_rows() -> None:
     rng = np.random.default_rng(0)
     X, fresh = rng.normal(size=(200, 6)), rng.normal(size=(400, 6))
-    found = Support().fit(X, rng.integers(0, 2, 200))(shuffled(fresh, rng))
+    found = Typicality().fit(X, rng.integers(0, 2, 200))(shuffled(fresh, rng))
     assert (found <= 0.05).mean() <= 0.05 + 3 * np.sqrt(0.05 * 0.95 * (1 / 200 + 1 / 400))
 
 
@@ -183,7 +183,7 @@ def test_rows_of_another_set_are_flagged(name: str, fitted: Fitted) -> None:
 @pytest.mark.parametrize("make", [make_moon, make_two_circle], ids=lambda make: make.__name__)
 def test_where_no_row_is_there_is_no_support_even_amid_the_rows(make: Callable[..., tuple[Points, Classes]]) -> None:
     X, y = make(random_state=0)
-    support = Support().fit(X, y)
+    support = Typicality().fit(X, y)
     box = np.random.default_rng(0).uniform(X.min(0), X.max(0), (400, 2))
     far = np.array([np.abs(X - point).max(1).min() for point in box]) > 0.15 * np.ptp(X, axis=0).min()
     assert far.sum() > 20
@@ -194,7 +194,7 @@ def test_where_no_row_is_there_is_no_support_even_amid_the_rows(make: Callable[.
 def test_a_level_that_a_column_never_had_is_flagged(column: int, value: float) -> None:
     rng = np.random.default_rng(0)
     X, y = levels(150, rng)
-    support = Support().fit(X, y)
+    support = Typicality().fit(X, y)
     odd = levels(100, rng)[0]
     odd[:, column] = value
     assert (support(odd) <= 0.05).all()
@@ -206,13 +206,13 @@ def test_a_column_that_names_the_rows_is_not_closed() -> None:
     X, y = correlated(150, rng, d=3)
     X = np.column_stack([X, rng.permutation(1000)[:150]])
     fresh = np.column_stack([correlated(400, rng, d=3)[0], rng.integers(0, 1000, 400)])
-    assert (Support().fit(X, y)(fresh) <= 0.05).mean() < 0.12
+    assert (Typicality().fit(X, y)(fresh) <= 0.05).mean() < 0.12
 
 
 def test_equal_rows_are_equally_typical_and_ties_count() -> None:
     X = np.tile([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], (10, 1))
     y = np.arange(40) % 2
-    support = Support().fit(X, y)
+    support = Typicality().fit(X, y)
     assert len(np.unique(support(X).round(9))) <= 4
     np.testing.assert_array_equal(support(X)[:4], np.concatenate([support(X[i : i + 1]) for i in range(4)]))
     assert support(X).min() > 0.2
@@ -222,13 +222,13 @@ def test_weights_count_in_proportion_and_rows_of_none_are_absent() -> None:
     rng = np.random.default_rng(0)
     X, y = correlated(80, rng, d=4)
     asked = correlated(60, rng, d=4)[0]
-    plain = Support(GaussianDensity()).fit(X, y)
-    alike = Support(GaussianDensity()).fit(X, y, np.full(80, 0.01))
+    plain = Typicality(GaussianDensity()).fit(X, y)
+    alike = Typicality(GaussianDensity()).fit(X, y, np.full(80, 0.01))
     np.testing.assert_allclose(alike(asked), plain(asked), atol=1e-9)
     weight = rng.integers(0, 3, 80).astype(float)
-    some = Support(GaussianDensity()).fit(X, y, weight)
+    some = Typicality(GaussianDensity()).fit(X, y, weight)
     kept = weight > 0
-    np.testing.assert_allclose(some(asked), Support(GaussianDensity()).fit(X[kept], y[kept], weight[kept])(asked))
+    np.testing.assert_allclose(some(asked), Typicality(GaussianDensity()).fit(X[kept], y[kept], weight[kept])(asked))
     assert some(asked * 1e6).max() == pytest.approx(1.0 / (1.0 + weight.sum() ** 2 / (weight**2).sum()))
 
 
@@ -238,17 +238,17 @@ def test_units_do_not_matter(density: object) -> None:
     X, y = correlated(80, rng, d=4)
     asked = correlated(60, rng, d=4)[0]
     scale, shift = np.array([1e-6, 1.0, 1e3, 1e9]), np.array([0.0, 5.0, -7.0, 1e9])
-    there = Support(density).fit(X * scale + shift, y)(asked * scale + shift)
-    np.testing.assert_allclose(there, Support(density).fit(X, y)(asked), atol=0.02)
+    there = Typicality(density).fit(X * scale + shift, y)(asked * scale + shift)
+    np.testing.assert_allclose(there, Typicality(density).fit(X, y)(asked), atol=0.02)
 
 
 def test_it_survives_a_pickle_and_is_the_same_for_the_same_seed() -> None:
     rng = np.random.default_rng(0)
     X, y = correlated(80, rng)
-    support = Support(random_state=4).fit(X, y)
+    support = Typicality(random_state=4).fit(X, y)
     again = pickle.loads(pickle.dumps(support))
     np.testing.assert_array_equal(again(X), support(X))
-    np.testing.assert_array_equal(Support(random_state=4).fit(X, y)(X), support(X))
+    np.testing.assert_array_equal(Typicality(random_state=4).fit(X, y)(X), support(X))
     assert support.report_["rows"] == 80
     assert sum(support.report_["judges"].values()) == pytest.approx(1.0)
     assert support.report_["least"] == pytest.approx(1 / 81)
@@ -257,7 +257,7 @@ def test_it_survives_a_pickle_and_is_the_same_for_the_same_seed() -> None:
 def test_of_many_rows_some_are_held_out_once() -> None:
     rng = np.random.default_rng(0)
     X, y = correlated(11_000, rng, d=5)
-    support = Support().fit(X, y)
+    support = Typicality().fit(X, y)
     assert support.report_["folds"] == 1
     assert support.report_["rows"] in (3666, 3667)
     found = support(correlated(2000, rng, d=5)[0])
@@ -267,29 +267,29 @@ def test_of_many_rows_some_are_held_out_once() -> None:
 @pytest.mark.parametrize("n", [2, 3, 5, 8])
 def test_few_rows_are_no_error_and_nothing_is_rarer_than_one_more_than_they_are(n: int) -> None:
     rng = np.random.default_rng(0)
-    support = Support().fit(rng.normal(size=(n, 3)), np.arange(n) % 2)
+    support = Typicality().fit(rng.normal(size=(n, 3)), np.arange(n) % 2)
     assert support(np.full((1, 3), 1e6))[0] == pytest.approx(1 / (n + 1))
 
 
 @pytest.mark.parametrize("value", [1e300, -1e308])
 def test_any_finite_number_may_be_asked_of(value: float) -> None:
     X, y = load_iris(return_X_y=True)
-    assert Support().fit(X, y)([[5.1, 3.5, 1.4, value]])[0] == pytest.approx(1 / 151)
+    assert Typicality().fit(X, y)([[5.1, 3.5, 1.4, value]])[0] == pytest.approx(1 / 151)
 
 
 def test_errors_name_the_way_out() -> None:
     X, y = load_iris(return_X_y=True)
     with pytest.raises(NotFittedError):
-        Support()(X)
+        Typicality()(X)
     with pytest.raises(ValueError, match="density='gauss' is not known"):
-        Support("gauss").fit(X, y)
+        Typicality("gauss").fit(X, y)
     with pytest.raises(ValueError, match="gives no density of x to judge by"):
-        Support(GANDensity()).fit(X, y)
+        Typicality(GANDensity()).fit(X, y)
     with pytest.raises(ValueError, match="folds=1 must be a whole number of at least 2"):
-        Support(folds=1).fit(X, y)
+        Typicality(folds=1).fit(X, y)
     with pytest.raises(ValueError, match="contains NaN"):
-        Support().fit(np.where(X > 7, np.nan, X), y)
-    support = Support().fit(X, y)
+        Typicality().fit(np.where(X > 7, np.nan, X), y)
+    support = Typicality().fit(X, y)
     with pytest.raises(ValueError, match="fitted with 4 features"):
         support(X[:, :3])
     with pytest.raises(ValueError, match="contains NaN or infinity; impute"):

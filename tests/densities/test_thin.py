@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from genlabel.densities import DensityWarning, DiscriminantDensity, LabelModel
-from genlabel.densities.thin import ThinGaussians
-from genlabel.folds import deal_in_turn, make_folds
+from genlabel._splits import make_folds, round_robin_folds
+from genlabel.densities import DensityWarning, DiscriminantDensity, StackedDensity
+from genlabel.densities._low_rank import LowRankGaussians
 
 
 def data(seed: int, n: int = 24, d: int = 40, k: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -41,7 +41,7 @@ def test_few_axes_say_what_all_features_say(seed: int, pooling: float, shrinkage
     X, y, queries = data(seed)
     weight = np.random.default_rng(seed).uniform(0.5, 2, len(X)) if weighted else np.ones(len(X))
     fitted = DiscriminantDensity(pooling, shrinkage, reg=1e-3).fit(X, y, weight)
-    assert isinstance(fitted.gaussians_, ThinGaussians)
+    assert isinstance(fitted.gaussians_, LowRankGaussians)
     expected = covariances(X, y, weight, pooling, shrinkage, 1e-3)
     means = np.stack([np.average(X[y == c], axis=0, weights=weight[y == c]) for c in range(3)])
     for points in (queries, X):  # rows of the span, and others
@@ -58,11 +58,11 @@ def test_held_out_rows_are_judged_as_by_fits_without_them(d: int) -> None:
     """With 40 features all fits are thin; with 17, that of all 24 rows is not, and those of the folds are."""
     X, y, _ = data(3, d=d)
     candidates: list[Any] = [DiscriminantDensity(p, s) for p in (0.0, 0.3, 1.0) for s in (0.0, 0.1, 1.0)]
-    model = LabelModel(candidates, cv=3).fit(X, y)
+    model = StackedDensity(candidates, cv=3).fit(X, y)
     Z = (X - X.mean(0)) / X.std(0)
     for row, density in zip(model.report_["candidates"], candidates, strict=True):
         found = np.empty((24, 3))
-        for train, valid in make_folds(3, y, 0, deal_in_turn):
+        for train, valid in make_folds(3, y, 0, round_robin_folds):
             found[valid] = density.fit(Z[train], y[train]).log_prob(Z[valid])
         scores = torch.log_softmax(torch.from_numpy(found) / row["temperature"] - np.log(3), 1).numpy()
         expected = -np.maximum(scores[np.arange(24), y], np.log(1e-15)).mean()
@@ -94,7 +94,7 @@ def test_wide_tables_ask_for_no_matrix_of_all_features(monkeypatch: pytest.Monke
         monkeypatch.setattr(torch.linalg, name, counted)
     X, y, _ = data(7, n=36, d=400)
     with pytest.warns(DensityWarning) as told:
-        model = LabelModel(cv=3).fit(X, y)
+        model = StackedDensity(cv=3).fit(X, y)
     model.log_prob(X)
     assert max(sizes) <= 36
     messages = " ".join(str(warning.message) for warning in told)

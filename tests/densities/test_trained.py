@@ -9,25 +9,25 @@ from sklearn.base import clone
 from torch import Tensor
 
 from genlabel import GenerativeClassifier, GenLabelClassifier
-from genlabel.datasets import make_moon
+from genlabel._progress import epoch_callback
+from genlabel.data.datasets import make_moon
 from genlabel.densities import (
     DensityWarning,
     FlowDensity,
     GaussianDensity,
     KernelDensity,
     MixtureDensity,
-    TrainedDensity,
+    NeuralDensity,
     VAEDensity,
     named_densities,
 )
-from genlabel.progress import listen
 
 pytest.importorskip("zuko", reason="flows need the package zuko")
 
 FLOW = FlowDensity(transforms=2, hidden=(32,), epochs=30)
 MAF = FlowDensity("maf", hidden=(32,), epochs=30)
 VAE = VAEDensity(hidden=(32, 32), epochs=60, learning_rate=0.01)
-DENSITIES: list[TrainedDensity] = [FLOW, MAF, VAE]
+DENSITIES: list[NeuralDensity] = [FLOW, MAF, VAE]
 every = pytest.mark.parametrize("density", DENSITIES, ids=repr)
 flows = pytest.mark.parametrize("density", [FLOW, MAF], ids=repr)
 
@@ -41,7 +41,7 @@ def lumps(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def moons() -> dict[str, TrainedDensity]:
+def moons() -> dict[str, NeuralDensity]:
     X, y = make_moon(600, random_state=0)
     return {repr(density): clone(density).fit(X, y) for density in DENSITIES}
 
@@ -52,13 +52,13 @@ def grid(low: float = -3.0, high: float = 4.0, steps: int = 351) -> tuple[np.nda
 
 
 @flows
-def test_a_flow_integrates_to_one(density: TrainedDensity, moons: dict[str, TrainedDensity]) -> None:
+def test_a_flow_integrates_to_one(density: NeuralDensity, moons: dict[str, NeuralDensity]) -> None:
     points, area = grid()
     mass = np.exp(moons[repr(density)].log_prob(points)).sum(0) * area
     np.testing.assert_allclose(mass, 1.0, atol=0.02)
 
 
-def test_the_bound_of_a_vae_holds_less_than_one_and_more_with_more_samples(moons: dict[str, TrainedDensity]) -> None:
+def test_the_bound_of_a_vae_holds_less_than_one_and_more_with_more_samples(moons: dict[str, NeuralDensity]) -> None:
     """In the mean over the draws, by Jensen's inequality; the mean is over 20 seeds of the query."""
     points, area = grid(steps=61)
     vae = clone(VAE)
@@ -78,7 +78,7 @@ def test_the_bound_of_a_vae_holds_less_than_one_and_more_with_more_samples(moons
     assert not vae.normalised
 
 
-def test_with_many_samples_the_bound_is_the_integral_over_the_latent_space(moons: dict[str, TrainedDensity]) -> None:
+def test_with_many_samples_the_bound_is_the_integral_over_the_latent_space(moons: dict[str, NeuralDensity]) -> None:
     vae = clone(VAE)
     vars(vae).update(vars(moons[repr(VAE)]))
     X, _ = make_moon(20, random_state=1)
@@ -103,7 +103,7 @@ def latent_integral(vae: Any, X: np.ndarray, c: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", ["flow", "vae", "kernel", "mixture"])
-def test_bent_classes_are_told_apart_where_gaussians_cannot(name: str, moons: dict[str, TrainedDensity]) -> None:
+def test_bent_classes_are_told_apart_where_gaussians_cannot(name: str, moons: dict[str, NeuralDensity]) -> None:
     """On fresh rows of Moon; full sizes, several seeds and Two-circle are in benchmarks/densities.py."""
     X, y = make_moon(600, random_state=0)
     fresh, classes = make_moon(2000, random_state=1)
@@ -115,7 +115,7 @@ def test_bent_classes_are_told_apart_where_gaussians_cannot(name: str, moons: di
 
 
 @every
-def test_gaussians_are_found_in_the_units_of_the_features(density: TrainedDensity) -> None:
+def test_gaussians_are_found_in_the_units_of_the_features(density: NeuralDensity) -> None:
     X, y = lumps(1000)
     found = clone(density).fit(X, y).log_prob(X)[np.arange(1000), y]
     normal = torch.distributions.Normal
@@ -126,7 +126,7 @@ def test_gaussians_are_found_in_the_units_of_the_features(density: TrainedDensit
 
 @every
 def test_gradients_of_the_log_density_are_those_by_differences(
-    density: TrainedDensity, moons: dict[str, TrainedDensity]
+    density: NeuralDensity, moons: dict[str, NeuralDensity]
 ) -> None:
     fitted = moons[repr(density)]
     X = torch.as_tensor(make_moon(12, random_state=3)[0]).requires_grad_()
@@ -142,7 +142,7 @@ def test_gradients_of_the_log_density_are_those_by_differences(
 
 @every
 def test_samples_have_the_moments_and_the_class_of_what_was_fitted(
-    density: TrainedDensity, moons: dict[str, TrainedDensity]
+    density: NeuralDensity, moons: dict[str, NeuralDensity]
 ) -> None:
     X, y = make_moon(600, random_state=0)
     fitted = moons[repr(density)]
@@ -159,7 +159,7 @@ def test_samples_have_the_moments_and_the_class_of_what_was_fitted(
 
 @every
 def test_every_random_number_comes_from_the_seed_and_the_global_generator_is_left_alone(
-    density: TrainedDensity,
+    density: NeuralDensity,
 ) -> None:
     X, y = lumps(100)
     quick = clone(density).set_params(epochs=2)
@@ -172,7 +172,7 @@ def test_every_random_number_comes_from_the_seed_and_the_global_generator_is_lef
 
 
 @every
-def test_a_class_of_few_points_is_a_gaussian_and_is_named(density: TrainedDensity) -> None:
+def test_a_class_of_few_points_is_a_gaussian_and_is_named(density: NeuralDensity) -> None:
     X, y = lumps(100)
     X, y = np.vstack([X, [[50.0, 5.0], [51.0, 5.1], [50.5, 4.9]]]), np.append(y, [2, 2, 2])
     names = np.array(["a", "b", "few"])[y]
@@ -190,7 +190,7 @@ def test_a_class_of_few_points_is_a_gaussian_and_is_named(density: TrainedDensit
 
 
 @every
-def test_weights_are_heard(density: TrainedDensity) -> None:
+def test_weights_are_heard(density: NeuralDensity) -> None:
     """A class of two lumps, one of which hardly counts."""
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(-3, 0.5, (200, 1)), rng.normal(3, 0.5, (200, 1))])
@@ -200,10 +200,10 @@ def test_weights_are_heard(density: TrainedDensity) -> None:
 
 
 @every
-def test_epochs_are_told_and_the_best_one_is_kept(density: TrainedDensity) -> None:
+def test_epochs_are_told_and_the_best_one_is_kept(density: NeuralDensity) -> None:
     X, y = lumps(100)
     heard: list[int] = []
-    with listen(heard.append):
+    with epoch_callback(heard.append):
         fitted = clone(density).set_params(epochs=12, patience=3).fit(X, y)
     assert sum(heard) == len(fitted.losses_) <= 12
     assert np.argmin(fitted.losses_) >= len(fitted.losses_) - 4
@@ -226,7 +226,7 @@ def test_epochs_are_told_and_the_best_one_is_kept(density: TrainedDensity) -> No
     ],
     ids=lambda value: "" if isinstance(value, str) else repr(value),
 )
-def test_what_cannot_be_used_is_named(density: TrainedDensity, match: str) -> None:
+def test_what_cannot_be_used_is_named(density: NeuralDensity, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         density.fit(*lumps(100))
 
@@ -234,15 +234,15 @@ def test_what_cannot_be_used_is_named(density: TrainedDensity, match: str) -> No
 @pytest.mark.parametrize("name", ["mixture", "flow", "vae", "gan"])
 def test_densities_have_names_at_the_door(name: str) -> None:
     (density,) = named_densities(name).values()
-    assert GenerativeClassifier(name).in_full()["density"].get_params() == density.get_params()
+    assert GenerativeClassifier(name).resolved_config()["density"].get_params() == density.get_params()
 
 
 @pytest.mark.parametrize("density", [FLOW, VAE], ids=repr)
-def test_the_classifiers_take_them(density: TrainedDensity) -> None:
+def test_the_classifiers_take_them(density: NeuralDensity) -> None:
     X, y = make_moon(200, random_state=0)
     quick = clone(density).set_params(epochs=20)
     names = np.array(["left", "right"])[y]
     alone = GenerativeClassifier(quick).fit(X, names)
     assert alone.score(X, names) > 0.85
-    mixed = GenLabelClassifier("mlp", quick, gamma=1.0, clean_weight=0.5, learning_rate=0.01, epochs=10, cv=2)
+    mixed = GenLabelClassifier("mlp", quick, gamma=1.0, clean_fraction=0.5, learning_rate=0.01, epochs=10, cv=2)
     assert mixed.fit(X, names).score(X, names) > 0.85

@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 from sklearn.preprocessing import PowerTransformer
 
-from genlabel.densities import DiscriminantDensity, GaussianDensity, KernelDensity, MixtureDensity, WarpedDensity
-from genlabel.densities.warped import fit_warp
+from genlabel.densities import (
+    DiscriminantDensity,
+    GaussianDensity,
+    KernelDensity,
+    MixtureDensity,
+    PowerTransformedDensity,
+)
+from genlabel.densities.power_transform import fit_warp
 
 
 def skewed(seed: int, n: int = 100, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -55,7 +61,7 @@ def test_integrates_to_one(density: object, feature: int) -> None:
     X, y = skewed(1)
     x = X[:, feature : feature + 1]
     grid = np.linspace(-200, 200, 800001)[:, None]
-    p = np.exp(WarpedDensity(density).fit(x, y).log_prob(grid))  # type: ignore[arg-type]
+    p = np.exp(PowerTransformedDensity(density).fit(x, y).log_prob(grid))  # type: ignore[arg-type]
     np.testing.assert_allclose(trapezoid(p, grid[:, 0], axis=0), 1.0, atol=2e-4 if feature == 2 else 2e-3)
 
 
@@ -63,15 +69,15 @@ def test_weights_are_repetitions() -> None:
     X, y = skewed(2)
     weight = np.arange(100) % 3
     repeated = np.repeat(np.arange(100), weight)
-    one = WarpedDensity(GaussianDensity()).fit(X, y, weight)
-    other = WarpedDensity(GaussianDensity()).fit(X[repeated], y[repeated])
+    one = PowerTransformedDensity(GaussianDensity()).fit(X, y, weight)
+    other = PowerTransformedDensity(GaussianDensity()).fit(X[repeated], y[repeated])
     np.testing.assert_allclose(one.log_prob(X), other.log_prob(X), rtol=1e-6)
 
 
 def test_a_shared_map_gives_the_same_as_an_own_one() -> None:
     X, y = skewed(3)
     warp = fit_warp(torch.from_numpy(X), ones(100))
-    alone, shared = (WarpedDensity(GaussianDensity(), w).fit(X, y) for w in (None, warp))
+    alone, shared = (PowerTransformedDensity(GaussianDensity(), w).fit(X, y) for w in (None, warp))
     np.testing.assert_array_equal(alone.log_prob(X), shared.log_prob(X))
     assert shared.warp_ is warp
 
@@ -82,7 +88,7 @@ def test_a_shared_map_gives_the_same_as_an_own_one() -> None:
 def test_odd_features_and_far_points_give_numbers(column: np.ndarray) -> None:
     X, y = skewed(4)
     X[:, 2] = column
-    fitted = WarpedDensity(DiscriminantDensity(0.3, 0.1)).fit(X, y)
+    fitted = PowerTransformedDensity(DiscriminantDensity(0.3, 0.1)).fit(X, y)
     assert fitted.warp_.power.isfinite().all()
     assert np.isfinite(fitted.log_prob(X)).all()
     assert np.isfinite(fitted.log_prob(X + 1e4)).all()

@@ -14,9 +14,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from sklearn.datasets import load_iris
 
 from genlabel import Diagnosis, MixupClassifier, diagnose
-from genlabel.diagnosis.trial import DECAYS, RATES, train_arms
-from genlabel.diagnosis.verdict import WORDS
-from genlabel.progress import watch
+from genlabel._progress import progress_callback
+from genlabel.evaluation.diagnosis.paired_experiment import DECAYS, RATES, train_arms
+from genlabel.evaluation.diagnosis.verdict import WORDS
 
 
 def iris() -> tuple[pd.DataFrame, Any]:
@@ -151,7 +151,7 @@ def test_the_arms_are_those_of_the_baselines_own_classifier() -> None:
     arms = train_arms(X, y, 0.3, 0.75, seed=0)
     common = {"learning_rate": RATES, "weight_decay": DECAYS, "calibrate": False, "random_state": 0}
     vanilla = MixupClassifier(mixer=None, **common).fit(X, y)
-    mixup = MixupClassifier(clean_weight=0.75, **common).fit(X, y)
+    mixup = MixupClassifier(clean_fraction=0.75, **common).fit(X, y)
     np.testing.assert_allclose(arms["vanilla"].predict_proba(X), vanilla.predict_proba(X), atol=1e-3)
     np.testing.assert_allclose(arms["mixup"].predict_proba(X), mixup.predict_proba(X), atol=1e-3)
 
@@ -171,7 +171,7 @@ def test_no_text_of_the_picture_lies_on_another_or_outside(name: str) -> None:
 
 def test_it_tells_how_far_it_is_and_repeats_itself() -> None:
     reports: list[Any] = []
-    with watch(reports.append):
+    with progress_callback(reports.append):
         again = diagnose(*iris(), folds=2, blends=600)
     done = [report.done for report in reports]
     assert done == sorted(done)
@@ -191,7 +191,7 @@ def test_of_many_rows_some_are_looked_at_and_a_note_says_so() -> None:
     "words, told",
     [
         ({"alpha": 0}, "alpha=0 must be a finite number above 0"),
-        ({"clean_weight": 1.0}, "clean_weight=1.0 must be a number in .* nothing to compare"),
+        ({"clean_fraction": 1.0}, "clean_fraction=1.0 must be a number in .* nothing to compare"),
         ({"folds": 1}, "folds=1 must be a whole number of at least 2"),
         ({"blends": 0}, "blends=0 must be a whole number"),
     ],

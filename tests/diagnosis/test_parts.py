@@ -9,11 +9,18 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.spatial import cKDTree
 
-from genlabel import GaussianDensity, LabelModel, Mixup, Support, intrudes
-from genlabel.diagnosis.blends import MOST_PAIRS, Seen, lambda_frame, look_at, pair_frame, permuted_shares
-from genlabel.diagnosis.intervals import Gap, independent_blends, mean_gap, share_interval
-from genlabel.diagnosis.trust import measure_trust
-from genlabel.diagnosis.verdict import WORDS, _word
+from genlabel import GaussianDensity, Mixup, StackedDensity, Typicality, intrudes
+from genlabel.evaluation.diagnosis.density_check import measure_trust
+from genlabel.evaluation.diagnosis.intervals import Gap, independent_blends, mean_gap, share_interval
+from genlabel.evaluation.diagnosis.mixed_samples import (
+    MOST_PAIRS,
+    Seen,
+    evaluate_mixed_samples,
+    lambda_frame,
+    pair_frame,
+    permuted_shares,
+)
+from genlabel.evaluation.diagnosis.verdict import WORDS, _word
 from genlabel.mixing import blend
 
 NARROW = 0.01
@@ -34,8 +41,8 @@ FAR = [[-1.0, 0.0], [1.0, 0.0]]
 @cache
 def look(name: str, alpha: float) -> tuple[Seen, NDArray[Any], NDArray[Any]]:
     X, index = clusters({"line": LINE, "far": FAR}[name])
-    model = LabelModel([GaussianDensity()]).fit(X, index)
-    return look_at(model, Support().fit(X, index), X, index, 3000, alpha, seed=0), X, index
+    model = StackedDensity([GaussianDensity()]).fit(X, index)
+    return evaluate_mixed_samples(model, Typicality().fit(X, index), X, index, 3000, alpha, seed=0), X, index
 
 
 def frame_of(name: str, alpha: float) -> Any:
@@ -137,8 +144,8 @@ def test_the_whole_share_is_that_of_mixups_own_blends() -> None:
     rng = np.random.default_rng(0)
     index = rng.choice(4, size=200, p=[0.5, 0.3, 0.15, 0.05])
     X = rng.normal(size=(200, 2)) + 1.5 * np.stack([np.cos(index), np.sin(2 * index)], 1)
-    model = LabelModel([GaussianDensity()]).fit(X, index)
-    seen = look_at(model, Support().fit(X, index), X, index, 8000, 0.7, seed=0)
+    model = StackedDensity([GaussianDensity()]).fit(X, index)
+    seen = evaluate_mixed_samples(model, Typicality().fit(X, index), X, index, 8000, 0.7, seed=0)
     pairs = pair_frame(seen, index, permuted_shares(X, index, 100, 0.7, 0)[0])
     found = []
     for seed in range(60):
@@ -177,8 +184,8 @@ def test_a_label_model_of_permuted_labels_is_not_trusted(seed: int) -> None:
     X, index = clusters(LINE, spread=0.3)
     X, shuffled = np.column_stack([X, X**2]), np.random.default_rng(seed).permutation(index)
     candidates = [GaussianDensity(), GaussianDensity(1.0)]
-    assert measure_trust(LabelModel(candidates).fit(X, index), X, index, 0).trusted
-    found = measure_trust(LabelModel(candidates).fit(X, shuffled), X, shuffled, 0)
+    assert measure_trust(StackedDensity(candidates).fit(X, index), X, index, 0).trusted
+    found = measure_trust(StackedDensity(candidates).fit(X, shuffled), X, shuffled, 0)
     assert not found.trusted
     assert "does not beat the class shares" in found.reasons[0]
     assert found.shares == pytest.approx(np.log(3), abs=0.02)
@@ -189,11 +196,11 @@ def test_a_label_model_far_behind_a_plain_classifier_is_not_trusted() -> None:
     common = rng.normal(size=400)
     X = np.column_stack([common, common + 0.2 * (index - 0.5), rng.normal(size=400) + 1.5 * index])
     X = (X - X.mean(0)) / X.std(0)
-    poor = measure_trust(LabelModel([GaussianDensity(1.0)]).fit(X, index), X, index, 0)
+    poor = measure_trust(StackedDensity([GaussianDensity(1.0)]).fit(X, index), X, index, 0)
     assert poor.over_shares.low > 0
     assert not poor.trusted
     assert "logistic regression is clearly better" in poor.reasons[0]
-    assert measure_trust(LabelModel([GaussianDensity()]).fit(X, index), X, index, 0).trusted
+    assert measure_trust(StackedDensity([GaussianDensity()]).fit(X, index), X, index, 0).trusted
 
 
 BETTER, SAME, WORSE = Gap(0.05, 0.01, 0.09), Gap(0.0, -0.02, 0.02), Gap(-0.05, -0.09, -0.01)

@@ -52,7 +52,7 @@ def test_the_weight_of_the_critic_matters_and_keeps_the_policy_mixing() -> None:
 def test_variants_have_their_own_policies() -> None:
     model = AdaMixupClassifier(learning_rate=(0.1, 0.01), weight_decay=1e-4, **SHORT)
     own = {rate: (lambda params, rate=rate: params["learning_rate"] == rate) for rate in (0.1, 0.01)}
-    found = model.fit_variants(IRIS_X, IRIS_Y, {str(rate): chosen for rate, chosen in own.items()})
+    found = model.fit_subsets(IRIS_X, IRIS_Y, {str(rate): chosen for rate, chosen in own.items()})
     for rate in (0.1, 0.01):
         alone = AdaMixupClassifier(learning_rate=rate, weight_decay=1e-4, **SHORT).fit(IRIS_X, IRIS_Y)
         np.testing.assert_allclose(found[str(rate)].policy_range_, alone.policy_range_, atol=1e-4)

@@ -24,9 +24,9 @@ from genlabel import (
     Mixup,
     MixupClassifier,
 )
-from genlabel.densities import DiscriminantDensity, LabelModel
+from genlabel.densities import DiscriminantDensity, StackedDensity
 
-FEW = LabelModel([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
+FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 CLASSIFIERS = [
     GenLabelClassifier(epochs=20, random_state=0),
     GenLabelClassifier(density="auto", epochs=20, random_state=0),
@@ -349,7 +349,7 @@ def test_warnings_survive_fits_in_threads_and_fits_that_fail() -> None:
     assert len(caught) == 12 * 2 + 1
     rows = np.r_[0:40, 50:90, 100:103]
     wild = GenLabelClassifier((8,), GaussianDensity(), 0.5, 100.0, optimizer="sgd", standardize=False, epochs=30)
-    wild.set_params(weight_decay=1e-4, clean_weight=0.0)
+    wild.set_params(weight_decay=1e-4, clean_fraction=0.0)
     with pytest.warns(DensityWarning, match="class 2 has 3 samples"), pytest.raises(ValueError, match="diverged"):
         wild.set_params(random_state=0).fit(IRIS_X[rows] * 1e30, IRIS_Y[rows])
 

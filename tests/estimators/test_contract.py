@@ -23,7 +23,7 @@ from genlabel import (
     KernelDensity,
     MixupClassifier,
 )
-from genlabel.densities import DiscriminantDensity, LabelModel
+from genlabel.densities import DiscriminantDensity, StackedDensity
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")  # small folds, dead ReLU units
 
@@ -59,7 +59,7 @@ def of_each_class(classifiers: list[Any], others: tuple[int, ...]) -> Any:
 
 
 every = of_each_class(CLASSIFIERS, OTHERS)
-FEW = LabelModel([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
+FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 QUICK = [c.set_params(epochs=12, cv=2) if hasattr(c, "epochs") else c for c in map(clone, CLASSIFIERS)]
 QUICK[0].set_params(density=FEW, weight_decay=1e-3)  # the whole choice of densities shows no more of the rules
 for given in (QUICK[0], *QUICK[2:5], *QUICK[6:8], QUICK[9]):  # the others show the rules where something is searched

@@ -1,4 +1,5 @@
-"""The default of GenLabelClassifier: label model, clean and mixed points, vanilla among the candidates, the average."""
+"""The default of GenLabelClassifier: stacked density, clean and mixed points, vanilla among the candidates, the
+average."""
 
 from typing import Any
 
@@ -10,10 +11,10 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_classification
 
 from genlabel import GaussianDensity, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
-from genlabel.densities import LabelModel, StackDensity
-from genlabel.estimators.pooling import pool
-from genlabel.estimators.selection import one_standard_error
-from genlabel.networks import MLP
+from genlabel.densities import StackedDensity, WeightedDensities
+from genlabel.model_selection.pooling import pool
+from genlabel.model_selection.selection import one_standard_error
+from genlabel.training.networks import MLP
 
 QUICK = {"epochs": 15, "cv": 3, "random_state": 0}
 FEW = [GaussianDensity(shrinkage="ledoit-wolf"), KernelDensity(0.5, covariance="shared")]
@@ -42,7 +43,7 @@ def rows_of(results: dict[str, Any], *unnamed: str, **named: Any) -> dict[Any, i
 @pytest.mark.parametrize("search", ["halving", "full"])
 def test_every_method_has_the_same_search(search: str, data: tuple[Any, Any]) -> None:
     """Vanilla is among the candidates of the default: the networks of vanilla training's own search, fold by fold."""
-    model = GenLabelClassifier((8,), LabelModel(FEW), search=search, **QUICK).fit(*data).cv_results_
+    model = GenLabelClassifier((8,), StackedDensity(FEW), search=search, **QUICK).fit(*data).cv_results_
     mixup = MixupClassifier((8,), search=search, **QUICK).fit(*data).cv_results_
     vanilla = MixupClassifier((8,), mixer=None, search=search, **QUICK).fit(*data).cv_results_
     first = {} if search == "full" else {"epochs": 1}  # the rung at which all are there
@@ -50,8 +51,8 @@ def test_every_method_has_the_same_search(search: str, data: tuple[Any, Any]) ->
     assert len(own) == 4 * 3
     for other in (model, mixup):
         assert len(rows_of(other, **first)) == 2 * 4 * 3
-        assert list(rows_of(other, "clean_weight", clean_weight=1.0, **first)) == list(own)
-        clean = rows_of(other, "clean_weight", clean_weight=1.0)
+        assert list(rows_of(other, "clean_fraction", clean_fraction=1.0, **first)) == list(own)
+        clean = rows_of(other, "clean_fraction", clean_fraction=1.0)
         both = [params for params in rows_of(vanilla) if params in clean]
         assert len(both) > 4 * 3 or search == "full"  # some go on in both
         for fold in range(3):
@@ -88,13 +89,13 @@ def test_a_stack_is_fitted_once_for_each_fold_and_once_for_all_rows(
     data: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    fit = StackDensity._fit
+    fit = WeightedDensities._fit
 
-    def counted(self: StackDensity, X: Any, *rest: Any) -> None:
+    def counted(self: WeightedDensities, X: Any, *rest: Any) -> None:
         sizes.append(len(X))
         fit(self, X, *rest)
 
-    monkeypatch.setattr(StackDensity, "_fit", counted)
+    monkeypatch.setattr(WeightedDensities, "_fit", counted)
     GenLabelClassifier((8,), **QUICK).fit(*data)
     assert sorted(sizes) == [100, 100, 100, 150]
 
@@ -106,34 +107,34 @@ def test_what_is_predicted_is_the_pool(model: GenLabelClassifier, data: tuple[An
     density = model.labeler_.density_
     posterior = log_softmax(density.log_prob(Z) + np.log(density.class_prior_), axis=1)
     prior = np.log(np.bincount(y) / len(y))
-    assert model.pooling_[:2] == model.average_
-    expected = pool(network, posterior, prior, model.pooling_)
+    assert model.pool_weights_[:2] == model.average_
+    expected = pool(network, posterior, prior, model.pool_weights_)
     np.testing.assert_allclose(model.predict_log_proba(X), expected, atol=1e-9)
-    assert model.best_params_["average"] == tuple(model.pooling_)
-    assert isinstance(density, StackDensity)
-    np.testing.assert_allclose(density.log_prob(Z), model.label_model_.log_prob(Z), atol=1e-8)
+    assert model.best_params_["average"] == tuple(model.pool_weights_)
+    assert isinstance(density, WeightedDensities)
+    np.testing.assert_allclose(density.log_prob(Z), model.density_.log_prob(Z), atol=1e-8)
 
 
 def test_the_label_model_reports_itself(model: GenLabelClassifier) -> None:
-    report = model.label_model_.report_
+    report = model.density_.report_
     assert {"chosen", "log_loss", "accuracy", "calibration_error"} <= set(report)
     assert 0.3 < report["accuracy"] <= 1.0
     fresh = clone(model).set_params(density=GaussianDensity(), average=None)
-    assert not hasattr(fresh, "label_model_")
+    assert not hasattr(fresh, "density_")
 
 
 def test_a_refit_forgets_what_no_longer_holds(data: tuple[Any, Any]) -> None:
-    own = GenLabelClassifier(density=LabelModel(FEW), **QUICK).fit(*data)
+    own = GenLabelClassifier(density=StackedDensity(FEW), **QUICK).fit(*data)
     assert own.average_ is not None
     own.set_params(density="gaussian").fit(*data)
     assert own.average_ is None
     assert "average" not in own.best_params_
-    assert not hasattr(own, "label_model_")
+    assert not hasattr(own, "density_")
 
 
 def test_the_average_can_be_given_or_left_out(data: tuple[Any, Any]) -> None:
     X, y = data
-    few = {"density": LabelModel(FEW), **QUICK}
+    few = {"density": StackedDensity(FEW), **QUICK}
     alone = GenLabelClassifier(average=None, **few).fit(X, y)
     network = log_softmax(alone.network_(torch.from_numpy(alone.scaler_(X))).detach().numpy(), axis=1)
     np.testing.assert_allclose(alone.predict_log_proba(X), network, atol=1e-12)
@@ -141,7 +142,7 @@ def test_the_average_can_be_given_or_left_out(data: tuple[Any, Any]) -> None:
     assert half.average_ == (0.5, 0.5)
     gaussian = GenLabelClassifier(density=GaussianDensity(), average="cv", **QUICK).fit(X, y)
     assert len(gaussian.average_) == 2
-    fixed = GenLabelClassifier(learning_rate=0.1, weight_decay=0.01, clean_weight=0.5, **few).fit(X, y)
+    fixed = GenLabelClassifier(learning_rate=0.1, weight_decay=0.01, clean_fraction=0.5, **few).fit(X, y)
     assert fixed.average_ is not None
     assert "mean_test_pooled_log_loss" in fixed.cv_results_
 
@@ -168,7 +169,7 @@ def test_from_paper_is_the_papers_setting() -> None:
         density={"gaussian": GaussianDensity(), "kernel": KernelDensity()},
         gamma="cv",
         alpha=1.0,
-        clean_weight=0.0,
+        clean_fraction=0.0,
         weight_decay=1e-4,
         average=None,
         select="accuracy",
@@ -188,8 +189,8 @@ def test_from_paper_is_the_papers_setting() -> None:
     assert {p["weight_decay"] for p in params} == {1e-4}
     assert model.cv_results_["rank_test_score"][model.best_index_] == 1
     assert GenLabelClassifier.from_paper("mlp", "kernel", epochs=7).get_params()["epochs"] == 7
-    with pytest.raises(ValueError, match="density='label-model' is not known"):
-        GenLabelClassifier.from_paper(density="label-model")
+    with pytest.raises(ValueError, match="density='stacked' is not known"):
+        GenLabelClassifier.from_paper(density="stacked")
 
 
 def test_mixup_from_paper_is_the_papers_setting() -> None:
@@ -199,7 +200,7 @@ def test_mixup_from_paper_is_the_papers_setting() -> None:
         MixupClassifier(
             "logistic",
             Mixup(per="batch"),
-            clean_weight=0.0,
+            clean_fraction=0.0,
             weight_decay=1e-4,
             calibrate=False,
             select="accuracy",
@@ -220,28 +221,30 @@ def test_mixup_from_paper_is_the_papers_setting() -> None:
 
 
 def test_everything_may_be_searched(data: tuple[Any, Any]) -> None:
-    grids = {"gamma": (0.5, 1.0), "alpha": "cv", "clean_weight": (0.0, 0.5, 1.0), "learning_rate": 0.1}
-    own = GenLabelClassifier((8,), LabelModel(FEW), search="full", **grids, **QUICK)
+    grids = {"gamma": (0.5, 1.0), "alpha": "cv", "clean_fraction": (0.0, 0.5, 1.0), "learning_rate": 0.1}
+    own = GenLabelClassifier((8,), StackedDensity(FEW), search="full", **grids, **QUICK)
     params = own.fit(*data).cv_results_["params"]
     assert len(params) == 3 * (2 * 2 * 2 + 1)  # weight decays x (alphas x clean shares x gammas, or vanilla)
     assert len({repr(p) for p in params}) == len(params)
     halved = own.set_params(search="halving").fit(*data).cv_results_
     assert [{k: v for k, v in p.items() if k != "epochs"} for p in halved["params"][: len(params)]] == params
     few = {"learning_rate": 0.1, "weight_decay": 1e-3, "search": "full", **QUICK}
-    mixed = MixupClassifier((8,), alpha="cv", clean_weight="cv", **few).fit(*data)
+    mixed = MixupClassifier((8,), alpha="cv", clean_fraction="cv", **few).fit(*data)
     assert [p.get("alpha") for p in mixed.cv_results_["params"]] == [0.3, 1.0, None]
-    both = MixupClassifier("auto", clean_weight="cv", **few).fit(*data).cv_results_["params"]
-    assert [(p["network"], p["clean_weight"]) for p in both] == [
+    both = MixupClassifier("auto", clean_fraction="cv", **few).fit(*data).cv_results_["params"]
+    assert [(p["network"], p["clean_fraction"]) for p in both] == [
         ("mlp", 0.75), ("mlp", 1.0), ("logistic", 0.75), ("logistic", 1.0),
     ]  # fmt: skip
 
 
 def test_cross_fitted_labels_train(data: tuple[Any, Any]) -> None:
-    model = GenLabelClassifier(density=LabelModel(FEW, cross_fit=True), learning_rate=0.05, weight_decay=1e-3, **QUICK)
+    model = GenLabelClassifier(
+        density=StackedDensity(FEW, cross_fit=True), learning_rate=0.05, weight_decay=1e-3, **QUICK
+    )
     assert model.fit(*data).score(*data) > 0.6
 
 
-@pytest.mark.parametrize("density", ["label-model", LabelModel(), {"a": LabelModel(), "b": GaussianDensity()}])
+@pytest.mark.parametrize("density", ["stacked", StackedDensity(), {"a": StackedDensity(), "b": GaussianDensity()}])
 def test_latent_features_have_seen_the_labels_so_no_label_model_is_chosen_there(density: Any) -> None:
     X, y = load_wine(return_X_y=True)
     with pytest.raises(ValueError, match="cannot be chosen in latent space"):
@@ -250,12 +253,14 @@ def test_latent_features_have_seen_the_labels_so_no_label_model_is_chosen_there(
 
 @pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 def test_several_densities_are_not_averaged_and_the_labeler_is_that_of_the_chosen(data: tuple[Any, Any]) -> None:
-    densities = {"kernel": KernelDensity(), "own": LabelModel([GaussianDensity()])}
-    fixed = {"learning_rate": 0.1, "weight_decay": 1e-3, "clean_weight": 0.0}
+    densities = {"kernel": KernelDensity(), "own": StackedDensity([GaussianDensity()])}
+    fixed = {"learning_rate": 0.1, "weight_decay": 1e-3, "clean_fraction": 0.0}
     assert GenLabelClassifier((8,), density=densities, **fixed, **QUICK).fit(*data).average_ is None
     model = GenLabelClassifier((8,), density=densities, average=None, **fixed, **QUICK).fit(*data)
     chosen = model.best_params_["density"]
-    assert isinstance(model.labeler_.density_, StackDensity if isinstance(chosen, LabelModel) else KernelDensity)
+    assert isinstance(
+        model.labeler_.density_, WeightedDensities if isinstance(chosen, StackedDensity) else KernelDensity
+    )
     again = GenLabelClassifier((8,), **QUICK).set_params(**model.best_params_, average=None).fit(*data)
     np.testing.assert_allclose(again.predict_proba(data[0]), model.predict_proba(data[0]), atol=1e-4)
 
@@ -266,9 +271,9 @@ def test_what_was_chosen_can_be_set(model: GenLabelClassifier, data: tuple[Any, 
 
 
 def test_a_given_average_is_what_is_judged(data: tuple[Any, Any]) -> None:
-    model = GenLabelClassifier(density=LabelModel(FEW), average=(0.0, 1.0), **QUICK).fit(*data)
+    model = GenLabelClassifier(density=StackedDensity(FEW), average=(0.0, 1.0), **QUICK).fit(*data)
     pooled = model.cv_results_["mean_test_pooled_log_loss"]
-    np.testing.assert_allclose(pooled, pooled[0], rtol=1e-6)  # the label model alone: all networks are alike
+    np.testing.assert_allclose(pooled, pooled[0], rtol=1e-6)  # the stacked density alone: all networks are alike
     assert model.best_score_ == model.cv_results_["mean_test_pooled_score"][model.best_index_]
 
 

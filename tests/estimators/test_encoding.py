@@ -13,14 +13,14 @@ from sklearn.pipeline import make_pipeline
 
 from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.attacks import robust_accuracy
-from genlabel.datasets import table_pipeline
-from genlabel.densities import DiscriminantDensity, ForestDensity, LabelModel
+from genlabel.data.datasets import table_pipeline
+from genlabel.densities import DiscriminantDensity, ForestDensity, StackedDensity
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
 SHORT: dict[str, Any] = {"epochs": 3, "cv": 3, "random_state": 0}
 CLASSIFIERS = [
-    GenLabelClassifier((8,), LabelModel([DiscriminantDensity(), ForestDensity(3)]), learning_rate=0.1, **SHORT),
+    GenLabelClassifier((8,), StackedDensity([DiscriminantDensity(), ForestDensity(3)]), learning_rate=0.1, **SHORT),
     MixupClassifier((8,), learning_rate=0.1, **SHORT),
     AdaMixupClassifier(learning_rate=0.1, **SHORT),
     GenerativeClassifier(),
@@ -105,12 +105,12 @@ def test_a_frame_is_cross_validated_and_its_support_is_known(classifier: Any) ->
     X, y = frame()
     assert np.isfinite(cross_val_score(classifier, X, y, cv=3)).all()
     fitted = clone(classifier).fit(X, y)
-    if not hasattr(fitted, "support_"):
+    if not hasattr(fitted, "typicality_"):
         fitted.fit_support(X, y)
     wild = X[:5].assign(size=1e6)
     assert (fitted.support(wild) < 0.1).all()
     assert (fitted.support(X) > 0.05).mean() > 0.9
-    assert (fitted.predict(new_rows(), return_support=True)[1] > 0).all()
+    assert (fitted.predict(new_rows(), return_typicality=True)[1] > 0).all()
 
 
 def test_an_attack_moves_the_numbers_that_a_frame_became() -> None:

@@ -9,10 +9,10 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from genlabel import GenerativeClassifier, GenLabelClassifier, KernelDensity, MixupClassifier
-from genlabel.comparison import as_results, run_comparison
-from genlabel.densities import LabelModel
+from genlabel.data.tables import Table, make_splits
+from genlabel.densities import StackedDensity
 from genlabel.estimators.classifier import ProbabilityClassifier
-from genlabel.tables import Table, cut_splits
+from genlabel.evaluation.comparison import as_results, run_comparison
 
 RNG = np.random.default_rng(0)
 GROUP = np.repeat(np.arange(30), 4)
@@ -20,18 +20,18 @@ X = RNG.normal(size=(30, 2))[GROUP]
 Y = np.array(["no", "yes"])[RNG.integers(0, 2, 30)[GROUP]]
 """Each row stands four times, and nothing tells its class: only its copies do."""
 
-MODEL = LabelModel({"narrow": KernelDensity(0.05), "wide": KernelDensity(2.0)}, cv=3)
+MODEL = StackedDensity({"narrow": KernelDensity(0.05), "wide": KernelDensity(2.0)}, cv=3)
 SMALL: dict[str, Any] = {"network": "logistic", "epochs": 3, "random_state": 0}
 KNOWING = {
     "GenLabel": GenLabelClassifier(density=MODEL, **SMALL),
-    "label model": GenerativeClassifier(MODEL),
+    "stacked density": GenerativeClassifier(MODEL),
 }
 knowing = pytest.mark.parametrize("model", KNOWING.values(), ids=KNOWING)
 
 
 def promised(model: Any) -> float:
     """What held-out rows promise of the log-loss."""
-    found = model.label_model_ if hasattr(model, "label_model_") else model.density_
+    found = model.density_
     return float(found.report_["log_loss"])
 
 
@@ -71,11 +71,13 @@ def test_a_group_for_each_row(model: ProbabilityClassifier) -> None:
 
 def test_a_comparison_tells_its_methods_of_the_groups() -> None:
     table = Table("twice", pd.DataFrame(X, columns=["a", "b"]), pd.Series(Y), groups=pd.Series(GROUP))
-    found = as_results(run_comparison(table, {"label model": KNOWING["label model"]}, 2, 0.3, 0).frame)["log_loss"]
+    found = as_results(run_comparison(table, {"stacked density": KNOWING["stacked density"]}, 2, 0.3, 0).frame)[
+        "log_loss"
+    ]
     expected = []
-    for train, test in cut_splits(table, 2, 0.3, 0):
+    for train, test in make_splits(table, 2, 0.3, 0):
         points, asked = (np.asarray(scaled) for scaled in _scaled(X[train], X[test]))
-        model = KNOWING["label model"].fit(points, Y[train], groups=GROUP[train])
+        model = KNOWING["stacked density"].fit(points, Y[train], groups=GROUP[train])
         expected.append(log_loss(Y[test], model.predict_proba(asked)))
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 

@@ -16,16 +16,23 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from genlabel import GaussianDensity, GenLabel, GenLabelClassifier, LinearLabel, Mixup, MixupClassifier
-from genlabel.estimators.halving import rungs_of
-from genlabel.estimators.judge import Judge, Sheet
-from genlabel.estimators.pooling import DOUBT, HALVES, PULL, Pooling, fit_pooling, pool
-from genlabel.estimators.selection import HeldOut
-from genlabel.estimators.study import Study
-from genlabel.folds import deal_with_rare
+from genlabel._progress import epoch_callback
+from genlabel._splits import stratified_folds_rare
 from genlabel.metrics import score, shares_log_loss
-from genlabel.networks import MLP, Ensemble
-from genlabel.progress import listen
-from genlabel.training import Candidate, FleetRun, Task
+from genlabel.model_selection.halving import halving_schedule
+from genlabel.model_selection.pooling import (
+    EQUAL_WEIGHTS,
+    POOL_SHRINKAGE,
+    PRIOR_PSEUDO_COUNT,
+    Pooling,
+    fit_pooling,
+    pool,
+)
+from genlabel.model_selection.scoring import CandidateScorer, ScoreTable
+from genlabel.model_selection.search import CandidateSearch
+from genlabel.model_selection.selection import ValidationPredictions
+from genlabel.training import FleetTrainer, Hyperparameters, TrainingTask
+from genlabel.training.networks import MLP, Ensemble
 
 FOLDS = 3
 SHORT: dict[str, Any] = {"cv": FOLDS, "epochs": 10, "random_state": 4}
@@ -40,7 +47,7 @@ def seed_of(model: Any) -> int:
 
 def held_out(model: Any) -> list[NDArray[np.intp]]:
     """The rows that each fold of a search holds out."""
-    number = deal_with_rare(Y, FOLDS, seed_of(model))
+    number = stratified_folds_rare(Y, FOLDS, seed_of(model))
     return [np.flatnonzero(number == fold) for fold in range(FOLDS)]
 
 
@@ -60,14 +67,14 @@ def by_hand(network: MLP, points: NDArray[Any]) -> NDArray[Any]:
 
 @given(st.integers(1, 300), st.booleans())
 def test_the_rungs_rise_to_the_last_epoch_and_fewer_go_on_from_each(epochs: int, many: bool) -> None:
-    rungs = rungs_of(epochs, halving=True, many=many)
+    rungs = halving_schedule(epochs, halving=True, many=many)
     stops, counts = [rung.epochs for rung in rungs], [rung.most for rung in rungs[:-1]]
     assert stops == sorted(set(stops))
     assert stops[-1] == epochs
     assert stops[0] >= 1
     assert rungs[-1].most is None
     assert counts == sorted(counts, reverse=True)
-    assert rungs_of(epochs, halving=False) == [(epochs, None)]
+    assert halving_schedule(epochs, halving=False) == [(epochs, None)]
     work = sum(
         (rung.epochs - before) * most for rung, before, most in zip(rungs, [0, *stops], [24, *counts], strict=False)
     )
@@ -98,7 +105,7 @@ class Redone:
     """The members of a fit of one candidate, trained anew on folds that scikit-learn has standardised."""
 
     def __init__(
-        self, model: Any, mixer: Any, density: Any, clean_weight: float, label: Sequence[float], **settings: Any
+        self, model: Any, mixer: Any, density: Any, clean_fraction: float, label: Sequence[float], **settings: Any
     ) -> None:
         tasks, self.scalers, self.valid = [], [], held_out(model)
         for fold, rows in enumerate(self.valid):
@@ -109,9 +116,11 @@ class Redone:
             if density is not None:
                 labelers.append(GenLabel(clone(density)).fit(inside, Y[train]))
             seed = [seed_of(model), 0, fold + 1]
-            tasks.append(Task(inside, Y[train], 3, tuple(labelers), mixer, clean_weight=clean_weight, seed=seed))
-        candidate = Candidate(0.03, 1e-3, tuple(label))
-        run = FleetRun(tasks, [candidate], hidden=(6,), averaged=True, **{"epochs": SHORT["epochs"], **settings})
+            tasks.append(
+                TrainingTask(inside, Y[train], 3, tuple(labelers), mixer, clean_fraction=clean_fraction, seed=seed)
+            )
+        candidate = Hyperparameters(0.03, 1e-3, tuple(label))
+        run = FleetTrainer(tasks, [candidate], hidden=(6,), averaged=True, **{"epochs": SHORT["epochs"], **settings})
         run.advance(model.n_iter_)
         self.networks = [run.fleet.network(fold) for fold in range(FOLDS)]
 
@@ -127,7 +136,7 @@ class Redone:
 
 
 def test_of_many_rows_an_epoch_is_a_part_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genlabel.estimators.lengths.MOST_BATCHES", 2)
+    monkeypatch.setattr("genlabel.model_selection.epochs.MOST_BATCHES", 2)
     model = MixupClassifier((6,), mixer=None, **{**ONE, "epochs": "auto"}, batch_size=16, calibrate=False).fit(X, Y)
     redone = Redone(model, None, None, 1.0, [1.0], epochs=50, batch_size=16, parts=5)
     np.testing.assert_allclose(model.predict_proba(X), redone.proba(X), atol=1e-5)
@@ -137,14 +146,23 @@ def test_of_many_rows_an_epoch_is_a_part_of_a_pass(monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(told.predict_proba(X), passes.proba(X), atol=1e-5)
 
 
-@pytest.mark.parametrize("young_alone", [False, True])
+@pytest.mark.parametrize("rank_without_pooling", [False, True])
 @pytest.mark.parametrize("average", [None, Pooling(0.3, 0.9), "cv"])
-def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any, young_alone: bool) -> None:
+def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any, rank_without_pooling: bool) -> None:
     rng = np.random.default_rng(0)
     y, fold = rng.integers(0, 3, 90), np.arange(90) % 3
     said = [np.log(softmax(rng.normal(size=(90, 3)) + s * np.eye(3)[y])) for s in (0.5, 2.0, 1.0, 0.0)]
     partner, prior = np.log(softmax(rng.normal(size=(90, 3)) + 2.0 * np.eye(3)[y])), np.log(np.bincount(y) / 90)
-    judge = Judge(HeldOut(np.empty(0), y, None, fold), "log-loss", average, False, partner, prior, True, young_alone)
+    judge = CandidateScorer(
+        ValidationPredictions(np.empty(0), y, None, fold),
+        "log-loss",
+        average,
+        False,
+        partner,
+        prior,
+        True,
+        rank_without_pooling,
+    )
     sheet = judge.sheet(said)
 
     def losses(values: list[NDArray[Any]]) -> NDArray[Any]:
@@ -153,16 +171,16 @@ def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any
     if average is None:
         expected = losses(said)
     else:
-        halves = losses([pool(one, partner, prior, HALVES) for one in said]).mean(1)
-        best = HeldOut(said[int(halves.argmin())], y, None, fold)
+        halves = losses([pool(one, partner, prior, EQUAL_WEIGHTS) for one in said]).mean(1)
+        best = ValidationPredictions(said[int(halves.argmin())], y, None, fold)
         weights = fit_pooling(best, partner, prior) if average == "cv" else average
         expected = losses([pool(one, partner, prior, weights) for one in said])
     np.testing.assert_allclose(sheet.losses, expected)
-    compared = losses(said) if young_alone else expected
+    compared = losses(said) if rank_without_pooling else expected
     assert judge.ranks(sheet).tolist() == (compared.mean(1).argsort().argsort() + 1).tolist()
     by_fold = np.stack([expected[:, fold == f].mean(1) for f in range(3)])
     np.testing.assert_allclose(sheet.judged.losses, by_fold)
-    both = Sheet.joined([sheet.at(2), sheet.at(0)])
+    both = ScoreTable.joined([sheet.at(2), sheet.at(0)])
     np.testing.assert_allclose(both.judged.losses, by_fold[:, [2, 0]])
     np.testing.assert_allclose(both.losses, expected[[2, 0]])
 
@@ -180,7 +198,7 @@ def test_vanilla_predicts_the_mean_of_its_folds_drawn_towards_the_class_shares()
         return (1 - doubt) * drawn(proba, a) + doubt * shares
 
     def objective(a: float, doubt: float) -> float:
-        added = (PULL * (a - 1.0) ** 2 - DOUBT * np.log(doubt)) / len(y)
+        added = (POOL_SHRINKAGE * (a - 1.0) ** 2 - PRIOR_PSEUDO_COUNT * np.log(doubt)) / len(y)
         return float(-np.log(doubted(p, a, doubt)[np.arange(len(y)), y]).mean() + added)
 
     lowest = min(objective(a, doubt) for a in np.linspace(0.0, 2.0, 41) for doubt in np.geomspace(1e-5, 0.5, 41))
@@ -193,13 +211,13 @@ def test_vanilla_predicts_the_mean_of_its_folds_drawn_towards_the_class_shares()
 
 def test_genlabel_pools_the_mean_of_its_folds_with_the_label_model_of_all_rows() -> None:
     density = GaussianDensity("ledoit-wolf")
-    model = GenLabelClassifier((6,), density, clean_weight=0.75, average="cv", **ONE).fit(X, Y)
+    model = GenLabelClassifier((6,), density, clean_fraction=0.75, average="cv", **ONE).fit(X, Y)
     redone, shares = Redone(model, Mixup(0.3), density, 0.75, [0.0, 1.0]), np.bincount(Y) / len(Y)
     Z = StandardScaler().fit_transform(X)
     q = softmax(clone(density).fit(Z, Y).log_prob(Z))
     a, b = model.average_
     pooled = shares * (redone.proba(X) / shares) ** a * (q / shares) ** b
-    doubt = model.pooling_.doubt
+    doubt = model.pool_weights_.doubt
     assert 0.0 < doubt < 0.5
     expected = (1 - doubt) * pooled / pooled.sum(1, keepdims=True) + doubt * shares
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
@@ -216,7 +234,7 @@ def test_the_choice_is_among_those_that_went_on_and_no_better_one_was_left_behin
         order = np.lexsort((results["mean_test_log_loss"], -results["mean_test_score"].round(12)))
     else:
         order = np.argsort(results["mean_test_log_loss"], kind="stable")
-    rungs = rungs_of(20, halving=True)
+    rungs = halving_schedule(20, halving=True)
     assert sorted(set(epochs)) == [rung.epochs for rung in rungs]
     for rung, after in pairwise(rungs):
         best = [repr(params[i]) for i in order if epochs[i] == rung.epochs][: rung.most]
@@ -280,13 +298,13 @@ def test_an_interrupt_leaves_the_estimator_as_it_was(model: Any) -> None:
         if len(heard) == 7:
             raise KeyboardInterrupt
 
-    with listen(interrupt), pytest.raises(KeyboardInterrupt):
+    with epoch_callback(interrupt), pytest.raises(KeyboardInterrupt):
         fitted.fit(X[:60, :3], Y[:60])
     assert vars(fitted) == before
     np.testing.assert_array_equal(fitted.predict_proba(X), proba)
     fresh = clone(model)
     heard.clear()
-    with listen(interrupt), pytest.raises(KeyboardInterrupt):
+    with epoch_callback(interrupt), pytest.raises(KeyboardInterrupt):
         fresh.fit(X, Y)
     assert not [name for name in vars(fresh) if name.endswith("_")]
 
@@ -294,9 +312,9 @@ def test_an_interrupt_leaves_the_estimator_as_it_was(model: Any) -> None:
 def ruined(monkeypatch: pytest.MonkeyPatch, tries: int) -> list[int]:
     """Ruin the last member of the first tries at the final networks: it is sure of wrong classes."""
     seen: list[int] = []
-    train = Study._train
+    train = CandidateSearch._train
 
-    def accident(self: Study, *args: Any) -> Any:
+    def accident(self: CandidateSearch, *args: Any) -> Any:
         finals = train(self, *args)
         seen.append(len(finals))
         if len(seen) <= tries:
@@ -304,7 +322,7 @@ def ruined(monkeypatch: pytest.MonkeyPatch, tries: int) -> list[int]:
                 finals[0].networks[-1].layers[-1].weight.mul_(-1000.0)
         return finals
 
-    monkeypatch.setattr(Study, "_train", accident)
+    monkeypatch.setattr(CandidateSearch, "_train", accident)
     return seen
 
 

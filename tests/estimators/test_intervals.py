@@ -22,16 +22,16 @@ from genlabel import (
     save_model,
 )
 from genlabel.attacks import FGSM
-from genlabel.densities import DiscriminantDensity, KernelDensity, LabelModel
+from genlabel.densities import DiscriminantDensity, KernelDensity, StackedDensity
 from genlabel.estimators.intervals import Calibration, venn_abers
-from genlabel.estimators.pooling import pool
 from genlabel.metrics import log_loss
-from genlabel.networks import log_proba_of
+from genlabel.model_selection.pooling import pool
+from genlabel.training.networks import log_proba_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
 QUICK: dict[str, Any] = {"epochs": 3, "cv": 3, "learning_rate": 0.03, "weight_decay": 1e-3, "random_state": 0}
-FEW = LabelModel([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
+FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 MODELS = [
     GenLabelClassifier(density=FEW, **QUICK),
     GenLabelClassifier((8,), "gaussian", space="latent", **QUICK),
@@ -150,20 +150,20 @@ def test_the_held_out_rows_of_a_fit_are_said_as_they_are_predicted(model: Any) -
     X, y = load_wine(return_X_y=True)
     pairs = list(StratifiedKFold(3, shuffle=True, random_state=1).split(X, y))
     fitted = clone(model).set_params(cv=pairs).fit(X, y)
-    known = fitted.calibration_
+    known = fitted.venn_abers_
     held = np.concatenate([valid for _, valid in pairs])
     np.testing.assert_array_equal(known.y, y[held])
     np.testing.assert_array_equal(known.fold, np.repeat(np.arange(3), [len(valid) for _, valid in pairs]))
     np.testing.assert_allclose(np.exp(known.log_proba).sum(1), 1.0, atol=1e-5)
     losses = [log_loss(known.log_proba[known.fold == f], known.y[known.fold == f]) for f in range(3)]
     given = model.get_params().get("average")
-    if fitted.pooling_ is None or isinstance(given, tuple):  # as the search has judged it
+    if fitted.pool_weights_ is None or isinstance(given, tuple):  # as the search has judged it
         name = "mean_test_log_loss" if given is None else "mean_test_pooled_log_loss"
         assert np.mean(losses) == pytest.approx(fitted.cv_results_[name][fitted.best_index_], abs=1e-5)
     elif fitted.average_ is None and fitted.members == "folds":
         networks = [log_proba_of(network, fitted.scaler_(X)) for network in fitted.network_.networks]
         for f, (_, valid) in enumerate(pairs):
-            said = pool(networks[f][valid], None, fitted.log_prior_, fitted.pooling_)
+            said = pool(networks[f][valid], None, fitted.log_prior_, fitted.pool_weights_)
             np.testing.assert_allclose(known.log_proba[known.fold == f], said, atol=1e-4)
 
 
@@ -171,14 +171,14 @@ def test_the_held_out_rows_of_a_fit_are_said_as_they_are_predicted(model: Any) -
 def test_intervals_follow_the_probabilities_and_are_kept_with_the_model(model: Any, tmp_path: Path) -> None:
     X, y = load_iris(return_X_y=True)
     fitted = clone(model).fit(X[::2], y[::2])
-    lower, upper = fitted.predict_interval(X[1::2])
+    lower, upper = fitted.predict_proba_interval(X[1::2])
     assert lower.shape == upper.shape == (75, 3)
     assert ((lower >= 0) & (lower <= upper) & (upper <= 1)).all()
     said = fitted.predict_log_proba(X[1::2])
-    known = fitted.calibration_
+    known = fitted.venn_abers_
     assert known.crossed == (model.get_params().get("members") == "folds")
     if known.crossed:  # by hand: each network with the rows that it has not seen, pooled as it is predicted
-        points, pooling = fitted.scaler_(X[1::2]), fitted.pooling_
+        points, pooling = fitted.scaler_(X[1::2]), fitted.pool_weights_
         density = None if fitted.average_ is None else fitted.labeler_.log_posterior_of(points, None)
         each = [log_proba_of(network, points) for network in fitted.network_.networks]
         pooled = [pool(one, density, fitted.log_prior_, pooling) for one in each]
@@ -190,14 +190,14 @@ def test_intervals_follow_the_probabilities_and_are_kept_with_the_model(model: A
         order = said[:, 0].astype(np.float32).argsort(kind="stable")
         assert (np.diff(lower[order, 0]) >= -1e-12).all()
     for again in (pickle.loads(pickle.dumps(fitted)), load_model(save_model(fitted, tmp_path / "model"))):
-        np.testing.assert_array_equal(again.predict_interval(X[1::2]), (lower, upper))
+        np.testing.assert_array_equal(again.predict_proba_interval(X[1::2]), (lower, upper))
 
 
 @pytest.mark.parametrize(
     "model",
     [
         MixupClassifier(select=FGSM(0.1), **QUICK),
-        MixupClassifier(calibrate=False, clean_weight=0.5, members=1, **QUICK),
+        MixupClassifier(calibrate=False, clean_fraction=0.5, members=1, **QUICK),
         GenerativeClassifier(),
     ],
     ids=repr,
@@ -206,20 +206,20 @@ def test_who_held_no_rows_out_needs_some(model: Any) -> None:
     X, y = load_breast_cancer(return_X_y=True)
     fitted = clone(model).fit(X[:300], y[:300])
     with pytest.raises(NotFittedError, match=r"held no rows out; call fit_interval\(X, y\) with rows"):
-        fitted.predict_interval(X)
+        fitted.predict_proba_interval(X)
     before = fitted.predict_proba(X)
-    lower, upper = fitted.fit_interval(X[300:], y[300:]).predict_interval(X[:10])
+    lower, upper = fitted.fit_interval(X[300:], y[300:]).predict_proba_interval(X[:10])
     alone = fitted.predict_log_proba(X).astype(np.float32)[:, 0]
     expected = one_by_one(alone[300:], y[300:] == 0, alone[:10], np.ones(len(X) - 300), (1.0, 1.0))
     np.testing.assert_allclose([lower[:, 0], upper[:, 0]], expected, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(fitted.predict_proba(X), before)
-    assert not hasattr(fitted.fit(X[:300], y[:300]), "calibration_")
+    assert not hasattr(fitted.fit(X[:300], y[:300]), "venn_abers_")
 
 
 def test_adamixup_has_what_its_search_held_out() -> None:
     X, y = load_iris(return_X_y=True)
     fitted = AdaMixupClassifier(epochs=2, cv=3, learning_rate=(0.1, 0.01), random_state=0).fit(X, y)
-    assert fitted.calibration_.log_proba.shape == (150, 3)
+    assert fitted.venn_abers_.log_proba.shape == (150, 3)
 
 
 def test_intervals_are_the_mean_of_those_of_the_folds() -> None:
@@ -241,7 +241,7 @@ def test_rows_of_which_nothing_is_said_are_left_out_and_without_any_all_is_open(
 def test_a_row_may_be_held_out_in_several_folds() -> None:
     X, y = load_iris(return_X_y=True)
     cv = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
-    known = MixupClassifier(**{**QUICK, "cv": cv}).fit(X, y).calibration_
+    known = MixupClassifier(**{**QUICK, "cv": cv}).fit(X, y).venn_abers_
     assert np.bincount(known.fold).tolist() == [50] * 6
 
 
@@ -251,8 +251,8 @@ def test_sample_weights_and_class_weights_are_those_of_the_fit() -> None:
     pairs = list(StratifiedKFold(3).split(X, y))
     fitted = MixupClassifier(**{**QUICK, "cv": pairs}, class_weight={0: 3.0, 1: 1.0, 2: 1.0}).fit(X, y, weight)
     held = np.concatenate([valid for _, valid in pairs])
-    np.testing.assert_allclose(fitted.calibration_.weight, weight[held])
-    np.testing.assert_array_equal(fitted.calibration_.class_weight, fitted.class_weight_)
+    np.testing.assert_allclose(fitted.venn_abers_.weight, weight[held])
+    np.testing.assert_array_equal(fitted.venn_abers_.class_weight, fitted.class_weight_)
 
 
 @pytest.mark.parametrize(

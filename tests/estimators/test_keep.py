@@ -8,8 +8,8 @@ from sklearn.datasets import load_wine
 from genlabel import AdaMixupClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.attacks import FGSM, robust_accuracy
 from genlabel.densities import GaussianDensity
-from genlabel.estimators.paths import follow_paths
-from genlabel.records import fingerprint
+from genlabel.evaluation.records import fingerprint
+from genlabel_paper.runs.learning_curves import learning_curves
 
 X, Y = load_wine(return_X_y=True)
 TRAIN, TEST = (X[::2], Y[::2]), (X[1::2], Y[1::2])
@@ -32,7 +32,7 @@ def first_best(scores: np.ndarray) -> int:
 @pytest.mark.parametrize("name", MODELS)
 def test_the_last_look_of_all_rows_is_what_a_fit_comes_to(name: str) -> None:
     model = MODELS[name]
-    paths = follow_paths(model, *TRAIN, TEST)
+    paths = learning_curves(model, *TRAIN, TEST)
     chosen = first_best(paths.valid[-1].mean(0))
     fitted = model.fit(*TRAIN)
     for key, value in paths.params[chosen].items():
@@ -47,7 +47,7 @@ def test_the_last_look_of_all_rows_is_what_a_fit_comes_to(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "AdaMixup"])
 def test_the_network_of_the_best_epoch_is_on_the_path(name: str) -> None:
     model = MODELS[name]
-    paths = follow_paths(model, *TRAIN, TEST)
+    paths = learning_curves(model, *TRAIN, TEST)
     best = np.lexsort((-paths.valid[..., 1], -paths.valid[..., 0].round(12)), axis=0)[0]  # folds, candidates
     at_best = np.take_along_axis(paths.valid, best[None, ..., None], 0)[0]
     chosen = first_best(at_best.mean(0))
@@ -82,10 +82,10 @@ def test_what_cannot_be_kept_is_told(model: MixupClassifier, words: str) -> None
 
 def test_paths_of_a_search_that_halves_are_refused() -> None:
     with pytest.raises(ValueError, match="full"):
-        follow_paths(MixupClassifier(), *TRAIN, TEST)
+        learning_curves(MixupClassifier(), *TRAIN, TEST)
 
 
 def test_what_came_later_leaves_fingerprints_as_they_were() -> None:
     plain = MixupClassifier.from_paper()
-    assert "keep" not in plain.in_full()
+    assert "keep" not in plain.resolved_config()
     assert fingerprint(model=plain) != fingerprint(model=MixupClassifier.from_paper(keep="best"))

@@ -1,16 +1,16 @@
-"""The pool of a network with its label model and the frequencies of the classes, against plain computations."""
+"""The pool of a network with its stacked density and the frequencies of the classes, against plain computations."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genlabel.estimators.pooling import DOUBT, PULL, Pooling, fit_pooling, pool
-from genlabel.estimators.selection import HeldOut
+from genlabel.model_selection.pooling import POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, Pooling, fit_pooling, pool
+from genlabel.model_selection.selection import ValidationPredictions
 
 
-def held_out(log_proba: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> HeldOut:
-    return HeldOut(log_proba, y, weight, np.arange(len(y)) % 3)
+def held_out(log_proba: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> ValidationPredictions:
+    return ValidationPredictions(log_proba, y, weight, np.arange(len(y)) % 3)
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -46,7 +46,7 @@ def test_a_pooling_is_where_the_loss_rises_to_all_sides(seed: int, alone: bool, 
 
     def objective(at: np.ndarray) -> float:
         logs = pool(p, q, prior, pooling(at))[np.arange(n), y]
-        added = PULL * ((at[:-1] - centre) ** 2).sum() - DOUBT * np.log(at[-1])
+        added = POOL_SHRINKAGE * ((at[:-1] - centre) ** 2).sum() - PRIOR_PSEUDO_COUNT * np.log(at[-1])
         return float(-np.average(logs, weights=weight) + added / n)
 
     found = fit_pooling(held_out(p, y, weight), None if alone else q, prior)

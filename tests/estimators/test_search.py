@@ -24,9 +24,9 @@ from genlabel import (
     MixupClassifier,
 )
 from genlabel.densities import LatentDensity
-from genlabel.networks import MLP
-from genlabel.training import Candidate, Task, resolve_optimizer, train_task
-from genlabel.training.fleet import weight_rng
+from genlabel.training import Hyperparameters, TrainingTask, resolve_optimizer, train_task
+from genlabel.training.batched.fleet import weight_rng
+from genlabel.training.networks import MLP
 
 PAPERS: dict[str, Any] = {"search": "full", "members": 1, "cv": 6}
 """The search of the paper: every candidate to the end, one network of all rows."""
@@ -35,7 +35,7 @@ SIMPLE = PAPERS | {
     "density": "gaussian",
     "gamma": "cv",
     "alpha": 1.0,
-    "clean_weight": 0.0,
+    "clean_fraction": 0.0,
     "weight_decay": 1e-4,
     "average": None,
     "select": "accuracy",
@@ -83,7 +83,7 @@ def test_the_choice_is_the_best_accuracy_ties_by_log_loss() -> None:
 def test_nothing_to_choose_means_no_search() -> None:
     X, y = load_iris(return_X_y=True)
     model = plain(gamma=0.5, learning_rate=0.1, epochs=3, cv="never read", random_state=0).fit(X, y)
-    assert model.best_params_ == {"learning_rate": 0.1, "weight_decay": 1e-4, "gamma": 0.5, "clean_weight": 0.0}
+    assert model.best_params_ == {"learning_rate": 0.1, "weight_decay": 1e-4, "gamma": 0.5, "clean_fraction": 0.0}
     assert list(model.cv_results_) == ["params"]
     assert not hasattr(model, "best_score_")
     model.set_params(gamma="cv", cv=2).fit(X, y)
@@ -107,7 +107,7 @@ def test_gamma_zero_alone_never_asks_for_a_density() -> None:
         "learning_rate": 0.1,
         "weight_decay": 1e-4,
         "gamma": 0.0,
-        "clean_weight": 0.0,
+        "clean_fraction": 0.0,
     }
 
 
@@ -130,14 +130,14 @@ def test_latent_space_is_algorithm_2() -> None:
     model = plain((6, 4), GaussianDensity("ledoit-wolf"), gamma=1.0, space="latent", **settings).fit(X, y)
     seed = int(np.random.RandomState(5).randint(2**31 - 1))
     Z = StandardScaler().fit_transform(X)
-    vanilla = Task(Z, y, 2, (LinearLabel().fit(Z, y),), None, seed=[seed, 1, 0])
+    vanilla = TrainingTask(Z, y, 2, (LinearLabel().fit(Z, y),), None, seed=[seed, 1, 0])
     twin = MLP(5, 2, (6, 4), rng=weight_rng(vanilla.seed), dtype=torch.float64)
-    train_task(twin, vanilla, Candidate(0.05), epochs=8)
+    train_task(twin, vanilla, Hyperparameters(0.05), epochs=8)
     density = LatentDensity(twin, 2, GaussianDensity("ledoit-wolf"))
     labelers = (LinearLabel().fit(Z, y), GenLabel(density).fit(Z, y))
-    task = Task(Z, y, 2, labelers, Mixup(), seed=[seed, 0, 0])
+    task = TrainingTask(Z, y, 2, labelers, Mixup(), seed=[seed, 0, 0])
     network = MLP(5, 2, (6, 4), rng=weight_rng(task.seed), dtype=torch.float64)
-    train_task(network, task, Candidate(0.05, label=(0.0, 1.0)), epochs=8)
+    train_task(network, task, Hyperparameters(0.05, label=(0.0, 1.0)), epochs=8)
     expected = torch.softmax(network(torch.from_numpy(Z)), 1).detach().numpy()
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-3)
 
@@ -168,7 +168,7 @@ def redo(
             "batch_size": model.batch_size,
         }
 
-        def network(task: Task, candidate: Candidate, settings: Any = settings) -> MLP:
+        def network(task: TrainingTask, candidate: Hyperparameters, settings: Any = settings) -> MLP:
             net = MLP(X.shape[1], 3, hidden, rng=weight_rng(task.seed), dtype=torch.float64)
             train_task(net, task, candidate, **settings)
             return net
@@ -177,12 +177,12 @@ def redo(
         common = {"weight": own, "class_weight": more.get("class_weight")}
         models = [clone(density) for density in densities]
         if more.get("latent"):
-            vanilla = Task(inside, y[train], 3, (linear,), None, seed=[seed, 1, fold + 1], **common)
-            twin = network(vanilla, Candidate(model.learning_rate, model.weight_decay))
+            vanilla = TrainingTask(inside, y[train], 3, (linear,), None, seed=[seed, 1, fold + 1], **common)
+            twin = network(vanilla, Hyperparameters(model.learning_rate, model.weight_decay))
             models = [LatentDensity(twin, len(hidden), density) for density in models]
         labelers = [GenLabel(d, priors=model.priors).fit(inside, y[train], own) for d in models]
         basis = more.get("labelers") or (linear, *labelers)
-        task = Task(inside, y[train], 3, basis, mixer, seed=[seed, 0, fold + 1],
+        task = TrainingTask(inside, y[train], 3, basis, mixer, seed=[seed, 0, fold + 1],
                     exclude_intrusion=more.get("exclude_intrusion", False), **common)  # fmt: skip
         judged = None if weight is None else weight[valid]
         if common["class_weight"] is not None:
@@ -191,7 +191,7 @@ def redo(
         for params in model.cv_results_["params"]:
             gamma = params.get("gamma", 0.0)
             label = (1.0 - gamma, gamma)[: len(basis)]
-            net = network(task, Candidate(params["learning_rate"], params["weight_decay"], label))
+            net = network(task, Hyperparameters(params["learning_rate"], params["weight_decay"], label))
             proba = torch.softmax(net(torch.from_numpy(outside)), 1).detach().numpy()
             row_hits.append(accuracy_score(y[valid], proba.argmax(1), sample_weight=judged))
             row_losses.append(log_loss(y[valid], proba, sample_weight=judged))

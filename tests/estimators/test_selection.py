@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import sem
 
-from genlabel.estimators.selection import HeldOut, choose_best, fold_scores, one_standard_error, results_table
+from genlabel.model_selection.selection import (
+    ValidationPredictions,
+    choose_best,
+    fold_scores,
+    one_standard_error,
+    results_table,
+)
 
 finite = st.floats(0.0, 5.0)
 
@@ -40,8 +46,8 @@ def test_weights_count_as_repetitions_in_the_means_and_infinite_losses_never_win
     assert one_standard_error(losses, [0.0] * 4, weight) == (losses[:3] @ weight).argmin()
 
 
-def held_out(log_proba: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> HeldOut:
-    return HeldOut(log_proba, y, weight, np.arange(len(y)) % 3)
+def held_out(log_proba: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> ValidationPredictions:
+    return ValidationPredictions(log_proba, y, weight, np.arange(len(y)) % 3)
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:

@@ -13,16 +13,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from genlabel import AdaMixupClassifier, GaussianDensity, GenerativeClassifier, GenLabelClassifier, MixupClassifier
-from genlabel.datasets import make_moon
-from genlabel.densities import DiscriminantDensity, KernelDensity, LabelModel
+from genlabel.data.datasets import make_moon
+from genlabel.densities import DiscriminantDensity, KernelDensity, StackedDensity
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
 QUICK: dict[str, Any] = {"epochs": 3, "cv": 2, "learning_rate": 0.1, "weight_decay": 1e-3, "random_state": 0}
-FEW = LabelModel([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
+FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 MODELS = [
     GenLabelClassifier(density=FEW, **QUICK),
-    GenLabelClassifier((8,), "gaussian", space="latent", clean_weight=0.5, **QUICK),
+    GenLabelClassifier((8,), "gaussian", space="latent", clean_fraction=0.5, **QUICK),
     GenerativeClassifier(),
     GenerativeClassifier("kernel", standardize=False),
     MixupClassifier(**QUICK),
@@ -52,7 +52,7 @@ def most_flagged(rate: float, n: int, m: int) -> int:
 
 def fit(model: Any, X: Any, y: Any) -> Any:
     fitted = clone(model).fit(X, y)
-    return fitted if hasattr(fitted, "support_") else fitted.fit_support(X, y)
+    return fitted if hasattr(fitted, "typicality_") else fitted.fit_support(X, y)
 
 
 @models
@@ -74,7 +74,7 @@ def test_held_out_rows_are_not_flagged_and_wild_values_are(model: Any, name: str
 def test_predict_tells_it_on_request(model: Any) -> None:
     X, y, test = cut("iris")
     fitted = fit(model, X, y)
-    classes, support = fitted.predict(test, return_support=True)
+    classes, support = fitted.predict(test, return_typicality=True)
     np.testing.assert_array_equal(classes, fitted.predict(test))
     np.testing.assert_array_equal(support, fitted.support(test))
     again = pickle.loads(pickle.dumps(fitted))
@@ -90,7 +90,7 @@ def test_predict_tells_it_on_request(model: Any) -> None:
 def test_a_pipeline_hands_it_on() -> None:
     X, y, test = cut("wine")
     pipeline = make_pipeline(StandardScaler(), GenerativeClassifier()).fit(X, y)
-    _, support = pipeline.predict(test, return_support=True)
+    _, support = pipeline.predict(test, return_typicality=True)
     np.testing.assert_array_equal(support, pipeline[-1].support(pipeline[0].transform(test)))
 
 
@@ -114,18 +114,18 @@ def test_a_classifier_without_densities_learns_it_on_request_and_forgets_it_in_a
         fitted.support(test)
     before = fitted.predict_proba(test)
     assert fitted.fit_support(X, y, density=GaussianDensity()) is fitted
-    assert fitted.support_.report_["judges"] == {"GaussianDensity": 1.0}
+    assert fitted.typicality_.report_["judges"] == {"GaussianDensity": 1.0}
     np.testing.assert_array_equal(fitted.predict_proba(test), before)
-    assert not hasattr(fitted.fit(X, y), "support_")
+    assert not hasattr(fitted.fit(X, y), "typicality_")
 
 
 def test_weights_reach_it_and_variants_share_it() -> None:
     X, y, _ = cut("iris")
     weight = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
     fitted = GenerativeClassifier().fit(X, y, weight)
-    assert fitted.support_.report_["rows"] == (weight > 0).sum()
+    assert fitted.typicality_.report_["rows"] == (weight > 0).sum()
     assert fitted.support([[99.0] * 4])[0] == pytest.approx(1 / (1 + weight.sum() ** 2 / (weight**2).sum()))
-    variants = GenLabelClassifier(density=FEW, **QUICK).fit_variants(
+    variants = GenLabelClassifier(density=FEW, **QUICK).fit_subsets(
         X, y, {"a": lambda params: True, "b": lambda params: True}
     )
-    assert variants["a"].support_ is variants["b"].support_
+    assert variants["a"].typicality_ is variants["b"].typicality_

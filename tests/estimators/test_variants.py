@@ -85,8 +85,8 @@ SEARCHES = {
         {
             "all": (every, DEFAULT),
             "vanilla": (
-                lambda params: params["clean_weight"] == 1.0,
-                clone(DEFAULT).set_params(clean_weight=1.0),
+                lambda params: params["clean_fraction"] == 1.0,
+                clone(DEFAULT).set_params(clean_fraction=1.0),
             ),
             "softmax": (
                 lambda params: params.get("network") == "logistic",
@@ -94,9 +94,9 @@ SEARCHES = {
             ),
             "one": (
                 lambda params: (
-                    params == {"learning_rate": 0.03, "weight_decay": 1e-3, "clean_weight": 1.0, "network": "mlp"}
+                    params == {"learning_rate": 0.03, "weight_decay": 1e-3, "clean_fraction": 1.0, "network": "mlp"}
                 ),
-                clone(DEFAULT).set_params(learning_rate=0.03, weight_decay=1e-3, clean_weight=1.0, network="mlp"),
+                clone(DEFAULT).set_params(learning_rate=0.03, weight_decay=1e-3, clean_fraction=1.0, network="mlp"),
             ),
         },
     ),
@@ -105,8 +105,8 @@ SEARCHES = {
         {
             "all": (every, MixupClassifier((8,), members=2, **SHORT)),
             "vanilla": (
-                lambda params: params["clean_weight"] == 1.0,
-                MixupClassifier((8,), clean_weight=1.0, members=2, **SHORT),
+                lambda params: params["clean_fraction"] == 1.0,
+                MixupClassifier((8,), clean_fraction=1.0, members=2, **SHORT),
             ),
             "small steps": (
                 lambda params: params["learning_rate"] < 0.05,
@@ -140,7 +140,7 @@ SEARCHES = {
 def test_a_variant_is_what_a_search_of_its_candidates_comes_to(name: str) -> None:
     search, variants = SEARCHES[name]
     X, y = load_wine(return_X_y=True)
-    fitted = search.fit_variants(X, y, {key: allowed for key, (allowed, _) in variants.items()})
+    fitted = search.fit_subsets(X, y, {key: allowed for key, (allowed, _) in variants.items()})
     assert not hasattr(search, "network_")
     for key, (_, alone) in variants.items():
         other = clone(alone).fit(X, y)
@@ -157,7 +157,7 @@ def test_a_variant_is_what_a_search_of_its_candidates_comes_to(name: str) -> Non
 
 def test_each_variant_is_a_classifier_of_its_own() -> None:
     X, y = load_iris(return_X_y=True, as_frame=True)
-    fitted = PAPER.fit_variants(X, y, {"gm": is_gm, "mixup": is_mixup})
+    fitted = PAPER.fit_subsets(X, y, {"gm": is_gm, "mixup": is_mixup})
     assert fitted["gm"].network_ is not fitted["mixup"].network_
     assert list(fitted["gm"].feature_names_in_) == list(X.columns)
     assert fitted["mixup"].predict(X).shape == y.shape
@@ -165,7 +165,7 @@ def test_each_variant_is_a_classifier_of_its_own() -> None:
 
 def test_a_variant_without_candidates_is_refused() -> None:
     with pytest.raises(ValueError, match="variant 'none' allows none of the 44 candidates"):
-        PAPER.fit_variants(*load_iris(return_X_y=True), {"none": lambda params: False})
+        PAPER.fit_subsets(*load_iris(return_X_y=True), {"none": lambda params: False})
 
 
 def test_an_attack_judges_the_network_alone() -> None:

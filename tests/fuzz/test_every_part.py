@@ -22,7 +22,7 @@ PARTS = sorted(
     },
     key=lambda part: part.__name__,
 )
-MADE_BY = {"KnownDensity": "known_gaussians"}
+MADE_BY = {"FixedDensity": "fixed_gaussians"}
 """Parts that a function makes."""
 
 

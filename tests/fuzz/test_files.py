@@ -21,9 +21,9 @@ from PIL import Image
 from safetensors.numpy import save
 
 from genlabel import GenerativeClassifier, load_model, save_model
-from genlabel.datasets import load_images
-from genlabel.datasets.image_files import read_idx
-from genlabel.tables import read_frame, read_table, sheets, writing
+from genlabel.data.datasets import load_images
+from genlabel.data.datasets.image_files import read_idx
+from genlabel.data.tables import csv_dialect, excel_guard, read_frame, read_table
 
 ROOM = 30_000_000
 """Bytes that a reader of these small files may take: 2^40 would be promised."""
@@ -273,7 +273,7 @@ def test_a_stray_cell_is_read(tmp_path: Path) -> None:
 
 
 def test_an_excel_file_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sheets, "MOST_UNPACKED", 1 << 10)
+    monkeypatch.setattr(excel_guard, "MOST_UNPACKED", 1 << 10)
     path = far_cell(tmp_path / "t.xlsx", 5, 5)
     found = read_or_refuse(lambda folder, _: read_frame(path), tmp_path, b"")
     assert "it unpacks to more than" in str(found)
@@ -301,7 +301,7 @@ def test_a_file_that_promises_too_much_is_refused_before_memory_is_taken(lie: st
 
 
 def test_a_packed_table_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(csv_dialect, "MOST_UNPACKED", 1 << 20)
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(b"a,y\n" + b"1,p\n" * (1 << 20)))
     found = read_or_refuse(lambda folder, _: read_frame(path), tmp_path, b"")

@@ -19,17 +19,17 @@ from genlabel import (
     GenLabelSampler,
     GenMix,
     KernelDensity,
-    LabelModel,
     MixtureDensity,
     MixupClassifier,
     SoftLabelClassifier,
-    Support,
+    StackedDensity,
+    Typicality,
     diagnose,
 )
 from genlabel.densities import DiscriminantDensity
 from genlabel.densities.covariance import to_gaussians
-from genlabel.densities.gan_charts import chart_rows
-from genlabel.posterior import log_posterior
+from genlabel.densities.gan.charts import chart_rows
+from genlabel.densities.posterior import log_posterior
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(20, 2)), np.arange(20) % 2
@@ -47,7 +47,7 @@ doors: dict[str, Callable[[Any, Any], Any]] = {
     "soft": SoftLabelClassifier(LogisticRegression()).fit,
     "sampler": GenLabelSampler().fit_resample,
     "density": GaussianDensity().fit,
-    "support": Support().fit,
+    "support": Typicality().fit,
     "diagnosis": diagnose,
 }
 REFUSED = [
@@ -124,7 +124,7 @@ def test_far_from_everything_probabilities_are_still_1_together(total: float) ->
 
 
 def test_a_row_beyond_all_others_has_probabilities() -> None:
-    model = GenerativeClassifier(LabelModel([DiscriminantDensity(), KernelDensity(0.6, covariance="shared")]))
+    model = GenerativeClassifier(StackedDensity([DiscriminantDensity(), KernelDensity(0.6, covariance="shared")]))
     far = model.fit(X * [1.0, 1e-12], Y).predict_proba([[0.0, -1e9], [1e300, np.finfo(float).max]])
     np.testing.assert_allclose(far.sum(1), 1.0)
 
@@ -133,7 +133,7 @@ def test_a_label_model_of_more_classes_than_rows_that_judge() -> None:
     """510 classes of two rows: each is held out once, and trained on once."""
     y = np.arange(1020) % 510
     points = np.random.default_rng(0).normal(size=(1020, 1)) + y[:, None]
-    model = LabelModel([KernelDensity(0.6, covariance="shared")], cv=2).fit(points, y)
+    model = StackedDensity([KernelDensity(0.6, covariance="shared")], cv=2).fit(points, y)
     assert model.log_prob(points[:5]).shape == (5, 510)
     assert model.report_["rows"] == 1020
 
@@ -174,7 +174,7 @@ WEIGHTS = [
 
 @pytest.mark.parametrize("weight, match", WEIGHTS, ids=[*range(len(WEIGHTS))])
 def test_weights_that_cannot_be_weighed_are_refused_in_words(weight: Any, match: str) -> None:
-    for fit in (network.fit, GaussianDensity().fit, Support().fit):
+    for fit in (network.fit, GaussianDensity().fit, Typicality().fit):
         with pytest.raises(ValueError, match=match):
             fit(X, Y, weight)
 
@@ -182,5 +182,5 @@ def test_weights_that_cannot_be_weighed_are_refused_in_words(weight: Any, match:
 @pytest.mark.parametrize("unit", [1e-100, 1e98])
 def test_weights_of_any_unit_leave_support_as_it_is(unit: float) -> None:
     weight = np.arange(1.0, 21.0)
-    one, other = (Support(random_state=0).fit(X, Y, by * weight)(X) for by in (1.0, unit))
+    one, other = (Typicality(random_state=0).fit(X, Y, by * weight)(X) for by in (1.0, unit))
     np.testing.assert_allclose(one, other, rtol=1e-9)

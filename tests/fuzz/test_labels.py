@@ -9,8 +9,8 @@ import pytest
 from sklearn.base import clone
 
 from genlabel import GaussianDensity, GenLabel, KernelDensity, LinearLabel, LogisticLabel
-from genlabel.labeling import SharedLabel
-from genlabel.mixing import Mixup, Origin, intrudes
+from genlabel.labeling import WeightedLabel
+from genlabel.mixing import BatchInfo, Mixup, intrudes
 
 Answer = Callable[[Callable[[], Any]], Any]
 LABELERS = [
@@ -29,9 +29,9 @@ def check_labeler(labeler: Any, answer: Answer, table: Any) -> None:
     draw = Mixup().draw(np.shape(table.X)[0], 0)
     x_mix = answer(lambda: Mixup().mix(table.X, draw))
     clean = np.arange(len(draw.partner)) % 3 == 0
-    shared = SharedLabel([fitted, LinearLabel().fit(table.X, table.y)], [0.5, 0.5])
+    shared = WeightedLabel([fitted, LinearLabel().fit(table.X, table.y)], [0.5, 0.5])
     for one in (fitted, shared) if x_mix is not None else ():
-        found = answer(partial(one.label, x_mix, table.y, draw, Origin(clean=clean)))
+        found = answer(partial(one.label, x_mix, table.y, draw, BatchInfo(clean=clean)))
         if found is not None:
             found = np.asarray(found)
             assert np.isfinite(found).all()

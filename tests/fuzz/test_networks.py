@@ -10,9 +10,9 @@ import torch
 from hypothesis import strategies as st
 
 from genlabel import GaussianDensity, GenMix, KernelDensity, OnlineGaussianDensity, OnlineGenLabel
-from genlabel.densities import LatentDensity, known_gaussians
+from genlabel.densities import LatentDensity, fixed_gaussians
 from genlabel.mixing import HiddenGenMix, Mixup
-from genlabel.networks import MLP
+from genlabel.training.networks import MLP
 
 Answer = Callable[[Callable[[], Any]], Any]
 
@@ -38,8 +38,8 @@ DENSITIES: dict[str, Callable[[Any], Any]] = {
     "latent": lambda table: LatentDensity(network(width_of(table.X)), 1, GaussianDensity(shrinkage=0.1)),
     "latent, single": lambda table: LatentDensity(network(width_of(table.X), torch.float32), 1, KernelDensity()),
     "latent, of other rows": lambda table: LatentDensity(network(2), 1, GaussianDensity(shrinkage=0.1)),
-    "known": lambda table: known_gaussians(np.zeros((several(table.y), width_of(table.X)))),
-    "known, of other rows": lambda table: known_gaussians(np.zeros((2, 2))),
+    "known": lambda table: fixed_gaussians(np.zeros((several(table.y), width_of(table.X)))),
+    "known, of other rows": lambda table: fixed_gaussians(np.zeros((2, 2))),
 }
 
 

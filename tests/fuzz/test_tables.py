@@ -22,17 +22,17 @@ from genlabel import (
     GenLabelSampler,
     GenMix,
     KernelDensity,
-    LabelModel,
     MixtureDensity,
     MixupClassifier,
     SoftLabelClassifier,
-    Support,
+    StackedDensity,
+    Typicality,
     VAEDensity,
     diagnose,
 )
-from genlabel.densities import DiscriminantDensity, StackDensity, WarpedDensity
+from genlabel.densities import DiscriminantDensity, PowerTransformedDensity, WeightedDensities
 
-FEW = LabelModel([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
+FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 SHORT: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-3, "epochs": 2, "cv": 2, "random_state": 0}
 CLASSIFIERS = [
     GenLabelClassifier((4,), FEW, **SHORT),
@@ -54,13 +54,13 @@ DENSITIES = [
     DiscriminantDensity(),
     MixtureDensity(2),
     ForestDensity(2),
-    WarpedDensity(GaussianDensity()),
-    StackDensity([DiscriminantDensity(), KernelDensity(0.5)], [0.3, 0.7], [1.0, 2.0], standardize=True),
+    PowerTransformedDensity(GaussianDensity()),
+    WeightedDensities([DiscriminantDensity(), KernelDensity(0.5)], [0.3, 0.7], [1.0, 2.0], standardize=True),
     FEW,
     VAEDensity(n_samples=2, **QUICK),
     *([FlowDensity(transforms=1, bins=4, **QUICK)] if find_spec("zuko") else []),
     GANDensity("l2", hidden=(4,), steps=2, min_coverage=0.0, random_state=0),
-    Support(random_state=0),
+    Typicality(random_state=0),
 ]
 SAMPLERS = [
     GenMix(n_aug=0.3, random_state=0),
@@ -104,7 +104,7 @@ def check_classifier(classifier: Any, answer: Answer, table: Any) -> None:
         return
     assert_on_simplex(answer(lambda: model.predict_proba(table.X)), rows_of(table.X))
     assert set(model.predict(table.X).tolist()) <= set(model.classes_.tolist())
-    if hasattr(model, "support_"):
+    if hasattr(model, "typicality_"):
         support = model.support(table.X)
         assert ((support > 0.0) & (support <= 1.0)).all()
     strange = others(table.X)
@@ -125,7 +125,7 @@ def check_density(density: Any, answer: Answer, table: Any) -> None:
     fitted = answer(lambda: clone(density).fit(table.X, table.y))
     if fitted is None:
         return
-    found = np.asarray(answer(lambda: fitted(table.X) if isinstance(density, Support) else fitted.log_prob(table.X)))
+    found = np.asarray(answer(lambda: fitted(table.X) if isinstance(density, Typicality) else fitted.log_prob(table.X)))
     assert len(found) == rows_of(table.X)
     assert not np.isnan(found).any()
     assert not np.isposinf(found).any()

@@ -18,13 +18,13 @@ from genlabel import (
     GenLabel,
     GenLabelClassifier,
     KernelDensity,
-    LabelModel,
     MixtureDensity,
     MixupClassifier,
-    Support,
+    StackedDensity,
+    Typicality,
     VAEDensity,
 )
-from genlabel.densities import DiscriminantDensity, WarpedDensity
+from genlabel.densities import DiscriminantDensity, PowerTransformedDensity
 
 Rng = np.random.Generator
 Answer = Callable[[Callable[[], Any]], Any]
@@ -67,7 +67,7 @@ WEIGHTS: dict[str, Callable[[int, Rng], Any]] = {
 LABELS = {"two": np.arange(24) % 2, "three": np.arange(24) % 3, "one row of a class": np.maximum(np.arange(24) % 3, 1)}
 LABELS["one row of a class"][0] = 0
 SHORT: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-3, "epochs": 2, "cv": 2, "random_state": 0}
-FEW = LabelModel([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
+FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 CLASSIFIERS = [
     GenLabelClassifier((4,), FEW, **SHORT),
     GenLabelClassifier("logistic", "kernel", average=None, class_weight="balanced", **SHORT),
@@ -82,11 +82,11 @@ DENSITIES = [
     DiscriminantDensity(),
     MixtureDensity(2),
     ForestDensity(2),
-    WarpedDensity(GaussianDensity()),
+    PowerTransformedDensity(GaussianDensity()),
     FEW,
     VAEDensity(n_samples=2, hidden=(4,), epochs=1, random_state=0),
     GenLabel(GaussianDensity()),
-    Support(random_state=0),
+    Typicality(random_state=0),
 ]
 
 
@@ -131,7 +131,7 @@ def check_density(density: Any, answer: Answer, table: Weighted) -> None:
     if fitted is None:
         return
     said = fitted.density_ if isinstance(density, GenLabel) else fitted
-    found = np.asarray(answer(lambda: said(table.X) if isinstance(said, Support) else said.log_prob(table.X)))
+    found = np.asarray(answer(lambda: said(table.X) if isinstance(said, Typicality) else said.log_prob(table.X)))
     assert len(found) == 24
     assert not np.isnan(found).any()
     assert not np.isposinf(found).any()

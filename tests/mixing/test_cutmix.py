@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binomtest, kstest, uniform
 
-from genlabel.mixing import CutMix, Mix
+from genlabel.mixing import CutMix, MixParams
 
 
 @pytest.mark.parametrize("side", [7, 28, 32, 49, 103])
@@ -23,7 +23,9 @@ def test_whole_pixels_come_from_one_parent_each(side: int) -> None:
 
 def test_a_pixel_on_an_edge_is_blended_by_the_share_that_is_covered() -> None:
     """Against a grid of 100 x 100 sub-pixels."""
-    draw = Mix(np.array([1, 0]), np.array([0.0, 0.0]), box=np.array([[0.13, 0.62, 0.25, 0.81], [0.0, 1.0, 0.4, 0.4]]))
+    draw = MixParams(
+        np.array([1, 0]), np.array([0.0, 0.0]), box=np.array([[0.13, 0.62, 0.25, 0.81], [0.0, 1.0, 0.4, 0.4]])
+    )
     images = np.stack([np.zeros((1, 3, 5)), np.ones((1, 3, 5))])
     fine = (np.arange(3 * 100) + 0.5) / 300, (np.arange(5 * 100) + 0.5) / 500
     inside = ((fine[0] > 0.13) & (fine[0] < 0.62))[:, None] & ((fine[1] > 0.25) & (fine[1] < 0.81))

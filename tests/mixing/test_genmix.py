@@ -13,19 +13,19 @@ from scipy.stats import binomtest, gaussian_kde, multivariate_normal
 from sklearn.base import clone
 from sklearn.datasets import make_circles, make_moons
 
-from genlabel import GaussianDensity, GenMix, GenMixWarning, KernelDensity, LabelModel
+from genlabel import GaussianDensity, GenMix, GenMixWarning, KernelDensity, StackedDensity
 from genlabel.densities import (
     DiscriminantDensity,
     FlowDensity,
     MixtureDensity,
+    PowerTransformedDensity,
     VAEDensity,
-    WarpedDensity,
-    known_gaussians,
+    fixed_gaussians,
 )
 from genlabel.densities.covariance import Gaussians
-from genlabel.mixing.quadric import QuadricFinder, roots_on_segment
-from genlabel.mixing.roots import bracketed_roots
-from genlabel.mixing.surface import share_out
+from genlabel.mixing.genmix.quadric import QuadricFinder, roots_on_segment
+from genlabel.mixing.genmix.roots import bracketed_roots
+from genlabel.mixing.genmix.surface import share_out
 
 
 def blobs(n: int, k: int, d: int, seed: int = 0, spread: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
@@ -55,8 +55,8 @@ DENSITIES: list[Any] = [
     KernelDensity(),
     KernelDensity(leave_one_out=True),
     MixtureDensity(2),
-    WarpedDensity(MixtureDensity(2, "diagonal")),
-    LabelModel([DiscriminantDensity(), KernelDensity(0.5)], cv=3),
+    PowerTransformedDensity(MixtureDensity(2, "diagonal")),
+    StackedDensity([DiscriminantDensity(), KernelDensity(0.5)], cv=3),
     VAEDensity(1, hidden=(16,), epochs=20, n_samples=8, random_state=0),
     pytest.param(FlowDensity(transforms=2, bins=4, hidden=(16,), epochs=60, random_state=0), marks=flows),
 ]
@@ -100,7 +100,7 @@ def test_kernel_points_agree_with_scipy() -> None:
 
 def test_between_two_known_gaussians_the_surface_is_the_plane_in_the_middle() -> None:
     X, y = blobs(60, 2, 2)
-    density = known_gaussians([[-1.0, 0.0], [1.0, 0.0]])
+    density = fixed_gaussians([[-1.0, 0.0], [1.0, 0.0]])
     points = GenMix(density, n_aug=30, random_state=0).fit_resample(X, y)[0][60:]
     np.testing.assert_allclose(points[:, 0], 0.0, atol=1e-5)
     lam = 0.8
@@ -141,7 +141,7 @@ def test_a_class_between_two_others_leaves_them_no_point_and_others_have_more() 
 
 def test_where_no_pair_has_a_point_the_way_out_is_said() -> None:
     X, y = blobs(40, 2, 2)
-    same = known_gaussians([[0.0, 0.0], [0.0, 0.0]])
+    same = fixed_gaussians([[0.0, 0.0], [0.0, 0.0]])
     with pytest.raises(
         ValueError, match=r"found no point between 0 and 1: .*; try another density, lam or a larger eps"
     ):

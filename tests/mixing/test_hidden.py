@@ -7,10 +7,10 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from genlabel import GaussianDensity, GenMix
-from genlabel.attacks import PGD, AttackedBatches, NetworkTarget, train_robust
+from genlabel.attacks import PGD, AttackedBatches, AttackedNetwork, train_robust
 from genlabel.mixing import HiddenGenMix, Sampler, invert_features
-from genlabel.networks import MLP
 from genlabel.training import Adam, train_network
+from genlabel.training.networks import MLP
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +94,7 @@ def test_training_on_attacked_points_leaves_more_accuracy_under_attack(robust: M
 
 
 def attacked(network: MLP, attack: PGD, X: np.ndarray, index: np.ndarray) -> np.ndarray:
-    moved = attack(NetworkTarget(network.eval()), X, index, rng=0)
+    moved = attack(AttackedNetwork(network.eval()), X, index, rng=0)
     return network(torch.from_numpy(moved).float()).argmax(1).numpy()
 
 

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genlabel.datasets import make_example1, make_nine_gaussians
-from genlabel.mixing import Mix, Mixup, distance_to_rivals, intrudes, intrusion
+from genlabel.data.datasets import make_example1, make_nine_gaussians
+from genlabel.mixing import MixParams, Mixup, distance_to_rivals, intrudes, intrusion
 
 
 @given(
@@ -39,7 +39,7 @@ def test_equals_the_definition(seed: int, n: int, d: int, k: int, far: float) ->
 def test_example_1_intrudes_in_the_middle() -> None:
     X, y = make_example1()
     lam = np.linspace(0, 1, 12)
-    pairs = Mix(np.full(12, 2), lam)  # -1 with +1, both of class 0; 0 of class 1 lies between
+    pairs = MixParams(np.full(12, 2), lam)  # -1 with +1, both of class 0; 0 of class 1 lies between
     left = np.zeros(12, dtype=int)
     X_mix = lam[:, None] * X[left] + (1 - lam[:, None]) * X[2]
     rows = np.vstack([X[left][:2], X[2:3], X[left][3:]])
@@ -50,9 +50,9 @@ def test_example_1_intrudes_in_the_middle() -> None:
 
 def test_with_two_classes_a_pair_of_both_never_intrudes_but_a_pair_of_one_may() -> None:
     X, y = np.array([[-1.0], [0.0], [1.0]]), np.array(["a", "b", "a"])
-    across = Mix(np.array([1, 0, 1]), np.full(3, 0.5))
+    across = MixParams(np.array([1, 0, 1]), np.full(3, 0.5))
     assert not intrudes([[-0.1], [-0.9], [0.1]], across, X, y).any()
-    within = Mix(np.array([2, 1, 0]), np.full(3, 0.45))
+    within = MixParams(np.array([2, 1, 0]), np.full(3, 0.45))
     assert intrudes([[0.1], [0.0], [-0.1]], within, X, y).tolist() == [True, False, True]
 
 
@@ -61,10 +61,10 @@ def test_the_middle_gaussians_are_intruded() -> None:
     X, y = make_nine_gaussians(20, random_state=0)
     first = [int(np.flatnonzero(y == c)[0]) for c in range(9)]
     corners, centres = X[first], y[first]
-    opposite = Mix(np.arange(9)[::-1].copy(), np.full(9, 0.5))
+    opposite = MixParams(np.arange(9)[::-1].copy(), np.full(9, 0.5))
     hit = intrudes((corners + corners[::-1]) / 2, opposite, corners, centres, pool=(X, y))
     assert hit.tolist() == [True] * 4 + [False] + [True] * 4
-    beside = Mix(np.array([1, 0, 1, 4, 3, 4, 7, 6, 7]), np.full(9, 0.6))
+    beside = MixParams(np.array([1, 0, 1, 4, 3, 4, 7, 6, 7]), np.full(9, 0.6))
     mixed = 0.6 * corners + 0.4 * corners[beside.partner]
     assert not intrudes(mixed, beside, corners, centres, pool=(X, y)).any()
 
@@ -77,7 +77,7 @@ def test_a_draw_of_other_rows_is_refused() -> None:
 
 def test_arrays_of_any_layout_are_taken() -> None:
     X, y = np.array([[-1.0], [0.0], [1.0]]), np.array([0, 1, 0])
-    draw = Mix(np.array([2, 1, 0]), np.full(3, 0.5))
+    draw = MixParams(np.array([2, 1, 0]), np.full(3, 0.5))
     for points in (X[::-1][::-1], np.asfortranarray(X), X.astype(np.float32), X.astype(int)):
         points.flags.writeable = False
         assert intrudes(np.zeros((3, 1)), draw, points, y).tolist() == [True, False, True]
@@ -105,7 +105,7 @@ LINE, TWO = np.array([[-1.0], [0.0], [1.0]]), np.array([0, 1, 0])
 )
 def test_what_cannot_be_near_anything_is_named(X_mix: object, X: object, y: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        intrudes(X_mix, Mix(np.array([2, 1, 0]), np.full(3, 0.5)), X, y)
+        intrudes(X_mix, MixParams(np.array([2, 1, 0]), np.full(3, 0.5)), X, y)
 
 
 def test_distances_to_rivals_need_a_label_a_row() -> None:
@@ -114,7 +114,7 @@ def test_distances_to_rivals_need_a_label_a_row() -> None:
 
 
 def test_an_empty_batch_has_no_intruders() -> None:
-    nothing = Mix(np.empty(0, dtype=np.int64), np.empty(0))
+    nothing = MixParams(np.empty(0, dtype=np.int64), np.empty(0))
     assert intrudes(LINE[:0], nothing, LINE[:0], TWO[:0], pool=(LINE, TWO)).shape == (0,)
 
 

@@ -13,9 +13,9 @@ from scipy.stats import beta, chisquare, kstest, uniform
 
 import genlabel.mixing as room
 from genlabel import GaussianDensity, GenLabel, GenLabelMixup, GenLabelSampler, GenMix, LinearLabel
-from genlabel.densities import known_gaussians
-from genlabel.mixing import CutMix, HiddenGenMix, ManifoldMixup, Mix, Mixer, Mixup, Sampler
-from genlabel.networks import MLP
+from genlabel.densities import fixed_gaussians
+from genlabel.mixing import CutMix, HiddenGenMix, ManifoldMixup, Mixer, MixParams, Mixup, Sampler
+from genlabel.training.networks import MLP
 
 PLAUSIBLE = 1e-6
 """Of some hundred p-values that are looked at in a run, none is below this but by a fault."""
@@ -32,7 +32,7 @@ every = pytest.mark.parametrize("make", MIXERS.values(), ids=MIXERS)
 alphas, seeds = st.floats(0.2, 8.0), st.integers(0, 2**32 - 1)
 
 
-def weights(draw: Callable[[int], Mix], batch: bool) -> np.ndarray:
+def weights(draw: Callable[[int], MixParams], batch: bool) -> np.ndarray:
     """1,000 weights that are independent: of one large batch, or of as many batches."""
     if not batch:
         return np.asarray(draw(1000).lam)
@@ -157,7 +157,7 @@ def test_a_sampler_of_blends_has_the_law_and_both_parents(alpha: float, seed: in
 
 
 def genmix(low: float, high: float) -> GenMix:
-    return GenMix(known_gaussians([[0.0, 0.0], [4.0, 0.0]]), n_aug=600, lam=(low, high))
+    return GenMix(fixed_gaussians([[0.0, 0.0], [4.0, 0.0]]), n_aug=600, lam=(low, high))
 
 
 @given(low=st.floats(0.1, 0.5), width=st.floats(0.1, 0.4), seed=seeds)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from genlabel.mixing import CutMix, ManifoldMixup, Mix, Mixer, Mixup, blend
+from genlabel.mixing import CutMix, ManifoldMixup, Mixer, MixParams, Mixup, blend
 
 MIXUPS: list[Mixer] = [
     Mixup(),
@@ -36,7 +36,7 @@ def test_unknown_words_are_named() -> None:
         with pytest.raises(ValueError, match="per='row' is not known; choose one of 'sample', 'batch'"):
             mixer.draw(3, 0)
     with pytest.raises(ValueError, match="pairs='all' is not known; choose one of 'batch', 'set'"):
-        assert Mixup(pairs="all").over_the_set
+        assert Mixup(pairs="all").pairs_across_batches
     with pytest.raises(ValueError, match="depths is empty"):
         ManifoldMixup(depths=()).draw(3, 0)
 
@@ -50,7 +50,7 @@ def test_manifold_mixup_draws_every_depth() -> None:
 
 def test_lam_one_is_the_point_itself() -> None:
     X = np.random.default_rng(0).normal(size=(6, 2))
-    np.testing.assert_array_equal(blend(X, Mix(np.arange(6)[::-1].copy(), np.ones(6))), X)
+    np.testing.assert_array_equal(blend(X, MixParams(np.arange(6)[::-1].copy(), np.ones(6))), X)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 9])

@@ -9,9 +9,9 @@ from scipy.special import expit, logit
 from scipy.stats import chisquare
 from torch.distributions import MultivariateNormal
 
-from genlabel.densities import KnownDensity
-from genlabel.mixing import roots
-from genlabel.mixing.roots import NODES, Brackets, SegmentFinder, draw_rows
+from genlabel.densities import FixedDensity
+from genlabel.mixing.genmix import roots
+from genlabel.mixing.genmix.roots import NODES, Brackets, SegmentFinder, draw_rows
 
 NARROW, WIDE = 0.5, 3.0
 
@@ -32,7 +32,7 @@ class Counted:
 
 def finder(X: Any, y: Any, models: list[Counted], tolerance: float = 1e-9) -> SegmentFinder:
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
-    return SegmentFinder(KnownDensity(models).fit(X, y), X, y, tolerance)
+    return SegmentFinder(FixedDensity(models).fit(X, y), X, y, tolerance)
 
 
 def round_classes(d: int = 2) -> list[Counted]:

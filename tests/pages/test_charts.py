@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genlabel.pages.charts import (
+from genlabel.reporting.charts import (
     Bar,
     HeatCell,
     Interval,
@@ -24,8 +24,8 @@ from genlabel.pages.charts import (
     region_map,
     scatter,
 )
-from genlabel.pages.charts.canvas import ticks
-from genlabel.pages.report.planes import project
+from genlabel.reporting.charts.canvas import ticks
+from genlabel.reporting.report.planes import project
 
 HOSTILE = "<script>\"'&</svg>"
 RNG = np.random.default_rng(0)

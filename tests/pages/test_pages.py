@@ -9,9 +9,21 @@ from typing import Any
 
 import pytest
 
-from genlabel.pages import Cell, contents, data_table, element, facts, figure, item_list, join, page, section, shorten
-from genlabel.pages.frame import script, style
-from genlabel.pages.markup import escaped
+from genlabel.reporting import (
+    Cell,
+    contents,
+    data_table,
+    element,
+    facts,
+    figure,
+    item_list,
+    join,
+    page,
+    section,
+    shorten,
+)
+from genlabel.reporting.frame import script, style
+from genlabel.reporting.markup import escaped
 
 HOSTILE = {
     "script": "<script>document.title = 'owned'</script>",

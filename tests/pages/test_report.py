@@ -18,16 +18,16 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from genlabel import Diagnosis, diagnose, write_report
-from genlabel.comparison import SHARES, compare, rank_methods
-from genlabel.diagnosis.verdict import distrust
-from genlabel.tables import Column, Table, cut_splits, table_pipeline
+from genlabel.data.tables import ColumnSpec, Table, make_splits, table_pipeline
+from genlabel.evaluation.comparison import PRIOR_BASELINE, compare, rank_methods
+from genlabel.evaluation.diagnosis.verdict import untrusted_verdict
 
 METHODS = {
     "vanilla": LogisticRegression(),
     "mixup": GaussianNB(),
     "GenLabel": LinearDiscriminantAnalysis(),
     "<b>other</b>": KNeighborsClassifier(15),
-    SHARES: DummyClassifier(strategy="prior"),
+    PRIOR_BASELINE: DummyClassifier(strategy="prior"),
 }
 PLAIN = ["a", "b", "c"]
 HOSTILE = ["<script>document.title = 'owned'</script>", "\"'</style>\u202e\N{PILE OF POO}", "x" * 300]
@@ -38,8 +38,8 @@ def a_table(names: list[str]) -> Table:
     y = np.repeat([0, 1, 2], [28, 22, 10])
     points = rng.normal(size=(60, 2)) + np.array([[0.0, 0.0], [6.0, 0.0], [3.0, 1.0]])[y]
     X = pd.DataFrame(points, columns=[f"first {names[0]}", f"second {names[1]}"])
-    left = Column(f"gone {names[2]}", "text", (), f"it names the rows, such as {names[0]}")
-    columns = [*(Column(name, "number", (name,)) for name in X.columns), left]
+    left = ColumnSpec(f"gone {names[2]}", "text", (), f"it names the rows, such as {names[0]}")
+    columns = [*(ColumnSpec(name, "number", (name,)) for name in X.columns), left]
     notes = [f"left out column {names[2]!r}: it names the rows"]
     return Table(f"a table {names[0]}", X, pd.Series(np.array(names)[y]), notes, columns)
 
@@ -111,7 +111,7 @@ def reports(results: pd.DataFrame, diagnosed: Diagnosis, tmp_path_factory: pytes
     folder, table = tmp_path_factory.mktemp("reports"), a_table(PLAIN)
     named = results.assign(held_out=[held | {"classes": HOSTILE} for held in results["held_out"]])
     two = replace(table, X=table.X[:50], y=table.y[:50])
-    lost = replace(diagnosed, verdict=distrust(["it knows nothing"]), blends=None, trial=None, plane=None)
+    lost = replace(diagnosed, verdict=untrusted_verdict(["it knows nothing"]), blends=None, trial=None, plane=None)
     parts: dict[str, tuple[Any, ...]] = {
         "both": (table, results, diagnosed),
         "hostile": (a_table(HOSTILE), named, renamed(diagnosed, HOSTILE)),
@@ -181,9 +181,9 @@ def test_counts_and_classes_are_those_of_scikit_learn(reports: dict[str, Path], 
     table = a_table(PLAIN)
     table = table if kind == "both" else replace(table, X=table.X[:50], y=table.y[:50])
     found = numbers(reports[kind])
-    best = next(name for name in found["comparison"]["ranking"] if name != SHARES)
+    best = next(name for name in found["comparison"]["ranking"] if name != PRIOR_BASELINE)
     truth, said = [], []
-    for train, test in cut_splits(table, 5, 0.3, 0):
+    for train, test in make_splits(table, 5, 0.3, 0):
         model = table_pipeline(table.X, METHODS[best]).fit(table.X.iloc[train], table.y.iloc[train])
         truth += table.y.iloc[test].tolist()
         said += model.predict(table.X.iloc[test]).tolist()
@@ -209,9 +209,9 @@ def _table(path: Path, caption: str) -> str:
 def test_the_answers_follow_from_the_numbers(reports: dict[str, Path], read_html: Callable[[str], Any]) -> None:
     text = read_html(shown(reports["both"])).text
     found = numbers(reports["both"])
-    best = next(name for name in found["comparison"]["ranking"] if name != SHARES)
+    best = next(name for name in found["comparison"]["ranking"] if name != PRIOR_BASELINE)
     methods = found["comparison"]["methods"]
-    assert best == min(set(methods) - {SHARES}, key=lambda name: methods[name]["log_loss"]["mean"])
+    assert best == min(set(methods) - {PRIOR_BASELINE}, key=lambda name: methods[name]["log_loss"]["mean"])
     assert f"{best} has the lowest mean log-loss, {methods[best]['log_loss']['mean']:.3f} nats over 5 splits" in text
     assert found["diagnosis"]["verdict"]["sentence"] in text
     for name, gain in found["diagnosis"]["trial"]["gains"].items():

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from genlabel.cli import add_commands, app
-from genlabel.records import Record, open_store, read_records
-from genlabel_paper.study.cells import STUDY, Cell
-from genlabel_paper.study.trials import fingerprint_cell
+from genlabel.evaluation.records import Record, open_store, read_records
+from genlabel_paper.runs.cells import STUDY, Cell
+from genlabel_paper.runs.trials import fingerprint_cell
 
 MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="the OpenML mirror is not at hand")
@@ -70,7 +70,7 @@ def test_a_computed_figure_is_drawn_without_records_and_leaves_those_there_are(t
 def test_bad_input_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
 ) -> None:
-    monkeypatch.setattr("genlabel.records.run.PATIENCE", 1)
+    monkeypatch.setattr("genlabel.evaluation.records.run.TIMEOUT_SECONDS", 1)
     code, text = run("reproduce", *words, "--records", tmp_path / "records.sqlite")
     assert code == 2
     assert message in text
@@ -81,7 +81,7 @@ AT_ONCE = """
 import json, sys
 from typer.testing import CliRunner
 from genlabel.cli import add_commands, app
-from genlabel.records import read_records
+from genlabel.evaluation.records import read_records
 add_commands()
 for words, message in json.loads(sys.argv[1]):
     found = CliRunner().invoke(app, words)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genlabel.datasets.synthetic import SYNTHETIC
+from genlabel.data.datasets.synthetic import SYNTHETIC
 from genlabel_paper import experiments
 from genlabel_paper.experiments import table1, table2, table3, table4, table5, table6, table8, table9
 from genlabel_paper.experiments.statistics import study_means
@@ -22,16 +22,16 @@ from genlabel_paper.report.pieces import Claim, Shown
 from genlabel_paper.report.selected import extent
 from genlabel_paper.report.shares import SHARES, fitted_sets, gains, tell_shares
 from genlabel_paper.report.text import verdict
-from genlabel_paper.study.cells import BUDGETS, Cell
-from genlabel_paper.study.genmix_hidden import HIDDEN_SETS
-from genlabel_paper.study.genmix_sets import GENMIX_SETS
-from genlabel_paper.study.manifest import manifest, study_sets
-from genlabel_paper.study.methods import TITLES
-from genlabel_paper.study.multiverse import base_of
-from genlabel_paper.study.plane import keep_points, keep_regions
-from genlabel_paper.study.readings import LOOKS
-from genlabel_paper.study.schedules import SCHEDULES, STUDY_IMAGES
-from genlabel_paper.study.settings import SETTINGS
+from genlabel_paper.runs.cells import BUDGETS, Cell
+from genlabel_paper.runs.genmix_hidden import HIDDEN_SETS
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS
+from genlabel_paper.runs.manifest import manifest, study_sets
+from genlabel_paper.runs.methods import TITLES
+from genlabel_paper.runs.multiverse import base_of
+from genlabel_paper.runs.plane import keep_points, keep_regions
+from genlabel_paper.runs.readings import LOOKS
+from genlabel_paper.runs.schedules import SCHEDULES, STUDY_IMAGES
+from genlabel_paper.runs.settings import SETTINGS
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
 ALL = find(["all"])

@@ -8,15 +8,15 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
-from genlabel.datasets.synthetic import NINE_CENTRES
-from genlabel.records import open_store, run_cells
+from genlabel.data.datasets.synthetic import NINE_CENTRES
+from genlabel.evaluation.records import open_store, run_trials
 from genlabel_paper.experiments import figure6
-from genlabel_paper.study import plane, tables
-from genlabel_paper.study.cells import STUDY, Cell
-from genlabel_paper.study.data import load_parts
-from genlabel_paper.study.plane import LIMITS, Regions, keep_regions
-from genlabel_paper.study.settings import SHAPES
-from genlabel_paper.study.trials import run_trial
+from genlabel_paper.runs import plane, tables
+from genlabel_paper.runs.cells import STUDY, Cell
+from genlabel_paper.runs.data import load_parts
+from genlabel_paper.runs.plane import LIMITS, Regions, keep_regions
+from genlabel_paper.runs.settings import SHAPES
+from genlabel_paper.runs.trials import run_trial
 
 SETS = list(figure6.NAMES)
 
@@ -59,7 +59,7 @@ def records() -> pd.DataFrame:
         patch.setattr(tables, "keep_regions", partial(keep_regions, steps=60))
         for name in SETS:
             patch.setitem(SHAPES, name, SHAPES[name] | {"epochs": 1})
-        run_cells(figure6.EXPERIMENT.cells("smoke"), run_trial, store=store, fingerprint=lambda cell: "hardly trained")
+        run_trials(figure6.EXPERIMENT.cells("smoke"), run_trial, store=store, fingerprint=lambda cell: "hardly trained")
         kept = store.read()
     assert not kept.failures
     return kept.frame

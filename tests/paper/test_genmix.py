@@ -8,20 +8,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genlabel.datasets import make_four_gaussians
+from genlabel.data.datasets import make_four_gaussians
+from genlabel.evaluation.records import open_store, run_trials
 from genlabel.mixing import GenMixWarning
-from genlabel.records import open_store, run_cells
 from genlabel.training import batches_per_epoch
 from genlabel_paper.experiments import densities, figure14, figure15, figure16, table15
-from genlabel_paper.study import genmix, genmix_hidden, genmix_methods
-from genlabel_paper.study.cells import STUDY, Cell
-from genlabel_paper.study.genmix import Rows
-from genlabel_paper.study.genmix_hidden import HIDDEN_SETS
-from genlabel_paper.study.genmix_methods import GENMIX_METHODS, make_density
-from genlabel_paper.study.genmix_sets import GENMIX_SETS, PointSet
-from genlabel_paper.study.plane import keep_points, read_points
-from genlabel_paper.study.settings import SETTINGS
-from genlabel_paper.study.trials import fingerprint_cell, run_trial
+from genlabel_paper.runs import genmix, genmix_hidden, genmix_methods
+from genlabel_paper.runs.cells import STUDY, Cell
+from genlabel_paper.runs.genmix import Rows
+from genlabel_paper.runs.genmix_hidden import HIDDEN_SETS
+from genlabel_paper.runs.genmix_methods import GENMIX_METHODS, make_density
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS, PointSet
+from genlabel_paper.runs.plane import keep_points, read_points
+from genlabel_paper.runs.settings import SETTINGS
+from genlabel_paper.runs.trials import fingerprint_cell, run_trial
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
 AT_HAND = [name for name in GENMIX_SETS if name != "mnist-79"]
@@ -158,7 +158,7 @@ def drawn() -> pd.DataFrame:
         patch.setattr(genmix, "ADDED", 30)
         gan = genmix_methods.GANDensity
         patch.setattr(genmix_methods, "GANDensity", lambda *args, **known: gan(*args, **known | tiny))
-        run_cells(cells, run_trial, store=store, fingerprint=lambda cell: "hardly trained")
+        run_trials(cells, run_trial, store=store, fingerprint=lambda cell: "hardly trained")
         kept = store.read()
     assert not kept.failures
     return kept.frame
@@ -243,7 +243,7 @@ def test_images_between_classes_are_on_record_and_drawn(monkeypatch: pytest.Monk
     for name, value in (("INVERSION", 5), ("ATTACKED", 20), ("EACH", 1)):
         monkeypatch.setattr(genmix_hidden, name, value)
     with open_store(None, STUDY) as store:
-        run_cells(figure16.cells("smoke"), run_trial, store=store, fingerprint=lambda cell: "hardly trained")
+        run_trials(figure16.cells("smoke"), run_trial, store=store, fingerprint=lambda cell: "hardly trained")
         kept = store.read()
     assert not kept.failures
     held = kept.frame["parameters"].iloc[0]

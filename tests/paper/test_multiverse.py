@@ -10,18 +10,18 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.base import clone
 
-from genlabel.datasets import find_home
-from genlabel.estimators.paths import Paths
-from genlabel.records import read_records
+from genlabel.data.datasets import find_home
+from genlabel.evaluation.records import read_records
 from genlabel_paper.experiments.multiverse import EXPERIMENT, agreements, mean_share, printed_tables
 from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.worlds import Mean, Scores, World, holding, nearness, worlds
-from genlabel_paper.study.cells import STUDY, Cell
-from genlabel_paper.study.data import load_parts
-from genlabel_paper.study.multiverse import BASES, base_of, name_of, seen_so
-from genlabel_paper.study.readings import LOOKS, OURS, READINGS, WITH_TEXT
-from genlabel_paper.study.settings import SETTINGS
-from genlabel_paper.study.trials import fingerprint_cell, run_trial
+from genlabel_paper.runs.cells import STUDY, Cell
+from genlabel_paper.runs.data import load_parts
+from genlabel_paper.runs.learning_curves import Paths
+from genlabel_paper.runs.multiverse import BASES, base_of, name_of, seen_so
+from genlabel_paper.runs.readings import LOOKS, OURS, READINGS, WITH_TEXT
+from genlabel_paper.runs.settings import SETTINGS
+from genlabel_paper.runs.trials import fingerprint_cell, run_trial
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "paper"
@@ -111,7 +111,7 @@ def test_every_reading_changes_what_it_names_and_nothing_else() -> None:
                 for key, value in reading.apply(model).get_params(deep=False).items()
                 if repr(value) != repr(model.get_params(deep=False)[key])
             }
-            known = {"standardize", "priors", "density", "per", "mixer", "clean_weight", "alternating", "labeler"}
+            known = {"standardize", "priors", "density", "per", "mixer", "clean_fraction", "alternating", "labeler"}
             assert changed <= known
             assert len(changed) <= 1
     assert repr(OURS.apply(model)) == repr(clone(model))

@@ -20,7 +20,7 @@ from genlabel_paper.report.page_parts import grid_table, not_run
 from genlabel_paper.report.pieces import Claim, Grid, Measured, Printed, Shown, Value
 from genlabel_paper.report.selected import MISSING
 from genlabel_paper.report.text import print_shown
-from genlabel_paper.study.readings import LOOKS
+from genlabel_paper.runs.readings import LOOKS
 
 EXPERIMENTS = {one.id: one for one in find(["all"])}
 PARTS = [one for one in EXPERIMENTS.values() if one.id != "statistics"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from genlabel.records import count_wins, read_records
+from genlabel.evaluation.records import count_wins, read_records
 from genlabel_paper.experiments.statistics import study_means
 from genlabel_paper.experiments.table9 import PAPER as TABLE9
 from genlabel_paper.registry import find
@@ -16,10 +16,10 @@ from genlabel_paper.report.layout import count_agreements
 from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.selected import MISSING
 from genlabel_paper.report.shares import WIDTH, fitted_sets, gains
-from genlabel_paper.study.cells import ALONE, BUDGETS, STUDY, Cell
-from genlabel_paper.study.manifest import manifest, study_sets
-from genlabel_paper.study.methods import TITLES
-from genlabel_paper.study.trials import fingerprint_cell
+from genlabel_paper.runs.cells import ALONE, BUDGETS, STUDY, Cell
+from genlabel_paper.runs.manifest import manifest, study_sets
+from genlabel_paper.runs.methods import TITLES
+from genlabel_paper.runs.trials import fingerprint_cell
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "paper"

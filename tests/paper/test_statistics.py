@@ -14,8 +14,8 @@ from genlabel_paper.experiments.statistics import (
     signed_ranks,
     study_means,
 )
-from genlabel_paper.study.manifest import study_sets
-from genlabel_paper.study.methods import TITLES
+from genlabel_paper.runs.manifest import study_sets
+from genlabel_paper.runs.methods import TITLES
 
 NAMES = list(statistics.ON_EVERY_SET)
 

@@ -15,19 +15,19 @@ from torch._dynamo.testing import CompileCounter
 from typer.testing import CliRunner
 
 from genlabel.cli import add_commands, app
-from genlabel.datasets import load_images
-from genlabel.images import ImageScores, TrainedImages
-from genlabel.networks import PreActResNet18, ResNet18, Stages
-from genlabel.records import read_records
+from genlabel.data.datasets import load_images
+from genlabel.evaluation.images import ImageScores, TrainedImages
+from genlabel.evaluation.records import read_records
 from genlabel.training import predict_scores
+from genlabel.training.networks import PreActResNet18, ResNet18, Stages
 from genlabel_paper.experiments.table7 import CLEAN, EXPERIMENT, PRINTED, ROBUST, ROWS
 from genlabel_paper.report.experiment import Experiment, choose_cells
 from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.text import verdict
-from genlabel_paper.study.cells import BUDGETS, STUDY, Cell
-from genlabel_paper.study.images import _attack
-from genlabel_paper.study.methods import TITLES
-from genlabel_paper.study.schedules import (
+from genlabel_paper.runs.cells import BUDGETS, STUDY, Cell
+from genlabel_paper.runs.images import _attack
+from genlabel_paper.runs.methods import TITLES
+from genlabel_paper.runs.schedules import (
     SCHEDULES,
     SEEDS,
     STUDY_IMAGES,
@@ -36,8 +36,8 @@ from genlabel_paper.study.schedules import (
     image_run,
     schedule_of,
 )
-from genlabel_paper.study.settings import SETTINGS
-from genlabel_paper.study.trials import _fingerprint, fingerprint_cell, order
+from genlabel_paper.runs.settings import SETTINGS
+from genlabel_paper.runs.trials import _fingerprint, fingerprint_cell, order
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
 needs_source = pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is not at {TEX}")

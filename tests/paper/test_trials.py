@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 from genlabel.attacks import FGSM
-from genlabel.datasets import load_openml
-from genlabel.datasets.synthetic import SYNTHETIC
+from genlabel.data.datasets import load_openml
+from genlabel.data.datasets.synthetic import SYNTHETIC
 from genlabel_paper.experiments.table5 import PAPER as TABLE5
 from genlabel_paper.registry import find
-from genlabel_paper.study.cells import Cell, Trial
-from genlabel_paper.study.data import TEST_SIZE, load_parts
-from genlabel_paper.study.genmix_hidden import HIDDEN_SETS
-from genlabel_paper.study.genmix_sets import GENMIX_SETS
-from genlabel_paper.study.manifest import ROUNDED, manifest
-from genlabel_paper.study.methods import TITLES
-from genlabel_paper.study.multiverse import base_of
-from genlabel_paper.study.schedules import SCHEDULES, STUDY_IMAGES
-from genlabel_paper.study.settings import SETTINGS
-from genlabel_paper.study.trials import _fingerprint, fingerprint_cell, order, run_trial
+from genlabel_paper.runs.cells import Cell, Trial
+from genlabel_paper.runs.data import TEST_SIZE, load_parts
+from genlabel_paper.runs.genmix_hidden import HIDDEN_SETS
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS
+from genlabel_paper.runs.manifest import ROUNDED, manifest
+from genlabel_paper.runs.methods import TITLES
+from genlabel_paper.runs.multiverse import base_of
+from genlabel_paper.runs.schedules import SCHEDULES, STUDY_IMAGES
+from genlabel_paper.runs.settings import SETTINGS
+from genlabel_paper.runs.trials import _fingerprint, fingerprint_cell, order, run_trial
 
 MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="the OpenML mirror is not at hand")
@@ -112,7 +112,7 @@ def test_a_set_that_cannot_be_had_says_so(tmp_path: Path, monkeypatch: pytest.Mo
         calls.append(how)
         raise OSError("no network")
 
-    monkeypatch.setattr("genlabel.datasets.openml.fetch_openml", fetch)
+    monkeypatch.setattr("genlabel.data.datasets.openml.fetch_openml", fetch)
     for _ in range(2):
         with pytest.raises(OSError, match="OpenML set 1038 is not cached"):
             run_trial([Cell("mlp-robust", "1038", "mixup", 0, 0)], data_home=tmp_path)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genlabel.records import COMPARISON, Fit, open_store
-from genlabel.records import export_records as export
-from genlabel.records import load_records as load
-from genlabel.records import make_frame as frame_of
-from genlabel_paper.study.cells import BUDGETS, STUDY, Cell, make_cells
+from genlabel.evaluation.records import COMPARISON, Fit, open_store
+from genlabel.evaluation.records import export_records as export
+from genlabel.evaluation.records import load_records as load
+from genlabel.evaluation.records import make_frame as frame_of
+from genlabel_paper.runs.cells import BUDGETS, STUDY, Cell, make_cells
 
 export_records, load_records = partial(export, kind=STUDY), partial(load, kind=STUDY)
 make_frame = partial(frame_of, kind=STUDY)

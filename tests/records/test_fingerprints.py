@@ -24,9 +24,9 @@ from sklearn.preprocessing import StandardScaler
 import genlabel
 from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
 from genlabel.attacks import FGSM
-from genlabel.records import SUITE, describe, fingerprint
-from genlabel.suite import default_suite
+from genlabel.evaluation.records import SUITE, describe, fingerprint
 from genlabel.training import SGD
+from genlabel_paper.benchmark import default_suite
 
 
 class Named(BaseEstimator):
@@ -158,7 +158,7 @@ def test_what_cannot_be_told_is_refused(value: Any) -> None:
 
 def test_another_process_finds_the_same() -> None:
     """No address and no seed of hashes is in it."""
-    code = "from genlabel.records import SUITE, fingerprint; "
+    code = "from genlabel.evaluation.records import SUITE, fingerprint; "
     code += "print(fingerprint(study=SUITE, kinds={'a', 'b', 'c'}))"
     environment = os.environ | {"PYTHONPATH": str(Path(genlabel.__file__).parents[1]), "PYTHONHASHSEED": "7"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
@@ -177,16 +177,16 @@ def test_another_process_finds_the_same() -> None:
             {"default", "paper", "vanilla", "mixup", "paper mixup"},
         ),
         ("genlabel.estimators.genlabel.GAMMAS", (0.0, 1.0), {"paper"}),
-        ("genlabel.estimators.genlabel.CLEAN_WEIGHTS", (0.5, 1.0), {"default"}),
-        ("genlabel.estimators.mixup.CLEAN_WEIGHTS", (0.5, 1.0), {"mixup"}),
-        ("genlabel.densities.candidates.BANDWIDTHS", (0.3,), {"default", "label model"}),
-        ("genlabel.densities.candidates.COMPONENTS", (2, 3), {"default", "label model"}),
+        ("genlabel.estimators.genlabel.CLEAN_FRACTIONS", (0.5, 1.0), {"default"}),
+        ("genlabel.estimators.mixup.CLEAN_FRACTIONS", (0.5, 1.0), {"mixup"}),
+        ("genlabel.densities.candidates.BANDWIDTHS", (0.3,), {"default", "stacked density"}),
+        ("genlabel.densities.candidates.COMPONENTS", (2, 3), {"default", "stacked density"}),
     ],
 )
 def test_a_word_whose_meaning_changes_is_another_setting(
     place: str, value: Any, moved: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The grids behind "cv", the layers behind "mlp", the candidates of a label model."""
+    """The grids behind "cv", the layers behind "mlp", the candidates of a stacked density."""
     before = {name: fingerprint(method=method) for name, method in default_suite().items()}
     monkeypatch.setattr(place, value)
     after = {name: fingerprint(method=method) for name, method in default_suite().items()}
@@ -195,6 +195,6 @@ def test_a_word_whose_meaning_changes_is_another_setting(
 
 def test_a_parameter_that_came_later_leaves_older_records_as_they_were() -> None:
     paper = MixupClassifier.from_paper()
-    assert not set(MixupClassifier.came_later) & set(describe(paper))
+    assert not set(MixupClassifier.fingerprint_defaults) & set(describe(paper))
     assert fingerprint(model=paper) != fingerprint(model=clone(paper).set_params(members=2))
     assert describe(clone(paper).set_params(members=2))["members"] == 2

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genlabel.records import EXACT, Wins, count_wins, mean_scores, pair_trials
+from genlabel.evaluation.records import EXACT, WinTieLoss, count_wins, mean_scores, pair_trials
 
 LINES = [
     ("36", 0, 0, "a", 90.0), ("36", 0, 0, "b", 88.0), ("36", 0, 1, "a", 50.0), ("36", 1, 0, "a", 80.0),
@@ -52,5 +52,5 @@ def test_wins_ties_and_losses_are_all_sets(gains: list[float], width: float) -> 
 
 
 def test_a_difference_of_rounding_is_a_tie() -> None:
-    assert count_wins(pd.Series([0.1 + 0.2, 0.3]), 0.3) == Wins(0, 2, 0)
+    assert count_wins(pd.Series([0.1 + 0.2, 0.3]), 0.3) == WinTieLoss(0, 2, 0)
     assert all(np.isnan(count_wins(pd.Series(dtype=float), 0.5).percent))

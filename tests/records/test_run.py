@@ -24,10 +24,18 @@ import pytest
 import torch
 
 import genlabel_paper
-from genlabel.records import Counts, Outcome, Record, Store, check_cluster, open_store, read_records
-from genlabel.records import run as run_module
-from genlabel.records.store import read_store
-from genlabel_paper.study.cells import STUDY, Cell, Trial, make_cells
+from genlabel.evaluation.records import (
+    Record,
+    RunPlan,
+    Store,
+    TrialResult,
+    check_dask_scheduler,
+    open_store,
+    read_records,
+)
+from genlabel.evaluation.records import run as run_module
+from genlabel.evaluation.records.store import read_store
+from genlabel_paper.runs.cells import STUDY, Cell, Trial, make_cells
 
 SOURCES = Path(genlabel_paper.__file__).parents[1]
 CELLS = make_cells("logistic", list("123456"), ["vanilla", "decay"], "quick")
@@ -40,8 +48,8 @@ WORK = '''
 """Train a linear network with torch; leave a line for each call."""
 import os, sys, time
 import torch
-from genlabel.records import open_store, run_cells
-from genlabel_paper.study.cells import STUDY, make_cells
+from genlabel.evaluation.records import open_store, run_trials
+from genlabel_paper.runs.cells import STUDY, make_cells
 
 def draw(cell):
     """Three classes of 60 rows, whose means are as far apart as the name of the set says."""
@@ -78,7 +86,7 @@ if __name__ == "__main__":
     cells = make_cells("logistic", list("123456"), ["vanilla", "decay"], "quick")
     with open_store(sys.argv[1], STUDY) as store:
         pausing = lambda asked: work(asked, pause=0.1)
-        run_cells(cells, pausing, store=store, fingerprint=lambda cell: "today", n_jobs=int(sys.argv[2]))
+        run_trials(cells, pausing, store=store, fingerprint=lambda cell: "today", n_jobs=int(sys.argv[2]))
 '''
 
 
@@ -101,7 +109,7 @@ def work(script: Path) -> Callable[..., list[Record]]:
     return found
 
 
-run_cells = partial(run_module.run_cells, fingerprint=lambda cell: "today")
+run_trials = partial(run_module.run_trials, fingerprint=lambda cell: "today")
 
 
 def comparable(path: Path) -> pd.DataFrame:
@@ -112,7 +120,7 @@ def comparable(path: Path) -> pd.DataFrame:
 def undisturbed(work: Callable[..., list[Record]], tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     path = tmp_path_factory.mktemp("undisturbed") / "study.sqlite"
     with open_store(path, STUDY) as store:
-        run_cells(CELLS, work, store=store)
+        run_trials(CELLS, work, store=store)
     frame = comparable(path)
     assert len(frame) == len(CELLS) == 24
     assert frame["accuracy"].nunique() > 5
@@ -143,7 +151,7 @@ def test_threads_are_given_back(store: Store) -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        run_cells(CELLS, partial(noted, calls=[]), store=store)
+        run_trials(CELLS, partial(noted, calls=[]), store=store)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -153,7 +161,7 @@ def test_two_processes_give_the_numbers_of_one(
     work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: Store, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    run_cells(CELLS, partial(work, log=str(log), pause=0.05), store=store, n_jobs=2)
+    run_trials(CELLS, partial(work, log=str(log), pause=0.05), store=store, n_jobs=2)
     pd.testing.assert_frame_equal(comparable(store.path), undisturbed)
     workers = {int(line.split()[0]) for line in log.read_text().splitlines()}
     assert len(workers) == 2
@@ -162,12 +170,12 @@ def test_two_processes_give_the_numbers_of_one(
 
 def test_only_what_is_missing_is_done(store: Store) -> None:
     calls: list[list[str]] = []
-    starts: list[Counts] = []
-    outcomes: list[Outcome] = []
+    starts: list[RunPlan] = []
+    outcomes: list[TrialResult] = []
 
     def again(cells: Sequence[Cell], order: Callable[[Trial], Any] | None = None) -> None:
         done = partial(noted, calls=calls)
-        run_cells(cells, done, store=store, order=order, on_start=starts.append, on_trial=outcomes.append)
+        run_trials(cells, done, store=store, order=order, on_start=starts.append, on_trial=outcomes.append)
 
     vanilla = [cell for cell in SEEDS if cell.method == "vanilla"]
     again(vanilla[:3])
@@ -181,10 +189,10 @@ def test_only_what_is_missing_is_done(store: Store) -> None:
 
 
 def test_what_was_made_with_other_settings_is_done_again(store: Store) -> None:
-    starts: list[Counts] = []
+    starts: list[RunPlan] = []
     calls: list[list[str]] = []
     for edited in ("", "vanilla", "vanilla"):
-        run_module.run_cells(
+        run_module.run_trials(
             SEEDS,
             partial(noted, calls=calls),
             store=store,
@@ -198,8 +206,8 @@ def test_what_was_made_with_other_settings_is_done_again(store: Store) -> None:
 
 def test_trials_are_done_in_order(store: Store) -> None:
     cells = [replace(cell, dataset=name) for name in ("1", "3", "2") for cell in SEEDS[:4]]
-    outcomes: list[Outcome] = []
-    run_cells(
+    outcomes: list[TrialResult] = []
+    run_trials(
         cells,
         partial(noted, calls=[]),
         store=store,
@@ -225,8 +233,8 @@ def test_a_failure_is_one_of_a_trial_and_is_tried_again(store: Store) -> None:
             records[0]["metrics"] = {"log_loss": float("nan")}
         return records[1:] if seed == 3 else records
 
-    outcomes: list[Outcome] = []
-    run_cells(SEEDS[:10], moody, store=store, on_trial=outcomes.append)
+    outcomes: list[TrialResult] = []
+    run_trials(SEEDS[:10], moody, store=store, on_trial=outcomes.append)
     assert len(outcomes) == 5
     assert len(store.done) == 2
     first, second, third, fourth = store.read().failures.values()
@@ -237,7 +245,7 @@ def test_a_failure_is_one_of_a_trial_and_is_tried_again(store: Store) -> None:
     assert "returned 1 records, which are not those of the 2 cells" in fourth
     assert [outcome.error for outcome in outcomes] == [first, second, third, fourth, None]
     healthy = True
-    run_cells(SEEDS[:10], moody, store=store)
+    run_trials(SEEDS[:10], moody, store=store)
     assert len(store.done) == 10
     assert read_store(store.path, STUDY).failures == {}
 
@@ -250,13 +258,13 @@ def test_a_failure_does_not_outlive_its_settings(store: Store) -> None:
 
     one, other = SEEDS[:2], SEEDS[2:4]
     for settings, done in (("A", partial(noted, calls=[])), ("B", failing)):
-        run_module.run_cells([*one, *other], done, store=store, fingerprint=lambda cell, now=settings: now)
+        run_module.run_trials([*one, *other], done, store=store, fingerprint=lambda cell, now=settings: now)
     assert set(store.read().failures) == {one[0].trial, other[0].trial}
-    run_module.run_cells(one, failing, store=store, fingerprint=lambda cell: "A")
+    run_module.run_trials(one, failing, store=store, fingerprint=lambda cell: "A")
     assert set(store.read().failures) == {other[0].trial}
-    run_module.run_cells(other, failing, store=store, fingerprint=lambda cell: "B")
+    run_module.run_trials(other, failing, store=store, fingerprint=lambda cell: "B")
     assert set(store.read().failures) == {other[0].trial}
-    run_module.run_cells(other, failing, store=store, fingerprint=lambda cell: "A")
+    run_module.run_trials(other, failing, store=store, fingerprint=lambda cell: "A")
     assert read_store(store.path, STUDY).failures == {}
 
 
@@ -264,29 +272,29 @@ def test_a_failure_is_kept_while_a_cell_of_its_trial_is_missing(store: Store) ->
     def failing(cells: Sequence[Cell]) -> list[Record]:
         raise OSError("not there")
 
-    run_cells(SEEDS[:1], partial(noted, calls=[]), store=store)
-    run_cells(SEEDS[:2], failing, store=store)
-    run_cells(SEEDS[:1], failing, store=store)
+    run_trials(SEEDS[:1], partial(noted, calls=[]), store=store)
+    run_trials(SEEDS[:2], failing, store=store)
+    run_trials(SEEDS[:1], failing, store=store)
     assert set(store.read().failures) == {SEEDS[0].trial}
 
 
 def test_an_error_of_the_caller_ends_the_run_and_keeps_what_ended(
     work: Callable[..., list[Record]], store: Store
 ) -> None:
-    def stop(outcome: Outcome) -> None:
+    def stop(outcome: TrialResult) -> None:
         raise KeyboardInterrupt
 
     for jobs in (1, 2):
         before = len(store.done)
         with pytest.raises(KeyboardInterrupt):
-            run_cells(CELLS, work, store=store, n_jobs=jobs, on_trial=stop)
+            run_trials(CELLS, work, store=store, n_jobs=jobs, on_trial=stop)
         assert len(read_records(store.path, STUDY)) == before + 2
 
 
 @pytest.mark.parametrize("n_jobs", [0, -2, 1.5])
 def test_jobs_are_checked(store: Store, n_jobs: Any) -> None:
     with pytest.raises(ValueError, match=f"n_jobs={n_jobs} must be"):
-        run_cells(CELLS, partial(noted, calls=[]), store=store, n_jobs=n_jobs)
+        run_trials(CELLS, partial(noted, calls=[]), store=store, n_jobs=n_jobs)
 
 
 @needs_kill
@@ -323,7 +331,7 @@ def test_a_process_that_dies_is_told(store: Store) -> None:
         return []
 
     with pytest.raises(OSError, match=r"one of 2 processes was killed; what ended is on record"):
-        run_cells(CELLS, deadly, store=store, n_jobs=2)
+        run_trials(CELLS, deadly, store=store, n_jobs=2)
 
 
 # On a cluster
@@ -346,7 +354,7 @@ def test_a_cluster_gives_the_numbers_of_one_process(
     cluster: Any, work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: Store, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    run_cells(CELLS, partial(work, log=str(log), pause=0.05), store=store, dask=cluster.scheduler_address)
+    run_trials(CELLS, partial(work, log=str(log), pause=0.05), store=store, dask=cluster.scheduler_address)
     pd.testing.assert_frame_equal(comparable(store.path), undisturbed)
     assert {int(line.split()[0]) for line in log.read_text().splitlines()} == {
         worker.pid for worker in cluster.workers.values()
@@ -362,14 +370,14 @@ def test_a_killed_worker_costs_no_cell(
     """Also where the scheduler gives up the tasks of a worker at its first death."""
     cluster.scheduler.allowed_failures = allowed
     victim = next(iter(cluster.workers.values())).pid
-    outcomes: list[Outcome] = []
+    outcomes: list[TrialResult] = []
 
-    def kill(outcome: Outcome) -> None:
+    def kill(outcome: TrialResult) -> None:
         outcomes.append(outcome)
         if len(outcomes) == 3:
             os.kill(victim, signal.SIGKILL)
 
-    run_cells(CELLS, partial(work, pause=0.1), store=store, dask=cluster.scheduler_address, on_trial=kill)
+    run_trials(CELLS, partial(work, pause=0.1), store=store, dask=cluster.scheduler_address, on_trial=kill)
     assert [outcome.error for outcome in outcomes] == [None] * 12
     assert store.read().failures == {}
     pd.testing.assert_frame_equal(comparable(store.path), undisturbed)
@@ -382,7 +390,7 @@ def test_failures_on_a_cluster(cluster: Any, store: Store) -> None:
             raise OSError("not there")
         return [Record(cell=cell, parameters={}, metrics={}, seconds=0.0, versions={}) for cell in cells]
 
-    run_cells(SEEDS[:10], moody, store=store, dask=cluster.scheduler_address)
+    run_trials(SEEDS[:10], moody, store=store, dask=cluster.scheduler_address)
     assert store.read().failures == {SEEDS[0].trial: "OSError: not there"}
     assert len(store.done) == 8
 
@@ -405,7 +413,7 @@ def test_a_worker_out_of_memory_fails_that_trial_alone(cluster: Any, store: Stor
             resource.setrlimit(resource.RLIMIT_AS, before)
         return [Record(cell=cell, parameters={}, metrics={}, seconds=0.0, versions={}) for cell in cells]
 
-    run_cells(SEEDS[:10], greedy, store=store, dask=cluster.scheduler_address)
+    run_trials(SEEDS[:10], greedy, store=store, dask=cluster.scheduler_address)
     (failed,) = store.read().failures.items()
     assert (failed[0], "MemoryError" in failed[1]) == (SEEDS[4].trial, True)
     assert len(store.done) == 8
@@ -432,7 +440,7 @@ def test_a_worker_that_is_killed_for_its_memory_fails_that_trial_alone(store: St
         warnings.simplefilter("ignore")
         with distributed.LocalCluster(n_workers=1, threads_per_worker=1, memory_limit="1GB", **quiet) as small:
             small.scheduler.allowed_failures = 0
-            run_cells(SEEDS[:10], hungry, store=store, dask=small.scheduler_address)
+            run_trials(SEEDS[:10], hungry, store=store, dask=small.scheduler_address)
     assert list(store.read().failures.items()) == [
         (SEEDS[4].trial, "KilledWorker: all workers that had the trial died; see their logs")
     ]
@@ -448,7 +456,7 @@ def test_workers_without_a_package_are_told(cluster: Any, store: Store, monkeypa
     with pytest.raises(
         ValueError, match=r"cannot do a trial \(ModuleNotFoundError: No module named 'only_here'\); its"
     ):
-        run_cells(CELLS, vars(here)["work"], store=store, dask=cluster.scheduler_address)
+        run_trials(CELLS, vars(here)["work"], store=store, dask=cluster.scheduler_address)
     assert store.read().failures == {}
 
 
@@ -488,7 +496,7 @@ def test_a_scheduler_that_dies_is_told(
         killer = threading.Timer(1.0, scheduler.kill)
         killer.start()
         with pytest.raises(OSError, match=r"the scheduler at 'tcp://.*' was lost; what ended is on record"):
-            run_cells(CELLS, work, store=store, dask=address)
+            run_trials(CELLS, work, store=store, dask=address)
         killer.join()
 
 
@@ -499,23 +507,23 @@ def test_a_scheduler_that_restarts_loses_and_doubles_nothing(
     work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: Store, tmp_path: Path
 ) -> None:
     """Killed in the middle, with trials in flight; then there is another at the same address."""
-    outcomes: list[Outcome] = []
+    outcomes: list[TrialResult] = []
     with started_scheduler(tmp_path) as (scheduler, address), started_worker(address):
 
-        def kill(outcome: Outcome) -> None:
+        def kill(outcome: TrialResult) -> None:
             outcomes.append(outcome)
             if len(outcomes) == 3:
                 scheduler.kill()
 
         with pytest.raises(OSError, match=r"the scheduler at 'tcp://.*' was lost; what ended is on record"):
-            run_cells(CELLS, partial(work, pause=0.2), store=store, dask=address, on_trial=kill)
+            run_trials(CELLS, partial(work, pause=0.2), store=store, dask=address, on_trial=kill)
     before = read_records(store.path, STUDY)
     assert 6 <= len(before) == 2 * len(outcomes) < 24
     (tmp_path / "again").mkdir()
     port = int(address.rpartition(":")[2])
     with started_scheduler(tmp_path / "again", port) as (_, again), started_worker(again):
         assert again == address
-        run_cells(CELLS, work, store=store, dask=address, on_trial=outcomes.append)
+        run_trials(CELLS, work, store=store, dask=address, on_trial=outcomes.append)
     assert len(outcomes) == 12
     after = read_records(store.path, STUDY)
     kept = after[after["id"].isin(before["id"])].reset_index(drop=True)
@@ -528,8 +536,8 @@ def test_a_scheduler_without_workers_is_told(store: Store, tmp_path: Path, monke
     monkeypatch.setattr(run_module, "PATIENCE", 2)
     with started_scheduler(tmp_path) as (_, address):
         with pytest.raises(ValueError, match="has no workers; start some with: dask worker tcp://"):
-            run_cells(CELLS, partial(noted, calls=[]), store=store, dask=address)
-        check_cluster(address)
+            run_trials(CELLS, partial(noted, calls=[]), store=store, dask=address)
+        check_dask_scheduler(address)
     assert store.done == {}
 
 
@@ -537,11 +545,11 @@ def test_a_scheduler_without_workers_is_told(store: Store, tmp_path: Path, monke
 def test_a_scheduler_that_is_not_there_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "PATIENCE", 1)
     with pytest.raises(OSError, match=r"dask='tcp://127.0.0.1:9': no scheduler answers within 1 s; start one with"):
-        run_cells(CELLS, partial(noted, calls=[]), store=store, dask="tcp://127.0.0.1:9")
+        run_trials(CELLS, partial(noted, calls=[]), store=store, dask="tcp://127.0.0.1:9")
     assert store.done == {}
 
 
 def test_distributed_that_is_not_there_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ValueError, match=r'pip install "genlabel\[cluster\]"'):
-        run_cells(CELLS, partial(noted, calls=[]), store=store, dask="tcp://127.0.0.1:9")
+        run_trials(CELLS, partial(noted, calls=[]), store=store, dask="tcp://127.0.0.1:9")

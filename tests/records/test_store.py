@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import genlabel_paper
-from genlabel.records import COMPARISON, Fit, Record, Store, check_store, open_store
-from genlabel.records import load_records as load
-from genlabel.records.store import read_store
-from genlabel_paper.study.cells import STUDY, Cell, Trial
+from genlabel.evaluation.records import COMPARISON, Fit, Record, Store, check_store, open_store
+from genlabel.evaluation.records import load_records as load
+from genlabel.evaluation.records.store import read_store
+from genlabel_paper.runs.cells import STUDY, Cell, Trial
 
 SOURCES = Path(genlabel_paper.__file__).parents[1]
 COLUMNS = ["id", "setting", "dataset", "method", "alpha", "split", "seed", "seconds", "parameters", "versions"]
@@ -259,8 +259,8 @@ def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
 
 HOLD = """
 import sys, time
-from genlabel.records import open_store
-from genlabel_paper.study.cells import STUDY
+from genlabel.evaluation.records import open_store
+from genlabel_paper.runs.cells import STUDY
 with open_store(sys.argv[1], STUDY):
     print("open", flush=True)
     time.sleep(60)
@@ -288,8 +288,8 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(tmp_path: Path) -> N
 
 WRITE = """
 import sys
-from genlabel.records import open_store
-from genlabel_paper.study.cells import STUDY, Cell
+from genlabel.evaluation.records import open_store
+from genlabel_paper.runs.cells import STUDY, Cell
 with open_store(sys.argv[1], STUDY) as store:
     begin = len(store.done)
     for trial in range(begin, begin + 100_000):

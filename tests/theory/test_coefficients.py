@@ -8,7 +8,7 @@ from scipy.integrate import quad, trapezoid
 from scipy.special import expit
 from scipy.stats import multivariate_normal
 
-from genlabel.theory import (
+from genlabel_paper.theory import (
     GaussianPair,
     class_coefficients,
     coefficients,
@@ -17,8 +17,8 @@ from genlabel.theory import (
     sigma_matrix,
     taylor_coefficients,
 )
-from genlabel.theory.coefficients import MIXUP
-from genlabel.theory.theorem import C_RANGE
+from genlabel_paper.theory.coefficients import MIXUP
+from genlabel_paper.theory.theorem import C_RANGE
 
 PLACES = [(0.0, 1), (0.0, 2), (0.5, 5), (-0.03, 20)]
 RATIOS = {0.3: {1, 2}, 0.5: {1, 5}, 1.0: {1, 2, 5, 20}, 2.0: {1, 20}, 3.5: {1, 2}}
@@ -174,8 +174,8 @@ def test_twice_as_many_nodes_change_no_more_than_the_docstring_says(
     c: float, d: int, sigma_1: float, accuracy: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = taylor_coefficients(c, 0.0, d, sigma_1)
-    monkeypatch.setattr("genlabel.theory.coefficients.FEW", 24)
-    monkeypatch.setattr("genlabel.theory.coefficients.MANY", 120)
+    monkeypatch.setattr("genlabel_paper.theory.coefficients.FEW", 24)
+    monkeypatch.setattr("genlabel_paper.theory.coefficients.MANY", 120)
     zero, one = coefficients._class_moments.__wrapped__(GaussianPair(sigma_1, c, 0.0, d), True)
     np.testing.assert_allclose(found, ((zero.A + one.A) / 2, (zero.B + one.B) / 2), atol=accuracy)
 

@@ -11,11 +11,11 @@ from scipy.integrate import quad
 from scipy.optimize import brentq, minimize_scalar
 from torch.distributions import Categorical, MixtureSameFamily, MultivariateNormal
 
-from genlabel.datasets import make_example1
-from genlabel.densities import KnownDensity
+from genlabel.data.datasets import make_example1
+from genlabel.densities import FixedDensity
 from genlabel.labeling import GenLabel, Labeler, LinearLabel
-from genlabel.mixing import Mix, Mixup
-from genlabel.theory.example1 import (
+from genlabel.mixing import MixParams, Mixup
+from genlabel_paper.theory.example1 import (
     PAIRS,
     WHY_NOT,
     example1_loss,
@@ -24,11 +24,11 @@ from genlabel.theory.example1 import (
     example1_prediction,
     example1_theta,
 )
-from genlabel.theory.example2 import KNOWN as KNOWN_2
-from genlabel.theory.example2 import WHY_NOT as WHY_NOT_2
-from genlabel.theory.example3 import KNOWN as KNOWN_3
-from genlabel.theory.example3 import WHY_NOT as WHY_NOT_3
-from genlabel.theory.schemes import SCHEMES
+from genlabel_paper.theory.example2 import KNOWN as KNOWN_2
+from genlabel_paper.theory.example2 import WHY_NOT as WHY_NOT_2
+from genlabel_paper.theory.example3 import KNOWN as KNOWN_3
+from genlabel_paper.theory.example3 import WHY_NOT as WHY_NOT_3
+from genlabel_paper.theory.schemes import SCHEMES
 
 CASES = [
     ("mixup", {}, 3 / 8),
@@ -101,7 +101,7 @@ def test_a_width_of_the_gaussians_gives_the_largest_margin() -> None:
     assert example1_margin("genlabel", sigma=2 * width) < 0.5
 
 
-def known_mixture(sigma: float) -> KnownDensity:
+def known_mixture(sigma: float) -> FixedDensity:
     """Class 1 (label 0) as an equal mixture of two Gaussians, class 2 as one."""
     X, y = make_example1()
     variance = sigma**2 * torch.eye(1, dtype=torch.float64)
@@ -110,7 +110,7 @@ def known_mixture(sigma: float) -> KnownDensity:
         MixtureSameFamily(Categorical(torch.ones(2).double()), two),
         MultivariateNormal(torch.zeros(1).double(), variance),
     ]
-    return KnownDensity(models).fit(X, y)
+    return FixedDensity(models).fit(X, y)
 
 
 def labelled_errors(labeler: Labeler, theta: float, pairs: list, lam: np.ndarray) -> np.ndarray:
@@ -119,7 +119,7 @@ def labelled_errors(labeler: Labeler, theta: float, pairs: list, lam: np.ndarray
     rows = []
     for i, j in pairs:
         batch, names = np.repeat(X[[i, j]], len(lam), axis=0), np.repeat(y[[i, j]], len(lam))
-        draw = Mix(np.roll(np.arange(2 * len(lam)), len(lam)), np.concatenate([lam, 1 - lam]))
+        draw = MixParams(np.roll(np.arange(2 * len(lam)), len(lam)), np.concatenate([lam, 1 - lam]))
         x = Mixup().mix(batch, draw)
         share = example1_prediction(x[:, 0], theta)
         target = labeler.label(x, np.eye(2)[names], draw)

@@ -10,11 +10,11 @@ from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from genlabel.attacks.margin import linear_margins
-from genlabel.datasets import make_example2
-from genlabel.densities import known_gaussians
+from genlabel.data.datasets import make_example2
+from genlabel.densities import fixed_gaussians
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel
-from genlabel.mixing import Mix, Mixup
-from genlabel.theory.example2 import (
+from genlabel.mixing import MixParams, Mixup
+from genlabel_paper.theory.example2 import (
     Example2,
     example2_descent,
     example2_loss,
@@ -35,14 +35,14 @@ def mixed_points(labeler: Labeler, d: float, cells: int) -> tuple[np.ndarray, np
     lam = np.repeat((np.arange(cells) + 0.5) / cells, 9)
     first, second = np.tile(np.repeat([0, 1, 2], 3), cells), np.tile([0, 1, 2] * 3, cells)
     rows = np.concatenate([first, second])
-    draw = Mix(np.roll(np.arange(len(rows)), len(lam)), np.concatenate([lam, 1 - lam]))
+    draw = MixParams(np.roll(np.arange(len(rows)), len(lam)), np.concatenate([lam, 1 - lam]))
     x = Mixup().mix(X[rows], draw)
     return x[: len(lam)], labeler.label(x, np.eye(3)[y[rows]], draw)[: len(lam)]
 
 
 def labeler_of(scheme: str, d: float, sigma: float) -> Labeler:
     X, y = make_example2(d)
-    known = known_gaussians(X, variance=sigma**2).fit(X, y)
+    known = fixed_gaussians(X, variance=sigma**2).fit(X, y)
     return {"mixup": LinearLabel(), "logistic": LogisticLabel(sigma), "genlabel": GenLabel(known)}[scheme]
 
 
@@ -97,7 +97,7 @@ def test_genlabel_has_the_margins_of_the_svm_for_every_width(d: float, sigma: fl
     np.testing.assert_allclose(found.margins, d, rtol=1e-9)
     np.testing.assert_allclose(found.scores(lam), found.labels(lam), atol=1e-9)
     X, y = make_example2(d)
-    draw = Mix(np.array([0, 2, 1]), np.array([1.0, lam, 1 - lam]))
+    draw = MixParams(np.array([0, 2, 1]), np.array([1.0, lam, 1 - lam]))
     library = labeler_of("genlabel", d, sigma * d).label(Mixup().mix(X, draw), y, draw)
     np.testing.assert_allclose(found.labels(lam), library[1], atol=1e-7)
 

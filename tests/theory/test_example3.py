@@ -14,11 +14,11 @@ from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 from torch.distributions import Categorical, MixtureSameFamily, MultivariateNormal
 
-from genlabel.datasets import make_example3
-from genlabel.densities import KnownDensity
+from genlabel.data.datasets import make_example3
+from genlabel.densities import FixedDensity
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import Mixup
-from genlabel.theory.example3 import (
+from genlabel_paper.theory.example3 import (
     example3_angle,
     example3_angles,
     example3_limit,
@@ -64,13 +64,13 @@ def test_the_loss_is_the_sum_over_all_pairs(
     assert example3_loss(scheme, r, phi, n, alpha=alpha, sigma=sigma) == pytest.approx(expected, rel=1e-6)
 
 
-def known_mixture(sigma: float) -> KnownDensity:
+def known_mixture(sigma: float) -> FixedDensity:
     """Class -1 as one Gaussian, class +1 as an equal mixture of two."""
     X, y = make_example3(1)
     variance = sigma**2 * torch.eye(2, dtype=torch.float64)
     two = MultivariateNormal(torch.eye(2).double(), variance.expand(2, 2, 2))
     one = MultivariateNormal(torch.tensor([-1.0, 0.0]).double(), variance)
-    return KnownDensity([one, MixtureSameFamily(Categorical(torch.ones(2).double()), two)]).fit(X, y)
+    return FixedDensity([one, MixtureSameFamily(Categorical(torch.ones(2).double()), two)]).fit(X, y)
 
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])

@@ -9,9 +9,9 @@ from scipy.special import expit
 from scipy.stats import chi2, kstest, multivariate_normal, norm
 
 from genlabel import GenLabel
-from genlabel.densities import KnownDensity
-from genlabel.mixing import Mix
-from genlabel.theory import (
+from genlabel.densities import FixedDensity
+from genlabel.mixing import MixParams
+from genlabel_paper.theory import (
     GaussianPair,
     inverse_coefficients,
     proof_label,
@@ -130,13 +130,15 @@ def test_labels_in_three_ways(d: int, share: float, c: float, sigma_1: float, la
     np.testing.assert_allclose(proof, expit(logs[1] - logs[0]), rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(expit(pair.log_odds(mixed)), proof, rtol=1e-6, atol=1e-9)
     covariances = [torch.from_numpy(sigma_matrix(tau, d) / s**2) for s in scales]
-    density = KnownDensity(
+    density = FixedDensity(
         [
             torch.distributions.MultivariateNormal(torch.from_numpy(m), cov)
             for m, cov in zip(means, covariances, strict=True)
         ]
     )
-    labels = GenLabel(density).fit(X, y).label(mixed[None].repeat(2, 0), y, Mix(np.array([1, 0]), np.full(2, lam)))
+    labels = (
+        GenLabel(density).fit(X, y).label(mixed[None].repeat(2, 0), y, MixParams(np.array([1, 0]), np.full(2, lam)))
+    )
     np.testing.assert_allclose(labels[0, 1], proof, rtol=1e-6, atol=1e-9)
 
 

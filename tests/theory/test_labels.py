@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy.special import logit
 from scipy.stats import multivariate_normal
 
-from genlabel.densities import GaussianDensity, known_gaussians
+from genlabel.densities import GaussianDensity, fixed_gaussians
 from genlabel.labeling import GenLabel, LogisticLabel
-from genlabel.mixing import Mix
-from genlabel.theory.labels import gaussian_label, logistic_label
+from genlabel.mixing import MixParams
+from genlabel_paper.theory.labels import gaussian_label, logistic_label
 
 LAM = st.floats(0, 1)
 WIDTH = st.floats(0.05, 5)
@@ -33,8 +33,8 @@ def test_it_is_bayes_rule_for_two_gaussians(lam: float, sigma: float, distance: 
 @given(lam=LAM, sigma=WIDTH, distance=DISTANCE)
 def test_it_is_the_label_that_genlabel_gives(lam: float, sigma: float, distance: float) -> None:
     means = np.array([[0.0], [distance]])
-    density = known_gaussians(means, variance=sigma**2).fit(means, [0, 1])
-    draw = Mix(np.array([1, 0]), np.array([1 - lam, lam]))
+    density = fixed_gaussians(means, variance=sigma**2).fit(means, [0, 1])
+    draw = MixParams(np.array([1, 0]), np.array([1 - lam, lam]))
     label = GenLabel(density).label(np.full((2, 1), lam * distance), [0, 1], draw)
     np.testing.assert_allclose(label[:, 1], gaussian_label(lam, sigma, distance), atol=1e-9)
 
@@ -49,7 +49,7 @@ def test_a_density_fitted_to_a_large_sample_comes_within_its_standard_error(
     y = np.repeat([0, 1], n)
     X = distance * y[:, None] + sigma * rng.normal(size=(2 * n, 1))
     labeler = GenLabel(GaussianDensity(reg=0.0)).fit(X, y)
-    draw = Mix(np.arange(9), np.ones(9))
+    draw = MixParams(np.arange(9), np.ones(9))
     found = logit(labeler.label(distance * lam[:, None], np.eye(2)[[0] * 9], draw)[:, 1])
     z = distance * np.stack([lam, lam - 1]) / sigma
     error = np.sqrt(((z**2 + (z**2 - 1) ** 2 / 2) / n).sum(0))
@@ -74,7 +74,7 @@ def test_a_tiny_width_labels_with_the_nearer_mean() -> None:
 @given(lam=LAM, sigma=st.floats(0.05, 10))
 def test_the_logistic_label_is_the_librarys(lam: float, sigma: float) -> None:
     """And that of Gaussians narrower by sqrt(2): section 3.2 has a factor 2 that Proposition 1 lacks."""
-    draw = Mix(np.array([1, 0]), np.full(2, lam))
+    draw = MixParams(np.array([1, 0]), np.full(2, lam))
     label = LogisticLabel(sigma).label(np.zeros((2, 1)), [0, 1], draw)[0, 0]
     assert logistic_label(lam, sigma) == pytest.approx(label, abs=1e-12)
     assert logistic_label(lam, sigma) == pytest.approx(gaussian_label(lam, sigma / np.sqrt(2)), abs=1e-12)

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from genlabel import GenLabel, LinearLabel
-from genlabel.densities import KnownDensity
-from genlabel.mixing import Mix, blend
-from genlabel.theory import (
+from genlabel.densities import FixedDensity
+from genlabel.mixing import MixParams, blend
+from genlabel_paper.theory import (
     GaussianPair,
     adversarial_loss,
     expand,
@@ -26,8 +26,8 @@ from genlabel.theory import (
     sigma_matrix,
     standard_loss,
 )
-from genlabel.theory.quadrature import nodes_between
-from genlabel.theory.reading import read_model
+from genlabel_paper.theory.quadrature import nodes_between
+from genlabel_paper.theory.reading import read_model
 
 SETTINGS = [(3.0, 1.0, 0.0, 2), (2.0, 2.5, 0.3, 3), (8.0, 0.4, -0.2, 3), (1.0, 1.0, 0.0, 1)]
 
@@ -51,19 +51,19 @@ def value(model: Any, X: np.ndarray) -> Tensor:
         return points @ torch.from_numpy(model) if isinstance(model, np.ndarray) else model(points)[:, 0]
 
 
-def draw_pairs(n: int, count: int, seed: int) -> tuple[np.ndarray, Mix]:
+def draw_pairs(n: int, count: int, seed: int) -> tuple[np.ndarray, MixParams]:
     """Rows of a batch of random pairs, and its draw: the first half is mixed with the second."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, n, 2 * count)
     partner = np.concatenate([np.arange(count, 2 * count), np.arange(count)])
     lam = rng.uniform(size=count)
-    return rows, Mix(partner, np.concatenate([lam, rng.uniform(size=count)]))
+    return rows, MixParams(partner, np.concatenate([lam, rng.uniform(size=count)]))
 
 
-def known_density(pair: GaussianPair) -> KnownDensity:
+def known_density(pair: GaussianPair) -> FixedDensity:
     mean, Sigma = torch.eye(pair.d, dtype=torch.float64)[0], torch.from_numpy(sigma_matrix(pair.tau, pair.d))
     normal = torch.distributions.MultivariateNormal
-    return KnownDensity([normal(-mean, Sigma / pair.sigma_1**2), normal(mean, Sigma / pair.sigma_2**2)])
+    return FixedDensity([normal(-mean, Sigma / pair.sigma_1**2), normal(mean, Sigma / pair.sigma_2**2)])
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -289,7 +289,7 @@ def test_a_vector_and_a_function_of_many_features_agree() -> None:
 def test_a_large_sample_is_worked_through_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = GaussianPair(3.0).sample(5, rng=0)
     whole = [mixup_loss([1.0, 2.0], X, y), genlabel_loss([1.0, 2.0], X, y, sigma_1=3.0)]
-    monkeypatch.setattr("genlabel.theory.losses.NUMBERS_AT_ONCE", 40_000)
+    monkeypatch.setattr("genlabel_paper.theory.losses.NUMBERS_AT_ONCE", 40_000)
     assert [mixup_loss([1.0, 2.0], X, y), genlabel_loss([1.0, 2.0], X, y, sigma_1=3.0)] == pytest.approx(whole)
 
 

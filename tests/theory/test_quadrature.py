@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import beta as beta_function
 from scipy.stats import beta
 
-from genlabel.theory.quadrature import graded_nodes, mixing_nodes, nodes_between
+from genlabel_paper.theory.quadrature import graded_nodes, mixing_nodes, nodes_between
 
 
 @given(alpha=st.floats(0.05, 20.0), a=st.integers(0, 6), b=st.integers(0, 6))

@@ -7,8 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from genlabel.theory import GaussianPair, TheoremCheck, check_theorem, genlabel_loss, mixup_loss
-from genlabel.theory.theorem import C_RANGE
+from genlabel_paper.theory import GaussianPair, TheoremCheck, check_theorem, genlabel_loss, mixup_loss
+from genlabel_paper.theory.theorem import C_RANGE
 
 ratios = st.floats(C_RANGE[0] + 1e-3, C_RANGE[1] - 1e-3)
 

@@ -13,21 +13,21 @@ from torch import Tensor, nn
 
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler, OnlineGenLabel
-from genlabel.mixing import CutMix, ManifoldMixup, Mix, Mixer, Mixup
-from genlabel.networks import MLP, Judge, LeNet5, ResNet18, StagedNetwork
+from genlabel.mixing import CutMix, ManifoldMixup, Mixer, MixParams, Mixup
 from genlabel.training import (
     SGD,
-    Acceleration,
     Adam,
     Batch,
+    CompileConfig,
     ImageBatches,
     Optimizer,
-    evaluating,
-    leave_running_statistics,
+    eval_mode,
+    frozen_batchnorm_stats,
     train_adamixup_network,
     train_network,
 )
-from genlabel.training.acceleration import resolve_acceleration
+from genlabel.training.compile import resolve_acceleration
+from genlabel.training.networks import MLP, LeNet5, ResNet18, SmallConvNet, StagedNetwork
 
 pytestmark = [  # of torch, when it compiles: batches on a GPU are cut by a compiled function
     pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning"),
@@ -49,7 +49,7 @@ def batches(mixer: Mixer | None = None, device: str = "cpu", size: int = 50) -> 
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_bf16_learns_and_the_weights_stay_float32(channels_last: bool) -> None:
     net, labeler = LeNet5(size=8, rng=0), OnlineGenLabel(OnlineGaussianDensity(10))
-    how = Acceleration("bf16", channels_last=channels_last)
+    how = CompileConfig("bf16", channels_last=channels_last)
     settings: dict[str, Any] = {"mixer": Mixup(0.5), "labeler": labeler, "epochs": 8, "learning_rate": 0.01}
     losses = train_network(net, batches(Mixup(0.5)), acceleration=how, **settings)
     plain = train_network(LeNet5(size=8, rng=0), batches(Mixup(0.5)), **{**settings, "labeler": None})
@@ -59,9 +59,9 @@ def test_bf16_learns_and_the_weights_stay_float32(channels_last: bool) -> None:
 
 
 def test_the_products_of_bf16_are_in_bf16() -> None:
-    with Acceleration("bf16").arithmetic(torch.device("cpu")):
+    with CompileConfig("bf16").arithmetic(torch.device("cpu")):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
-    with Acceleration().arithmetic(torch.device("cpu")):
+    with CompileConfig().arithmetic(torch.device("cpu")):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
 
 
@@ -82,7 +82,7 @@ def test_compiled_steps_are_the_plain_ones() -> None:
             labeler=labeler,
             epochs=4,
             rng=0,
-            acceleration=Acceleration(compiled=compiled),
+            acceleration=CompileConfig(compiled=compiled),
         )
         runs.append((losses, [*net.parameters(), *labeler.density.buffers()]))
     np.testing.assert_allclose(runs[0][0], runs[1][0], rtol=1e-4)
@@ -92,16 +92,16 @@ def test_compiled_steps_are_the_plain_ones() -> None:
 
 def test_graphs_need_a_gpu_and_precisions_are_known() -> None:
     with pytest.raises(ValueError, match="graphs=True needs a GPU, but the network is on cpu; move it"):
-        train_network(LeNet5(size=8), batches(), epochs=1, acceleration=Acceleration(graphs=True))
+        train_network(LeNet5(size=8), batches(), epochs=1, acceleration=CompileConfig(graphs=True))
     with pytest.raises(ValueError, match="precision='fp16' is not known; choose one of 'float32', 'bf16'"):
-        Acceleration("fp16")
+        CompileConfig("fp16")
     with pytest.raises(ValueError, match="acceleration='fast' is not known"):
         train_network(LeNet5(size=8), batches(), epochs=1, acceleration="fast")
 
 
 def test_on_a_cpu_auto_is_plain() -> None:
     nets = [LeNet5(size=8, rng=0) for _ in range(2)]
-    assert resolve_acceleration("auto", nets[0]) == resolve_acceleration(None, nets[0]) == Acceleration()
+    assert resolve_acceleration("auto", nets[0]) == resolve_acceleration(None, nets[0]) == CompileConfig()
     one, two = (
         train_network(net, batches(), epochs=1, acceleration=a) for net, a in zip(nets, ("auto", None), strict=True)
     )
@@ -118,14 +118,14 @@ def test_running_statistics_are_left_alone() -> None:
     net(noise(6, 0))
     other, before = copy.deepcopy(net), {name: value.clone() for name, value in net.state_dict().items()}
     x = noise(6, 1)
-    with leave_running_statistics(net):
+    with frozen_batchnorm_stats(net):
         out = net(x)
     assert torch.equal(out, other(x))
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     net(x)
     assert all(torch.equal(value, other.state_dict()[name]) for name, value in net.state_dict().items())
     fixed = nn.BatchNorm1d(2, track_running_stats=False)
-    with pytest.raises(RuntimeError, match="stop"), leave_running_statistics(nn.Sequential(net, fixed)):
+    with pytest.raises(RuntimeError, match="stop"), frozen_batchnorm_stats(nn.Sequential(net, fixed)):
         raise RuntimeError("stop")
     assert not fixed.track_running_stats
     assert all(part.track_running_stats for part in net.modules() if isinstance(part, nn.BatchNorm2d))
@@ -134,10 +134,10 @@ def test_running_statistics_are_left_alone() -> None:
 @pytest.mark.parametrize("training", [False, True])
 def test_evaluating_leaves_the_mode_as_it_was(training: bool) -> None:
     net = ResNet18(4, width=2, rng=0).train(training)
-    with evaluating(net):
+    with eval_mode(net):
         assert not any(part.training for part in net.modules())
     assert net.training == training
-    with pytest.raises(RuntimeError, match="stop"), evaluating(net):
+    with pytest.raises(RuntimeError, match="stop"), eval_mode(net):
         raise RuntimeError("stop")
     assert all(part.training == training for part in net.modules())
 
@@ -145,7 +145,7 @@ def test_evaluating_leaves_the_mode_as_it_was(training: bool) -> None:
 def train_half(rank: int, data: list[tuple[Tensor, Tensor]], partner: Tensor, lam: Tensor) -> dict[str, Any]:
     net = MLP(4, 3, (5,), rng=rank, dtype=torch.float64)
     half = slice(0, 20) if rank == 0 else slice(20, 40)
-    loader = [Batch(x[half], y[half], None, Mix(partner, lam[half])) for x, y in data]
+    loader = [Batch(x[half], y[half], None, MixParams(partner, lam[half])) for x, y in data]
     losses = train_network(net, loader, learning_rate=0.1, optimizer=SGD(), epochs=3)
     return {"weights": [value.detach() for value in net.parameters()], "losses": torch.from_numpy(losses)}
 
@@ -157,7 +157,7 @@ def test_two_processes_train_the_network_of_one_on_the_joined_batch(in_two_proce
     partner, lam = torch.from_numpy(rng.permutation(20)), torch.from_numpy(rng.random(40))
     first, second = in_two_processes(train_half, data=data, partner=partner, lam=lam)
     net = MLP(4, 3, (5,), rng=0, dtype=torch.float64)
-    joined = Mix(torch.cat([partner, partner + 20]), lam)
+    joined = MixParams(torch.cat([partner, partner + 20]), lam)
     loader = [Batch(x, y, None, joined) for x, y in data]
     losses = train_network(net, loader, learning_rate=0.1, optimizer=SGD(), epochs=3)
     for one, two, alone in zip(first["weights"], second["weights"], net.parameters(), strict=True):
@@ -180,7 +180,7 @@ GPU_RUNS: dict[str, tuple[Mixer | None, Callable[[], Labeler | None]]] = {
 each_gpu_run = pytest.mark.parametrize("name", GPU_RUNS)
 
 
-def on_gpu(name: str, rule: Optimizer, how: Acceleration, **more: Any) -> tuple[np.ndarray, list[Tensor]]:
+def on_gpu(name: str, rule: Optimizer, how: CompileConfig, **more: Any) -> tuple[np.ndarray, list[Tensor]]:
     mixer, make = GPU_RUNS[name]
     net, labeler = LeNet5(size=8, rng=0).cuda(), make()
     losses = train_network(
@@ -201,7 +201,7 @@ def test_captured_steps_are_the_plain_ones(name: str, rule: Optimizer) -> None:
 
     The kernels may differ, so the last digits do; Adam's eps is large, for it makes much of gradients that are little.
     """
-    plain, fast = (on_gpu(name, rule, Acceleration(graphs=graphs)) for graphs in (False, True))
+    plain, fast = (on_gpu(name, rule, CompileConfig(graphs=graphs)) for graphs in (False, True))
     np.testing.assert_allclose(fast[0], plain[0], rtol=2e-3)
     for one, other in zip(plain[1], fast[1], strict=True):
         torch.testing.assert_close(one, other, rtol=2e-2, atol=2e-3)
@@ -218,7 +218,7 @@ def test_a_rate_that_falls_reaches_the_graph() -> None:
         optimizer=rule,
         epochs=6,
         weight_decay=0.0,
-        acceleration=Acceleration(graphs=True),
+        acceleration=CompileConfig(graphs=True),
         after_epoch=lambda epoch, loss: seen.append(net.head.weight.detach().clone()),
     )
     assert not torch.equal(seen[1], seen[2])
@@ -230,7 +230,7 @@ def test_adamixup_is_captured() -> None:
     runs = []
     for graphs in (False, True):
         net: StagedNetwork = LeNet5(size=8, rng=0).cuda()
-        judges = Judge(2, 3, width=8, rng=1).cuda(), Judge(1, 2, width=8, rng=2).cuda()
+        judges = SmallConvNet(2, 3, width=8, rng=1).cuda(), SmallConvNet(1, 2, width=8, rng=2).cuda()
         run = train_adamixup_network(
             net,
             batches(Mixup(), "cuda"),
@@ -239,7 +239,7 @@ def test_adamixup_is_captured() -> None:
             learning_rate=0.003,
             optimizer=Adam(eps=1e-2),
             epochs=5,
-            acceleration=Acceleration(graphs=graphs),
+            acceleration=CompileConfig(graphs=graphs),
         )
         runs.append((run.losses, [value for part in (net, *judges) for value in part.parameters()]))
     np.testing.assert_allclose(runs[0][0], runs[1][0], rtol=5e-3)
@@ -273,7 +273,7 @@ def test_no_step_waits_for_the_gpu(name: str, captured: bool, nothing_waits: Any
         labeler=labeler,
         learning_rate=0.001,
         epochs=4,
-        acceleration=Acceleration(graphs=captured),
+        acceleration=CompileConfig(graphs=captured),
     )
     assert guarded.epoch == 4
     assert np.isfinite(losses).all()
@@ -283,7 +283,7 @@ def test_no_step_waits_for_the_gpu(name: str, captured: bool, nothing_waits: Any
 def test_all_of_it_together_learns() -> None:
     """bf16, compiled, captured, channels last: what "auto" is for a residual network."""
     net = ResNet18(10, 1, width=8, rng=0).cuda()
-    assert resolve_acceleration("auto", net) == Acceleration("bf16", compiled=True, graphs=True, channels_last=True)
+    assert resolve_acceleration("auto", net) == CompileConfig("bf16", compiled=True, graphs=True, channels_last=True)
     mixer, labeler = ManifoldMixup(depths=(0, 1)), OnlineGenLabel(OnlineGaussianDensity(10))
     losses = train_network(
         net, batches(mixer, "cuda"), mixer=mixer, labeler=labeler, epochs=8, learning_rate=0.01, acceleration="auto"

@@ -11,33 +11,33 @@ from torch.nn.functional import cross_entropy
 
 from genlabel.labeling import LinearLabel
 from genlabel.mixing import Mixup
-from genlabel.networks import MLP
 from genlabel.training import (
     SGD,
     Adam,
-    Candidate,
+    AdaMixupNetworks,
+    BatchPlan,
+    Hyperparameters,
     Optimizer,
-    Plan,
-    Task,
-    Trio,
+    TrainingTask,
     mixing_share,
     policy_range,
     train_adamixup,
     train_fleet,
 )
-from genlabel.training.fleet import weight_rng
-from genlabel.training.joint import Pairs, plan_pairs
+from genlabel.training.adamixup.gradients import Pairs, plan_pairs
+from genlabel.training.batched.fleet import weight_rng
+from genlabel.training.networks import MLP
 
 DOUBLE = torch.zeros((), dtype=torch.float64)
 
 
-def task(n: int = 60, seed: int = 0, **more: object) -> Task:
+def task(n: int = 60, seed: int = 0, **more: object) -> TrainingTask:
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 3
-    return Task(rng.normal(size=(n, 4)) + 2 * np.eye(4)[y], y, 3, (), seed=[seed, 1], **more)
+    return TrainingTask(rng.normal(size=(n, 4)) + 2 * np.eye(4)[y], y, 3, (), seed=[seed, 1], **more)
 
 
-def networks(one: Task, hidden: tuple[int, ...], width: int) -> list[MLP]:
+def networks(one: TrainingTask, hidden: tuple[int, ...], width: int) -> list[MLP]:
     """The initial networks of one model, each on its own."""
     children = np.random.default_rng(one.seed).spawn(3)
     sizes = [(4, 3, hidden), (8, 3, (width,)), (4, 2, (width,))]
@@ -51,7 +51,9 @@ def mixed(policy: MLP, x: Tensor, partner: Tensor, u: Tensor) -> tuple[Tensor, T
     return lam, lam * x + (1 - lam) * x[partner]
 
 
-def loss_of(trio: list[MLP], one: Task, rows: Tensor, partner: Tensor, u: Tensor, intrusion_weight: float) -> Tensor:
+def loss_of(
+    trio: list[MLP], one: TrainingTask, rows: Tensor, partner: Tensor, u: Tensor, intrusion_weight: float
+) -> Tensor:
     """One batch of one model as the method is stated, with the losses of torch."""
     classifier, policy, critic = trio
     x, y = torch.from_numpy(one.X)[rows], torch.from_numpy(one.y)[rows]
@@ -71,7 +73,13 @@ def loss_of(trio: list[MLP], one: Task, rows: Tensor, partner: Tensor, u: Tensor
 
 
 def train_one(
-    one: Task, candidate: Candidate, hidden: tuple[int, ...], rule: Optimizer, epochs: int, batches: int, weight: float
+    one: TrainingTask,
+    candidate: Hyperparameters,
+    hidden: tuple[int, ...],
+    rule: Optimizer,
+    epochs: int,
+    batches: int,
+    weight: float,
 ) -> tuple[list[MLP], list[float]]:
     """One model by autograd and torch.optim."""
     trio, rng = networks(one, hidden, 5), np.random.default_rng(one.seed)
@@ -107,7 +115,7 @@ CASES = {
 def test_a_fleet_of_one_is_three_networks_by_autograd(case: str) -> None:
     """SGD's first steps are the gradients themselves; Adam's path amplifies any error in them."""
     hidden, rule, weight, more = CASES[case]
-    one, candidate = task(**more), Candidate(0.02, 1e-3)
+    one, candidate = task(**more), Hyperparameters(0.02, 1e-3)
     settings = {"hidden": hidden, "optimizer": rule, "epochs": 4, "dtype": torch.float64}
     ours = train_adamixup([one], [candidate], batch_size=25, policy_hidden=5, intrusion_weight=weight, **settings)
     theirs, losses = train_one(one, candidate, hidden, rule, 4, 3, weight)
@@ -121,7 +129,7 @@ def test_a_fleet_of_one_is_three_networks_by_autograd(case: str) -> None:
 @pytest.mark.parametrize("rule", [Adam(), SGD()], ids=repr)
 def test_a_model_does_not_depend_on_its_company(hidden: tuple[int, ...], rule: Optimizer) -> None:
     tasks = [task(n, seed) for seed, n in enumerate((60, 57, 51))]
-    candidates = [Candidate(0.1, 0.0), Candidate(0.01, 1e-2)]
+    candidates = [Hyperparameters(0.1, 0.0), Hyperparameters(0.01, 1e-2)]
     settings = {"hidden": hidden, "optimizer": rule, "epochs": 3, "batch_size": 20, "dtype": torch.float64}
     together = train_adamixup(tasks, candidates, **settings)
     for g, single in enumerate(tasks):
@@ -136,7 +144,7 @@ def test_the_classifiers_start_and_are_paired_as_those_of_a_fleet_with_mixup() -
     """Rows, partners and u are rows, partners and lam of the plan; at rate 0 all is as it was drawn."""
     one = task(50)
     with_mixup = replace(one, mixer=Mixup(), labelers=(LinearLabel().fit(one.X, one.y),))
-    (pairs,), steps = plan_pairs([one], 2, 3, DOUBLE), Plan(with_mixup, 3, DOUBLE).steps(2)
+    (pairs,), steps = plan_pairs([one], 2, 3, DOUBLE), BatchPlan(with_mixup, 3, DOUBLE).steps(2)
     x = pairs.first[:, 0, :4].mT
     torch.testing.assert_close(pairs.ends[:, 0, 1], torch.where(steps.weight > 0, steps.draw.lam, 0.0))
     lam = pairs.ends[:, 0, 1, :, None]
@@ -145,14 +153,14 @@ def test_the_classifiers_start_and_are_paired_as_those_of_a_fleet_with_mixup() -
     torch.testing.assert_close(blend[real], steps.x[real])
     torch.testing.assert_close(pairs.weight[:, 0, 0, : x.shape[1]], steps.weight)
     torch.testing.assert_close(pairs.weight[:, 0, 0].sum(1), torch.full((6,), 2.0).double())
-    still = [Candidate(1e-300, 0.0)]
+    still = [Hyperparameters(1e-300, 0.0)]
     plain = train_fleet([with_mixup], still, epochs=1, dtype=torch.float64)
     assert torch.equal(train_adamixup([one], still, epochs=1, dtype=torch.float64).classifier.theta, plain.theta)
 
 
 def test_lam_lies_between_a_and_a_plus_delta() -> None:
     one = task()
-    trio = train_adamixup([one], [Candidate(0.05)], epochs=20)
+    trio = train_adamixup([one], [Hyperparameters(0.05)], epochs=20)
     (pairs,) = plan_pairs([one], 1, 1, DOUBLE)
     both = torch.cat([pairs.first[0, 0, :4], pairs.second[0, 0, :4]]).T.numpy()
     shares = np.exp(trio.policy.log_proba(0, both))[0]
@@ -169,7 +177,7 @@ def test_lam_lies_between_a_and_a_plus_delta() -> None:
 def test_the_reports_of_a_policy_are_means_over_pairs() -> None:
     """Against all pairs and a grid of u, for a policy that still mixes: of one that hardly does, few pairs count."""
     one = task()
-    policy = train_adamixup([one], [Candidate(0.01)], epochs=2).policy
+    policy = train_adamixup([one], [Hyperparameters(0.01)], epochs=2).policy
     pairs = np.hstack([np.repeat(one.X, 60, axis=0), np.tile(one.X, (60, 1))])
     shares = np.exp(policy.log_proba(0, pairs))[0]
     lam = shares[:, :1] + np.linspace(0, 1, 51) * shares[:, 1:2]
@@ -179,7 +187,7 @@ def test_the_reports_of_a_policy_are_means_over_pairs() -> None:
     np.testing.assert_allclose(np.mean(depths), np.minimum(lam, 1 - lam).mean(), rtol=0.02)
 
 
-def intrusion_loss(trio: Trio, one: Task) -> float:
+def intrusion_loss(trio: AdaMixupNetworks, one: TrainingTask) -> float:
     """Of a trained trio, over many pairs."""
     x, rng = torch.from_numpy(one.X), np.random.default_rng(5)
     partner, u = torch.from_numpy(rng.permutation(len(x))), torch.from_numpy(rng.random(len(x)))
@@ -191,7 +199,7 @@ def intrusion_loss(trio: Trio, one: Task) -> float:
 
 def test_all_networks_learn_and_the_critic_gets_better() -> None:
     one = task(120)
-    start, end = (train_adamixup([one], [Candidate(0.003, 0.0)], epochs=epochs) for epochs in (1, 150))
+    start, end = (train_adamixup([one], [Hyperparameters(0.003, 0.0)], epochs=epochs) for epochs in (1, 150))
     for before, after in zip(start, end, strict=True):
         assert float((before.theta - after.theta).abs().max()) > 0.05
     assert intrusion_loss(end, one) < intrusion_loss(start, one) - 0.05
@@ -200,15 +208,15 @@ def test_all_networks_learn_and_the_critic_gets_better() -> None:
 
 def test_without_weight_the_critic_stays_as_it_was_drawn() -> None:
     one = task()
-    idle = train_adamixup([one], [Candidate(0.1, 0.0)], epochs=5, intrusion_weight=0.0, dtype=torch.float64)
-    fresh = train_adamixup([one], [Candidate(1e-300, 0.0)], epochs=1, dtype=torch.float64)
+    idle = train_adamixup([one], [Hyperparameters(0.1, 0.0)], epochs=5, intrusion_weight=0.0, dtype=torch.float64)
+    fresh = train_adamixup([one], [Hyperparameters(1e-300, 0.0)], epochs=1, dtype=torch.float64)
     assert torch.equal(idle.critic.theta, fresh.critic.theta)
     assert not torch.equal(idle.policy.theta, fresh.policy.theta)
     assert not torch.equal(idle.classifier.theta, fresh.classifier.theta)
 
 
 def test_the_seed_is_all_that_is_random() -> None:
-    first, second, other = (train_adamixup([task(seed=s)], [Candidate(0.1)], epochs=3) for s in (0, 0, 1))
+    first, second, other = (train_adamixup([task(seed=s)], [Hyperparameters(0.1)], epochs=3) for s in (0, 0, 1))
     for a, b, c in zip(first, second, other, strict=True):
         assert torch.equal(a.theta, b.theta)
         assert not torch.equal(a.theta, c.theta)
@@ -217,7 +225,7 @@ def test_the_seed_is_all_that_is_random() -> None:
 def test_the_pairs_do_not_depend_on_how_many_are_planned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = [task(50), task(47, 1)]
     (whole,) = plan_pairs(tasks, 4, 3, DOUBLE)
-    monkeypatch.setattr("genlabel.training.plan.epochs_at_once", lambda tasks, epochs, parts=1: 1)
+    monkeypatch.setattr("genlabel.training.batching.epochs_at_once", lambda tasks, epochs, parts=1: 1)
     parts = list(plan_pairs(tasks, 4, 3, DOUBLE))
     assert len(parts) == 4
     for field, pieces in zip(whole, zip(*parts, strict=True), strict=True):
@@ -227,7 +235,7 @@ def test_the_pairs_do_not_depend_on_how_many_are_planned_at_once(monkeypatch: py
 
 def test_progress_counts_every_epoch() -> None:
     seen: list[int] = []
-    fleet = train_adamixup([task()], [Candidate(0.1)], epochs=7, batch_size=20, progress=seen.append).classifier
+    fleet = train_adamixup([task()], [Hyperparameters(0.1)], epochs=7, batch_size=20, progress=seen.append).classifier
     assert sum(seen) == 7
     assert fleet.losses.shape == (7, 1, 1)
 
@@ -235,22 +243,22 @@ def test_progress_counts_every_epoch() -> None:
 def test_what_does_not_apply_is_refused() -> None:
     for more, match in (
         ({"exclude_intrusion": True}, "exclude_intrusion=True: AdaMixup's critic takes its place"),
-        ({"clean_weight": 0.5}, "clean_weight=0.5: AdaMixup trains on all points"),
+        ({"clean_fraction": 0.5}, "clean_fraction=0.5: AdaMixup trains on all points"),
     ):
         with pytest.raises(ValueError, match=match):
-            train_adamixup([task(**more)], [Candidate(0.1)])
+            train_adamixup([task(**more)], [Hyperparameters(0.1)])
     with pytest.raises(ValueError, match="15 points cannot fill 20 batches"):
-        train_adamixup([task(100), task(15)], [Candidate(0.1)], batch_size=5)
+        train_adamixup([task(100), task(15)], [Hyperparameters(0.1)], batch_size=5)
 
 
-def three_clusters(seed: int) -> tuple[Task, np.ndarray]:
+def three_clusters(seed: int) -> tuple[TrainingTask, np.ndarray]:
     """Clusters at -1, 0, 1 of the classes 0, 1, 0, as in arXiv Example 1: mixup of the outer two meets the third."""
     rng, cluster = np.random.default_rng(seed), np.arange(150) % 3
     X = cluster[:, None] - 1.0 + 0.08 * rng.normal(size=(150, 1))
-    return Task(X / X.std(), (cluster == 1).astype(int), 2, (), seed=seed), cluster
+    return TrainingTask(X / X.std(), (cluster == 1).astype(int), 2, (), seed=seed), cluster
 
 
-def mixing(trio: Trio, group: int, one: Task, cluster: np.ndarray) -> tuple[float, float]:
+def mixing(trio: AdaMixupNetworks, group: int, one: TrainingTask, cluster: np.ndarray) -> tuple[float, float]:
     """Share of the mixed points of the outer clusters that fall on the middle one; mean of min(lam, 1 - lam)."""
     rng = np.random.default_rng(3)
     hits, depths = [], []
@@ -275,7 +283,9 @@ def test_the_policy_keeps_mixed_points_off_the_cluster_between(hidden: tuple[int
     settings = {"hidden": hidden, "epochs": 150, "batch_size": 50}
 
     def measure(weight: float) -> np.ndarray:
-        trio = train_adamixup([one for one, _ in samples], [Candidate(0.003)], intrusion_weight=weight, **settings)
+        trio = train_adamixup(
+            [one for one, _ in samples], [Hyperparameters(0.003)], intrusion_weight=weight, **settings
+        )
         return np.mean([mixing(trio, group, *sample) for group, sample in enumerate(samples)], axis=0)
 
     (kept, depth), (_, idle) = measure(3.0), measure(0.0)
@@ -287,6 +297,6 @@ def test_the_policy_keeps_mixed_points_off_the_cluster_between(hidden: tuple[int
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_the_gpu_ends_in_the_same_place() -> None:
     settings = {"hidden": (6,), "epochs": 5, "dtype": torch.float64}
-    runs = [train_adamixup([task()], [Candidate(0.05)], device=device, **settings) for device in ("cpu", "cuda")]
+    runs = [train_adamixup([task()], [Hyperparameters(0.05)], device=device, **settings) for device in ("cpu", "cuda")]
     for cpu, gpu in zip(*runs, strict=True):
         torch.testing.assert_close(cpu.theta, gpu.theta.cpu(), rtol=1e-8, atol=1e-10)

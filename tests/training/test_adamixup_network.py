@@ -11,30 +11,30 @@ import torch
 from sklearn.datasets import load_digits
 
 from genlabel.mixing import Mixup
-from genlabel.networks import MLP, Judge, LeNet5
 from genlabel.training import (
     SGD,
-    Acceleration,
     Adam,
     Batch,
-    Candidate,
+    CompileConfig,
+    Hyperparameters,
     ImageBatches,
     Optimizer,
-    Task,
+    TrainingTask,
     predict_scores,
     train_adamixup,
     train_adamixup_network,
 )
-from genlabel.training.fleet import weight_rng
+from genlabel.training.batched.fleet import weight_rng
+from genlabel.training.networks import MLP, LeNet5, SmallConvNet
 
 
-def task(n: int = 60, seed: int = 0) -> Task:
+def task(n: int = 60, seed: int = 0) -> TrainingTask:
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 3
-    return Task(rng.normal(size=(n, 4)) + 2 * np.eye(4)[y], y, 3, (), seed=[seed, 1])
+    return TrainingTask(rng.normal(size=(n, 4)) + 2 * np.eye(4)[y], y, 3, (), seed=[seed, 1])
 
 
-def networks(one: Task, hidden: tuple[int, ...], width: int) -> list[MLP]:
+def networks(one: TrainingTask, hidden: tuple[int, ...], width: int) -> list[MLP]:
     """The initial networks of a fleet of one, each on its own."""
     children = np.random.default_rng(one.seed).spawn(3)
     sizes = [(4, 3, hidden), (8, 3, (width,)), (4, 2, (width,))]
@@ -45,7 +45,7 @@ def networks(one: Task, hidden: tuple[int, ...], width: int) -> list[MLP]:
 class Drawn:
     """The batches, the pairs and the u that a fleet of one draws."""
 
-    def __init__(self, one: Task, batches: int) -> None:
+    def __init__(self, one: TrainingTask, batches: int) -> None:
         self.x, self.y = torch.from_numpy(one.X), torch.from_numpy(one.y)
         self.rng, self.edges = np.random.default_rng(one.seed), np.linspace(0, len(one.X), batches + 1).round()
 
@@ -78,7 +78,7 @@ def test_three_networks_end_where_a_fleet_of_one_ends(case: str) -> None:
     one = task()
     fleet = train_adamixup(
         [one],
-        [Candidate(0.02, 1e-3)],
+        [Hyperparameters(0.02, 1e-3)],
         hidden=hidden,
         optimizer=rule,
         epochs=4,
@@ -116,7 +116,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 def test_images_are_learned(precision: str) -> None:
     """600 digits, 4 epochs; chance is 10 %."""
     x, y = digits()
-    net, policy, critic = LeNet5(size=8, rng=0), Judge(2, 3, width=8, rng=1), Judge(1, 2, width=8, rng=2)
+    net, policy, critic = LeNet5(size=8, rng=0), SmallConvNet(2, 3, width=8, rng=1), SmallConvNet(1, 2, width=8, rng=2)
     before = [value.clone() for judge in (policy, critic) for value in judge.parameters()]
     run = train_adamixup_network(
         net,
@@ -125,7 +125,7 @@ def test_images_are_learned(precision: str) -> None:
         critic=critic,
         learning_rate=0.005,
         epochs=4,
-        acceleration=Acceleration(precision=precision),
+        acceleration=CompileConfig(precision=precision),
     )
     assert run.losses[-1] < run.losses[0] - 0.5
     accuracy = (predict_scores(net, x[600:]).argmax(1).numpy() == y[600:]).mean()

@@ -10,21 +10,21 @@ from genlabel.densities import GaussianDensity
 from genlabel.labeling import GenLabel, LinearLabel
 from genlabel.metrics import accuracy, log_loss
 from genlabel.mixing import Mixup
-from genlabel.networks import MLP
 from genlabel.training import (
     BestEpoch,
-    Candidate,
-    FleetRun,
-    Task,
+    FleetTrainer,
+    Hyperparameters,
+    TrainingTask,
     train_adamixup,
     train_fleet,
     train_network,
     train_task,
 )
-from genlabel.training.fleet import weight_rng
+from genlabel.training.batched.fleet import weight_rng
+from genlabel.training.networks import MLP
 
 EPOCHS = 12
-CANDIDATES = [Candidate(rate, label=(1.0 - gamma, gamma)) for rate in (0.3, 0.02) for gamma in (0.0, 1.0)]
+CANDIDATES = [Hyperparameters(rate, label=(1.0 - gamma, gamma)) for rate in (0.3, 0.02) for gamma in (0.0, 1.0)]
 
 
 def rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -33,15 +33,15 @@ def rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(n, 4)) + np.eye(4)[y], y
 
 
-def task(seed: int = 0, mixer: Mixup | None = None) -> Task:
+def task(seed: int = 0, mixer: Mixup | None = None) -> TrainingTask:
     X, y = rows(90, seed)
     labelers = (LinearLabel().fit(X, y), GenLabel(GaussianDensity()).fit(X, y))
-    return Task(X, y, 3, labelers, mixer, seed=[seed, 1], valid=rows(40, seed + 100))
+    return TrainingTask(X, y, 3, labelers, mixer, seed=[seed, 1], valid=rows(40, seed + 100))
 
 
-def by_hand(tasks: list[Task], hidden: tuple[int, ...], every: int) -> tuple[np.ndarray, np.ndarray]:
+def by_hand(tasks: list[TrainingTask], hidden: tuple[int, ...], every: int) -> tuple[np.ndarray, np.ndarray]:
     """Best epochs and parameters of a run that is stopped after each epoch and asked in double precision."""
-    run = FleetRun(tasks, CANDIDATES, hidden=hidden, epochs=EPOCHS, batch_size=32, dtype=torch.float64)
+    run = FleetTrainer(tasks, CANDIDATES, hidden=hidden, epochs=EPOCHS, batch_size=32, dtype=torch.float64)
     seen, thetas = [], []
     for _ in range(EPOCHS):
         run.advance(1)
@@ -61,7 +61,7 @@ def by_hand(tasks: list[Task], hidden: tuple[int, ...], every: int) -> tuple[np.
 def test_each_network_is_that_of_its_best_epoch(
     hidden: tuple[int, ...], every: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("genlabel.training.best_epoch.NUMBERS_AT_ONCE", at_once)
+    monkeypatch.setattr("genlabel.training.batched.best_epoch.NUMBERS_AT_ONCE", at_once)
     tasks = [task(seed, Mixup()) for seed in (0, 1)]
     settings = {"hidden": hidden, "epochs": EPOCHS, "batch_size": 32, "dtype": torch.float64}
     fleet = train_fleet(tasks, CANDIDATES, keep=BestEpoch(every=every), **settings)
@@ -74,7 +74,7 @@ def test_each_network_is_that_of_its_best_epoch(
 
 def test_what_was_seen_is_what_the_networks_did() -> None:
     one = task(mixer=Mixup())
-    run = FleetRun([one], CANDIDATES, epochs=EPOCHS, keep=BestEpoch(every=4), dtype=torch.float64)
+    run = FleetTrainer([one], CANDIDATES, epochs=EPOCHS, keep=BestEpoch(every=4), dtype=torch.float64)
     run.advance(EPOCHS)
     assert run.watch.looks == [4, 8, 12]
     last = train_fleet([one], CANDIDATES, epochs=EPOCHS, dtype=torch.float64)
@@ -85,7 +85,7 @@ def test_what_was_seen_is_what_the_networks_did() -> None:
 
 def test_candidates_that_go_on_keep_their_best() -> None:
     one, settings = task(mixer=Mixup()), {"epochs": EPOCHS, "dtype": torch.float64, "keep": "best"}
-    run = FleetRun([one], CANDIDATES, **settings)
+    run = FleetTrainer([one], CANDIDATES, **settings)
     run.advance(5)
     run.keep([2, 0])
     run.advance(EPOCHS - 5)
@@ -186,7 +186,10 @@ def test_the_critic_steps_first_where_steps_alternate() -> None:
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        (lambda: train_fleet([Task(*rows(9, 0), 3, ())], [Candidate(0.1, label=())], keep="best"), "valid"),
+        (
+            lambda: train_fleet([TrainingTask(*rows(9, 0), 3, ())], [Hyperparameters(0.1, label=())], keep="best"),
+            "valid",
+        ),
         (lambda: train_fleet([task()], CANDIDATES, keep="first"), "keep='first'"),
         (lambda: train_network(MLP(4, 3, rng=0), [], keep="best"), "valid"),
         (lambda: train_network(MLP(4, 3, rng=0), [], valid=rows(9, 0)), "no effect"),

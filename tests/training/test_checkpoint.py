@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler, OnlineGenLabel
 from genlabel.mixing import CutMix, ManifoldMixup, Mixup
-from genlabel.networks import MLP, Judge, LeNet5, ResNet18, StagedNetwork
 from genlabel.training import SGD, Checkpoint, ImageBatches, train_adamixup_network, train_network
+from genlabel.training.networks import MLP, LeNet5, ResNet18, SmallConvNet, StagedNetwork
 
 RNG = np.random.default_rng(0)
 X, Y = torch.from_numpy(RNG.normal(size=(30, 4))).float(), torch.arange(30) % 3
@@ -118,7 +118,10 @@ def test_a_loader_that_shuffles_goes_on_with_its_generator(tmp_path: Path) -> No
 
 def test_adamixup_goes_on_bit_for_bit(tmp_path: Path) -> None:
     def run(path: Path | None, **more: Any) -> tuple[np.ndarray, list[Tensor]]:
-        network, judges = LeNet5(3, size=8, rng=0), (Judge(2, 3, width=4, rng=1), Judge(1, 2, width=4, rng=2))
+        network, judges = (
+            LeNet5(3, size=8, rng=0),
+            (SmallConvNet(2, 3, width=4, rng=1), SmallConvNet(1, 2, width=4, rng=2)),
+        )
         batches = ImageBatches(IMAGES, CLASSES, batch_size=12, mixer=Mixup(), rng=3)
         file = None if path is None else Checkpoint(path, {"batches": batches})
         done = train_adamixup_network(

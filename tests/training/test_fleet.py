@@ -10,21 +10,31 @@ import torch
 
 from genlabel.densities import GaussianDensity, KernelDensity
 from genlabel.labeling import GenLabel, LinearLabel
-from genlabel.mixing import LinearMixer, ManifoldMixup, Mix, Mixer, Mixup, intrudes
-from genlabel.networks import MLP
-from genlabel.training import SGD, Adam, Candidate, FleetRun, Optimizer, Plan, Task, train_fleet, train_task
-from genlabel.training.fleet import weight_rng
-from genlabel.training.plan import batches_per_epoch
+from genlabel.mixing import LinearMixer, ManifoldMixup, Mixer, MixParams, Mixup, intrudes
+from genlabel.training import (
+    SGD,
+    Adam,
+    BatchPlan,
+    FleetTrainer,
+    Hyperparameters,
+    Optimizer,
+    TrainingTask,
+    train_fleet,
+    train_task,
+)
+from genlabel.training.batched.fleet import weight_rng
+from genlabel.training.batching import batches_per_epoch
+from genlabel.training.networks import MLP
 
 DOUBLE = torch.zeros((), dtype=torch.float64)
 
 
-def task(n: int = 100, seed: int = 0, mixer: Mixer | None = None, **more: object) -> Task:
+def task(n: int = 100, seed: int = 0, mixer: Mixer | None = None, **more: object) -> TrainingTask:
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 3
     X = rng.normal(size=(n, 4)) + 2 * np.eye(4)[y]
     labelers = (LinearLabel().fit(X, y), GenLabel(GaussianDensity()).fit(X, y))
-    return Task(X, y, 3, labelers, mixer, seed=[seed, 1], **more)
+    return TrainingTask(X, y, 3, labelers, mixer, seed=[seed, 1], **more)
 
 
 class Neighbour(LinearMixer):
@@ -32,8 +42,8 @@ class Neighbour(LinearMixer):
 
     max_depth = 1
 
-    def draw(self, n: int, rng: object = None) -> Mix:
-        return Mix(np.zeros(n, dtype=np.int64), np.linspace(0.2, 0.9, n), 1)
+    def draw(self, n: int, rng: object = None) -> MixParams:
+        return MixParams(np.zeros(n, dtype=np.int64), np.linspace(0.2, 0.9, n), 1)
 
 
 CASES = {
@@ -49,14 +59,14 @@ CASES = {
     "class weights network": ((7,), Mixup(), SGD(), {"class_weight": np.array([0.2, 1.0, 3.0])}),
     "sample weights": ((), Mixup(), Adam(), {"weight": np.random.default_rng(0).uniform(0, 2, 100)}),
     "without intrusion": ((5,), Mixup(), Adam(), {"exclude_intrusion": True}),
-    "part clean logistic": ((), Mixup(), Adam(), {"clean_weight": 0.7}),
-    "part clean network": ((8, 6), Mixup(0.3), Adam(), {"clean_weight": 0.3}),
-    "part clean manifold": ((8, 6), ManifoldMixup(), SGD(), {"clean_weight": 0.5}),
+    "part clean logistic": ((), Mixup(), Adam(), {"clean_fraction": 0.7}),
+    "part clean network": ((8, 6), Mixup(0.3), Adam(), {"clean_fraction": 0.3}),
+    "part clean manifold": ((8, 6), ManifoldMixup(), SGD(), {"clean_fraction": 0.5}),
     "part clean weights": (
         (),
         Mixup(),
         Adam(),
-        {"clean_weight": 0.5, "weight": np.random.default_rng(0).uniform(0, 2, 100)},
+        {"clean_fraction": 0.5, "weight": np.random.default_rng(0).uniform(0, 2, 100)},
     ),
 }
 
@@ -64,7 +74,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_fleet_of_one_is_the_loop_over_one_network(case: str) -> None:
     hidden, mixer, rule, more = CASES[case]
-    one, candidate = task(mixer=mixer, **more), Candidate(0.05, 1e-3, (0.4, 0.6))
+    one, candidate = task(mixer=mixer, **more), Hyperparameters(0.05, 1e-3, (0.4, 0.6))
     settings = {"optimizer": rule, "epochs": 6, "batch_size": 30}
     fleet = train_fleet([one], [candidate], hidden=hidden, dtype=torch.float64, **settings)
     network = MLP(4, 3, hidden, rng=weight_rng(one.seed), dtype=torch.float64)
@@ -81,9 +91,9 @@ def test_a_model_does_not_depend_on_its_company(hidden: tuple[int, ...], rule: O
     """A candidate in a fleet of tasks of three sizes ends where it ends alone."""
     tasks = [task(n, seed, Mixup()) for seed, n in enumerate((100, 97, 91))]
     candidates = [
-        Candidate(0.1, 0.0, (1.0, 0.0)),
-        Candidate(0.01, 1e-2, (0.5, 0.5)),
-        Candidate(0.001, 1e-4, (0.0, 1.0)),
+        Hyperparameters(0.1, 0.0, (1.0, 0.0)),
+        Hyperparameters(0.01, 1e-2, (0.5, 0.5)),
+        Hyperparameters(0.001, 1e-4, (0.0, 1.0)),
     ]
     settings = {"hidden": hidden, "optimizer": rule, "epochs": 4, "batch_size": 34, "dtype": torch.float64}
     together = train_fleet(tasks, candidates, **settings)
@@ -100,9 +110,9 @@ def test_a_model_does_not_depend_on_its_company(hidden: tuple[int, ...], rule: O
 def test_a_candidate_that_survives_is_the_one_that_trains_alone(hidden: tuple[int, ...], rule: Optimizer) -> None:
     """Halving: whichever candidates leave on the way, those that stay end where they end without any stop."""
     tasks = [task(n, seed, Mixup()) for seed, n in enumerate((100, 97))]
-    candidates = [Candidate(0.1 / 2**c, 1e-3, (0.5, 0.5)) for c in range(5)]
+    candidates = [Hyperparameters(0.1 / 2**c, 1e-3, (0.5, 0.5)) for c in range(5)]
     settings = {"hidden": hidden, "optimizer": rule, "epochs": 9, "batch_size": 34, "dtype": torch.float64}
-    run = FleetRun(tasks, candidates, **settings)
+    run = FleetTrainer(tasks, candidates, **settings)
     for epochs, places in ((1, [4, 1, 2]), (3, [2, 0]), (5, [0, 1])):
         run.advance(epochs)
         run.keep(places)
@@ -113,8 +123,8 @@ def test_a_candidate_that_survives_is_the_one_that_trains_alone(hidden: tuple[in
 
 def test_averaged_parameters_are_the_mean_over_the_steps_that_favours_late_ones() -> None:
     settings = {"epochs": 6, "batch_size": 200, "dtype": torch.float64}
-    one, candidate = task(mixer=Mixup()), Candidate(0.1, label=(1.0, 0.0))
-    runs = [FleetRun([one], [candidate], averaged=averaged, **settings) for averaged in (False, True)]
+    one, candidate = task(mixer=Mixup()), Hyperparameters(0.1, label=(1.0, 0.0))
+    runs = [FleetTrainer([one], [candidate], averaged=averaged, **settings) for averaged in (False, True)]
     seen = []
     for _ in range(6):  # of one step each
         for run in runs:
@@ -126,14 +136,14 @@ def test_averaged_parameters_are_the_mean_over_the_steps_that_favours_late_ones(
 
 
 def test_single_precision_is_close_to_double() -> None:
-    runs = [train_fleet([task(mixer=Mixup())], [Candidate(0.05, label=(0.5, 0.5))], epochs=10, dtype=t)
+    runs = [train_fleet([task(mixer=Mixup())], [Hyperparameters(0.05, label=(0.5, 0.5))], epochs=10, dtype=t)
             for t in (torch.float32, torch.float64)]  # fmt: skip
     torch.testing.assert_close(runs[0].theta.double(), runs[1].theta, rtol=1e-3, atol=1e-4)
 
 
 def test_the_plan_does_not_depend_on_how_much_of_it_is_made_at_once() -> None:
     one = task(50, mixer=ManifoldMixup())
-    plans = [(Plan(one, 3, DOUBLE), parts) for parts in ((1,) * 6, (4, 2), (6,))]
+    plans = [(BatchPlan(one, 3, DOUBLE), parts) for parts in ((1,) * 6, (4, 2), (6,))]
     runs = [[plan.steps(epochs) for epochs in parts] for plan, parts in plans]
     for read in (itemgetter(0), itemgetter(1), itemgetter(2), lambda s: s.draw.partner, lambda s: s.draw.lam):
         joined = [torch.cat([read(steps) for steps in run]) for run in runs]
@@ -145,21 +155,21 @@ def test_the_plan_does_not_depend_on_how_much_of_it_is_made_at_once() -> None:
 
 def test_epochs_that_are_parts_of_a_pass_visit_every_point_once_in_it() -> None:
     X, y = np.arange(50.0)[:, None], np.arange(50) % 2
-    one = Task(X, y, 2, (LinearLabel().fit(X, y),), None, seed=1)
-    plan = Plan(one, 4, DOUBLE, parts=3)
+    one = TrainingTask(X, y, 2, (LinearLabel().fit(X, y),), None, seed=1)
+    plan = BatchPlan(one, 4, DOUBLE, parts=3)
     seen = [plan.steps(epochs) for epochs in (1, 2, 2, 1)]
     x, real = (torch.cat([getattr(steps, name) for steps in seen]).flatten(1) for name in ("x", "weight"))
     assert x.shape == (4 * 6, 5)
     for first in (0, 12):
         visited = x[first : first + 12][real[first : first + 12] > 0]
         assert sorted(visited.tolist()) == X[:, 0].tolist()
-    together = Plan(one, 4, DOUBLE, parts=3).steps(6)
+    together = BatchPlan(one, 4, DOUBLE, parts=3).steps(6)
     torch.testing.assert_close(together.x.flatten(1), x)
 
 
 def test_a_run_of_parts_of_passes_ends_where_one_of_whole_passes_ends() -> None:
     tasks = [task(n, seed, Mixup()) for seed, n in enumerate((120, 118))]
-    candidates = [Candidate(0.05, label=(0.5, 0.5))]
+    candidates = [Hyperparameters(0.05, label=(0.5, 0.5))]
     settings = {"hidden": (6,), "dtype": torch.float64, "batch_size": 10}
     whole = train_fleet(tasks, candidates, epochs=2, **settings)
     parts = train_fleet(tasks, candidates, epochs=8, parts=4, **settings)
@@ -170,7 +180,7 @@ def test_a_run_of_parts_of_passes_ends_where_one_of_whole_passes_ends() -> None:
 def test_every_epoch_visits_every_point_once_and_pairs_stay_in_their_batch() -> None:
     X = np.arange(23.0)[:, None]
     y = np.arange(23) % 2
-    steps = Plan(Task(X, y, 2, (LinearLabel().fit(X, y),), None, seed=1), 4, DOUBLE).steps(5)
+    steps = BatchPlan(TrainingTask(X, y, 2, (LinearLabel().fit(X, y),), None, seed=1), 4, DOUBLE).steps(5)
     real = steps.weight > 0
     for epoch in range(5):
         rows = slice(4 * epoch, 4 * epoch + 4)
@@ -178,7 +188,7 @@ def test_every_epoch_visits_every_point_once_and_pairs_stay_in_their_batch() -> 
     sizes = real.sum(1)
     assert int(sizes.max() - sizes.min()) <= 1
     torch.testing.assert_close(steps.weight.sum(1), torch.ones(20, dtype=torch.float64))
-    mixed = Plan(task(50, mixer=Mixup()), 3, DOUBLE).steps(2)
+    mixed = BatchPlan(task(50, mixer=Mixup()), 3, DOUBLE).steps(2)
     by_hand = torch.take_along_dim(mixed.weight, mixed.draw.partner, 1)
     assert bool((by_hand > 0)[mixed.weight > 0].all())
 
@@ -188,7 +198,7 @@ def test_points_and_labels_of_the_plan_are_mixers_and_labelers() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
     labeler = GenLabel(KernelDensity(), gamma=0.7).fit(X, y)
-    steps = Plan(Task(X, y, 2, (labeler,), Mixup(0.5), seed=9), 1, DOUBLE).steps(1)
+    steps = BatchPlan(TrainingTask(X, y, 2, (labeler,), Mixup(0.5), seed=9), 1, DOUBLE).steps(1)
     again = np.random.default_rng(9)
     order = again.permutation(20)
     draw = Mixup(0.5).draw(20, again)
@@ -199,7 +209,7 @@ def test_points_and_labels_of_the_plan_are_mixers_and_labelers() -> None:
 
 def test_intruding_points_have_no_weight() -> None:
     one = task(mixer=Mixup(), exclude_intrusion=True)
-    steps = Plan(one, 1, DOUBLE).steps(1)
+    steps = BatchPlan(one, 1, DOUBLE).steps(1)
     rng = np.random.default_rng(one.seed)
     order = rng.permutation(100)
     draw = Mixup().draw(100, rng)
@@ -211,16 +221,16 @@ def test_intruding_points_have_no_weight() -> None:
 class Halfway(Mixer):
     """A mixer with a mix of its own: the midpoint, whatever lam is."""
 
-    def draw(self, n: int, rng: object = None) -> Mix:
+    def draw(self, n: int, rng: object = None) -> MixParams:
         return Mixup().draw(n, rng)
 
-    def mix(self, X: torch.Tensor, draw: Mix) -> torch.Tensor:
+    def mix(self, X: torch.Tensor, draw: MixParams) -> torch.Tensor:
         return (X + X[torch.from_numpy(draw.partner)]) / 2
 
 
 def test_a_mixers_own_mix_is_used() -> None:
     one = task(20, mixer=Halfway())
-    steps = Plan(one, 1, DOUBLE).steps(1)
+    steps = BatchPlan(one, 1, DOUBLE).steps(1)
     rng = np.random.default_rng(one.seed)
     order = rng.permutation(20)
     draw = Mixup().draw(20, rng)
@@ -235,40 +245,42 @@ def test_tasks_that_do_not_suit_the_network_are_refused() -> None:
         (deep, (6,), "a way of its own"),
     ):
         with pytest.raises(ValueError, match=match):
-            train_fleet([task(mixer=mixer)], [Candidate(0.1, label=(1.0, 0.0))], hidden=hidden)
+            train_fleet([task(mixer=mixer)], [Hyperparameters(0.1, label=(1.0, 0.0))], hidden=hidden)
     with pytest.raises(ValueError, match="mixes at depth 2, but the network has 1 hidden"):
-        train_task(MLP(4, 3, (6,)), task(mixer=ManifoldMixup(depths=(0, 2))), Candidate(0.1, label=(1.0, 0.0)))
+        train_task(MLP(4, 3, (6,)), task(mixer=ManifoldMixup(depths=(0, 2))), Hyperparameters(0.1, label=(1.0, 0.0)))
     with pytest.raises(ValueError, match="shares its label among 1 of 2 labelers"):
-        train_fleet([task(mixer=Mixup())], [Candidate(0.1)])
+        train_fleet([task(mixer=Mixup())], [Hyperparameters(0.1)])
     lying = Neighbour()
     lying.__class__ = type("Lying", (Neighbour,), {"max_depth": 0})
     with pytest.raises(ValueError, match="drew depth 1 above its max_depth 0"):
-        train_fleet([task(mixer=lying)], [Candidate(0.1, label=(1.0, 0.0))])
+        train_fleet([task(mixer=lying)], [Hyperparameters(0.1, label=(1.0, 0.0))])
 
 
 def test_scoring_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     one = task(mixer=Mixup())
-    fleet = train_fleet([one], [Candidate(0.1, label=(1.0, 0.0))] * 3, hidden=(5,), epochs=2)
+    fleet = train_fleet([one], [Hyperparameters(0.1, label=(1.0, 0.0))] * 3, hidden=(5,), epochs=2)
     whole = fleet.log_proba(0, one.X)
-    monkeypatch.setattr("genlabel.training.fleet.NUMBERS_AT_ONCE", 100)
+    monkeypatch.setattr("genlabel.training.batched.fleet.NUMBERS_AT_ONCE", 100)
     np.testing.assert_allclose(fleet.log_proba(0, one.X), whole, rtol=1e-12)
 
 
 def test_tasks_too_small_for_the_common_number_of_batches_are_refused() -> None:
     with pytest.raises(ValueError, match="15 points cannot fill 20 batches"):
-        train_fleet([task(100, 0, Mixup()), task(15, 1, Mixup())], [Candidate(0.1, label=(1.0, 0.0))], batch_size=5)
+        train_fleet(
+            [task(100, 0, Mixup()), task(15, 1, Mixup())], [Hyperparameters(0.1, label=(1.0, 0.0))], batch_size=5
+        )
 
 
 def test_progress_counts_every_epoch() -> None:
     seen: list[int] = []
-    train_fleet([task(mixer=Mixup())], [Candidate(0.1, label=(1.0, 0.0))], epochs=7, progress=seen.append)
+    train_fleet([task(mixer=Mixup())], [Hyperparameters(0.1, label=(1.0, 0.0))], epochs=7, progress=seen.append)
     assert sum(seen) == 7
 
 
 def test_scores_equal_the_extracted_network() -> None:
     one = task(mixer=Mixup())
     fleet = train_fleet(
-        [one], [Candidate(0.1, label=(1.0, 0.0)), Candidate(0.01, label=(0.0, 1.0))], hidden=(5,), epochs=3
+        [one], [Hyperparameters(0.1, label=(1.0, 0.0)), Hyperparameters(0.01, label=(0.0, 1.0))], hidden=(5,), epochs=3
     )
     for c in (0, 1):
         expected = torch.log_softmax(fleet.network(0, c)(torch.from_numpy(one.X)), 1).detach().numpy()
@@ -281,7 +293,9 @@ def test_the_gpu_sees_the_same_pairs_and_ends_in_the_same_place(hidden: tuple[in
     mixer = ManifoldMixup(depths=(0, 1)) if hidden else Mixup()
     one = task(mixer=mixer, exclude_intrusion=not hidden)
     settings = {"hidden": hidden, "epochs": 5, "dtype": torch.float64}
-    runs = [train_fleet([one], [Candidate(0.05, label=(0.5, 0.5))], device=d, **settings) for d in ("cpu", "cuda")]
+    runs = [
+        train_fleet([one], [Hyperparameters(0.05, label=(0.5, 0.5))], device=d, **settings) for d in ("cpu", "cuda")
+    ]
     torch.testing.assert_close(runs[0].theta, runs[1].theta.cpu(), rtol=1e-8, atol=1e-10)
 
 
@@ -289,8 +303,8 @@ def test_the_gpu_sees_the_same_pairs_and_ends_in_the_same_place(hidden: tuple[in
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
 def test_the_clean_share_of_a_batch_is_left_alone(mixer: Mixer, share: float) -> None:
     """Clean rows are training points with their own labels under every labeler; the others are labelled as ever."""
-    one = task(96, mixer=mixer, clean_weight=share)
-    steps = Plan(one, 3, DOUBLE).steps(2)
+    one = task(96, mixer=mixer, clean_fraction=share)
+    steps = BatchPlan(one, 3, DOUBLE).steps(2)
     count = round(share * 32)
     own = {tuple(row): c for row, c in zip(one.X.tolist(), one.y.tolist(), strict=True)}
     for x, target, partner, lam in zip(steps.x, steps.target, *steps.draw[:2], strict=True):
@@ -303,8 +317,8 @@ def test_the_clean_share_of_a_batch_is_left_alone(mixer: Mixer, share: float) ->
             apart = (partner != torch.arange(32)) & (lam != 1)
             assert apart[count:].float().mean() > 0.8 or share == 1.0
             assert not any(tuple(row) in own for row in x[apart].tolist())
-    with pytest.raises(ValueError, match=r"clean_weight=1\.5"):
-        train_fleet([task(mixer=mixer, clean_weight=1.5)], [Candidate(0.1, label=(1.0, 0.0))], hidden=(4,))
+    with pytest.raises(ValueError, match=r"clean_fraction=1\.5"):
+        train_fleet([task(mixer=mixer, clean_fraction=1.5)], [Hyperparameters(0.1, label=(1.0, 0.0))], hidden=(4,))
 
 
 def test_the_clean_share_is_a_weight_in_the_loss() -> None:
@@ -312,7 +326,7 @@ def test_the_clean_share_is_a_weight_in_the_loss() -> None:
     network = MLP(4, 3, (), rng=0, dtype=torch.float64)
 
     def loss(share: float) -> float:
-        steps = Plan(task(mixer=Mixup(), clean_weight=share), 2, DOUBLE).steps(400)
+        steps = BatchPlan(task(mixer=Mixup(), clean_fraction=share), 2, DOUBLE).steps(400)
         logs = torch.log_softmax(network(steps.x), -1).detach()
         return float(-(steps.weight[..., None] * steps.target[..., 0] * logs).sum() / len(steps.x))
 
@@ -323,12 +337,12 @@ def test_the_clean_share_is_a_weight_in_the_loss() -> None:
 def test_tasks_that_train_in_blocks_end_where_they_end_together(mixer: Mixer, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a CPU, as many networks train together as its cache holds; progress counts whole epochs all the same."""
     tasks = [task(n, seed, mixer) for seed, n in enumerate((90, 89, 91, 90, 88))]
-    candidates = [Candidate(0.05, 1e-3, (0.4, 0.6)), Candidate(0.01, 0.0, (1.0, 0.0))]
+    candidates = [Hyperparameters(0.05, 1e-3, (0.4, 0.6)), Hyperparameters(0.01, 0.0, (1.0, 0.0))]
     settings = {"hidden": (6,), "epochs": 7, "batch_size": 31, "dtype": torch.float64}
     whole = train_fleet(tasks, candidates, **settings)
     for at_once in (1, 200):  # one task, or two, at a time
         heard: list[int] = []
-        monkeypatch.setattr("genlabel.training.fleet_run.PARAMETERS_AT_ONCE", at_once)
+        monkeypatch.setattr("genlabel.training.batched.trainer.PARAMETERS_AT_ONCE", at_once)
         cut = train_fleet(tasks, candidates, progress=heard.append, **settings)
         torch.testing.assert_close(cut.theta, whole.theta, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(cut.losses, whole.losses, rtol=1e-9)
@@ -337,10 +351,10 @@ def test_tasks_that_train_in_blocks_end_where_they_end_together(mixer: Mixer, mo
 
 def test_clean_rows_are_no_intruders() -> None:
     """A training point that lies among another class keeps its weight where it is not mixed."""
-    one = task(96, mixer=Mixup(), clean_weight=0.5, exclude_intrusion=True)
+    one = task(96, mixer=Mixup(), clean_fraction=0.5, exclude_intrusion=True)
     y = one.y.copy()
     y[::7] = (y[::7] + 1) % 3
-    steps = Plan(replace(one, y=y), 3, DOUBLE).steps(3)
+    steps = BatchPlan(replace(one, y=y), 3, DOUBLE).steps(3)
     assert (steps.weight[:, :16] > 0).all()
     assert (steps.weight[:, 16:] == 0).any()
 
@@ -350,8 +364,10 @@ def test_partners_of_the_set_are_rows_of_the_same_pass_and_labels_are_theirs(cle
     """Points are one-hot rows, so that a mixed point says who its parents are, and how much of each."""
     n, batches = 60, 3
     y = np.arange(n) % 3
-    one = Task(np.eye(n), y, 3, (LinearLabel().fit(np.eye(n), y),), Mixup(pairs="set"), clean_weight=clean, seed=0)
-    steps = Plan(one, batches, DOUBLE).steps(4)
+    one = TrainingTask(
+        np.eye(n), y, 3, (LinearLabel().fit(np.eye(n), y),), Mixup(pairs="set"), clean_fraction=clean, seed=0
+    )
+    steps = BatchPlan(one, batches, DOUBLE).steps(4)
     x, labels = steps.x.numpy().reshape(4, n, n), steps.target.numpy().reshape(4, n, 3)
     np.testing.assert_allclose(labels, x @ np.eye(3)[y], atol=1e-12)
     np.testing.assert_allclose(x.sum(-1), 1.0)
@@ -364,11 +380,13 @@ def test_partners_of_the_set_are_rows_of_the_same_pass_and_labels_are_theirs(cle
 
 def test_partners_of_the_set_do_not_depend_on_how_epochs_are_parted() -> None:
     one = task(n=300, mixer=Mixup(pairs="set"))
-    whole, parts = (Plan(one, 3, DOUBLE) for _ in range(2))
+    whole, parts = (BatchPlan(one, 3, DOUBLE) for _ in range(2))
     together, apart = whole.steps(5), [parts.steps(some) for some in (2, 1, 2)]
     for field in ("x", "target", "weight"):
         assert torch.equal(getattr(together, field), torch.cat([getattr(one, field) for one in apart]))
     settings = {"epochs": 6, "dtype": torch.float64}
-    alone = train_fleet([one], [Candidate(0.1, label=(1.0, 0.0))], **settings)
-    beside = train_fleet([one, task(n=290, seed=1, mixer=Mixup())], [Candidate(0.1, label=(1.0, 0.0))], **settings)
+    alone = train_fleet([one], [Hyperparameters(0.1, label=(1.0, 0.0))], **settings)
+    beside = train_fleet(
+        [one, task(n=290, seed=1, mixer=Mixup())], [Hyperparameters(0.1, label=(1.0, 0.0))], **settings
+    )
     torch.testing.assert_close(alone.theta[0], beside.theta[0], atol=1e-12, rtol=0.0)

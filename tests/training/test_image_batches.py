@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from genlabel.mixing import CutMix, ManifoldMixup, Mixer, Mixup
-from genlabel.networks import LeNet5, ResNet18
 from genlabel.training import Batch, ImageBatches, predict_scores, train_network
+from genlabel.training.networks import LeNet5, ResNet18
 
 PAD = 4
 
@@ -112,7 +112,7 @@ def test_processes_share_the_images_of_a_batch(ranks: int, n: int, monkeypatch: 
     settings = {"batch_size": 12, "mixer": Mixup(), "augment": True, "rng": 1}
     alone, parts = ImageBatches(x, y, **settings), []
     for rank in range(ranks):
-        monkeypatch.setattr("genlabel.training.image_batches.place", lambda rank=rank: (rank, ranks))
+        monkeypatch.setattr("genlabel.training.image_batches.rank_and_world_size", lambda rank=rank: (rank, ranks))
         parts.append(ImageBatches(x, y, **settings))
     for _ in range(2):
         whole, split = list(alone), [list(part) for part in parts]
@@ -137,7 +137,7 @@ def test_what_are_no_images_is_named() -> None:
 
 
 def test_too_small_a_batch_for_the_processes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genlabel.training.image_batches.place", lambda: (0, 4))
+    monkeypatch.setattr("genlabel.training.image_batches.rank_and_world_size", lambda: (0, 4))
     with pytest.raises(ValueError, match="batch_size=3 has not an image for each of 4 processes"):
         ImageBatches(*images(), batch_size=3)
 

@@ -9,23 +9,23 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from genlabel.arrays import one_hot, to_device
-from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, LabelModel
+from genlabel._arrays import one_hot, to_device
+from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, StackedDensity
 from genlabel.labeling import GenLabel, Labeler, LinearLabel
-from genlabel.mixing import CutMix, LinearMixer, ManifoldMixup, Mix, Mixer, Mixup, Origin, blend
-from genlabel.networks import MLP, StagedNetwork
+from genlabel.mixing import BatchInfo, CutMix, LinearMixer, ManifoldMixup, Mixer, MixParams, Mixup, blend
 from genlabel.training import (
     SGD,
     Batch,
-    Candidate,
-    Plan,
-    SharedLabel,
-    Task,
+    BatchPlan,
+    Hyperparameters,
+    TrainingTask,
+    WeightedLabel,
     soft_cross_entropy,
     train_fleet,
     train_network,
     train_task,
 )
+from genlabel.training.networks import MLP, StagedNetwork
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -81,14 +81,14 @@ class RunningMeans(Labeler):
     covariances it leaves out), blended with mixup's label.
     """
 
-    learns_from: ClassVar[str | None] = "clean"
+    update_source: ClassVar[str | None] = "clean"
 
     def __init__(self, gamma: float = 0.3, momentum: float = 0.9) -> None:
         self.gamma = gamma
         self.momentum = momentum
         self.observed = 0
 
-    def observe(self, features: Tensor, targets: Tensor, draw: Mix) -> None:
+    def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
         mass = targets.sum(0)[:, None]
         means = targets.T @ features / mass.clamp_min(1e-9)
         first = self.observed == 0
@@ -97,7 +97,7 @@ class RunningMeans(Labeler):
         )
         self.observed += 1
 
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
         nearest = torch.softmax(-0.5 * (x_mix[:, None] - self.means_).square().sum(-1), 1)
         return self.gamma * nearest + (1.0 - self.gamma) * blend(targets, draw)
 
@@ -105,9 +105,9 @@ class RunningMeans(Labeler):
 class MeansOfMixed(RunningMeans):
     """The same, from the mixed points that are nearly clean: no second pass through the network."""
 
-    learns_from: ClassVar[str | None] = "mixed"
+    update_source: ClassVar[str | None] = "mixed"
 
-    def observe(self, features: Tensor, targets: Tensor, draw: Mix) -> None:
+    def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
         near = to_device(draw.lam, features) > 0.8
         super().observe(features, targets * near[:, None], draw)
 
@@ -122,9 +122,9 @@ def accuracy(network: StagedNetwork, x: Tensor, y: Tensor) -> float:
 def test_a_loader_trains_as_a_plan_with_the_same_draws(mixer: Mixer | None) -> None:
     """Batches that bring x and y alone, drawn in the step, against the plan of a task of one batch."""
     x, y = clusters()
-    task = Task(x.numpy(), y.numpy(), 3, (LinearLabel(),), mixer, seed=4)
+    task = TrainingTask(x.numpy(), y.numpy(), 3, (LinearLabel(),), mixer, seed=4)
     networks = [MLP(4, 3, (6,), rng=1, dtype=torch.float64) for _ in range(2)]
-    planned = train_task(networks[0], task, Candidate(0.05), epochs=4)
+    planned = train_task(networks[0], task, Hyperparameters(0.05), epochs=4)
     rng = np.random.default_rng(4)
 
     class Loader:
@@ -162,15 +162,17 @@ def test_a_torch_loader_of_classes_weights_and_soft_labels() -> None:
 def test_soft_targets_of_a_task_are_blended_like_any_other() -> None:
     x, _ = clusters(30)
     soft = np.random.default_rng(0).dirichlet(np.ones(3), 30)
-    steps = Plan(Task(x.numpy(), soft, 3, (LinearLabel(),), Mixup(), seed=2), 1, x[0]).steps(1)
+    steps = BatchPlan(TrainingTask(x.numpy(), soft, 3, (LinearLabel(),), Mixup(), seed=2), 1, x[0]).steps(1)
     rng = np.random.default_rng(2)
     order = rng.permutation(30)
     draw = Mixup().draw(30, rng)
     np.testing.assert_allclose(steps.target[0, :, :, 0], blend(soft[order], draw), rtol=1e-14)
     with pytest.raises(ValueError, match=r"y has shape \(30, 2\) for 30 points and 3 classes"):
-        train_task(MLP(4, 3), Task(x.numpy(), soft[:, :2], 3, (LinearLabel(),)), Candidate(0.1))
+        train_task(MLP(4, 3), TrainingTask(x.numpy(), soft[:, :2], 3, (LinearLabel(),)), Hyperparameters(0.1))
     with pytest.raises(ValueError, match="exclude_intrusion=True asks for the class of each point"):
-        train_task(MLP(4, 3), Task(x.numpy(), soft, 3, (LinearLabel(),), exclude_intrusion=True), Candidate(0.1))
+        train_task(
+            MLP(4, 3), TrainingTask(x.numpy(), soft, 3, (LinearLabel(),), exclude_intrusion=True), Hyperparameters(0.1)
+        )
 
 
 @pytest.mark.parametrize("mixer", [Mixup(), CutMix(), CutMix(pixels=8, per="batch"), ManifoldMixup()], ids=repr)
@@ -186,10 +188,10 @@ def test_images_train_through_the_same_loop(mixer: Mixer) -> None:
 def test_a_task_of_images_is_mixed_by_its_mixer_and_keeps_its_clean_rows() -> None:
     x, y = images(20)
     mixer = CutMix(pixels=8)
-    task = Task(x.double().numpy(), y.numpy(), 3, (LinearLabel(),), mixer, clean_weight=0.25, seed=3)
-    batches = list(Plan(task, 2, torch.zeros(())))
+    task = TrainingTask(x.double().numpy(), y.numpy(), 3, (LinearLabel(),), mixer, clean_fraction=0.25, seed=3)
+    batches = list(BatchPlan(task, 2, torch.zeros(())))
     assert [len(batch.x) for batch in batches] == [10, 10]
-    steps = Plan(task, 2, torch.zeros(())).steps(1)
+    steps = BatchPlan(task, 2, torch.zeros(())).steps(1)
     for t, batch in enumerate(batches):
         assert batch.draw is not None
         assert batch.draw.box is not None
@@ -198,7 +200,7 @@ def test_a_task_of_images_is_mixed_by_its_mixer_and_keeps_its_clean_rows() -> No
         assert torch.equal(mixed[:2], batch.x[:2])
         np.testing.assert_allclose(steps.target[t, :, :, 0], blend(batch.y, batch.draw), atol=1e-6)
     network = SmallConvolution()
-    losses = train_task(network, task, Candidate(0.01), epochs=10, batch_size=10)
+    losses = train_task(network, task, Hyperparameters(0.01), epochs=10, batch_size=10)
     assert losses[-1] < losses[0]
 
 
@@ -248,7 +250,7 @@ def test_the_network_trains_in_training_mode_and_comes_back_in_its_own() -> None
     assert seen == [True] * 4
 
     class Broken(LinearMixer):
-        def draw(self, n: int, rng: object = None) -> Mix:
+        def draw(self, n: int, rng: object = None) -> MixParams:
             raise RuntimeError("no draw")
 
     network.eval()
@@ -263,10 +265,10 @@ def test_a_mixer_of_its_own_mixes_hidden_layers_in_the_loop() -> None:
     class First(Mixer):
         max_depth = 1
 
-        def draw(self, n: int, rng: object = None) -> Mix:
-            return Mix(np.zeros(n, dtype=np.int64), np.zeros(n), 1)
+        def draw(self, n: int, rng: object = None) -> MixParams:
+            return MixParams(np.zeros(n, dtype=np.int64), np.zeros(n), 1)
 
-        def mix(self, X: Any, draw: Mix) -> Any:
+        def mix(self, X: Any, draw: MixParams) -> Any:
             return X[torch.as_tensor(draw.partner)]
 
     x, y = clusters(9)
@@ -317,7 +319,7 @@ class Forgetful(RunningMeans):
 
 
 class TwoColumns(Labeler):
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
         return targets[:, :2]
 
 
@@ -335,7 +337,7 @@ class TwoColumns(Labeler):
         ({"mixer": "mixup"}, "mixer='mixup' must be None or a Mixer such as Mixup"),
         ({"labeler": "linear"}, "labeler='linear' must be None or a Labeler"),
         ({"labeler": TwoColumns()}, r"gave labels \(3, 2\) for scores \(3, 3\)"),
-        ({"labeler": Forgetful()}, "Forgetful has learns_from='clean', but no method observe"),
+        ({"labeler": Forgetful()}, "Forgetful has update_source='clean', but no method observe"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_trained_is_named(given: dict[str, Any], match: str) -> None:
@@ -347,27 +349,30 @@ def test_what_cannot_be_trained_is_named(given: dict[str, Any], match: str) -> N
 
 def test_a_labeler_that_learns_is_not_for_a_task() -> None:
     x, y = clusters(9)
-    task = Task(x.numpy(), y.numpy(), 3, (RunningMeans(),), Mixup())
-    for train in (lambda: train_task(MLP(4, 3), task, Candidate(0.1)), lambda: train_fleet([task], [Candidate(0.1)])):
+    task = TrainingTask(x.numpy(), y.numpy(), 3, (RunningMeans(),), Mixup())
+    for train in (
+        lambda: train_task(MLP(4, 3), task, Hyperparameters(0.1)),
+        lambda: train_fleet([task], [Hyperparameters(0.1)]),
+    ):
         with pytest.raises(ValueError, match=r"learns while a network trains, .* use train_network"):
             train()
-    shared = SharedLabel([RunningMeans(), LinearLabel()], [0.5, 0.5])
+    shared = WeightedLabel([RunningMeans(), LinearLabel()], [0.5, 0.5])
     with pytest.raises(ValueError, match="cannot share a label; use it alone"):
         train_network(MLP(4, 3), [(x, y)], mixer=Mixup(), labeler=shared, epochs=1)
     confused = RunningMeans()
-    confused.__class__ = type("Confused", (RunningMeans,), {"learns_from": "all"})
-    with pytest.raises(ValueError, match="learns_from='all' is not known"):
+    confused.__class__ = type("Confused", (RunningMeans,), {"update_source": "all"})
+    with pytest.raises(ValueError, match="update_source='all' is not known"):
         train_network(MLP(4, 3), [(x, y)], mixer=Mixup(), labeler=confused, epochs=1)
 
 
 @pytest.mark.parametrize(
-    "density", [GaussianDensity(), KernelDensity(), LabelModel([GaussianDensity()], cv=3)], ids=repr
+    "density", [GaussianDensity(), KernelDensity(), StackedDensity([GaussianDensity()], cv=3)], ids=repr
 )
 def test_no_label_of_a_density_waits_for_the_gpu(density: ClassDensity, nothing_waits: Any) -> None:
     """With clean rows, in the precision and on the device of the network."""
     x, y = clusters(60)
     labeler = GenLabel(density, gamma=0.7).fit(x, y)
-    batch = Batch(x.cuda().float(), y.cuda(), origin=Origin(clean=np.arange(60) % 4 == 0))
+    batch = Batch(x.cuda().float(), y.cuda(), origin=BatchInfo(clean=np.arange(60) % 4 == 0))
     network = MLP(4, 3, (8,), rng=0).cuda()
     train_network(network, [batch], mixer=Mixup(), labeler=labeler, epochs=1, rng=0)
 
@@ -383,7 +388,7 @@ def test_no_label_of_a_density_waits_for_the_gpu(density: ClassDensity, nothing_
 def test_the_loop_ends_in_the_same_place_on_a_gpu() -> None:
     x, y = clusters()
     labelers = (LinearLabel().fit(x, y), GenLabel(GaussianDensity()).fit(x, y))
-    task = Task(x.numpy(), y.numpy(), 3, labelers, ManifoldMixup(depths=(0, 1)), seed=4)
+    task = TrainingTask(x.numpy(), y.numpy(), 3, labelers, ManifoldMixup(depths=(0, 1)), seed=4)
     networks = [MLP(4, 3, (6,), rng=1, dtype=torch.float64).to(device) for device in ("cpu", "cuda")]
-    runs = [train_task(network, task, Candidate(0.05, label=(0.5, 0.5)), epochs=4) for network in networks]
+    runs = [train_task(network, task, Hyperparameters(0.05, label=(0.5, 0.5)), epochs=4) for network in networks]
     np.testing.assert_allclose(runs[0], runs[1], rtol=1e-8)

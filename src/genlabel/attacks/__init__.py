@@ -2,12 +2,12 @@
 
 from genlabel.attacks.autoattack import AutoAttack
 from genlabel.attacks.base import Attack
+from genlabel.attacks.black_box import DecisionModel, FunctionModel
 from genlabel.attacks.boundary import Boundary
-from genlabel.attacks.functions import DecisionTarget, FunctionTarget
 from genlabel.attacks.gradient import FGSM, PGD
 from genlabel.attacks.margin import Margins, linear_margins, margins
+from genlabel.attacks.models import AttackedFleet, AttackedModel, AttackedNetwork
 from genlabel.attacks.robustness import Robustness, robust_accuracy
-from genlabel.attacks.targets import FleetTarget, NetworkTarget, Target
 from genlabel.attacks.training import AttackedBatches, train_robust
 
 __all__ = [
@@ -15,15 +15,15 @@ __all__ = [
     "PGD",
     "Attack",
     "AttackedBatches",
+    "AttackedFleet",
+    "AttackedModel",
+    "AttackedNetwork",
     "AutoAttack",
     "Boundary",
-    "DecisionTarget",
-    "FleetTarget",
-    "FunctionTarget",
+    "DecisionModel",
+    "FunctionModel",
     "Margins",
-    "NetworkTarget",
     "Robustness",
-    "Target",
     "linear_margins",
     "margins",
     "robust_accuracy",

@@ -15,11 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from genlabel._validation import check_count, warn
 from genlabel.attacks.base import Attack
-from genlabel.attacks.targets import PIXELS, NetworkTarget, Target
-from genlabel.checks import check_count, warn
-
-__all__ = ["AutoAttack", "find_package"]
+from genlabel.attacks.models import PIXELS, AttackedModel, AttackedNetwork
 
 NAMES = {"linf": "Linf", "l2": "L2"}
 """Norms, as the package calls them."""
@@ -69,7 +67,7 @@ class AutoAttack(Attack):
         if self.bounds not in (None, PIXELS):
             raise ValueError(f"bounds={self.bounds} must be None or (0, 1); AutoAttack moves pixels in [0, 1]")
 
-    def run(self, target: Target, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+    def run(self, target: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
         """Attack the images that are right."""
         package, network = find_package(), self._read(target, x)
         right, seed = ~target.wrong(x, y), int(rng.integers(2**31))
@@ -83,9 +81,9 @@ class AutoAttack(Attack):
         points[right] = self.project(found.flatten(1).to(x), x[right])
         return torch.where(points.isfinite().all(-1, keepdim=True), points, x)
 
-    def _read(self, target: Target, x: Tensor) -> _Scores:
+    def _read(self, target: AttackedModel, x: Tensor) -> _Scores:
         """The network over images, with its number of classes checked."""
-        if not isinstance(target, NetworkTarget) or target.shape is None:
+        if not isinstance(target, AttackedNetwork) or target.shape is None:
             raise ValueError("AutoAttack attacks images: give a network that takes them, or use PGD on a table")
         k = target.scores(x[..., :1, :]).shape[-1]
         if k < FEWEST_CLASSES:
@@ -104,7 +102,7 @@ class AutoAttack(Attack):
 class _Scores(nn.Module):
     """The scores of a target in float32, as a function of images; the package writes into them."""
 
-    def __init__(self, target: NetworkTarget, shape: tuple[int, int, int], targets: int) -> None:
+    def __init__(self, target: AttackedNetwork, shape: tuple[int, int, int], targets: int) -> None:
         super().__init__()
         self.target, self.shape, self.targets = target, shape, targets
         self.eval()

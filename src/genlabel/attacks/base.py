@@ -11,11 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import Seed, Values, as_numpy, as_rng
-from genlabel.attacks.targets import PIXELS, Target, chosen
-from genlabel.checks import check_choice, check_positive
-
-__all__ = ["NORMS", "Attack", "Worst", "direction", "lengths"]
+from genlabel._arrays import Seed, Values, as_numpy, as_rng
+from genlabel._validation import check_choice, check_positive
+from genlabel.attacks.models import PIXELS, AttackedModel, chosen
 
 NORMS = ("linf", "l2")
 
@@ -56,7 +54,7 @@ class Attack(ABC):
         return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
 
     @final
-    def __call__(self, target: Target, X: Values, y: Values, *, rng: Seed = None) -> Any:
+    def __call__(self, target: AttackedModel, X: Values, y: Values, *, rng: Seed = None) -> Any:
         """Return the most harmful point that was found for each point: the kind of array that `X` is.
 
         Parameters
@@ -77,13 +75,13 @@ class Attack(ABC):
         self._check_bounds(x)
         with torch.no_grad():
             index = _read_classes(y, x, target)
-            worst = Worst(target, x, index)
+            worst = BestAdversarial(target, x, index)
             found = self.run(target, x, index, as_rng(rng))
             self._check_inside(x, found)
             return target.leave(worst.take(found).points, X)
 
     @abstractmethod
-    def run(self, target: Target, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+    def run(self, target: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
         """Points like x (..., m, d), in the ball and the bounds; y (..., m) are the true class indices."""
 
     @final
@@ -120,14 +118,14 @@ class Attack(ABC):
 
 
 @final
-class Worst:
+class BestAdversarial:
     """The most harmful points so far: misclassified ones first, then those of the highest loss."""
 
-    def __init__(self, target: Target, x: Tensor, y: Tensor) -> None:
+    def __init__(self, target: AttackedModel, x: Tensor, y: Tensor) -> None:
         self.target, self.y, self.points = target, y, x
         self.wrong, self.loss = self._harm(x)
 
-    def take(self, points: Tensor) -> Worst:
+    def take(self, points: Tensor) -> BestAdversarial:
         """Keep those of `points` that do more harm."""
         wrong, loss = self._harm(points)
         more = (wrong & ~self.wrong) | ((wrong == self.wrong) & (loss > self.loss))
@@ -181,7 +179,7 @@ def _plain(values: NDArray[np.float64]) -> float | tuple[float, ...]:
     return float(values) if values.ndim == 0 else tuple(values.tolist())
 
 
-def _read_points(X: Values, target: Target) -> Tensor:
+def _read_points(X: Values, target: AttackedModel) -> Tensor:
     """Points with each model's own axis."""
     x = target.enter(X)
     if x.ndim < 2 or 0 in x.shape:
@@ -198,7 +196,7 @@ def _read_points(X: Values, target: Target) -> Tensor:
     return x.expand(*lead, *x.shape[-2:])
 
 
-def _read_classes(y: Values, x: Tensor, target: Target) -> Tensor:
+def _read_classes(y: Values, x: Tensor, target: AttackedModel) -> Tensor:
     """Class indices like the points, checked against what the target knows."""
     index, k = as_numpy(y), target.log_proba(x[..., :1, :]).shape[-1]
     if index.shape not in (x.shape[-2:-1], x.shape[:-1]):

@@ -11,12 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genlabel.arrays import chunks, one_hot
+from genlabel._arrays import chunks, one_hot
+from genlabel._validation import check_count
 from genlabel.attacks.base import Attack, lengths
-from genlabel.attacks.targets import Target, chosen
-from genlabel.checks import check_count
-
-__all__ = ["Boundary"]
+from genlabel.attacks.models import AttackedModel, chosen
 
 STEPS = {"spherical_step": 0.3, "source_step": 0.03, "update_stats_every_k": 1}
 """Of the walk, at first; they adapt. foolbox's own are for images, which have far more features."""
@@ -65,7 +63,7 @@ class Boundary(Attack):
         check_count("steps", self.steps)
         check_count("draws", self.draws, low=0)
 
-    def run(self, target: Target, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+    def run(self, target: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
         """Walk with the points that are right and have a start; keep what is in the ball."""
         foolbox = _foolbox()
         cube = _Cube.around(x, self)
@@ -118,7 +116,7 @@ class _Wrapped(nn.Module):
     foolbox takes the largest score of a row: 1 is that of the class that is chosen, of the last column for none.
     """
 
-    def __init__(self, target: Target, x: Tensor, able: Tensor, cube: _Cube) -> None:
+    def __init__(self, target: AttackedModel, x: Tensor, able: Tensor, cube: _Cube) -> None:
         super().__init__()
         self.target, self.x, self.able, self.cube = target, x, able, cube
         self.eval()
@@ -130,7 +128,7 @@ class _Wrapped(nn.Module):
         return one_hot(chosen(logs), logs.shape[-1] + 1, logs.dtype)
 
 
-def _starts(target: Target, x: Tensor, y: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
+def _starts(target: AttackedModel, x: Tensor, y: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
     """The nearest given or drawn point that is wrong for the class of each, and which points are right and have one."""
     known = torch.cat([x, drawn], -2)
     said = chosen(target.log_proba(known))
@@ -145,7 +143,7 @@ def _starts(target: Target, x: Tensor, y: Tensor, drawn: Tensor) -> tuple[Tensor
     return torch.cat(starts, -2), right & torch.cat(far, -1).isfinite()
 
 
-def _approach(target: Target, x: Tensor, y: Tensor, starts: Tensor) -> Tensor:
+def _approach(target: AttackedModel, x: Tensor, y: Tensor, starts: Tensor) -> Tensor:
     """Points between the starts and x that are still wrong, close to the boundary."""
     inside, outside = x, starts
     for _ in range(HALVINGS):

@@ -10,11 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from genlabel.attacks.base import Attack, Worst, direction
-from genlabel.attacks.targets import Target
-from genlabel.checks import check_count, check_positive
-
-__all__ = ["FGSM", "PGD"]
+from genlabel._validation import check_count, check_positive
+from genlabel.attacks.base import Attack, BestAdversarial, direction
+from genlabel.attacks.models import AttackedModel
 
 
 @final
@@ -35,20 +33,20 @@ class FGSM(Attack):
 
     Examples
     --------
-    >>> from genlabel.attacks import NetworkTarget
-    >>> FGSM(0.2)(NetworkTarget(torch.nn.Linear(2, 2)), np.zeros((1, 2)), [0]).__abs__()
+    >>> from genlabel.attacks import AttackedNetwork
+    >>> FGSM(0.2)(AttackedNetwork(torch.nn.Linear(2, 2)), np.zeros((1, 2)), [0]).__abs__()
     array([[0.2, 0.2]])
     """
 
     targeted: bool = field(default=False, kw_only=True)
 
-    def run(self, target: Target, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+    def run(self, target: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
         """One step, or one towards each other class."""
         if not self.targeted:
-            return leap(self, target, x, y)
-        worst = Worst(target, x, y)
+            return single_step(self, target, x, y)
+        worst = BestAdversarial(target, x, y)
         for other in others(target, x, y):
-            worst.take(leap(self, target, x, y, other))
+            worst.take(single_step(self, target, x, y, other))
         return worst.points
 
 
@@ -76,8 +74,8 @@ class PGD(Attack):
 
     Examples
     --------
-    >>> from genlabel.attacks import NetworkTarget
-    >>> PGD(0.2, "l2", steps=5)(NetworkTarget(torch.nn.Linear(2, 2)), np.zeros((3, 2)), [0, 1, 0], rng=0).shape
+    >>> from genlabel.attacks import AttackedNetwork
+    >>> PGD(0.2, "l2", steps=5)(AttackedNetwork(torch.nn.Linear(2, 2)), np.zeros((3, 2)), [0, 1, 0], rng=0).shape
     (3, 2)
     """
 
@@ -97,18 +95,18 @@ class PGD(Attack):
         if self.restarts > 1 and not self.random_start:
             raise ValueError(f"restarts={self.restarts} from one and the same point; use random_start=True")
 
-    def run(self, target: Target, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+    def run(self, target: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
         """Climb from each start, towards each goal; None is away from the true class."""
-        worst = Worst(target, x, y)
+        worst = BestAdversarial(target, x, y)
         for other in others(target, x, y):
-            worst.take(leap(self, target, x, y, other))
+            worst.take(single_step(self, target, x, y, other))
         for _ in range(self.restarts):
             start = self.project(x + self._noise(x, rng), x) if self.random_start else x
             for goal in others(target, x, y) if self.targeted else [None]:
                 self._climb(worst, start, x, goal)
         return worst.points
 
-    def _climb(self, worst: Worst, start: Tensor, x: Tensor, goal: Tensor | None) -> None:
+    def _climb(self, worst: BestAdversarial, start: Tensor, x: Tensor, goal: Tensor | None) -> None:
         size = 2.5 * self.radius / self.steps if self.step_size is None else self.step_size
         points = start
         for _ in range(self.steps):
@@ -127,12 +125,12 @@ class PGD(Attack):
         return (self.radius * ray * torch.from_numpy(rng.random((m, 1)) ** (1 / d))).to(x)
 
 
-def leap(attack: Attack, target: Target, x: Tensor, y: Tensor, other: Tensor | None = None) -> Tensor:
+def single_step(attack: Attack, target: AttackedModel, x: Tensor, y: Tensor, other: Tensor | None = None) -> Tensor:
     """x plus one step of the whole radius along the slope."""
     return attack.project(x + attack.radius * direction(target.slope(x, y, other), attack.norm), x)
 
 
-def others(target: Target, x: Tensor, y: Tensor) -> Iterator[Tensor]:
+def others(target: AttackedModel, x: Tensor, y: Tensor) -> Iterator[Tensor]:
     """Every class but each point's own, like y: the next one, the one after it, and so on."""
     k = target.log_proba(x[..., :1, :]).shape[-1]
     return ((y + ahead) % k for ahead in range(1, k))

@@ -12,16 +12,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from genlabel.arrays import Seed, Values, as_numpy, as_rng, as_tensor
+from genlabel._arrays import Seed, Values, as_numpy, as_rng, as_tensor
+from genlabel._validation import check_choice, check_count, check_interval
+from genlabel.attacks.adapters import ModelView, check_indices, class_indices, view
 from genlabel.attacks.base import direction
-from genlabel.attacks.nearest import nearest_rivals
-from genlabel.attacks.reading import View, check_indices, class_indices, view
+from genlabel.attacks.min_norm import closest_misclassified
+from genlabel.attacks.models import AttackedModel, AttackedNetwork, chosen
 from genlabel.attacks.robustness import SPACES
-from genlabel.attacks.targets import NetworkTarget, Target, chosen
-from genlabel.checks import check_choice, check_count, check_interval
-from genlabel.networks import MLP
-
-__all__ = ["METHODS", "Margins", "linear_margins", "margins"]
+from genlabel.training.networks import MLP
 
 METHODS = ("auto", "search")
 Floats = NDArray[np.float64]
@@ -178,7 +176,7 @@ def margins(
         right = shown.right(index)
         linear = _read_linear(model, X, shown, space) if method == "auto" else None
         exact = None if linear is None else _solve(*linear, shown, index, right, tolerance)
-        distances, witnesses = exact or nearest_rivals(shown, index, right, steps, tolerance, as_rng(rng))
+        distances, witnesses = exact or closest_misclassified(shown, index, right, steps, tolerance, as_rng(rng))
     return Margins(distances, witnesses, right, as_numpy(y), exact is not None)
 
 
@@ -194,7 +192,7 @@ def _gaps(W: Floats, b: Floats, X: Floats, y: Classes) -> Floats:
 
 
 def _solve(
-    W: Floats, b: Floats, shown: View, y: Classes, right: NDArray[np.bool_], tolerance: float
+    W: Floats, b: Floats, shown: ModelView, y: Classes, right: NDArray[np.bool_], tolerance: float
 ) -> tuple[Floats, Floats] | None:
     """Exact distances, and witnesses just beyond; None if the model says otherwise: then it is not this linear one."""
     gaps = _gaps(W, b, shown.points, y)
@@ -211,25 +209,25 @@ def _solve(
     return None if todo.any() else (distances, witnesses)
 
 
-def _read(model: Any, X: Values, y: Values, space: str) -> tuple[View, Classes]:
+def _read(model: Any, X: Values, y: Values, space: str) -> tuple[ModelView, Classes]:
     """Points and target in the coordinates of the margins, and class indices (m,)."""
-    model = NetworkTarget(model) if isinstance(model, nn.Module) else model
-    if not isinstance(model, Target):
+    model = AttackedNetwork(model) if isinstance(model, nn.Module) else model
+    if not isinstance(model, AttackedModel):
         check_is_fitted(model)
         index = class_indices(model, y, len(model.predict(X)))
         return view(model, X, space), index
     if model.models:
-        raise ValueError(f"the target is {model.models[0]} models; give one of them, as NetworkTarget(network)")
+        raise ValueError(f"the target is {model.models[0]} models; give one of them, as AttackedNetwork(network)")
     points = np.asarray(as_numpy(X), dtype=np.float64)
     if points.ndim != 2 or 0 in points.shape or not np.isfinite(points).all():
         raise ValueError(f"X has shape {points.shape}; margins need points (m, d), at least one, all finite")
     k = model.log_proba(as_tensor(points[:1])).shape[-1]
-    return View(points, model), check_indices(y, len(points), k)
+    return ModelView(points, model), check_indices(y, len(points), k)
 
 
-def _read_linear(model: Any, X: Values, shown: View, space: str) -> tuple[Floats, Floats] | None:
+def _read_linear(model: Any, X: Values, shown: ModelView, space: str) -> tuple[Floats, Floats] | None:
     """Weights (k, d) and biases (k,) of a linear model in the coordinates of the margins; None for any other."""
-    if isinstance(shown.target, NetworkTarget):
+    if isinstance(shown.target, AttackedNetwork):
         network = getattr(model, "network_", shown.target.module)
         linear = isinstance(network, nn.Linear) or (isinstance(network, MLP) and network.depth == 0)
         return _read_module(shown.target.module, shown.points.shape[1]) if linear else None
@@ -240,7 +238,7 @@ def _read_linear(model: Any, X: Values, shown: View, space: str) -> tuple[Floats
 
 def _read_module(module: nn.Module, d: int) -> tuple[Floats, Floats]:
     """Slopes and values of the scores at 0, in float64."""
-    target, zero = NetworkTarget(deepcopy(module).double()), torch.zeros(1, d, dtype=torch.float64)
+    target, zero = AttackedNetwork(deepcopy(module).double()), torch.zeros(1, d, dtype=torch.float64)
     b = target.scores(zero)[0]
     with torch.enable_grad():
         zeros = zero.repeat(len(b), 1).requires_grad_()
@@ -248,7 +246,7 @@ def _read_module(module: nn.Module, d: int) -> tuple[Floats, Floats]:
     return as_numpy(W), as_numpy(b)
 
 
-def _read_coefficients(model: Any, X: Values, shown: View) -> tuple[Floats, Floats] | None:
+def _read_coefficients(model: Any, X: Values, shown: ModelView) -> tuple[Floats, Floats] | None:
     """Those of a scikit-learn classifier, if its scores are these and the largest decides; not so in an SVC."""
     dense = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
     W, b = np.atleast_2d(np.asarray(dense, dtype=np.float64)), np.atleast_1d(model.intercept_)

@@ -13,16 +13,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from genlabel.arrays import Seed, Values, as_numpy, as_rng, as_tensor
+from genlabel._arrays import Seed, Values, as_numpy, as_rng, as_tensor
+from genlabel._validation import check_choice, check_positive
+from genlabel.attacks.adapters import check_indices, class_indices, network_view, view
 from genlabel.attacks.autoattack import AutoAttack
 from genlabel.attacks.base import Attack
 from genlabel.attacks.boundary import Boundary
 from genlabel.attacks.gradient import FGSM, PGD
-from genlabel.attacks.reading import check_indices, class_indices, network_view, view
-from genlabel.attacks.targets import Target
-from genlabel.checks import check_choice, check_positive
-
-__all__ = ["ATTACKS", "IMAGE_ATTACKS", "SPACES", "Robustness", "robust_accuracy"]
+from genlabel.attacks.models import AttackedModel
 
 ATTACKS: dict[str, Attack] = {"fgsm": FGSM(), "pgd": PGD(), "boundary": Boundary()}
 """Attacks by name, radius 0.2: the paper's tables are under FGSM, its text names the boundary attack."""
@@ -43,7 +41,7 @@ class Robustness:
     """Right under each attack."""
     skipped: dict[str, str]
     """Attacks that did not run, and why."""
-    withstood: NDArray[np.bool_] = field(repr=False, compare=False)
+    is_robust: NDArray[np.bool_] = field(repr=False, compare=False)
     """Points that are right under every attack, (m,)."""
 
     @property
@@ -122,9 +120,9 @@ def robust_accuracy(
         masks, skipped = _run_all(attacks, target, x, index, right, rng)
     if not masks:
         raise ValueError(f"no attack ran: {'; '.join(f'{name}: {why}' for name, why in skipped.items())}")
-    withstood = np.logical_and.reduce(list(masks.values()))
+    is_robust = np.logical_and.reduce(list(masks.values()))
     each = {name: _percent(mask) for name, mask in masks.items()}
-    return Robustness(_percent(right), _percent(withstood), each, skipped, withstood)
+    return Robustness(_percent(right), _percent(is_robust), each, skipped, is_robust)
 
 
 @contextmanager
@@ -141,7 +139,7 @@ def _plain_arithmetic() -> Iterator[None]:
         yield
 
 
-def _read_fitted(model: Any, X: Values, y: Values, space: str) -> tuple[Target, Tensor, NDArray[np.int64]]:
+def _read_fitted(model: Any, X: Values, y: Values, space: str) -> tuple[AttackedModel, Tensor, NDArray[np.int64]]:
     """A classifier as a target, the points (m, d) and their class indices (m,)."""
     if not hasattr(model, "fit"):
         raise TypeError(f"model is a {type(model).__name__}; give a torch module or a fitted classifier")
@@ -151,19 +149,24 @@ def _read_fitted(model: Any, X: Values, y: Values, space: str) -> tuple[Target, 
     return shown.target, as_tensor(shown.points), index
 
 
-def _read_network(model: nn.Module, X: Values, y: Values) -> tuple[Target, Tensor, NDArray[np.int64]]:
+def _read_network(model: nn.Module, X: Values, y: Values) -> tuple[AttackedModel, Tensor, NDArray[np.int64]]:
     """The same of a torch network."""
     target, x = network_view(model, X)
     return target, x, check_indices(y, len(x), target.log_proba(x[:1]).shape[-1])
 
 
-def _right(target: Target, x: Tensor, y: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _right(target: AttackedModel, x: Tensor, y: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which points (m, d) are taken for the class y (m,)."""
     return as_numpy(~target.wrong(x, torch.from_numpy(y).to(x.device)))
 
 
 def _run_all(
-    attacks: dict[str, Attack], target: Target, x: Tensor, y: NDArray[np.int64], right: NDArray[np.bool_], rng: Seed
+    attacks: dict[str, Attack],
+    target: AttackedModel,
+    x: Tensor,
+    y: NDArray[np.int64],
+    right: NDArray[np.bool_],
+    rng: Seed,
 ) -> tuple[dict[str, NDArray[np.bool_]], dict[str, str]]:
     """Which points withstand each attack, and why an attack was skipped; each has random numbers of its own."""
     masks: dict[str, NDArray[np.bool_]] = {}
@@ -181,7 +184,7 @@ def _run_all(
 
 def _withstand(
     attack: Attack,
-    target: Target,
+    target: AttackedModel,
     x: Tensor,
     y: NDArray[np.int64],
     right: NDArray[np.bool_],

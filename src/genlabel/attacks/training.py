@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import Seed, as_rng
+from genlabel._arrays import Seed, as_rng
 from genlabel.attacks.base import Attack
-from genlabel.attacks.targets import NetworkTarget
-from genlabel.networks import StagedNetwork
-from genlabel.training import evaluating, train_network
-
-__all__ = ["AttackedBatches", "train_robust"]
+from genlabel.attacks.models import AttackedNetwork
+from genlabel.training import eval_mode, train_network
+from genlabel.training.networks import StagedNetwork
 
 
 @final
@@ -39,7 +37,7 @@ class AttackedBatches:
     --------
     >>> import torch
     >>> from genlabel.attacks import FGSM
-    >>> from genlabel.networks import MLP
+    >>> from genlabel.training.networks import MLP
     >>> network, x = MLP(1, 2, rng=0), torch.zeros(3, 1)
     >>> moved, y = next(iter(AttackedBatches(network, [(x, torch.tensor([0, 1, 0]))], FGSM(0.5))))
     >>> moved.abs().max()
@@ -62,8 +60,8 @@ class AttackedBatches:
             yield self._moved(x, y), y
 
     def _moved(self, x: Tensor, y: Tensor) -> Tensor:
-        with evaluating(self.network):
-            moved: Tensor = self.attack(NetworkTarget(self.network, self.shape), x, y, rng=self.rng)
+        with eval_mode(self.network):
+            moved: Tensor = self.attack(AttackedNetwork(self.network, self.shape), x, y, rng=self.rng)
         return moved
 
 
@@ -92,7 +90,7 @@ def train_robust(
     --------
     >>> import torch
     >>> from genlabel.attacks import FGSM
-    >>> from genlabel.networks import MLP
+    >>> from genlabel.training.networks import MLP
     >>> batches = [(torch.tensor([[0.0], [4.0]]), torch.tensor([0, 1]))]
     >>> train_robust(MLP(1, 2, rng=0), batches, FGSM(0.5), rng=0, epochs=3).shape
     (3,)

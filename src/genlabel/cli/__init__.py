@@ -14,12 +14,11 @@ from typing import Annotated
 import typer
 
 from genlabel.cli.compare import compare
+from genlabel.cli.console import replace_unencodable_output
 from genlabel.cli.datasets import datasets
 from genlabel.cli.diagnose import diagnose
 from genlabel.cli.fit import fit
 from genlabel.cli.predict import predict
-from genlabel.cli.suite import suite
-from genlabel.cli.terminal import survive_any_terminal
 from genlabel.cli.train_images import train_images
 
 __all__ = ["add_commands", "app", "main"]
@@ -38,7 +37,6 @@ app.command()(diagnose)
 app.command()(fit)
 app.command()(predict)
 app.command()(datasets)
-app.command()(suite)
 app.command()(train_images)
 
 
@@ -82,4 +80,4 @@ def _root(
     ] = False,
 ) -> None:
     """Mixup whose labels come from learned class densities."""
-    survive_any_terminal()
+    replace_unencodable_output()

@@ -11,33 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from genlabel.cli.diagnose import try_diagnosis
-from genlabel.cli.outcome import Outcome
-from genlabel.cli.reading import (
-    Bins,
-    Classes,
-    Drop,
-    Groups,
-    Keep,
-    NaValues,
-    Reading,
-    Source,
-    Target,
-    Time,
-    check_source,
-    load_source,
-    open_source,
-    place_of,
-)
-from genlabel.cli.reporting import ReportPath, check_report, command_line, numbers_of
-from genlabel.cli.terminal import (
+from genlabel._atomic_io import atomic_writer
+from genlabel.cli.comparison_view import ComparisonView
+from genlabel.cli.console import (
     Dask,
     Debug,
     Epochs,
-    Fresh,
     NetworkName,
-    Telling,
+    Restart,
+    RunReporter,
     check_jobs,
+    check_not_overwriting_input,
     check_outputs,
     check_picture,
     check_share,
@@ -47,11 +31,25 @@ from genlabel.cli.terminal import (
     print_line,
     read_network,
     show_progress,
-    spare_source,
 )
-from genlabel.whole import whole_file
-
-__all__ = ["compare"]
+from genlabel.cli.diagnose import try_diagnosis
+from genlabel.cli.reporting import ReportPath, check_report, command_line, numbers_of
+from genlabel.cli.table_options import (
+    Bins,
+    Classes,
+    Drop,
+    Groups,
+    Keep,
+    NaValues,
+    ReadOptions,
+    Source,
+    TargetOption,
+    Time,
+    check_source,
+    load_source,
+    open_source,
+    source_id,
+)
 
 LETTERS = 6
 """Of the hash in the name of a file of records."""
@@ -62,7 +60,7 @@ MOST_JOBS = 4
 class Density(StrEnum):
     """The densities that `--density` names."""
 
-    label_model = "label-model"
+    label_model = "stacked"
     gaussian = "gaussian"
     kernel = "kernel"
     mixture = "mixture"
@@ -76,12 +74,12 @@ class Density(StrEnum):
 def compare(
     context: typer.Context,
     source: Source,
-    target: Target = None,
+    target: TargetOption = None,
     network: NetworkName = "mlp",
     density: Annotated[
         Density,
         typer.Option(
-            help="Class densities of GenLabel: a label model selected and calibrated on held-out rows, or a single "
+            help="Class densities of GenLabel: a stacked density selected and calibrated on held-out rows, or a single "
             "family; auto chooses between gaussian and kernel."
         ),
     ] = Density.label_model,
@@ -131,16 +129,16 @@ def compare(
             show_default="build/compare-<name>-<hash of the settings>.sqlite",
         ),
     ] = None,
-    fresh: Fresh = False,
+    fresh: Restart = False,
     debug: Debug = False,
 ) -> None:
-    """Compare vanilla training, mixup, GenLabel, its label model, logistic regression and boosting on a table.
+    """Compare vanilla training, mixup, GenLabel, its stacked density, logistic regression and boosting on a table.
 
     Prints test scores, mean and standard deviation over the same splits for all, a verdict in words, and what was found
     in the table: leaks, duplicates, how columns were read. Draws a picture. Exit codes: 0 done, 1 some fits failed,
     2 something is wrong with the input, 3 a fault of genlabel, 130 interrupted.
     """
-    reading = Reading(na_values or (), drop or (), keep or (), classes, bins, groups, time)
+    reading = ReadOptions(na_values or (), drop or (), keep or (), classes, bins, groups, time)
     with one_line_errors(debug=debug), open_source(source) as place:
         hidden = read_network(network)
         check_jobs(1 if jobs is None else jobs, dask)
@@ -148,13 +146,13 @@ def compare(
         check_share(test_size)
         name = check_source(place, target, reading)
         picture = output or Path(f"compare-{name}.png")
-        spare_source(place, csv=csv)
+        check_not_overwriting_input(place, csv=csv)
         check_outputs(output=picture, csv=csv)
         check_report(report, place)
         settings = {"network": hidden, "density": density.value, "epochs": epochs or "auto", "paper": paper}
         cut = {"seed": seed, "test_size": test_size, "drop_rare": drop_rare}
         file = records or _name_records(
-            name, place_of(name, place), target=target, **reading.settings(), **settings, **cut
+            name, source_id(name, place), target=target, **reading.settings(), **settings, **cut
         )
         _check_records(file, fresh)
         kept = f"what ended is kept in {file}, the same command goes on"
@@ -164,11 +162,12 @@ def compare(
             show_progress(f"loading {source}") as bar,
         ):
             warnings.simplefilter("always")
-            from genlabel import comparison, tables
+            from genlabel.data import tables
+            from genlabel.evaluation import comparison
 
             table = load_source(place, target, reading, seed)
             table = tables.drop_rare(table) if drop_rare else table
-            tell = Telling(bar)
+            tell = RunReporter(bar)
             found = comparison.run_comparison(
                 table,
                 comparison.default_methods(hidden, density.value, epochs or "auto", paper),
@@ -188,7 +187,7 @@ def compare(
             print_line(line)
         end(len(found.failures))
     settled = f"network {network}, seed {seed}" + ("" if epochs is None else f", {epochs} epochs")
-    outcome = Outcome.of(table, found, test_size, settled, comparison.count_warnings(heard))
+    outcome = ComparisonView.of(table, found, test_size, settled, comparison.count_warnings(heard))
     if as_json:
         typer.echo(json.dumps(outcome.as_plain(), indent=2))
     else:
@@ -197,11 +196,11 @@ def compare(
         if report is not None:
             found_out = try_diagnosis(table, reading, seed, as_json) if diagnosis else (None, [])
             outcome.write(report, *found_out, command_line(context))
-        with whole_file(picture) as beside:
+        with atomic_writer(picture) as beside:
             outcome.draw().savefig(beside)
         if csv is not None:
             plain = outcome.results.drop(columns="held_out")
-            with whole_file(csv) as beside:
+            with atomic_writer(csv) as beside:
                 plain.assign(params=plain["params"].map(json.dumps)).to_csv(beside, index=False)
     if as_json:
         raise typer.Exit(1 if outcome.failed else 0)
@@ -228,6 +227,6 @@ def _name_records(name: str, place: str, **settings: Any) -> Path:
 
 
 def _check_records(file: Path, fresh: bool) -> None:
-    from genlabel.records import COMPARISON, check_store
+    from genlabel.evaluation.records import COMPARISON, check_store
 
     check_store(file, COMPARISON, fresh)

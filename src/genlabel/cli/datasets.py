@@ -10,12 +10,10 @@ from rich import box
 from rich.table import Table as Grid
 from rich.text import Text
 
-from genlabel.cli.terminal import Debug, one_line_errors, print_grid, print_line
+from genlabel.cli.console import Debug, one_line_errors, print_grid, print_line
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["datasets"]
 
 
 def datasets(
@@ -30,7 +28,7 @@ def datasets(
     nothing is found; 2 something is wrong with the input.
     """
     with one_line_errors(debug=debug):
-        from genlabel.datasets.listing import list_tables
+        from genlabel.data.datasets.listing import list_tables
 
         found = list_tables()
         at_hand = bool((found["source"] == "OpenML, at hand").any())

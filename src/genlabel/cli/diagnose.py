@@ -11,41 +11,40 @@ from typing import TYPE_CHECKING, Annotated, Any, final
 
 import typer
 
-from genlabel.cli.reading import (
+from genlabel._atomic_io import atomic_writer
+from genlabel.cli.console import (
+    Debug,
+    check_not_overwriting_input,
+    check_outputs,
+    check_picture,
+    count_messages,
+    one_line_errors,
+    print_line,
+    show_progress,
+)
+from genlabel.cli.reporting import ReportPath, check_report, command_line, numbers_of
+from genlabel.cli.table_options import (
     Bins,
     Classes,
     Drop,
     Groups,
     Keep,
     NaValues,
-    Reading,
+    ReadOptions,
     Source,
-    Target,
+    TargetOption,
     Time,
     check_source,
+    describe_table,
     load_source,
     open_source,
     plain_table,
-    say_size,
 )
-from genlabel.cli.reporting import ReportPath, check_report, command_line, numbers_of
-from genlabel.cli.terminal import (
-    Debug,
-    check_outputs,
-    check_picture,
-    each_once,
-    one_line_errors,
-    print_line,
-    show_progress,
-    spare_source,
-)
-from genlabel.whole import whole_file
 
 if TYPE_CHECKING:
-    from genlabel.diagnosis import Diagnosis
-    from genlabel.tables import Table
+    from genlabel.data.tables import Table
+    from genlabel.evaluation.diagnosis import Diagnosis
 
-__all__ = ["Examined", "diagnose", "try_diagnosis"]
 
 FRAMES = ("blends", "pairs", "lambda", "trial")
 LEAKS = ("kept column", "rows that equal", "neighbouring rows")
@@ -56,9 +55,9 @@ TIMELESS = "the folds of a diagnosis know no times: what holds now may not hold 
 def diagnose(
     context: typer.Context,
     source: Source,
-    target: Target = None,
+    target: TargetOption = None,
     alpha: Annotated[float, typer.Option(help="Of Beta(alpha, alpha), the mixing weight; 1 is the paper's.")] = 0.3,
-    clean_weight: Annotated[
+    clean_fraction: Annotated[
         float, typer.Option(min=0.0, max=0.99, help="Share of the points left as they are; 0 is the paper's.")
     ] = 0.75,
     folds: Annotated[int, typer.Option(min=2, help="Of the paired run.")] = 4,
@@ -86,17 +85,17 @@ def diagnose(
     Rows are numbered from 0, as the file has them. Exit codes: 0 done, 2 something is wrong with the input, 3 a fault
     of genlabel, 130 interrupted.
     """
-    reading = Reading(na_values or (), drop or (), keep or (), classes, bins, groups, time)
+    reading = ReadOptions(na_values or (), drop or (), keep or (), classes, bins, groups, time)
     with one_line_errors(debug=debug), open_source(source) as place:
         check_picture("output", output)
         check_source(place, target, reading)
         for file in [] if csv is None else _files(csv):
-            spare_source(place, csv=file)
+            check_not_overwriting_input(place, csv=file)
         check_outputs(output=output, csv=None if csv is None else _files(csv)[0])
         check_report(report, place)
         with show_progress(f"loading {source}"):
             table = load_source(place, target, reading, seed)
-        settings = {"alpha": alpha, "clean_weight": clean_weight, "folds": folds, "max_rows": max_rows}
+        settings = {"alpha": alpha, "clean_fraction": clean_fraction, "folds": folds, "max_rows": max_rows}
         found = Examined.of(table, reading, random_state=seed, **settings)
         typer.echo(json.dumps(found.as_plain(), indent=2)) if as_json else found.print()
         written = found.write(output, csv)
@@ -120,11 +119,11 @@ class Examined:
     """Warnings."""
 
     @classmethod
-    def of(cls, table: Table, reading: Reading, **settings: Any) -> Examined:
+    def of(cls, table: Table, reading: ReadOptions, **settings: Any) -> Examined:
         """Diagnose a table; rows of a group, and copies of a row, are held out together."""
-        from genlabel.comparison import count_warnings
-        from genlabel.diagnosis import diagnose
-        from genlabel.tables import table_pipeline
+        from genlabel.data.tables import table_pipeline
+        from genlabel.evaluation.comparison import count_warnings
+        from genlabel.evaluation.diagnosis import diagnose
 
         if reading.time:
             table = replace(table, notes=[*table.notes, TIMELESS])
@@ -136,7 +135,7 @@ class Examined:
         if table.rows is not None and found.blends is not None:
             rows = table.rows.to_numpy()[found.blends.rows]
             found = replace(found, blends=found.blends._replace(rows=rows))
-        return cls(table, found, each_once([count_warnings(heard)]))
+        return cls(table, found, count_messages([count_warnings(heard)]))
 
     @property
     def leaks(self) -> list[str]:
@@ -150,19 +149,19 @@ class Examined:
 
     def print(self) -> None:
         """Print the diagnosis, leaks beside its verdict, and how the table was read."""
-        from genlabel.tables import tell_columns
+        from genlabel.data.tables import describe_columns
 
         sentence = self.diagnosis.verdict.sentence
         beside = "".join(f"\n  in the table: {leak}" for leak in self.leaks)
         text = str(self.diagnosis).replace(sentence, f"{sentence}{beside}", 1)
         others = [note for note in self.table.notes if note not in self.leaks]
-        about = [say_size(self.table), *tell_columns(self.table.columns, self.table.X)]
+        about = [describe_table(self.table), *describe_columns(self.table.columns, self.table.X)]
         for line in [text, "", *about, *(f"note: {note}" for note in [*others, *self.heard])]:
             print_line(line)
 
     def write_report(self, path: Path, command: str) -> None:
         """Write the page, and its numbers beside it."""
-        from genlabel.pages import write_report
+        from genlabel.reporting import write_report
 
         notes = [*self.table.notes, *self.heard]
         write_report(path, self.table, diagnosis=self.diagnosis, notes=notes, command=command)
@@ -170,13 +169,13 @@ class Examined:
     def write(self, picture: Path | None, folder: Path | None) -> list[Path]:
         """Draw the picture and write the tables, as far as they are asked for and there; return what was written."""
         if picture is not None:
-            with whole_file(picture) as beside:
+            with atomic_writer(picture) as beside:
                 self.diagnosis.plot().savefig(beside)
         written = [] if picture is None else [picture]
         there = {name: self.diagnosis.blends if name != "trial" else self.diagnosis.trial for name in FRAMES}
         for name, file in zip(FRAMES, [] if folder is None else _files(folder), strict=False):
             if there[name] is not None:
-                with whole_file(file) as beside:
+                with atomic_writer(file) as beside:
                     self.diagnosis.to_frame(name, None).to_csv(beside, index=name == "trial")
                 written.append(file)
         return written
@@ -187,7 +186,7 @@ def _files(folder: Path) -> list[Path]:
     return [folder / f"{name}.csv" for name in FRAMES]
 
 
-def try_diagnosis(table: Table, reading: Reading, seed: int, quiet: bool) -> tuple[Diagnosis | None, list[str]]:
+def try_diagnosis(table: Table, reading: ReadOptions, seed: int, quiet: bool) -> tuple[Diagnosis | None, list[str]]:
     """Diagnose a table beside other work, and say how long it took; return it, and notes on it or on why there is none.
 
     Parameters

@@ -13,40 +13,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from genlabel.cli.reading import (
+from genlabel.cli.console import (
+    Debug,
+    Epochs,
+    NetworkName,
+    check_outputs,
+    count_messages,
+    one_line_errors,
+    print_line,
+    read_network,
+    show_progress,
+)
+from genlabel.cli.table_options import (
     Bins,
     Classes,
     Drop,
     Groups,
     Keep,
     NaValues,
-    Reading,
+    ReadOptions,
     Source,
-    Target,
+    TargetOption,
     Time,
     check_source,
+    describe_table,
     load_source,
     open_source,
     plain_table,
-    say_size,
-)
-from genlabel.cli.terminal import (
-    Debug,
-    Epochs,
-    NetworkName,
-    check_outputs,
-    each_once,
-    one_line_errors,
-    print_line,
-    read_network,
-    show_progress,
 )
 
 if TYPE_CHECKING:
-    from genlabel.fitting import FittedTable, HeldOut
-    from genlabel.tables import Table
-
-__all__ = ["fit"]
+    from genlabel.data.tables import Table
+    from genlabel.evaluation.table_models import FittedTable, HoldoutScores
 
 
 class Method(StrEnum):
@@ -55,20 +53,21 @@ class Method(StrEnum):
     genlabel = "genlabel"
     mixup = "mixup"
     vanilla = "vanilla"
-    label_model = "label-model"
+    label_model = "stacked"
 
 
 def fit(
     source: Source,
-    target: Target = None,
+    target: TargetOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder of the model.", show_default="model-<name>")
     ] = None,
     method: Annotated[
         Method,
         typer.Option(
-            help="genlabel: a network pooled with its label model, which mixes only where held-out rows speak for it; "
-            "mixup or vanilla: a network with mixup's labels, or without mixing; label-model: class densities alone."
+            help="genlabel: a network pooled with its stacked density, which mixes only where held-out rows speak "
+            "for it; "
+            "mixup or vanilla: a network with mixup's labels, or without mixing; stacked: class densities alone."
         ),
     ] = Method.genlabel,
     network: NetworkName = "mlp",
@@ -98,7 +97,7 @@ def fit(
     folder has a model card, README.md. Exit codes: 0 done, 2 something is wrong with the input, 3 a fault of genlabel,
     130 interrupted.
     """
-    reading = Reading(na_values or (), drop or (), keep or (), classes, bins, groups, time)
+    reading = ReadOptions(na_values or (), drop or (), keep or (), classes, bins, groups, time)
     with one_line_errors(debug=debug), open_source(source) as place:
         hidden = read_network(network)
         _check_method(method, network, epochs, time_limit)
@@ -106,18 +105,18 @@ def fit(
         folder = output or Path(f"model-{name}")
         _check_folder(folder, force)
         with show_progress(f"loading {source}"):
-            from genlabel import fitting
+            from genlabel.evaluation import table_models as fitting
 
             table = load_source(place, target, reading, seed)
         if not as_json:
             _tell_table(table)
-        estimator = fitting.named_method(method.value, hidden, epochs or "auto")
+        estimator = fitting.make_classifier(method.value, hidden, epochs or "auto")
         fitted = fitting.fit_table(
             table, estimator, test_size=test_size, seed=seed, time_limit=time_limit, watching=_shown
         )
-        notes = each_once([fitted.warnings])
+        notes = count_messages([fitted.warnings])
         settled = f"method {method.value}{_network(method, network)}, seed {seed}"
-        said = [f"{say_size(table)}; {settled}", _tell_held_out(fitted.held_out), *table.notes, *notes]
+        said = [f"{describe_table(table)}; {settled}", _tell_held_out(fitted.held_out), *table.notes, *notes]
         fitted.save(folder, said)
     if as_json:
         typer.echo(json.dumps(_as_plain(table, fitted, folder, notes), indent=2))
@@ -146,7 +145,7 @@ def _check_folder(folder: Path, force: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"output={str(folder)!r} is a file; name a folder for the model")
     if folder.exists() and any(folder.iterdir()):
-        from genlabel.keeping.files import is_model
+        from genlabel.persistence.files import is_model
 
         if not is_model(folder):
             raise ValueError(f"output={str(folder)!r} has files, and none is a model of genlabel; name another folder")
@@ -161,29 +160,33 @@ def _check_folder(folder: Path, force: bool) -> None:
 @contextmanager
 def _shown(name: str) -> Iterator[None]:
     """A part of the work, shown on the error stream from its begin."""
-    from genlabel.progress import show_course, watch
+    from genlabel._progress import progress_bar, progress_callback
 
     if not Console(stderr=True).is_terminal:
         typer.echo(f"{name} ...", err=True)
-    with show_course(name) as show, watch(show):
+    with progress_bar(name) as show, progress_callback(show):
         yield
 
 
 def _tell_table(table: Table) -> None:
     """Print what was read, and what was found in it."""
-    from genlabel.tables import tell_columns
+    from genlabel.data.tables import describe_columns
 
     counts = table.y.value_counts()
     shares = ", ".join(f"{name} {100 * count / len(table.y):.1f} %" for name, count in counts.iloc[:8].items())
-    lines = [say_size(table), f"classes: {shares}{', ...' * (len(counts) > 8)}", *tell_columns(table.columns, table.X)]
+    lines = [
+        describe_table(table),
+        f"classes: {shares}{', ...' * (len(counts) > 8)}",
+        *describe_columns(table.columns, table.X),
+    ]
     for line in [*lines, *(f"note: {text}" for text in table.notes)]:
         print_line(line)
 
 
-def _tell_held_out(found: HeldOut | None) -> str:
+def _tell_held_out(found: HoldoutScores | None) -> str:
     if found is None:
         return "held out: nothing; what is known of its quality stands in the model card"
-    from genlabel.diagnosis.intervals import share_interval
+    from genlabel.evaluation.diagnosis.intervals import share_interval
 
     scores, shares = found.scores, found.shares
     low, high = share_interval(scores["accuracy"] / 100.0, found.cases)
@@ -199,20 +202,20 @@ def _tell_held_out(found: HeldOut | None) -> str:
 def _choice(params: dict[str, Any]) -> str:
     """What a search chose, in words.
 
-    >>> _choice({"learning_rate": 0.03, "clean_weight": 1.0, "average": (0.5, 0.4, 0.1)})
-    'learning rate 0.03; no mixing; weights: network 0.50, label model 0.40, class shares 0.10'
+    >>> _choice({"learning_rate": 0.03, "clean_fraction": 1.0, "average": (0.5, 0.4, 0.1)})
+    'learning rate 0.03; no mixing; weights: network 0.50, stacked density 0.40, class shares 0.10'
     """
     parts = [
         f"{key.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{key.replace('_', ' ')} {value}"
         for key, value in params.items()
-        if key not in ("average", "clean_weight", "density")
+        if key not in ("average", "clean_fraction", "density")
     ]
-    if "clean_weight" in params:
-        clean = params["clean_weight"]
+    if "clean_fraction" in params:
+        clean = params["clean_fraction"]
         parts.append("no mixing" if clean == 1 else f"{100 * (1 - clean):.0f} % of the points mixed")
     if "average" in params:
         network, model, doubt = params["average"]
-        parts.append(f"weights: network {network:.2f}, label model {model or 0:.2f}, class shares {doubt:.2f}")
+        parts.append(f"weights: network {network:.2f}, stacked density {model or 0:.2f}, class shares {doubt:.2f}")
     return "; ".join(parts)
 
 
@@ -230,7 +233,7 @@ def _as_plain(table: Table, fitted: FittedTable, folder: Path, notes: list[str])
     }
 
 
-def _plain_held_out(found: HeldOut) -> dict[str, Any]:
+def _plain_held_out(found: HoldoutScores) -> dict[str, Any]:
     scores = {name: None if isnan(value) else value for name, value in found.scores.items()}
     return {"rows": found.rows, "cases": found.cases, **scores, "class_shares": found.shares}
 

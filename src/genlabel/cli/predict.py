@@ -11,16 +11,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from genlabel.cli.reading import open_source
-from genlabel.cli.terminal import Debug, check_outputs, one_line_errors, show_progress, spare_source
+from genlabel.cli.console import Debug, check_not_overwriting_input, check_outputs, one_line_errors, show_progress
+from genlabel.cli.table_options import open_source
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from genlabel.fitting import NewRows
-    from genlabel.keeping import KeptModel
-
-__all__ = ["predict"]
+    from genlabel.evaluation.table_models import NewRows
+    from genlabel.persistence import LoadedModel
 
 
 def predict(
@@ -59,7 +57,8 @@ def predict(
     with one_line_errors(debug=debug), open_source(source) as place:
         _check(model, place, output)
         with show_progress(f"loading {model}", unit="row") as bar:
-            from genlabel import fitting, load_model
+            from genlabel import load_model
+            from genlabel.evaluation import table_models as fitting
 
             kept = load_model(model)
             new = fitting.NewRows.of(kept, place)
@@ -75,25 +74,25 @@ def predict(
 
 def _check(model: Path, place: str, output: Path | None) -> None:
     """Find out what is wrong before anything heavy is imported."""
-    from genlabel.keeping.files import check_model
-    from genlabel.tables import check_ending
+    from genlabel.data.tables import check_ending
+    from genlabel.persistence.files import check_model
 
     check_model(model)
     if not Path(place).is_file():
         raise ValueError(f"there is no file {place!r}; name one with the columns of the training table")
     if output is not None:
         check_ending("output", output)
-        spare_source(place, output=output)
+        check_not_overwriting_input(place, output=output)
         check_outputs(output=output)
 
 
 def _copied(place: str, names: list[str], every: bool) -> pd.DataFrame | None:
     """The columns of the file that go in front, as they are written."""
-    from genlabel.tables import check_columns, read_as_written
+    from genlabel.data.tables import check_columns, read_raw
 
     if not names and not every:
         return None
-    frame = read_as_written(place)
+    frame = read_raw(place)
     check_columns("id", names, frame.columns, place)
     return frame if every else frame[names]
 
@@ -101,12 +100,12 @@ def _copied(place: str, names: list[str], every: bool) -> pd.DataFrame | None:
 def _write(copied: pd.DataFrame | None, found: pd.DataFrame, output: Path | None) -> None:
     import pandas as pd
 
-    from genlabel.tables import listed, write_frame
+    from genlabel.data.tables import join_names, write_frame
 
     if copied is not None:
         both = [name for name in copied.columns if name in found.columns]
         if both:
-            raise ValueError(f"the file has columns that are written here, {listed(both)}; name others with --id")
+            raise ValueError(f"the file has columns that are written here, {join_names(both)}; name others with --id")
         found = pd.concat([copied, found], axis=1)
     write_frame(found, _standard_output() if output is None else output)
 
@@ -118,13 +117,13 @@ def _standard_output() -> IO[str]:
     return sys.stdout
 
 
-def _about(kept: KeptModel, new: NewRows, found: pd.DataFrame) -> list[str]:
+def _about(kept: LoadedModel, new: NewRows, found: pd.DataFrame) -> list[str]:
     """What is to be known beside the predictions: rows of low support, and the scores where classes are known."""
-    from genlabel.fitting import low_support, score_predictions
+    from genlabel.evaluation.table_models import is_atypical, score_predictions
 
     lines = []
     if "support" in found:
-        level = low_support(kept)
+        level = is_atypical(kept)
         low = int((found["support"] <= level).sum())
         usual = f"1 in {1 / level:.0f} is usual"
         lines.append(f"rows unlike those of training (support of {level} or less): {low} of {len(found)}; {usual}")

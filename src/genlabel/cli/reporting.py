@@ -9,9 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from genlabel.cli.terminal import check_outputs, spare_source
-
-__all__ = ["ReportPath", "check_report", "command_line", "numbers_of"]
+from genlabel.cli.console import check_not_overwriting_input, check_outputs
 
 ENDINGS = (".html", ".htm")
 
@@ -32,7 +30,7 @@ def check_report(path: Path | None, source: str) -> None:
     if path.suffix.lower() not in ENDINGS:
         raise ValueError(f"report={str(path)!r} ends in {path.suffix!r}; end it in {' or '.join(ENDINGS)}")
     for file in (path, numbers_of(path)):
-        spare_source(source, report=file)
+        check_not_overwriting_input(source, report=file)
         check_outputs(report=file)
 
 

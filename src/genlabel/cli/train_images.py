@@ -12,24 +12,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from genlabel.cli.terminal import (
+from genlabel._atomic_io import atomic_writer
+from genlabel.cli.console import (
     Bar,
-    Fresh,
     Jobs,
     Lines,
+    Restart,
     check_jobs,
     check_outputs,
     one_line_errors,
     print_line,
     show_progress,
 )
-from genlabel.whole import whole_file
 
 if TYPE_CHECKING:
-    from genlabel.datasets import ImageSet
-    from genlabel.images import TrainedImages
+    from genlabel.data.datasets import ImageSet
+    from genlabel.evaluation.images import TrainedImages
 
-__all__ = ["train_images"]
 
 CHECKPOINT, MODEL, BEST = "checkpoint.pt", "model.pt", "best.pt"
 
@@ -127,7 +126,7 @@ def train_images(
         Path | None, typer.Option(help="Folder of the results.", show_default="build/images/<name>/<method>")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in the folder.")] = False,
-    fresh: Fresh = False,
+    fresh: Restart = False,
 ) -> None:
     """Train a network on images, and print its test accuracy and log-loss.
 
@@ -157,7 +156,7 @@ def train_images(
             raise ValueError("--resume goes on with a run and --fresh begins again; give one of them")
         if jobs != 1 and _in_group():
             raise ValueError(f"jobs={jobs} and torchrun cannot be combined; leave --jobs out")
-        from genlabel.datasets import load_images
+        from genlabel.data.datasets import load_images
 
         images = load_images(data, data_home, size=size)
         folder = output or Path("build", "images", images.name, method.value)
@@ -193,16 +192,16 @@ def _train_beside(images: ImageSet, seed: int, folder: Path, settings: dict[str,
     """Train in a process of its own, which ends with its parent, on one thread, and say nothing."""
     import torch
 
-    from genlabel.records.run import end_with
+    from genlabel.evaluation.records.run import exit_with_parent
 
-    end_with(parent)
+    exit_with_parent(parent)
     torch.set_num_threads(1)
     return _train_one(images, seed, folder, settings, Quiet())
 
 
 def _train_one(images: ImageSet, seed: int, folder: Path, settings: dict[str, Any], bar: Lines | Bar) -> dict[str, Any]:
     """Train with one seed, write the models and the history, and return what is reported."""
-    from genlabel.images import train_images as train
+    from genlabel.evaluation.images import train_images as train
 
     def tell(entry: dict[str, float]) -> None:
         bar.step(f"seed {seed}, {_entry_line(entry, settings['epochs'])}")
@@ -232,7 +231,7 @@ def _write(trained: TrainedImages, folder: Path) -> None:
     trained.save(folder / MODEL)
     if trained.best_state is not None:
         trained.save(folder / BEST, best=True)
-    with whole_file(folder / "history.csv") as beside:
+    with atomic_writer(folder / "history.csv") as beside:
         pd.DataFrame(trained.history).to_csv(beside, index=False)
 
 
@@ -275,7 +274,8 @@ def _report(images: ImageSet, results: list[dict[str, Any]], folders: dict[int, 
     best = f", {BEST}" if results[0]["best"] else ""
     print_line(f"wrote {MODEL}{best} and history.csv to {', '.join(str(folder) for folder in folders.values())}")
     print_line(
-        f"load it with: from genlabel.images import load_network; network, classes = load_network({str(last)!r})"
+        f"load it with: from genlabel.evaluation.images import load_network; network, classes = "
+        f"load_network({str(last)!r})"
     )
 
 

@@ -1,53 +1,53 @@
 """Class-conditional densities log p_c(x), learned from labelled points."""
 
-from genlabel.densities.base import ClassDensity, DensityWarning, FoldedDensity
+from genlabel.densities.base import ClassDensity, CrossFittedDensity, DensityWarning
 from genlabel.densities.candidates import default_candidates
 from genlabel.densities.discriminant import DiscriminantDensity
+from genlabel.densities.fixed import FixedDensity, fixed_gaussians
 from genlabel.densities.flow import FlowDensity
 from genlabel.densities.forest import ForestDensity
-from genlabel.densities.gan import CollapsedGeneratorError, GANDensity
+from genlabel.densities.gan.density import CollapsedGeneratorError, GANDensity
 from genlabel.densities.gaussian import GaussianDensity
 from genlabel.densities.kernel import KernelDensity
-from genlabel.densities.known import KnownDensity, known_gaussians
-from genlabel.densities.label_model import LabelModel
 from genlabel.densities.latent import LatentDensity
 from genlabel.densities.mixture import MixtureDensity
-from genlabel.densities.named import named_densities, named_density
+from genlabel.densities.neural import NeuralDensity
 from genlabel.densities.online import CollapseWarning, OnlineGaussianDensity
 from genlabel.densities.per_class import ClassSample, LogDensity, PerClassDensity
-from genlabel.densities.stack import StackDensity
-from genlabel.densities.support import Support
-from genlabel.densities.trained import TrainedDensity
+from genlabel.densities.power_transform import PowerTransformedDensity
+from genlabel.densities.registry import named_densities, named_density
+from genlabel.densities.stacked import StackedDensity
+from genlabel.densities.stacking import WeightedDensities
+from genlabel.densities.typicality import Typicality
 from genlabel.densities.vae import VAEDensity
-from genlabel.densities.warped import WarpedDensity
 
 __all__ = [
     "ClassDensity",
     "ClassSample",
     "CollapseWarning",
     "CollapsedGeneratorError",
+    "CrossFittedDensity",
     "DensityWarning",
     "DiscriminantDensity",
+    "FixedDensity",
     "FlowDensity",
-    "FoldedDensity",
     "ForestDensity",
     "GANDensity",
     "GaussianDensity",
     "KernelDensity",
-    "KnownDensity",
-    "LabelModel",
     "LatentDensity",
     "LogDensity",
     "MixtureDensity",
+    "NeuralDensity",
     "OnlineGaussianDensity",
     "PerClassDensity",
-    "StackDensity",
-    "Support",
-    "TrainedDensity",
+    "PowerTransformedDensity",
+    "StackedDensity",
+    "Typicality",
     "VAEDensity",
-    "WarpedDensity",
+    "WeightedDensities",
     "default_candidates",
-    "known_gaussians",
+    "fixed_gaussians",
     "named_densities",
     "named_density",
 ]

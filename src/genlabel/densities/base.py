@@ -13,25 +13,16 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from genlabel.arrays import as_numpy, as_tensor, chunks, like
-from genlabel.checks import check_magnitude, check_weights, each_warning_once, keep_if_it_fails, read_classes
-from genlabel.densities.folded import FoldedSample
+from genlabel._arrays import as_numpy, as_tensor, chunks, like
+from genlabel._validation import check_magnitude, check_weights, deduplicate_warnings, read_classes, restore_on_error
+from genlabel.densities._crossval import CrossValSample
 
 if TYPE_CHECKING:
+    from genlabel._splits import Fold
     from genlabel.densities.covariance import Gaussians
-    from genlabel.densities.label_model import LabelModel
-    from genlabel.densities.warped import Warp, Warped
-    from genlabel.folds import Fold
+    from genlabel.densities.power_transform import PowerTransform, Warped
+    from genlabel.densities.stacked import StackedDensity
 
-__all__ = [
-    "LEAST_WEIGHT",
-    "ClassDensity",
-    "DensityWarning",
-    "Excess",
-    "FoldedDensity",
-    "Manifolds",
-    "check_points",
-]
 
 LEAST_WEIGHT = 0.02
 """A member of a stack that would have less weight is left out."""
@@ -91,7 +82,7 @@ class ClassDensity(BaseEstimator, ABC):
         data, labels, weight = self._check_sample(X, y, sample_weight)
         classes, index = read_classes(labels)
         mass = np.bincount(index, weights=weight, minlength=len(classes))
-        with keep_if_it_fails(self), each_warning_once():
+        with restore_on_error(self), deduplicate_warnings():
             self.classes_ = classes
             self.n_features_in_ = int(data.shape[1])
             self.class_prior_ = mass / mass.sum()
@@ -118,8 +109,8 @@ class ClassDensity(BaseEstimator, ABC):
     def gradient(self, X: Any) -> Any:
         """Return the gradients of log p_c(x) in x, shape (m, k, d), as the kind of array that `X` is.
 
-        >>> from genlabel.densities import known_gaussians
-        >>> known_gaussians([[-1.0], [1.0]]).fit([[-1.0], [1.0]], [0, 1]).gradient([[0.5]])
+        >>> from genlabel.densities import fixed_gaussians
+        >>> fixed_gaussians([[-1.0], [1.0]]).fit([[-1.0], [1.0]], [0, 1]).gradient([[0.5]])
         array([[[-1.5],
                 [ 0.5]]])
         """
@@ -144,7 +135,7 @@ class ClassDensity(BaseEstimator, ABC):
         """
         return self.log_prob(X)
 
-    def log_prob_knowing(self, X: Tensor, warped: Warped | None) -> Tensor:
+    def log_prob_from_transformed(self, X: Tensor, warped: Warped | None) -> Tensor:
         """Return `log_prob(X)`, from what a map makes of the points if the density works behind it."""
         values: Tensor = self.log_prob(X)
         return values
@@ -164,35 +155,35 @@ class ClassDensity(BaseEstimator, ABC):
         return self
 
     @property
-    def may_be_latent(self) -> bool:
+    def supports_latent_space(self) -> bool:
         """Whether it may live in a latent space, whose features have seen the labels of all rows."""
         return True
 
     @property
-    def averaged_by_default(self) -> bool:
+    def is_calibrated(self) -> bool:
         """Whether its posterior is good enough to be averaged with a network's, unless told otherwise."""
         return False
 
-    def over_folds(
+    def prepare_for_cv(
         self, X: Any, y: Any, sample_weight: Any, folds: Callable[[], Sequence[Fold]], seed: Any
-    ) -> FoldedDensity:
+    ) -> CrossFittedDensity:
         """Return what is to be fitted in the folds of a cross-validation over these rows: here, the density itself.
 
         `folds` is called by a density that must choose something over them first.
         """
-        return FoldedDensity(self)
+        return CrossFittedDensity(self)
 
     @property
     def family(self) -> Hashable | None:
         """What it shares in a search: densities of equal family are held out together; None shares nothing."""
         return None
 
-    def held_out_log_prob(self, folds: FoldedSample, densities: Sequence[Self]) -> Tensor:
+    def held_out_log_prob(self, folds: CrossValSample, densities: Sequence[Self]) -> Tensor:
         """Return log p_c of densities of its family, (M, n, k), each row by models that were fitted without it.
 
         A row that no fold asks of is NaN. Here, each is cloned and fitted for each fold.
         """
-        found = folds.unanswered(len(densities))
+        found = folds.empty_log_prob(len(densities))
         for train, rows in zip(folds.train, folds.valid, strict=True):
             for m, density in enumerate(densities):
                 fitted = clone(density).fit(folds.X[train], folds.classes[train].numpy(), folds.weight[train])
@@ -204,20 +195,20 @@ class ClassDensity(BaseEstimator, ABC):
         return None
 
     @property
-    def least_weight(self) -> float:
+    def min_stack_weight(self) -> float:
         """The weight below which it is not worth its price in a stack."""
         return LEAST_WEIGHT
 
     @property
-    def wants_warp(self) -> bool:
+    def uses_power_transform(self) -> bool:
         """Whether it maps the features first, and would take a map that others use too."""
         return False
 
-    def with_warp(self, warp: Warp) -> ClassDensity:
+    def with_transform(self, warp: PowerTransform) -> ClassDensity:
         """Return the density with that map, where it wants one."""
         return self
 
-    def behind(self, warp: Warp) -> ClassDensity | None:
+    def behind(self, warp: PowerTransform) -> ClassDensity | None:
         """Return the density of the mapped features, if it works with that map."""
         return None
 
@@ -281,18 +272,18 @@ def check_points(X: Tensor) -> None:
     check_magnitude(float(X.abs().max()) if len(X) else 0.0)
 
 
-class FoldedDensity(NamedTuple):
+class CrossFittedDensity(NamedTuple):
     """A density over the folds of a cross-validation: what is fitted in each, and to all rows.
 
-    `ClassDensity.over_folds` returns it.
+    `ClassDensity.prepare_for_cv` returns it.
     """
 
     whole: ClassDensity
     """That of all rows; fitted to them already if it was chosen over the folds."""
     folds: Sequence[ClassDensity] = ()
     """Those to be fitted to the training rows of each fold; none if they are as that of all rows."""
-    label_model: LabelModel | None = None
-    """The label model that chose them."""
+    label_model: StackedDensity | None = None
+    """The stacked density that chose them."""
 
     def fit(self, fold: int | None, X: Any, y: Any, sample_weight: Any = None) -> ClassDensity:
         """Return the density of a fold, fitted to its training rows; None is all rows, of which it may be known."""

@@ -1,19 +1,17 @@
-"""The densities a label model chooses from, by name."""
+"""The densities a stacked density chooses from, by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from genlabel.checks import check_choice
+from genlabel._validation import check_choice
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.discriminant import DiscriminantDensity
 from genlabel.densities.forest import ForestDensity
 from genlabel.densities.kernel import KernelDensity
 from genlabel.densities.mixture import MixtureDensity
-from genlabel.densities.warped import WarpedDensity
-
-__all__ = ["default_candidates", "named_candidates"]
+from genlabel.densities.power_transform import PowerTransformedDensity
 
 BANDWIDTHS = (0.15, 0.25, 0.4, 0.6, 0.9)
 POINTS = 1000
@@ -35,7 +33,7 @@ def default_candidates() -> dict[str, ClassDensity]:
         **both,
         **_kernels("shared"),
         "forest": ForestDensity(max_points=FOREST_POINTS),
-        **{f"warped {name}": WarpedDensity(density) for name, density in both.items()},
+        **{f"warped {name}": PowerTransformedDensity(density) for name, density in both.items()},
     }
 
 

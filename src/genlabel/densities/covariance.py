@@ -13,33 +13,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from genlabel.arrays import chunks, to_device
-from genlabel.checks import warn
+from genlabel._arrays import chunks, to_device
+from genlabel._standardization import ROUNDING
+from genlabel._validation import warn
+from genlabel.densities._crossval import AT_ONCE
 from genlabel.densities.base import DensityWarning
-from genlabel.densities.folded import AT_ONCE
 from genlabel.densities.per_class import ClassSample
-from genlabel.standardisation import ROUNDING
-
-__all__ = [
-    "FLOOR",
-    "LOG_2_PI",
-    "Gaussians",
-    "GroupMoments",
-    "Groups",
-    "Whitening",
-    "diagonal_whitening",
-    "effective_size",
-    "group_by_class",
-    "group_moments",
-    "ledoit_wolf",
-    "moments",
-    "normal_log_prob",
-    "shrink",
-    "to_gaussians",
-    "usable_covariance",
-    "whiten",
-    "whitening",
-]
 
 LOG_2_PI = math.log(2.0 * math.pi)
 SINGULAR = 1e-10

@@ -11,8 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import chunks
-from genlabel.checks import check_choice, check_interval, warn
+from genlabel._arrays import chunks
+from genlabel._validation import check_choice, check_interval, warn
+from genlabel.densities._crossval import AT_ONCE, CrossValSample
+from genlabel.densities._low_rank import LowRankGaussians, centre_by_class, thin_log_prob
 from genlabel.densities.base import ClassDensity, DensityWarning, Excess
 from genlabel.densities.covariance import (
     Gaussians,
@@ -22,10 +24,6 @@ from genlabel.densities.covariance import (
     normal_log_prob,
     to_gaussians,
 )
-from genlabel.densities.folded import AT_ONCE, FoldedSample
-from genlabel.densities.thin import ThinGaussians, centre_by_class, thin_log_prob
-
-__all__ = ["DiscriminantDensity"]
 
 MOST_FEATURES, MOST_OF_FEW_ROWS = 300, 100
 """With more features than the first, or than rows and the second, the default has only spheres with few axes."""
@@ -72,12 +70,12 @@ class DiscriminantDensity(ClassDensity):
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self._check()
-        self.gaussians_: Gaussians | ThinGaussians
+        self.gaussians_: Gaussians | LowRankGaussians
         if self._is_thin(*X.shape):
             centred = centre_by_class(X, index, weight)
             axes = centred.axes(self.pooling)
             axes = [one.of_sphere() for one in axes] if self.shrinkage == 1 else axes
-            found = ThinGaussians(centred.mean, axes, self.shrinkage, self.reg)
+            found = LowRankGaussians(centred.mean, axes, self.shrinkage, self.reg)
             nil = [found.is_nil(axes) for axes in found.axes]
             self.gaussians_, spread, singular = found, centred.spread, [any(nil)] * len(self.classes_)
         else:
@@ -123,7 +121,7 @@ class DiscriminantDensity(ClassDensity):
         """All share the moments of the folds."""
         return "discriminant"
 
-    def held_out_log_prob(self, folds: FoldedSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
+    def held_out_log_prob(self, folds: CrossValSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
         """All settings, classes and folds are one batch of covariances, or as many as memory allows.
 
         With more features than rows, those that lean on a sphere share the axes of the covariances.
@@ -133,7 +131,7 @@ class DiscriminantDensity(ClassDensity):
         thin = [m for m, density in enumerate(densities) if density._is_thin(*folds.X.shape)]
         if not thin:
             return _held_out(folds, densities)
-        found = folds.unanswered(len(densities))
+        found = folds.empty_log_prob(len(densities))
         settings = [(densities[m].pooling, densities[m].shrinkage, densities[m].reg) for m in thin]
         found[thin] = thin_log_prob(folds, settings)
         others = [m for m in range(len(densities)) if m not in thin]
@@ -170,9 +168,9 @@ class DiscriminantDensity(ClassDensity):
         warn(("DiscriminantDensity", name), f"DiscriminantDensity: class {name!r} {what}", DensityWarning)
 
 
-def _held_out(folds: FoldedSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
+def _held_out(folds: CrossValSample, densities: Sequence[DiscriminantDensity]) -> Tensor:
     """Log-densities (M, n, k) of rows held out, settings and folds in parts that memory has room for."""
-    found = folds.unanswered(len(densities))
+    found = folds.empty_log_prob(len(densities))
     numbers = folds.k * folds.X.shape[1] ** 2
     for part in folds.parts(numbers):
         moments = group_moments(group_by_class(part.X, part.classes, part.training_weight))

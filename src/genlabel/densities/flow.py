@@ -9,16 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genlabel.checks import check_choice, check_count
-from genlabel.densities.descent import Points, descend
-from genlabel.densities.trained import TrainedDensity, hidden_sizes
-from genlabel.progress import Listener
-
-__all__ = ["FlowDensity"]
+from genlabel._progress import EpochCallback
+from genlabel._validation import check_choice, check_count
+from genlabel.densities._fit_network import Points, train_until_plateau
+from genlabel.densities.neural import NeuralDensity, hidden_sizes
 
 
 @final
-class FlowDensity(TrainedDensity):
+class FlowDensity(NeuralDensity):
     r"""A normalising flow, conditional on the class: p_c(x) = N(f_c(x); 0, I) |det df_c/dx|.
 
     One network of the point and the one-hot class makes an autoregressive map f_c of every class: rational-quadratic
@@ -59,7 +57,7 @@ class FlowDensity(TrainedDensity):
 
     Examples
     --------
-    >>> from genlabel.datasets import make_moon
+    >>> from genlabel.data.datasets import make_moon
     >>> X, y = make_moon(200, random_state=0)
     >>> density = FlowDensity(transforms=2, epochs=20).fit(X, y)
     >>> bool((density.log_prob(X).argmax(1) == y).mean() > 0.8)
@@ -120,13 +118,13 @@ class FlowDensity(TrainedDensity):
         return built
 
     def _train(
-        self, network: nn.Module, points: Points, rng: np.random.Generator, tell: Listener | None
+        self, network: nn.Module, points: Points, rng: np.random.Generator, tell: EpochCallback | None
     ) -> list[float]:
         def loss(x: Tensor, c: Tensor, rng: np.random.Generator) -> Tensor:
             found: Tensor = -network(c).log_prob(x)
             return found
 
-        return descend(network, loss, points, self._schedule(), rng, tell)
+        return train_until_plateau(network, loss, points, self._schedule(), rng, tell)
 
     def _class_log_prob(self, network: Any, x: Tensor, place: int) -> Tensor:
         found: Tensor = network(self._context(place, x)).log_prob(x)

@@ -14,12 +14,10 @@ from sklearn.tree import ExtraTreeClassifier
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from genlabel.arrays import chunks, to_device
-from genlabel.checks import check_count, no_overflow
+from genlabel._arrays import chunks, to_device
+from genlabel._validation import check_count, ignore_overflow
+from genlabel.densities._crossval import stratified_order
 from genlabel.densities.base import ClassDensity
-from genlabel.densities.folded import judging_order
-
-__all__ = ["ForestDensity"]
 
 STEPS_AT_ONCE = 60_000
 """Trees times points that walk at once."""
@@ -83,7 +81,7 @@ class ForestDensity(ClassDensity):
         for name in ("trees", "min_leaf", "max_features"):
             check_count(name, getattr(self, name))
         if self.max_points is not None and len(X) > check_count("max_points", self.max_points):
-            X, index, weight = (part[judging_order(index.numpy())[: self.max_points]] for part in (X, index, weight))
+            X, index, weight = (part[stratified_order(index.numpy())[: self.max_points]] for part in (X, index, weight))
         share = weight / weight.sum()
         self.mean_ = share @ X
         variance = share @ (X - self.mean_) ** 2
@@ -209,6 +207,6 @@ def _joined(grown: Sequence[_Nodes], k: int) -> _Trees:
 
 def _rounded_down(values: NDArray[np.float64]) -> NDArray[np.float32]:
     """The largest number in single precision that is not above each: what is above the one is above the other."""
-    with no_overflow():
+    with ignore_overflow():
         single = values.astype(np.float32)
     return np.where(single > values, np.nextafter(single, np.float32(-np.inf)), single)

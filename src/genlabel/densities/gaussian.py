@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import as_numpy, as_tensor, like
-from genlabel.checks import check_choice, check_interval
+from genlabel._arrays import as_numpy, as_tensor, like
+from genlabel._validation import check_choice, check_interval
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.covariance import (
     LOG_2_PI,
@@ -26,8 +26,6 @@ from genlabel.densities.covariance import (
     whitening,
 )
 from genlabel.densities.per_class import ClassSample, class_samples
-
-__all__ = ["GaussianDensity"]
 
 WIDE = 64
 """Features from which it pays to label a blend from its parents."""

@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import as_rng, chunks, to_device
-from genlabel.checks import check_choice, check_count, check_positive
+from genlabel._arrays import as_rng, chunks, to_device
+from genlabel._validation import check_choice, check_count, check_positive
+from genlabel.densities._crossval import CrossValSample
 from genlabel.densities.base import LEAST_WEIGHT, Excess
 from genlabel.densities.covariance import (
     Whitening,
@@ -26,10 +27,7 @@ from genlabel.densities.covariance import (
     whiten,
     whitening,
 )
-from genlabel.densities.folded import FoldedSample
 from genlabel.densities.per_class import ClassSample, PerClassDensity, class_samples
-
-__all__ = ["KernelDensity", "KernelModel"]
 
 MOST_FEATURES, MOST_OF_FEW_ROWS = 300, 100
 """With more features than the first, or than rows and the second, no default candidate has a full covariance."""
@@ -130,7 +128,7 @@ class KernelDensity(PerClassDensity):
 
     native = True
 
-    came_later: ClassVar[dict[str, Any]] = {"max_points": None, "random_state": 0}
+    fingerprint_defaults: ClassVar[dict[str, Any]] = {"max_points": None, "random_state": 0}
     """Parameters that came later, and the values at which it is what it was without them: for fingerprints."""
 
     def __init__(
@@ -158,12 +156,12 @@ class KernelDensity(PerClassDensity):
             return None
         return ("kernel", self.covariance, self.max_points, self.random_state)
 
-    def held_out_log_prob(self, folds: FoldedSample, densities: Sequence[KernelDensity]) -> Tensor:
+    def held_out_log_prob(self, folds: CrossValSample, densities: Sequence[KernelDensity]) -> Tensor:
         """All bandwidths of a fold share the distances."""
         if self.family is None:
             return super().held_out_log_prob(folds, densities)
         bandwidths = [density._check_bandwidth() for density in densities]
-        found = folds.unanswered(len(densities))
+        found = folds.empty_log_prob(len(densities))
         for train, rows in zip(folds.train, folds.valid, strict=True):
             samples = class_samples(np.arange(folds.k), folds.X[train], folds.classes[train], folds.weight[train])
             for c, sample in enumerate(samples):
@@ -172,7 +170,7 @@ class KernelDensity(PerClassDensity):
         return found
 
     @property
-    def least_weight(self) -> float:
+    def min_stack_weight(self) -> float:
         """More than that of others: it is by far the slowest to answer."""
         return 2.5 * LEAST_WEIGHT
 

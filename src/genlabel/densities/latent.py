@@ -9,10 +9,8 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from genlabel.arrays import as_tensor, like
+from genlabel._arrays import as_tensor, like
 from genlabel.densities.base import ClassDensity
-
-__all__ = ["Encoder", "LatentDensity", "encode_rows"]
 
 
 class Encoder(Protocol):
@@ -41,7 +39,7 @@ class LatentDensity(ClassDensity):
     Parameters
     ----------
     encoder : Encoder
-        The vanilla-trained twin, for example a :class:`genlabel.networks.MLP` in float64.
+        The vanilla-trained twin, for example a :class:`genlabel.training.networks.MLP` in float64.
     depth : int
         How many of its stages make the features; the number of hidden layers is the penultimate layer.
     density : ClassDensity
@@ -49,7 +47,7 @@ class LatentDensity(ClassDensity):
     Examples
     --------
     >>> from genlabel.densities import GaussianDensity
-    >>> from genlabel.networks import MLP
+    >>> from genlabel.training.networks import MLP
     >>> twin = MLP(2, 2, hidden=(4,), rng=0, dtype=torch.float64)
     >>> X, y = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [2.0, 2.0], [2.0, 3.0], [3.0, 2.0]], [0, 0, 0, 1, 1, 1]
     >>> LatentDensity(twin, 1, GaussianDensity(shrinkage=0.1)).fit(X, y).log_prob(X).shape

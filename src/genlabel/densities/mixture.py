@@ -10,15 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import as_rng
-from genlabel.checks import check_choice, check_count, check_positive
+from genlabel._arrays import as_rng
+from genlabel._standardization import Standardization
+from genlabel._validation import check_choice, check_count, check_positive
+from genlabel.densities._crossval import CrossValSample
+from genlabel.densities._em import fit_mixtures, mixture_terms
 from genlabel.densities.base import ClassDensity, Excess
 from genlabel.densities.covariance import FLOOR, group_by_class
-from genlabel.densities.expectation import fit_mixtures, mixture_terms
-from genlabel.densities.folded import FoldedSample
-from genlabel.standardisation import Standardisation
-
-__all__ = ["MixtureDensity"]
 
 MOST_FEATURES = 100
 """With more features, tied mixtures are no candidates by default: every step of EM inverts their covariances."""
@@ -80,7 +78,7 @@ class MixtureDensity(ClassDensity):
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
         self._check()
-        self.standardisation_ = Standardisation.fit(X, weight, keep_constant=True)
+        self.standardisation_ = Standardization.fit(X, weight, keep_constant=True)
         groups = group_by_class(self.standardisation_(X), index, weight[None])
         draws = as_rng(self.random_state).random(self.components)
         reg = (self.reg / self.standardisation_.scale.clamp_min(LEAST_SCALE) ** 2).clamp_min(min(self.reg, FLOOR))
@@ -104,7 +102,7 @@ class MixtureDensity(ClassDensity):
             return None
         return ("mixture", self.covariance, self.reg, self.max_iter, self.random_state)
 
-    def held_out_log_prob(self, folds: FoldedSample, densities: Sequence[MixtureDensity]) -> Tensor:
+    def held_out_log_prob(self, folds: CrossValSample, densities: Sequence[MixtureDensity]) -> Tensor:
         """All sizes and folds of classes of like size go through EM together, or as many folds as memory allows."""
         if self.family is None:
             return super().held_out_log_prob(folds, densities)
@@ -113,7 +111,7 @@ class MixtureDensity(ClassDensity):
         sizes = [density.components for density in densities]
         draws = as_rng(self.random_state).random(max(sizes))
         reg = torch.full_like(folds.X[0], self.reg)
-        found = folds.unanswered(len(densities))
+        found = folds.empty_log_prob(len(densities))
         for classes in _of_like_size(folds.classes):
             inside = folds.of_classes(classes)
             for part in inside.parts(len(inside.X) * max(len(sizes) * max(sizes), inside.X.shape[1])):

@@ -12,13 +12,11 @@ from typing import Any, Protocol, final
 import torch
 from torch import Tensor, nn
 
-from genlabel.checks import check_choice, check_count, check_interval, check_positive, warn
+from genlabel._distributed import all_reduce_sum, rank_and_world_size
+from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import DensityWarning
 from genlabel.densities.covariance import LOG_2_PI
-from genlabel.posterior import Posterior, log_posterior
-from genlabel.ranks import add_up, place
-
-__all__ = ["CollapseWarning", "Drawn", "OnlineGaussianDensity"]
+from genlabel.densities.posterior import Posterior, log_posterior
 
 FLOOR = 1e-6
 """A variance is at least this share of the mean variance of all classes."""
@@ -39,7 +37,7 @@ class CollapseWarning(DensityWarning):
 
 
 class Drawn(Protocol):
-    """Of a draw, what tells which rows are nearly clean: a :class:`genlabel.mixing.Mix` is one."""
+    """Of a draw, what tells which rows are nearly clean: a :class:`genlabel.mixing.MixParams` is one."""
 
     @property
     def partner(self) -> Any:
@@ -138,7 +136,7 @@ class OnlineGaussianDensity(nn.Module):
             self._allocate(check_count("n_features", n_features))
 
     @property
-    def learns_from(self) -> str:
+    def update_source(self) -> str:
         """Whose features `observe` wants: those of the "mixed" batch, or of the "clean" one."""
         return "mixed" if self.statistics == "near" else "clean"
 
@@ -207,7 +205,7 @@ class OnlineGaussianDensity(nn.Module):
         """Number, sum and sum of squares of the centred features of each class, over the batches of all ranks."""
         squares = g.square() if self.covariance == "diagonal" else g.square().sum(1, keepdim=True)
         sums = weights.mT @ torch.cat([torch.ones_like(g[:, :1]), g, squares], 1)
-        sums = add_up(sums)
+        sums = all_reduce_sum(sums)
         d = g.shape[1]
         return sums[:, 0], sums[:, 1 : d + 1], sums[:, d + 1 :]
 
@@ -321,8 +319,8 @@ def _beside(per_class: Tensor, values: Tensor) -> Tensor:
 
 def _mean_over_ranks(means: Tensor) -> Tensor:
     """The average of what the processes of a distributed run have, of batches of one size."""
-    ranks = place()[1]
-    return means if ranks == 1 else add_up(means) / ranks
+    ranks = rank_and_world_size()[1]
+    return means if ranks == 1 else all_reduce_sum(means) / ranks
 
 
 def _entropy(labels: Tensor) -> Tensor:

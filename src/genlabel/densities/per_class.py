@@ -13,8 +13,6 @@ from torch import Tensor
 
 from genlabel.densities.base import ClassDensity
 
-__all__ = ["ClassSample", "LogDensity", "PerClassDensity", "Within", "class_samples"]
-
 
 class LogDensity(Protocol):
     """Anything with `log_prob(x)`: ours, a `torch.distributions` object, or a normalising flow."""

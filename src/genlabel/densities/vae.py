@@ -11,12 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genlabel.checks import check_choice, check_count, check_positive
-from genlabel.densities.descent import Points, descend
-from genlabel.densities.trained import TrainedDensity, hidden_sizes
-from genlabel.progress import Listener
-
-__all__ = ["VAEDensity"]
+from genlabel._progress import EpochCallback
+from genlabel._validation import check_choice, check_count, check_positive
+from genlabel.densities._fit_network import Points, train_until_plateau
+from genlabel.densities.neural import NeuralDensity, hidden_sizes
 
 LOG_2_PI = math.log(2.0 * math.pi)
 MOST_DIMENSIONS = 8
@@ -30,7 +28,7 @@ FROM_PRIOR = 0.25
 
 
 @final
-class VAEDensity(TrainedDensity):
+class VAEDensity(NeuralDensity):
     r"""A variational autoencoder, conditional on the class, with its importance-weighted bound as log-density.
 
     .. math:: p_c(x) = \int N(z; 0, I)\, N(x; \mu_c(z), \operatorname{diag} \sigma_c^2)\, dz
@@ -69,7 +67,7 @@ class VAEDensity(TrainedDensity):
 
     Examples
     --------
-    >>> from genlabel.datasets import make_moon
+    >>> from genlabel.data.datasets import make_moon
     >>> X, y = make_moon(200, random_state=0)
     >>> density = VAEDensity(hidden=(32, 32), epochs=60, learning_rate=0.01).fit(X, y)
     >>> bool((density.log_prob(X).argmax(1) == y).mean() > 0.8)
@@ -137,7 +135,7 @@ class VAEDensity(TrainedDensity):
         return _Autoencoder(d, k, self._size, hidden_sizes(self.hidden), self.noise, self.floor)
 
     def _train(
-        self, network: nn.Module, points: Points, rng: np.random.Generator, tell: Listener | None
+        self, network: nn.Module, points: Points, rng: np.random.Generator, tell: EpochCallback | None
     ) -> list[float]:
         self.query_seed_ = int(rng.integers(2**31))
 
@@ -145,7 +143,7 @@ class VAEDensity(TrainedDensity):
             eps = torch.from_numpy(rng.standard_normal((self.train_samples, len(x), self._size), np.float32))
             return -_bound(network, x, c, eps.to(x))
 
-        return descend(network, loss, points, self._schedule(), rng, tell)
+        return train_until_plateau(network, loss, points, self._schedule(), rng, tell)
 
     def _class_log_prob(self, network: Any, x: Tensor, place: int) -> Tensor:
         rng = np.random.default_rng(self.query_seed_)

@@ -4,6 +4,6 @@ from genlabel.estimators.adamixup import AdaMixupClassifier
 from genlabel.estimators.generative import GenerativeClassifier
 from genlabel.estimators.genlabel import GenLabelClassifier
 from genlabel.estimators.mixup import MixupClassifier
-from genlabel.estimators.soft import SoftLabelClassifier
+from genlabel.estimators.soft_labels import SoftLabelClassifier
 
 __all__ = ["AdaMixupClassifier", "GenLabelClassifier", "GenerativeClassifier", "MixupClassifier", "SoftLabelClassifier"]

@@ -7,15 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast, final
 
-from genlabel.checks import check_count, check_interval
+from genlabel._validation import check_count, check_interval
 from genlabel.estimators.base import NetworkClassifier
-from genlabel.estimators.methods import Final, Method, Recipe, Settings
-from genlabel.estimators.study import Study
 from genlabel.labeling import LinearLabel
 from genlabel.mixing import Mixup
-from genlabel.training import Fleet, Trio, mixing_share, policy_range, train_adamixup
-
-__all__ = ["AdaMixupClassifier"]
+from genlabel.model_selection.search import CandidateSearch
+from genlabel.model_selection.search_space import FitResult, MixingConfig, SearchSpace, TrainerConfig
+from genlabel.training import AdaMixupNetworks, Fleet, mixing_share, policy_range, train_adamixup
 
 
 @final
@@ -102,18 +100,18 @@ class AdaMixupClassifier(NetworkClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _method(self, settings: Settings) -> Method:
-        way_out = "1 is the paper's, 0 lets the policy do without the critic"
+    def _method(self, settings: TrainerConfig) -> SearchSpace:
+        hint = "1 is the paper's, 0 lets the policy do without the critic"
         start = partial(
             _WholeRun,
             policy_hidden=check_count("policy_hidden", self.policy_hidden),
-            intrusion_weight=check_interval("intrusion_weight", self.intrusion_weight, 0.0, 1e6, way_out),
+            intrusion_weight=check_interval("intrusion_weight", self.intrusion_weight, 0.0, 1e6, hint),
             alternating=bool(self.alternating),
         )
-        return replace(self._plain([Recipe(Mixup())], LinearLabel()), start=start)
+        return replace(self._plain([MixingConfig(Mixup())], LinearLabel()), start=start)
 
-    def _attributes(self, study: Study, fitted: Final) -> dict[str, Any]:
-        trio, X, place = cast(Trio, fitted.trio), fitted.task.X, fitted.place
+    def _attributes(self, study: CandidateSearch, fitted: FitResult) -> dict[str, Any]:
+        trio, X, place = cast(AdaMixupNetworks, fitted.trio), fitted.task.X, fitted.place
         low, high = policy_range(trio.policy, X, rng=study.seed)[place]
         return super()._attributes(study, fitted) | {
             "policy_": trio.policy.network(0, place),
@@ -127,12 +125,12 @@ class _WholeRun:
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         self._train = partial(train_adamixup, *args, **settings)
-        self._trio: Trio | None = None
+        self._trio: AdaMixupNetworks | None = None
 
     @property
-    def trio(self) -> Trio:
+    def trio(self) -> AdaMixupNetworks:
         """The three networks of every model."""
-        return cast(Trio, self._trio)
+        return cast(AdaMixupNetworks, self._trio)
 
     @property
     def fleet(self) -> Fleet:

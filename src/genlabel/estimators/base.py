@@ -18,43 +18,30 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from torch import nn
 
-from genlabel.arrays import named_device
-from genlabel.attacks import Attack
-from genlabel.checks import (
+from genlabel._arrays import named_device
+from genlabel._progress import FitProgress, track_fit
+from genlabel._runtime import one_thread
+from genlabel._validation import (
     check_choice,
     check_count,
     check_interval,
     check_positive,
-    each_warning_once,
-    keep_if_it_fails,
+    deduplicate_warnings,
+    restore_on_error,
 )
+from genlabel.attacks import Attack
 from genlabel.estimators.classifier import ProbabilityClassifier
-from genlabel.estimators.dealt import Dealt
-from genlabel.estimators.limit import affordable_rows, warn_of_cuts
-from genlabel.estimators.methods import FOLDS, SEARCHES, Final, Method, Recipe, Settings
-from genlabel.estimators.pooling import Pooling, pool
-from genlabel.estimators.sample import read_sample
-from genlabel.estimators.selection import SELECTIONS
-from genlabel.estimators.study import Study, how_it_is_sought
+from genlabel.estimators.validation import validate_fit_input
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.mixing import Mixer
-from genlabel.networks import Ensemble, log_proba_of
-from genlabel.progress import Course, follow
-from genlabel.threads import one_thread
-from genlabel.training import KEEPS, Candidate, resolve_optimizer
-
-__all__ = [
-    "ALPHAS",
-    "CLEAN_WEIGHTS",
-    "LEARNING_RATES",
-    "NETWORKS",
-    "QUICK_RATES",
-    "WEIGHT_DECAYS",
-    "NetworkClassifier",
-    "grid",
-    "over_networks",
-    "recipes",
-]
+from genlabel.model_selection.pooling import Pooling, pool
+from genlabel.model_selection.search import CandidateSearch, search_constants
+from genlabel.model_selection.search_space import FOLDS, SEARCHES, FitResult, MixingConfig, SearchSpace, TrainerConfig
+from genlabel.model_selection.selection import SELECTIONS
+from genlabel.model_selection.splits import CVData
+from genlabel.model_selection.time_budget import subsample_for_time_limit, warn_about_truncation
+from genlabel.training import EPOCH_CHOICES, Hyperparameters, resolve_optimizer
+from genlabel.training.networks import Ensemble, log_proba_of
 
 NETWORKS: dict[str, tuple[int, ...]] = {"mlp": (128, 128), "logistic": ()}
 """By name; "auto" is all of them, as candidates of one search."""
@@ -66,10 +53,10 @@ WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2)
 """Among which `weight_decay="cv"` chooses; 1e-4 is the paper's."""
 ALPHAS = (0.3, 1.0)
 """Among which `alpha="cv"` chooses."""
-OPTIONAL = ("best_score_", "calibration_", "label_model_", "support_")
+OPTIONAL = ("best_score_", "venn_abers_", "density_", "typicality_")
 """What not every fit leaves."""
-CLEAN_WEIGHTS = (0.75, 1.0)
-"""Among which `clean_weight="cv"` chooses: a quarter of the points mixed, or none (vanilla training)."""
+CLEAN_FRACTIONS = (0.75, 1.0)
+"""Among which `clean_fraction="cv"` chooses: a quarter of the points mixed, or none (vanilla training)."""
 
 
 class NetworkClassifier(ProbabilityClassifier, ABC):
@@ -78,7 +65,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     network: Any
     learning_rate: Any
     class_weight: Any
-    came_later: ClassVar[dict[str, Any]] = {
+    fingerprint_defaults: ClassVar[dict[str, Any]] = {
         "search": "full",
         "members": 1,
         "calibrate": False,
@@ -107,7 +94,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
     network_: nn.Module
     labeler_: Labeler
     average_: tuple[float, float] | None
-    pooling_: Pooling | None
+    pool_weights_: Pooling | None
     log_prior_: NDArray[np.float64]
 
     @final
@@ -127,17 +114,17 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
         A call that fails leaves the classifier as it was.
         """
-        with keep_if_it_fails(self), each_warning_once(), one_thread(), self._followed() as course:
+        with restore_on_error(self), deduplicate_warnings(), one_thread(), self._followed() as course:
             settings = self._settings()
             method = self._method(settings)
             every = list(range(len(method.entries)))
             study, finals = self._search((X, y, sample_weight, groups), settings, method, [every], course)
             self._keep(study, finals[0])
-            warn_of_cuts(course)
+            warn_about_truncation(course)
         return self
 
     @final
-    def fit_variants(
+    def fit_subsets(
         self,
         X: Any,
         y: Any,
@@ -167,10 +154,10 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         >>> from genlabel import GenLabelClassifier
         >>> search = GenLabelClassifier.from_paper(density="gaussian", epochs=5, random_state=0)
         >>> variants = {"mixup": lambda params: params["gamma"] == 0, "GenLabel": lambda params: True}
-        >>> search.fit_variants(*load_iris(return_X_y=True), variants)["mixup"].best_params_["gamma"]
+        >>> search.fit_subsets(*load_iris(return_X_y=True), variants)["mixup"].best_params_["gamma"]
         0.0
         """
-        with each_warning_once(), one_thread(), self._followed() as course:
+        with deduplicate_warnings(), one_thread(), self._followed() as course:
             worker = clone(self)
             settings = worker._settings()
             method = worker._method(settings)
@@ -189,37 +176,37 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             fitted = {name: copy(worker) for name in allowed}
             for classifier, final_fit in zip(fitted.values(), finals, strict=True):
                 classifier._keep(study, final_fit)
-            warn_of_cuts(course)
+            warn_about_truncation(course)
         return fitted
 
     def _search(
         self,
         given: tuple[Any, Any, Any, Any],
-        settings: Settings,
-        method: Method,
+        settings: TrainerConfig,
+        method: SearchSpace,
         variants: Sequence[Sequence[int]],
-        course: Course,
-    ) -> tuple[Study, list[Final]]:
+        course: FitProgress,
+    ) -> tuple[CandidateSearch, list[FitResult]]:
         """Choose among the entries of each variant, and train those that are chosen on all rows."""
         study = self._open(given, settings, course)
         return study, study.run(method, self.select, variants)
 
-    def _open(self, given: tuple[Any, Any, Any, Any], settings: Settings, course: Course) -> Study:
+    def _open(self, given: tuple[Any, Any, Any, Any], settings: TrainerConfig, course: FitProgress) -> CandidateSearch:
         """The study of a sample, before anything is trained."""
         X, y, weight, groups = given
         fewest = 1 if settings.halving else 2
-        sample = read_sample(self, X, y, weight, self.class_weight, smallest_class=fewest, groups=groups)
+        sample = validate_fit_input(self, X, y, weight, self.class_weight, smallest_class=fewest, groups=groups)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if isinstance(self.cv, Integral | str):  # folds of our own are dealt of fewer rows as well
-            sample = affordable_rows(sample, course)
-        dealt = Dealt(sample, cv=self.cv, standardize=self.standardize, seed=seed, rare=settings.halving)
-        return Study(dealt, settings, seed=seed, course=course, supported=self.supported)
+            sample = subsample_for_time_limit(sample, course)
+        dealt = CVData(sample, cv=self.cv, standardize=self.standardize, seed=seed, rare=settings.halving)
+        return CandidateSearch(dealt, settings, seed=seed, course=course, supported=self.supported)
 
-    def _followed(self) -> AbstractContextManager[Course]:
+    def _followed(self) -> AbstractContextManager[FitProgress]:
         """What a fit tells of itself, and the time that it has."""
         given = self.time_limit
         limit = None if given is None else check_positive("time_limit", given, "None is no limit")
-        return follow(self.verbose, type(self).__name__, limit)
+        return track_fit(self.verbose, type(self).__name__, limit)
 
     @final
     def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -229,15 +216,15 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 
     @final
     def log_proba_to_rank(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What `calibration_` ranks among the held-out rows, at standardised points: (m, k), or (folds, m, k)."""
-        if not self.calibration_.crossed:
+        """What `venn_abers_` ranks among the held-out rows, at standardised points: (m, k), or (folds, m, k)."""
+        if not self.venn_abers_.crossed:
             return self.log_proba_of(points)
         networks = self.network_.networks if isinstance(self.network_, Ensemble) else [self.network_]
         return np.stack(self._pooled([log_proba_of(one, points) for one in networks], points))
 
     def _pooled(self, logs: list[NDArray[np.float64]], points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """What networks say of points, (m, k) each, pooled as it is predicted."""
-        pooling, density = self.pooling_, None
+        pooling, density = self.pool_weights_, None
         if pooling is None:
             return logs
         if pooling.label_model == 0.0:
@@ -247,34 +234,34 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         return [pool(said, density, self.log_prior_, pooling) for said in logs]
 
     @abstractmethod
-    def _method(self, settings: Settings) -> Method:
+    def _method(self, settings: TrainerConfig) -> SearchSpace:
         """Check the parameters of the method and return it with its candidates."""
 
     @final
-    def in_full(self) -> dict[str, Any]:
+    def resolved_config(self) -> dict[str, Any]:
         """Say what the words among the parameters stand for: the candidates of the search, the densities, the settings.
 
         >>> from genlabel import MixupClassifier
-        >>> len(MixupClassifier().in_full()["candidates"])
+        >>> len(MixupClassifier().resolved_config()["candidates"])
         12
         """
         settings = self._settings(torch.device("cpu"))
-        how = how_it_is_sought() if settings.halving else {}
-        return {**settings.in_full(), **self._method(settings).in_full(), **how}
+        how = search_constants() if settings.halving else {}
+        return {**settings.resolved_config(), **self._method(settings).resolved_config(), **how}
 
-    def _settings(self, device: torch.device | None = None) -> Settings:
+    def _settings(self, device: torch.device | None = None) -> TrainerConfig:
         hidden = _hidden(self.network)
         if not isinstance(self.select, Attack):
             check_choice("select", self.select, SELECTIONS, also="an Attack such as FGSM(0.2)")
         if not isinstance(self.standardize, bool | np.bool_):
             raise ValueError(f"standardize={self.standardize!r} must be True or False")
         check_choice("search", self.search, SEARCHES)
-        check_choice("keep", self.keep, KEEPS)
+        check_choice("keep", self.keep, EPOCH_CHOICES)
         if self.keep == "best" and self.search == "halving":
             raise ValueError(
                 "keep='best' is for search='full'; a search that halves chooses among the epochs at which it looks"
             )
-        return Settings(
+        return TrainerConfig(
             hidden=hidden,
             optimizer=resolve_optimizer(self.optimizer),
             epochs=None if _is(self.epochs, "auto") else check_count("epochs", self.epochs),
@@ -292,13 +279,13 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         decays = grid("weight_decay", self.weight_decay, WEIGHT_DECAYS, 0.0, 1e6)
         return [{"learning_rate": rate, "weight_decay": decay} for rate, decay in product(rates, decays)]
 
-    def _plain(self, ways: Sequence[Recipe], labeler: Labeler, exclude_intrusion: bool = False) -> Method:
+    def _plain(self, ways: Sequence[MixingConfig], labeler: Labeler, exclude_intrusion: bool = False) -> SearchSpace:
         """Recipes with one labeler, at each of the learning rates and weight decays."""
         pairs = self._optimisation()
-        candidates = [Candidate(**pair) for pair in pairs]
-        return Method(ways, [labeler], candidates, pairs, exclude_intrusion=exclude_intrusion)
+        candidates = [Hyperparameters(**pair) for pair in pairs]
+        return SearchSpace(ways, [labeler], candidates, pairs, exclude_intrusion=exclude_intrusion)
 
-    def _attributes(self, study: Study, fitted: Final) -> dict[str, Any]:
+    def _attributes(self, study: CandidateSearch, fitted: FitResult) -> dict[str, Any]:
         """What a fit leaves, by name; a subclass adds what is its own."""
         choice, task, average = fitted.choice, fitted.task, fitted.average
         averaged = {} if average is None else {"average": tuple(choice.pooling or ())}
@@ -312,7 +299,7 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             "best_index_": choice.place,
             "cv_results_": choice.results,
             "average_": average,
-            "pooling_": choice.pooling,
+            "pool_weights_": choice.pooling,
             "labeler_": fitted.labeler.to_cpu(),
             "log_prior_": study.dealt.log_prior,
             "class_weight_": task.class_weight,
@@ -324,11 +311,11 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             found["best_score_"] = float(choice.results[score][choice.place])
         calibration = study.calibration(choice)
         if calibration is not None:
-            found["calibration_"] = calibration
-        return found | {"support_": study.support} if self.supported else found
+            found["venn_abers_"] = calibration
+        return found | {"typicality_": study.support} if self.supported else found
 
     @final
-    def _keep(self, study: Study, fitted: Final) -> None:
+    def _keep(self, study: CandidateSearch, fitted: FitResult) -> None:
         """Set what a fit leaves, and forget what the one before it left."""
         if not all(bool(part.isfinite().all()) for network in fitted.networks for part in network.parameters()):
             raise ValueError(
@@ -341,34 +328,35 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
             setattr(self, name, value)
 
 
-def recipes(mixer: Mixer, alphas: Sequence[float | None], shares: Sequence[float]) -> list[Recipe]:
-    """Every alpha (None is the mixer's own) with every clean_weight; where all is clean there is no alpha to choose."""
+def recipes(mixer: Mixer, alphas: Sequence[float | None], shares: Sequence[float]) -> list[MixingConfig]:
+    """Every alpha (None is the mixer's own) with every clean_fraction; where all is clean there is no alpha to
+    choose."""
     found = []
     for share in shares:
         for alpha in alphas if share < 1.0 else alphas[:1]:
             way = mixer if alpha is None else clone(mixer).set_params(alpha=alpha)
-            said: dict[str, Any] = {"clean_weight": share}
+            said: dict[str, Any] = {"clean_fraction": share}
             if len(alphas) > 1 and share < 1.0:
                 said["alpha"] = alpha
-            found.append(Recipe(way, share, said))
+            found.append(MixingConfig(way, share, said))
     return found
 
 
 def grid(name: str, value: Any, default: Sequence[float], low: float, high: float) -> tuple[float, ...]:
     """Return the values to search: "cv" is the default grid, a number itself, a sequence its own grid."""
-    way_out = f'or "cv" to choose among {", ".join(f"{v:g}" for v in default)}'
+    hint = f'or "cv" to choose among {", ".join(f"{v:g}" for v in default)}'
     if isinstance(value, str):
         check_choice(name, value, ["cv"], also="a number, or a sequence of numbers to choose among")
         return tuple(default)
     if isinstance(value, Real):
-        return (check_interval(name, value, low, high, way_out),)
+        return (check_interval(name, value, low, high, hint),)
     values = list(value) if isinstance(value, Iterable) else []
     if not values:
-        raise ValueError(f"{name}={value!r} must be a number or a non-empty sequence of numbers, {way_out}")
-    return tuple(check_interval(name, v, low, high, way_out) for v in values)
+        raise ValueError(f"{name}={value!r} must be a number or a non-empty sequence of numbers, {hint}")
+    return tuple(check_interval(name, v, low, high, hint) for v in values)
 
 
-def over_networks(network: Any, ways: Sequence[Recipe]) -> list[Recipe]:
+def over_networks(network: Any, ways: Sequence[MixingConfig]) -> list[MixingConfig]:
     """The recipes, with each of the networks that "auto" stands for."""
     if not _is(network, "auto"):
         return list(ways)
@@ -392,7 +380,7 @@ def _is(value: Any, word: str) -> bool:
     return isinstance(value, str) and value == word
 
 
-def _network(fitted: Final, log_prior: NDArray[np.float64]) -> nn.Module:
+def _network(fitted: FitResult, log_prior: NDArray[np.float64]) -> nn.Module:
     """What predicts: the one network, or the mean of several; by itself, it is calibrated."""
     pooling = fitted.choice.pooling
     if pooling is None or pooling.label_model is not None:

@@ -12,13 +12,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from genlabel.checks import check_weights, no_overflow
-from genlabel.densities import Support
-from genlabel.estimators.encoding import Encoder
+from genlabel._standardization import Standardization
+from genlabel._validation import check_weights, ignore_overflow
+from genlabel.densities import Typicality
+from genlabel.estimators.encoding import TabularEncoder
 from genlabel.estimators.intervals import Calibration, Intervals
-from genlabel.standardisation import Standardisation
-
-__all__ = ["ProbabilityClassifier"]
 
 FARTHEST = 1e140
 """Deviations from the mean: a row that is further away is asked about as if it were there."""
@@ -30,10 +28,10 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
     classes_: NDArray[Any]
     class_count_: NDArray[np.int64]
     class_weight_: NDArray[np.float64] | None
-    calibration_: Calibration
-    encoder_: Encoder
-    scaler_: Standardisation
-    support_: Support
+    venn_abers_: Calibration
+    encoder_: TabularEncoder
+    scaler_: Standardization
+    typicality_: Typicality
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -53,7 +51,7 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
     def _standardised(self, X: Any) -> NDArray[np.float64]:
         """The rows of `X` at which the model is asked, (m, number of kept features); none so far that sums overflow."""
         points = self.numbers_of(X)
-        with no_overflow():
+        with ignore_overflow():
             return self.scaler_(points).clip(-FARTHEST, FARTHEST)
 
     @final
@@ -67,18 +65,18 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         return np.exp(self.predict_log_proba(X))
 
     @final
-    def predict(self, X: Any, return_support: bool = False) -> Any:
-        """The most probable class of each row, (m,); with `return_support`, also the support of each, (m,)."""
+    def predict(self, X: Any, return_typicality: bool = False) -> Any:
+        """The most probable class of each row, (m,); with `return_typicality`, also the support of each, (m,)."""
         scores = self.predict_log_proba(X)
         classes = self.classes_[scores.argmax(axis=1)]
-        return (classes, self.support(X)) if return_support else classes
+        return (classes, self.support(X)) if return_typicality else classes
 
     @final
     def support(self, X: Any) -> NDArray[np.float64]:
         """How typical each row is of the training rows, (m,), in (0, 1]: the share of them that is less typical.
 
-        A conformal p-value (:class:`Support`): of rows like those of the training set, about one in twenty has a
-        support of 0.05 or less; of rows like nothing seen in training, most do. `support_.columns(X)` tells which
+        A conformal p-value (:class:`Typicality`): of rows like those of the training set, about one in twenty has a
+        support of 0.05 or less; of rows like nothing seen in training, most do. `typicality_.columns(X)` tells which
         column to look at. A classifier that fits no densities needs :meth:`fit_support` first.
 
         >>> from sklearn.datasets import load_iris
@@ -88,25 +86,25 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         [True, False]
         """
         points = self.numbers_of(X)
-        if not hasattr(self, "support_"):
+        if not hasattr(self, "typicality_"):
             name = type(self).__name__
             raise NotFittedError(
                 f"{name} fits no densities to judge rows by; call fit_support(X, y) with its training rows"
             )
-        return self.support_(points)
+        return self.typicality_(points)
 
     @final
     def fit_support(self, X: Any, y: Any, sample_weight: Any = None, *, density: Any = "auto") -> Self:
         """Learn how typical rows are of those of `X` (n, d) with labels `y` (n,); the classifier stays as it is.
 
-        `density` is that of :class:`Support`: a stack of its own choice, or the judge that you name.
+        `density` is that of :class:`Typicality`: a stack of its own choice, or the judge that you name.
         """
         points = self.numbers_of(X)
-        self.support_ = Support(density).fit(points, y, sample_weight)
+        self.typicality_ = Typicality(density).fit(points, y, sample_weight)
         return self
 
     @final
-    def predict_interval(self, X: Any) -> Intervals:
+    def predict_proba_interval(self, X: Any) -> Intervals:
         """A lower and an upper probability of each class, (m, k) each, by Venn-Abers on rows that were held out.
 
         Among rows that get such a probability, how often is it this class? Isotonic regression answers, on the rows
@@ -127,20 +125,20 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         >>> from sklearn.datasets import load_iris
         >>> from genlabel import MixupClassifier
         >>> X, y = load_iris(return_X_y=True)
-        >>> lower, upper = MixupClassifier(random_state=0).fit(X, y).predict_interval(X[:1])
+        >>> lower, upper = MixupClassifier(random_state=0).fit(X, y).predict_proba_interval(X[:1])
         >>> bool(lower[0, 0] > 0.8), bool(upper[0, 1] < 0.2)
         (True, True)
         """
         check_is_fitted(self, "scaler_")
-        if not hasattr(self, "calibration_"):
+        if not hasattr(self, "venn_abers_"):
             raise NotFittedError(
                 f"this {type(self).__name__} held no rows out; call fit_interval(X, y) with rows that it was not "
                 "trained on"
             )
-        return self.calibration_(self.log_proba_to_rank(self._standardised(X)))
+        return self.venn_abers_(self.log_proba_to_rank(self._standardised(X)))
 
     def log_proba_to_rank(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What `calibration_` ranks among the held-out rows, at standardised points: (m, k), or (folds, m, k)."""
+        """What `venn_abers_` ranks among the held-out rows, at standardised points: (m, k), or (folds, m, k)."""
         return self.log_proba_of(points)
 
     @final
@@ -154,7 +152,7 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         >>> from genlabel import GenerativeClassifier
         >>> X, y = load_iris(return_X_y=True)
         >>> model = GenerativeClassifier().fit(X[::2], y[::2]).fit_interval(X[1::2], y[1::2])
-        >>> model.predict_interval(X[:1]).lower.round(2).tolist()
+        >>> model.predict_proba_interval(X[:1]).lower.round(2).tolist()
         [[0.95, 0.0, 0.0]]
         """
         said, labels = self.predict_log_proba(X), np.asarray(y)
@@ -165,5 +163,5 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
             raise ValueError(f"y has {labels[~known].tolist()[0]!r}, which is none of {self.classes_.tolist()[:4]}")
         weight = None if sample_weight is None else check_weights(sample_weight, len(said))
         index = np.searchsorted(self.classes_, labels)
-        self.calibration_ = Calibration.of(said, index, weight=weight, class_weight=self.class_weight_)
+        self.venn_abers_ = Calibration.of(said, index, weight=weight, class_weight=self.class_weight_)
         return self

@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_X_y, validate_data
 
-from genlabel.checks import check_frame, no_overflow, warn
-from genlabel.datasets import table_pipeline
-from genlabel.tables.columns import clear_texts, no_feature
-
-__all__ = ["Columns", "Encoder", "Numbers", "is_mixed"]
+from genlabel._validation import check_frame, ignore_overflow, warn
+from genlabel.data.datasets import table_pipeline
+from genlabel.data.tables.columns import clear_unicode_errors, why_not_a_feature
 
 
-class Encoder(ABC):
+class TabularEncoder(ABC):
     """Knows a table from its training rows, and reads other rows of the same columns as numbers."""
 
     @abstractmethod
@@ -27,7 +25,7 @@ class Encoder(ABC):
 
 
 @final
-class Numbers(Encoder):
+class Numbers(TabularEncoder):
     """A table of numbers, whose missing values are the medians of their columns.
 
     >>> Numbers.learn(np.array([[1.0, np.nan], [2.0, np.nan], [9.0, np.nan]])).medians
@@ -51,14 +49,15 @@ class Numbers(Encoder):
     def __call__(self, estimator: BaseEstimator, X: Any) -> NDArray[np.float64]:
         """The rows of an array, or of a frame of numbers."""
         check_frame(X)
-        with no_overflow():
+        with ignore_overflow():
             read = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
             return self.fill(validate_data(estimator, X, reset=False, **read))
 
 
 @final
-class Columns(Encoder):
-    """A frame with columns of text, categories or nullable numbers, as :func:`genlabel.datasets.table_pipeline` has it.
+class Columns(TabularEncoder):
+    """A frame with columns of text, categories or nullable numbers, as :func:`genlabel.data.datasets.table_pipeline`
+    has it.
 
     >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "colour": ["red", "blue", None]})
     >>> Columns.learn(X).columns.transform(X).tolist()
@@ -71,14 +70,14 @@ class Columns(Encoder):
     @classmethod
     def learn(cls, X: pd.DataFrame) -> Self:
         """From the rows that are trained on; dates, identifiers and columns without values are left out."""
-        with clear_texts():
-            reasons = {name: no_feature(X[name]) for name in X.columns}
+        with clear_unicode_errors():
+            reasons = {name: why_not_a_feature(X[name]) for name in X.columns}
         if all(reasons.values()):
             raise ValueError(f"no column of X is a feature: {'; '.join(f'{k!r}: {v}' for k, v in reasons.items())}")
         for name, reason in reasons.items():
             if reason:
                 warn(("column", name), f"column {name!r} is left out: {reason}", UserWarning)
-        with clear_texts():
+        with clear_unicode_errors():
             used = X[[name for name, reason in reasons.items() if not reason]]
             return cls(used.columns.tolist(), table_pipeline(used, "passthrough")[:-1].fit(used))
 
@@ -99,7 +98,7 @@ class Columns(Encoder):
         return points
 
     def _numbers(self, X: pd.DataFrame) -> NDArray[np.float64]:
-        with clear_texts():
+        with clear_unicode_errors():
             return np.asarray(self.columns.transform(X[self.names]), dtype=np.float64, order="C")
 
 

@@ -10,15 +10,13 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from genlabel.checks import each_warning_once, keep_if_it_fails
-from genlabel.densities import ClassDensity, Support, named_density
+from genlabel._runtime import one_thread
+from genlabel._splits import make_folds, round_robin_folds
+from genlabel._validation import deduplicate_warnings, restore_on_error
+from genlabel.densities import ClassDensity, Typicality, named_density
+from genlabel.densities.posterior import log_posterior, log_priors
 from genlabel.estimators.classifier import ProbabilityClassifier
-from genlabel.estimators.sample import Sample, read_sample
-from genlabel.folds import deal_in_turn, make_folds
-from genlabel.posterior import log_posterior, log_priors
-from genlabel.threads import one_thread
-
-__all__ = ["GenerativeClassifier"]
+from genlabel.estimators.validation import LabeledData, validate_fit_input
 
 
 @final
@@ -27,7 +25,7 @@ class GenerativeClassifier(ProbabilityClassifier):
 
     Parameters
     ----------
-    density : "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan", "label-model" or ClassDensity
+    density : "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan", "stacked" or ClassDensity
         By name, "gaussian" is shrunk by Ledoit and Wolf's rule; the paper's GM is `GaussianDensity()`.
     priors : "empirical", "uniform" or array (k,)
     class_weight : None, "balanced" or dict
@@ -40,7 +38,7 @@ class GenerativeClassifier(ProbabilityClassifier):
     classes_, class_count_, n_features_in_, feature_names_in_
     density_ : ClassDensity
         Fitted to `scaler_(X)`.
-    support_ : Support
+    typicality_ : Support
         What :meth:`support` asks.
 
     Examples
@@ -67,11 +65,11 @@ class GenerativeClassifier(ProbabilityClassifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the density to the rows of `X` (n, d) with labels `y` (n,). A failing call changes nothing.
 
-        A label model holds out the rows of one of the `groups` (n,) together.
+        A stacked density holds out the rows of one of the `groups` (n,) together.
         """
-        with keep_if_it_fails(self), each_warning_once(), one_thread():
+        with restore_on_error(self), deduplicate_warnings(), one_thread():
             density = self._named_density()
-            sample = read_sample(self, X, y, sample_weight, self.class_weight, smallest_class=1, groups=groups)
+            sample = validate_fit_input(self, X, y, sample_weight, self.class_weight, smallest_class=1, groups=groups)
             self.encoder_ = sample.encoder
             self.scaler_ = sample.standardisation(self.standardize)
             self.density_ = _held_out_by_group(clone(density), sample)
@@ -79,15 +77,15 @@ class GenerativeClassifier(ProbabilityClassifier):
             prior, default = self.density_.class_prior_, self.density_.default_priors
             self.log_priors_ = log_priors(self.priors, prior, default, sample.class_weight)
             self.class_weight_ = sample.class_weight
-            self.__dict__.pop("calibration_", None)  # of another fit
+            self.__dict__.pop("venn_abers_", None)  # of another fit
             self.classes_, self.class_count_ = sample.classes, np.bincount(sample.y, minlength=len(sample.classes))
-            self.support_ = Support().fit(sample.X, sample.y, sample.weight)
+            self.typicality_ = Typicality().fit(sample.X, sample.y, sample.weight)
         return self
 
-    def in_full(self) -> dict[str, Any]:
+    def resolved_config(self) -> dict[str, Any]:
         """Say what the words among the parameters stand for: the density.
 
-        >>> GenerativeClassifier("kernel").in_full()
+        >>> GenerativeClassifier("kernel").resolved_config()
         {'density': KernelDensity()}
         """
         return {"density": self._named_density()}
@@ -101,11 +99,11 @@ class GenerativeClassifier(ProbabilityClassifier):
         return named_density(self.density)
 
 
-def _held_out_by_group(density: ClassDensity, sample: Sample) -> ClassDensity:
+def _held_out_by_group(density: ClassDensity, sample: LabeledData) -> ClassDensity:
     """The density, with folds that keep groups together if it has folds."""
     cv = density.get_params(deep=False).get("cv")
     if sample.groups is None or not isinstance(cv, Integral):
         return density
     seed = density.get_params(deep=False)["random_state"]
-    folds = make_folds(cv, sample.y, seed, deal_in_turn, classes=sample.classes, groups=sample.groups)
+    folds = make_folds(cv, sample.y, seed, round_robin_folds, classes=sample.classes, groups=sample.groups)
     return density.set_params(cv=folds)

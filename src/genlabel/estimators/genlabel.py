@@ -8,18 +8,16 @@ from typing import Any, Self, final
 
 import numpy as np
 
+from genlabel._validation import check_choice, check_interval
 from genlabel.attacks import Attack
-from genlabel.checks import check_choice, check_interval
-from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, LabelModel, named_densities
-from genlabel.estimators.base import ALPHAS, CLEAN_WEIGHTS, NetworkClassifier, grid, over_networks, recipes
-from genlabel.estimators.methods import Average, Final, Method, Recipe, Settings
-from genlabel.estimators.pooling import Pooling
-from genlabel.estimators.study import Study
+from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, StackedDensity, named_densities
+from genlabel.estimators.base import ALPHAS, CLEAN_FRACTIONS, NetworkClassifier, grid, over_networks, recipes
 from genlabel.labeling import LinearLabel
 from genlabel.mixing import Mixup
-from genlabel.training import Candidate
-
-__all__ = ["GAMMAS", "GenLabelClassifier"]
+from genlabel.model_selection.pooling import Pooling
+from genlabel.model_selection.search import CandidateSearch
+from genlabel.model_selection.search_space import Average, FitResult, MixingConfig, SearchSpace, TrainerConfig
+from genlabel.training import Hyperparameters
 
 GAMMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Among which `gamma="cv"` chooses (arXiv Section E.2, "Training setting")."""
@@ -27,16 +25,19 @@ GAMMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 @final
 class GenLabelClassifier(NetworkClassifier):
-    """A network trained on real points and on blends that a label model labels, fitted with its own cross-validation.
+    """A network trained on real points and on blends that a stacked density labels, fitted with its own
+    cross-validation.
 
     A blend of two points is labelled with gamma times its posterior under the class densities plus (1 - gamma) times
-    mixup's label (arXiv Alg. 1; in latent space Alg. 2). By default the densities are a :class:`LabelModel`, selected
+    mixup's label (arXiv Alg. 1; in latent space Alg. 2). By default the densities are a :class:`StackedDensity`,
+    selected
     and calibrated on held-out rows; a quarter of the points of a batch is mixed, or none, whichever did better on
-    held-out rows; and what is predicted is the network pooled with its label model, with weights from held-out rows.
+    held-out rows; and what is predicted is the network pooled with its stacked density, with weights from held-out
+    rows.
     :meth:`from_paper` is the paper's own setting. All models of the search train together as one batched program.
 
     It hurts on about one set in five: few features with a boundary that no density has, or many equal rows. See
-    `label_model_.report_` and `average_`, and docs/stacked-density.md for the sets where it loses.
+    `density_.report_` and `average_`, and docs/stacked-density.md for the sets where it loses.
 
     Parameters
     ----------
@@ -49,10 +50,11 @@ class GenLabelClassifier(NetworkClassifier):
     *Labels*
 
     density : str, ClassDensity or dict of ClassDensity
-        "label-model", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "auto".
+        "stacked", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "auto".
         "auto", or a dict, also chooses between several by cross-validation: the paper's mixup+GenLabel (CV).
         By name, "gaussian" is shrunk by Ledoit and Wolf's rule; the paper's own is `GaussianDensity()`.
-        A label model is chosen over the folds of `cv` (its own `cv` and `random_state` do not count), for each fold by
+        A stacked density is chosen over the folds of `cv` (its own `cv` and `random_state` do not count), for each
+        fold by
         the held-out rows of the others; not in latent space, whose features have seen the labels.
     gamma : float in [0, 1], "cv" or sequence of them
         Share of the generative label; "cv" chooses among 0, 0.2, ..., 1.
@@ -60,7 +62,8 @@ class GenLabelClassifier(NetworkClassifier):
         Where the densities live: the (standardised) features, or the penultimate layer of a twin network
         trained without mixing.
     priors : "auto", "uniform", "empirical" or array (k,)
-        Class priors in the generative label; "auto" is empirical for a label model and uniform for any other density.
+        Class priors in the generative label; "auto" is empirical for a stacked density and uniform for any other
+        density.
 
     *Mixing*
 
@@ -68,9 +71,9 @@ class GenLabelClassifier(NetworkClassifier):
         Of lam ~ Beta(alpha, alpha); "cv" chooses among 0.3 and 1.
     per : "sample" or "batch"
         One lam for each point, or for each batch (the paper's).
-    clean_weight : "cv", float in [0, 1] or sequence of them
+    clean_fraction : "cv", float in [0, 1] or sequence of them
         Share of the points of a batch that stay as they are: 0 is the paper's Alg. 1, 1 is vanilla training. "cv"
-        chooses among 0.75 and 1, so that `best_params_["clean_weight"] == 1` says that mixing did not help.
+        chooses among 0.75 and 1, so that `best_params_["clean_fraction"] == 1` says that mixing did not help.
 
     *Training*
 
@@ -107,10 +110,11 @@ class GenLabelClassifier(NetworkClassifier):
         accuracy, ties by log-loss (the paper's); or by held-out accuracy under an attack, say FGSM(0.2) (the paper's
         robust runs), of the network alone.
     average : "auto", "cv", None, or two or three floats
-        Weights (a, b) of the network and of its label model in what is predicted, log pi + a (log p - log pi)
+        Weights (a, b) of the network and of its stacked density in what is predicted, log pi + a (log p - log pi)
         + b (log q - log pi), normalised, pi being the frequencies of the classes; and the share of pi that is mixed in
         at last. "cv" takes those of the lowest held-out log-loss; None is the network alone;
-        "auto" is "cv" for a label model alone, and else, where the search halves, a network that is drawn towards pi as
+        "auto" is "cv" for a stacked density alone, and else, where the search halves, a network that is drawn towards
+        pi as
         far as held-out rows say.
 
     *Data and machine*
@@ -135,7 +139,7 @@ class GenLabelClassifier(NetworkClassifier):
     class_count_ : ndarray (k,)
         Training rows of each class.
     best_params_ : dict
-        What was chosen: learning rate, weight decay, gamma; clean_weight, alpha and density where there was a choice;
+        What was chosen: learning rate, weight decay, gamma; clean_fraction, alpha and density where there was a choice;
         and the weights of the average.
     best_index_ : int
         Its row in `cv_results_`; with the one-standard-error rule not always the row of rank 1.
@@ -143,14 +147,14 @@ class GenLabelClassifier(NetworkClassifier):
         Its mean held-out accuracy (absent if there was nothing to choose); with an average, that of the average.
     cv_results_ : dict
         Held-out accuracy and log-loss of every candidate's network, in the form of `GridSearchCV`; where there is an
-        average also those of the pool with the label model, by which it is ranked: `mean_test_pooled_score`,
+        average also those of the pool with the stacked density, by which it is ranked: `mean_test_pooled_score`,
         `mean_test_pooled_log_loss`.
-    label_model_ : LabelModel
-        What it chose, and how well it does on held-out rows, is in `label_model_.report_`; fitted to `scaler_(X)`
+    density_ : StackedDensity
+        What it chose, and how well it does on held-out rows, is in `density_.report_`; fitted to `scaler_(X)`
         (absent for other densities).
     average_ : pair of float or None
-        The weights of the network and the label model in what is predicted.
-    pooling_ : Pooling or None
+        The weights of the network and the stacked density in what is predicted.
+    pool_weights_ : Pooling or None
         The same weights, and the share of pi ("doubt").
     history_ : dict
         Training loss of each epoch of the networks that predict, in the mean over them.
@@ -160,10 +164,11 @@ class GenLabelClassifier(NetworkClassifier):
         The trained network (float64), or the mean of several, which takes `scaler_(X)`.
     labeler_ : Labeler
         The fitted labeler of the chosen density; its `density_` takes `scaler_(X)`. At gamma = 0, mixup's.
-    support_ : Support
+    typicality_ : Support
         What :meth:`support` asks.
-    calibration_ : Calibration
-        What :meth:`predict_interval` asks: the held-out rows of the search, and what was said of them (absent if none
+    venn_abers_ : Calibration
+        What :meth:`predict_proba_interval` asks: the held-out rows of the search, and what was said of them (absent
+        if none
         were held out, or if they were attacked).
 
     Examples
@@ -178,13 +183,13 @@ class GenLabelClassifier(NetworkClassifier):
     def __init__(
         self,
         network: Any = "mlp",
-        density: Any = "label-model",
+        density: Any = "stacked",
         gamma: Any = 1.0,
         learning_rate: Any = "cv",
         space: str = "input",
         alpha: Any = 0.3,
         *,
-        clean_weight: Any = "cv",
+        clean_fraction: Any = "cv",
         weight_decay: Any = "cv",
         average: Any = "auto",
         select: Any = "log-loss",
@@ -210,7 +215,7 @@ class GenLabelClassifier(NetworkClassifier):
         self.learning_rate = learning_rate
         self.space = space
         self.alpha = alpha
-        self.clean_weight = clean_weight
+        self.clean_fraction = clean_fraction
         self.weight_decay = weight_decay
         self.average = average
         self.select = select
@@ -231,7 +236,7 @@ class GenLabelClassifier(NetworkClassifier):
         self.verbose = verbose
 
     supported = True
-    label_model_: LabelModel
+    density_: StackedDensity
 
     @classmethod
     def from_paper(cls, network: Any = "logistic", density: Any = "auto", **params: Any) -> Self:
@@ -261,7 +266,7 @@ class GenLabelClassifier(NetworkClassifier):
         setting = {
             "gamma": "cv",
             "alpha": 1.0,
-            "clean_weight": 0.0,
+            "clean_fraction": 0.0,
             "weight_decay": 1e-4,
             "average": None,
             "select": "accuracy",
@@ -274,7 +279,7 @@ class GenLabelClassifier(NetworkClassifier):
         }
         return cls(network, density, **{**setting, **params})
 
-    def _method(self, settings: Settings) -> Method:
+    def _method(self, settings: TrainerConfig) -> SearchSpace:
         check_choice("space", self.space, ["input", "latent"])
         if self.space == "latent" and not settings.hidden:
             raise ValueError(
@@ -283,34 +288,36 @@ class GenLabelClassifier(NetworkClassifier):
         gammas = grid("gamma", self.gamma, GAMMAS, 0.0, 1.0)
         densities = named_densities(self.density) if any(gammas) else {}
         latent = self.space == "latent" and bool(densities)
-        if latent and not all(density.may_be_latent for density in densities.values()):
+        if latent and not all(density.supports_latent_space for density in densities.values()):
             raise ValueError(
                 f"density={self.density!r} cannot be chosen in latent space: the twin's features have seen the labels, "
                 "so no row is held out there; use density='gaussian' or 'kernel'"
             )
         params, candidates = self._candidates(gammas, densities)
         average = self._average(densities)
-        return Method(
+        return SearchSpace(
             self._recipes() if latent else over_networks(self.network, self._recipes()),
             [LinearLabel()],
             candidates,
             params,
             densities=list(densities.values()),
             priors=self.priors,
-            twin=self._plain([Recipe(None)], LinearLabel()) if latent else None,
+            twin=self._plain([MixingConfig(None)], LinearLabel()) if latent else None,
             average=average,
             calibrated=average is None and self.search == "halving" and isinstance(self.average, str),
             about_labels=frozenset({"gamma", "density"}),
         )
 
-    def _recipes(self) -> list[Recipe]:
+    def _recipes(self) -> list[MixingConfig]:
         check_choice("per", self.per, ["sample", "batch"])
         alphas = grid("alpha", self.alpha, ALPHAS, 1e-6, 1e6)
-        return recipes(Mixup(per=self.per), alphas, grid("clean_weight", self.clean_weight, CLEAN_WEIGHTS, 0.0, 1.0))
+        return recipes(
+            Mixup(per=self.per), alphas, grid("clean_fraction", self.clean_fraction, CLEAN_FRACTIONS, 0.0, 1.0)
+        )
 
     def _candidates(
         self, gammas: Sequence[float], densities: Mapping[str, ClassDensity]
-    ) -> tuple[list[dict[str, Any]], list[Candidate]]:
+    ) -> tuple[list[dict[str, Any]], list[Hyperparameters]]:
         """Every learning rate and weight decay with every gamma and density; at gamma = 0 there is no density."""
         params, candidates, names = [], [], list(densities)
         for pair, gamma in product(self._optimisation(), gammas):
@@ -320,7 +327,7 @@ class GenLabelClassifier(NetworkClassifier):
                     chosen["density"] = name if isinstance(self.density, str) else densities[name]
                 params.append({**pair, "gamma": gamma, **chosen})
                 shares = (gamma if name == other else 0.0 for other in names)
-                candidates.append(Candidate(**pair, label=(1.0 - gamma, *shares)))
+                candidates.append(Hyperparameters(**pair, label=(1.0 - gamma, *shares)))
         return params, candidates
 
     def _average(self, densities: Mapping[str, ClassDensity]) -> Average:
@@ -328,7 +335,7 @@ class GenLabelClassifier(NetworkClassifier):
         if isinstance(self.average, str):
             check_choice("average", self.average, ["auto", "cv"], also="None, or a pair of weights such as (0.5, 0.5)")
         if isinstance(self.average, str) and self.average == "auto":
-            alone = len(densities) == 1 and all(density.averaged_by_default for density in densities.values())
+            alone = len(densities) == 1 and all(density.is_calibrated for density in densities.values())
             average: Average = "cv" if alone else None
         else:
             average = self._given_average(densities)
@@ -352,6 +359,6 @@ class GenLabelClassifier(NetworkClassifier):
         weights = (check_interval("average", weight, 0.0, 10.0, "the weights are not negative") for weight in (a, b))
         return Pooling(*weights, *(check_interval("average", e, 0.0, 0.99, "the third is a share") for e in doubt))
 
-    def _attributes(self, study: Study, fitted: Final) -> dict[str, Any]:
+    def _attributes(self, study: CandidateSearch, fitted: FitResult) -> dict[str, Any]:
         found = super()._attributes(study, fitted)
-        return found if study.label_model is None else found | {"label_model_": study.label_model}
+        return found if study.label_model is None else found | {"density_": study.label_model}

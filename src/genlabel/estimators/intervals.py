@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Calibration", "Intervals", "venn_abers"]
-
 Numbers = NDArray[np.float64]
 
 

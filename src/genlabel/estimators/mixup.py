@@ -9,14 +9,12 @@ from typing import Any, Self, final
 
 import numpy as np
 
-from genlabel.checks import check_choice
-from genlabel.estimators.base import ALPHAS, CLEAN_WEIGHTS, NetworkClassifier, grid, over_networks, recipes
-from genlabel.estimators.methods import Method, Recipe, Settings
+from genlabel._validation import check_choice
+from genlabel.estimators.base import ALPHAS, CLEAN_FRACTIONS, NetworkClassifier, grid, over_networks, recipes
 from genlabel.labeling import Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import ManifoldMixup, Mixer, Mixup
-from genlabel.training import Candidate
-
-__all__ = ["MixupClassifier"]
+from genlabel.model_selection.search_space import MixingConfig, SearchSpace, TrainerConfig
+from genlabel.training import Hyperparameters
 
 
 @final
@@ -40,7 +38,7 @@ class MixupClassifier(NetworkClassifier):
         Of lam ~ Beta(alpha, alpha); None is 0.3 for mixup and 2 for manifold mixup, "cv" chooses among 0.3 and 1.
     per : "sample", "batch" or None
         One lam for each point, or for each batch; None is "sample" for mixup and "batch" for manifold mixup.
-    clean_weight : float in [0, 1], "cv" or sequence of them
+    clean_fraction : float in [0, 1], "cv" or sequence of them
         Share of the points of a batch that stay as they are; 0 mixes all (the paper's), "cv" chooses among 0.75 and 1,
         as it does for GenLabel.
     labeler : "linear", "logistic", Labeler or sequence of them
@@ -64,7 +62,7 @@ class MixupClassifier(NetworkClassifier):
     Attributes
     ----------
     classes_, class_count_, best_params_, best_index_, best_score_, cv_results_, history_, n_iter_, network_
-    calibration_
+    venn_abers_
         As in :class:`GenLabelClassifier`.
 
     Examples
@@ -85,7 +83,7 @@ class MixupClassifier(NetworkClassifier):
         learning_rate: Any = "cv",
         alpha: Any = None,
         *,
-        clean_weight: Any = "cv",
+        clean_fraction: Any = "cv",
         weight_decay: Any = "cv",
         calibrate: bool = True,
         select: Any = "log-loss",
@@ -110,7 +108,7 @@ class MixupClassifier(NetworkClassifier):
         self.exclude_intrusion = exclude_intrusion
         self.learning_rate = learning_rate
         self.alpha = alpha
-        self.clean_weight = clean_weight
+        self.clean_fraction = clean_fraction
         self.weight_decay = weight_decay
         self.calibrate = calibrate
         self.select = select
@@ -149,7 +147,7 @@ class MixupClassifier(NetworkClassifier):
         Mixup(per='batch')
         """
         setting = {
-            "clean_weight": 0.0,
+            "clean_fraction": 0.0,
             "weight_decay": 1e-4,
             "calibrate": False,
             "select": "accuracy",
@@ -161,15 +159,15 @@ class MixupClassifier(NetworkClassifier):
         way = Mixup(per="batch") if isinstance(mixer, str) and mixer == "mixup" else mixer
         return cls(network, way, **{**setting, **params})
 
-    def _method(self, settings: Settings) -> Method:
+    def _method(self, settings: TrainerConfig) -> SearchSpace:
         mixer, labelers = self._mixer(len(settings.hidden)), self._labelers()
-        looks = any(labeler.looks_at_points for labeler in labelers)
+        looks = any(labeler.needs_inputs for labeler in labelers)
         if mixer is not None and mixer.max_depth and (self.exclude_intrusion or looks):
             what = "exclude_intrusion=True" if self.exclude_intrusion else f"labeler={self.labeler!r}"
             raise ValueError(f"{what} looks at mixed inputs, but mixer={self.mixer!r} mixes hidden layers")
-        shares = grid("clean_weight", self.clean_weight, CLEAN_WEIGHTS, 0.0, 1.0)
+        shares = grid("clean_fraction", self.clean_fraction, CLEAN_FRACTIONS, 0.0, 1.0)
         alphas = [None] if self.alpha is None else grid("alpha", self.alpha, ALPHAS, 1e-6, 1e6)
-        ways = [Recipe(None)] if mixer is None else recipes(mixer, alphas, shares)
+        ways = [MixingConfig(None)] if mixer is None else recipes(mixer, alphas, shares)
         if mixer is None or not mixer.max_depth:
             ways = over_networks(self.network, ways)
         if len(labelers) == 1:
@@ -178,14 +176,14 @@ class MixupClassifier(NetworkClassifier):
             found = self._choosing(ways, labelers)
         return replace(found, calibrated=bool(self.calibrate))
 
-    def _choosing(self, ways: Sequence[Recipe], labelers: Sequence[Labeler]) -> Method:
+    def _choosing(self, ways: Sequence[MixingConfig], labelers: Sequence[Labeler]) -> SearchSpace:
         """Every learning rate and weight decay with every labeler."""
         places = list(product(self._optimisation(), range(len(labelers))))
         basis = np.eye(len(labelers))
-        return Method(
+        return SearchSpace(
             ways,
             labelers,
-            [Candidate(**pair, label=tuple(basis[place])) for pair, place in places],
+            [Hyperparameters(**pair, label=tuple(basis[place])) for pair, place in places],
             [{**pair, "labeler": self.labeler[place]} for pair, place in places],
             about_labels=frozenset({"labeler"}),
             exclude_intrusion=self.exclude_intrusion,
@@ -193,7 +191,7 @@ class MixupClassifier(NetworkClassifier):
 
     def _mixer(self, depth: int) -> Mixer | None:
         if self.mixer is None:
-            unused = ("alpha", "per", "exclude_intrusion", "labeler", "clean_weight")
+            unused = ("alpha", "per", "exclude_intrusion", "labeler", "clean_fraction")
             self._check_unused("mixes nothing; use mixer='mixup'", *unused)
             return None
         if isinstance(self.mixer, Mixer):
@@ -219,7 +217,7 @@ class MixupClassifier(NetworkClassifier):
             "per": (None,),
             "exclude_intrusion": (False,),
             "labeler": ("linear",),
-            "clean_weight": ("cv", 0.0),  # by default, and in the paper's setting
+            "clean_fraction": ("cv", 0.0),  # by default, and in the paper's setting
         }
         for name in names:
             value = getattr(self, name)

@@ -6,7 +6,7 @@ from genlabel.labeling.generative import GenLabel
 from genlabel.labeling.linear import LinearLabel, LogisticLabel
 from genlabel.labeling.online import OnlineGenLabel
 from genlabel.labeling.sampler import GenLabelSampler
-from genlabel.labeling.shared import SharedLabel
+from genlabel.labeling.shared import WeightedLabel
 
 __all__ = [
     "GenLabel",
@@ -15,6 +15,6 @@ __all__ = [
     "LinearLabel",
     "LogisticLabel",
     "OnlineGenLabel",
-    "SharedLabel",
+    "WeightedLabel",
     "observe_and_label",
 ]

@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-from genlabel.arrays import as_numpy, as_tensor, like, one_hot, to_device
-from genlabel.checks import read_classes
-from genlabel.mixing import Mix, Origin
-
-__all__ = ["Labeler", "observe_and_label"]
+from genlabel._arrays import as_numpy, as_tensor, like, one_hot, to_device
+from genlabel._validation import read_classes
+from genlabel.mixing import BatchInfo, MixParams
 
 
 class Labeler(BaseEstimator, ABC):
@@ -25,20 +23,20 @@ class Labeler(BaseEstimator, ABC):
     simplex, which is taken as it is. The columns are the sorted classes that `fit` saw, or else those in `y`.
     Rows that are `clean` by their origin keep their own labels.
 
-    A labeler that learns while a network trains says from what in `learns_from`, and does so in :meth:`observe`; it
+    A labeler that learns while a network trains says from what in `update_source`, and does so in :meth:`observe`; it
     labels the penultimate features of a batch instead of its points. What it learns is a module, `state`.
 
     >>> from genlabel.mixing import blend
     >>> class Sharp(Labeler):  # mixup's label, sharpened
     ...     def _label(self, x_mix, targets, draw, origin):
     ...         return torch.softmax(9.0 * blend(targets, draw), dim=1)
-    >>> draw = Mix(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
+    >>> draw = MixParams(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
     >>> Sharp().label(np.zeros((2, 1)), np.array(["a", "b"]), draw).round(3).tolist()
     [[0.989, 0.011], [0.5, 0.5]]
     """
 
     @property
-    def learns_from(self) -> str | None:
+    def update_source(self) -> str | None:
         """Whose features `observe` is given in every step: the "mixed" points of the batch, or, by one more pass
         through the network, its "clean" ones; None is a labeler that does not learn."""
         return None
@@ -62,23 +60,25 @@ class Labeler(BaseEstimator, ABC):
         return self
 
     @property
-    def looks_at_points(self) -> bool:
+    def needs_inputs(self) -> bool:
         """Whether a label depends on the mixed point itself, not only on its parents' labels."""
         return False
 
     def meet(self, features: Tensor) -> None:
         """See features of the kind that will be observed, before each step: what depends on their number is made."""
 
-    def observe(self, features: Tensor, targets: Tensor, draw: Mix) -> None:
+    def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
         """Learn from the features (n, d) of a batch in training: the step calls it before it asks for labels.
 
         `targets` (n, k) are the labels before mixing. If the labeler learns from "mixed" points, `draw` tells how they
         were mixed; if from "clean" ones, it is the draw that the batch will be mixed with.
         """
-        raise NotImplementedError(f"{type(self).__name__} has learns_from={self.learns_from!r}, but no method observe")
+        raise NotImplementedError(
+            f"{type(self).__name__} has update_source={self.update_source!r}, but no method observe"
+        )
 
     @final
-    def label(self, x_mix: Any, y: Any, draw: Mix, origin: Origin | None = None) -> Any:
+    def label(self, x_mix: Any, y: Any, draw: MixParams, origin: BatchInfo | None = None) -> Any:
         """Return the soft labels of the mixed points, shape (n, k); torch out if `x_mix` is torch.
 
         Parameters
@@ -97,7 +97,7 @@ class Labeler(BaseEstimator, ABC):
                 f"x_mix has shape {given[0]}, y {given[1]}, and the draw pairs {len(draw.partner)} rows; pass one batch"
             )
         with torch.no_grad():
-            targets, known = self._targets(y, x), origin or Origin()
+            targets, known = self._targets(y, x), origin or BatchInfo()
             labels = self._label(x, targets, draw, known)
             if known.clean is not None:
                 labels = torch.where(to_device(known.clean, x)[:, None], targets, labels)
@@ -108,7 +108,7 @@ class Labeler(BaseEstimator, ABC):
         return self
 
     @abstractmethod
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
         """Label points (n, ...) whose parents have the labels `targets` (n, k)."""
 
     def _known_classes(self) -> NDArray[Any] | None:
@@ -138,8 +138,8 @@ def observe_and_label(
     whose: Tensor,
     features: Tensor,
     targets: Tensor,
-    draw: Mix,
-    origin: Origin | None = None,
+    draw: MixParams,
+    origin: BatchInfo | None = None,
 ) -> Tensor:
     """Let a labeler learn from features that it has `seen`, of the labels `whose`, then label those of a mixed batch.
 
@@ -147,10 +147,10 @@ def observe_and_label(
 
     >>> from genlabel.densities import OnlineGaussianDensity
     >>> from genlabel.labeling import OnlineGenLabel
-    >>> from genlabel.mixing import no_mix
+    >>> from genlabel.mixing import identity_params
     >>> x, y = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.eye(2)[[0, 0, 1, 1]]
     >>> labeler, mixed = OnlineGenLabel(OnlineGaussianDensity(2), gamma=1.0), x.mean(0).expand(4, 1)
-    >>> observe_and_label(labeler, x, y, mixed, y, no_mix(4))[0].tolist()  # half way between the classes
+    >>> observe_and_label(labeler, x, y, mixed, y, identity_params(4))[0].tolist()  # half way between the classes
     [0.5, 0.5]
     """
     with torch.no_grad():

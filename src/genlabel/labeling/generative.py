@@ -11,14 +11,12 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from genlabel.arrays import as_numpy, to_device
-from genlabel.checks import check_choice, check_interval, warn
+from genlabel._arrays import as_numpy, to_device
+from genlabel._validation import check_choice, check_interval, warn
 from genlabel.densities import ClassDensity, DensityWarning
+from genlabel.densities.posterior import log_posterior, log_priors
 from genlabel.labeling.base import Labeler
-from genlabel.mixing import Mix, Origin, blend
-from genlabel.posterior import log_posterior, log_priors
-
-__all__ = ["GenLabel"]
+from genlabel.mixing import BatchInfo, MixParams, blend
 
 
 @final
@@ -40,7 +38,7 @@ class GenLabel(Labeler):
         Share the label among the `top` most likely classes only (arXiv Alg. 3 and Eq. (4) have 2); None is all.
     priors : "auto", "uniform", "empirical" or array (k,)
         Class priors pi; uniform is the paper's y_gen. "auto" is what suits the density: the frequencies of the classes
-        for a :class:`genlabel.densities.LabelModel`, uniform for any other.
+        for a :class:`genlabel.densities.StackedDensity`, uniform for any other.
     same_class : "relabel" or "keep"
         "keep" leaves the label of a pair of one class alone (the setting of arXiv Section 5.3).
 
@@ -70,7 +68,7 @@ class GenLabel(Labeler):
         self.same_class = same_class
 
     @property
-    def looks_at_points(self) -> bool:
+    def needs_inputs(self) -> bool:
         """Yes: its density is asked of them."""
         return True
 
@@ -106,7 +104,7 @@ class GenLabel(Labeler):
         density = self._fitted_density()
         return log_priors(self.priors, density.class_prior_, density.default_priors, class_weight)
 
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
         gamma = check_interval("gamma", self.gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
         check_choice("same_class", self.same_class, ["relabel", "keep"])
         if gamma == 0.0:
@@ -114,7 +112,7 @@ class GenLabel(Labeler):
         y_gen = self._generative(x_mix, targets, draw, origin)
         return y_gen if gamma == 1.0 else gamma * y_gen + (1.0 - gamma) * blend(targets, draw)
 
-    def _generative(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+    def _generative(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
         density = self._fitted_density()
         check_is_fitted(density, "classes_")
         log_prob = _log_prob(density, x_mix, draw, origin)
@@ -127,7 +125,7 @@ class GenLabel(Labeler):
         some = lost.is_cuda or bool(lost.any())  # on a GPU, to know would be to wait
         return torch.where(lost, blend(targets, draw), y_gen) if some else y_gen
 
-    def _warn_if_lost(self, lost: Tensor, origin: Origin) -> None:
+    def _warn_if_lost(self, lost: Tensor, origin: BatchInfo) -> None:
         """Warn where the density vanishes at every mixed point; nobody waits for a GPU to know."""
         if lost.device.type != "cpu":
             return
@@ -149,7 +147,7 @@ class GenLabel(Labeler):
         return getattr(self._fitted_density(), "classes_", None)
 
 
-def _log_prob(density: ClassDensity, x: Tensor, draw: Mix, origin: Origin) -> Tensor:
+def _log_prob(density: ClassDensity, x: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
     """log p_c of the mixed points, by models that saw neither parent where the density has them; clean rows get 0."""
     if origin.clean is None:
         return _log_prob_of(density, x, draw, origin, slice(None))
@@ -160,7 +158,7 @@ def _log_prob(density: ClassDensity, x: Tensor, draw: Mix, origin: Origin) -> Te
     return values
 
 
-def _log_prob_of(density: ClassDensity, x: Tensor, draw: Mix, origin: Origin, where: Any) -> Tensor:
+def _log_prob_of(density: ClassDensity, x: Tensor, draw: MixParams, origin: BatchInfo, where: Any) -> Tensor:
     """log p_c of some rows, `where`, of a batch, at their mixed points x."""
     if origin.rows is None:
         if density.cross_fitted:

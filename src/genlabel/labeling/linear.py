@@ -7,11 +7,9 @@ from typing import final
 import torch
 from torch import Tensor
 
-from genlabel.checks import check_positive
+from genlabel._validation import check_positive
 from genlabel.labeling.base import Labeler
-from genlabel.mixing import Mix, Origin, blend
-
-__all__ = ["LinearLabel", "LogisticLabel"]
+from genlabel.mixing import BatchInfo, MixParams, blend
 
 
 @final
@@ -19,13 +17,13 @@ class LinearLabel(Labeler):
     """Mixup's label, y_mix = lam y_i + (1 - lam) y_j (arXiv Alg. 1, line 4, and Eq. (3)).
 
     >>> import numpy as np
-    >>> from genlabel.mixing import Mix
-    >>> LinearLabel().label([[0.0], [0.0]], ["a", "b"], Mix(np.array([1, 0]), np.array([0.25, 1.0])))
+    >>> from genlabel.mixing import MixParams
+    >>> LinearLabel().label([[0.0], [0.0]], ["a", "b"], MixParams(np.array([1, 0]), np.array([0.25, 1.0])))
     array([[0.25, 0.75],
            [0.  , 1.  ]])
     """
 
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
         return blend(targets, draw)
 
 
@@ -44,8 +42,8 @@ class LogisticLabel(Labeler):
     Examples
     --------
     >>> import numpy as np
-    >>> from genlabel.mixing import Mix
-    >>> draw = Mix(np.array([1, 0]), np.array([0.5, 0.75]))
+    >>> from genlabel.mixing import MixParams
+    >>> draw = MixParams(np.array([1, 0]), np.array([0.5, 0.75]))
     >>> LogisticLabel(sigma=0.5).label([[0.0], [0.0]], ["a", "b"], draw).round(3)
     array([[0.5  , 0.5  ],
            [0.119, 0.881]])
@@ -54,7 +52,7 @@ class LogisticLabel(Labeler):
     def __init__(self, sigma: float = 0.5) -> None:
         self.sigma = sigma
 
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
         sigma = check_positive("sigma", self.sigma, "it is the width of the logistic curve")
         rho = torch.sigmoid(torch.as_tensor(2.0 * (draw.lam - 0.5) / sigma**2))
         return blend(targets, draw._replace(lam=rho))

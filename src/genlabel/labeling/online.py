@@ -7,12 +7,10 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from genlabel.checks import check_choice, check_count, check_interval
+from genlabel._validation import check_choice, check_count, check_interval
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling.base import Labeler
-from genlabel.mixing import Mix, Origin, blend
-
-__all__ = ["OnlineGenLabel"]
+from genlabel.mixing import BatchInfo, MixParams, blend
 
 
 @final
@@ -43,11 +41,11 @@ class OnlineGenLabel(Labeler):
 
     Examples
     --------
-    >>> from genlabel.mixing import no_mix
+    >>> from genlabel.mixing import identity_params
     >>> labeler = OnlineGenLabel(OnlineGaussianDensity(2), gamma=1.0)
     >>> features, y = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.eye(2)[[0, 0, 1, 1]]
-    >>> labeler.observe(features, y, no_mix(4))
-    >>> labeler.label(features, y, no_mix(4)).argmax(1)
+    >>> labeler.observe(features, y, identity_params(4))
+    >>> labeler.label(features, y, identity_params(4)).argmax(1)
     tensor([0, 0, 1, 1])
     """
 
@@ -66,9 +64,9 @@ class OnlineGenLabel(Labeler):
         self.ramp = ramp
 
     @property
-    def learns_from(self) -> str | None:
+    def update_source(self) -> str | None:
         """As the density's statistics say."""
-        return self.density.learns_from
+        return self.density.update_source
 
     @property
     def clean_share(self) -> float:
@@ -76,7 +74,7 @@ class OnlineGenLabel(Labeler):
         return self.density.clean_share
 
     @property
-    def looks_at_points(self) -> bool:
+    def needs_inputs(self) -> bool:
         """No: it labels features."""
         return False
 
@@ -89,7 +87,7 @@ class OnlineGenLabel(Labeler):
         """Let the density know the number of features."""
         self.density.meet(features)
 
-    def observe(self, features: Tensor, targets: Tensor, draw: Mix) -> None:
+    def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
         """Let the density learn from the features (n, d) of a batch."""
         self.density.observe(features, targets, draw)
 
@@ -102,7 +100,7 @@ class OnlineGenLabel(Labeler):
         self.density.cpu()
         return self
 
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
         gamma = check_interval("gamma", self.gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
         check_choice("same_class", self.same_class, ["relabel", "keep"])
         y_mix: Tensor = blend(targets, draw)

@@ -7,13 +7,11 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from genlabel._standardization import Standardization
 from genlabel.densities import named_density
 from genlabel.labeling.generative import GenLabel
-from genlabel.mixing import Mixup, Origin, Sampler, Synthetic
+from genlabel.mixing import BatchInfo, Mixup, Sampler, Synthetic
 from genlabel.mixing.sampler import count_of
-from genlabel.standardisation import Standardisation
-
-__all__ = ["GenLabelSampler"]
 
 
 @final
@@ -25,7 +23,7 @@ class GenLabelSampler(Sampler):
     Parameters
     ----------
     density : str or ClassDensity
-        "gaussian", "kernel", "mixture", "flow", "vae", "gan" or "label-model". By name, "gaussian" is shrunk by Ledoit
+        "gaussian", "kernel", "mixture", "flow", "vae", "gan" or "stacked". By name, "gaussian" is shrunk by Ledoit
         and Wolf's rule; the paper's GM is `GaussianDensity()`.
     gamma : float in [0, 1]
         Weight of the generative label beside mixup's; 0 is mixup itself.
@@ -89,7 +87,7 @@ class GenLabelSampler(Sampler):
     def _synthesize(self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> Synthetic:
         count = count_of(self.n_aug, len(X))
         density = named_density(self.density)
-        self.scaler_ = Standardisation.fit(X) if self.standardize else Standardisation.identity(X)
+        self.scaler_ = Standardization.fit(X) if self.standardize else Standardization.identity(X)
         points = self.scaler_(X)
         labeler = GenLabel(density, self.gamma, priors=self.priors)
         self.labeler_ = labeler.fit(points, self.classes_[index])
@@ -103,7 +101,7 @@ class GenLabelSampler(Sampler):
         """Each row mixed once; the density is asked of the standardised points."""
         draw, mixup = Mixup(self.alpha).draw(len(X), rng), Mixup()
         rows = np.arange(len(X))
-        origin = Origin(rows=rows, points=points)
+        origin = BatchInfo(rows=rows, points=points)
         labels = self.labeler_.label(mixup.mix(points, draw), self.classes_[index], draw, origin)
         parents = np.stack([rows, draw.partner], 1)
         return Synthetic(mixup.mix(X, draw), labels, index[parents], 1.0 - draw.lam, parents)

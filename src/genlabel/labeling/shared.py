@@ -9,15 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from genlabel.arrays import to_device
+from genlabel._arrays import to_device
 from genlabel.labeling.base import Labeler
-from genlabel.mixing import Mix, Origin
-
-__all__ = ["SharedLabel"]
+from genlabel.mixing import BatchInfo, MixParams
 
 
 @final
-class SharedLabel(Labeler):
+class WeightedLabel(Labeler):
     """The blend of several labelers' labels, with a fixed share of each: gamma y_gen + (1 - gamma) y_mix, say.
 
     Parameters
@@ -29,8 +27,8 @@ class SharedLabel(Labeler):
     Examples
     --------
     >>> from genlabel.labeling import LinearLabel
-    >>> halves = SharedLabel([LinearLabel(), LinearLabel()], [0.5, 0.5])
-    >>> halves.label([[0.0], [0.0]], [0, 1], Mix(np.array([1, 0]), np.array([0.25, 1.0])))
+    >>> halves = WeightedLabel([LinearLabel(), LinearLabel()], [0.5, 0.5])
+    >>> halves.label([[0.0], [0.0]], [0, 1], MixParams(np.array([1, 0]), np.array([0.25, 1.0])))
     array([[0.25, 0.75],
            [0.  , 1.  ]])
     """
@@ -40,13 +38,13 @@ class SharedLabel(Labeler):
         self.shares = shares
 
     @property
-    def looks_at_points(self) -> bool:
+    def needs_inputs(self) -> bool:
         """Whether any of them does."""
-        return any(labeler.looks_at_points for labeler in self.labelers)
+        return any(labeler.needs_inputs for labeler in self.labelers)
 
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: Mix, origin: Origin) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
         for labeler in self.labelers:
-            if labeler.learns_from is not None:
+            if labeler.update_source is not None:
                 raise ValueError(f"{labeler!r} learns while a network trains, and cannot share a label; use it alone")
         labels = torch.stack([labeler.label(x_mix, targets, draw, origin) for labeler in self.labelers], -1)
         shares: Tensor = labels @ to_device(np.asarray(self.shares), labels, labels.dtype)

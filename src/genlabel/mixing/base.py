@@ -12,24 +12,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from genlabel.arrays import Array, as_tensor, to_device
-from genlabel.checks import no_overflow
-
-__all__ = [
-    "LinearMixer",
-    "Mix",
-    "Mixer",
-    "Origin",
-    "blend",
-    "check_within_batch",
-    "draw_on",
-    "mix_batch",
-    "no_mix",
-    "stack_draws",
-]
+from genlabel._arrays import Array, as_tensor, to_device
+from genlabel._validation import ignore_overflow
 
 
-class Mix(NamedTuple):
+class MixParams(NamedTuple):
     """Everything random in mixing a batch of n points, and nothing else; a stretch of T batches is a stacked draw.
 
     `Mixer.draw` returns it, `Mixer.mix` and `Labeler.label` take it.
@@ -47,38 +34,38 @@ class Mix(NamedTuple):
     box: Any = None
     """Where a mixer pastes: top, bottom, left, right as shares of height and width, (n, 4); None for other mixers."""
 
-    def keep(self, count: int) -> Mix:
+    def keep(self, count: int) -> MixParams:
         """The same draw, but the first `count` rows are left as they are: the order of a batch is random."""
         if not count:
             return self
-        plain = no_mix(len(self.partner), like=self)
+        plain = identity_params(len(self.partner), like=self)
         kept = plain.partner < count
         box = None if self.box is None else np.where(kept[:, None], plain.box, self.box)
-        return Mix(np.where(kept, plain.partner, self.partner), np.where(kept, 1.0, self.lam), self.depth, box)
+        return MixParams(np.where(kept, plain.partner, self.partner), np.where(kept, 1.0, self.lam), self.depth, box)
 
-    def fill(self, size: int) -> Mix:
+    def fill(self, size: int) -> MixParams:
         """The same draw for a batch of `size` rows: those that are added are mixed with nothing."""
         partner, lam, depth, box = self
         n = len(partner)
         if n == size:
             return self
-        more = no_mix(size - n, like=self)
+        more = identity_params(size - n, like=self)
         boxes = None if box is None else np.concatenate([box, more.box])
-        return Mix(np.concatenate([partner, more.partner + n]), np.concatenate([lam, more.lam]), depth, boxes)
+        return MixParams(np.concatenate([partner, more.partner + n]), np.concatenate([lam, more.lam]), depth, boxes)
 
-    def at(self, step: int, size: int | None = None) -> Mix:
+    def at(self, step: int, size: int | None = None) -> MixParams:
         """One batch of a stretch, or the first `size` rows of it: what remains if it was filled up."""
         box = None if self.box is None else self.box[step, :size]
-        return Mix(self.partner[step, :size], self.lam[step, :size], int(self.depth[step]), box)
+        return MixParams(self.partner[step, :size], self.lam[step, :size], int(self.depth[step]), box)
 
-    def flat(self) -> Mix:
+    def flat(self) -> MixParams:
         """A stretch as one long batch of T n rows, for what is done row by row; the depths remain the stretch's."""
         steps, size = self.partner.shape
         partner = (np.arange(steps)[:, None] * size + self.partner).ravel()
-        return Mix(partner, self.lam.ravel(), 0, None if self.box is None else self.box.reshape(-1, 4))
+        return MixParams(partner, self.lam.ravel(), 0, None if self.box is None else self.box.reshape(-1, 4))
 
 
-class Origin(NamedTuple):
+class BatchInfo(NamedTuple):
     """What is known of a batch, and travels beside the draw: where its rows come from, and which are not mixed.
 
     `mix_batch` and `Labeler.label` take it.
@@ -97,7 +84,7 @@ class Mixer(BaseEstimator, ABC):
 
     >>> class Heavier(Mixer):  # no blend: the parent that weighs more
     ...     def draw(self, n, rng=None):
-    ...         return Mix(np.roll(np.arange(n), 1), np.random.default_rng(rng).random(n))
+    ...         return MixParams(np.roll(np.arange(n), 1), np.random.default_rng(rng).random(n))
     ...     def mix(self, X, draw):
     ...         return np.where(draw.lam[:, None] >= 0.5, X, X[draw.partner])
     >>> draw = Heavier().draw(3, rng=0)
@@ -109,11 +96,11 @@ class Mixer(BaseEstimator, ABC):
     """Whether `mix` is the linear blend; a mixer says so by being a :class:`LinearMixer`."""
 
     @abstractmethod
-    def draw(self, n: int, rng: Any = None) -> Mix:
+    def draw(self, n: int, rng: Any = None) -> MixParams:
         """Draw partners, weights and depth for a batch of `n` points; `rng` is a numpy generator or a seed."""
 
     @abstractmethod
-    def mix(self, X: Any, draw: Mix) -> Any:
+    def mix(self, X: Any, draw: MixParams) -> Any:
         """Mix the rows of `X` (n, ...) with their partners' rows; numpy or torch.
 
         Row by row: a stretch of many batches may be mixed in one call. A row with itself as partner and lam 1 (and an
@@ -126,7 +113,7 @@ class Mixer(BaseEstimator, ABC):
         return 0
 
     @property
-    def over_the_set(self) -> bool:
+    def pairs_across_batches(self) -> bool:
         """Whether a plan of a whole pass is to pair rows of any batches, not those of one batch."""
         return False
 
@@ -136,7 +123,7 @@ class LinearMixer(Mixer, ABC):
 
     >>> class Halfway(LinearMixer):  # it gives the draw, and nothing else
     ...     def draw(self, n, rng=None):
-    ...         return Mix(np.roll(np.arange(n), 1), np.full(n, 0.5))
+    ...         return MixParams(np.roll(np.arange(n), 1), np.full(n, 0.5))
     >>> Halfway().mix(np.array([[0.0], [2.0], [6.0]]), Halfway().draw(3)).tolist()
     [[3.0], [1.0], [4.0]]
     """
@@ -144,7 +131,7 @@ class LinearMixer(Mixer, ABC):
     linear: ClassVar[bool] = True
 
     @final
-    def mix(self, X: Any, draw: Mix) -> Any:
+    def mix(self, X: Any, draw: MixParams) -> Any:
         """Return lam x_i + (1 - lam) x_j for the drawn pairs (arXiv Alg. 1, line 4); numpy or torch."""
         return blend(X, draw)
 
@@ -157,17 +144,17 @@ def check_within_batch(mixer: Mixer) -> None:
     Traceback (most recent call last):
     ValueError: Mixup(pairs='set') pairs rows of different batches, ...
     """
-    if mixer.over_the_set:
+    if mixer.pairs_across_batches:
         raise ValueError(
             f"{mixer!r} pairs rows of different batches, but here one batch is seen at a time; use pairs='batch', or "
             "train_fleet, or a classifier, which plan a pass over all rows at once"
         )
 
 
-def blend(values: Any, draw: Mix) -> Any:
+def blend(values: Any, draw: MixParams) -> Any:
     """Blend the rows of `values` (n, ...) with their partners' rows.
 
-    >>> draw = Mix(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
+    >>> draw = MixParams(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
     >>> blend(np.array([[0.0], [10.0]]), draw).tolist()
     [[2.5], [5.0]]
     """
@@ -176,14 +163,14 @@ def blend(values: Any, draw: Mix) -> Any:
         lam = to_device(draw.lam, values, values.dtype).reshape(-1, *[1] * (values.ndim - 1))
         return lam * values + (1.0 - lam) * values[to_device(draw.partner, values)]
     weight = np.asarray(draw.lam).reshape(-1, *[1] * (values.ndim - 1))
-    with no_overflow():
+    with ignore_overflow():
         return weight * values + (1.0 - weight) * values[np.asarray(draw.partner)]
 
 
-def read_points(X: Any, draw: Mix) -> Array:
+def read_points(X: Any, draw: MixParams) -> Array:
     """Return points to be mixed, a floating tensor or an array of double precision; raise unless the draw is for them.
 
-    >>> read_points([[1, 2]], no_mix(1))
+    >>> read_points([[1, 2]], identity_params(1))
     array([[1., 2.]])
     """
     exact = type(X) is np.ndarray and X.dtype == np.float64
@@ -194,12 +181,12 @@ def read_points(X: Any, draw: Mix) -> Array:
     return points
 
 
-def mix_batch(mixer: Mixer | None, values: Tensor, draw: Mix, origin: Origin) -> Tensor:
+def mix_batch(mixer: Mixer | None, values: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
     """Mix the rows of a batch, (n, ...), but for those that are clean; without a mixer all are.
 
     >>> from genlabel.mixing import Mixup
-    >>> draw = Mix(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
-    >>> origin = Origin(clean=np.array([False, True]))
+    >>> draw = MixParams(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
+    >>> origin = BatchInfo(clean=np.array([False, True]))
     >>> mix_batch(Mixup(), torch.tensor([[0.0], [10.0]]), draw, origin).tolist()
     [[2.5], [10.0]]
     """
@@ -212,30 +199,30 @@ def mix_batch(mixer: Mixer | None, values: Tensor, draw: Mix, origin: Origin) ->
     return torch.where(clean.reshape(-1, *[1] * (values.ndim - 1)), values, mixed)
 
 
-def no_mix(n: int, like: Mix | None = None) -> Mix:
+def identity_params(n: int, like: MixParams | None = None) -> MixParams:
     """The draw that mixes nothing: each row with itself, lam 1, and an empty box where `like` has boxes.
 
-    >>> no_mix(2)
+    >>> identity_params(2)
     Mix(partner=array([0, 1]), lam=array([1., 1.]), depth=0, box=None)
     """
-    return Mix(np.arange(n), np.ones(n), 0, None if like is None or like.box is None else np.zeros((n, 4)))
+    return MixParams(np.arange(n), np.ones(n), 0, None if like is None or like.box is None else np.zeros((n, 4)))
 
 
-def draw_on(draw: Mix, like: Tensor) -> Mix:
+def draw_on(draw: MixParams, like: Tensor) -> MixParams:
     """The draw as tensors on the device of `like`, but for the depth; nobody waits for the copy.
 
-    >>> draw_on(no_mix(2), torch.zeros(1)).lam
+    >>> draw_on(identity_params(2), torch.zeros(1)).lam
     tensor([1., 1.])
     """
     lam = to_device(draw.lam, like, torch.float64 if like.dtype == torch.float64 else torch.float32)
     box = None if draw.box is None else to_device(draw.box, like, torch.float32)
-    return Mix(to_device(draw.partner, like), lam, draw.depth, box)
+    return MixParams(to_device(draw.partner, like), lam, draw.depth, box)
 
 
-def stack_draws(draws: Sequence[Mix]) -> Mix:
+def stack_draws(draws: Sequence[MixParams]) -> MixParams:
     """Stack the draws of several batches, each filled up to the largest, as the draw of a stretch.
 
-    >>> stretch = stack_draws([no_mix(2), no_mix(3)])
+    >>> stretch = stack_draws([identity_params(2), identity_params(3)])
     >>> stretch.partner.tolist(), stretch.depth.tolist()
     ([[0, 1, 2], [0, 1, 2]], [0, 0])
     """
@@ -244,4 +231,4 @@ def stack_draws(draws: Sequence[Mix]) -> Mix:
     shape = (len(filled), size)
     partner, lam = (np.concatenate([draw[field] for draw in filled]).reshape(shape) for field in (0, 1))
     box = None if filled[0].box is None else np.stack([draw.box for draw in filled])
-    return Mix(partner, lam, np.array([draw.depth for draw in filled]), box)
+    return MixParams(partner, lam, np.array([draw.depth for draw in filled]), box)

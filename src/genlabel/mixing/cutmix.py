@@ -8,12 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from genlabel.arrays import as_rng, to_device
-from genlabel.checks import check_count, no_overflow
-from genlabel.mixing.base import Mix, Mixer, read_points
+from genlabel._arrays import as_rng, to_device
+from genlabel._validation import check_count, ignore_overflow
+from genlabel.mixing.base import Mixer, MixParams, read_points
 from genlabel.mixing.mixup import draw_lam
-
-__all__ = ["CutMix"]
 
 WHOLE = 1e-6
 """An edge that is no further from the border of a pixel lies on it."""
@@ -52,7 +50,7 @@ class CutMix(Mixer):
         self.per = per
         self.pixels = pixels
 
-    def draw(self, n: int, rng: Any = None) -> Mix:
+    def draw(self, n: int, rng: Any = None) -> MixParams:
         """Draw a permutation of the batch and its boxes; lam is what the boxes leave."""
         generator = as_rng(rng)
         partner, lam = generator.permutation(n), draw_lam(self.alpha, self.per, n, generator)
@@ -62,9 +60,9 @@ class CutMix(Mixer):
         if self.pixels is not None:
             side = check_count("pixels", self.pixels)
             box = np.round(box * side) / side
-        return Mix(partner, 1.0 - (box[:, 1] - box[:, 0]) * (box[:, 3] - box[:, 2]), box=box)
+        return MixParams(partner, 1.0 - (box[:, 1] - box[:, 0]) * (box[:, 3] - box[:, 2]), box=box)
 
-    def mix(self, X: Any, draw: Mix) -> Any:
+    def mix(self, X: Any, draw: MixParams) -> Any:
         """Return the images with the boxes of their partners; numpy or torch, (n, c, h, w)."""
         images = read_points(X, draw)
         if images.ndim != 4:
@@ -75,7 +73,7 @@ class CutMix(Mixer):
             mask = _mask(to_device(draw.box, images), *images.shape[2:]).to(images.dtype)
             return (1.0 - mask) * images + mask * images[to_device(draw.partner, images)]
         share = _mask(torch.as_tensor(draw.box), *images.shape[2:]).numpy()
-        with no_overflow():
+        with ignore_overflow():
             return (1.0 - share) * images + share * images[np.asarray(draw.partner)]
 
 

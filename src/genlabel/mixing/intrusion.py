@@ -8,11 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from genlabel.arrays import as_numpy, as_tensor, chunks
-from genlabel.checks import check_magnitude, read_classes
-from genlabel.mixing.base import Mix
-
-__all__ = ["distance_to_rivals", "intrudes"]
+from genlabel._arrays import as_numpy, as_tensor, chunks
+from genlabel._validation import check_magnitude, read_classes
+from genlabel.mixing.base import MixParams
 
 AT_ONCE = 1 << 18
 """Products that are computed at once: what a cache holds."""
@@ -20,7 +18,7 @@ AT_ONCE = 1 << 18
 
 def intrudes(
     X_mix: Any,
-    draw: Mix,
+    draw: MixParams,
     X: Any,
     y: Any,
     *,
@@ -51,7 +49,7 @@ def intrudes(
     Examples
     --------
     >>> X, y = np.array([[-1.0], [0.0], [1.0]]), np.array([0, 1, 0])  # arXiv Example 1
-    >>> draw = Mix(np.array([2, 1, 0]), np.array([0.5, 0.5, 0.9]))
+    >>> draw = MixParams(np.array([2, 1, 0]), np.array([0.5, 0.5, 0.9]))
     >>> intrudes([[0.0], [0.0], [0.8]], draw, X, y)
     array([ True, False, False])
     """

@@ -8,11 +8,9 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from genlabel.arrays import as_rng
-from genlabel.checks import check_choice, check_count, check_positive
-from genlabel.mixing.base import LinearMixer, Mix
-
-__all__ = ["ManifoldMixup", "Mixup", "draw_lam"]
+from genlabel._arrays import as_rng
+from genlabel._validation import check_choice, check_count, check_positive
+from genlabel.mixing.base import LinearMixer, MixParams
 
 
 @final
@@ -37,8 +35,8 @@ class Mixup(LinearMixer):
     (3, 1)
     """
 
-    came_later: ClassVar[dict[str, Any]] = {"pairs": "batch"}
-    """For fingerprints, see `genlabel.records.describe`."""
+    fingerprint_defaults: ClassVar[dict[str, Any]] = {"pairs": "batch"}
+    """For fingerprints, see `genlabel.evaluation.records.describe`."""
 
     def __init__(self, alpha: float = 1.0, per: str = "sample", pairs: str = "batch") -> None:
         self.alpha = alpha
@@ -46,15 +44,15 @@ class Mixup(LinearMixer):
         self.pairs = pairs
 
     @property
-    def over_the_set(self) -> bool:
+    def pairs_across_batches(self) -> bool:
         """Whether partners come from any batch of a pass."""
         check_choice("pairs", self.pairs, ["batch", "set"])
         return self.pairs == "set"
 
-    def draw(self, n: int, rng: Any = None) -> Mix:
+    def draw(self, n: int, rng: Any = None) -> MixParams:
         """Draw a permutation of the batch and its weights."""
         generator = as_rng(rng)
-        return Mix(generator.permutation(n), draw_lam(self.alpha, self.per, n, generator))
+        return MixParams(generator.permutation(n), draw_lam(self.alpha, self.per, n, generator))
 
 
 @final
@@ -85,13 +83,13 @@ class ManifoldMixup(LinearMixer):
         """The deepest of `depths`."""
         return max(self.depths, default=0)
 
-    def draw(self, n: int, rng: Any = None) -> Mix:
+    def draw(self, n: int, rng: Any = None) -> MixParams:
         """Draw a permutation of the batch, its weights and the depth."""
         generator = as_rng(rng)
         if not len(self.depths):
             raise ValueError("depths is empty; name at least one stage, for example depths=(0, 1, 2)")
         depth = check_count("depths", self.depths[int(generator.integers(len(self.depths)))], low=0)
-        return Mix(generator.permutation(n), draw_lam(self.alpha, self.per, n, generator), depth)
+        return MixParams(generator.permutation(n), draw_lam(self.alpha, self.per, n, generator), depth)
 
 
 def draw_lam(alpha: float, per: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -14,19 +14,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from genlabel.arrays import as_rng
-from genlabel.checks import (
+from genlabel._arrays import as_rng
+from genlabel._validation import (
     check_choice,
     check_count,
     check_frame,
     check_magnitude,
     check_positive,
-    each_warning_once,
-    keep_if_it_fails,
-    no_overflow,
+    deduplicate_warnings,
+    ignore_overflow,
+    restore_on_error,
 )
-
-__all__ = ["OUTPUTS", "Sampler", "Synthetic", "count_of"]
 
 OUTPUTS = ("hard", "soft", "weighted")
 LEAST_SHARE = 1e-6
@@ -112,8 +110,8 @@ class Sampler(BaseEstimator, ABC):
         check_choice("output", self.output, OUTPUTS)
         check_frame(X, numbers=True)
         rng = as_rng(self.random_state)
-        with keep_if_it_fails(self), each_warning_once():
-            with no_overflow():
+        with restore_on_error(self), deduplicate_warnings():
+            with ignore_overflow():
                 points, target = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
             check_classification_targets(target)
             check_magnitude(float(np.abs(points).max()))

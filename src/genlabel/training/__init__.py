@@ -1,45 +1,45 @@
 """Training: the plan of points and labels, the loop for one network, the fleet for many small ones at once."""
 
-from genlabel.labeling import SharedLabel
-from genlabel.training.acceleration import Acceleration, evaluating, leave_running_statistics
-from genlabel.training.adamixup import Trio, mixing_share, policy_range, train_adamixup
-from genlabel.training.adamixup_network import AdaMixupRun, train_adamixup_network
-from genlabel.training.best_epoch import KEEPS, BestEpoch, Score, Watch
+from genlabel.labeling import WeightedLabel
+from genlabel.training.adamixup.network_step import AdaMixupRun, train_adamixup_network
+from genlabel.training.adamixup.trainer import AdaMixupNetworks, mixing_share, policy_range, train_adamixup
+from genlabel.training.batched.best_epoch import EPOCH_CHOICES, BestEpoch, BestEpochTracker, Score
+from genlabel.training.batched.fleet import Fleet
+from genlabel.training.batched.optimizer import AVERAGING_POWER
+from genlabel.training.batched.trainer import FleetTrainer, train_fleet
+from genlabel.training.batching import Batch, BatchPlan, Hyperparameters, StepBlock, TrainingTask, batches_per_epoch
 from genlabel.training.checkpoint import Checkpoint
-from genlabel.training.descent import LATE
-from genlabel.training.fleet import Fleet
-from genlabel.training.fleet_run import FleetRun, train_fleet
+from genlabel.training.compile import CompileConfig, eval_mode, frozen_batchnorm_stats
 from genlabel.training.image_batches import ImageBatches, predict_scores
 from genlabel.training.loop import train_network, train_task
 from genlabel.training.optimizers import SGD, Adam, Optimizer, resolve_optimizer
-from genlabel.training.plan import Batch, Candidate, Plan, Steps, Task, batches_per_epoch
 from genlabel.training.step import soft_cross_entropy
 
 __all__ = [
-    "KEEPS",
-    "LATE",
+    "AVERAGING_POWER",
+    "EPOCH_CHOICES",
     "SGD",
-    "Acceleration",
+    "AdaMixupNetworks",
     "AdaMixupRun",
     "Adam",
     "Batch",
+    "BatchPlan",
     "BestEpoch",
-    "Candidate",
+    "BestEpochTracker",
     "Checkpoint",
+    "CompileConfig",
     "Fleet",
-    "FleetRun",
+    "FleetTrainer",
+    "Hyperparameters",
     "ImageBatches",
     "Optimizer",
-    "Plan",
     "Score",
-    "SharedLabel",
-    "Steps",
-    "Task",
-    "Trio",
-    "Watch",
+    "StepBlock",
+    "TrainingTask",
+    "WeightedLabel",
     "batches_per_epoch",
-    "evaluating",
-    "leave_running_statistics",
+    "eval_mode",
+    "frozen_batchnorm_stats",
     "mixing_share",
     "policy_range",
     "predict_scores",

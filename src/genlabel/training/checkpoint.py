@@ -13,11 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genlabel.checks import check_count
-from genlabel.ranks import place
-from genlabel.whole import write_whole
-
-__all__ = ["Checkpoint", "Stateful", "read_generator", "save_whole", "write_generator"]
+from genlabel._atomic_io import atomic_write
+from genlabel._distributed import rank_and_world_size
+from genlabel._validation import check_count
 
 RUN = ("losses", "rng")
 """What a file keeps beside the states of the parts."""
@@ -53,7 +51,7 @@ class Checkpoint:
     Examples
     --------
     >>> import tempfile
-    >>> from genlabel.networks import MLP
+    >>> from genlabel.training.networks import MLP
     >>> from genlabel.training import train_network
     >>> x, y = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.tensor([0, 0, 1, 1])
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +89,9 @@ class Checkpoint:
             except (RuntimeError, ValueError, KeyError) as error:
                 short = " ".join(str(error).split())[:200]
                 raise ValueError(f"{self.path} is of another run: its {name} does not fit ({short})") from error
-        if place()[1] == 1:  # each process draws by itself, but the file has the generator of the first alone
+        if (
+            rank_and_world_size()[1] == 1
+        ):  # each process draws by itself, but the file has the generator of the first alone
             read_generator(rng, kept["rng"])
         return list(kept["losses"].to(device).unbind())
 
@@ -106,7 +106,7 @@ class Checkpoint:
         """Keep the state after an epoch."""
         if not last and len(losses) % self.every:
             return
-        if place()[0] > 0:
+        if rank_and_world_size()[0] > 0:
             return
         parts: dict[str, Stateful] = {**learned, **self.also, "optimizer": update}
         kept = {name: part.state_dict() for name, part in parts.items()}
@@ -131,7 +131,7 @@ def save_whole(kept: Any, path: str | os.PathLike[str]) -> None:
     """
     content = BytesIO()
     torch.save(kept, content)
-    write_whole(path, content.getbuffer())
+    atomic_write(path, content.getbuffer())
 
 
 def write_generator(rng: np.random.Generator) -> str:

@@ -10,14 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import Seed, to_device
-from genlabel.checks import check_count
-from genlabel.mixing import Mix, Mixer, draw_on, no_mix, stack_draws
-from genlabel.ranks import place
-from genlabel.training.acceleration import evaluating
-from genlabel.training.plan import Batch
-
-__all__ = ["ImageBatches", "predict_scores"]
+from genlabel._arrays import Seed, to_device
+from genlabel._distributed import rank_and_world_size
+from genlabel._validation import check_count
+from genlabel.mixing import Mixer, MixParams, draw_on, identity_params, stack_draws
+from genlabel.training.batching import Batch
+from genlabel.training.compile import eval_mode
 
 PAD = 4
 """Pixels by which an image is padded with zeros before a part of its size is cut out."""
@@ -32,7 +30,7 @@ class _Epoch(NamedTuple):
     """(T, B, h): lines of the padded image that are taken."""
     across: Tensor
     """(T, B, w): its columns, backwards if it is flipped."""
-    draw: Mix
+    draw: MixParams
 
 
 @final
@@ -81,7 +79,7 @@ class ImageBatches:
                 "(N, c, h, w) of uint8 and N class indices"
             )
         self.mixer, self.augment, self.device = mixer, augment, torch.device(device)
-        self.rank, self.ranks = place()
+        self.rank, self.ranks = rank_and_world_size()
         self.size = check_count("batch_size", min(batch_size, len(images))) // self.ranks
         if not self.size:
             raise ValueError(f"batch_size={batch_size} has not an image for each of {self.ranks} processes; enlarge it")
@@ -123,7 +121,7 @@ class ImageBatches:
         down, across = (self._lines(side, own) for side in self._sides)
         if self.augment:
             across = np.where(own.random((T, B, 1)) < 0.5, across[..., ::-1], across)
-        draws = [no_mix(B) if self.mixer is None else self.mixer.draw(B, own) for _ in range(T)]
+        draws = [identity_params(B) if self.mixer is None else self.mixer.draw(B, own) for _ in range(T)]
         lines = [to_device(np.ascontiguousarray(values), like) for values in (rows, down, across)]
         return _Epoch(lines[0], lines[1], lines[2], draw_on(stack_draws(draws), like))
 
@@ -144,13 +142,13 @@ def _cut(images: Tensor, rows: Tensor, down: Tensor, across: Tensor) -> Tensor:
 def predict_scores(network: torch.nn.Module, x: Any, batch_size: int = 1000) -> Tensor:
     """Return the scores (N, k) of images, uint8 or in [0, 1], by the network in evaluation mode; float32, on the CPU.
 
-    >>> from genlabel.networks import LeNet5
+    >>> from genlabel.training.networks import LeNet5
     >>> predict_scores(LeNet5(rng=0), np.zeros((3, 1, 28, 28), np.uint8)).shape
     torch.Size([3, 10])
     """
     images, like = torch.as_tensor(x), next(network.parameters())
     size = check_count("batch_size", batch_size)
-    with evaluating(network):
+    with eval_mode(network):
         parts = [network(_pixels(part, like)).float() for part in torch.split(images, size)]
     return torch.cat(parts).cpu()
 

@@ -12,22 +12,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.arrays import as_rng
-from genlabel.checks import check_choice
-from genlabel.labeling import Labeler, LinearLabel, SharedLabel
+from genlabel._arrays import as_rng
+from genlabel._distributed import broadcast_from_rank0
+from genlabel._progress import EpochCallback
+from genlabel._validation import check_choice
+from genlabel.labeling import Labeler, LinearLabel, WeightedLabel
 from genlabel.mixing import Mixer, check_within_batch
-from genlabel.networks import StagedNetwork
-from genlabel.progress import Listener
-from genlabel.ranks import of_first
-from genlabel.training.acceleration import Acceleration, Stepper, resolve_acceleration, tuned
-from genlabel.training.best_epoch import KEEPS
-from genlabel.training.best_state import BestState, Valid
+from genlabel.training.batched.best_epoch import EPOCH_CHOICES
+from genlabel.training.batching import Batch, BatchPlan, Hyperparameters, TrainingTask, batches_per_epoch, check_task
 from genlabel.training.checkpoint import Checkpoint
+from genlabel.training.compile import CompileConfig, Stepper, cudnn_autotune, resolve_acceleration
+from genlabel.training.early_stopping import BestState, Valid
+from genlabel.training.networks import StagedNetwork
 from genlabel.training.optimizers import Adam, Optimizer
-from genlabel.training.plan import Batch, Candidate, Plan, Task, batches_per_epoch, check_task
 from genlabel.training.step import NetworkStep, Step
-
-__all__ = ["AfterEpoch", "run_epochs", "train_network", "train_task"]
 
 AfterEpoch: TypeAlias = Callable[[int, Tensor], None]
 """Called with the epoch, from 0, and its mean loss, which lies where the network is."""
@@ -45,8 +43,8 @@ def train_network(
     optimizer: Optimizer | None = None,
     epochs: int = 100,
     rng: Any = None,
-    progress: Listener | None = None,
-    acceleration: Acceleration | str | None = None,
+    progress: EpochCallback | None = None,
+    acceleration: CompileConfig | str | None = None,
     after_epoch: AfterEpoch | None = None,
     checkpoint: Checkpoint | str | PathLike[str] | None = None,
     keep: str = "last",
@@ -62,7 +60,8 @@ def train_network(
     ----------
     network : StagedNetwork
     batches : iterable of (x, y), (x, y, weight) or Batch
-        Gone through once an epoch: a `DataLoader`, a list, or a :class:`genlabel.training.Plan`. y are class indices
+        Gone through once an epoch: a `DataLoader`, a list, or a :class:`genlabel.training.BatchPlan`. y are class
+        indices
         (n,) or soft labels (n, k); weights are those of the points (n,), blended as they are; without any, every point
         counts alike.
     mixer : Mixer or None
@@ -95,7 +94,7 @@ def train_network(
     Examples
     --------
     >>> from genlabel.mixing import Mixup
-    >>> from genlabel.networks import MLP
+    >>> from genlabel.training.networks import MLP
     >>> x, y = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.tensor([0, 0, 1, 1])
     >>> loader = [(x[:2], y[:2]), (x[2:], y[2:])]
     >>> train_network(MLP(1, 2, rng=0), loader, mixer=Mixup(), epochs=5, rng=0).shape
@@ -125,36 +124,37 @@ def train_network(
 
 def train_task(
     network: StagedNetwork,
-    task: Task,
-    candidate: Candidate,
+    task: TrainingTask,
+    candidate: Hyperparameters,
     *,
     optimizer: Optimizer | None = None,
     epochs: int = 100,
     batch_size: int = 128,
-    progress: Listener | None = None,
+    progress: EpochCallback | None = None,
     keep: str = "last",
 ) -> NDArray[np.float64]:
     """Train a network on a task, with the draws that a fleet would have; return the mean loss of each epoch.
 
-    A :class:`genlabel.networks.MLP` trained here and a fleet of one, from the same weights and the same seed, end in
+    A :class:`genlabel.training.networks.MLP` trained here and a fleet of one, from the same weights and the same
+    seed, end in
     the same place. With `keep="best"` it is the best epoch on the `valid` rows of the task.
 
     Examples
     --------
     >>> from genlabel.labeling import LinearLabel
     >>> from genlabel.mixing import Mixup
-    >>> from genlabel.networks import MLP
+    >>> from genlabel.training.networks import MLP
     >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
-    >>> task = Task(X, y, 2, (LinearLabel().fit(X, y),), Mixup(), seed=0)
-    >>> train_task(MLP(1, 2, rng=0), task, Candidate(0.1), epochs=5).shape
+    >>> task = TrainingTask(X, y, 2, (LinearLabel().fit(X, y),), Mixup(), seed=0)
+    >>> train_task(MLP(1, 2, rng=0), task, Hyperparameters(0.1), epochs=5).shape
     (5,)
     """
     check_task(task, network.depth, [candidate])
     return train_network(
         network,
-        Plan(task, batches_per_epoch(len(task.X), batch_size), next(network.parameters())),
+        BatchPlan(task, batches_per_epoch(len(task.X), batch_size), next(network.parameters())),
         mixer=task.mixer,
-        labeler=SharedLabel(task.labelers, candidate.label),
+        labeler=WeightedLabel(task.labelers, candidate.label),
         learning_rate=candidate.learning_rate,
         weight_decay=candidate.weight_decay,
         class_weight=task.class_weight,
@@ -174,8 +174,8 @@ def run_epochs(
     learning_rate: float,
     weight_decay: float,
     epochs: int,
-    acceleration: Acceleration,
-    progress: Listener | None = None,
+    acceleration: CompileConfig,
+    progress: EpochCallback | None = None,
     after_epoch: AfterEpoch | None = None,
     checkpoint: Checkpoint | str | PathLike[str] | None = None,
 ) -> NDArray[np.float64]:
@@ -195,9 +195,9 @@ def run_epochs(
     update = optimizer.for_network(weights, learning_rate, weight_decay, captured=graphs)
     file = checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else Checkpoint(checkpoint)
     losses = [] if file is None else file.load(step.learned, update, step.rng, weights[0].device)
-    of_first([*weights, *(buffer for network in step.trained for buffer in network.buffers())])
+    broadcast_from_rank0([*weights, *(buffer for network in step.trained for buffer in network.buffers())])
     stepper = Stepper(step.loss, update, graphs)
-    with _training(step.trained), tuned(acceleration):
+    with _training(step.trained), cudnn_autotune(acceleration):
         for epoch in range(len(losses), epochs):
             _set_rate(update, learning_rate * optimizer.factor(epoch, epochs))
             losses.append(_train_epoch(step, stepper, batches))
@@ -230,7 +230,7 @@ def _check_kinds(network: StagedNetwork, mixer: Mixer | None, labeler: Labeler |
 
 def _best_state(network: StagedNetwork, keep: str, valid: Valid | None) -> BestState | None:
     """What keeps the best epoch, if it is to be kept."""
-    check_choice("keep", keep, KEEPS)
+    check_choice("keep", keep, EPOCH_CHOICES)
     if keep == "last" and valid is not None:
         raise ValueError("valid has no effect where the last epoch is kept; use keep='best'")
     return BestState(network, valid) if keep == "best" else None

@@ -10,9 +10,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from genlabel.checks import check_choice, check_interval, check_positive
-
-__all__ = ["SGD", "Adam", "Optimizer", "resolve_optimizer"]
+from genlabel._validation import check_choice, check_interval, check_positive
 
 
 @dataclass(frozen=True)

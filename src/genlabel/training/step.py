@@ -10,15 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from genlabel.arrays import one_hot, to_device
-from genlabel.checks import check_choice
+from genlabel._arrays import one_hot, to_device
+from genlabel._validation import check_choice
 from genlabel.labeling import Labeler, observe_and_label
-from genlabel.mixing import Mix, Mixer, blend, draw_on, mix_batch, no_mix
-from genlabel.networks import StagedNetwork
-from genlabel.training.acceleration import Acceleration, Ready, leave_running_statistics
-from genlabel.training.plan import Batch
-
-__all__ = ["Batches", "NetworkStep", "Step", "soft_cross_entropy"]
+from genlabel.mixing import Mixer, MixParams, blend, draw_on, identity_params, mix_batch
+from genlabel.training.batching import Batch
+from genlabel.training.compile import CompileConfig, StepInputs, frozen_batchnorm_stats
+from genlabel.training.networks import StagedNetwork
 
 
 class Step(Protocol):
@@ -40,10 +38,10 @@ class Step(Protocol):
     def rng(self) -> np.random.Generator:
         """Where the draws of batches come from that bring none."""
 
-    def ready(self, batch: Batch) -> Ready:
+    def ready(self, batch: Batch) -> StepInputs:
         """The batch as tensors on the device, with its draw."""
 
-    def loss(self, batch: Ready) -> Tensor:
+    def loss(self, batch: StepInputs) -> Tensor:
         """The loss."""
 
     def check(self) -> None:
@@ -69,7 +67,7 @@ class Batches:
         network: StagedNetwork,
         mixer: Mixer | None,
         rng: np.random.Generator,
-        acceleration: Acceleration,
+        acceleration: CompileConfig,
         tensors: bool,
     ) -> None:
         self.network, self.mixer, self.rng, self.tensors = network, mixer, rng, tensors
@@ -77,16 +75,16 @@ class Batches:
         self._even = self.like.new_empty(0)
         self.format = torch.channels_last if acceleration.channels_last else torch.contiguous_format
 
-    def ready(self, batch: Batch) -> Ready:
+    def ready(self, batch: Batch) -> StepInputs:
         """The batch as a step needs it."""
         x = to_device(batch.x, self.like, self.like.dtype)
         if x.ndim == 4:
             x = x.contiguous(memory_format=self.format)
-        draw = batch.draw or (no_mix(len(x)) if self.mixer is None else self.mixer.draw(len(x), self.rng))
+        draw = batch.draw or (identity_params(len(x)) if self.mixer is None else self.mixer.draw(len(x), self.rng))
         weight = self._weights(batch, x, draw)
-        return Ready(x, self._labels(batch.y, x), weight, draw_on(draw, x) if self.tensors else draw, batch.origin)
+        return StepInputs(x, self._labels(batch.y, x), weight, draw_on(draw, x) if self.tensors else draw, batch.origin)
 
-    def _weights(self, batch: Batch, x: Tensor, draw: Mix) -> Tensor:
+    def _weights(self, batch: Batch, x: Tensor, draw: MixParams) -> Tensor:
         """Weights in the loss, (n,), of sum 1; those that come with a draw are final."""
         if batch.weight is None:
             if len(self._even) != len(x):
@@ -148,10 +146,10 @@ class NetworkStep:
         labeler: Labeler,
         class_weight: NDArray[np.float64] | None,
         rng: np.random.Generator,
-        acceleration: Acceleration,
+        acceleration: CompileConfig,
     ) -> None:
-        if labeler.learns_from is not None:
-            check_choice("learns_from", labeler.learns_from, ["clean", "mixed"])
+        if labeler.update_source is not None:
+            check_choice("update_source", labeler.update_source, ["clean", "mixed"])
         self.network, self.mixer, self.labeler, self.acceleration = network, mixer, labeler, acceleration
         self.rng = rng
         self.like = next(network.parameters())
@@ -175,9 +173,9 @@ class NetworkStep:
     @property
     def capturable(self) -> bool:
         """Not where the labels of points are looked up in a density outside of the network."""
-        return not self.labeler.looks_at_points
+        return not self.labeler.needs_inputs
 
-    def ready(self, batch: Batch) -> Ready:
+    def ready(self, batch: Batch) -> StepInputs:
         """The batch as tensors on the device of the network."""
         return self.batches.ready(batch)
 
@@ -185,7 +183,7 @@ class NetworkStep:
         """Let the labeler look at its labels."""
         self.labeler.check()
 
-    def loss(self, batch: Ready) -> Tensor:
+    def loss(self, batch: StepInputs) -> Tensor:
         """The cross-entropy of the mixed batch with its labels."""
         with self.acceleration.arithmetic(self.like.device):
             passed = self._forward(batch)
@@ -199,24 +197,24 @@ class NetworkStep:
             target = target * self.tilt
         return self._cross_entropy(passed.scores.to(target.dtype), target, batch.weight)
 
-    def _forward(self, batch: Ready) -> _Passed:
+    def _forward(self, batch: StepInputs) -> _Passed:
         """Mix at the depth of the draw, and go on; a labeler of points sees the mixed inputs at any depth."""
         net, x, draw, depth = self.network, batch.x, batch.draw, int(batch.draw.depth)
-        asked = depth == 0 or self.labeler.looks_at_points
+        asked = depth == 0 or self.labeler.needs_inputs
         points = self._mix(self.mixer, x, draw, batch.origin) if asked else x
         h = points if depth == 0 else self._mix(self.mixer, net.encode(x, depth), draw, batch.origin)
         features = net.encode(h, net.depth, start=depth)
         return _Passed(points, features, net.decode(features, net.depth))
 
-    def _label(self, batch: Ready, targets: Tensor, passed: _Passed) -> Tensor:
+    def _label(self, batch: StepInputs, targets: Tensor, passed: _Passed) -> Tensor:
         """Labels (n, k); a labeler that learns is shown features first, and labels features (arXiv Alg. 3)."""
         x, _, _, draw, origin = batch
-        if self.labeler.learns_from is None:
+        if self.labeler.update_source is None:
             labels: Tensor = self.labeler.label(passed.points, targets, draw, origin)
             return labels
         self.labeler.meet(passed.features)
         seen, whose = passed.features.detach(), targets
-        if self.labeler.learns_from == "clean":
+        if self.labeler.update_source == "clean":
             some = max(2, round(self.labeler.clean_share * len(x)))
             seen, whose = self._clean_features(x[:some]), targets[:some]
         return self._labels(self.labeler, seen, whose, passed.features.detach(), targets, draw, origin)
@@ -227,7 +225,7 @@ class NetworkStep:
         NOTE[PAPER]: in training mode, for these are the features that the mixed ones are compared with; but batch
         normalisation does not remember what it sees there, so that the network is the one that mixup trains.
         """
-        with torch.no_grad(), leave_running_statistics(self.network), self.acceleration.arithmetic(x.device):
+        with torch.no_grad(), frozen_batchnorm_stats(self.network), self.acceleration.arithmetic(x.device):
             return self.network.encode(x, self.network.depth)
 
 

@@ -9,10 +9,8 @@ import pandas as pd
 from genlabel_paper.report.experiment import Experiment, measured, of_cells
 from genlabel_paper.report.pieces import NOTHING, Claim, Grid, Shown, Value
 from genlabel_paper.report.selected import extent
-from genlabel_paper.study.cells import Cell, make_cells
-from genlabel_paper.study.settings import DENSITIES, SETTINGS
-
-__all__ = ["EXPERIMENT", "render"]
+from genlabel_paper.runs.cells import Cell, make_cells
+from genlabel_paper.runs.settings import DENSITIES, SETTINGS
 
 SETS = {
     "circle": "Circle",

@@ -7,17 +7,15 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from genlabel.checks import check_choice
-from genlabel.plots import DPI, plot_points
+from genlabel._validation import check_choice
+from genlabel.reporting.figures import DPI, plot_points
 from genlabel_paper.report.experiment import Experiment, measured
 from genlabel_paper.report.genmix import METRICS, draw_added, draw_regions, first_records, genmix_grid, of_genmix
 from genlabel_paper.report.pieces import NOTHING, Claim, Picture, Shown
 from genlabel_paper.report.selected import extent
-from genlabel_paper.study.cells import BUDGETS, Cell, make_trials
-from genlabel_paper.study.genmix_sets import GENMIX_SETS
-from genlabel_paper.study.settings import SETTINGS
-
-__all__ = ["EXPERIMENT", "render"]
+from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS
+from genlabel_paper.runs.settings import SETTINGS
 
 SETS = ["v", "ket", "y"]
 ROWS = ["vanilla", "mixup", "genmix-gan"]

@@ -8,18 +8,16 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from genlabel.checks import check_choice
-from genlabel.plots import DPI
+from genlabel._validation import check_choice
+from genlabel.reporting.figures import DPI
 from genlabel_paper.report.experiment import Experiment, measured
 from genlabel_paper.report.genmix import METRICS, draw_added, draw_regions, first_records, genmix_grid, of_genmix
 from genlabel_paper.report.pieces import NOTHING, Claim, Grid, Picture, Shown
 from genlabel_paper.report.selected import extent
-from genlabel_paper.study.cells import BUDGETS, Cell, make_trials
-from genlabel_paper.study.genmix_sets import GENMIX_SETS
-from genlabel_paper.study.plane import read_points
-from genlabel_paper.study.settings import SETTINGS
-
-__all__ = ["EXPERIMENT", "render"]
+from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS
+from genlabel_paper.runs.plane import read_points
+from genlabel_paper.runs.settings import SETTINGS
 
 GENMIX = {"four-gaussians": "genmix-gaussian", "circle": "genmix-gan", "moon": "genmix-gan"}
 """Which GenMix a set has."""
@@ -27,7 +25,8 @@ TRIALS = {"smoke": 1, "quick": 2, "full": 5}
 ROWS = ["vanilla", "mixup", "genmix-gaussian", "genmix-gan"]
 BRIEFS = ("larger margins than mixup", "no points between classes 1 and 2")
 NOTES = (
-    "Centres and covariances of the Gaussians are not given; ours are in `genlabel.datasets.strokes`: class 0 lies "
+    "Centres and covariances of the Gaussians are not given; ours are in `genlabel.data.datasets.strokes`: class 0 "
+    "lies "
     "between classes 1 and 2, and is the more likely one wherever these two are equally likely. Moon has noise 0.03.",
     "The paper does not say what a larger margin is, so three readings are shown. The statement was first checked by "
     "the median over all points, by which GenMix was above mixup on none of the three sets in the first trial; the "

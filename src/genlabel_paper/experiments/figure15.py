@@ -9,19 +9,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from genlabel.checks import check_choice
-from genlabel.datasets import curve_distances
-from genlabel.plots import DPI
+from genlabel._validation import check_choice
+from genlabel.data.datasets import curve_distances
+from genlabel.reporting.figures import DPI
 from genlabel_paper.report.experiment import Experiment, measured
 from genlabel_paper.report.genmix import AXES, METRICS, draw_added, first_records, genmix_grid, of_genmix
 from genlabel_paper.report.pieces import NOTHING, Claim, Picture, Shown
 from genlabel_paper.report.selected import extent
-from genlabel_paper.study.cells import BUDGETS, Cell, make_trials
-from genlabel_paper.study.genmix import NEAR
-from genlabel_paper.study.genmix_sets import GENMIX_SETS
-from genlabel_paper.study.settings import SETTINGS
-
-__all__ = ["EXPERIMENT", "render"]
+from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
+from genlabel_paper.runs.genmix import NEAR
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS
+from genlabel_paper.runs.settings import SETTINGS
 
 SET = "moon"
 NORMS = {"genmix-gan-l1": "l1", "genmix-gan": "l2", "genmix-gan-linf": "linf"}

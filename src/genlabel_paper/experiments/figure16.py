@@ -8,16 +8,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from genlabel.checks import check_choice
-from genlabel.plots import DPI
+from genlabel._validation import check_choice
+from genlabel.reporting.figures import DPI
 from genlabel_paper.report.experiment import Experiment, measured, of_cells
 from genlabel_paper.report.pieces import NOTHING, Claim, Grid, Picture, Shown, Value
 from genlabel_paper.report.selected import extent
-from genlabel_paper.study.cells import BUDGETS, Cell, make_trials
-from genlabel_paper.study.genmix_hidden import HIDDEN_SETS, read_images
-from genlabel_paper.study.settings import SETTINGS
-
-__all__ = ["EXPERIMENT", "render"]
+from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
+from genlabel_paper.runs.genmix_hidden import HIDDEN_SETS, read_images
+from genlabel_paper.runs.settings import SETTINGS
 
 SETS = {"smoke": ["digits"], "quick": ["digits", "mnist"], "full": list(HIDDEN_SETS)}
 METRICS = {

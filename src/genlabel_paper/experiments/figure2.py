@@ -10,14 +10,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from genlabel.datasets import make_example1
-from genlabel.plots import DPI
-from genlabel.theory import example1_loss, example1_margin, example1_prediction, example1_theta
+from genlabel.data.datasets import make_example1
+from genlabel.reporting.figures import DPI
 from genlabel_paper.report.experiment import Experiment, no_cells
 from genlabel_paper.report.pieces import EXACT, Claim, Grid, Picture, Printed, Shown, computed
 from genlabel_paper.report.theory_pictures import CLASSES, COLORS, finish
-
-__all__ = ["EXPERIMENT", "PAPER", "render"]
+from genlabel_paper.theory import example1_loss, example1_margin, example1_prediction, example1_theta
 
 PAPER = {("mixup", "margin"): Printed(7 / 16, least=1e-6), ("mixup-without-mi", "margin"): Printed(1 / 2, least=1e-6)}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -19,10 +19,8 @@ from genlabel_paper.report.shares import (
     share_grid,
     tell_shares,
 )
-from genlabel_paper.study.cells import make_cells
-from genlabel_paper.study.methods import TITLES
-
-__all__ = ["EXPERIMENT", "PAPER", "render"]
+from genlabel_paper.runs.cells import make_cells
+from genlabel_paper.runs.methods import TITLES
 
 PAPER = {("higher", "sets"): Printed(24), ("on-par", "sets"): Printed(14), ("lower", "sets"): Printed(0)}
 """Numbers of datasets; that none is lower follows from 24 and 14 of 38."""

@@ -14,14 +14,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from genlabel import theory
-from genlabel.datasets import make_example2
-from genlabel.plots import DPI, plot_regions
+from genlabel.data.datasets import make_example2
+from genlabel.reporting.figures import DPI, plot_regions
+from genlabel_paper import theory
 from genlabel_paper.report.experiment import Experiment, no_cells
 from genlabel_paper.report.pieces import EXACT, Claim, Grid, Picture, Shown, computed
 from genlabel_paper.report.theory_pictures import CLASSES, COLORS, finish
-
-__all__ = ["EXPERIMENT", "render"]
 
 Floats = NDArray[np.float64]
 STEPS, MOST, RATE, FASTER = 1000, 10_000, 0.1, 0.5

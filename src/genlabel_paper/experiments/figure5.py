@@ -19,9 +19,7 @@ from genlabel_paper.report.shares import (
     share_grid,
     tell_shares,
 )
-from genlabel_paper.study.cells import make_cells
-
-__all__ = ["EXPERIMENT", "PAPER", "render"]
+from genlabel_paper.runs.cells import make_cells
 
 PAPER = {("higher", "sets"): Printed(87), ("on-par", "sets"): Printed(23), ("lower", "sets"): Printed(50)}
 """Numbers of datasets."""

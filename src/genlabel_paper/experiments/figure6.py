@@ -15,19 +15,17 @@ from scipy.spatial import cKDTree
 
 from genlabel import GenLabel, LinearLabel, Mixup
 from genlabel.attacks import linear_margins
-from genlabel.datasets import NINE_CENTRES
+from genlabel.data.datasets import NINE_CENTRES
 from genlabel.densities import ClassDensity
-from genlabel.mixing import Mix
-from genlabel.plots import DPI, plot_points, plot_regions, plot_soft_labels
+from genlabel.mixing import MixParams
+from genlabel.reporting.figures import DPI, plot_points, plot_regions, plot_soft_labels
 from genlabel_paper.report.experiment import Experiment, measured, of_cells
 from genlabel_paper.report.pieces import FULL, NOTHING, Claim, Grid, Measured, Picture, Shown, Value
 from genlabel_paper.report.selected import extent
-from genlabel_paper.study.cells import Cell, make_cells
-from genlabel_paper.study.data import load_parts
-from genlabel_paper.study.plane import LIMITS, STEPS, Regions, choose_points
-from genlabel_paper.study.settings import NINE, RINGS
-
-__all__ = ["EXPERIMENT", "render"]
+from genlabel_paper.runs.cells import Cell, make_cells
+from genlabel_paper.runs.data import load_parts
+from genlabel_paper.runs.plane import LIMITS, STEPS, Regions, choose_points
+from genlabel_paper.runs.settings import NINE, RINGS
 
 GENLABEL = {"nine-gaussians": "genlabel-gm", "two-circle": "genlabel-kde"}
 """Which GenLabel a set has."""
@@ -76,7 +74,7 @@ def _drawn(dataset: str) -> Drawn:
     parts = load_parts(dataset, split=0)
     n, rng = len(parts.X), np.random.default_rng([0, 1])
     if dataset == "nine-gaussians":
-        draw, lam = Mix(rng.permutation(n), np.full(n, 0.6)), "$\\lambda$ = 0.6"
+        draw, lam = MixParams(rng.permutation(n), np.full(n, 0.6)), "$\\lambda$ = 0.6"
     else:
         draw, lam = Mixup(alpha=1.0).draw(n, rng), "uniform $\\lambda$"
     mixed = Mixup().mix(parts.X, draw)

@@ -14,15 +14,13 @@ from matplotlib.figure import Figure
 from scipy.interpolate import PchipInterpolator
 from scipy.optimize import brentq
 
-from genlabel.datasets import make_example3
-from genlabel.plots import DPI
-from genlabel.theory import example3_angle, example3_limit, example3_order, example3_parameters
-from genlabel.theory.example3 import PRINTED
+from genlabel.data.datasets import make_example3
+from genlabel.reporting.figures import DPI
 from genlabel_paper.report.experiment import Experiment, no_cells
 from genlabel_paper.report.pieces import EXACT, Claim, Grid, Picture, Printed, Shown, agreement, computed
 from genlabel_paper.report.theory_pictures import CLASSES, COLORS, finish
-
-__all__ = ["EXPERIMENT", "PAPER", "render"]
+from genlabel_paper.theory import example3_angle, example3_limit, example3_order, example3_parameters
+from genlabel_paper.theory.example3 import PRINTED
 
 NORM, COPIES, ALPHA, SIGMA, BETWEEN = 25.0, 30, 1.0, 0.1, 1.7
 """The norm of theta is the paper's; n, alpha and sigma are not printed: ours, and an alpha that gives 0.30 pi."""

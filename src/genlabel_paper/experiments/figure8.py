@@ -11,21 +11,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from genlabel.plots import DPI
-from genlabel.theory import (
+from genlabel.reporting.figures import DPI
+from genlabel_paper.report.experiment import Experiment, no_cells
+from genlabel_paper.report.pieces import Claim, Grid, Picture, Shown, computed
+from genlabel_paper.report.theory_pictures import CLASSES, COLORS, finish
+from genlabel_paper.theory import (
     GaussianPair,
     TheoremCheck,
     check_theorem,
     limit_coefficients,
     taylor_coefficients,
 )
-from genlabel.theory.coefficients import MIXUP
-from genlabel.theory.theorem import C_RANGE
-from genlabel_paper.report.experiment import Experiment, no_cells
-from genlabel_paper.report.pieces import Claim, Grid, Picture, Shown, computed
-from genlabel_paper.report.theory_pictures import CLASSES, COLORS, finish
-
-__all__ = ["EXPERIMENT", "render"]
+from genlabel_paper.theory.coefficients import MIXUP
+from genlabel_paper.theory.theorem import C_RANGE
 
 SIGMA_1, POINTS, LENGTH, SEED = 10.0, 20, 10.0, 0
 """Of the figure: classes N(-+e_1, I / 100), points of each class, the norm of theta. The seed is ours."""

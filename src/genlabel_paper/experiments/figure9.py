@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from genlabel.records import Wins
+from genlabel.evaluation.records import WinTieLoss
 from genlabel_paper.report.experiment import Experiment, of_cells
 from genlabel_paper.report.gain_pictures import plot_gain_histograms
 from genlabel_paper.report.pieces import Claim, Picture, Printed, Shown
@@ -22,11 +22,9 @@ from genlabel_paper.report.shares import (
     share_grid,
     tell_shares,
 )
-from genlabel_paper.study.cells import Cell, make_cells
-from genlabel_paper.study.manifest import study_sets
-from genlabel_paper.study.methods import keys_of
-
-__all__ = ["EXPERIMENT", "PAPER", "render"]
+from genlabel_paper.runs.cells import Cell, make_cells
+from genlabel_paper.runs.manifest import study_sets
+from genlabel_paper.runs.methods import keys_of
 
 PAPER = {("higher", "alpha = 1"): Printed(59.6), ("lower", "alpha = 1"): Printed(23.0)}
 """Percent of 109 datasets; for alpha = 2 no number is printed."""
@@ -67,11 +65,11 @@ def _claims(fitted: Mapping[str, pd.Series[float]], every: Mapping[str, pd.Serie
     return claims
 
 
-def _on_half(found: Wins) -> bool:
+def _on_half(found: WinTieLoss) -> bool:
     return found.percent[0] > 50.0
 
 
-def _more(found: Wins) -> bool:
+def _more(found: WinTieLoss) -> bool:
     return found.better > found.worse
 
 

@@ -16,12 +16,10 @@ from genlabel_paper.report.pieces import Grid, Measured, Picture, Shown, Value
 from genlabel_paper.report.selected import about_set
 from genlabel_paper.report.world_picture import plot_worlds
 from genlabel_paper.report.worlds import Mean, Means, Nearness, PrintedTable, Scores, World, holding, nearness, worlds
-from genlabel_paper.study.cells import BUDGETS, Cell
-from genlabel_paper.study.methods import TITLES, keys_of
-from genlabel_paper.study.multiverse import name_of
-from genlabel_paper.study.readings import LOOKS, READINGS
-
-__all__ = ["EXPERIMENT", "TABLES", "agreements", "mean_share", "printed_tables", "render"]
+from genlabel_paper.runs.cells import BUDGETS, Cell
+from genlabel_paper.runs.methods import TITLES, keys_of
+from genlabel_paper.runs.multiverse import name_of
+from genlabel_paper.runs.readings import LOOKS, READINGS
 
 TABLES = {
     "table1": ("synthetic", "logistic"),
@@ -225,7 +223,7 @@ def _told(found: dict[World, dict[str, Nearness]]) -> str:
 
 def _cells(budget: str) -> list[Cell]:
     """Every method and dataset of the tables, under every reading that changes it."""
-    from genlabel_paper.study.settings import SETTINGS
+    from genlabel_paper.runs.settings import SETTINGS
 
     tables = [import_module(f"genlabel_paper.experiments.{name}").EXPERIMENT for name in TABLES]
     places = {(one.setting, one.dataset, one.method): None for table in tables for one in table.cells(budget)}

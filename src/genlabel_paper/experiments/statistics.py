@@ -10,24 +10,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import friedmanchisquare, studentized_range
 
-from genlabel.plots import DPI, OKABE_ITO, RIVALS
-from genlabel.records import mean_scores, pair_trials
+from genlabel.evaluation.records import mean_scores, pair_trials
+from genlabel.reporting.figures import DPI, OKABE_ITO, RIVALS
 from genlabel_paper.experiments.table2 import EXPERIMENT as TABLE2
 from genlabel_paper.experiments.table3 import EXPERIMENT as TABLE3
 from genlabel_paper.report.experiment import Experiment, of_cells
 from genlabel_paper.report.pieces import Grid, Picture, Shown, computed
-from genlabel_paper.study.manifest import study_sets
-from genlabel_paper.study.methods import TITLES
-
-__all__ = [
-    "EXPERIMENT",
-    "critical_difference",
-    "plot_ranks",
-    "plot_signed_ranks",
-    "render",
-    "signed_ranks",
-    "study_means",
-]
+from genlabel_paper.runs.manifest import study_sets
+from genlabel_paper.runs.methods import TITLES
 
 REFERENCE = "genlabel-cv"
 _TRAINED = {cell.method for table in (TABLE2, TABLE3) for cell in table.cells("smoke")}

@@ -7,15 +7,13 @@ from dataclasses import replace
 
 import pandas as pd
 
-from genlabel.records import pair_trials
+from genlabel.evaluation.records import pair_trials
 from genlabel_paper.report.claims import Check, Trials, above
 from genlabel_paper.report.experiment import Experiment, compare_grid, measured, of_cells
 from genlabel_paper.report.pieces import Shown, Value
 from genlabel_paper.report.printed import columns_of, printed_means, read_printed
 from genlabel_paper.report.selected import SPREADS, about_set, extent
-from genlabel_paper.study.cells import Cell, make_cells
-
-__all__ = ["EXPERIMENT", "PAPER", "render"]
+from genlabel_paper.runs.cells import Cell, make_cells
 
 PAPER = read_printed(
     """

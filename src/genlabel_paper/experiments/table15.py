@@ -7,20 +7,18 @@ from dataclasses import replace
 
 import pandas as pd
 
-from genlabel.checks import check_choice
+from genlabel._validation import check_choice
 from genlabel_paper.report.claims import Check, Trials, above
 from genlabel_paper.report.experiment import Experiment, measured
 from genlabel_paper.report.genmix import of_genmix
 from genlabel_paper.report.pieces import Claim, Grid, Shown, Value
 from genlabel_paper.report.printed import columns_of, printed_means, read_printed, rows_of
 from genlabel_paper.report.selected import extent
-from genlabel_paper.study.cells import BUDGETS, Cell, make_trials
-from genlabel_paper.study.genmix_methods import GENMIX_METHODS
-from genlabel_paper.study.genmix_sets import GENMIX_SETS
-from genlabel_paper.study.methods import TITLES
-from genlabel_paper.study.settings import SETTINGS
-
-__all__ = ["EXPERIMENT", "PAPER", "render"]
+from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
+from genlabel_paper.runs.genmix_methods import GENMIX_METHODS
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS
+from genlabel_paper.runs.methods import TITLES
+from genlabel_paper.runs.settings import SETTINGS
 
 PAPER = read_printed(
     """

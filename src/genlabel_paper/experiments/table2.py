@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from genlabel.records import Wins
+from genlabel.evaluation.records import WinTieLoss
 from genlabel_paper.report.experiment import Experiment, of_cells
 from genlabel_paper.report.pieces import Claim, Shown
 from genlabel_paper.report.printed import read_printed
@@ -20,11 +20,9 @@ from genlabel_paper.report.shares import (
     share_grid,
     tell_shares,
 )
-from genlabel_paper.study.cells import Cell, make_cells
-from genlabel_paper.study.manifest import study_sets
-from genlabel_paper.study.methods import TITLES, keys_of
-
-__all__ = ["EXPERIMENT", "PAPER", "render"]
+from genlabel_paper.runs.cells import Cell, make_cells
+from genlabel_paper.runs.manifest import study_sets
+from genlabel_paper.runs.methods import TITLES, keys_of
 
 PAPER = read_printed(
     """
@@ -64,11 +62,11 @@ def _claims(fitted: pd.Series[float], enough: bool) -> list[Claim]:
     ]
 
 
-def _more(found: Wins) -> bool:
+def _more(found: WinTieLoss) -> bool:
     return found.better > found.worse
 
 
-def _most(found: Wins) -> bool:
+def _most(found: WinTieLoss) -> bool:
     return found.percent[0] > 62.0
 
 

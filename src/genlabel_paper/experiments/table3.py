@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from genlabel.records import Wins
+from genlabel.evaluation.records import WinTieLoss
 from genlabel_paper.report.claims import in_words
 from genlabel_paper.report.experiment import Experiment, of_cells
 from genlabel_paper.report.pieces import Claim, Shown
@@ -23,11 +23,9 @@ from genlabel_paper.report.shares import (
     share_claim,
     share_grid,
 )
-from genlabel_paper.study.cells import Cell, make_cells
-from genlabel_paper.study.manifest import study_sets
-from genlabel_paper.study.methods import TITLES, keys_of
-
-__all__ = ["EXPERIMENT", "PAPER", "RIVALS", "render"]
+from genlabel_paper.runs.cells import Cell, make_cells
+from genlabel_paper.runs.manifest import study_sets
+from genlabel_paper.runs.methods import TITLES, keys_of
 
 PAPER = read_printed(
     """
@@ -73,7 +71,7 @@ def _claims(fitted: Mapping[str, pd.Series[float]], every: Mapping[str, pd.Serie
     return claims
 
 
-def _more(found: Wins) -> bool:
+def _more(found: WinTieLoss) -> bool:
     return found.better > found.worse
 
 

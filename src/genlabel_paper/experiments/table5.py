@@ -5,9 +5,7 @@ from __future__ import annotations
 from genlabel_paper.report.claims import Check, above
 from genlabel_paper.report.printed import read_printed
 from genlabel_paper.report.selected import selected_table
-from genlabel_paper.study.methods import keys_of
-
-__all__ = ["EXPERIMENT", "PAPER"]
+from genlabel_paper.runs.methods import keys_of
 
 GENLABEL = keys_of("genlabel")
 """In the paper's text "GenLabel" is the best of these on each dataset, picked by test accuracy."""

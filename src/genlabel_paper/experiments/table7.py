@@ -7,17 +7,15 @@ from dataclasses import replace
 
 import pandas as pd
 
-from genlabel.checks import check_choice
+from genlabel._validation import check_choice
 from genlabel_paper.report.claims import Check, Trials, above
 from genlabel_paper.report.experiment import Experiment, compare_grid
 from genlabel_paper.report.pieces import Claim, Grid, Printed, Shown
 from genlabel_paper.report.printed import printed_means, read_printed
 from genlabel_paper.report.selected import extent
-from genlabel_paper.study.cells import BUDGETS, Cell
-from genlabel_paper.study.schedules import SCHEDULES, SEEDS, STUDY_IMAGES, Kind, Schedule, image_methods, schedule_of
-from genlabel_paper.study.settings import SETTINGS
-
-__all__ = ["CLEAN", "EXPERIMENT", "ROBUST"]
+from genlabel_paper.runs.cells import BUDGETS, Cell
+from genlabel_paper.runs.schedules import SCHEDULES, SEEDS, STUDY_IMAGES, Kind, Schedule, image_methods, schedule_of
+from genlabel_paper.runs.settings import SETTINGS
 
 CLEAN = read_printed(
     """

@@ -6,8 +6,6 @@ from genlabel_paper.report.claims import Check, above
 from genlabel_paper.report.printed import read_printed
 from genlabel_paper.report.selected import selected_table
 
-__all__ = ["EXPERIMENT", "PAPER"]
-
 PAPER = read_printed(
     """
     dataset  vanilla       mixup         genlabel-gm

@@ -8,11 +8,9 @@ from typing import TypeAlias, final
 
 import pandas as pd
 
-from genlabel.records import mean_scores, pair_trials
+from genlabel.evaluation.records import mean_scores, pair_trials
 from genlabel_paper.report.pieces import EXACT, NOTHING, Claim
-from genlabel_paper.study.manifest import name_set
-
-__all__ = ["Check", "Methods", "Rule", "Trials", "above", "both", "in_words"]
+from genlabel_paper.runs.manifest import name_set
 
 Methods: TypeAlias = str | tuple[str, ...]
 """One method, or several of which the best one on each dataset is meant."""

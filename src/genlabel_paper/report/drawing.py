@@ -14,10 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.path import Path
 from PIL import Image
 
-from genlabel.pages import Markup, figure
+from genlabel.reporting import Markup, figure
 from genlabel_paper.report.pieces import Picture
-
-__all__ = ["inline_svg", "picture"]
 
 PIXELS = 120
 """Of an inch, in what is drawn point by point; letters and lines have none."""

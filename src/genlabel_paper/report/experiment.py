@@ -10,12 +10,10 @@ from typing import final
 import numpy as np
 import pandas as pd
 
-from genlabel.checks import check_choice
+from genlabel._validation import check_choice
 from genlabel_paper.report.pieces import Grid, Measured, Printed, Shown, Value
-from genlabel_paper.study.cells import BUDGETS, Cell
-from genlabel_paper.study.methods import TITLES
-
-__all__ = ["PARTS", "Experiment", "PrintedValues", "choose_cells", "compare_grid", "measured", "no_cells", "of_cells"]
+from genlabel_paper.runs.cells import BUDGETS, Cell
+from genlabel_paper.runs.methods import TITLES
 
 PARTS = {
     "tables": "tables of data",
@@ -52,7 +50,7 @@ class Experiment:
     cells: Callable[[str], list[Cell]]
     """The cells of a budget: "smoke", "quick" or "full"."""
     render: Callable[[pd.DataFrame], Shown]
-    """Show what the records, a frame of `genlabel.records.read_records`, say of it."""
+    """Show what the records, a frame of `genlabel.evaluation.records.read_records`, say of it."""
     paper: PrintedValues = field(default_factory=dict)
     further: Callable[[str], list[Cell]] = no_cells
     """Cells of a budget on datasets that are not in the paper: they are run where their dataset is named."""

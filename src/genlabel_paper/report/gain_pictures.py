@@ -12,11 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from genlabel.plots import DPI, RIVALS
-from genlabel.records import count_wins
+from genlabel.evaluation.records import count_wins
+from genlabel.reporting.figures import DPI, RIVALS
 from genlabel_paper.report.pieces import EXACT
-
-__all__ = ["plot_gain_histograms", "plot_gain_lines"]
 
 BINS = 0.5
 """Points of accuracy in a bar of a histogram."""

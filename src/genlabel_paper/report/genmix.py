@@ -10,14 +10,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from genlabel.plots import plot_points, plot_regions
+from genlabel.reporting.figures import plot_points, plot_regions
 from genlabel_paper.report.experiment import measured
 from genlabel_paper.report.pieces import Grid, Value
-from genlabel_paper.study.genmix_sets import GENMIX_SETS
-from genlabel_paper.study.methods import TITLES
-from genlabel_paper.study.plane import Regions, read_points
-
-__all__ = ["AXES", "METRICS", "PAIR_COLORS", "draw_added", "draw_regions", "first_records", "genmix_grid", "of_genmix"]
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS
+from genlabel_paper.runs.methods import TITLES
+from genlabel_paper.runs.plane import Regions, read_points
 
 PAIR_COLORS = {(0, 1): "#d62728", (0, 2): "#b58900", (1, 2): "#17a2b8", (0, 3): "#8c564b", (1, 3): "#e377c2"}
 """Of added points by their pair of classes: red, yellow and cyan as in arXiv Figure 13, and some more."""

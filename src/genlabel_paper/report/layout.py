@@ -8,19 +8,6 @@ from dataclasses import dataclass, replace
 
 from genlabel_paper.report.pieces import Grid, Value, agreement
 
-__all__ = [
-    "AGREEMENTS",
-    "SYMBOLS",
-    "Line",
-    "Place",
-    "count_agreements",
-    "has_printed",
-    "lines_of",
-    "measured_part",
-    "reasons",
-    "tell_missing",
-]
-
 SYMBOLS = {"agrees": "=", "near": "≈", "differs": "≠", "missing": "–"}  # noqa: RUF001
 """How far ours is from the paper's, in one sign."""
 AGREEMENTS = {

@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from genlabel.pages import Markup, element, facts, item_list, join, page, section
-from genlabel.whole import write_whole
+from genlabel._atomic_io import atomic_write
+from genlabel.reporting import Markup, element, facts, item_list, join, page, section
 from genlabel_paper.report.drawing import picture
 from genlabel_paper.report.experiment import PARTS, Experiment
 from genlabel_paper.report.page_parts import claim_list, grid_table, judged, legend, not_run
 from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.style import CSS
 from genlabel_paper.report.summary import Entry, conclusion, contents, in_short, part_title
-from genlabel_paper.study.settings import SETTINGS
-
-__all__ = ["report_html", "write_report"]
+from genlabel_paper.runs.settings import SETTINGS
 
 PAPER = "https://arxiv.org/abs/2201.02354"
 TITLE = "GenLabel: what of the paper reproduces"
@@ -46,7 +44,7 @@ def write_report(
     Parameters
     ----------
     records : DataFrame
-        Of `genlabel.records.read_records`.
+        Of `genlabel.evaluation.records.read_records`.
     path : path
     experiments : sequence of Experiment
     description : str
@@ -55,7 +53,7 @@ def write_report(
         Which made the report.
     """
     text = report_html(records, experiments, description=description, command=command)
-    write_whole(path, text)
+    atomic_write(path, text)
 
 
 def report_html(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import nan
 
-from genlabel.pages import Cell, Markup, data_table, element, join
+from genlabel.reporting import Cell, Markup, data_table, element, join
 from genlabel_paper.report.experiment import Experiment
 from genlabel_paper.report.layout import (
     AGREEMENTS,
@@ -20,8 +20,6 @@ from genlabel_paper.report.layout import (
 )
 from genlabel_paper.report.pieces import Claim, Grid, Shown, agreement
 from genlabel_paper.report.text import number, verdict
-
-__all__ = ["KINDS", "claim_list", "grid_table", "judged", "legend", "link", "not_run"]
 
 KINDS = {False: "fails", None: "open", True: "holds"}
 """Classes of statements, in the order in which they are shown: what does not hold comes first."""

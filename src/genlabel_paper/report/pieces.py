@@ -8,8 +8,8 @@ from math import hypot
 
 from matplotlib.figure import Figure
 
-from genlabel.records import EXACT
-from genlabel_paper.study.cells import BUDGETS
+from genlabel.evaluation.records import EXACT
+from genlabel_paper.runs.cells import BUDGETS
 
 __all__ = [
     "EXACT",

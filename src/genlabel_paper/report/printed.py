@@ -7,8 +7,6 @@ import pandas as pd
 from genlabel_paper.report.experiment import PrintedValues
 from genlabel_paper.report.pieces import Printed
 
-__all__ = ["columns_of", "printed_means", "read_printed", "rows_of"]
-
 
 def read_printed(text: str) -> dict[tuple[str, str], Printed]:
     """Read a table of numbers with their spreads, "-" where none is; the keys are (column, line): (method, dataset).

@@ -10,11 +10,9 @@ from genlabel_paper.report.claims import Check, Trials
 from genlabel_paper.report.experiment import Experiment, PrintedValues, compare_grid, of_cells
 from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.printed import columns_of, printed_means, rows_of
-from genlabel_paper.study.cells import Cell, make_cells
-from genlabel_paper.study.manifest import manifest, name_set
-from genlabel_paper.study.methods import TITLES
-
-__all__ = ["MISSING", "SPREADS", "about_set", "at_hand", "extent", "largest_class", "selected_table"]
+from genlabel_paper.runs.cells import Cell, make_cells
+from genlabel_paper.runs.manifest import manifest, name_set
+from genlabel_paper.runs.methods import TITLES
 
 MISSING = dict.fromkeys(("1038", "1130", "1138", "1166"), "not at hand, and not part of this study")
 """Why there are no records of a dataset of the paper."""

@@ -7,26 +7,11 @@ from functools import cache
 
 import pandas as pd
 
-from genlabel.records import Wins, count_wins, pair_trials
+from genlabel.evaluation.records import WinTieLoss, count_wins, pair_trials
 from genlabel_paper.report.experiment import PrintedValues, of_cells
 from genlabel_paper.report.pieces import FULL, NOTHING, Claim, Grid, Measured, Value
-from genlabel_paper.study.manifest import manifest, study_sets
-from genlabel_paper.study.methods import keys_of
-
-__all__ = [
-    "FILTERED",
-    "SHARES",
-    "STUDY_NOTES",
-    "UNFILTERED",
-    "WIDTH",
-    "are_enough",
-    "fitted_sets",
-    "gains",
-    "low_dimensional",
-    "share_claim",
-    "share_grid",
-    "tell_shares",
-]
+from genlabel_paper.runs.manifest import manifest, study_sets
+from genlabel_paper.runs.methods import keys_of
 
 FILTERED = "sets on which a generative model fits"
 UNFILTERED = "all sets of the study"
@@ -149,7 +134,7 @@ def share_claim(
     printed: str,
     gain: pd.Series[float],
     enough: bool,
-    test: Callable[[Wins], bool],
+    test: Callable[[WinTieLoss], bool],
     width: float = WIDTH,
     *,
     brief: str = "",
@@ -173,7 +158,7 @@ def are_enough(gain: pd.Series[float], datasets: Sequence[str]) -> bool:
     return len(gain) >= ENOUGH * len(datasets)
 
 
-def _value(found: Wins, line: int, paper: PrintedValues, rival: str) -> Value:
+def _value(found: WinTieLoss, line: int, paper: PrintedValues, rival: str) -> Value:
     printed = paper.get((SHARES[line], rival))
     if not found.sets:
         return Value(None, printed, "not run")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CSS"]
-
 CSS = """
 html { scroll-behavior: auto; }
 .lead { font-size: 1.05rem; max-width: 56rem; }

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from genlabel.pages import Markup, element, join, section
+from genlabel.reporting import Markup, element, join, section
 from genlabel_paper.report.claims import in_words
 from genlabel_paper.report.experiment import PARTS, Experiment
 from genlabel_paper.report.layout import count_agreements, has_printed
 from genlabel_paper.report.page_parts import KINDS, judged, link
 from genlabel_paper.report.pieces import Claim, Shown
 from genlabel_paper.report.text import SIGNS, verdict
-
-__all__ = ["Entry", "conclusion", "contents", "in_short", "part_title"]
 
 TITLES = {False: "What did not hold", None: "What cannot be said", True: "What held"}
 

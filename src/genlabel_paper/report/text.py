@@ -13,8 +13,6 @@ from genlabel_paper.report.experiment import Experiment
 from genlabel_paper.report.layout import SYMBOLS, Place, count_agreements, has_printed, lines_of, reasons
 from genlabel_paper.report.pieces import Claim, Grid, Measured, Printed, Shown, agreement
 
-__all__ = ["SIGNS", "number", "print_shown", "verdict"]
-
 STYLES = {"agrees": "blue", "near": "yellow", "differs": "red", "missing": "dim"}
 SIGNS = {True: "✓", False: "✗", None: "?"}
 VERDICTS = {True: "holds", False: "does not hold", None: "cannot be said"}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 
-from genlabel.plots import OKABE_ITO
-
-__all__ = ["CLASSES", "COLORS", "finish"]
+from genlabel.reporting.figures import OKABE_ITO
 
 COLORS = {
     "vanilla": OKABE_ITO[6],

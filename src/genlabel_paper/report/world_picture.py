@@ -6,9 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from genlabel.plots import DPI
-
-__all__ = ["plot_worlds"]
+from genlabel.reporting.figures import DPI
 
 LIGHT, DARK = "#fffff0", "#08205a"
 """Of letters on a field of a colour, which is the same on a dark page."""

@@ -16,10 +16,8 @@ from genlabel_paper.report.claims import Check
 from genlabel_paper.report.experiment import PrintedValues
 from genlabel_paper.report.printed import rows_of
 from genlabel_paper.report.selected import at_hand
-from genlabel_paper.study.multiverse import base_of, name_of
-from genlabel_paper.study.readings import LOOKS, OURS, READINGS, Look, Reading
-
-__all__ = ["Mean", "Means", "Nearness", "PrintedTable", "Scores", "World", "holding", "nearness", "worlds"]
+from genlabel_paper.runs.multiverse import base_of, name_of
+from genlabel_paper.runs.readings import LOOKS, OURS, READINGS, Look, Reading
 
 KEYS = ("setting", "dataset", "method")
 KNOWN = tuple(look.key for look in LOOKS)
@@ -104,7 +102,7 @@ class Scores:
     Parameters
     ----------
     records : DataFrame
-        Of `genlabel.records.read_records`; those of settings without a reading are left out.
+        Of `genlabel.evaluation.records.read_records`; those of settings without a reading are left out.
     """
 
     def __init__(self, records: pd.DataFrame) -> None:

@@ -1,0 +1,282 @@
+"""Print the figures of a source tree: lines, modules, private functions, class names, docstrings, public names.
+
+    python .ci/code_figures.py [ROOT] [--json] [--list FIGURE]
+
+ROOT is the folder that contains `src`, by default that of this script. It reads the sources and imports nothing.
+How each figure is counted is said in `FIGURES`; `--list` prints what a figure counts, one per line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["figures", "main"]
+
+PACKAGES = ("genlabel", "genlabel_paper")
+OPENINGS = re.compile(r"(What|How|Of|Those|Whether|Whose|That)\b")
+CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]*")
+CLASSIFIER = "GenLabelClassifier"
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
+
+
+class Module(NamedTuple):
+    """A source file: its path below `src`, its text, its syntax tree with all nodes, and that of a stub beside it."""
+
+    path: str
+    text: str
+    tree: ast.Module
+    nodes: tuple[ast.AST, ...]
+    stub: ast.Module | None
+
+
+def read_modules(root: Path, package: str) -> list[Module]:
+    """Return the modules of a package, in the order of their paths."""
+    source = root / "src"
+    found = []
+    for path in sorted((source / package).rglob("*.py")):
+        if path.name == "conftest.py":
+            continue
+        text, stub = path.read_text(encoding="utf-8"), path.with_suffix(".pyi")
+        tree = ast.parse(text)
+        beside = ast.parse(stub.read_text(encoding="utf-8")) if stub.exists() else None
+        found.append(Module(path.relative_to(source).as_posix(), text, tree, tuple(ast.walk(tree)), beside))
+    return found
+
+
+def module_lines(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield one entry for each line, as `wc -l` counts them."""
+    for module in modules:
+        yield from [module.path] * module.text.count("\n")
+
+
+def module_paths(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield the path of each module."""
+    for module in modules:
+        yield module.path
+
+
+def long_modules(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield the modules of more than 400 lines."""
+    for module in modules:
+        if module.text.count("\n") > 400:
+            yield module.path
+
+
+def private_functions(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield functions and methods whose name opens with one underscore."""
+    for module in modules:
+        for name, line in _private(module):
+            yield f"{module.path}:{line} {name}"
+
+
+def single_use(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield private functions whose name occurs in the text of their module twice: the definition and one use."""
+    for module in modules:
+        words = Counter(re.findall(r"\w+", module.text))
+        for name, line in _private(module):
+            if words[name] == 2:
+                yield f"{module.path}:{line} {name}"
+
+
+def _private(module: Module) -> Iterator[tuple[str, int]]:
+    for node in module.nodes:
+        if isinstance(node, FUNCTIONS) and node.name.startswith("_") and not node.name.startswith("__"):
+            yield node.name, node.lineno
+
+
+def class_names(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield each class."""
+    for module in modules:
+        for node in module.nodes:
+            if isinstance(node, ast.ClassDef):
+                yield f"{node.name} {module.path}:{node.lineno}"
+
+
+def repeated_classes(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield each class name, public or private, that is defined more than once."""
+    places: dict[str, list[str]] = {}
+    for text in class_names(modules):
+        name, _, place = text.partition(" ")
+        places.setdefault(name, []).append(place)
+    for name, found in sorted(places.items()):
+        if len(found) > 1:
+            yield f"{name}: {' '.join(found)}"
+
+
+def docstrings(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield docstrings of modules, classes and functions that open with one of the words."""
+    for module in modules:
+        for node in module.nodes:
+            if isinstance(node, DOCUMENTED):
+                text = ast.get_docstring(node) or ""
+                if OPENINGS.match(text):
+                    yield f"{module.path}:{getattr(node, 'lineno', 1)} {text.splitlines()[0]}"
+
+
+def attribute_docstrings(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield strings below an attribute or a constant that open with one of the words."""
+    for module in modules:
+        for node in module.nodes:
+            body = getattr(node, "body", None)
+            for statement in body[isinstance(node, DOCUMENTED) :] if isinstance(body, list) else []:
+                value = statement.value if isinstance(statement, ast.Expr) else None
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    text = value.value.strip()
+                    if OPENINGS.match(text):
+                        yield f"{module.path}:{statement.lineno} {text.splitlines()[0]}"
+
+
+def all_openings(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield the entries of `docstrings` and `attribute_docstrings`."""
+    yield from docstrings(modules)
+    yield from attribute_docstrings(modules)
+
+
+def public_names(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield the entries of `__all__` of each `__init__`; if it has no list, those of the `.pyi` beside it."""
+    for module in modules:
+        if module.path.endswith("__init__.py"):
+            names = list(_exported(module.tree))
+            if not names and module.stub is not None:
+                names = list(_exported(module.stub)) or list(_imported(module.stub))
+            for name in names:
+                yield f"{module.path.removesuffix('/__init__.py').replace('/', '.')}.{name}"
+
+
+def distinct_names(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield the names of `public_names`, each once."""
+    yield from dict.fromkeys(text.rpartition(".")[2] for text in public_names(modules))
+
+
+def module_exports(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield the entries of `__all__` of the modules that are no `__init__`."""
+    for module in modules:
+        if not module.path.endswith("__init__.py"):
+            for name in _exported(module.tree):
+                yield f"{module.path} {name}"
+
+
+def _exported(tree: ast.Module) -> Iterator[str]:
+    """Yield the texts in what is assigned or added to `__all__`, as a list, a tuple, or a sum of them."""
+    for statement in tree.body:
+        targets = _targets(statement)
+        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+            value = getattr(statement, "value", None)
+            for node in ast.walk(value) if value is not None else ():
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a stub without `__all__` imports."""
+    for statement in tree.body:
+        if isinstance(statement, ast.ImportFrom) and statement.module != "__future__":
+            yield from [alias.asname or alias.name for alias in statement.names]
+
+
+def _targets(statement: ast.stmt) -> list[ast.expr]:
+    if isinstance(statement, ast.Assign):
+        return statement.targets
+    return [statement.target] if isinstance(statement, ast.AnnAssign | ast.AugAssign) else []
+
+
+def constants(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield uppercase names that are assigned at module level, type variables excepted."""
+    for module in modules:
+        for statement in module.tree.body:
+            value = getattr(statement, "value", None)
+            if isinstance(value, ast.Call) and ast.unparse(value.func).endswith(("TypeVar", "ParamSpec")):
+                continue
+            for target in [] if isinstance(statement, ast.AugAssign) else _targets(statement):
+                for node in ast.walk(target):
+                    if isinstance(node, ast.Name) and CONSTANT.fullmatch(node.id):
+                        yield f"{module.path}:{statement.lineno} {node.id}"
+
+
+def classifier_parameters(modules: Sequence[Module]) -> Iterator[str]:
+    """Yield the parameters of `GenLabelClassifier.__init__` without self."""
+    for module in modules:
+        for node in module.nodes:
+            if isinstance(node, ast.ClassDef) and node.name == CLASSIFIER:
+                for method in node.body:
+                    if isinstance(method, FUNCTIONS) and method.name == "__init__":
+                        given = [*method.args.posonlyargs, *method.args.args, *method.args.kwonlyargs]
+                        yield from [one.arg for one in given[1:]]
+
+
+FIGURES: dict[str, tuple[str, Callable[[Sequence[Module]], Iterator[str]]]] = {
+    "lines": ("lines of .py (wc -l)", module_lines),
+    "modules": ("modules", module_paths),
+    "long_modules": ("modules of more than 400 lines", long_modules),
+    "private": ("private functions and methods (_name)", private_functions),
+    "single_use": ("private functions, name used once in its module", single_use),
+    "classes": ("classes", class_names),
+    "repeated_classes": ("class names defined more than once", repeated_classes),
+    "docstrings": ("docstrings that open with What, How, Of, ...", docstrings),
+    "attribute_docstrings": ("attribute docstrings that open so", attribute_docstrings),
+    "openings": ("both kinds of docstrings", all_openings),
+    "public": ("names in __all__ of packages", public_names),
+    "distinct_public": ("distinct names in __all__ of packages", distinct_names),
+    "module_exports": ("names in __all__ of other modules", module_exports),
+    "constants": ("module constants (UPPERCASE)", constants),
+    "parameters": (f"parameters of {CLASSIFIER}.__init__", classifier_parameters),
+}
+"""Title and generator of each figure; a figure is the number of entries."""
+OTHER = (".j2", ".html", ".css", ".js", ".pyi")
+"""Endings of other files whose lines are counted."""
+
+
+def figures(root: Path) -> dict[str, dict[str, int]]:
+    """Return each figure for genlabel, genlabel_paper, and both together.
+
+    Class names and distinct names of both are counted over both, so that they are not the sum.
+    """
+    parts = {package: read_modules(root, package) for package in PACKAGES}
+    parts["both"] = [module for modules in parts.values() for module in modules]
+    result = {name: {part: sum(1 for _ in find(parts[part])) for part in parts} for name, (_, find) in FIGURES.items()}
+    for ending in OTHER:
+        lines = {package: _lines_of(root / "src" / package, ending) for package in PACKAGES}
+        result[f"lines{ending}"] = lines | {"both": sum(lines.values())}
+    return result
+
+
+def _lines_of(folder: Path, ending: str) -> int:
+    return sum(path.read_text(encoding="utf-8").count("\n") for path in folder.rglob(f"*{ending}"))
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="Print the figures of a source tree.")
+    parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).resolve().parents[1])
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--list", metavar="FIGURE", choices=FIGURES, help="print what a figure of src counts")
+    given = parser.parse_args(words)
+    if not (given.root / "src" / PACKAGES[0]).is_dir():
+        parser.error(f"{str(given.root)!r} has no src/{PACKAGES[0]}; name the root of a tree")
+    if given.list:
+        modules = [module for package in PACKAGES for module in read_modules(given.root, package)]
+        print("\n".join(FIGURES[given.list][1](modules)))
+        return 0
+    result = figures(given.root)
+    if given.json:
+        print(json.dumps(result, indent=1))
+        return 0
+    titles = {name: title for name, (title, _) in FIGURES.items()}
+    print(f"{'':50}" + "".join(f"{part:>16}" for part in (*PACKAGES, "both")))
+    for name, counts in result.items():
+        title = titles.get(name, f"lines of {name.removeprefix('lines')}")
+        print(f"{title:50}" + "".join(f"{counts[part]:>16,}" for part in (*PACKAGES, "both")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

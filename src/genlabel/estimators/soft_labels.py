@@ -1,0 +1,127 @@
+"""Any scikit-learn classifier on soft labels: each synthetic point is a weighted row for every class in its label."""
+
+from __future__ import annotations
+
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, check_random_state, has_fit_parameter, validate_data
+
+from genlabel._validation import check_frame, check_positive, ignore_overflow, restore_on_error
+from genlabel.mixing import GenMix, Sampler
+
+
+def _offers(method: str) -> Any:
+    """Whether the estimator has a method: the fitted one, or the one that will be."""
+    return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), method))
+
+
+@final
+class SoftLabelClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Train a classifier on the given rows and on synthetic points with soft labels.
+
+    The cross-entropy of a soft label is the mean of those of the classes, weighted by the label: a point with the label
+    (0.3, 0.7) is two rows, of weights 0.3 and 0.7. So every classifier that takes `sample_weight` learns from them.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Its `fit` takes `sample_weight`. A pipeline goes around: `make_pipeline(StandardScaler(),
+        SoftLabelClassifier(LogisticRegression()))`.
+    sampler : Sampler or None
+        Makes the points, such as :class:`GenMix` or :class:`GenLabelSampler`; None is `GenMix()`. Its `output` is of no
+        concern.
+    synthetic_weight : float
+        What a synthetic point weighs beside a given row.
+    random_state : int, RandomState or None
+        Seeds what has a `random_state` of None in the estimator and in the sampler.
+
+    Attributes
+    ----------
+    estimator_, sampler_
+        Fitted.
+    classes_, n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SoftLabelClassifier(LogisticRegression(max_iter=1000), GenMix(n_aug=0.3), random_state=0)
+    >>> model.fit(X[50:], y[50:]).score(X[50:], y[50:]) > 0.9
+    True
+    """
+
+    def __init__(
+        self, estimator: Any, sampler: Any = None, *, synthetic_weight: float = 1.0, random_state: Any = None
+    ) -> None:
+        self.estimator = estimator
+        self.sampler = sampler
+        self.synthetic_weight = synthetic_weight
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the estimator to the rows of `X` (n, d) with labels `y` (n,), and to the sampler's. A failing call
+        changes nothing."""
+        with restore_on_error(self):
+            self._check()
+            check_frame(X, numbers=True)
+            with ignore_overflow():
+                points, target = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
+            check_classification_targets(target)
+            rng = check_random_state(self.random_state)
+            self.sampler_ = _seeded(GenMix() if self.sampler is None else self.sampler, rng)
+            rows, labels = self.sampler_.set_params(output="weighted").fit_resample(points, target)
+            weight = np.where(self.sampler_.is_synthetic_, self.synthetic_weight, 1.0) * self.sampler_.sample_weight_
+            self.estimator_ = _seeded(self.estimator, rng).fit(rows, labels, sample_weight=weight)
+            self.classes_ = self.estimator_.classes_
+        return self
+
+    @_offers("predict")
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The estimator's classes of the rows, (m,)."""
+        points = self._points(X)
+        return self.estimator_.predict(points)
+
+    @_offers("predict_proba")
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The estimator's probabilities, (m, k)."""
+        points = self._points(X)
+        return self.estimator_.predict_proba(points)
+
+    @_offers("predict_log_proba")
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """The logarithms of the estimator's probabilities, (m, k)."""
+        points = self._points(X)
+        return self.estimator_.predict_log_proba(points)
+
+    @_offers("decision_function")
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """The estimator's scores, (m,) of two classes, else (m, k)."""
+        points = self._points(X)
+        return self.estimator_.decision_function(points)
+
+    def _points(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self, "estimator_")
+        return validate_data(self, X, dtype=np.float64, order="C", reset=False)
+
+    def _check(self) -> None:
+        check_positive("synthetic_weight", self.synthetic_weight, "1 makes a synthetic point worth a given row")
+        if self.sampler is not None and not isinstance(self.sampler, Sampler):
+            raise ValueError(f"sampler={self.sampler!r} must be a Sampler, such as GenMix() or GenLabelSampler()")
+        if not has_fit_parameter(self.estimator, "sample_weight"):
+            raise ValueError(
+                f"estimator={self.estimator!r} takes no sample_weight, by which soft labels are learned; take one that "
+                "does, and put a pipeline around this classifier, not inside"
+            )
+
+
+def _seeded(estimator: Any, rng: np.random.RandomState) -> Any:
+    """A copy with seeds wherever a random_state is None."""
+    fresh = clone(estimator)
+    names = [name for name, value in fresh.get_params().items() if name.endswith("random_state") and value is None]
+    return fresh.set_params(**{name: int(rng.randint(np.iinfo(np.int32).max)) for name in sorted(names)})

@@ -1,0 +1,167 @@
+"""What the user hands in, checked once: points, class indices, weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from genlabel._standardization import Standardization
+from genlabel._validation import check_frame, check_magnitude, check_weights, ignore_overflow
+from genlabel.estimators.encoding import Columns, Numbers, TabularEncoder, is_mixed
+
+
+@dataclass(frozen=True)
+class LabeledData:
+    """A checked training set."""
+
+    X: NDArray[np.float64]
+    """(n, d)"""
+    y: NDArray[np.int64]
+    """Class indices (n,)."""
+    classes: NDArray[Any]
+    """The classes as the user wrote them, sorted, (k,)."""
+    weight: NDArray[np.float64] | None
+    """Sample weights (n,), all positive, counted as repetitions; None if all are 1."""
+    rows: NDArray[np.int64]
+    """The row of the user's table that each point was (those of weight zero are gone)."""
+    n_rows: int
+    """Number of rows of the user's table."""
+    class_weight: NDArray[np.float64] | None
+    """(k,), of mean 1 over the points; None if none were given."""
+    encoder: TabularEncoder
+    """What made numbers of the user's table."""
+    groups: NDArray[np.intp] | None = None
+    """The number of each row's group, (n,); None if each row is one of its own."""
+
+    def take(self, rows: NDArray[Any]) -> LabeledData:
+        """The same sample, with some of its rows."""
+        weight, groups = (None if part is None else part[rows] for part in (self.weight, self.groups))
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight, rows=self.rows[rows], groups=groups)
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The class of each row, as the user wrote it."""
+        return self.classes[self.y]
+
+    @property
+    def score_weight(self) -> NDArray[np.float64] | None:
+        """How much each row counts when a model is judged: its weight times its class's."""
+        if self.class_weight is None:
+            return self.weight
+        tilt = self.class_weight[self.y]
+        return tilt if self.weight is None else tilt * self.weight
+
+    def standardisation(self, standardize: bool, whole: Standardization | None = None) -> Standardization:
+        """Learn to standardise the features, or the identity if not asked to; constant ones are left out.
+
+        A fold keeps the features of the `whole` sample, and its scale of those that are constant in the fold.
+        """
+        if not standardize:
+            return Standardization.identity(self.X)
+        return Standardization.fit(self.X, self.weight, whole=whole)
+
+    def scaled(self, scaler: Standardization) -> LabeledData:
+        """The sample with its points standardised."""
+        return replace(self, X=scaler(self.X))
+
+
+def validate_fit_input(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: Any,
+    smallest_class: int = 2,
+    groups: Any = None,
+) -> LabeledData:
+    """Check the input of `fit` and return it as a sample; rows of weight zero count as absent."""
+    check_frame(X)
+    with ignore_overflow():
+        encoder, points, target, weight = _read_table(estimator, X, y, sample_weight)
+    check_magnitude(float(np.abs(points).max()))
+    check_classification_targets(target)
+    n_rows = len(points)
+    rows = np.arange(n_rows)
+    if weight is not None:
+        rows = np.flatnonzero(weight)
+        points, target, weight = points[rows], target[rows], weight[rows]
+        weight = None if (weight == 1).all() else weight
+    classes, index = np.unique(target, return_inverse=True)
+    _check_classes(estimator, classes, np.bincount(index), smallest_class)
+    if not Standardization.fit(points, weight).keep.any():
+        raise ValueError(f"all {points.shape[1]} features are constant: there is nothing to tell the classes by")
+    tilt = _read_class_weight(class_weight, classes, target, weight)
+    return LabeledData(points, index, classes, weight, rows, n_rows, tilt, encoder, _read_groups(groups, rows, n_rows))
+
+
+def _read_table(
+    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any
+) -> tuple[TabularEncoder, NDArray[np.float64], NDArray[Any], NDArray[np.float64] | None]:
+    """What makes numbers of a table, learned from the rows of some weight; the numbers, labels and weights of all."""
+    if is_mixed(X):
+        validate_data(estimator, X, skip_check_array=True)
+        weight = _read_weight(sample_weight, len(X))
+        columns = Columns.learn(X if weight is None else X[weight > 0])
+        return columns, *columns.fit_read(estimator, X, y), weight
+    points, target = validate_data(
+        estimator, X, y, dtype=np.float64, order="C", ensure_min_samples=2, ensure_all_finite="allow-nan"
+    )
+    weight = _read_weight(sample_weight, len(points))
+    numbers = Numbers.learn(points if weight is None else points[weight > 0])
+    return numbers, numbers.fill(points), target, weight
+
+
+def _read_groups(groups: Any, rows: NDArray[np.int64], n_rows: int) -> NDArray[np.intp] | None:
+    """The numbers of the groups of some rows; those without a group are of one each."""
+    if groups is None:
+        return None
+    given = np.asarray(groups)
+    if given.shape != (n_rows,):
+        raise ValueError(f"groups has shape {given.shape}; X has {n_rows} rows, and each has one group")
+    number = pd.factorize(given)[0].astype(np.intp)
+    alone = number < 0
+    number[alone] = number.max() + 1 + np.arange(alone.sum())
+    return number[rows]
+
+
+def _check_classes(estimator: BaseEstimator, classes: NDArray[Any], counts: NDArray[np.int64], smallest: int) -> None:
+    name = type(estimator).__name__
+    if len(classes) < 2:
+        raise ValueError(f"{name} needs at least 2 classes; y has one class, {classes.tolist()[0]!r}")
+    if counts.min() < smallest:
+        alone = classes[counts < smallest].tolist()
+        raise ValueError(
+            f"{name} needs at least {smallest} samples of each class; only one sample has class {alone[0]!r}"
+            + (f" (and so for {len(alone) - 1} more)" if len(alone) > 1 else "")
+            + "; drop those rows or merge them into another class"
+        )
+
+
+def _read_weight(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
+    weight = np.ones(n) if sample_weight is None else check_weights(sample_weight, n)
+    return None if (weight == 1).all() else weight
+
+
+def _read_class_weight(
+    class_weight: Any, classes: NDArray[Any], target: NDArray[Any], weight: NDArray[np.float64] | None
+) -> NDArray[np.float64] | None:
+    if class_weight is None:
+        return None
+    index = np.searchsorted(classes, target)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        mass = np.bincount(index, weights=weight)
+        per_class = mass.sum() / (len(classes) * mass)
+    else:
+        per_class = np.asarray(compute_class_weight(class_weight, classes=classes, y=target), dtype=np.float64)
+    mean = np.average(per_class[index], weights=weight)
+    if not np.isfinite(per_class).all() or (per_class < 0).any() or mean <= 0:
+        raise ValueError(f"class_weight={class_weight!r} must give finite, non-negative numbers, not all zero")
+    return per_class / mean

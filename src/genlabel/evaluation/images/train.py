@@ -1,0 +1,289 @@
+"""Train a network on images with a method of the paper, and score it on the test images."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from genlabel._validation import check_choice, check_count, check_interval, check_positive
+from genlabel.data.datasets.images import ImageSet, hold_out
+from genlabel.evaluation.images.history import Entry, ImageScores, TrainingHistory, measure, state_on_cpu
+from genlabel.evaluation.images.methods import ImageMethod, choose_network, make_image_method
+from genlabel.training import (
+    Checkpoint,
+    ImageBatches,
+    Optimizer,
+    resolve_optimizer,
+    train_adamixup_network,
+    train_network,
+)
+from genlabel.training.checkpoint import save_whole
+from genlabel.training.compile import CompileConfig, resolve_acceleration
+from genlabel.training.networks import IMAGE_NETWORKS, SmallConvNet, StagedNetwork
+
+SAVED = "give the model.pt or best.pt of train-images, or what TrainedImages.save wrote"
+
+
+@final
+@dataclass(frozen=True)
+class TrainedImages:
+    """A network that was trained on images, and how that went.
+
+    `train_images` returns it.
+    """
+
+    network: StagedNetwork
+    """After the last epoch, in evaluation mode, on the device it was trained on."""
+    made: tuple[str, dict[str, Any]]
+    """Name and arguments of the network."""
+    classes: list[str]
+    history: list[Entry]
+    """For each epoch: epoch (from 1), loss, held_out_accuracy and held_out_log_loss (NaN without held-out images),
+    images_per_second."""
+    test: ImageScores
+    """Of the last epoch, on the test images."""
+    best_epoch: int | None
+    """The one of the highest held-out accuracy, of those the least held-out log-loss; None without held-out images."""
+    best_state: dict[str, Tensor] | None
+    """The state dict of the best epoch, on the CPU."""
+    best_test: ImageScores | None
+    """Of the best epoch, on the test images."""
+    seconds: float
+
+    def save(self, path: str | Path, best: bool = False) -> None:
+        """Write the network of the last epoch, or of the best one, to a file that :func:`load_network` reads."""
+        if best and self.best_state is None:
+            raise ValueError("best=True needs held-out images that choose; train with held_out=0.1")
+        state = self.best_state if best else state_on_cpu(self.network)
+        name, arguments = self.made
+        save_whole({"network": name, "arguments": arguments, "classes": self.classes, "state": state}, path)
+
+
+def load_network(path: str | Path) -> tuple[StagedNetwork, list[str]]:
+    """Load a network that :meth:`TrainedImages.save` wrote, in evaluation mode, and the names of its classes.
+
+    It takes pixels in [0, 1], (n, c, h, w). Of the file, tensors and plain values are read and nothing else.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from genlabel.data.datasets import load_images
+    >>> trained = train_images(load_images("digits"), epochs=1, held_out=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     trained.save(f"{folder}/digits.pt")
+    ...     network, classes = load_network(f"{folder}/digits.pt")
+    >>> network(torch.rand(2, 1, 8, 8)).shape
+    torch.Size([2, 10])
+    """
+    try:
+        saved = torch.load(path, weights_only=True, map_location="cpu")
+    except OSError:
+        raise
+    except Exception as error:  # of bytes that mean something else, any
+        raise ValueError(f"{str(path)!r} is no file of a network; {SAVED}") from error
+    if not isinstance(saved, dict) or saved.keys() != {"network", "arguments", "classes", "state"}:
+        raise ValueError(f"{str(path)!r} holds something else, a checkpoint or a state dict perhaps; {SAVED}")
+    network = IMAGE_NETWORKS[saved["network"]](**saved["arguments"])
+    network.load_state_dict(saved["state"])
+    return network.eval(), saved["classes"]
+
+
+def train_images(
+    images: ImageSet,
+    *,
+    method: str = "genlabel",
+    network: str = "auto",
+    epochs: int = 30,
+    learning_rate: float = 0.1,
+    weight_decay: float = 1e-4,
+    batch_size: int = 128,
+    alpha: float | None = None,
+    per: str = "sample",
+    gamma: float = 0.1,
+    beta: float = 0.95,
+    statistics: str = "near",
+    augment: bool | None = None,
+    optimizer: str | Optimizer = "sgd",
+    seed: int = 0,
+    device: str = "auto",
+    precision: str = "auto",
+    held_out: float = 0.1,
+    after_epoch: Callable[[Entry], None] | None = None,
+    checkpoint: str | Path | None = None,
+) -> TrainedImages:
+    """Train a network on images with a method of the paper, and score it on the test images (arXiv Alg. 3).
+
+    The defaults are those of arXiv Table 13 (CIFAR-10, mixup with GenLabel), but for the 200 epochs.
+
+    Parameters
+    ----------
+    images : ImageSet
+    method : one of METHODS
+    network : "auto", "lenet5", "resnet18" or "preact-resnet18"
+        "auto" is LeNet-5 for small square images of one channel, and ResNet-18 for others.
+    epochs : int
+    learning_rate, weight_decay : float
+    batch_size : int
+    alpha : float, optional
+        Of the Beta distribution of lam; if not given, 2 for manifold mixup and 1 for mixup and CutMix. AdaMixup learns
+        its own weights.
+    per : "sample" or "batch"
+        Whether each image has a lam of its own, or a batch has one (the paper's).
+    gamma, beta, statistics
+        Of the methods with GenLabel: share of the generated label, memory, and the rows that the moments are taken
+        from; see :class:`genlabel.densities.OnlineGaussianDensity`.
+    augment : bool, optional
+        Random crops and flips; if not given, for images of three channels.
+    optimizer : "sgd", "adam" or Optimizer
+    seed : int
+        Of weights, order, mixing and the held-out images; the same for all methods.
+    device : str
+        "auto" is a GPU if there is one.
+    precision : "auto", "float32" or "bf16"
+        "auto" is bf16 on a GPU that has it, if the network gains by it.
+    held_out : float or int
+        Share (a float, at most 0.5) or number (an int) of the training images that are not trained on and choose the
+        best epoch; 0 is none.
+    after_epoch : callable, optional
+        Given each epoch's entry of the history as it ends.
+    checkpoint : path, optional
+        Where the state is kept after each epoch; a run of the same settings goes on from the state that lies there.
+
+    Returns
+    -------
+    TrainedImages
+
+    Examples
+    --------
+    >>> from genlabel.data.datasets import load_images
+    >>> trained = train_images(load_images("digits"), epochs=2)
+    >>> len(trained.history), trained.best_epoch in (1, 2)
+    (2, True)
+    """
+    given = dict(locals())
+    if not isinstance(images, ImageSet):
+        raise TypeError(f"images is a {type(images).__name__}; give an ImageSet, as load_images makes it")
+    if images.x_train.dtype != np.uint8 or images.x_test.dtype != np.uint8:
+        raise TypeError(f"images has pixels of {images.x_train.dtype} and {images.x_test.dtype}; give uint8, 0 to 255")
+    check_count("seed", seed, low=0)
+    check_positive("learning_rate", learning_rate, "0.1 is the default")
+    recipe = make_image_method(
+        method, len(images.classes), alpha=alpha, per=per, gamma=gamma, beta=beta, statistics=statistics
+    )
+    rule, where = resolve_optimizer(optimizer), _resolve_device(device)
+    kept, held = hold_out(images.y_train, _count(held_out, len(images.y_train)), seed)
+    x, y = images.x_train[kept], images.y_train[kept]
+    made = choose_network(network, x, len(images.classes))
+    weights = np.random.default_rng(seed).spawn(1)[0]
+    net = IMAGE_NETWORKS[made[0]](**made[1], rng=weights).to(where)
+    batches = ImageBatches(
+        x,
+        y,
+        batch_size=check_count("batch_size", batch_size),
+        mixer=recipe.mixer,
+        augment=x.shape[1] == 3 if augment is None else augment,
+        rng=seed,
+        device=where,
+    )
+    settings = {name: given[name] for name in SETTINGS}
+    settings |= {"network": made[0], "optimizer": repr(rule), "data": _fingerprint(images)}
+    n = len(batches) * min(batch_size, len(x))
+    diary = TrainingHistory(net, images.x_train[held], images.y_train[held], n, settings, checkpoint, after_epoch)
+    begin = perf_counter()
+    _go_down(
+        recipe,
+        net,
+        batches,
+        x.shape[1],
+        seed,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        optimizer=rule,
+        epochs=check_count("epochs", epochs),
+        acceleration=_acceleration(precision, net),
+        after_epoch=diary.write,
+        checkpoint=None if checkpoint is None else Checkpoint(checkpoint, {"batches": batches}),
+    )
+    seconds = perf_counter() - begin
+    best_test = _measure_best(net, diary, images)
+    test = measure(net, images.x_test, images.y_test)
+    return TrainedImages(
+        net.eval(), made, images.classes, diary.history, test, diary.best_epoch, diary.best_state, best_test, seconds
+    )
+
+
+SETTINGS = (
+    "method", "network", "epochs", "learning_rate", "weight_decay", "batch_size", "alpha", "per", "gamma", "beta",
+    "statistics", "augment", "seed", "held_out",
+)  # fmt: skip
+"""What makes a run what it is: a checkpoint of a run with others is not gone on from."""
+
+
+def _go_down(
+    recipe: ImageMethod, network: StagedNetwork, batches: ImageBatches, channels: int, seed: int, **options: Any
+) -> None:
+    """Train in place, AdaMixup with its two networks more."""
+    if not recipe.learns_to_mix:
+        train_network(network, batches, mixer=recipe.mixer, labeler=recipe.labeler, **options)
+        return
+    like = next(network.parameters())
+    policy, critic = (
+        SmallConvNet(inputs, outputs, rng=[seed, outputs]).to(like.device)
+        for inputs, outputs in ((2 * channels, 3), (channels, 2))
+    )
+    train_adamixup_network(network, batches, policy=policy, critic=critic, **options)
+
+
+def _measure_best(network: StagedNetwork, diary: TrainingHistory, images: ImageSet) -> ImageScores | None:
+    """Measure the best epoch on the test images; the network is as before afterwards."""
+    if diary.best_state is None:
+        return None
+    last = state_on_cpu(network)
+    network.load_state_dict(diary.best_state)
+    scores = measure(network, images.x_test, images.y_test)
+    network.load_state_dict(last)
+    return scores
+
+
+def _count(held_out: float, n: int) -> int:
+    """How many of n images are held out."""
+    if isinstance(held_out, float):
+        return int(check_interval("held_out", held_out, 0.0, 0.5, "0.1 holds out one image in ten") * n)
+    return check_count("held_out", held_out, low=0)
+
+
+def _resolve_device(device: str) -> torch.device:
+    """The device of a name; of several processes on a machine each has a GPU of its own."""
+    if device == "auto":
+        device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.zeros(1, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device={device!r} cannot be used ({reason}); use 'auto' or 'cpu'") from error
+
+
+def _acceleration(precision: str, network: StagedNetwork) -> CompileConfig:
+    """All that the device offers, in this precision."""
+    check_choice("precision", precision, ["auto", "float32", "bf16"])
+    fast = resolve_acceleration("auto", network)
+    if precision == "auto":
+        return fast
+    return replace(fast, precision=precision, channels_last=fast.graphs and precision == "bf16")
+
+
+def _fingerprint(images: ImageSet) -> int:
+    """A number that other images or labels do not have."""
+    value = 0
+    for part in (images.x_train, images.y_train, images.x_test, images.y_test):
+        value = zlib.crc32(np.ascontiguousarray(part).data, value)
+    return value

@@ -1,0 +1,47 @@
+"""Records of what was trained: cells and the trials that hold them, one store, one runner, one export, one pivot."""
+
+from genlabel.evaluation.records.exports import RecordSet, export_records, load_records, read_records
+from genlabel.evaluation.records.fingerprints import describe, fingerprint
+from genlabel.evaluation.records.fits import COMPARISON, SUITE, Fit
+from genlabel.evaluation.records.paired import EXACT, WinTieLoss, count_wins, mean_scores, pair_trials
+from genlabel.evaluation.records.run import (
+    RunPlan,
+    TrialFunction,
+    TrialResult,
+    check_dask_scheduler,
+    run_trials,
+    software_versions,
+)
+from genlabel.evaluation.records.schema import Record, RecordSchema, RunKey, trials
+from genlabel.evaluation.records.store import Store, check_store, make_frame, open_store
+
+__all__ = [
+    "COMPARISON",
+    "EXACT",
+    "SUITE",
+    "Fit",
+    "Record",
+    "RecordSchema",
+    "RecordSet",
+    "RunKey",
+    "RunPlan",
+    "Store",
+    "TrialFunction",
+    "TrialResult",
+    "WinTieLoss",
+    "check_dask_scheduler",
+    "check_store",
+    "count_wins",
+    "describe",
+    "export_records",
+    "fingerprint",
+    "load_records",
+    "make_frame",
+    "mean_scores",
+    "open_store",
+    "pair_trials",
+    "read_records",
+    "run_trials",
+    "software_versions",
+    "trials",
+]

@@ -1,0 +1,6 @@
+"""GenMix: points between the classes, found by gradient steps on the densities (arXiv Section 7.2)."""
+
+from genlabel.mixing.genmix.hidden import HiddenGenMix, invert_features
+from genlabel.mixing.genmix.sampler import GenMix, GenMixWarning
+
+__all__ = ["GenMix", "GenMixWarning", "HiddenGenMix", "invert_features"]

@@ -1,0 +1,197 @@
+"""GenMix in a hidden space: points between the features of two classes, inverted back to the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import clone
+from torch import Tensor, nn
+
+from genlabel._arrays import chunks
+from genlabel._validation import check_count, check_positive
+from genlabel.densities.latent import encode_rows
+from genlabel.mixing.genmix.sampler import GenMix
+from genlabel.mixing.sampler import Sampler, Synthetic
+
+AT_ONCE = 512
+"""Points that are encoded, or inverted, at once."""
+
+
+@final
+class HiddenGenMix(Sampler):
+    r"""GenMix on the features z = f(x) of a network; a point is inverted to :math:`\arg\min_x \lVert z - f(x) \rVert`.
+
+    arXiv Section F.4. The features of a network that was trained against attacks can
+    be inverted (Engstrom et al., 2019; see :func:`genlabel.attacks.train_robust`); those of others give points that
+    look like noise. The label is that of the point between the features.
+
+    Parameters
+    ----------
+    network : nn.Module with encode(x, depth)
+        Trained; a :class:`genlabel.training.networks.StagedNetwork`, for example.
+    depth : int or None
+        How many of its stages make the features; None is all but the last layer.
+    genmix : GenMix or None
+        What finds points between the features, with its number of points and its lam; None is `GenMix()`.
+    shape : (c, h, w) or None
+        What the rows of `X` are to the network, if not rows: images.
+    bounds : (low, high) or None
+        Where the inverted points must stay; (0, 1) for pixels.
+    steps, learning_rate : int, float
+        Of Adam, which inverts from a row of the first class of the pair: the one whose features are nearest.
+    output : "hard", "soft" or "weighted"
+    random_state : int, Generator or None
+
+    Attributes
+    ----------
+    genmix_ : GenMix
+        Fitted to the features.
+    features_ : ndarray (s, q)
+        The points between the features.
+    misfit_ : ndarray (s,)
+        How far the features of the inverted points are from them: |f(x) - z| / |z|.
+    classes_, is_synthetic_, pair_, lam_, sample_weight_
+        See :class:`Sampler`.
+
+    Examples
+    --------
+    >>> from genlabel.training.networks import MLP
+    >>> X = np.random.default_rng(0).normal(size=(40, 2)) + [[0.0, 0.0], [4.0, 0.0]] * 20
+    >>> hidden = HiddenGenMix(MLP(2, 2, hidden=(8,), rng=0), genmix=GenMix(n_aug=5), random_state=0)
+    >>> points, labels = hidden.fit_resample(X, [0, 1] * 20)
+    >>> points.shape, hidden.misfit_.shape
+    ((45, 2), (5,))
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        depth: int | None = None,
+        genmix: GenMix | None = None,
+        *,
+        shape: tuple[int, ...] | None = None,
+        bounds: tuple[float, float] | None = None,
+        steps: int = 200,
+        learning_rate: float = 0.05,
+        output: str = "hard",
+        random_state: Any = None,
+    ) -> None:
+        self.network = network
+        self.depth = depth
+        self.genmix = genmix
+        self.shape = shape
+        self.bounds = bounds
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.output = output
+        self.random_state = random_state
+
+    def __sklearn_clone__(self) -> HiddenGenMix:
+        """A copy with the same network: its weights are shared, not reset."""
+        params = self.get_params(deep=False)
+        return HiddenGenMix(**{**params, "genmix": None if self.genmix is None else clone(self.genmix)})
+
+    def _synthesize(self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> Synthetic:
+        check_count("steps", self.steps)
+        check_positive("learning_rate", self.learning_rate, "0.05 is the usual choice")
+        rows = torch.from_numpy(X.copy()).to(next(iter(self.network.parameters())))
+        images = rows if self.shape is None else rows.reshape(len(rows), *self.shape)
+        depth = self.network.depth if self.depth is None else self.depth
+        with _evaluating(self.network), torch.no_grad():
+            z = torch.cat(
+                [encode_rows(self.network, images[some], depth).flatten(1) for some in chunks(len(X), AT_ONCE)]
+            )
+        features = z.double().cpu().numpy()
+        self.genmix_ = clone(GenMix() if self.genmix is None else self.genmix)
+        self.genmix_.set_params(output="soft", random_state=rng)
+        between, labels = (part[len(X) :] for part in self.genmix_.fit_resample(features, self.classes_[index]))
+        made = Synthetic(between, labels, self.genmix_.pair_, self.genmix_.lam_)
+        start = images[torch.from_numpy(_nearest_of_first(features, index, made)).to(images.device)]
+        found, self.misfit_ = invert_features(
+            self.network, depth, made.points, start, self.bounds, self.steps, self.learning_rate
+        )
+        self.features_ = made.points
+        return made._replace(points=found.flatten(1).double().cpu().numpy())
+
+
+def invert_features(
+    network: Any,
+    depth: int,
+    features: NDArray[np.float64],
+    start: Tensor,
+    bounds: tuple[float, float] | None = None,
+    steps: int = 200,
+    learning_rate: float = 0.05,
+) -> tuple[Tensor, NDArray[np.float64]]:
+    """Return inputs whose features are as near as can be, like `start`, and how far they are, |f(x) - z| / |z|, (m,).
+
+    Adam on x, from `start` (m, ...), for features (m, q) of a network at `depth`; the best of all steps is kept.
+
+    Examples
+    --------
+    >>> from genlabel.training.networks import MLP
+    >>> network = MLP(2, 2, hidden=(16,), rng=0)
+    >>> x = torch.tensor([[0.5, -1.0]])
+    >>> z = network.encode(x, 1).detach().double().numpy()
+    >>> invert_features(network, 1, z, torch.zeros(1, 2), steps=300)[0].round(decimals=1)
+    tensor([[ 0.5000, -1.0000]])
+    """
+    points, misfits = [], []
+    wanted = torch.from_numpy(features).to(start)
+    with _evaluating(network):
+        for some in chunks(len(start), AT_ONCE):
+            found = _invert(network, depth, wanted[some], start[some], bounds, steps, learning_rate)
+            points.append(found[0])
+            misfits.append(found[1].double().cpu().numpy())
+    return torch.cat(points), np.concatenate(misfits)
+
+
+def _invert(
+    network: Any,
+    depth: int,
+    wanted: Tensor,
+    start: Tensor,
+    bounds: tuple[float, float] | None,
+    steps: int,
+    learning_rate: float,
+) -> tuple[Tensor, Tensor]:
+    x = start.detach().clone().requires_grad_()
+    size = wanted.norm(dim=1).clamp_min(torch.finfo(wanted.dtype).tiny)
+    best, least = x.detach().clone(), torch.full_like(size, torch.inf)
+    adam = torch.optim.Adam([x], lr=learning_rate)
+    for _ in range(steps + 1):
+        with torch.enable_grad():
+            misfit = (network.encode(x, depth).flatten(1) - wanted).norm(dim=1) / size
+            x.grad = torch.autograd.grad(misfit.square().sum(), x)[0]
+        better = misfit.detach() < least
+        best[better], least[better] = x.detach()[better], misfit.detach()[better]
+        adam.step()
+        if bounds is not None:
+            x.data.clamp_(*bounds)
+    return best, least
+
+
+def _nearest_of_first(features: NDArray[np.float64], index: NDArray[np.int64], made: Synthetic) -> NDArray[np.int64]:
+    """For each point, the row of the first class of its pair whose features are nearest, (s,)."""
+    found = np.empty(len(made.points), dtype=np.int64)
+    for c in np.unique(made.pair[:, 0]):
+        rows, asked = np.flatnonzero(index == c), np.flatnonzero(made.pair[:, 0] == c)
+        z, known = torch.from_numpy(made.points[asked]), torch.from_numpy(features[rows])
+        found[asked] = rows[torch.cdist(z, known).argmin(1).numpy()]
+    return found
+
+
+@contextmanager
+def _evaluating(network: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside, the former mode afterwards."""
+    before = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(before)

@@ -1,0 +1,1 @@
+"""Model selection: splits, search space, successive halving, scoring, pooling, time budget and refit."""

@@ -1,5 +1,0 @@
-"""The report of a table: sections, each of figures and tables with a sentence that follows from their numbers."""
-
-from genlabel.pages.report.page import write_report
-
-__all__ = ["write_report"]

@@ -1,0 +1,194 @@
+"""The network of a classifier as an ONNX graph: from features to log-probabilities, the mean of several included."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from os import PathLike
+from pathlib import Path
+from typing import Any, cast, final
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from genlabel._validation import check_choice
+from genlabel.estimators.base import NetworkClassifier
+from genlabel.estimators.encoding import Columns
+from genlabel.model_selection.pooling import POOLED_FLOOR, Pooling
+from genlabel.persistence.model import classifier_of
+from genlabel.training.networks import MLP, Ensemble
+
+OPSET = 17
+IR_VERSION = 8
+"""Of ONNX: old enough for runtimes of 2022."""
+
+
+def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64") -> Path:
+    """Write the network of a fitted classifier as an ONNX file.
+
+    The graph takes the classifier's numbers (m, d), not standardised and without gaps: `classifier.numbers_of(X)`, of a
+    pipeline what its last step is given, of a loaded model `LoadedModel.features(X)`. It gives `log_proba` (m, k) and
+    `class_index` (m,). The names of classes and numbers are in the file's metadata, "classes" and "features".
+
+    A stacked density that is averaged with the network is *not* exported: the file then holds the network alone, with a
+    UserWarning. `average=None` trains a classifier that is a network and nothing else.
+
+    Parameters
+    ----------
+    model : classifier, Pipeline or LoadedModel
+        Its classifier has a network: GenLabelClassifier, MixupClassifier, AdaMixupClassifier.
+    path : path
+        Of the file, by custom with the ending .onnx.
+    dtype : "float64" or "float32"
+        In which it computes; float64 is what the classifier does.
+
+    Returns
+    -------
+    Path
+        The file. Needs the package `onnx` (extra `onnx`).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import onnx
+    >>> from sklearn.datasets import load_iris
+    >>> from genlabel import MixupClassifier
+    >>> model = MixupClassifier.from_paper(learning_rate=0.1, epochs=2).fit(*load_iris(return_X_y=True))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     graph = onnx.load(export_onnx(model, f"{folder}/iris.onnx")).graph
+    >>> [given.name for given in graph.input], [found.name for found in graph.output]
+    (['features'], ['log_proba', 'class_index'])
+    """
+    check_choice("dtype", dtype, ["float64", "float32"])
+    onnx = _package()
+    classifier = classifier_of(model)
+    if not isinstance(classifier, NetworkClassifier):
+        raise ValueError(f"{type(classifier).__name__} has no network; export a GenLabelClassifier or MixupClassifier")
+    check_is_fitted(classifier, "scaler_")
+    graph = _Graph(onnx, np.dtype(dtype))
+    logs = graph.add("LogSoftmax", graph.network(classifier.network_, graph.standardised(classifier.scaler_)), axis=1)
+    logs = _pooled(graph, classifier, logs)
+    graph.add("Identity", logs, name="log_proba")
+    graph.add("ArgMax", logs, name="class_index", axis=1, keepdims=0)
+    found = graph.model(len(classifier.scaler_.mean), len(classifier.classes_), _metadata(classifier))
+    onnx.checker.check_model(found)
+    onnx.save(found, str(path))
+    return Path(path)
+
+
+@final
+class _Graph:
+    """The nodes and constants of a graph, in the order in which they are added."""
+
+    def __init__(self, onnx: Any, dtype: np.dtype[Any]) -> None:
+        self._onnx, self._dtype = onnx, dtype
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+
+    def add(self, operation: str, *inputs: Any, name: str = "", **attributes: Any) -> str:
+        """Add a node, of inputs that are names or numbers; return the name of its output."""
+        names = [item if isinstance(item, str) else self.constant(item) for item in inputs]
+        name = name or f"{operation.lower()}_{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(operation, names, [name], **attributes))
+        return name
+
+    def constant(self, values: Any) -> str:
+        """Add numbers, whole ones as int64; return their name."""
+        array = values.detach().numpy() if isinstance(values, Tensor) else np.asarray(values)
+        array = array.astype(np.int64 if array.dtype.kind == "i" else self._dtype)
+        self._constants.append(self._onnx.numpy_helper.from_array(array, f"constant_{len(self._constants)}"))
+        return str(self._constants[-1].name)
+
+    def standardised(self, scaler: Any) -> str:
+        """The features less their means, over their deviations, without constant ones."""
+        scaled = self.add("Div", self.add("Sub", "features", scaler.mean), scaler.scale)
+        return scaled if scaler.keep.all() else self.add("Gather", scaled, np.flatnonzero(scaler.keep), axis=1)
+
+    def network(self, network: nn.Module, points: str) -> str:
+        """Scores of a network, or of several as one, at points."""
+        return (
+            self._ensemble(network, points) if isinstance(network, Ensemble) else self._mlp(cast(MLP, network), points)
+        )
+
+    def _mlp(self, network: MLP, points: str) -> str:
+        for place, layer in enumerate(network.layers):
+            if place:
+                points = self.add("Relu", points)
+            weight, bias = (cast(Tensor, value) for value in (layer.weight, layer.bias))
+            points = self.add("Add", self.add("MatMul", points, weight.T), bias)
+        return points
+
+    def _ensemble(self, ensemble: Ensemble, points: str) -> str:
+        """The mean of the members, pooled with the class frequencies, as the module has it."""
+        each = [self.add("LogSoftmax", self.network(one, points), axis=1) for one in ensemble.networks]
+        stacked = self.add("Concat", *[self.add("Unsqueeze", one, np.array([0])) for one in each], axis=0)
+        total = self.add("ReduceLogSumExp", stacked, axes=[0], keepdims=0)
+        mean = self.add("Sub", total, math.log(len(each)))
+        if ensemble.log_prior is None:
+            return mean
+        return self.pooled(mean, ensemble.log_prior, Pooling(ensemble.weight, doubt=ensemble.doubt))
+
+    def pooled(self, logs: str, log_prior: Any, pooling: Pooling) -> str:
+        """log of (1 - e) r + e pi, where log r = log pi + a (logs - log pi), normalised."""
+        prior = np.asarray(log_prior, dtype=np.float64)
+        far = self.add("Mul", self.add("Sub", logs, prior), float(pooling.network))
+        found = self.add("LogSoftmax", self.add("Add", far, prior), axis=1)
+        if pooling.doubt == 0.0:
+            return found
+        sure = self.add("Mul", self.add("Exp", found), 1.0 - pooling.doubt)
+        return self.add("Log", self.add("Add", sure, pooling.doubt * np.exp(prior)))
+
+    def model(self, d: int, k: int, metadata: dict[str, str]) -> Any:
+        """The whole file."""
+        helper, tensor = self._onnx.helper, self._onnx.TensorProto
+        kind = helper.np_dtype_to_tensor_dtype(self._dtype)
+        inputs = [helper.make_tensor_value_info("features", kind, ["m", d])]
+        outputs = [
+            helper.make_tensor_value_info("log_proba", kind, ["m", k]),
+            helper.make_tensor_value_info("class_index", tensor.INT64, ["m"]),
+        ]
+        graph = helper.make_graph(self._nodes, "genlabel", inputs, outputs, self._constants)
+        opsets = [helper.make_opsetid("", OPSET)]
+        found = helper.make_model(graph, producer_name="genlabel", opset_imports=opsets, ir_version=IR_VERSION)
+        helper.set_model_props(found, metadata)
+        return found
+
+
+def _pooled(graph: _Graph, classifier: NetworkClassifier, logs: str) -> str:
+    """The log-probabilities as predicted, but for a stacked density, of which a warning tells."""
+    pooling = classifier.pool_weights_
+    if classifier.average_ is None or pooling is None:
+        return logs
+    if pooling.label_model:
+        said = f"{pooling.network:.3g} and {pooling.label_model:.3g}"
+        message = (
+            f"this {type(classifier).__name__} averages its network with a stacked density (weights {said}); the "
+            f"ONNX file "
+            "holds the network alone, and predicts otherwise; average=None trains one without"
+        )
+        warnings.warn(message, UserWarning, stacklevel=3)
+        return logs
+    return graph.pooled(graph.add("Max", logs, POOLED_FLOOR), classifier.log_prior_, pooling)
+
+
+def _metadata(classifier: NetworkClassifier) -> dict[str, str]:
+    classes = [str(name) for name in classifier.classes_.tolist()]
+    return {"classes": json.dumps(classes), "features": json.dumps(_features(classifier))}
+
+
+def _features(classifier: NetworkClassifier) -> list[str]:
+    """The names of the numbers that the graph takes."""
+    if isinstance(classifier.encoder_, Columns):
+        return [str(name) for name in classifier.encoder_.columns.get_feature_names_out()]
+    names = getattr(classifier, "feature_names_in_", None)
+    return [f"x{place}" for place in range(classifier.n_features_in_)] if names is None else names.tolist()
+
+
+def _package() -> Any:
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError("export_onnx needs the package onnx; pip install 'genlabel[onnx]'") from error
+    return onnx

@@ -1,0 +1,1 @@
+"""Many small networks trained as one batched tensor program."""

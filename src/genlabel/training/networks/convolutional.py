@@ -1,0 +1,340 @@
+"""The networks of the paper's image experiments, in stages: LeNet-5, ResNet-18 and PreAct ResNet-18.
+
+They take pixels in [0, 1], (n, c, h, w), and normalise them inside: an attack sees the pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from genlabel._arrays import as_rng
+from genlabel._validation import check_count
+from genlabel.training.networks.staged import StagedNetwork
+
+GROUPS = (1, 2, 4, 8)
+"""Width of the four groups of residual blocks, in units of the first; each but the first halves the image."""
+BLOCK = 16
+"""Channels that oneDNN works on at once, at most."""
+SMALLEST = 16
+"""Images of smaller sides are padded before the second convolution of LeNet-5, so that something is left of them."""
+
+
+class Stages(StagedNetwork):
+    """A network that is a list of stages and a last linear layer; a subclass gives both.
+
+    >>> class Small(Stages):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.stages = nn.ModuleList([nn.Linear(2, 4), nn.Tanh()])
+    ...         self.head = nn.Linear(4, 3)
+    >>> network, x = Small(), torch.ones(1, 2)
+    >>> network.depth, bool((network.decode(network.encode(x, 1), 1) == network(x)).all())
+    (2, True)
+    """
+
+    stages: nn.ModuleList
+    head: nn.Linear
+
+    @property
+    def depth(self) -> int:
+        """Number of stages."""
+        return len(self.stages)
+
+    @property
+    def n_classes(self) -> int:
+        """Outputs of the last layer."""
+        return self.head.out_features
+
+    def encode(self, x: Tensor, depth: int, start: int = 0) -> Tensor:
+        """Apply the stages from `start` up to `depth`."""
+        if not 0 <= start <= depth <= self.depth:
+            raise ValueError(f"depth={depth} from start={start} is outside 0..{self.depth}, the stages of this network")
+        for stage in self.stages[start:depth]:
+            x = stage(x)
+        return x
+
+    def decode(self, h: Tensor, depth: int) -> Tensor:
+        """Apply the stages after `depth`, then the last layer."""
+        scores: Tensor = self.head(self.encode(h, self.depth, start=depth))
+        return scores
+
+
+@final
+class LeNet5(Stages):
+    """LeNet-5 (LeCun et al., 1998) with ReLU and max pooling; features of size 84.
+
+    NOTE[PAPER]: the paper names the network only; ReLU and max pooling are what is called LeNet-5 today.
+
+    Parameters
+    ----------
+    n_classes, in_channels, size : int
+        `size` is the side of the (square) images.
+    mean, std : float or sequence of float
+        Of the pixels, one number or one a channel: the network normalises with them.
+    rng : generator, seed or None
+        Of the initial weights, which are PyTorch's own.
+
+    Examples
+    --------
+    >>> net = LeNet5(rng=0).eval()
+    >>> x = torch.rand(2, 1, 28, 28)
+    >>> net.encode(x, net.depth).shape, bool(torch.equal(net.decode(net.encode(x, 2), 2), net(x)))
+    (torch.Size([2, 84]), True)
+    """
+
+    def __init__(
+        self,
+        n_classes: int = 10,
+        in_channels: int = 1,
+        size: int = 28,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
+        rng: Any = None,
+    ) -> None:
+        super().__init__()
+        side = check_count("size", size, low=8)
+        pad = 0 if side >= SMALLEST else 2
+        flat = 16 * ((side // 2 + 2 * pad - 4) // 2) ** 2
+        with _seeded(rng):
+            self.stages = nn.ModuleList(
+                [
+                    nn.Sequential(
+                        Normalise(in_channels, mean, std),
+                        nn.Conv2d(in_channels, 6, 5, padding=2),
+                        nn.ReLU(),
+                        nn.MaxPool2d(2),
+                    ),
+                    nn.Sequential(nn.Conv2d(6, 16, 5, padding=pad), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+                    nn.Sequential(nn.Linear(flat, 120), nn.ReLU()),
+                    nn.Sequential(nn.Linear(120, 84), nn.ReLU()),
+                ]
+            )
+            self.head = nn.Linear(84, n_classes)
+
+
+@final
+class ResNet18(Stages):
+    """ResNet-18 (He et al., 2016) for small images: a first convolution of 3 x 3, no pooling after it.
+
+    Parameters
+    ----------
+    n_classes, in_channels : int
+    mean, std : float or sequence of float
+        Of the pixels: the network normalises with them.
+    width : int
+        Channels of the first of four groups; 64 is the ResNet-18 with 512 features.
+    rng : generator, seed or None
+        Of the initial weights, which are PyTorch's own.
+
+    Examples
+    --------
+    >>> net = ResNet18(width=4, rng=0).eval()
+    >>> x = torch.rand(2, 3, 32, 32)
+    >>> net.encode(x, net.depth).shape, bool(torch.equal(net.decode(net.encode(x, 2), 2), net(x)))
+    (torch.Size([2, 32]), True)
+    """
+
+    def __init__(
+        self,
+        n_classes: int = 10,
+        in_channels: int = 3,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
+        width: int = 64,
+        rng: Any = None,
+    ) -> None:
+        super().__init__()
+        with _seeded(rng):
+            stem = nn.Sequential(
+                Normalise(in_channels, mean, std), _convolution(in_channels, width), nn.BatchNorm2d(width), nn.ReLU()
+            )
+            groups = [_group(_Block, width, place) for place in range(len(GROUPS))]
+            self.stages = _with_ends(groups, stem, _Pool())
+            self.head = nn.Linear(GROUPS[-1] * width, n_classes)
+
+    @property
+    def regions(self) -> list[nn.Module]:
+        """Stem and blocks: what is compiled, each shape once."""
+        return [_parts(self.stages[0])[0], *(part for part in self.modules() if isinstance(part, _Block))]
+
+
+@final
+class PreActResNet18(Stages):
+    """ResNet-18 whose blocks normalise first (He et al., 2016b), for small images.
+
+    Parameters
+    ----------
+    n_classes, in_channels, mean, std, width, rng
+        As of :class:`ResNet18`.
+
+    Examples
+    --------
+    >>> PreActResNet18(200, width=4, rng=0)(torch.rand(2, 3, 64, 64)).shape
+    torch.Size([2, 200])
+    """
+
+    def __init__(
+        self,
+        n_classes: int = 10,
+        in_channels: int = 3,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
+        width: int = 64,
+        rng: Any = None,
+    ) -> None:
+        super().__init__()
+        last = GROUPS[-1] * width
+        with _seeded(rng):
+            stem = nn.Sequential(Normalise(in_channels, mean, std), _convolution(in_channels, width))
+            groups = [_group(_PreActBlock, width, place) for place in range(len(GROUPS))]
+            self.stages = _with_ends(groups, stem, nn.Sequential(nn.BatchNorm2d(last), nn.ReLU(), _Pool()))
+            self.head = nn.Linear(last, n_classes)
+
+    @property
+    def regions(self) -> list[nn.Module]:
+        """Stem, blocks and the last normalisation: what is compiled, each shape once."""
+        return [
+            _parts(self.stages[0])[0],
+            *(part for part in self.modules() if isinstance(part, _PreActBlock)),
+            _parts(self.stages[-1])[-1],
+        ]
+
+
+@final
+class SmallConvNet(Stages):
+    """A small network that judges images of any size: three convolutions of stride 2, the mean, a linear layer.
+
+    AdaMixup's policy (of pairs: twice the channels, 3 outputs) and critic (2 outputs) for images.
+
+    Parameters
+    ----------
+    in_channels, n_classes : int
+    width : int
+    rng : generator, seed or None
+
+    Examples
+    --------
+    >>> SmallConvNet(2, 3, rng=0)(torch.rand(5, 2, 28, 28)).shape
+    torch.Size([5, 3])
+    """
+
+    def __init__(self, in_channels: int, n_classes: int, width: int = 32, rng: Any = None) -> None:
+        super().__init__()
+        channels = [in_channels, width, 2 * width, 2 * width]
+        with _seeded(rng):
+            steps = [nn.Sequential(nn.Conv2d(c, w, 3, 2, 1), nn.ReLU()) for c, w in pairwise(channels)]
+            self.stages = nn.ModuleList([nn.Sequential(*steps, _Pool())])
+            self.head = nn.Linear(channels[-1], n_classes)
+
+
+IMAGE_NETWORKS: dict[str, type[Stages]] = {"lenet5": LeNet5, "resnet18": ResNet18, "preact-resnet18": PreActResNet18}
+"""The networks for images, by name."""
+
+
+@final
+class Normalise(nn.Module):
+    """Subtract the mean of the pixels and divide by their standard deviation, channel by channel."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, channels: int, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
+        super().__init__()
+        for name, value in (("mean", mean), ("std", std)):
+            number = torch.tensor(np.broadcast_to(np.asarray(value, dtype=np.float32), (channels,)).copy())
+            self.register_buffer(name, number.view(1, -1, 1, 1))
+        if not bool((self.std > 0).all()):
+            raise ValueError(f"std={std!r} must be above 0 for every channel; 1 leaves the pixels as they are")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the pixels, standardized."""
+        return (x - self.mean) / self.std
+
+
+class _Pool(nn.Module):
+    """The mean over the image, (n, c, h, w) -> (n, c)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean((2, 3))
+
+
+@final
+class _Shortcut(nn.Conv2d):
+    """A convolution of one pixel by one, of each stride-th pixel.
+
+    On a CPU the pixels are taken first where there are few channels: there oneDNN's gradient of a strided convolution
+    writes beyond its memory, if images have one channel or the channels last (its issue 6035): wrong numbers, or the
+    end of the process.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.device.type == "cpu" and self.in_channels < BLOCK:
+            rows, columns = self.stride
+            return nn.functional.conv2d(x[..., ::rows, ::columns], self.weight, self.bias)
+        return super().forward(x)
+
+
+class _Block(nn.Module):
+    """Two convolutions, each with batch normalisation, around which the input is added."""
+
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Sequential(_convolution(channels, width, stride), nn.BatchNorm2d(width), nn.ReLU())
+        self.second = nn.Sequential(_convolution(width, width), nn.BatchNorm2d(width))
+        around = nn.Sequential(_Shortcut(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+        self.around = around if stride > 1 or channels != width else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.second(self.first(x)) + self.around(x))
+
+
+class _PreActBlock(nn.Module):
+    """Two convolutions, each after batch normalisation, around which the input is added."""
+
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.before = nn.Sequential(nn.BatchNorm2d(channels), nn.ReLU())
+        self.first = _convolution(channels, width, stride)
+        self.second = nn.Sequential(nn.BatchNorm2d(width), nn.ReLU(), _convolution(width, width))
+        self.changes = stride > 1 or channels != width
+        self.around = _Shortcut(channels, width, 1, stride, bias=False) if self.changes else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        ready = self.before(x)
+        beside: Tensor = self.around(ready if self.changes else x)
+        return beside + self.second(self.first(ready))
+
+
+def _group(block: type[_Block] | type[_PreActBlock], width: int, place: int) -> nn.Sequential:
+    """Two blocks of one width."""
+    channels, wide = width * GROUPS[max(place - 1, 0)], width * GROUPS[place]
+    return nn.Sequential(block(channels, wide, 2 if place else 1), block(wide, wide, 1))
+
+
+def _with_ends(groups: list[nn.Sequential], stem: nn.Module, end: nn.Module) -> nn.ModuleList:
+    """The groups as stages; the stem belongs to the first, the pooling to the last: no stage ends inside a block."""
+    first, *middle, last = groups
+    return nn.ModuleList([nn.Sequential(stem, *first), *middle, nn.Sequential(*last, end)])
+
+
+def _parts(stage: nn.Module) -> list[nn.Module]:
+    return list(stage.children())
+
+
+def _convolution(channels: int, width: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(channels, width, 3, stride, padding=1, bias=False)
+
+
+@contextmanager
+def _seeded(rng: Any) -> Iterator[None]:
+    """Initial weights that `rng` says; PyTorch's own generator is as before afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(as_rng(rng).integers(2**62)))
+        yield

@@ -1,0 +1,159 @@
+"""Networks in stages, so that a batch can be mixed before any of them: encode to a depth, mix, decode."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from copy import deepcopy
+from itertools import pairwise
+from typing import Any, cast, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from genlabel._arrays import as_rng
+from genlabel._validation import check_count
+
+Weights = list[tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+
+class StagedNetwork(nn.Module, ABC):
+    """A classifier f = f_cls . f_feature, cut into stages; `decode(encode(x, depth), depth)` is f(x) at any depth.
+
+    >>> class Small(StagedNetwork):
+    ...     depth = 1
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.body, self.head = nn.Linear(2, 4), nn.Linear(4, 3)
+    ...     def encode(self, x, depth, start=0):
+    ...         return torch.relu(self.body(x)) if depth > start else x
+    ...     def decode(self, h, depth):
+    ...         return self.head(self.encode(h, 1, start=depth))
+    >>> network, x = Small(), torch.ones(1, 2)
+    >>> bool((network.decode(network.encode(x, 1), 1) == network(x)).all())
+    True
+    """
+
+    @property
+    @abstractmethod
+    def depth(self) -> int:
+        """Number of stages before the last layer; `encode(x, depth)` are the penultimate features."""
+
+    @abstractmethod
+    def encode(self, x: Tensor, depth: int, start: int = 0) -> Tensor:
+        """Representation after `depth` stages of `x`, which has `start` of them behind it; depth 0 is `x` itself."""
+
+    @abstractmethod
+    def decode(self, h: Tensor, depth: int) -> Tensor:
+        """Class scores (logits) from a representation at `depth`."""
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of its outputs; None if it does not say."""
+        return None
+
+    @property
+    def regions(self) -> list[nn.Module]:
+        """The parts that are worth compiling, each by itself; none says that nothing is."""
+        return []
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Class scores of `x`, shape (m, k)."""
+        return self.decode(x, 0)
+
+
+@final
+class MLP(StagedNetwork):
+    """A fully connected ReLU network; with no hidden layer, softmax (logistic) regression.
+
+    Parameters
+    ----------
+    n_features, n_classes : int
+    hidden : sequence of int
+        Sizes of the hidden layers; () is softmax regression, (128, 128) the paper's network for tables.
+    rng : generator, seed or None
+        Where the initial weights come from: uniform in +-1/sqrt(fan-in), as PyTorch's own layers.
+    dtype : torch.dtype
+
+    Examples
+    --------
+    >>> net = MLP(2, 3, hidden=(8, 8), rng=0)
+    >>> x = torch.zeros(5, 2)
+    >>> bool(torch.equal(net.decode(net.encode(x, 1), 1), net(x)))
+    True
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_classes: int,
+        hidden: Sequence[int] = (),
+        rng: Any = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        weights = draw_weights((n_features, *hidden, n_classes), as_rng(rng))
+        self.layers = nn.ModuleList(nn.Linear(W.shape[0], W.shape[1], dtype=dtype) for W, _ in weights)
+        self.load(weights)
+
+    @property
+    def depth(self) -> int:
+        """Number of hidden layers."""
+        return len(self.layers) - 1
+
+    @property
+    def n_classes(self) -> int:
+        """Outputs of the last layer."""
+        return len(cast(Tensor, self.layers[-1].bias))
+
+    def encode(self, x: Tensor, depth: int, start: int = 0) -> Tensor:
+        """Apply the hidden layers from `start` up to `depth`."""
+        if not 0 <= start <= depth <= self.depth:
+            raise ValueError(
+                f"depth={depth} from start={start} is outside 0..{self.depth}, the hidden layers of this network"
+            )
+        for layer in self.layers[start:depth]:
+            x = torch.relu(layer(x))
+        return x
+
+    def decode(self, h: Tensor, depth: int) -> Tensor:
+        """Apply the hidden layers after `depth`, then the last one."""
+        return self.layers[-1](self.encode(h, self.depth, start=depth))
+
+    @torch.no_grad()
+    def behind(self, scale: Any, shift: Any) -> MLP:
+        """The network of points z that does at z what this one does at scale z + shift; both (d,).
+
+        >>> net, z = MLP(2, 3, rng=0), torch.tensor([[1.0, 2.0]])
+        >>> bool(torch.allclose(net.behind([2.0, 1.0], [0.0, 3.0])(z), net(torch.tensor([[2.0, 5.0]]))))
+        True
+        """
+        found = deepcopy(self)
+        first = cast(nn.Linear, found.layers[0])
+        s, t = (torch.as_tensor(values, dtype=first.weight.dtype) for values in (scale, shift))
+        first.bias.add_(first.weight @ t)
+        first.weight.mul_(s)
+        return found
+
+    @torch.no_grad()
+    def load(self, weights: Weights) -> MLP:
+        """Set the weights: one (matrix (in, out), bias (out,)) for each layer."""
+        for layer, (W, b) in zip(self.layers, weights, strict=True):
+            cast(Tensor, layer.weight).copy_(torch.from_numpy(W).T)
+            cast(Tensor, layer.bias).copy_(torch.from_numpy(b))
+        return self
+
+
+def draw_weights(sizes: Sequence[int], rng: np.random.Generator) -> Weights:
+    """Draw initial weights for layers of the given sizes: one (matrix (in, out), bias (out,)) a layer.
+
+    >>> [(W.shape, b.shape) for W, b in draw_weights([4, 8, 3], np.random.default_rng(0))]
+    [((4, 8), (8,)), ((8, 3), (3,))]
+    """
+    sizes = [check_count("a layer's size", size) for size in sizes]
+    pairs = pairwise(sizes)
+    return [
+        (rng.uniform(-1, 1, (n_in, n_out)) / n_in**0.5, rng.uniform(-1, 1, n_out) / n_in**0.5) for n_in, n_out in pairs
+    ]

@@ -1,0 +1,163 @@
+"""What the losses read: a model f, its values and derivatives at points, and a sample of two classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from genlabel._arrays import Values, as_numpy, as_tensor, chunks
+from genlabel.attacks import AttackedNetwork
+
+AT_ONCE = 1 << 20
+"""Points that a model sees at once."""
+Model = Values | Callable[[Tensor], Tensor]
+"""theta (d,), or f itself: a torch module or a function."""
+WAYS = "give theta (d,), such as coef_[0] of a scikit-learn model, a torch module, or a function of torch tensors"
+
+
+@final
+class Scorer:
+    """f(x), one number a point; class 1 where it is positive.
+
+    Parameters
+    ----------
+    function : callable (m, d) -> (m,), (m, 1) or (m, 2)
+        Of two scores, as of a network with softmax, f is the second minus the first.
+    theta : tensor (d,) or None
+        Where f(x) = theta x.
+    """
+
+    def __init__(self, function: Callable[[Tensor], Tensor], theta: Tensor | None = None) -> None:
+        self.function = function
+        self.theta = theta
+
+    def values(self, x: Tensor) -> Tensor:
+        """f at points (..., d), (...)."""
+        flat = x.reshape(-1, x.shape[-1])
+        with torch.no_grad():
+            return torch.cat([self.scores(flat[block]) for block in chunks(len(flat), AT_ONCE)]).reshape(x.shape[:-1])
+
+    def along(self, first: Tensor, second: Tensor, lam: Tensor) -> Tensor:
+        """f at lam x_i + (1 - lam) x_j for points (p, d) and lam (p, q) or (q,), (p, q)."""
+        if self.theta is not None:
+            f_i, f_j = (points @ self.theta for points in (first, second))
+            return lam * f_i[:, None] + (1 - lam) * f_j[:, None]
+        weight = lam[..., None]
+        return self.values(weight * first[:, None] + (1 - weight) * second[:, None])
+
+    def crossings(self, first: Tensor, second: Tensor) -> NDArray[np.float64]:
+        """The lam at which theta x changes sides between points (p, d), (p, 1); 1/2 if it does not, or of a network."""
+        middle = np.full((len(first), 1), 0.5)
+        if self.theta is None:
+            return middle
+        f_i, f_j = ((points @ self.theta).numpy()[:, None] for points in (first, second))
+        return np.where(f_i * f_j < 0, np.divide(f_j, f_j - f_i, out=middle.copy(), where=f_i != f_j), middle)
+
+    def gradients(self, x: Tensor) -> Tensor:
+        """Gradients of f at points (n, d), (n, d)."""
+        if self.theta is not None:
+            return self.theta.expand_as(x)
+        with torch.enable_grad():
+            points = x.detach().requires_grad_()
+            return self._slope(self.scores(points).sum(), points).detach()
+
+    def hessians(self, x: Tensor) -> Tensor:
+        """Second derivatives of f at points (n, d), (n, d, d): the gradient of each component of the gradient."""
+        with torch.enable_grad():
+            points = x.detach().requires_grad_()
+            slope = self._slope(self.scores(points).sum(), points)
+            bends = [self._slope(slope[:, k].sum(), points) for k in range(x.shape[1])]
+        return torch.stack(bends, 1).detach()
+
+    @staticmethod
+    def _slope(total: Tensor, points: Tensor) -> Tensor:
+        """Gradient of a sum over points, 0 where it does not depend on them."""
+        if not total.requires_grad:
+            return torch.zeros_like(points)
+        (found,) = torch.autograd.grad(total, points, create_graph=True, materialize_grads=True)
+        return found
+
+    def scores(self, x: Tensor) -> Tensor:
+        """f at points (m, d), (m,), for autograd."""
+        found = self.function(x)
+        if found.shape == (len(x), 2):
+            found = found[:, 1] - found[:, 0]
+        return found.reshape(len(x)).to(x)
+
+
+def read_model(model: Model, d: int) -> Scorer:
+    """Return the scorer of a vector theta (d,), f(x) = theta x, or of a torch module or function that gives f.
+
+    A module must compute in float64 (`module.double()`), so that nothing is lost in rounding. theta may be one row,
+    (1, d), such as the `coef_` of a scikit-learn model.
+
+    >>> read_model([1.0, 2.0], 2).values(torch.ones(3, 2, dtype=torch.float64)).tolist()
+    [3.0, 3.0, 3.0]
+    """
+    if callable(model):
+        return _read_function(model, d)
+    try:
+        theta = as_tensor(model).detach().double()
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{type(model).__name__} is no model here; {WAYS}") from error
+    theta = theta[0] if theta.shape == (1, d) else theta
+    if theta.shape != (d,):
+        raise ValueError(f"theta has shape {tuple(theta.shape)}, but the points have {d} features; give ({d},)")
+    if not bool(theta.isfinite().all()):
+        raise ValueError("theta contains NaN or infinity")
+    return Scorer(lambda x: x @ theta, theta)
+
+
+def _read_function(model: Callable[[Tensor], Tensor], d: int) -> Scorer:
+    """A module or function, tried at two points."""
+    if isinstance(model, nn.Module):
+        kinds = {weight.dtype for weight in model.parameters()}
+        if kinds - {torch.float64}:
+            raise ValueError(f"the module has parameters of {kinds}; call module.double() first")
+        AttackedNetwork(model)  # refuses one that is in training and would change from call to call
+    try:
+        with torch.no_grad():
+            found = model(torch.zeros(2, d, dtype=torch.float64))
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"the model fails at points (2, {d}) of float64: {error}") from error
+    if not isinstance(found, Tensor):
+        raise TypeError(f"the model gave {type(found).__name__}, not a torch tensor; {WAYS}")
+    if found.shape not in ((2,), (2, 1), (2, 2)):
+        raise ValueError(f"the model gave {tuple(found.shape)} at 2 points; f must give one number a point, or two")
+    if not bool(found.isfinite().all()):
+        raise ValueError("the model gives NaN or infinity at 0")
+    return Scorer(model)
+
+
+class BinarySample(NamedTuple):
+    """Points and labels of a binary problem."""
+
+    x: Tensor
+    """(n, d)"""
+    y: Tensor
+    """0.0 or 1.0, (n,)"""
+
+
+def read_binary_sample(X: Values, y: Values) -> BinarySample:
+    """Return points (n, d) and labels (n,) of 0 and 1 as float64 tensors; raise if they are not.
+
+    >>> read_binary_sample([[1.0], [2.0]], [0, 1]).y
+    tensor([0., 1.], dtype=torch.float64)
+    """
+    try:
+        x, labels = as_tensor(X).detach().double(), as_numpy(y)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X must hold numbers, (n, d): {error}") from error
+    if x.ndim != 2 or not len(x) or labels.shape != (len(x),):
+        raise ValueError(f"X has shape {tuple(x.shape)} and y has shape {labels.shape}; give (n, d) and (n,)")
+    if not bool(x.isfinite().all()):
+        raise ValueError("X contains NaN or infinity")
+    if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():
+        found = list(dict.fromkeys(labels.tolist()))[:5]
+        raise ValueError(f"y has the labels {found}; give 0 and 1 (the paper's -1 is 0)")
+    return BinarySample(x, torch.from_numpy(labels.astype(np.float64)))

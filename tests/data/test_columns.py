@@ -1,0 +1,157 @@
+"""Texts that are numbers, dates and identifiers; what is made of a column is the same for another file."""
+
+import datetime
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from genlabel.data.tables import ColumnSpec, convert_columns, plan_columns, read_amounts, read_dates
+
+VALUES = [float(v) for v in np.random.default_rng(0).uniform(-9_999, 9_999, 50).round(2)]
+WRITTEN = {
+    "plain": [f"{v}" for v in VALUES],
+    "thousands": [f"{v:,.2f}" for v in VALUES],
+    "dollars": [f"{'-' * (v < 0)}${abs(v):,.2f}" for v in VALUES],
+    "accounts": [f"({abs(v):,.2f})" if v < 0 else f"{v:,.2f}" for v in VALUES],
+    "euros behind": [f"{v:.2f} €" for v in VALUES],
+    "european": [f"{v:,.2f}".translate(str.maketrans(",.", ".,")) for v in VALUES],
+    "spaces": [f"{v:,.2f}".replace(",", " ") for v in VALUES],
+    "percent": [f"{100 * v:.0f}%" for v in VALUES],
+}
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+def test_amounts_are_the_numbers_that_were_written(way: str) -> None:
+    np.testing.assert_allclose(read_amounts(pd.Series(WRITTEN[way])), VALUES, rtol=1e-12)
+
+
+@pytest.mark.parametrize("way", [way for way in WRITTEN if way != "plain"])
+def test_a_column_of_amounts_is_numbers_and_that_is_told(way: str) -> None:
+    notes: list[str] = []
+    frame = pd.DataFrame({"price": WRITTEN[way]})
+    plan = plan_columns(frame, notes=notes)
+    assert plan == [ColumnSpec("price", "amount", ("price",), way="," if way == "european" else ".")]
+    np.testing.assert_allclose(convert_columns(frame, plan)["price"], VALUES, rtol=1e-12)
+    alone = [convert_columns(frame[i : i + 1], plan)["price"].item() for i in range(len(frame))]
+    assert alone == convert_columns(frame, plan)["price"].tolist()
+    assert notes[0].startswith("texts of 'price' were read as numbers, such as ")
+
+
+@pytest.mark.parametrize("text", ["red", "10-20", "1,2,3", "5 kg", "1.2.3", "", "12%5", "$", "192.168.0.1"])
+def test_other_texts_are_no_amounts(text: str) -> None:
+    assert read_amounts(pd.Series([text])).isna().all()
+
+
+DAYS = pd.date_range("2023-01-05", periods=60, freq="37h").to_series(index=range(60))
+FORMATS = {
+    "%Y-%m-%d": "ISO8601",
+    "%Y-%m-%dT%H:%M:%S": "ISO8601",
+    "%Y-%m-%d %H:%M": "ISO8601",
+    "%m/%d/%Y": "%m/%d/%Y",
+    "%d/%m/%Y": "%d/%m/%Y",
+    "%m/%d/%Y %H:%M": "%m/%d/%Y %H:%M",
+    "%d.%m.%Y": "%d.%m.%Y",
+    "%m/%d/%y": "%m/%d/%y",
+    "%Y/%m/%d": "%Y/%m/%d",
+    "%d-%b-%Y": "%d-%b-%Y",
+    "%d %b %Y": "%d-%b-%Y",
+    "%b %d, %Y": "%b %d, %Y",
+}
+
+
+@pytest.mark.parametrize("given", FORMATS)
+def test_dates_are_those_that_were_written(given: str) -> None:
+    text = DAYS.dt.strftime(given).copy()
+    text[3] = None
+    dates, way = read_dates(text)
+    plan = plan_columns(text.to_frame("t"))
+    alone = [convert_columns(text[i : i + 1].to_frame("t"), plan)["t (day)"].item() for i in (0, 1, 2)]
+    assert alone == convert_columns(text.to_frame("t"), plan)["t (day)"].tolist()[:3]
+    assert not np.isnan(alone).any()
+    assert way == FORMATS[given]
+    expected = pd.to_datetime(DAYS.dt.strftime(given), format=given)
+    assert (dates.drop(3) == expected.drop(3)).all()
+    assert pd.isna(dates[3])
+
+
+def test_which_of_day_and_month_comes_first_is_told_where_nothing_tells() -> None:
+    frame = pd.DataFrame({"when": [f"{m:02}/{d:02}/2024" for m in range(1, 13) for d in range(1, 13)]})
+    notes: list[str] = []
+    plan = plan_columns(frame, notes=notes)
+    assert plan[0].way == "%m/%d/%Y?"
+    assert notes == ["dates of 'when' were read with the month first; no day above 12 tells otherwise"]
+    assert convert_columns(frame, plan)["when (month)"].tolist() == [m for m in range(1, 13) for _ in range(12)]
+
+
+def test_dates_become_the_parts_that_vary() -> None:
+    frame = pd.DataFrame(
+        {"t": DAYS.dt.strftime("%Y-%m-%dT%H:%M:%S"), "d": DAYS.dt.date, "u": DAYS.dt.tz_localize("UTC")}
+    )
+    plan = plan_columns(frame)
+    parts = ("day", "month", "weekday", "hour")
+    assert plan[0].features == tuple(f"t ({part})" for part in parts)
+    assert plan[1].features == ("d (day)", "d (month)", "d (weekday)")
+    X = convert_columns(frame, plan)
+    np.testing.assert_allclose(X["t (day)"], DAYS.astype("datetime64[s]").astype("int64") / 86_400)
+    assert X["t (weekday)"].tolist() == [day.weekday() for day in DAYS]
+    assert X["t (hour)"].tolist() == X["u (hour)"].tolist() == [day.hour for day in DAYS]
+    assert X.isna().sum().sum() == 0
+
+
+def test_durations_and_times_of_day_are_days() -> None:
+    spans = pd.Series(pd.to_timedelta([6, 12, 36], "h"))
+    frame = pd.DataFrame({"span": spans, "clock": [datetime.time(6), datetime.time(12), None]})
+    X = convert_columns(frame, plan_columns(frame))
+    assert X["span"].tolist() == [0.25, 0.5, 1.5]
+    assert X["clock"].tolist()[:2] == [0.25, 0.5]
+
+
+def test_a_name_that_is_taken_is_not_taken_twice() -> None:
+    frame = pd.DataFrame({"t": ["2024-01-01", "2024-03-05"], "t (day)": [1.5, 2.5]})
+    X = convert_columns(frame, plan_columns(frame))
+    assert X["t (day)"].tolist() == [1.5, 2.5]
+    assert X.columns.is_unique
+    assert np.diff(X["t (day)'"]).tolist() == [64.0]
+
+
+def test_a_plan_is_plain_and_reads_another_file_alike() -> None:
+    frame = pd.DataFrame({"price": WRITTEN["dollars"], "t": DAYS[:50].dt.strftime("%m/%d/%Y"), "c": ["u", "v"] * 25})
+    kept = json.loads(json.dumps([asdict(column) for column in plan_columns(frame)]))
+    plan = [ColumnSpec(**{**column, "features": tuple(column["features"])}) for column in kept]
+    assert plan == plan_columns(frame)
+    notes: list[str] = []
+    X = convert_columns(pd.DataFrame({"c": ["w"], "t": ["02/01/2024"], "price": ["n. a."]}), plan, notes)
+    assert X.columns.tolist() == convert_columns(frame, plan).columns.tolist()
+    assert X["t (month)"].tolist() == [2.0]
+    assert np.isnan(X["price"][0])
+    assert notes == ["values of 'price' that are no numbers and count as missing: 1 ('n. a.')"]
+
+
+def test_texts_where_a_typed_file_had_dates_and_durations_are_read_or_told() -> None:
+    typed = pd.DataFrame(
+        {"day": pd.date_range("2024-05-30", periods=3), "span": pd.to_timedelta([1, 2, 3], "D"), "of": [1.5, 2.5, 3.5]}
+    )
+    plan = plan_columns(typed)
+    texts = pd.DataFrame(
+        {"day": ["2024-05-31", "junk", None], "span": ["2 days", "junk", None], "of": ["2", "junk", ""]}
+    )
+    notes: list[str] = []
+    found = convert_columns(texts, plan, notes)
+    assert found["day (day)"].tolist()[0] == convert_columns(typed, plan)["day (day)"].tolist()[1]
+    assert found["span"].tolist()[0] == 2.0
+    assert found.iloc[1:].isna().all().all()
+    assert [note.split(" that are no ")[0] for note in notes] == [
+        "values of 'day'",
+        "values of 'span'",
+        "values of 'of'",
+    ]
+
+
+def test_columns_that_are_kept_on_purpose() -> None:
+    frame = pd.DataFrame({"code": [f"u{i}" for i in range(60)], "one": ["same"] * 60, "none": [None] * 60})
+    assert [column.features for column in plan_columns(frame)] == [(), (), ()]
+    kept = plan_columns(frame, keep=["code", "one", "none"])
+    assert [column.features for column in kept] == [("code",), ("one",), ()]

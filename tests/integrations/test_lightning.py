@@ -1,0 +1,186 @@
+"""The Lightning callback, with the real package: training batches are mixed, others are not; state is kept."""
+
+import doctest
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, TensorDataset
+
+from genlabel import GaussianDensity, GenLabelMixup, ManifoldMixup, Mixup
+
+pytestmark = [
+    pytest.mark.usefixtures("their_own_advice"),
+    pytest.mark.skipif(find_spec("pytorch_lightning") is None, reason="needs the extra lightning"),
+]
+
+
+@cache
+def on_lightning(kind: type) -> type:
+    """A kind of module on Lightning's base, which is imported when a test runs: every worker collects the tests."""
+    return type(kind.__name__, (kind, import_module("pytorch_lightning").LightningModule), {})
+
+
+class Plain:
+    """A module as anybody writes it; it notes what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.net = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))
+        self.given: dict[str, list[Tensor]] = {"train": [], "valid": []}
+        self.losses: list[float] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x)
+
+    def training_step(self, batch: Any, index: int) -> Tensor:
+        x, y = batch
+        self.given["train"].append(y)
+        loss = cross_entropy(self(x), y)
+        self.losses.append(float(loss.detach()))
+        return loss
+
+    def validation_step(self, batch: Any, index: int) -> Tensor:
+        self.given["valid"].append(batch[1])
+        return cross_entropy(self(batch[0]), batch[1])
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+class InLoop(Plain):
+    """Two lines more: labels from the network's own pass, no callback."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mixup = GenLabelMixup(
+            self.net, n_classes=10, mixer=ManifoldMixup(depths=(0, 1)), layers=("", "2"), gamma=0.3
+        )  # fmt: skip
+
+    def training_step(self, batch: Any, index: int) -> Tensor:
+        scores = self(self.mixup.mix(*batch))
+        self.given["train"].append(self.mixup.target(scores))
+        loss = self.mixup.loss(scores)
+        self.losses.append(float(loss.detach()))
+        return loss
+
+
+def fit(module: Any, digits: tuple[Tensor, Tensor], folder: Path, *callbacks: Any, epochs: int = 2, **also: Any) -> Any:
+    loader = DataLoader(TensorDataset(*digits), batch_size=20)
+    trainer = import_module("pytorch_lightning").Trainer(
+        max_epochs=epochs, accelerator="cpu", devices=1, logger=False, enable_progress_bar=False,
+        enable_model_summary=False, callbacks=list(callbacks), default_root_dir=folder, enable_checkpointing=False,
+    )  # fmt: skip
+    trainer.fit(module, loader, loader, **also)
+    return trainer
+
+
+def make(digits: tuple[Tensor, Tensor], module: Any, kind: str) -> GenLabelMixup:
+    if kind == "density":
+        density = GaussianDensity(shrinkage=0.5).fit(digits[0].flatten(1), digits[1])
+        return GenLabelMixup(n_classes=10, density=density, gamma=0.5)
+    if kind == "average":
+        return GenLabelMixup(module.net, n_classes=10, teacher="average", gamma=0.5)
+    return GenLabelMixup(n_classes=10, gamma=0.0, mixer=Mixup(per="batch"))
+
+
+@pytest.mark.parametrize("kind", ["density", "average", "mixup"])
+def test_training_is_mixed_and_validation_is_not(kind: str, digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    from genlabel.integrations import GenLabelCallback
+
+    module = on_lightning(Plain)()
+    mixup = make(digits, module, kind)
+    fit(module, digits, tmp_path, GenLabelCallback(mixup))
+    assert len(module.given["train"]) == 8
+    for target in module.given["train"]:
+        assert target.dtype == torch.float32
+        assert target.shape[1] == 10
+        torch.testing.assert_close(target.sum(1), torch.ones(len(target)))
+    assert int((torch.cat(module.given["train"]).max(1).values < 0.95).sum()) > 64
+    for y in module.given["valid"]:
+        assert y.dtype == torch.int64
+    if kind == "average":
+        assert float(mixup.teacher.updates) == 8.0
+        assert float(mixup.density.steps) == 8.0
+
+
+class Again:
+    """The same batches in every epoch."""
+
+    def __init__(self, batches: list[list[Tensor]]) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[list[Tensor]]:
+        return iter(self.batches)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+def test_batches_that_are_used_again_are_not_mixed_twice(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    from genlabel.integrations import GenLabelCallback
+
+    batches = [[digits[0][:32], digits[1][:32]], [digits[0][32:], digits[1][32:]]]
+    module = on_lightning(Plain)()
+    trainer = import_module("pytorch_lightning").Trainer(
+        max_epochs=2, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+        callbacks=[GenLabelCallback(make(digits, module, "mixup"))], default_root_dir=tmp_path,
+        enable_checkpointing=False,
+    )  # fmt: skip
+    trainer.fit(module, Again(batches))
+    assert batches[0][1].dtype == torch.int64
+    assert torch.equal(batches[1][0], digits[0][32:])
+
+
+def test_in_the_loop_no_callback_is_needed_and_a_checkpoint_holds_the_density(
+    digits: tuple[Tensor, Tensor], tmp_path: Path
+) -> None:
+    module = on_lightning(InLoop)()
+    trainer = fit(module, digits, tmp_path)
+    assert float(module.mixup.density.steps) == 8.0
+    assert module.losses[-1] < module.losses[0]
+    trainer.save_checkpoint(tmp_path / "run.ckpt")
+    whole, resumed = on_lightning(InLoop)(), on_lightning(InLoop)()
+    fit(whole, digits, tmp_path, epochs=3)
+    fit(resumed, digits, tmp_path, epochs=3, ckpt_path=str(tmp_path / "run.ckpt"))
+    assert resumed.losses == pytest.approx(whole.losses[8:], abs=1e-6)
+
+
+def test_the_callback_keeps_its_state_in_the_checkpoint(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    from genlabel.integrations import GenLabelCallback
+
+    runs = []
+    for _ in range(2):
+        module = on_lightning(Plain)()
+        runs.append((module, GenLabelCallback(make(digits, module, "average"))))
+    trainer = fit(runs[0][0], digits, tmp_path, runs[0][1])
+    trainer.save_checkpoint(tmp_path / "run.ckpt")
+    trainer.fit_loop.max_epochs = 2
+    fit(runs[1][0], digits, tmp_path, runs[1][1], epochs=2, ckpt_path=str(tmp_path / "run.ckpt"))
+    for name, value in runs[0][1].state_dict().items():
+        torch.testing.assert_close(runs[1][1].state_dict()[name], value)
+
+
+def test_what_cannot_be_done_is_refused(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
+    from genlabel.integrations import GenLabelCallback
+
+    module = on_lightning(Plain)()
+    with pytest.raises(ValueError, match=r"self\.mixup\.loss"):
+        GenLabelCallback(GenLabelMixup(module.net, n_classes=10))
+    callback = GenLabelCallback(make(digits, module, "mixup"))
+    with pytest.raises(TypeError, match="the batch is a tuple"):
+        callback.on_train_batch_start(None, module, digits, 0)
+
+
+def test_the_example_of_the_callback_runs() -> None:
+    found = doctest.testmod(import_module("genlabel.integrations.lightning"))
+    assert found.attempted > 5
+    assert found.failed == 0

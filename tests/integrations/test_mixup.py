@@ -1,0 +1,382 @@
+"""GenLabelMixup in a loop: the labels are those of the pass by hand, and the network is left as it was."""
+
+import copy
+import io
+import pickle
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from genlabel import CutMix, GenLabelMixup, ManifoldMixup, Mixup, OnlineGaussianDensity, OnlineGenLabel, mixed_accuracy
+from genlabel.mixing import Mixer, MixParams, blend
+from genlabel.training.networks import MLP
+
+Batch = tuple[Tensor, Tensor]
+Make = Callable[..., nn.Module]
+LAYERS = ("", "layer1", "layer2")
+MIXERS = [
+    Mixup(), Mixup(per="batch"), Mixup(alpha=0.2), CutMix(), CutMix(per="batch", pixels=8),
+    ManifoldMixup(depths=(0,)), ManifoldMixup(depths=(1,)), ManifoldMixup(depths=(2,), per="sample"),
+]  # fmt: skip
+
+
+def walk(network: nn.Module, x: Tensor, mixer: Mixer, draw: MixParams | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores, the input of the last layer, and the mean over pixels before the pooling: a pass by hand."""
+    x = mixer.mix(x, draw) if draw is not None and draw.depth == 0 else x
+    kept: dict[str, Tensor] = {}
+    for name, stage in network.named_children():
+        kept[name] = x
+        x = stage(x)
+        if draw is not None and draw.depth and name == LAYERS[draw.depth]:
+            x = blend(x, draw)
+    return x, kept["fc"], kept["avgpool"].mean((2, 3))
+
+
+@pytest.mark.parametrize("mixer", MIXERS, ids=repr)
+@pytest.mark.parametrize("statistics", ["near", "clean", "part"])
+@pytest.mark.parametrize("layer", [None, "layer2", "flatten"])
+def test_the_labels_are_those_of_a_pass_by_hand(
+    mixer: Mixer, statistics: str, layer: str | None, make_network: Make, digits: Batch
+) -> None:
+    (x, y), settings = digits, {"statistics": statistics, "margin": 0.3, "beta": 0.5}
+    network, twin = make_network(), make_network()
+    mixup = GenLabelMixup(network, n_classes=10, mixer=mixer, layer=layer, layers=LAYERS, gamma=0.4, **settings)
+    oracle = OnlineGenLabel(OnlineGaussianDensity(10, **settings), gamma=0.4)
+    targets = torch.eye(10)[y]
+    at = 2 if layer == "layer2" else 1
+    for _ in range(3):
+        draw = copy.deepcopy(mixup).draw(len(x))
+        scores = network(mixup.mix(x, y))
+        found = mixup.target(scores)
+        clean = {"near": 0, "clean": 64, "part": 16}[statistics]
+        kept = [buffer.clone() for buffer in twin.buffers()]
+        before = walk(twin, x[:clean], mixer, None)[at] if clean else None
+        for buffer, value in zip(twin.buffers(), kept, strict=True):
+            buffer.copy_(value)
+        expected = walk(twin, x, mixer, draw)
+        seen = expected[at].detach() if before is None else before.detach()
+        oracle.observe(seen, targets[: len(seen)], draw)
+        wanted = oracle.label(expected[at].detach(), targets, draw)
+        torch.testing.assert_close(scores, expected[0])
+        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(mixup.loss(scores), -(wanted * scores.log_softmax(1)).sum(1).mean())
+    for mine, other in zip(network.buffers(), twin.buffers(), strict=True):
+        torch.testing.assert_close(mine, other)
+
+
+@pytest.mark.parametrize("mixer", MIXERS, ids=repr)
+def test_gamma_zero_is_mixup(mixer: Mixer, make_network: Make, digits: Batch) -> None:
+    (x, y), network = digits, make_network()
+    mixup = GenLabelMixup(network, n_classes=10, mixer=mixer, layers=LAYERS, gamma=0.0)
+    draw = copy.deepcopy(mixup).draw(len(x))
+    network(mixup.mix(x, y))
+    torch.testing.assert_close(mixup.target(), blend(torch.eye(10)[y], draw))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+@pytest.mark.parametrize("per", ["sample", "batch"])
+@pytest.mark.parametrize("soft", [False, True])
+def test_any_number_of_rows_out_of_place(n: int, per: str, soft: bool, make_network: Make, digits: Batch) -> None:
+    x, y = digits[0][:n], digits[1][:n]
+    network, kept = make_network(), (x.clone(), y.clone())
+    mixup = GenLabelMixup(network, n_classes=10, mixer=Mixup(per=per), gamma=0.5)
+    labels = 0.9 * torch.eye(10)[y] + 0.01 if soft else y
+    loss = mixup.loss(network(mixup.mix(x, labels)))
+    loss.backward()
+    assert torch.isfinite(loss)
+    target = mixup.target()
+    assert target.dtype == torch.float32
+    assert not target.requires_grad
+    torch.testing.assert_close(target.sum(1), torch.ones(n))
+    assert torch.equal(x, kept[0])
+    assert torch.equal(y, kept[1])
+    assert all(p.grad is not None for p in network.parameters())
+
+
+@pytest.mark.parametrize("top", [1, 2, 3, None])
+def test_so_many_classes_share_a_label(top: int | None, make_network: Make, digits: Batch) -> None:
+    network = make_network()
+    settings = {"statistics": "clean", "temperature": 50.0}
+    mixup = GenLabelMixup(network, n_classes=10, gamma=1.0, top=top, **settings)
+    network(mixup.mix(*digits))
+    assert int((mixup.target() > 0).sum(1).max()) == (10 if top is None else top)
+
+
+def test_the_ramp_begins_with_mixup_and_ends_at_gamma(make_network: Make, digits: Batch) -> None:
+    mixups = []
+    for ramp in (0, 4):
+        network = make_network()
+        mixup = GenLabelMixup(network, n_classes=10, gamma=0.8, ramp=ramp, statistics="clean")
+        with torch.no_grad():
+            network.requires_grad_(False)
+            mixups.append([])
+            for _ in range(5):
+                draw = copy.deepcopy(mixup).draw(64)
+                network(mixup.mix(*digits))
+                mixups[-1].append(mixup.target() - blend(torch.eye(10)[digits[1]], draw))
+    for step, (whole, part) in enumerate(zip(*mixups, strict=True), start=1):
+        torch.testing.assert_close(part, whole * min(1.0, step / 4))
+
+
+def test_in_bfloat16_class_257_is_not_256() -> None:
+    network = nn.Sequential(nn.Linear(4, 300)).bfloat16()
+    x, y = torch.rand(8, 4, dtype=torch.bfloat16), torch.arange(257, 265)
+    for mixup in (GenLabelMixup(network, n_classes=300, gamma=0.0), GenLabelMixup(network, n_classes=300)):
+        draw = copy.deepcopy(mixup).draw(8)
+        mixed = mixup.mix(x, y)
+        assert mixed.dtype == torch.bfloat16
+        assert mixup.loss(network(mixed)).dtype == torch.float32
+        assert mixup.target().dtype == torch.float32
+        if mixup.gamma == 0.0:
+            torch.testing.assert_close(mixup.target(), blend(torch.eye(300)[y], draw))
+    first, target = GenLabelMixup(n_classes=300, gamma=0.0)(x, y)
+    assert (first.dtype, target.dtype) == (torch.bfloat16, torch.float32)
+    assert set(target.nonzero()[:, 1].tolist()) == set(range(257, 265))
+
+
+@pytest.mark.parametrize("whose", ["mixup", "network"])
+def test_in_evaluation_nothing_is_mixed_or_learned(whose: str, make_network: Make, digits: Batch) -> None:
+    (x, y), network = digits, make_network()
+    mixup = GenLabelMixup(network, n_classes=10, mixer=ManifoldMixup(depths=(1,)), layers=LAYERS)
+    network(mixup.mix(x, y))  # given up: no loss
+    (mixup if whose == "mixup" else network).eval()
+    kept = {name: value.clone() for name, value in mixup.state_dict().items()}
+    plain = copy.deepcopy(network)
+    assert mixup.mix(x, y) is x
+    scores = network(x)
+    torch.testing.assert_close(scores, plain(x))
+    torch.testing.assert_close(mixup.loss(scores), nn.functional.cross_entropy(scores, y))
+    assert float(mixup.accuracy(scores).weighted) == float((scores.argmax(1) == y).float().mean())
+    for name, value in mixup.state_dict().items():
+        assert torch.equal(value, kept[name])
+    given, target = mixup.eval()(x, y)
+    assert given is x
+    assert torch.equal(target, torch.eye(10)[y])
+
+
+def test_a_batch_that_was_given_up_does_not_mix_an_evaluation(make_network: Make, digits: Batch) -> None:
+    (x, y), network = digits, make_network()
+    mixup = GenLabelMixup(network, n_classes=10, mixer=ManifoldMixup(depths=(1,)), layers=LAYERS)
+    plain = copy.deepcopy(network).eval()
+    mixup.mix(x, y)
+    network.eval()
+    torch.testing.assert_close(network(x), plain(x))
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda network: pickle.loads(pickle.dumps(network))], ids=["deepcopy", "pickle"]
+)
+def test_a_copy_of_the_network_has_no_hooks_that_act(copied: Callable[[nn.Module], nn.Module], digits: Batch) -> None:
+    (x, y), network = digits, nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))
+    plain = network(x)
+    mixup = GenLabelMixup(network, n_classes=10, mixer=ManifoldMixup(depths=(1,)), layers=("", "2"))
+    mixup.mix(x, y)  # the hooks are open
+    torch.testing.assert_close(copied(network)(x), plain)
+    assert not torch.allclose(network(x), plain)
+    assert mixup.target().shape == (64, 10)
+
+
+def test_a_copy_of_both_goes_on_by_itself(make_network: Make, digits: Batch) -> None:
+    both = nn.ModuleDict({"network": make_network()})
+    both["mixup"] = GenLabelMixup(
+        both["network"], n_classes=10, mixer=ManifoldMixup(depths=(0, 1, 2)), layers=LAYERS, gamma=0.3
+    )
+    twin = copy.deepcopy(both)
+    for _ in range(3):
+        losses = [pair["mixup"].loss(pair["network"](pair["mixup"].mix(*digits))) for pair in (both, twin)]
+        torch.testing.assert_close(*losses)
+    assert twin["mixup"].network is twin["network"]
+
+
+def test_hooks_come_off(make_network: Make, digits: Batch) -> None:
+    network = make_network()
+    with GenLabelMixup(network, n_classes=10, mixer=ManifoldMixup(depths=(1,)), layers=LAYERS) as mixup:
+        assert any(m._forward_hooks or m._forward_pre_hooks for m in network.modules())
+        mixup.mix(*digits)
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in network.modules())
+    torch.testing.assert_close(network(digits[0]), make_network()(digits[0]))
+    network(mixup.mix(*digits))  # puts them on again
+    assert mixup.target().shape == (64, 10)
+
+
+def test_a_run_that_goes_on_from_a_checkpoint_is_the_same(make_network: Make, digits: Batch) -> None:
+    def make() -> tuple[nn.Module, GenLabelMixup]:
+        network = make_network()
+        return network, GenLabelMixup(network, n_classes=10, gamma=0.5, ramp=3, seed=5, temperature="mixup")
+
+    def step(network: nn.Module, mixup: GenLabelMixup) -> Tensor:
+        network(mixup.mix(*digits))
+        return mixup.target()
+
+    network, mixup = make()
+    for _ in range(3):
+        step(network, mixup)
+    stream = io.BytesIO()
+    torch.save(mixup.state_dict(), stream)
+    other, resumed = make()
+    resumed.load_state_dict(torch.load(io.BytesIO(stream.getvalue()), weights_only=True))
+    other.load_state_dict(network.state_dict())
+    torch.testing.assert_close(step(network, mixup), step(other, resumed), rtol=0.0, atol=0.0)
+    assert not any("conv" in name or "fc" in name for name in mixup.state_dict())
+    assert not list(mixup.parameters())
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_the_draw_is_a_function_of_seed_rank_and_step(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", str(rank))
+    mixup = GenLabelMixup(n_classes=3, gamma=0.0, seed=7)
+    drawn = [mixup.draw(5) for _ in range(3)]
+    for t, draw in enumerate(drawn):
+        expected = Mixup().draw(5, np.random.default_rng([7, rank, t]))
+        assert np.array_equal(draw.partner, expected.partner)
+        assert np.allclose(draw.lam, expected.lam)
+    assert len({tuple(draw.lam.tolist()) for draw in drawn}) == 3
+    if rank == 0:
+        assert np.allclose(drawn[0].lam, Mixup().draw(5, 7).lam)
+
+
+def test_a_staged_network_works_through_its_head(digits: Batch) -> None:
+    network = MLP(64, 10, hidden=(16,), rng=0)
+    mixup = GenLabelMixup(network, n_classes=10, gamma=1.0, statistics="clean")
+    x = digits[0].flatten(1)
+    draw = copy.deepcopy(mixup).draw(64)
+    network(mixup.mix(x, digits[1]))
+    oracle = OnlineGenLabel(OnlineGaussianDensity(10, statistics="clean"), gamma=1.0)
+    oracle.observe(network.encode(x, 1), torch.eye(10)[digits[1]], draw)
+    expected = oracle.label(network.encode(blend(x, draw), 1).detach(), torch.eye(10)[digits[1]], draw)
+    torch.testing.assert_close(mixup.target(), expected)
+
+
+@pytest.mark.parametrize("mixer", MIXERS, ids=repr)
+@pytest.mark.parametrize("statistics", ["near", "clean"])
+@pytest.mark.filterwarnings("ignore:TensorFloat32", "ignore:.*torch.jit")  # of the compiler
+def test_a_step_waits_for_no_gpu(
+    mixer: Mixer, statistics: str, make_network: Make, digits: Batch,
+    nothing_waits: Callable[[], AbstractContextManager[None]],
+) -> None:  # fmt: skip
+    x, y = (part.cuda() for part in digits)
+    network = make_network().cuda()
+    mixup = GenLabelMixup(network, n_classes=10, mixer=mixer, layers=LAYERS, statistics=statistics, ramp=5).cuda()
+    mixup.loss(network(mixup.mix(x, y))).backward()
+    with nothing_waits():
+        scores = network(mixup.mix(x, y))
+        mixup.loss(scores).backward()
+        found = mixup.accuracy(scores)
+    assert mixup.target().device == x.device
+    assert 0.0 <= float(found.weighted) <= 1.0
+
+
+def test_accuracy_counts_both_parents() -> None:
+    rng = np.random.default_rng(0)
+    scores, y = torch.from_numpy(rng.normal(size=(50, 4))), torch.from_numpy(rng.integers(4, size=50))
+    draw = Mixup().draw(50, rng)
+    found = scores.argmax(1).numpy()
+    both = draw.lam * (found == y.numpy()) + (1 - draw.lam) * (found == y.numpy()[draw.partner])
+    first = np.where(draw.lam >= 0.5, y.numpy(), y.numpy()[draw.partner])
+    partner, lam = torch.from_numpy(draw.partner), torch.from_numpy(draw.lam)
+    for labels in (y, torch.eye(4)[y]):
+        ours = mixed_accuracy(scores, labels, partner, lam)
+        assert float(ours.weighted) == pytest.approx(both.mean())
+        assert float(ours.dominant) == pytest.approx((found == first).mean())
+    with pytest.raises(ValueError, match="go together"):
+        mixed_accuracy(scores, y, partner)
+
+
+def early(network: nn.Module, x: Tensor, y: Tensor) -> None:
+    """Features that are caught before the batch is mixed."""
+    mixer = ManifoldMixup(depths=(2,))
+    network(GenLabelMixup(network, n_classes=10, mixer=mixer, layers=LAYERS, layer="layer1").mix(x, y))
+
+
+@pytest.mark.parametrize(
+    "what, error, told",
+    [
+        (lambda m, n, x, y: m.loss(torch.zeros(64, 10)), RuntimeError, "no batch has been mixed"),
+        (lambda m, n, x, y: m.accuracy(torch.zeros(64, 10)), RuntimeError, "no batch has been mixed"),
+        (lambda m, n, x, y: (m.mix(x, y), m.target()), RuntimeError, "'fc' has not run"),
+        (lambda m, n, x, y: (n(m.mix(x, y)), n(x), m.target()), RuntimeError, "ran 2 times"),
+        (lambda m, n, x, y: (n(m.mix(x, y)), m.loss(torch.zeros(64, 9))), ValueError, r"\(64, 9\)"),
+        (lambda m, n, x, y: m.loss({"logits": n(m.mix(x, y))}), TypeError, "scores are a dict; give the tensor"),
+        (lambda m, n, x, y: (m.loss(n(m.mix(x, y))), m.loss(n.eval()(x))), RuntimeError, "now is evaluation"),
+        (lambda m, n, x, y: m.mix((255 * x).to(torch.uint8), y), TypeError, "uint8"),
+        (lambda m, n, x, y: m.mix(x.numpy(), y), TypeError, "x is a ndarray"),
+        (lambda m, n, x, y: m.mix(x, y + 5), ValueError, "0 to 9; it has 5 to 14"),
+        (lambda m, n, x, y: m.mix(x, y.float()), ValueError, "float32"),
+        (lambda m, n, x, y: m.mix(x, torch.eye(9)[y.clamp(max=8)]), ValueError, "9 columns"),
+        (lambda m, n, x, y: m.mix(x, y[:5]), ValueError, "64 rows and y has 5"),
+        (lambda m, n, x, y: m.mix(x[:0], y[:0]), ValueError, "at least one row"),
+        (lambda m, n, x, y: m(x, y), RuntimeError, "before the network has seen it"),
+        (lambda m, n, x, y: early(n, x, y), RuntimeError, "come before 'layer2'"),
+        (lambda m, n, x, y: m.update_ema(), RuntimeError, "teacher='average'"),
+        (lambda m, n, x, y: GenLabelMixup(n, n_classes=11), ValueError, "no nn.Linear with 11 outputs"),
+        (lambda m, n, x, y: GenLabelMixup(n, n_classes=10, layer="layer9"), ValueError, "layer='layer9'"),
+        (lambda m, n, x, y: GenLabelMixup(n_classes=10), ValueError, "gamma=0 is mixup"),
+        (lambda m, n, x, y: GenLabelMixup(n_classes=10, gamma=0.0).mix(x, y), RuntimeError, "use mixup"),
+        (lambda m, n, x, y: GenLabelMixup(n, n_classes=10, mixer=ManifoldMixup()), ValueError, "at depth 2"),
+        (lambda m, n, x, y: GenLabelMixup(n, n_classes=10, layers=("layer1",)), ValueError, "begin with ''"),
+        (lambda m, n, x, y: GenLabelMixup(n, n_classes=10, mixer="cutmix"), TypeError, "mixer='cutmix'"),
+        (lambda m, n, x, y: GenLabelMixup(n, n_classes=10, teacher=n), ValueError, "the network itself"),
+        (lambda m, n, x, y: GenLabelMixup(n, n_classes=10, teacher="mean"), ValueError, "teacher='mean'"),
+        (lambda m, n, x, y: GenLabelMixup(nn.DataParallel(n), n_classes=10), TypeError, "DataParallel"),
+        (lambda m, n, x, y: GenLabelMixup(n, n_classes=10, density=OnlineGaussianDensity(9)), ValueError, "=9"),
+        (
+            lambda m, n, x, y: GenLabelMixup(n, n_classes=10, density=OnlineGaussianDensity(10), beta=0.5),
+            ValueError,
+            "beta are settings",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_errors_say_the_way_out(
+    what: Callable[..., object], error: type[Exception], told: str, make_network: Make, digits: Batch
+) -> None:
+    network = make_network()
+    mixup = GenLabelMixup(network, n_classes=10)
+    with pytest.raises(error, match=told):
+        what(mixup, network, *digits)
+
+
+class Shared(nn.Module):
+    """One ReLU that runs twice, and a layer that never runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.relu = nn.Linear(4, 4), nn.Linear(4, 3), nn.ReLU()
+        self.aside = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.relu(self.relu(self.first(x)) - 1.0))
+
+
+@pytest.mark.parametrize("name, told", [("relu", "ran twice"), ("aside", "has not run")])
+def test_a_layer_that_runs_twice_or_never_cannot_be_mixed_after(name: str, told: str) -> None:
+    network = Shared()
+    mixup = GenLabelMixup(network, n_classes=3, mixer=ManifoldMixup(depths=(1,)), layers=("", name), gamma=0.0)
+    with pytest.raises(RuntimeError, match=told):
+        mixup.loss(network(mixup.mix(torch.rand(5, 4), torch.tensor([0, 1, 2, 0, 1]))))
+
+
+def test_mixing_after_a_tuple_mixes_its_first() -> None:
+    class Pair(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, str]:
+            return x, "attention"
+
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pair, self.head = Pair(), nn.Linear(3, 2, bias=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h, word = self.pair(x)
+            assert word == "attention"
+            return self.head(h.mean(1))
+
+    network, x, y = Two(), torch.rand(4, 5, 3), torch.tensor([0, 1, 1, 0])
+    mixup = GenLabelMixup(network, n_classes=2, mixer=ManifoldMixup(depths=(1,)), layers=("", "pair"))
+    expected = blend(network.head(x.mean(1)), copy.deepcopy(mixup).draw(4))
+    torch.testing.assert_close(network(mixup.mix(x, y)), expected)
+    assert mixup.target().shape == (4, 2)

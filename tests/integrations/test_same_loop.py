@@ -1,0 +1,47 @@
+"""The drop-in in a plain loop, and `train_network` with the same draws, are one method."""
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+
+from genlabel import CutMix, GenLabelMixup, Mixup, OnlineGaussianDensity, OnlineGenLabel
+from genlabel.mixing import Mixer
+from genlabel.training import SGD, Batch, train_network
+from genlabel.training.networks import LeNet5, StagedNetwork
+
+
+def make() -> StagedNetwork:
+    return LeNet5(n_classes=10, in_channels=1, size=28, rng=0)
+
+
+@pytest.mark.parametrize("mixer", [Mixup(per="batch"), CutMix()], ids=repr)
+@pytest.mark.parametrize("statistics", ["near", "clean", "part"])
+def test_the_losses_are_the_same(mixer: Mixer, statistics: str, digits: tuple[Tensor, Tensor]) -> None:
+    x = torch.nn.functional.interpolate(digits[0][:16], size=28)
+    y, steps = digits[1][:16], 4
+    settings = {"statistics": statistics, "margin": 0.3}
+    network = make()
+    mixup = GenLabelMixup(network, n_classes=10, mixer=mixer, gamma=0.3, **settings)
+    twin = copy.deepcopy(mixup)
+    batches = [Batch(x, y, draw=twin.draw(16)) for _ in range(steps)]
+    labeler = OnlineGenLabel(OnlineGaussianDensity(10, **settings), gamma=0.3)
+    other = make()
+    expected = [
+        train_network(
+            other, [batch], mixer=mixer, labeler=labeler, learning_rate=0.05, weight_decay=0.0, epochs=1,
+            optimizer=SGD(momentum=0.0),
+        )[0]
+        for batch in batches
+    ]  # fmt: skip
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
+    found = []
+    for _ in range(steps):
+        loss = mixup.loss(network(mixup.mix(x, y)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(float(loss.detach()))
+    assert found == pytest.approx(expected, rel=1e-4)
+    torch.testing.assert_close(mixup.density.mean, labeler.density.mean, rtol=1e-3, atol=1e-4)

@@ -1,0 +1,105 @@
+"""The network as ONNX: another runtime says what the classifier says."""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from genlabel import (
+    AdaMixupClassifier,
+    GenerativeClassifier,
+    GenLabelClassifier,
+    MixupClassifier,
+    export_onnx,
+    load_model,
+    save_model,
+)
+from genlabel.data.datasets import table_pipeline
+from genlabel.training.networks import log_proba_of
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs the packages onnx and onnxruntime")
+pytest.importorskip("onnx", reason="needs the packages onnx and onnxruntime")
+
+SHORT: dict[str, Any] = {"epochs": 2, "random_state": 0, "learning_rate": 0.03, "weight_decay": 1e-3, "cv": 3}
+MODELS: dict[str, Any] = {
+    "ensemble": MixupClassifier(**SHORT),
+    "not calibrated": MixupClassifier(calibrate=False, **SHORT),
+    "one network": MixupClassifier.from_paper("mlp", **SHORT),
+    "softmax regression": MixupClassifier("logistic", members=1, **SHORT),
+    "as they are": MixupClassifier(standardize=False, **SHORT),
+    "genlabel": GenLabelClassifier(density="gaussian", **SHORT),
+    "drawn to the shares": GenLabelClassifier(density="gaussian", average=(0.6, 0.0), **SHORT),
+    "adamixup": AdaMixupClassifier(**SHORT),
+}
+
+
+def sample() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(90) % 3)
+    X = 10 + 3 * rng.normal(size=(90, 4)) + 4 * y[:, None]
+    X[:, 2] = 7.0  # constant: the scaler leaves it out
+    return X, np.array(["a", "b", "c"])[y]
+
+
+def run(path: Path, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    logs, index = session.run(["log_proba", "class_index"], {"features": X})
+    return logs, index, {k: json.loads(v) for k, v in session.get_modelmeta().custom_metadata_map.items()}
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("dtype, error", [("float64", 1e-11), ("float32", 1e-3)])
+def test_another_runtime_says_what_the_classifier_says(name: str, dtype: str, error: float, tmp_path: Path) -> None:
+    X, y = sample()
+    model = MODELS[name].fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        path = export_onnx(model, tmp_path / "m.onnx", dtype=dtype)
+    far = np.concatenate([X, 100 * X, -X])
+    logs, index, known = run(path, far.astype(dtype))
+    assert logs.dtype == dtype
+    np.testing.assert_allclose(logs, model.predict_log_proba(far), rtol=error, atol=error)
+    np.testing.assert_array_equal(np.array(known["classes"])[index[:90]], model.predict(X))
+    assert known["features"] == ["x0", "x1", "x2", "x3"]
+
+
+def test_a_label_model_is_not_exported_and_a_warning_says_so(tmp_path: Path) -> None:
+    X, y = sample()
+    model = GenLabelClassifier(density="kernel", average=(0.5, 0.4), **SHORT).fit(X, y)
+    with pytest.warns(UserWarning, match=r"averages its network with a stacked density \(weights 0\.5 and 0\.4\)"):
+        path = export_onnx(model, tmp_path / "m.onnx")
+    logs, _, _ = run(path, X)
+    np.testing.assert_allclose(logs, log_proba_of(model.network_, model.scaler_(X)), atol=1e-11)
+    assert np.abs(logs - model.predict_log_proba(X)).max() > 1e-3
+
+
+def test_a_pipeline_and_a_loaded_model_are_exported_behind_their_preparation(tmp_path: Path) -> None:
+    X, y = sample()
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": np.where(X[:, 3] > 14, "high", "low")})
+    pipeline = table_pipeline(frame, MixupClassifier(**SHORT)).fit(frame, y)
+    alone = MixupClassifier(**SHORT).fit(frame, y)
+    for model, names in (
+        (pipeline, ["x0", "x1", "x2", "x3"]),
+        (alone, ["numbers__a", "numbers__b", "text__c_high", "text__c_low"]),
+    ):
+        loaded = load_model(save_model(model, tmp_path / "model"))
+        for each in (model, loaded):
+            logs, _, known = run(export_onnx(each, tmp_path / "m.onnx"), loaded.features(frame))
+            np.testing.assert_allclose(logs, model.predict_log_proba(frame), atol=1e-11)
+            assert known["features"] == names
+
+
+def test_what_cannot_be_exported_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = GenerativeClassifier().fit(*sample())
+    with pytest.raises(ValueError, match="GenerativeClassifier has no network"):
+        export_onnx(model, tmp_path / "m.onnx")
+    with pytest.raises(ValueError, match="dtype='float16' is not known"):
+        export_onnx(model, tmp_path / "m.onnx", dtype="float16")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"pip install 'genlabel\[onnx\]'"):
+        export_onnx(model, tmp_path / "m.onnx")

@@ -1,0 +1,79 @@
+"""The preparation of a table from plain values: it makes the same numbers of every table."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from genlabel.data.datasets import table_pipeline
+from genlabel.persistence.preprocessing import PersistenceError, plain_preparation, prepare_again
+
+
+def fitted(X: pd.DataFrame) -> ColumnTransformer:
+    return table_pipeline(X, "passthrough")[:-1].fit(X).steps[0][1]
+
+
+def again(columns: ColumnTransformer) -> ColumnTransformer:
+    return prepare_again(json.loads(json.dumps(plain_preparation(columns))))
+
+
+NUMBERS = st.none() | st.floats(-1e300, 1e300) | st.integers(-5, 5)
+TEXTS = st.none() | st.sampled_from(["a", "b", "2024-01-01", "1", "(missing)", "nan", ""]) | st.text(max_size=3)
+
+
+@given(
+    st.lists(st.tuples(NUMBERS, NUMBERS, TEXTS, TEXTS), min_size=1, max_size=30),
+    st.lists(st.tuples(NUMBERS, NUMBERS, TEXTS, TEXTS), min_size=1, max_size=5),
+)
+def test_any_table_is_prepared_the_same(rows: list[tuple[object, ...]], others: list[tuple[object, ...]]) -> None:
+    names = ["n", "m", "t", "s"]
+    X, new = pd.DataFrame(rows, columns=names, dtype=object), pd.DataFrame(others, columns=names, dtype=object)
+    X[["n", "m"]], new[["n", "m"]] = X[["n", "m"]].astype(float), new[["n", "m"]].astype(float)
+    one = fitted(X)
+    other = again(one)
+    assert list(other.get_feature_names_out()) == list(one.get_feature_names_out())
+    for asked in (X, new):
+        np.testing.assert_array_equal(other.transform(asked), one.transform(asked))
+
+
+TABLES = {
+    "many values": pd.DataFrame({"t": [f"v{n % 37}" for n in range(500)], "s": ["x", "y"] * 250}),
+    "ties": pd.DataFrame({"t": [f"v{n}" for n in range(60)]}),
+    "numbers alone": pd.DataFrame({"a": [1.5, np.nan, 3.0, 4.0], "b": [True, False, True, True]}),
+    "nothing": pd.DataFrame({"a": [np.nan] * 3, "t": pd.Series([None] * 3, dtype=object)}),
+    "categories": pd.DataFrame({"c": pd.Categorical([3, 1, 3]), "d": pd.Categorical(["u", None, "w"])}),
+    "dates as categories": pd.DataFrame({"c": pd.Categorical(["2024-01-01", "2024-02-01", None])}),
+    "dates between": pd.DataFrame({"a": [1, 2], "d": pd.date_range("2024-01-01", periods=2), "t": ["x", "y"]}),
+}
+
+
+@pytest.mark.parametrize("name", list(TABLES))
+def test_what_tables_have_is_kept(name: str) -> None:
+    X = TABLES[name]
+    one = fitted(X)
+    other = again(one)
+    assert list(other.feature_names_in_) == list(X.columns)
+    unseen = X.astype(object).where(X.notna() & (np.arange(len(X)) % 2 == 0)[:, None], None)
+    unseen = unseen.astype({column: X[column].dtype for column in X if X[column].dtype.kind == "f"})
+    for asked in (X, unseen):
+        np.testing.assert_array_equal(other.transform(asked), one.transform(asked))
+
+
+def test_other_preparations_are_refused() -> None:
+    X = pd.DataFrame({"a": [1.0, 2.0, 3.0], "t": ["x", "y", "y"]})
+    foreign = [
+        ColumnTransformer([("numbers", StandardScaler(), ["a"])]),
+        ColumnTransformer([("text", OneHotEncoder(drop="first"), ["t"])]),
+        ColumnTransformer([("numbers", "passthrough", ["a"])], remainder="drop"),
+        fitted(X).set_params(text__onehotencoder__min_frequency=2),
+    ]
+    for columns in foreign:
+        with pytest.raises(PersistenceError, match="is none of genlabel"):
+            plain_preparation(columns.fit(X))
+    with pytest.raises(PersistenceError, match="no names; fit with"):
+        plain_preparation(fitted(X.set_axis([0, 1], axis=1)))
