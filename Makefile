@@ -57,7 +57,7 @@ check: $(VENV)/.dev          ## style and types
 	$(BIN)/mypy
 
 docs: $(VENV)/.dev           ## the site, in build/site: warnings are errors, and every link is followed
-	OMP_NUM_THREADS=1 $(BIN)/python docs/making/build.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/site-doctrees docs build/site
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from jupyter_client.connect import ConnectionFileMixin
+from jupyter_client import KernelManager
 
 import genlabel
 
@@ -27,9 +27,9 @@ extensions = [
     "_ext.mathml",
     "_ext.pages",
     "_ext.sidebar",
-#    "_ext.paper_map",
-#    "_ext.reproduction",
-#    "_ext.sliders",
+    "_ext.paper_map",
+    "_ext.reproduction",
+    "_ext.sliders",
 ]
 
 # Pages
@@ -43,7 +43,7 @@ nb_execution_mode = "auto"  # those kept without outputs, which is all
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_output_stderr = "remove-warn"
-ConnectionFileMixin.transport.default_value = "ipc"  # a kernel warns of TCP, which anyone on the machine can read
+KernelManager.transport_encryption.default_value = "required"  # a kernel warns of plain TCP
 
 # Gallery
 sphinx_gallery_conf = {
@@ -66,7 +66,11 @@ sphinx_gallery_conf = {
 autosummary_imported_members = True
 autosummary_ignore_module_all = False
 autosummary_context = {  # names that a second package lists
-    "elsewhere": ["genlabel.datasets.Table", "genlabel.datasets.table_pipeline", "genlabel.training.SharedLabel"],
+    "elsewhere": [
+        "genlabel.data.datasets.Table",
+        "genlabel.data.datasets.table_pipeline",
+        "genlabel.training.SharedLabel",
+    ],
 }
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True

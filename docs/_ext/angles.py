@@ -1,4 +1,4 @@
-"""Figure 7 with sliders: where vanilla training, mixup and GenLabel settle in Example 3, by n, r, alpha and sigma."""
+"""Figure 7 with sliders: the angles of vanilla training, mixup and GenLabel in Example 3, by n, r, alpha and sigma."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from _ext.sliders import ALPHA, PI, SIGMA, THETA, Control, Curve, Panel, draw_panel, explore, level, log_ticks
 from genlabel.data.datasets import make_example3
 from genlabel.reporting.charts.canvas import Axes, canvas, label, legend, num
 from genlabel.reporting.markup import Markup, element, join
 from genlabel_paper.theory import example3_angles
 from genlabel_paper.theory.example3 import PRINTED
-from making.sliders import ALPHA, PI, SIGMA, THETA, Control, Curve, Panel, across, draw_panel, explore, log_ticks
-
-__all__ = ["SETTINGS", "Settings", "angle_figure", "angle_tables"]
 
 KINDS = {"vanilla": "s3", "mixup": "s2 broken", "genlabel": "s1"}
-"""Colour and dashes of a scheme."""
 TITLES = {"vanilla": "vanilla", "mixup": "mixup", "genlabel": "GenLabel"}
-OVER = {"vanilla": ("n",), "mixup": ("n", "alpha"), "genlabel": ("n", "alpha", "sigma")}
-"""What each scheme's angle depends on beside the norm."""
-SVM, PRINTED_NORM = 0.25, 25.0
-"""Angles are in units of pi."""
+OVER = {  # parameters of each angle, beside the norm
+    "vanilla": ("n",),
+    "mixup": ("n", "alpha"),
+    "genlabel": ("n", "alpha", "sigma"),
+}
+SVM, PRINTED_NORM = 0.25, 25.0  # the angle in units of pi; the norm of the printed angles
 
 
 class Settings(NamedTuple):
-    """What the sliders go through."""
+    """Values of the sliders."""
 
     n: Sequence[int] = (1, 3, 10, 30, 100)
     r: Sequence[float] = (
@@ -40,7 +39,7 @@ class Settings(NamedTuple):
 
 
 SETTINGS = Settings()
-SHOWN = {"n": "n", "r": "r", "alpha": ALPHA, "sigma": SIGMA}
+SYMBOLS = {"n": "n", "r": "r", "alpha": ALPHA, "sigma": SIGMA}
 START = {"n": 30, "r": 25.0, "alpha": 1.0, "sigma": 0.1}
 ABOUT = {
     "n": "copies of the negative point",
@@ -64,11 +63,11 @@ def angle_tables(settings: Settings) -> dict[str, NDArray[np.float64]]:
     return {"vanilla": vanilla / np.pi, "mixup": mixup / np.pi, "genlabel": genlabel / np.pi}
 
 
-def angle_figure(settings: Settings = SETTINGS) -> Markup:
+def figure(settings: Settings = SETTINGS) -> Markup:
     """Return the figure: the boundaries among the points, and the angles against the norm."""
     tables = angle_tables(settings)
     controls = [
-        Control(name, SHOWN[name], ABOUT[name], values, list(values).index(START[name]))
+        Control(name, SYMBOLS[name], ABOUT[name], values, list(values).index(START[name]))
         for name, values in settings._asdict().items()
     ]
     picture, data = draw_panel(_panel(settings, tables), controls)
@@ -81,7 +80,7 @@ def angle_figure(settings: Settings = SETTINGS) -> Markup:
 
 
 def _panel(settings: Settings, tables: dict[str, NDArray[np.float64]]) -> Panel:
-    """Angle against the norm."""
+    """Return the angle against the norm."""
     ends = math.log(settings.r[0]), math.log(settings.r[-1])
     axes = Axes(50, 34, 300, 240, (ends[0], max(ends[1], ends[0] + 1.0)), (0.0, 0.5))
     ticks = [r for r in (1, 3, 10, 25, 100, 300, 1000) if settings.r[0] <= r <= settings.r[-1]]
@@ -90,7 +89,7 @@ def _panel(settings: Settings, tables: dict[str, NDArray[np.float64]]) -> Panel:
         legend(entries, axes.left, 16, axes.width)[0],
         log_ticks(axes, "norm r", ticks),
         axes.beside(f"angle / {PI}"),
-        across(axes, SVM, "line s8 dashed"),
+        level(axes, SVM, "line s8 dashed"),
         *(_cross(axes.across(math.log(PRINTED_NORM)), axes.up(PRINTED[scheme]), scheme) for scheme in KINDS),
     )
     x = np.log(np.asarray(settings.r))
@@ -100,14 +99,14 @@ def _panel(settings: Settings, tables: dict[str, NDArray[np.float64]]) -> Panel:
 
 
 def _cross(x: float, y: float, scheme: str) -> Markup:
-    """A printed angle."""
-    said = element("title", f"{TITLES[scheme]}, printed: {PRINTED[scheme]:.2f}")
+    """Return the mark of a printed angle."""
+    text = element("title", f"{TITLES[scheme]}, printed: {PRINTED[scheme]:.2f}")
     path = f"M{num(x - 5)} {num(y - 5)}l10 10m0 -10l-10 10"
-    return element("path", said, d=path, class_=f"line {KINDS[scheme].split()[0]}")
+    return element("path", text, d=path, class_=f"line {KINDS[scheme].split()[0]}")
 
 
 def _plane(tables: dict[str, NDArray[np.float64]], controls: Sequence[Control]) -> Markup:
-    """The points, and lines through the origin that the script turns."""
+    """Return the points, and lines through the origin that the script turns."""
     axes = Axes(34, 34, 240, 240, (-1.5, 1.5), (-1.5, 1.5))
     start = {one.name: one.start for one in controls}
     lines = [
@@ -122,7 +121,7 @@ def _plane(tables: dict[str, NDArray[np.float64]], controls: Sequence[Control]) 
 
 
 def _boundary(axes: Axes, angle: float, kind: str, scheme: str | None = None) -> Markup:
-    """What is perpendicular to theta: a level line, turned."""
+    """Return the line that is perpendicular to theta."""
     x, y, reach = axes.across(0.0), axes.up(0.0), 0.46 * axes.height
     turned = f"rotate({90.0 - 180.0 * angle:.2f} {num(x)} {num(y)})"
     path = f"M{num(x - reach)} {num(y)}L{num(x + reach)} {num(y)}"

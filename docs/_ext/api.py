@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from operator import attrgetter
 from typing import Any
 
 from docutils import nodes
@@ -36,26 +35,30 @@ def _skip_dynamic(app: Any, what: str, name: str, member: Any, skip: bool, optio
 
 def _add_headings(app: Any, what: str, name: str, member: Any, options: Any, lines: list[str]) -> None:
     """Give text and examples that follow a list of parameters a heading; napoleon takes them for parameters."""
-    if what == "data" and lines[:1] != [data_doc(name)[:1]]:
-        lines[:] = data_doc(name) or lines[:0]
+    if what == "data":
+        lines[:] = data_doc(name) or lines
     result: list[str] = []
     in_list = False
-    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+    for line, below in zip(lines, [*lines[1:], ""], strict=False):
         if below and set(below) == {"-"}:
             in_list = line in LISTS
-        elif in_list and line and line[0] not in " -*" and result and not result[-1]:
-            if not (" : " in line or below.startswith("    ") or NAMES.fullmatch(line)):
-                heading = "Examples" if line.startswith(">>>") else "Notes"
-                result += [heading, "-" * len(heading)]
-                in_list = False
+        elif in_list and result and not result[-1] and not _is_entry(line, below):
+            heading = "Examples" if line.startswith(">>>") else "Notes"
+            result += [heading, "-" * len(heading)]
+            in_list = False
         result.append(line)
     lines[:] = result
+
+
+def _is_entry(line: str, below: str) -> bool:
+    """Return whether a line continues a list of parameters."""
+    return line[:1] in ("", " ", "-", "*") or " : " in line or below.startswith("    ") or bool(NAMES.fullmatch(line))
 
 
 def data_doc(name: str) -> list[str]:
     """Return the docstring below a constant, which autodoc finds only in the module that defines it.
 
-    >>> data_doc("genlabel.theory.SCHEMES")[:1] != []
+    >>> data_doc("genlabel_paper.theory.SCHEMES")[:1] != []
     True
     """
     package, _, constant = name.rpartition(".")
@@ -116,6 +119,6 @@ def _short_names(count: int, env: Any) -> dict[str, str]:
 
 def _defining_module(app: Any, module: str, name: str) -> str:
     """Return the module whose source has a public name; a constant has no link (viewcode would list `builtins`)."""
-    value = attrgetter(name)(sys.modules[module]) if hasattr(sys.modules[module], name.split(".")[0]) else None
+    value = getattr(sys.modules.get(module), name.split(".")[0], None)
     home = getattr(value, "__module__", None) or module
     return home if home.startswith("genlabel") else module

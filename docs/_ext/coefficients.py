@@ -1,4 +1,4 @@
-"""The coefficients A and B with sliders: against c, and against sigma_1, beside mixup's and their limits."""
+"""Coefficients A and B with sliders: against c, and against sigma_1, with those of mixup and their limits."""
 
 from __future__ import annotations
 
@@ -11,24 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
+from _ext.sliders import SIGMA, Control, Curve, Panel, draw_panel, explore, level, log_ticks, path
 from genlabel.reporting.charts.canvas import Axes, label, legend
 from genlabel.reporting.markup import Markup, join
 from genlabel_paper.theory import limit_coefficients, taylor_coefficients
 from genlabel_paper.theory.coefficients import MIXUP
-from making.sliders import SIGMA, Control, Curve, Panel, across, draw_panel, explore, log_ticks, path
 
-__all__ = ["SETTINGS", "Settings", "coefficient_figure", "coefficient_table"]
-
-STEP = 6
-"""Points of a curve from a computed value to the next; between them it is a cubic spline."""
-SAID = "1/3", "1/6"
-"""Mixup's A and B."""
+STEP = 6  # points of a curve from a computed value to the next; between them it is a cubic spline
 SIGMA_1 = f"{SIGMA}\N{SUBSCRIPT ONE}"
 ENTRIES = [("A", "s1"), ("B", "s3"), ("limits", "s8 dotted"), ("mixup's", "s2 dashed")]
 
 
 class Settings(NamedTuple):
-    """Powers of the root of 2 that the sliders go through."""
+    """Powers of the root of 2: the values of the sliders."""
 
     c: Sequence[int] = range(-4, 5)
     sigma_1: Sequence[int] = range(0, 8)
@@ -48,7 +43,7 @@ def coefficient_table(settings: Settings) -> NDArray[np.float64]:
 
 @cache
 def _pair(c: int, sigma_1: int) -> tuple[float, float]:
-    """A and B of powers of the root of 2. The classes may change places: 1 / c and c sigma_1 have the same."""
+    """Return A and B of powers of the root of 2; 1 / c and c sigma_1 have the same, with the classes exchanged."""
     if c < 0:
         return _pair(-c, sigma_1 + c)
     return taylor_coefficients(_power(c), 0.0, 2, _power(sigma_1))
@@ -58,7 +53,7 @@ def _power(place: int) -> float:
     return 2.0 ** (place / 2)
 
 
-def coefficient_figure(settings: Settings = SETTINGS) -> Markup:
+def figure(settings: Settings = SETTINGS) -> Markup:
     """Return the figure: A and B against c, and against sigma_1."""
     table = coefficient_table(settings)
     c, sigma_1 = ([_power(place) for place in places] for places in settings)
@@ -109,12 +104,12 @@ def _axes(values: Sequence[float], top: float) -> Axes:
 
 
 def _between(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Points with steps between those of a grid."""
+    """Return a grid with STEP times as many points."""
     return np.interp(np.arange((len(x) - 1) * STEP + 1) / STEP, np.arange(len(x)), x)
 
 
 def _smooth(x: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A cubic spline through values (..., len(x)) at the points between."""
+    """Return a cubic spline through values (..., len(x)) on the finer grid."""
     return np.asarray(CubicSpline(x, values, axis=-1)(_between(x)))
 
 
@@ -126,8 +121,8 @@ def _panel(
         legend(ENTRIES, axes.left, 16, axes.width)[0],
         log_ticks(axes, words, ticks),
         axes.beside("", 5),
-        *(across(axes, value, "line s2 dashed") for value in MIXUP),
-        *(label(right, axes.up(value) + 4, said, "small") for value, said in zip(MIXUP, SAID, strict=True)),
+        *(level(axes, value, "line s2 dashed") for value in MIXUP),
+        *(label(right, axes.up(value) + 4, text, "small") for value, text in zip(MIXUP, ("1/3", "1/6"), strict=True)),
         *lines,
     )
     desc = f"Two curves, their limits, and mixup's 1/3 and 1/6, over {words}."

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from contextlib import ExitStack
 from typing import Any
 
 from sphinx_gallery.scrapers import figure_rst
+
+os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "warning")  # its start and end are no output
+_filters = ExitStack()
 
 
 def save_figure(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
@@ -21,6 +26,7 @@ def save_figure(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, 
 def make_warnings_errors(gallery_conf: dict[str, Any], file: str, when: str) -> None:
     """Make warnings errors while an example runs."""
     if when == "before":
+        _filters.enter_context(warnings.catch_warnings())
         warnings.simplefilter("error")
     else:
-        warnings.resetwarnings()
+        _filters.close()

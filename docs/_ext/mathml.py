@@ -1,4 +1,4 @@
-"""Formulas as MathML: docutils converts LaTeX, browsers draw it, nothing is loaded (Sphinx offers MathJax or images)."""
+"""Formulas as MathML, which browsers draw offline; Sphinx itself offers MathJax or images."""
 
 from __future__ import annotations
 

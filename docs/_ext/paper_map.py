@@ -1,33 +1,35 @@
-"""The paper map: docs/paper-map.md, whose lines are places of the paper, objects and tests, read and checked."""
+"""The paper map: the tables of docs/paper-map.md with links, and the citations of the paper in the code.
+
+`tests/test_paper_map.py` checks that every row holds.
+"""
 
 from __future__ import annotations
 
 import ast
-import inspect
 import re
+import sys
 from collections.abc import Iterator, Sequence
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import groupby
+from os.path import relpath
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from _ext.citations import Citation, find_citations, owners_in, places_in
+from _ext.names import public_name
 from genlabel_paper.registry import IDS
-from making.citations import COUNTS, Citation, owners_in, places_in, rank
-from making.names import file_of, full_name, written_in
-from making.stage import ROOT
 
-__all__ = ["HEAD", "Row", "Target", "find_object", "find_test", "left_out", "map_faults", "read_map"]
-
-HEAD = ("paper", "what", "here", "test")
-"""The columns of a table of the map."""
-EXCUSES = ("paper", "why")
-"""Those of what is not computed."""
+ROOT = Path(__file__).parents[2]
+COLUMNS = ("paper", "what", "here", "test")
+EXCUSE_COLUMNS = ("paper", "why")
 CODE = re.compile(r"`([^`]+)`")
+EXPERIMENTS = "genlabel_paper.experiments."
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 class Row(NamedTuple):
-    """A line of the map."""
+    """A row of the map: places of the paper, objects that compute them, tests."""
 
     paper: str
     what: str
@@ -36,127 +38,57 @@ class Row(NamedTuple):
 
     @property
     def places(self) -> list[str]:
-        """The places of the paper that it is about."""
+        """The places of the paper that the row names."""
         return places_in(self.paper)
 
 
 class Target(NamedTuple):
-    """An object that a line names."""
+    """An object of the map: its name with its module, its value, its file, its name in the file, keywords of a call."""
 
     name: str
-    """With its module."""
     value: Any
     file: Path
     inner: str
-    """Its name within the file; nothing for a module."""
     keywords: tuple[str, ...] = ()
-    """The parameters with which it is called in the line."""
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register the two pages that are written as they are read."""
+    app.connect("source-read", _write, priority=600)  # after the links of the pages
+    app.connect("env-get-outdated", lambda app, env, *changes: {"paper-map", "paper-code"} & env.all_docs.keys())
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _write(app: Any, page: str, source: list[str]) -> None:
+    if page == "paper-map":
+        lines = [_link_row(line) if line.startswith("|") else line for line in source[0].splitlines()]
+        source[0] = "\n".join([*lines, "", *_citation_table(find_citations(ROOT / "src"))])
+    elif page == "paper-code":
+        rows = read_map((ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8"))
+        source[0] += "\n".join(_code_sections(rows))
 
 
 def read_map(text: str) -> list[Row]:
-    r"""Return the lines of all tables of the map.
+    r"""Return the rows of all tables of the map.
 
     >>> read_map("| paper | what | here | test |\n|---|---|---|---|\n| Eq. (1) | y_gen | `GenLabel` | `tests/a.py::b`")
     [Row(paper='Eq. (1)', what='y_gen', objects=('GenLabel',), tests=('tests/a.py::b',))]
     """
-    lines = _lines(text, HEAD)
+    lines = _table_rows(text, COLUMNS)
     return [Row(paper, what, tuple(CODE.findall(here)), tuple(CODE.findall(test))) for paper, what, here, test in lines]
 
 
-def left_out(text: str) -> dict[str, str]:
-    """Return the places that have no object, and why."""
-    return {place: why for paper, why in _lines(text, EXCUSES) for place in places_in(paper)}
+def read_excuses(text: str) -> dict[str, str]:
+    """Return the places that have no object, with the reason."""
+    return {place: why for paper, why in _table_rows(text, EXCUSE_COLUMNS) for place in places_in(paper)}
 
 
-def map_faults(text: str, citations: Sequence[Citation]) -> Iterator[str]:
-    """Say what is wrong with the map, a line each: nothing if all is well."""
-    rows, excused = read_map(text), left_out(text)
-    mapped = {place for row in rows for place in row.places}
-    for row in rows:
-        yield from (f"{row.paper}: {fault}" for fault in _row_faults(row, citations))
-    for place in sorted({one.place for one in citations} - mapped, key=rank):
-        yield f"{place} is cited in the code and not in the map"
-    for kind, count in COUNTS.items():
-        for number in range(1, count + 1):
-            place = f"{kind} ({number})" if kind == "Eq." else f"{kind} {number}"
-            if (place in mapped) == (place in excused):
-                yield f"{place} has an object and a reason for none" if place in mapped else f"{place} has no line"
-
-
-def find_object(text: str) -> Target:
-    """Return what a line names: a public name, an experiment, or any other by its module; also as a call.
-
-    >>> find_object("GenLabel(top=2)")[::4], find_object("table4").name
-    (('genlabel.labeling.GenLabel', ('top',)), 'genlabel_paper.experiments.table4')
-    """
-    tree = ast.parse(text, mode="eval").body
-    called = tree if isinstance(tree, ast.Call) else None
-    name = ast.unparse(called.func if called else tree)
-    keywords = tuple(one.arg or "" for one in called.keywords) if called else ()
-    name = f"genlabel_paper.experiments.{name}" if name in IDS else full_name(name) or name
-    module, inner = _split(name)
-    value: Any = import_module(module)
-    for part in inner.split(".") if inner else ():
-        value = getattr(value, part)
-    home = written_in(module, inner.split(".")[0]) if inner else module
-    return Target(name, value, file_of(home), inner, keywords)
-
-
-def find_test(name: str) -> tuple[Path, str]:
-    """Return the file of a test and its function; raise if there is none."""
-    file, _, function = name.partition("::")
-    path = ROOT / file
-    if not path.is_file() or function not in {owner for owner, _, _ in owners_in(path)}:
-        raise ValueError(f"there is no test {name}")
-    return path, function
-
-
-def _row_faults(row: Row, citations: Sequence[Citation]) -> Iterator[str]:
-    targets, cited = [], set[str]()
-    for text in row.objects:
-        try:
-            target = find_object(text)
-            targets.append(target)
-        except (AttributeError, ImportError, SyntaxError) as error:
-            yield f"there is no {text} ({error})"
-            continue
-        places = {one.place for one in citations if one.file == target.file} & set(row.places)
-        cited |= places
-        if not places:
-            yield f"{target.file.name}, where {text} is, does not cite it"
-        unknown = set(target.keywords) - set(inspect.signature(target.value).parameters if target.keywords else ())
-        yield from (f"{text}: there is no parameter {name}" for name in sorted(unknown))
-    yield from (f"no module of the line cites {place}" for place in row.places if place not in cited)
-    yield from _test_faults(row, targets)
-
-
-def _test_faults(row: Row, targets: Sequence[Target]) -> Iterator[str]:
-    files = {}
-    for name in row.tests:
-        try:
-            files[name] = _words(find_test(name)[0])
-        except ValueError as error:
-            yield str(error)
-    known = {(target.inner or target.name).rpartition(".")[2] for target in targets}
-    yield from (f"no test of the line names {one}" for one in sorted(known - set().union(*files.values())))
-    asked = {keyword for target in targets for keyword in target.keywords}
-    yield from (f"no test of the line names {one}=" for one in sorted(asked - set().union(*files.values())))
-    yield from (f"{name} names nothing of the line" for name, words in files.items() if not words & known)
-    if not row.tests or not row.objects or not row.places:
-        yield "a line has a place, an object and a test"
-
-
-@cache
-def _words(path: Path) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", path.read_text(encoding="utf-8")))
-
-
-def _lines(text: str, head: Sequence[str]) -> Iterator[list[str]]:
-    """The lines of the tables with these columns."""
+def _table_rows(text: str, columns: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the rows of the tables with these columns."""
     inside = False
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if line.startswith("|") else []
-        if tuple(cells) == tuple(head):
+        if tuple(cells) == tuple(columns):
             inside = True
         elif not cells:
             inside = False
@@ -164,18 +96,103 @@ def _lines(text: str, head: Sequence[str]) -> Iterator[list[str]]:
             yield cells
 
 
+def find_object(text: str) -> Target:
+    """Return the object that a row names: a public name, an experiment, or any other by its module; also as a call.
+
+    >>> find_object("GenLabel(top=2)")[::4], find_object("table4").name
+    (('genlabel.labeling.GenLabel', ('top',)), 'genlabel_paper.experiments.table4')
+    """
+    tree = ast.parse(text, mode="eval").body
+    call = tree if isinstance(tree, ast.Call) else None
+    name = ast.unparse(call.func if call else tree)
+    name = EXPERIMENTS + name if name in IDS else public_name(name) or name
+    module, inner = _split(name)
+    value: Any = import_module(module)
+    for part in inner.split(".") if inner else ():
+        value = getattr(value, part)
+    home = getattr(value, "__module__", module) if inner else module
+    keywords = tuple(one.arg or "" for one in call.keywords) if call else ()
+    return Target(name, value, Path(sys.modules[home].__file__ or ""), inner, keywords)
+
+
+def find_test(name: str) -> tuple[Path, str]:
+    """Return the file of a test and its function; raise ValueError if there is none."""
+    file, _, function = name.partition("::")
+    path = ROOT / file
+    if not path.is_file() or function not in {owner for owner, _, _ in owners_in(path)}:
+        raise ValueError(f"there is no test {name}")
+    return path, function
+
+
 def _split(name: str) -> tuple[str, str]:
-    """The module of a dotted name, and what remains."""
+    """Return the module of a dotted name, and the rest."""
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         module = ".".join(parts[:count])
-        if _is_module(module):
-            return module, ".".join(parts[count:])
+        try:
+            if find_spec(module) is not None:
+                return module, ".".join(parts[count:])
+        except ModuleNotFoundError:
+            continue
     raise ImportError(f"no module has {name}")
 
 
-def _is_module(name: str) -> bool:
+def _link_row(line: str) -> str:
+    """Return a row whose names are links, and whose places are not broken over two lines."""
+    _, paper, *rest = line.split("|")
+    paper = re.sub(r"(?<=[a-z.]) (?=\(?\d|[A-F]\b)", NO_BREAK, paper)
+    linked = [CODE.sub(lambda name: _test_link(name[1]) if "::" in name[1] else _object_link(name[1]), one)
+              for one in rest[1:]]  # fmt: skip
+    return "|".join(["", paper, *rest[:1], *linked])
+
+
+def _object_link(text: str) -> str:
     try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
+        target = find_object(text)
+    except (AttributeError, ImportError, SyntaxError):  # a test's name, or any other code
+        return f"`{text}`"
+    if target.name.startswith(EXPERIMENTS):
+        return f"[{text}](/reproduction/{text}.md)"
+    if _is_public(target):
+        return f"{{py:obj}}`{text} <{target.name}>`"
+    return f"[`{text.rpartition('.')[2]}`](#{_label(target.name)})"
+
+
+def _test_link(name: str) -> str:
+    return f"[{find_test(name)[1].removeprefix('test_').replace('_', ' ')}](#{_label(name)})"
+
+
+def _is_public(target: Target) -> bool:
+    return target.name.startswith(EXPERIMENTS) or public_name(target.name) is not None
+
+
+def _label(name: str) -> str:
+    return "code-" + re.sub(r"[^a-z0-9]+", "-", name.lower())
+
+
+def _code_sections(rows: list[Row]) -> Iterator[str]:
+    """Yield the code of objects that have no page, then of tests, each once."""
+    targets = {target.name: target for row in rows for target in map(find_object, row.objects)}
+    inner = {name: (one.file, one.inner) for name, one in sorted(targets.items()) if not _is_public(one)}
+    tests = {name: find_test(name) for name in sorted({name for row in rows for name in row.tests})}
+    for name, (file, function) in (inner | tests).items():
+        options = f":language: python\n:pyobject: {function}"
+        code = f"```{{literalinclude}} {relpath(file, ROOT / 'docs')}\n{options}\n```"
+        yield f"\n({_label(name)})=\n## {function}\n\n`{file.relative_to(ROOT)}`\n\n{code}\n"
+
+
+def _citation_table(citations: list[Citation]) -> Iterator[str]:
+    """Yield the lines of a table of all places that the code cites."""
+    yield "## Every citation in the code\n\nRead from the sources when the site is built.\n"
+    yield "| paper | cited by |\n|---|---|"
+    for place, group in groupby(citations, key=lambda one: one.place):
+        yield f"| {place.replace(' ', NO_BREAK)} | {', '.join(dict.fromkeys(map(_source, group)))} |"
+
+
+def _source(one: Citation) -> str:
+    if one.file.stem in IDS:
+        return f"[{one.file.stem}](/reproduction/{one.file.stem}.md)"
+    name = public_name(one.owner) if one.owner else None
+    if name is not None and find_object(one.owner).file == one.file:
+        return f"{{py:obj}}`{one.owner} <{name}>`"
+    return f"`{one.file.relative_to(ROOT / 'src').as_posix()}{' ' + one.owner if one.owner else ''}`"

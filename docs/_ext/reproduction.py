@@ -1,41 +1,78 @@
-"""The pages of the reproduction: each table and figure of the paper, made of the records; nothing is trained."""
+"""Pages of the reproduction: each table and figure of the paper, written from the records; nothing is trained."""
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from genlabel.evaluation.records import load_records
 from genlabel.reporting import Markup, element, item_list
+from genlabel.reporting.frame import script, style
 from genlabel_paper.registry import find
 from genlabel_paper.report.drawing import picture
 from genlabel_paper.report.experiment import PARTS, Experiment
 from genlabel_paper.report.page import READING
 from genlabel_paper.report.page_parts import claim_list, grid_table, judged, legend, not_run
 from genlabel_paper.report.pieces import Claim, Shown
+from genlabel_paper.report.style import CSS
 from genlabel_paper.report.summary import SIGNS, Entry, conclusion, part_title
 from genlabel_paper.runs.cells import STUDY
 from genlabel_paper.runs.settings import SETTINGS
 from genlabel_paper.runs.trials import is_current
-from making.stage import ROOT, Stage
 
-__all__ = ["page_of", "write_reproduction"]
-
-ORDER = (False, None, True)
-"""Verdicts: what does not hold comes first."""
+ROOT = Path(__file__).parents[2]
+ORDER = (False, None, True)  # verdicts: statements that do not hold come first
+FLOATING_RULE = re.compile(r"^(?:dialog\.larger-view|\.tip)[^{]*\{[^}]*\}", flags=re.M)
 
 
-def write_reproduction(stage: Stage) -> None:
-    """Write a page for each table and figure and the list of all."""
+def setup(app: Any) -> dict[str, bool]:
+    """Register the writing of pages in front of the reading, and their style and script, which are the report's."""
+    app.connect("builder-inited", _write_pages)
+    app.connect("html-page-context", _add_assets)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _write_pages(app: Any) -> None:
+    for name, text in {**pages(), "records.css": css(), "records.js": js()}.items():
+        path = Path(app.srcdir, "reproduction" if name.endswith(".md") else "_static", name)
+        path.parent.mkdir(exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def _add_assets(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    if 'class="records"' in context.get("body", ""):
+        app.add_css_file("records.css")
+        app.add_js_file("records.js", loading_method="defer")
+
+
+def css() -> str:
+    """Return the style of the report, for the parts of a page that are made of records."""
+    text = style()
+    colors = text[text.index(":root {") : text.index(":root[data-theme")]
+    rules = text[text.index(".soft,") : text.index("@media (prefers-reduced-motion")]
+    return "\n".join([colors, *FLOATING_RULE.findall(text), ".records {", rules, CSS, "}", ""])
+
+
+def js() -> str:
+    """Return the script of the report without its theme switch: the site has one."""
+    text = script()
+    return text[: text.index("  // Theme")] + text[text.index("  // Parts") :]
+
+
+def pages() -> dict[str, str]:
+    """Return a page for each table and figure, and the list of all, by file name."""
     records = load_records(ROOT / "results" / "paper", STUDY).frame
     records = records[is_current(records)].reset_index(drop=True)
     entries = [Entry(one, one.render(records)) for one in find(["all"])]
-    for entry in entries:
-        stage.write(f"reproduction/{entry.experiment.id}.md", page_of(entry, records))
-    stage.write("reproduction/index.md", _index(entries))
+    return {f"{one.experiment.id}.md": page_of(one, records) for one in entries} | {"index.md": _index(entries)}
 
 
 def page_of(entry: Entry, records: pd.DataFrame) -> str:
-    """Return the page of a table or figure: what does not hold first, pictures, ours beside the paper's, settings."""
+    """Return the page of a table or figure: statements, pictures, our values beside the paper's, settings."""
     one, shown = entry
     parts = [
         f"# {one.name}: {one.title}",
@@ -58,7 +95,7 @@ def _command(one: Experiment) -> str:
 
 
 def _in_short(claims: list[Claim]) -> str:
-    """How many statements hold.
+    """Return the number of statements that hold.
 
     >>> _in_short([Claim("a", "", "", True), Claim("b", "", "", False), Claim("c", "", "", False)])
     "Of the paper's 3 statements here 1 holds, 2 do not."
@@ -89,7 +126,7 @@ def _grids(shown: Shown) -> list[Markup]:
 
 
 def _settings(one: Experiment, records: pd.DataFrame) -> list[Markup]:
-    """How the cells were trained, and of how many splits and seeds there are records."""
+    """Return the settings of the trained cells, with the numbers of splits and seeds on record."""
     used = {cell.setting for cell in one.cells("full")}
     lines = []
     for name in SETTINGS:

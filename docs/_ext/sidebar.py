@@ -32,8 +32,8 @@ def _cache(app: Any, page: str, template: str, context: dict[str, Any], doctree:
 def list_for(pages: str, here: str) -> str:
     """Return the list of the start page with the links, and the current entries, of another page.
 
-    >>> list_for('<li class="toctree-l1"><a class="reference" href="api/mixing.html">mixing</a></li>', "api/mixing.html")
-    '<li class="current toctree-l1"><a class="current reference" href="#">mixing</a></li>'
+    >>> list_for('<li class="l1"><a class="reference" href="api/mixing.html">mixing</a></li>', "api/mixing.html")
+    '<li class="current l1"><a class="current reference" href="#">mixing</a></li>'
     """
     at = pages.find(f'href="{here}"')
     head, tail = (pages[:at], pages[at:]) if at >= 0 else ("", pages)

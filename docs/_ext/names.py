@@ -1,0 +1,37 @@
+"""Public names: those of the packages and modules that docs/api/index.rst lists."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+INDEX = Path(__file__).parents[1] / "api" / "index.rst"
+
+
+@cache
+def packages() -> list[str]:
+    """Return the public packages and modules, except `genlabel` itself, which only repeats names."""
+    return re.findall(r"^   (genlabel\w*\.[\w.]+)$", INDEX.read_text(encoding="utf-8"), flags=re.M)
+
+
+@cache
+def public_names(package: str) -> list[str]:
+    """Return the names in `__all__`, or the functions and classes of a module that has none."""
+    module = import_module(package)
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == package]
+    return list(getattr(module, "__all__", [name for name in own if not name.startswith("_")]))
+
+
+def public_name(name: str) -> str | None:
+    """Return a public name, or a member of one, with its package; None if it is neither.
+
+    >>> public_name("StackedDensity.fit"), public_name("genlabel.Mixup"), public_name("X")
+    ('genlabel.densities.StackedDensity.fit', 'genlabel.mixing.Mixup', None)
+    """
+    for package in packages():
+        short = name.removeprefix(f"{package}.").removeprefix("genlabel.")
+        if short.split(".")[0] in public_names(package):
+            return f"{package}.{short}"
+    return None
