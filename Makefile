@@ -14,20 +14,20 @@ PIP    := $(BIN)/python -m pip install --disable-pip-version-check --no-compile 
 run: $(VENV)/.run            ## compare the methods on an embedded dataset, print the table, draw the picture
 	$(BIN)/genlabel compare iris
 
-# What the tests reach is marked by all their processes (.ci/reach), and told after them; these rooms have to have most of it.
-REACHED := build/reached
-MARKED  := rm -f $(REACHED)/*.marks && PYTHONPATH=.ci/reach GENLABEL_REACHED=$(REACHED)
-TELL    := $(BIN)/python .ci/reach/reached.py $(REACHED) --least 95 \
-	--rooms densities mixing labeling posterior training keeping records
-PYTEST  := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
+# One worker a core, each on one thread (tests/conftest.py); all tests of a file in the same worker, so that they share what a module makes.
+PYTEST   := -m pytest -n logical --maxprocesses 8 --dist loadfile
+COVERAGE := build/coverage
 
-test: $(VENV)/.test          ## all tests, one worker a core (each on one thread: tests/conftest.py); lines and branches they reach
-	$(MARKED) $(PYTEST)
-	$(TELL)
+test: $(VENV)/.test          ## all tests
+	$(BIN)/python $(PYTEST)
 
-test-long: $(VENV)/.test     ## also those that show at a dearer scale what a cheaper test shows, and more examples
-	$(MARKED) GENLABEL_EXAMPLES=100 $(PYTEST) -m ""
-	$(TELL)
+test-long: $(VENV)/.test     ## also tests at a larger scale and more random examples, under coverage.py; 95 % of these packages must be covered
+	rm -f $(COVERAGE)*
+	GENLABEL_EXAMPLES=100 $(BIN)/coverage run --data-file=$(COVERAGE) $(PYTEST) -m ""
+	$(BIN)/coverage combine --quiet --data-file=$(COVERAGE)
+	$(BIN)/coverage report --data-file=$(COVERAGE) --skip-covered
+	for package in data densities mixing labeling training model_selection estimators persistence; do \
+		$(BIN)/coverage report --data-file=$(COVERAGE) --include="src/genlabel/$$package/*" --fail-under=95 --format=total || exit 1; done
 
 # The lowest torch brings CUDA with it where there is no build for the CPU; `make test-lowest TORCH=2.13.0` keeps the pinned one.
 TORCH  ?= $(patsubst torch==%,%,$(filter torch==%,$(file < constraints-lowest.txt)))
@@ -51,10 +51,11 @@ mutants: $(VENV)/.test       ## small changes that no test notices, in labels, d
 audit: $(VENV)/.audit        ## what is dangerous in the sources, what is known of the packages
 	$(BIN)/python .ci/audit.py
 
-check: $(VENV)/.dev          ## style and types
+check: $(VENV)/.dev          ## style, types and the order of the packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 docs: $(VENV)/.dev           ## the site, in build/site: warnings are errors, and every link is followed
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/site-doctrees docs build/site

@@ -36,6 +36,8 @@ __all__ = ["compare", "main", "measure"]
 
 MIRROR = Path("/work/shared/data/openml_mirror")
 """Data home if the environment variable GENLABEL_DATA_HOME is not set."""
+OLD_NAMES = {"stacked density": "label model"}
+"""Methods of the benchmark that had another name in the old tree."""
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 Values = dict[str, float]
@@ -69,7 +71,7 @@ def benchmark_old() -> BenchmarkRows:
     from genlabel.suite import default_suite, run_suite
 
     def run(dataset: int, method: str, splits: int) -> list[Values]:
-        name = {"stacked density": "label model"}.get(method, method)
+        name = OLD_NAMES.get(method, method)
         methods = {name: default_suite("mlp")[name]}
         load = partial(load_openml, data_home=data_home())
         kept = run_suite([dataset], methods, splits, records=None, load=load)
@@ -94,7 +96,7 @@ def images_old() -> ImageRun:
     return run
 
 
-# Adapters: the new tree. The names are those of the target layout; correct them as modules move.
+# Adapters: the new tree. Correct the names here as modules move.
 
 
 def paper_new() -> PaperTrial:
@@ -112,13 +114,14 @@ def paper_new() -> PaperTrial:
 
 def benchmark_new() -> BenchmarkRows:
     """Return the function that fits one method of the benchmark on the splits of one dataset."""
-    from genlabel.data import load_openml
-    from genlabel_paper.benchmark import default_methods, run_benchmark
+    from genlabel.data.datasets import load_openml
+    from genlabel_paper.benchmark import default_suite, run_suite
 
     def run(dataset: int, method: str, splits: int) -> list[Values]:
-        methods = {method: default_methods("mlp")[method]}
+        known = default_suite("mlp")
+        name = method if method in known else OLD_NAMES[method]
         load = partial(load_openml, data_home=data_home())
-        result = run_benchmark([dataset], methods, splits, records=None, load=load)
+        result = run_suite([dataset], {name: known[name]}, splits, records=None, load=load)
         if result.failures:
             raise RuntimeError(f"fits failed: {result.failures}")
         frame = result.frame.sort_values("split")
@@ -129,8 +132,8 @@ def benchmark_new() -> BenchmarkRows:
 
 def images_new() -> ImageRun:
     """Return the function that trains a network on digits."""
-    from genlabel.data import load_images
-    from genlabel.evaluation import train_images
+    from genlabel.data.datasets import load_images
+    from genlabel.evaluation.images import train_images
 
     def run(method: str, epochs: int) -> Values:
         trained = train_images(load_images("digits"), method=method, epochs=epochs, seed=0, device="cpu")
@@ -217,6 +220,7 @@ PAPER: list[tuple[str, str, str]] = [
         "circle-2d/2/2",
         "vanilla mixup manifold@2 genmix-gaussian genmix-kernel genmix-mixture genmix-flow genmix-vae",
     ),
+    ("genmix", "circle-2d/1/1", "genmix-gan-l1 genmix-gan-linf"),
     ("genmix", "circle-3d/3/3", "mixup genmix-kernel genmix-vae"),
     ("genmix", "v/0/0", "mixup genmix-flow"),
     ("genmix", "moon/0/0", "genmix-kernel genmix-mixture"),

@@ -16,7 +16,15 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from genlabel import AdaMixupClassifier, FlowDensity, GenLabelClassifier, MixupClassifier
-from genlabel._progress import FitProgress, ProgressEvent, display, epoch_callback, fit_progress, progress_callback, track_fit
+from genlabel._progress import (
+    FitProgress,
+    ProgressEvent,
+    display,
+    epoch_callback,
+    fit_progress,
+    progress_callback,
+    track_fit,
+)
 from genlabel.densities import DiscriminantDensity, ForestDensity, KernelDensity, StackedDensity
 from genlabel.estimators import limit
 from genlabel.estimators.validation import validate_fit_input

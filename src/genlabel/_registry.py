@@ -1,0 +1,112 @@
+"""Registries: densities, mixers, labelers, samplers and attacks by name.
+
+A class registers itself with one line above it, `@DENSITIES.register("kernel")`. The names in constructors, on the
+command line, in saved models, in docstrings and in the contract tests come from here. Another package registers its
+classes by an entry point of the group `genlabel.densities` (or mixers, labelers, samplers, attacks): the module that it
+names is imported when names are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+Kind = TypeVar("Kind", bound=type)
+
+
+class Registry(Generic[T]):
+    """Classes of one kind by name.
+
+    Parameters
+    ----------
+    kind : str
+        The word for one entry in messages, such as "density".
+    packages : str
+        The packages whose import registers our own classes; the first is also the group of entry points of others.
+
+    Examples
+    --------
+    >>> shapes = Registry("shape", "genlabel")
+    >>> @shapes.register("square", side=2)
+    ... class Square:
+    ...     def __init__(self, side=1):
+    ...         self.side = side
+    >>> shapes.create("square").side
+    2
+    >>> shapes.create("circle")
+    Traceback (most recent call last):
+    ValueError: shape='circle' is not known; choose one of 'square'
+    """
+
+    def __init__(self, kind: str, *packages: str) -> None:
+        self.kind, self.packages = kind, packages
+        self._factories: dict[str, Callable[[], T]] = {}
+        self._classes: dict[str, type[T]] = {}
+        self._complete = False
+
+    def register(self, name: str, **parameters: Any) -> Callable[[Kind], Kind]:
+        """Return a decorator that registers a class under a name.
+
+        Parameters
+        ----------
+        name : str
+        **parameters
+            Constructor parameters of the instance that the name stands for, where they are not the defaults.
+        """
+
+        def decorate(cls: Kind) -> Kind:
+            if self._classes.get(name, cls).__qualname__ != cls.__qualname__:
+                raise ValueError(
+                    f"{self.kind} {name!r} is already registered by {self._classes[name].__name__}; choose another name"
+                )
+            self._classes[name] = cls
+            self._factories[name] = partial(cls, **parameters)
+            return cls
+
+        return decorate
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names, ours in the order of registration, then those of other packages."""
+        self._load()
+        return tuple(self._factories)
+
+    def classes(self) -> dict[str, type[T]]:
+        """Return the classes by name."""
+        self._load()
+        return dict(self._classes)
+
+    def create(self, name: str, also: str = "") -> T:
+        """Return a new instance of the entry of a name.
+
+        Parameters
+        ----------
+        name : str
+        also : str
+            Other values that the caller accepts, for the error message.
+        """
+        self._load()
+        if name not in self._factories:
+            known = ", ".join(map(repr, self._factories)) + (f", or {also}" if also else "")
+            raise ValueError(f"{self.kind}={name!r} is not known; choose one of {known}")
+        return self._factories[name]()
+
+    def _load(self) -> None:
+        """Import our packages, then the modules that other packages offer, once."""
+        if self._complete:
+            return
+        self._complete = True
+        for package in self.packages:
+            import_module(package)
+        for point in entry_points(group=self.packages[0]):
+            point.load()
+
+
+DENSITIES: Registry[Any] = Registry("density", "genlabel.densities")
+MIXERS: Registry[Any] = Registry("mixer", "genlabel.mixing")
+LABELERS: Registry[Any] = Registry("labeler", "genlabel.labeling")
+SAMPLERS: Registry[Any] = Registry("sampler", "genlabel.mixing", "genlabel.labeling")
+ATTACKS: Registry[Any] = Registry("attack", "genlabel.attacks")
