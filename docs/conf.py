@@ -1,5 +1,6 @@
 """Sphinx settings; `make docs` builds the site into build/site."""
 
+import logging
 import sys
 from pathlib import Path
 
@@ -44,6 +45,7 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_output_stderr = "remove-warn"
 KernelManager.transport_encryption.default_value = "required"  # a kernel warns of plain TCP
+logging.getLogger("traitlets").setLevel(logging.WARNING)
 
 # Gallery
 sphinx_gallery_conf = {
@@ -69,7 +71,7 @@ autosummary_context = {  # names that a second package lists
     "elsewhere": [
         "genlabel.data.datasets.Table",
         "genlabel.data.datasets.table_pipeline",
-        "genlabel.training.SharedLabel",
+        "genlabel.training.WeightedLabel",
     ],
 }
 autodoc_member_order = "bysource"

@@ -176,7 +176,8 @@ def _code_sections(rows: list[Row]) -> Iterator[str]:
     inner = {name: (one.file, one.inner) for name, one in sorted(targets.items()) if not _is_public(one)}
     tests = {name: find_test(name) for name in sorted({name for row in rows for name in row.tests})}
     for name, (file, function) in (inner | tests).items():
-        options = f":language: python\n:pyobject: {function}"
+        first, last = next((first, last) for owner, first, last in owners_in(file) if owner == function)
+        options = f":language: python\n:lines: {first}-{last}"
         code = f"```{{literalinclude}} {relpath(file, ROOT / 'docs')}\n{options}\n```"
         yield f"\n({_label(name)})=\n## {function}\n\n`{file.relative_to(ROOT)}`\n\n{code}\n"
 
@@ -193,6 +194,6 @@ def _source(one: Citation) -> str:
     if one.file.stem in IDS:
         return f"[{one.file.stem}](/reproduction/{one.file.stem}.md)"
     name = public_name(one.owner) if one.owner else None
-    if name is not None and find_object(one.owner).file == one.file:
+    if name is not None and find_object(one.owner.split(".")[0]).file == one.file:
         return f"{{py:obj}}`{one.owner} <{name}>`"
     return f"`{one.file.relative_to(ROOT / 'src').as_posix()}{' ' + one.owner if one.owner else ''}`"
