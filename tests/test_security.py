@@ -27,7 +27,7 @@ from genlabel.persistence.files import ARRAYS, CARD, TREE, Files, read_files, wr
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(Path(genlabel.__file__).parents[1].glob("genlabel*/**/*.py"))
-MAKING = sorted((ROOT / "docs" / "making").rglob("*.py"))
+SITE = sorted((ROOT / "docs" / "_ext").rglob("*.py"))
 
 FORBIDDEN = {
     "eval", "exec", "compile", "__import__", "os.system", "os.popen", "tempfile.mktemp", "yaml.load",
@@ -134,8 +134,8 @@ def test_no_source_runs_what_a_file_says() -> None:
 def test_text_becomes_html_in_few_places() -> None:
     """`Markup` of anything but nothing is text that is not escaped again."""
     assert {name_of(path) for path in SOURCES if _marks(path)} == MARKED
-    if MAKING:
-        assert {path.name for path in MAKING if _marks(path)} == {"sliders.py"}  # JSON without "<"
+    if SITE:
+        assert {path.name for path in SITE if _marks(path)} == {"sliders.py"}  # JSON without "<"
 
 
 def _marks(path: Path) -> bool:
