@@ -20,7 +20,7 @@ import pandas as pd
 
 from genlabel.data.datasets import find_home, load_openml, manifest_ids, openml_manifest
 from genlabel.evaluation.diagnosis.intervals import share_interval
-from genlabel_paper.benchmark import default_suite, run_suite
+from genlabel_paper.benchmark import default_methods, run_benchmark
 
 METHODS = ("default", "vanilla", "mixup", "stacked density")
 FAR, SAME = 1.1, 0.002
@@ -32,8 +32,8 @@ def run(seed: int, folder: Path, home: Path | None, jobs: int) -> pd.DataFrame:
     manifest = openml_manifest(home)
     if manifest is None:
         raise SystemExit("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
-    found, known = find_home(home), default_suite("mlp", "auto")
-    return run_suite(
+    found, known = find_home(home), default_methods("mlp", "auto")
+    return run_benchmark(
         manifest_ids(manifest, 20, min_rows=100, max_rows=2000),
         {name: known[name] for name in METHODS},
         repeats=1,

@@ -40,7 +40,9 @@ def make_tasks(rows: int, features: int) -> list[TrainingTask]:
     for fold, held in enumerate(parts):
         train = X[~held], y[~held]
         labelers = (LinearLabel().fit(*train), GenLabel(GaussianDensity()).fit(*train))
-        tasks.append(TrainingTask(*train, 3, labelers, Mixup(per="batch"), seed=[0, fold], valid=(X[held], y[held])))
+        tasks.append(
+            TrainingTask(*train, 3, labelers, Mixup(lam_per="batch"), seed=[0, fold], valid=(X[held], y[held]))
+        )
     return tasks
 
 

@@ -82,7 +82,7 @@ def graph_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int
 
     def step() -> torch.Tensor:
         with torch.autocast("cuda", torch.bfloat16):
-            scores = network(mixup.mix_with(*held))
+            scores = network(mixup.apply_draw(*held))
         loss = mixup.loss(scores)
         sgd.zero_grad()
         loss.backward()
@@ -113,7 +113,7 @@ def graph_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int
 
 def drop_in(network: Stages, batches: ImageBatches, kind: str) -> tuple[GenLabelMixup, torch.optim.SGD]:
     settings = {"gamma": 0.0} if kind == "mixup" else {"statistics": kind}
-    mixup = GenLabelMixup(network, n_classes=10, mixer=batches.mixer, **settings).to(batches.device)
+    mixup = GenLabelMixup(network, num_classes=10, mixer=batches.mixer, **settings).to(batches.device)
     fused = batches.device.type == "cuda" or None
     network.train()
     return mixup, torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=fused)
@@ -130,8 +130,8 @@ def measure(
     size, channels = (28, 1) if name == "lenet5" else (32, 3)
     x = rng.integers(0, 256, (batch * steps, channels, size, size), dtype=np.uint8)
     y = rng.integers(0, 10, len(x))
-    batches = ImageBatches(x, y, batch_size=batch, mixer=Mixup(), augment=channels == 3, rng=0, device=device)
-    network = IMAGE_NETWORKS[name](rng=0).to(device)
+    batches = ImageBatches(x, y, batch_size=batch, mixer=Mixup(), augment=channels == 3, seed=0, device=device)
+    network = IMAGE_NETWORKS[name](seed=0).to(device)
     if door != "loop" and device == "cuda":
         torch.backends.cudnn.benchmark = True
         network.to(memory_format=torch.channels_last)

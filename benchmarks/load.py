@@ -147,7 +147,7 @@ def watched(processes: Processes, store: Store) -> Iterator[Samples]:
 def sweep(work: Work, count: int, folder: Path, processes: Processes, **where: Any) -> tuple[Told, Samples]:
     """Do cells, and say what that took, and what memory was seen."""
     with ExitStack() as stack:
-        store = stack.enter_context(open_store(folder / "run.sqlite", COMPARISON, fresh=True))
+        store = stack.enter_context(open_store(folder / "run.sqlite", COMPARISON, restart=True))
         samples = stack.enter_context(watched(processes, store))
         before, begin = _processor(processes), perf_counter()
         run_trials(cells_of(count), work, store=store, fingerprint=lambda cell: "load", **where)

@@ -33,10 +33,10 @@ class Witness(nn.Module):
 
     sums: Tensor
 
-    def __init__(self, n_classes: int, beta: float) -> None:
+    def __init__(self, num_classes: int, beta: float) -> None:
         super().__init__()
         self.densities = nn.ModuleDict(
-            {kind: OnlineGaussianDensity(n_classes, beta=beta, statistics=kind) for kind in KINDS}
+            {kind: OnlineGaussianDensity(num_classes, beta=beta, statistics=kind) for kind in KINDS}
         )
         self.register_buffer("sums", torch.zeros(4, len(KINDS)))
 
@@ -83,13 +83,13 @@ class WitnessedLabel(Labeler):
 def watch(images: Any, epochs: int, device: str, seed: int) -> list[dict[str, list[float]]]:
     """Agreement of the labels in each epoch, for "clean" (with itself), "near" and "part"."""
     name, arguments = choose_network("auto", images.x_train, len(images.classes))
-    network = IMAGE_NETWORKS[name](**arguments, rng=seed).to(device)
+    network = IMAGE_NETWORKS[name](**arguments, seed=seed).to(device)
     batches = ImageBatches(
         images.x_train,
         images.y_train,
         mixer=Mixup(),
         augment=images.x_train.shape[1] == 3,
-        rng=seed,
+        seed=seed,
         device=device,
     )
     labeler, found = WitnessedLabel(Witness(len(images.classes), 0.95)), []

@@ -65,7 +65,7 @@ def obvious_search(X: NDArray[np.float64], y: NDArray[np.int64]) -> float:
 
 
 def compare(name: str, X: NDArray[np.float64], y: NDArray[np.int64], goal: float) -> None:
-    model = GenLabelClassifier.from_paper(density="gaussian", per="sample", device="cpu", random_state=0)
+    model = GenLabelClassifier.from_paper(density="gaussian", lam_per="sample", device="cpu", random_state=0)
     model.fit(X, y)
     before = [seconds(lambda: model.fit(X, y)) for _ in range(3)]
     found: list[float] = []

@@ -26,9 +26,10 @@ from threadpoolctl import threadpool_limits
 from genlabel import GenLabel, GenLabelSampler, GenMix, SoftLabelClassifier
 from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest
 from genlabel.densities import named_densities
-from genlabel.evaluation.records import SUITE, load_records
+from genlabel.evaluation.records import load_records
 from genlabel.mixing import Sampler, Synthetic
-from genlabel_paper.benchmark import complete_sets, mean_ranks, run_suite, set_means, wilcoxon_holm, wins
+from genlabel_paper.benchmark import complete_datasets, dataset_means, mean_ranks, run_benchmark, wilcoxon_holm, wins
+from genlabel_paper.benchmark.schema import BENCHMARK
 
 MODELS: dict[str, Any] = {
     "logistic": LogisticRegression(max_iter=2000),
@@ -82,11 +83,11 @@ def methods(names: list[str]) -> dict[str, Any]:
 def report(records: pd.DataFrame, model: str) -> pd.DataFrame:
     """Each sampler with a model beside the model alone, on the sets where all of them have every split."""
     names = [model, *(f"{model} + {label}" for label in SAMPLERS)]
-    ours, _ = complete_sets(records, names)
-    losses, accuracies = set_means(ours, "log_loss", names), set_means(ours, "accuracy", names)
+    ours, _ = complete_datasets(records, names)
+    losses, accuracies = dataset_means(ours, "log_loss", names), dataset_means(ours, "accuracy", names)
     ranks = {metric: mean_ranks(ours, metric) for metric in ("log_loss", "accuracy")}
     tests = {metric: wilcoxon_holm(ours, model, metric) for metric in ("log_loss", "accuracy")}
-    seconds = set_means(ours, "seconds", names)
+    seconds = dataset_means(ours, "seconds", names)
     rows: dict[str, dict[str, Any]] = {}
     for name in names:
         rows[name] = {
@@ -123,13 +124,13 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     if asked.report:
-        kept = load_records(asked.records, SUITE)
+        kept = load_records(asked.records, BENCHMARK)
     else:
         manifest = openml_manifest(asked.data_home)
         if manifest is None:
             parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
         with threadpool_limits(1):
-            kept = run_suite(
+            kept = run_benchmark(
                 manifest_ids(manifest, asked.max_features, min_rows=100, max_rows=asked.max_rows),
                 methods(asked.models),
                 asked.repeats,

@@ -18,7 +18,7 @@ from sklearn.decomposition import FactorAnalysis
 from genlabel import ClassDensity, GenerativeClassifier, GenLabelClassifier, KernelDensity, StackedDensity
 from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest
 from genlabel.densities import ClassSample, PerClassDensity, PowerTransformedDensity, default_candidates
-from genlabel_paper.benchmark import run_suite, set_means, wilcoxon_holm
+from genlabel_paper.benchmark import dataset_means, run_benchmark, wilcoxon_holm
 
 FAMILIES: dict[str, Callable[[str], bool]] = {
     "discriminants toward a sphere": lambda name: "shrinkage=" in name,
@@ -89,7 +89,7 @@ STUDIES: Mapping[str, Callable[[], dict[str, Any]]] = {"families": families, "pa
 
 def report(records: pd.DataFrame) -> pd.DataFrame:
     """Mean accuracy and log-loss, sets on which "all" has the lower log-loss (by 0.002) and the higher, and p."""
-    table = set_means(records, "log_loss")
+    table = dataset_means(records, "log_loss")
     tests = wilcoxon_holm(records, "all", "log_loss")
     rows = []
     for name in records["method"].unique():
@@ -97,7 +97,7 @@ def report(records: pd.DataFrame) -> pd.DataFrame:
         rows.append(
             {
                 "": name,
-                "accuracy (%)": round(set_means(records, "accuracy")[name].mean(), 2),
+                "accuracy (%)": round(dataset_means(records, "accuracy")[name].mean(), 2),
                 "log-loss": round(table[name].mean(), 4),
                 "all is better": f"{(gap < -0.002).mean():.0%}",
                 "all is worse": f"{(gap > 0.002).mean():.0%}",
@@ -120,7 +120,7 @@ def main() -> None:
     manifest = openml_manifest(asked.data_home)
     if manifest is None:
         parser.error("there is no manifest.csv; name its folder with --data-home or GENLABEL_DATA_HOME")
-    found = run_suite(
+    found = run_benchmark(
         manifest_ids(manifest, max_features=20, min_rows=100, max_rows=asked.max_rows),
         STUDIES[asked.study](),
         asked.repeats,

@@ -32,7 +32,7 @@ from genlabel import GaussianDensity, StackedDensity, Typicality
 from genlabel._splits import round_robin_folds
 from genlabel._standardization import Standardization
 from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest, table_pipeline
-from genlabel.densities.typicality_models import TypicalityModel, fit_judge
+from genlabel.densities.typicality import TypicalityModel
 from genlabel.evaluation.runner import drop_rare, make_splits
 
 Points = NDArray[np.float64]
@@ -58,7 +58,7 @@ class Peer:
             train = X[number != f]
             scaler = Standardization.fit(train, keep_constant=True)
             weight = torch.ones(len(train), dtype=torch.float64)
-            rule = fit_judge([], torch.from_numpy(train), y[number != f], weight) if self.closed else None
+            rule = TypicalityModel.fit([], torch.from_numpy(train), y[number != f], weight) if self.closed else None
             scores = _scorer(clone(self.detector).fit(scaler(train)), scaler, rule)
             self.held.append((scores, np.sort(scores(X[number == f]))))
         return self
@@ -73,7 +73,7 @@ def _scorer(fitted: Any, scaler: Standardization, rule: TypicalityModel | None) 
     """How typical points are to a detector, less much for each value that a closed column never had."""
 
     def scores(X: Points) -> Points:
-        new = 0.0 if rule is None else rule.novelties(torch.from_numpy(X)).numpy()
+        new = 0.0 if rule is None else rule.count_new_values(torch.from_numpy(X)).numpy()
         return np.asarray(fitted.score_samples(scaler(X)) + NEW * new)
 
     return scores

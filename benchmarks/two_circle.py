@@ -23,7 +23,7 @@ def methods(seed: int) -> dict[str, MixupClassifier | GenLabelClassifier]:
     common = {**PAPER, "random_state": seed}
     return {
         "vanilla": MixupClassifier(mixer=None, **common),
-        "mixup": MixupClassifier(mixer=Mixup(per="batch"), **common),
+        "mixup": MixupClassifier(mixer=Mixup(lam_per="batch"), **common),
         "GenLabel, KDE (Scott)": GenLabelClassifier.from_paper(density=KernelDensity(), gamma=1.0, **common),
         "GenLabel, KDE (likelihood)": GenLabelClassifier.from_paper(
             density=KernelDensity("likelihood"), gamma=1.0, **common

@@ -183,7 +183,7 @@ def _extras() -> dict[str, list[str]]:
         ("A=b torchrun --nproc-per-node 2 -m genlabel train-images digits", None),
         ("genlabel compare a.csv --aim y", "--aim"),
         ("genlabel comparison a.csv", "no command comparison"),
-        ("genlabel suite --jobs many", "integer"),
+        ("genlabel benchmark --jobs many", "integer"),
         ("genlabel predict", "MODEL"),
         ("genlabel reproduce table99", "table99"),
         ("make tests", "no target tests"),

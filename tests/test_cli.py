@@ -278,7 +278,13 @@ def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeyp
     monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: {"certain": Certain()})
     common = ["--target", "label", "--repeats", "1", "--jobs", "1"]
     changes = [[], ["--network", "4"], ["--density", "auto"], ["--epochs", "5"], ["--seed", "1"], ["--drop-rare"]]
-    changes += [["--test-size", "0.4"], ["--target", "town"], ["--drop", "age"], ["--keep", "age"], ["--paper"]]
+    changes += [
+        ["--test-size", "0.4"],
+        ["--target", "town"],
+        ["--drop", "age"],
+        ["--force-include", "age"],
+        ["--paper"],
+    ]
     changes += [["--na-values", "Ulm"], ["--groups", "town"], ["--time", "age"]]
     runs = [["people.csv", *common, *changed] for changed in changes] + [["other/people.csv", *common]]
     for done, words in enumerate(runs, 1):
@@ -448,7 +454,7 @@ def test_version_and_help() -> None:
     for option in (
         "target",
         "na-values",
-        "keep",
+        "force-include",
         "classes",
         "bins",
         "groups",
@@ -468,7 +474,7 @@ def test_version_and_help() -> None:
         "jobs",
         "dask",
         "records",
-        "fresh",
+        "restart",
     ):
         assert f"--{option}" in options
 
@@ -490,10 +496,10 @@ WRONG = {
     "compare iris --report page.txt": "report='page.txt' ends in '.txt'; end it in .html or .htm",
     "compare iris --test-size 2": "test_size=2.0 must be a number in",
     "compare iris --records people.csv": "'people.csv' is no store of records",
-    "suite --ids-file nowhere.txt": "there is no file 'nowhere.txt'",
-    "suite 61 --methods magic": "methods='magic' is not known",
-    "suite --data-home .": "no OpenML ids are given",
-    "suite --report-only --records none.sqlite": "there is no file of records 'none.sqlite'",
+    "benchmark --ids-file nowhere.txt": "there is no file 'nowhere.txt'",
+    "benchmark 61 --methods magic": "methods='magic' is not known",
+    "benchmark --data-home .": "no OpenML ids are given",
+    "benchmark --report-only --records none.sqlite": "there is no file of records 'none.sqlite'",
 }
 
 
@@ -513,14 +519,14 @@ import genlabel.cli
 def first(what, *_, **__):
     print(what, [name for name in ("torch", "sklearn", "scipy", "matplotlib") if name in sys.modules])
     raise SystemExit
-for name in ("compare", "suite"):
+for name in ("compare", "benchmark"):
     sys.modules[f"genlabel.cli.{name}"].show_progress = first
 sys.argv = ["genlabel", *sys.argv[1].split()]
 genlabel.cli.main()
 """
 
 
-@pytest.mark.parametrize("words, line", [("compare iris", "loading iris"), ("suite 61", "loading the suite")])
+@pytest.mark.parametrize("words, line", [("compare iris", "loading iris"), ("benchmark 61", "loading the datasets")])
 def test_progress_is_shown_before_the_heavy_imports(here: Path, words: str, line: str) -> None:
     environment = os.environ | {"PYTHONPATH": str(FOLDER.parent)}
     command = [sys.executable, "-c", FIRST, words]

@@ -292,7 +292,10 @@ def test_fit_tells_what_it_read_what_it_held_out_and_what_it_chose(tmp_path: Pat
     data, folder = str(write(raw(), tmp_path / "d.csv")), tmp_path / "m"
     result = done("fit", data, "--target", "paid", "-o", str(folder), *QUICK)
     assert result.stderr.startswith(f"loading {data} ...\nfirst fit ...\n")
-    assert "note: left out column 'row': its whole numbers number the rows (--keep 'row' uses it)" in result.stdout
+    assert (
+        "note: left out column 'row': its whole numbers number the rows (--force-include 'row' uses it)"
+        in result.stdout
+    )
     assert "held out: 18 rows that a first fit did not see: accuracy" in result.stdout
     assert "(class shares: 66.7 %, 0.6" in result.stdout
     assert "chosen: learning rate" in result.stdout

@@ -64,10 +64,12 @@ def test_an_id_in_the_order_of_the_target_is_not_used(here: Path) -> None:
     table.insert(0, "patient", np.arange(1, N + 1))
     table.sample(frac=1, random_state=0).to_csv("with.csv", index=False)
     truth, found = (scores(f"{name}.csv", "--target", "label", method="tree") for name in ("without", "with"))
-    kept = scores("with.csv", "--target", "label", "--keep", "patient", method="tree")
+    kept = scores("with.csv", "--target", "label", "--force-include", "patient", method="tree")
     assert kept["accuracy"] > 95
     assert found["accuracy"] < truth["accuracy"] + 4  # the rows are in another order, and so are the splits
-    assert found["notes"] == ["left out column 'patient': its whole numbers number the rows (--keep 'patient' uses it)"]
+    assert found["notes"] == [
+        "left out column 'patient': its whole numbers number the rows (--force-include 'patient' uses it)"
+    ]
     assert found["features"] == ["a", "b", "c"]
 
 
@@ -192,13 +194,13 @@ def test_standard_input(here: Path, packed: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--drop", "aa"], ["--keep", "aa"], ["--groups", "aa"], ["--time", "aa"], ["--target", "aa"]]
+    "words", [["--drop", "aa"], ["--force-include", "aa"], ["--groups", "aa"], ["--time", "aa"], ["--target", "aa"]]
 )
 def test_a_misspelt_column_is_told_the_near_one(here: Path, words: list[str]) -> None:
     frame().to_csv("t.csv", index=False)
     result = invoke("t.csv", "--target", "label", *words)
     assert result.exit_code == 2
-    assert f"{words[0][2:]}='aa' is no column of" in result.stderr
+    assert f"{words[0][2:].replace('-', '_')}='aa' is no column of" in result.stderr
     assert "did you mean 'a'? Its columns are 'a', 'b', 'c', 'label'" in result.stderr
 
 

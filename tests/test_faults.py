@@ -143,7 +143,7 @@ def kept_model(which: int) -> GenerativeClassifier:
 def trained_images(which: int) -> TrainedImages:
     made = ("lenet5", {"classes": 3, "size": 8})
     scores = ImageScores(0.5, 1.0)
-    return TrainedImages(LeNet5(3, size=8, rng=which), made, list("abc"), [], scores, None, None, None, 1.0)
+    return TrainedImages(LeNet5(3, size=8, seed=which), made, list("abc"), [], scores, None, None, None, 1.0)
 
 
 def export(path: Path, which: int) -> None:
@@ -162,7 +162,7 @@ def draw(path: Path, which: int) -> None:
 def keep_state(path: Path, which: int) -> None:
     x, y = torch.arange(8.0)[:, None] + which, torch.arange(8) % 2
     path.unlink(missing_ok=True) if which == 0 else None
-    train_network(MLP(1, 2, rng=which), [(x, y)], epochs=1 + which, checkpoint=path)
+    train_network(MLP(1, 2, seed=which), [(x, y)], epochs=1 + which, checkpoint=path)
 
 
 def write_page(path: Path, which: int) -> None:
@@ -383,8 +383,8 @@ def test_a_second_command_on_a_store_is_told_in_one_line(tmp_path: Path) -> None
     path = tmp_path / "run.sqlite"
     with open_store(path, COMPARISON) as store:
         run(CELLS, partial(noted, calls=[]), store=store)
-        for fresh in ([], ["--fresh"]):
-            code, line = told("compare", "iris", "--records", path, "--output", tmp_path / "a.png", *fresh)
+        for restart in ([], ["--restart"]):
+            code, line = told("compare", "iris", "--records", path, "--output", tmp_path / "a.png", *restart)
             assert (code, line) == (
                 2,
                 f"Error: another run writes '{path}'; wait until it ends, stop it, or name another file",
@@ -613,10 +613,10 @@ def test_a_kill_in_the_middle_of_training_goes_on_bit_for_bit(tmp_path: Path) ->
     x, y = torch.arange(64.0)[:, None] % 7, torch.arange(64) % 2
 
     def train(path: Path | None, seconds: float = 0.0) -> tuple[np.ndarray, Any]:
-        network = MLP(1, 2, (8,), rng=0)
+        network = MLP(1, 2, (8,), seed=0)
         pause = partial(time.sleep, seconds)
         losses = train_network(
-            network, [(x, y)], epochs=40, checkpoint=path, rng=1, after_epoch=lambda epoch, loss: pause()
+            network, [(x, y)], epochs=40, checkpoint=path, seed=1, after_epoch=lambda epoch, loss: pause()
         )
         return losses, network.state_dict()
 

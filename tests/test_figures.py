@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genlabel.evaluation.records import SUITE, read_records
-from genlabel_paper.benchmark import count_worse_than_prior, set_means, wins
+from genlabel.evaluation.records import read_records
+from genlabel_paper.benchmark import count_worse_than_prior, dataset_means, wins
+from genlabel_paper.benchmark.schema import BENCHMARK
 from genlabel_paper.runs.cells import STUDY
 
 ROOT = Path(__file__).parents[1]
@@ -32,8 +33,8 @@ def plain(name: str) -> Any:
 
 
 @cache
-def suite(name: str = "suite") -> pd.DataFrame:
-    return read_records(RESULTS / f"{name}.json", SUITE)
+def benchmark(name: str = "benchmark") -> pd.DataFrame:
+    return read_records(RESULTS / f"{name}.json", BENCHMARK)
 
 
 @cache
@@ -52,29 +53,29 @@ def spread(setting: str, digits: int, *methods: str) -> tuple[str, ...]:
 
 
 def mean(score: str, *methods: str) -> tuple[float, ...]:
-    means = set_means(suite(), score).mean()
+    means = dataset_means(benchmark(), score).mean()
     return tuple(means[method] for method in methods)
 
 
 def seconds(*methods: str) -> tuple[str, ...]:
-    median = suite().groupby("method")["seconds"].median()
+    median = benchmark().groupby("method")["seconds"].median()
     return tuple(f"{median[method]:.2g}" for method in methods)
 
 
 def counts(other: str) -> tuple[int, int]:
     """Of how many sets the default has the lower, and the higher log-loss."""
-    found = wins(suite(), "default", other, "log_loss")
+    found = wins(benchmark(), "default", other, "log_loss")
     return found.better, found.worse
 
 
 def shares(other: str, records: pd.DataFrame | None = None) -> tuple[float, float]:
     """The same in percent, of all sets or of some."""
-    found = wins(suite() if records is None else records, "default", other, "log_loss")
+    found = wins(benchmark() if records is None else records, "default", other, "log_loss")
     return 100 * found.better / found.sets, 100 * found.worse / found.sets
 
 
 def never_mixed() -> tuple[float]:
-    records = suite()
+    records = benchmark()
     chosen = records.loc[records["method"] == "default", "parameters"]
     return (100 * float(np.mean([one["clean_fraction"] == 1 for one in chosen])),)
 
@@ -119,7 +120,7 @@ def cost_ratio(*sizes: str) -> tuple[float, ...]:
 
 
 def cost_over_catboost() -> tuple[float]:
-    found = set_means(suite(), "seconds")
+    found = dataset_means(benchmark(), "seconds")
     return (float((found["default"] / found["catboost"]).median()),)
 
 
@@ -150,8 +151,8 @@ class Figure(NamedTuple):
 
 ROBUST = ("images-robust-50", 1)
 FIGURES = [
-    Figure((README, START, WHICH), "{} OpenML sets", lambda: (suite()["dataset"].nunique(),)),
-    Figure((README,), "of {} fits", lambda: (int((suite()["method"] == "default").sum()),)),
+    Figure((README, START, WHICH), "{} OpenML sets", lambda: (benchmark()["dataset"].nunique(),)),
+    Figure((README,), "of {} fits", lambda: (int((benchmark()["method"] == "default").sum()),)),
     Figure(
         (README,), "On {1:.0f} % of the sets the default has a higher log-loss than vanilla", lambda: shares("vanilla")
     ),
@@ -179,7 +180,7 @@ FIGURES = [
     Figure(
         (WHICH,),
         "it beats tuned vanilla training on {:.0f} % of the sets, and loses on {:.0f} %",
-        lambda: shares("vanilla", suite()[suite()["k"] > 2]),
+        lambda: shares("vanilla", benchmark()[benchmark()["k"] > 2]),
     ),
     Figure(
         (WHICH,),
@@ -190,7 +191,7 @@ FIGURES = [
     Figure(
         (WHICH,),
         "Below 300 rows CatBoost has the lower log-loss on {1:.0f} % of the sets",
-        lambda: shares("catboost", suite()[suite()["n"] < 300]),
+        lambda: shares("catboost", benchmark()[benchmark()["n"] < 300]),
     ),
     Figure(
         (WHICH,),
@@ -250,8 +251,8 @@ def prose(page: str) -> str:
 def table() -> list[str]:
     """The lines of README's table, from the records."""
     lines = dict[float, str]()
-    for records, only in ((suite(), None), (suite("suite-networks"), ("tabm", "realmlp"))):
-        accuracy, loss = (set_means(records, score).mean() for score in ("accuracy", "log_loss"))
+    for records, only in ((benchmark(), None), (benchmark("benchmark-networks"), ("tabm", "realmlp"))):
+        accuracy, loss = (dataset_means(records, score).mean() for score in ("accuracy", "log_loss"))
         bad = count_worse_than_prior(records)
         for method in only or loss.index:
             low, high = (0.0, 0.0) if method == "default" else shares(method, records)

@@ -243,12 +243,12 @@ def test_seeds_differ() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_recipe_mixes_as_it_is_told(method: str) -> None:
-    recipe = make_image_method(method, 3, alpha=0.3, per="batch", gamma=0.2, beta=0.5, statistics="clean")
+    recipe = make_image_method(method, 3, alpha=0.3, lam_per="batch", gamma=0.2, beta=0.5, statistics="clean")
     if method.endswith("genlabel"):
         assert recipe.labeler.gamma == 0.2
         assert (recipe.labeler.density.beta, recipe.labeler.update_source) == (0.5, "clean")
     if recipe.mixer is not None and not recipe.learns_to_mix:
-        assert (recipe.mixer.alpha, recipe.mixer.per) == (0.3, "batch")
+        assert (recipe.mixer.alpha, recipe.mixer.lam_per) == (0.3, "batch")
     assert (recipe.mixer is None) == (method == "vanilla")
 
 
@@ -337,9 +337,9 @@ def test_a_run_is_not_lost_by_mistake_and_goes_on(here: Path) -> None:
     first = invoke("digits", *FAST_WORDS, "--output", "out")
     again = invoke("digits", *FAST_WORDS, "--output", "out")
     assert again.exit_code == 2
-    assert "go on from it with --resume, begin again with --fresh" in again.stderr
+    assert "go on from it with --resume, begin again with --restart" in again.stderr
     resumed = invoke("digits", *FAST_WORDS, "--output", "out", "--resume")
-    fresh = invoke("digits", *FAST_WORDS, "--output", "out", "--fresh")
+    fresh = invoke("digits", *FAST_WORDS, "--output", "out", "--restart")
     scores = [re.findall(r"epoch \(\d\): .*", run.stdout) for run in (first, resumed, fresh)]
     assert scores[0] == scores[1] == scores[2]
     assert "epoch 1 of 2" not in resumed.stderr
@@ -368,7 +368,7 @@ def test_several_seeds_have_folders_of_their_own(here: Path, jobs: str) -> None:
         (["digits", "--device", "abacus"], "device='abacus' cannot be used"),
         (["digits", "--learning-rate", "1e9", "--epochs", "3"], "lower learning_rate"),
         (["digits", "--alpha", "0"], "alpha=0.0 must be"),
-        (["digits", "--resume", "--fresh"], "give one of them"),
+        (["digits", "--resume", "--restart"], "give one of them"),
         (["digits", "--output", __file__], "is a file; name a folder with --output"),
     ],
     ids=["file", "home", "size", "jobs", "device", "rate", "alpha", "both", "output"],

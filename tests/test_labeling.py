@@ -31,7 +31,7 @@ LABELERS: list[Labeler] = [
     LogisticLabel(sigma=0.05),
     GenLabel(GaussianDensity()),
     GenLabel(GaussianDensity(), gamma=0.4, priors="empirical"),
-    GenLabel(KernelDensity(), top=2, same_class="keep"),
+    GenLabel(KernelDensity(), top_k=2, same_class="keep"),
     GenLabel(KernelDensity(), gamma=0.0),
     GenLabel(GaussianDensity(), priors=[0.2, 0.0, 0.8]),
 ]
@@ -153,7 +153,7 @@ def test_priors_against_bayes_rule_with_a_known_answer() -> None:
 def test_top_two_shares_the_label_among_the_most_likely() -> None:
     scores = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], dtype=torch.float64))
     for top, expected in ((2, [[5 / 8, 3 / 8, 0], [0, 2 / 9, 7 / 9]]), (1, [[1, 0, 0], [0, 0, 1]]), (9, scores.exp())):
-        logs, lost = log_posterior(scores, np.zeros(3), top=top)
+        logs, lost = log_posterior(scores, np.zeros(3), top_k=top)
         shares = logs.exp()
         np.testing.assert_allclose(shares.numpy(), expected)
         assert not lost.any()
@@ -215,7 +215,7 @@ def test_pairs_of_one_class_are_relabelled_or_kept() -> None:
         (GenLabel(GaussianDensity(), priors="equal"), "priors='equal' is not known.*'uniform', 'empirical'"),
         (GenLabel(GaussianDensity(), priors=[1, 2]), "must be 3 non-negative numbers"),
         (GenLabel(GaussianDensity(), same_class="skip"), "same_class='skip' is not known"),
-        (GenLabel(GaussianDensity(), top=0), "top=0"),
+        (GenLabel(GaussianDensity(), top_k=0), "top_k=0"),
         (LogisticLabel(sigma=0), "sigma=0"),
     ],
 )
@@ -301,7 +301,7 @@ def test_a_labeler_says_what_it_needs() -> None:
     assert WeightedLabel([simple, asks], [0.5, 0.5]).needs_inputs
     assert not WeightedLabel([simple, simple], [0.5, 0.5]).needs_inputs
     for labeler in (simple, asks):
-        assert (labeler.update_source, labeler.clean_share, labeler.state) == (None, 1.0, None)
+        assert (labeler.update_source, labeler.observed_fraction, labeler.state) == (None, 1.0, None)
         assert labeler.to_cpu() is labeler
         with pytest.raises(NotImplementedError, match="has update_source=None, but no method observe"):
             labeler.observe(torch.zeros(1, 1), torch.ones(1, 1), Mixup().draw(1, 0))
@@ -324,7 +324,7 @@ def test_gamma_is_checked_when_it_is_fitted_and_when_it_labels(gamma: float) -> 
     X, y = sample()
     with pytest.raises(ValueError, match="gamma="):
         GenLabel(GaussianDensity(), gamma=gamma).fit(X, y)
-    around = GenLabel.around(GaussianDensity().fit(X, y), gamma=gamma)
+    around = GenLabel.from_fitted(GaussianDensity().fit(X, y), gamma=gamma)
     with pytest.raises(ValueError, match="gamma="):
         around.label(X, y, Mixup().draw(60, 0))
 

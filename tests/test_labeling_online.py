@@ -18,9 +18,9 @@ from genlabel.mixing import BatchInfo, MixParams, Mixup, draw_on, identity_param
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "the paper's": ({"statistics": "clean"}, {}),
     "near": ({}, {"gamma": 0.3}),
-    "diagonal, part": ({"covariance": "diagonal", "statistics": "part"}, {"gamma": 1.0, "top": None}),
-    "matched": ({"temperature": "mixup"}, {"gamma": 1.0, "top": 3}),
-    "keep, ramp": ({"temperature": 5.0}, {"gamma": 0.8, "same_class": "keep", "ramp": 7}),
+    "diagonal, part": ({"covariance": "diagonal", "statistics": "part"}, {"gamma": 1.0, "top_k": None}),
+    "matched": ({"temperature": "mixup"}, {"gamma": 1.0, "top_k": 3}),
+    "keep, ramp": ({"temperature": 5.0}, {"gamma": 0.8, "same_class": "keep", "warmup_steps": 7}),
 }
 every = pytest.mark.parametrize("name", SETTINGS)
 
@@ -80,7 +80,7 @@ def test_the_label_is_bayes_rule_on_scipys_densities(covariance: str, top: int |
     """Of the most likely classes, `top` of them, blended with mixup's label (arXiv Alg. 3)."""
     f, w, draw = batch()
     density = OnlineGaussianDensity(4, covariance=covariance, statistics="clean").double()
-    labeler = OnlineGenLabel(density, gamma=gamma, top=top)
+    labeler = OnlineGenLabel(density, gamma=gamma, top_k=top)
     labeler.observe(f, w, draw)
     logs = np.empty((40, 4))
     for c in range(4):
@@ -97,7 +97,9 @@ def test_the_label_is_bayes_rule_on_scipys_densities(covariance: str, top: int |
 @pytest.mark.parametrize("ramp", [1, 4, 10])
 def test_gamma_grows_over_the_ramp(ramp: int) -> None:
     """At step t the label lies min(1, t / ramp) of the way to that without a ramp."""
-    slow, fast = (OnlineGenLabel(OnlineGaussianDensity(4).double(), gamma=0.6, ramp=steps) for steps in (ramp, 0))
+    slow, fast = (
+        OnlineGenLabel(OnlineGaussianDensity(4).double(), gamma=0.6, warmup_steps=steps) for steps in (ramp, 0)
+    )
     for t in range(1, 13):
         f, w, draw = batch(t)
         for labeler in (slow, fast):
@@ -148,9 +150,9 @@ def test_a_draw_of_numpy_and_one_of_tensors_give_one_label() -> None:
     "given, match",
     [
         ({"gamma": 1.5}, r"gamma=1.5 must be a number in \[0, 1\]"),
-        ({"top": 0}, "top=0 must be a whole number of at least 1"),
+        ({"top_k": 0}, "top_k=0 must be a whole number of at least 1"),
         ({"same_class": "drop"}, "same_class='drop' is not known"),
-        ({"ramp": -1}, "ramp=-1 must be a whole number of at least 0"),
+        ({"warmup_steps": -1}, "warmup_steps=-1 must be a whole number of at least 0"),
     ],
     ids=str,
 )
@@ -168,14 +170,14 @@ def test_what_a_loop_asks_of_the_labeler_is_asked_of_its_density(name: str) -> N
     labeler = make(name)
     density = labeler.state
     assert not labeler.needs_inputs
-    assert (labeler.update_source, labeler.clean_share) == (density.update_source, density.clean_share)
-    labeler.meet(f)
+    assert (labeler.update_source, labeler.observed_fraction) == (density.update_source, density.observed_fraction)
+    labeler.allocate(f)
     assert any(f.shape[1] in buffer.shape for buffer in density.buffers())
     assert labeler.to_cpu() is labeler
     labels = observe_and_label(labeler, f.half(), w, f, w, draw)
     assert int(density.steps) == 1
     other = make(name)
-    other.meet(f)
+    other.allocate(f)
     other.observe(f.half().float(), w, draw)
     assert torch.equal(labels, other.label(f, w, draw))
     labeler.check()

@@ -9,7 +9,7 @@ from genlabel.training.networks import MLP, Ensemble, draw_weights, log_proba_of
 
 @pytest.mark.parametrize("hidden", [(), (5,), (6, 4, 3)])
 def test_decode_after_encode_is_the_network_at_every_depth(hidden: tuple[int, ...]) -> None:
-    net = MLP(3, 2, hidden, rng=0)
+    net = MLP(3, 2, hidden, seed=0)
     x = torch.randn(7, 3, generator=torch.Generator().manual_seed(0))
     assert net.depth == len(hidden)
     for depth in range(net.depth + 1):
@@ -23,7 +23,7 @@ def test_decode_after_encode_is_the_network_at_every_depth(hidden: tuple[int, ..
 
 def test_equals_plain_matrix_algebra_and_the_seed_fixes_it() -> None:
     (W1, b1), (W2, b2) = draw_weights((3, 4, 2), np.random.default_rng(5))
-    net = MLP(3, 2, (4,), rng=5, dtype=torch.float64)
+    net = MLP(3, 2, (4,), seed=5, dtype=torch.float64)
     x = np.random.default_rng(0).normal(size=(6, 3))
     expected = np.maximum(x @ W1 + b1, 0) @ W2 + b2
     np.testing.assert_allclose(net(torch.from_numpy(x)).detach().numpy(), expected, rtol=1e-12)
@@ -33,7 +33,7 @@ def test_equals_plain_matrix_algebra_and_the_seed_fixes_it() -> None:
 @pytest.mark.parametrize("hidden", [(), (5,), (6, 4)])
 def test_behind_a_change_of_scale_a_network_is_the_network_of_what_was_changed(hidden: tuple[int, ...]) -> None:
     rng = np.random.default_rng(1)
-    net = MLP(3, 2, hidden, rng=0, dtype=torch.float64)
+    net = MLP(3, 2, hidden, seed=0, dtype=torch.float64)
     z, scale, shift = rng.normal(size=(9, 3)), rng.uniform(0.1, 30.0, 3), rng.normal(size=3) * 10.0
     before = [part.clone() for part in net.parameters()]
     expected = net(torch.from_numpy(z * scale + shift)).detach().numpy()
@@ -46,7 +46,7 @@ def test_behind_a_change_of_scale_a_network_is_the_network_of_what_was_changed(h
 @pytest.mark.parametrize("members", [1, 4])
 def test_an_ensemble_is_the_mean_of_its_members_drawn_towards_the_shares(members: int, weight: float) -> None:
     x = np.random.default_rng(0).normal(size=(7, 3))
-    networks = [MLP(3, 4, (5,), rng=seed, dtype=torch.float64) for seed in range(members)]
+    networks = [MLP(3, 4, (5,), seed=seed, dtype=torch.float64) for seed in range(members)]
     scores = [network(torch.from_numpy(x)).detach().numpy() for network in networks]
     mean = np.mean([np.exp(s) / np.exp(s).sum(1, keepdims=True) for s in scores], axis=0)
     np.testing.assert_allclose(np.exp(log_proba_of(Ensemble(networks), x)), mean, rtol=1e-10)
@@ -60,7 +60,7 @@ def test_an_ensemble_is_the_mean_of_its_members_drawn_towards_the_shares(members
 
 
 def test_a_long_table_is_asked_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    net, x = MLP(3, 2, (4,), rng=0, dtype=torch.float64), np.random.default_rng(0).normal(size=(11, 3))
+    net, x = MLP(3, 2, (4,), seed=0, dtype=torch.float64), np.random.default_rng(0).normal(size=(11, 3))
     whole = log_proba_of(net, x)
     monkeypatch.setattr("genlabel.training.networks.ensemble.ROWS_AT_ONCE", 4)
     np.testing.assert_allclose(log_proba_of(net, x), whole, rtol=1e-12)

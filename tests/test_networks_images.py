@@ -19,8 +19,8 @@ NETWORKS: dict[str, Any] = {
     "ResNet18, 32": (lambda **more: ResNet18(width=3, **more), (3, 32, 32), 24),
     "PreActResNet18, 28": (lambda **more: PreActResNet18(5, 1, width=2, **more), (1, 28, 28), 16),
     "PreActResNet18, 64": (lambda **more: PreActResNet18(200, width=2, **more), (3, 64, 64), 16),
-    "Judge, 8": (lambda **more: SmallConvNet(2, 3, width=4, **more), (2, 8, 8), 8),
-    "Judge, 32": (lambda **more: SmallConvNet(6, 3, width=4, **more), (6, 32, 32), 8),
+    "SmallConvNet, 8": (lambda **more: SmallConvNet(2, 3, width=4, **more), (2, 8, 8), 8),
+    "SmallConvNet, 32": (lambda **more: SmallConvNet(6, 3, width=4, **more), (6, 32, 32), 8),
 }
 every = pytest.mark.parametrize("name", NETWORKS)
 normalising = pytest.mark.parametrize("name", [name for name in NETWORKS if "SmallConvNet" not in name])
@@ -43,10 +43,10 @@ def used(net: StagedNetwork, x: Tensor) -> StagedNetwork:
 def test_decode_after_encode_is_the_network_at_every_depth(name: str) -> None:
     make, shape, features = NETWORKS[name]
     x = pixels(shape)
-    net = used(make(rng=0), x)
+    net = used(make(seed=0), x)
     assert net.encode(x, 0) is x
     assert net.encode(x, net.depth).shape == (4, features)
-    assert net(x).shape == (4, net.n_classes)
+    assert net(x).shape == (4, net.num_classes)
     for depth in range(net.depth + 1):
         assert torch.equal(net.decode(net.encode(x, depth), depth), net(x))
         onwards = net.encode(net.encode(x, depth), net.depth, start=depth)
@@ -63,7 +63,7 @@ def test_gradients_are_those_in_double_precision(name: str, layout: torch.memory
     x = pixels(shape, 12)
 
     def gradients(dtype: torch.dtype) -> list[Tensor]:
-        net = used(make(rng=0), x).to(dtype, memory_format=layout)
+        net = used(make(seed=0), x).to(dtype, memory_format=layout)
         net(x.to(dtype, memory_format=layout)).sin().sum().backward()
         return [value.grad.double() for value in net.parameters() if value.grad is not None]
 
@@ -92,7 +92,7 @@ def test_the_seed_gives_the_weights_and_no_one_elses_numbers_change(name: str) -
     make = NETWORKS[name][0]
     torch.manual_seed(7)
     state = torch.get_rng_state()
-    one, two, other = make(rng=1), make(rng=np.random.default_rng(1)), make(rng=2)
+    one, two, other = make(seed=1), make(seed=np.random.default_rng(1)), make(seed=2)
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
     assert not torch.equal(next(one.parameters()), next(other.parameters()))
@@ -104,7 +104,7 @@ def test_pixels_are_normalised_inside(name: str) -> None:
     channels = shape[0]
     mean, std = np.linspace(0.2, 0.6, channels), np.linspace(0.1, 0.4, channels)
     x = pixels(shape)
-    inside, plain = make(mean=mean.tolist(), std=std.tolist(), rng=0), make(rng=0)
+    inside, plain = make(mean=mean.tolist(), std=std.tolist(), seed=0), make(seed=0)
     normal = ((x.numpy() - mean[:, None, None]) / std[:, None, None]).astype(np.float32)
     torch.testing.assert_close(used(inside, x)(x), used(plain, torch.from_numpy(normal))(torch.from_numpy(normal)))
     assert not [weight for name, weight in inside.named_parameters() if name.endswith(("mean", "std"))]
@@ -113,7 +113,7 @@ def test_pixels_are_normalised_inside(name: str) -> None:
 @pytest.mark.parametrize("network", [ResNet18, PreActResNet18], ids=["ResNet18", "PreActResNet18"])
 def test_what_is_compiled_covers_the_network_but_its_last_layers(network: type[Any]) -> None:
     """No part twice, and no weights left out but those of the linear layer."""
-    net = network(width=2, rng=0)
+    net = network(width=2, seed=0)
     inside = [weight for region in net.regions for weight in region.parameters()]
     assert len({id(weight) for weight in inside}) == len(inside)
     assert len(inside) == len(list(net.parameters())) - len(list(net.head.parameters()))

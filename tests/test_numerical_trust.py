@@ -126,7 +126,7 @@ def mixed_task() -> TrainingTask:
 
 def trained(task: TrainingTask, hidden: tuple[int, ...], moved: float = 0.0, **settings: Any) -> MLP:
     """One network in double precision, from the start that a fleet has, or one that is moved by a share of itself."""
-    network = MLP(4, 3, hidden, rng=weight_rng(task.seed), dtype=torch.float64)
+    network = MLP(4, 3, hidden, seed=weight_rng(task.seed), dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for weight in network.parameters():

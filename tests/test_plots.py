@@ -19,7 +19,7 @@ from genlabel.reporting.figures import (
     plot_regions,
     plot_soft_labels,
 )
-from genlabel_paper.benchmark.figure import plot_suite
+from genlabel_paper.benchmark.figure import plot_benchmark
 
 METHODS = ["vanilla", "mixup", "GenLabel", "generative (gaussian)", "generative (kernel)"]
 
@@ -195,7 +195,7 @@ def test_a_suite_shows_every_set_once_a_panel_and_counts_the_wins() -> None:
             for s in (0, 1)
         ]
     )
-    figure = plot_suite(records)
+    figure = plot_benchmark(records)
     assert [ax.get_xlabel() for ax in figure.axes] == ["a", "b"]
     for ax, name in zip(figure.axes, ("a", "b"), strict=True):
         gap = losses["default"] - losses[name]
@@ -205,4 +205,4 @@ def test_a_suite_shows_every_set_once_a_panel_and_counts_the_wins() -> None:
         assert (lower[:, 1] < lower[:, 0]).all()
         assert f"lower on {len(lower)}" in ax.get_title()
     with pytest.raises(ValueError, match="no set with 'default'"):
-        plot_suite(records[records["method"] != "default"])
+        plot_benchmark(records[records["method"] != "default"])

@@ -94,7 +94,7 @@ def test_one_density_is_enough() -> None:
 @pytest.mark.parametrize("top", [1, 2, 3, 7])
 def test_top_shares_among_the_most_likely(top: int) -> None:
     scores = torch.from_numpy(np.random.default_rng(1).normal(size=(2, 20, 3)))
-    p = log_posterior(scores, PRIOR, top=top).log_proba.exp()
+    p = log_posterior(scores, PRIOR, top_k=top).log_proba.exp()
     assert ((p > 0).sum(-1) == min(top, 3)).all()
     np.testing.assert_allclose(p.sum(-1), 1.0)
     full = log_posterior(scores, PRIOR).log_proba.exp()
@@ -102,8 +102,8 @@ def test_top_shares_among_the_most_likely(top: int) -> None:
     assert ((full * (p == 0)).amax(-1) <= torch.where(p > 0, full, 1.0).amin(-1)).all()
     kept = torch.where(p > 0, full, torch.zeros_like(full))
     np.testing.assert_allclose(p, kept / kept.sum(-1, keepdim=True), rtol=1e-12)
-    with pytest.raises(ValueError, match="top=0"):
-        log_posterior(scores, PRIOR, top=0)
+    with pytest.raises(ValueError, match="top_k=0"):
+        log_posterior(scores, PRIOR, top_k=0)
 
 
 def test_the_gpu_answers_there_and_nothing_waits(nothing_waits: Any) -> None:
@@ -111,8 +111,8 @@ def test_the_gpu_answers_there_and_nothing_waits(nothing_waits: Any) -> None:
     prior = torch.from_numpy(PRIOR).cuda()
     there = scores.cuda()
     with nothing_waits():
-        found, lost = log_posterior(there, prior, 2.0, top=2)
-    np.testing.assert_allclose(found.cpu(), log_posterior(scores, PRIOR, 2.0, top=2).log_proba, rtol=1e-12)
+        found, lost = log_posterior(there, prior, 2.0, top_k=2)
+    np.testing.assert_allclose(found.cpu(), log_posterior(scores, PRIOR, 2.0, top_k=2).log_proba, rtol=1e-12)
     assert lost.is_cuda
 
 

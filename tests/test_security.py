@@ -24,10 +24,12 @@ import genlabel
 from genlabel.data.datasets.image_folders import read_tiny_imagenet
 from genlabel.data.tables import read_raw, write_frame
 from genlabel.persistence.files import ARRAYS, CARD, TREE, Files, read_files, write_files
+from genlabel.reporting.html import environment
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(Path(genlabel.__file__).parents[1].glob("genlabel*/**/*.py"))
 SITE = sorted((ROOT / "docs" / "_ext").rglob("*.py"))
+TEMPLATES = sorted(Path(genlabel.__file__).parents[1].glob("genlabel*/**/*.j2"))
 
 FORBIDDEN = {
     "eval", "exec", "compile", "__import__", "os.system", "os.popen", "tempfile.mktemp", "yaml.load",
@@ -41,16 +43,19 @@ METHODS = {"extractall", "extract", "to_pickle"}
 WORDS = {name.split(".")[-1] for name in FORBIDDEN} | MODULES | METHODS | {"load(", "allow_pickle", "shell", "verify"}
 """One of them stands in every module that does any of this; the others need not be parsed."""
 EXCEPTIONS = {
-    "genlabel/records/run.py": {"pickle.loads", "import pickle"},  # a task of Dask, made and read by one function
-    "genlabel/records/fingerprints.py": {"import pickle"},  # written for its checksum, never read
-    "genlabel/datasets/image_files.py": {"numpy.lib.format.read_array"},  # without pickle, once its header was read
-    "genlabel_paper/report/drawing.py": {"import xml"},  # what matplotlib has just written
+    "genlabel/evaluation/records/run.py": {
+        "pickle.loads",
+        "import pickle",
+    },  # a task of Dask, made and read here
+    "genlabel/evaluation/records/fingerprints.py": {"import pickle"},  # written for its checksum, never read
+    "genlabel/data/datasets/image_files.py": {"numpy.lib.format.read_array"},  # without pickle
+    "genlabel/reporting/svg.py": {"import xml"},  # what matplotlib has just written
 }
 MARKED = {
-    "genlabel/pages/markup.py",  # where text is escaped
-    "genlabel/pages/frame.py",  # the style and the script of the package
-    "genlabel/pages/charts/heat.py",  # two elements, one after the other
-    "genlabel_paper/report/drawing.py",  # a tree as ElementTree writes it, which escapes
+    "genlabel/reporting/markup.py",  # where text is escaped
+    "genlabel/reporting/frame.py",  # the style of a page
+    "genlabel/reporting/charts/heat.py",  # two elements, one after the other
+    "genlabel/reporting/svg.py",  # a tree as ElementTree writes it, which escapes
 }
 
 
@@ -136,6 +141,19 @@ def test_text_becomes_html_in_few_places() -> None:
     assert {name_of(path) for path in SOURCES if _marks(path)} == MARKED
     if SITE:
         assert {path.name for path in SITE if _marks(path)} == {"sliders.py"}  # JSON without "<"
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
+def test_templates_escape_everything(template: Path) -> None:
+    text = template.read_text(encoding="utf-8")
+    assert not re.search(r"\|\s*(safe|tojson|xmlattr|forceescape)\b|autoescape", text)
+
+
+def test_environments_escape_whatever_the_template() -> None:
+    for package in ("genlabel.reporting",):
+        made = environment(package)
+        assert made.autoescape is True
+        assert made.from_string("{{ '<' }}{{ x }}").render(x="<b>") == "&lt;&lt;b&gt;"
 
 
 def _marks(path: Path) -> bool:

@@ -56,8 +56,8 @@ train, test = (x[:300], y[:300]), (x[300:], y[300:])
 density = GaussianDensity("ledoit-wolf").fit(*train)
 ways = {
     "vanilla": [],
-    "mixup": [GenLabelCallback(GenLabelMixup(n_classes=10, gamma=0.0))],
-    "GenLabel": [GenLabelCallback(GenLabelMixup(n_classes=10, density=density, gamma=0.5))],
+    "mixup": [GenLabelCallback(GenLabelMixup(num_classes=10, gamma=0.0))],
+    "GenLabel": [GenLabelCallback(GenLabelMixup(num_classes=10, density=density, gamma=0.5))],
 }
 quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
 radii = [0.025, 0.05, 0.075, 0.1]

@@ -56,7 +56,7 @@ def reproduce(
     jobs: Jobs = -1,
     dask: Dask = None,
     records: Annotated[Path, typer.Option(help="The file of records; a run goes on where it stopped.")] = RECORDS,
-    fresh: Restart = False,
+    restart: Restart = False,
     dataset: Annotated[
         list[str] | None,
         typer.Option(
@@ -91,7 +91,7 @@ def reproduce(
         if not all(name.startswith("table") for name in names):
             _make_folder("pictures", pictures)
     with one_line_errors(kept), show_progress("loading the study", lines=50) as bar:
-        failed = _run(names, budget, dataset or [], jobs, dask, records, fresh, data_home, bar) if trains else 0
+        failed = _run(names, budget, dataset or [], jobs, dask, records, restart, data_home, bar) if trains else 0
     with one_line_errors(kept):
         current, left_out = _drop_stale(_read(records, trains).frame)
         _show(find(names), current, pictures)
@@ -176,7 +176,7 @@ def _run(
     jobs: int,
     dask: str | None,
     records: Path,
-    fresh: bool,
+    restart: bool,
     data_home: Path | None,
     bar: Lines | Bar,
 ) -> int:
@@ -184,11 +184,11 @@ def _run(
     from genlabel.evaluation.records import check_store, open_store, run_trials
     from genlabel_paper.runs.cells import STUDY
 
-    check_store(records, STUDY, fresh)
+    check_store(records, STUDY, restart)
     from genlabel_paper.report.experiment import choose_cells
 
     cells = choose_cells(find(names), budget, datasets)
-    with open_store(records, STUDY, fresh=fresh) as store:
+    with open_store(records, STUDY, restart=restart) as store:
         from genlabel.data.datasets import find_home
         from genlabel_paper.runs.trials import fingerprint_cell, order, run_trial
 

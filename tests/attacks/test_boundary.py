@@ -22,7 +22,7 @@ def foolbox() -> None:
 def test_finds_what_is_within_the_radius_of_a_linear_model_and_no_more(k: int, d: int) -> None:
     rng = np.random.default_rng(0)
     W, b, X = rng.normal(size=(d, k)), rng.normal(size=k), rng.normal(size=(150, d))
-    target = AttackedNetwork(MLP(d, k, rng=0, dtype=torch.float64).load([(W, b)]))
+    target = AttackedNetwork(MLP(d, k, seed=0, dtype=torch.float64).load([(W, b)]))
     scores = X @ W + b
     y = scores.argmax(1)
     gaps = (scores[np.arange(150), y][:, None] - scores) / np.maximum(

@@ -16,7 +16,7 @@ from genlabel.training.networks import MLP
 def linear(k: int, d: int, seed: int, size: float = 3.0) -> tuple[np.ndarray, np.ndarray, AttackedNetwork]:
     rng = np.random.default_rng(seed)
     W, b = size * rng.normal(size=(d, k)), rng.normal(size=k)
-    return W, b, AttackedNetwork(MLP(d, k, rng=0, dtype=torch.float64).load([(W, b)]))
+    return W, b, AttackedNetwork(MLP(d, k, seed=0, dtype=torch.float64).load([(W, b)]))
 
 
 def slack(W: np.ndarray, b: np.ndarray, X: np.ndarray, y: np.ndarray, radius: float, norm: str) -> np.ndarray:
@@ -78,7 +78,7 @@ def test_a_larger_ball_leaves_no_more_points(make: Any, k: int) -> None:
 
 
 def test_pgd_is_no_weaker_than_fgsm_and_more_steps_find_more() -> None:
-    net = MLP(4, 3, (32, 32), rng=1, dtype=torch.float64)
+    net = MLP(4, 3, (32, 32), seed=1, dtype=torch.float64)
     with torch.no_grad():
         net.layers[-1].weight.mul_(8)
     target = AttackedNetwork(net)

@@ -46,12 +46,12 @@ def draw(k: int, d: int, seed: int, m: int = 10) -> tuple[np.ndarray, np.ndarray
 
 
 def linear_target(W: np.ndarray, b: np.ndarray) -> AttackedNetwork:
-    return AttackedNetwork(MLP(W.shape[1], len(W), rng=0, dtype=torch.float64).load([(W.T, b)]))
+    return AttackedNetwork(MLP(W.shape[1], len(W), seed=0, dtype=torch.float64).load([(W.T, b)]))
 
 
 def steep(d: int, k: int, hidden: tuple[int, ...], seed: int) -> MLP:
     """A ReLU network that bends, and knows every class."""
-    net = MLP(d, k, hidden, rng=seed, dtype=torch.float64)
+    net = MLP(d, k, hidden, seed=seed, dtype=torch.float64)
     with torch.no_grad():
         for layer in net.layers:
             layer.weight *= 2.0
@@ -246,7 +246,7 @@ def test_a_wedge_has_its_corner_as_the_nearest_point() -> None:
     """Class 1 is where x_1 > 1 + |x_2|: a ReLU network by hand, whose boundary has no normal at the nearest point."""
     hidden = (np.array([[0.0, 0.0, 1.0, -1.0], [1.0, -1.0, 0.0, 0.0]]), np.zeros(4))
     last = (np.array([[0.0, -1.0], [0.0, -1.0], [0.0, 1.0], [0.0, -1.0]]), np.array([0.0, -1.0]))
-    target = AttackedNetwork(MLP(2, 2, (4,), rng=0, dtype=torch.float64).load([hidden, last]))
+    target = AttackedNetwork(MLP(2, 2, (4,), seed=0, dtype=torch.float64).load([hidden, last]))
     X = np.array([[0.0, 0.0], [0.5, 0.1], [-1.0, 0.3], [3.0, 0.0], [1.0, 2.0]])
     found = margins(target, X, [0, 0, 0, 1, 0])
     expected = [1.0, np.hypot(0.5, 0.1), np.hypot(2.0, 0.3), 2 / 2**0.5, 2 / 2**0.5]
@@ -259,7 +259,7 @@ def test_margins_move_and_grow_with_the_space(scale: float, seed: int) -> None:
     net = steep(3, 3, (8,), seed)
     shift = np.array([1.0, -2.0, 0.5])
     (W, b), last = [(layer.weight.detach().numpy().T, layer.bias.detach().numpy()) for layer in net.layers]
-    moved = MLP(3, 3, (8,), rng=0, dtype=torch.float64).load([(W / scale, b - shift @ W), last])
+    moved = MLP(3, 3, (8,), seed=0, dtype=torch.float64).load([(W / scale, b - shift @ W), last])
     X = np.random.default_rng(seed).normal(size=(15, 3))
     y = classes(AttackedNetwork(net), X)
     still = margins(AttackedNetwork(net), X, y).distances

@@ -28,7 +28,7 @@ def sample(m: int = 25, k: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("hidden", [(), (8,), (8, 6)])
 def test_gradient_is_that_of_the_cross_entropy(k: int, hidden: tuple[int, ...]) -> None:
-    net = MLP(4, k, hidden, rng=1, dtype=torch.float64)
+    net = MLP(4, k, hidden, seed=1, dtype=torch.float64)
     x, y = sample(k=k)
 
     def log_proba(X: np.ndarray) -> np.ndarray:
@@ -48,7 +48,7 @@ def test_gradient_is_that_of_the_cross_entropy(k: int, hidden: tuple[int, ...]) 
 
 
 @pytest.mark.parametrize("target", [
-    AttackedNetwork(MLP(4, 3, (8,), rng=1, dtype=torch.float64)),
+    AttackedNetwork(MLP(4, 3, (8,), seed=1, dtype=torch.float64)),
     AttackedFleet(Fleet((4, 8, 3), [0], 2, torch.float64, torch.device("cpu"))),
 ], ids=["network", "fleet"])  # fmt: skip
 def test_blocks_of_points_change_nothing(target: AttackedModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def test_blocks_of_points_change_nothing(target: AttackedModel, monkeypatch: pyt
 
 
 def test_slope_is_along_the_gradient_and_towards_a_named_class() -> None:
-    net = MLP(4, 3, (8,), rng=1, dtype=torch.float64)
+    net = MLP(4, 3, (8,), seed=1, dtype=torch.float64)
     x, y = sample()
     target, other = AttackedNetwork(net), (y + 1) % 3
     wrong = 1 - target.log_proba(x).exp().gather(1, y[:, None])

@@ -57,7 +57,7 @@ on_images = pytest.mark.parametrize("attack", IMAGE_ATTACKS, ids=repr)
 
 def network(k: int = 3, hidden: tuple[int, ...] = (16,), seed: int = 0) -> MLP:
     """Small, but steep enough to be fooled, and with scores that are equal on average: it knows every class."""
-    net = MLP(3, k, hidden, rng=seed, dtype=torch.float64)
+    net = MLP(3, k, hidden, seed=seed, dtype=torch.float64)
     with torch.no_grad():
         for weights in net.parameters():
             weights.mul_(2.0)
@@ -128,7 +128,7 @@ def test_stays_in_the_ball_and_never_helps_and_moves_something(attack: Attack, t
 @given(seed=st.integers(0, 10**6), radius=st.floats(1e-3, 10.0), size=st.floats(1e-2, 1e4))
 def test_stays_in_balls_of_any_size_anywhere(attack: Attack, seed: int, radius: float, size: float) -> None:
     rng = np.random.default_rng(seed)
-    net = MLP(3, 3, (4,), rng=seed, dtype=torch.float64)
+    net = MLP(3, 3, (4,), seed=seed, dtype=torch.float64)
     X, y = rng.normal(size=(6, 3)) * size, rng.integers(0, 3, 6)
     scaled = replace(attack, radius=radius, bounds=None if attack.bounds is None else (X.min(0) - 1e-3, X.max(0) + 0.1))
     found = scaled(AttackedNetwork(net), X, y, rng=seed)  # the call itself raises, too
@@ -197,7 +197,7 @@ def test_models_that_diverged_and_points_of_one_class_do_no_harm(attack: Attack)
     X, y = points(AttackedFleet(models, 1))
     found = attack(AttackedFleet(models, 1), X, y, rng=0)
     np.testing.assert_array_equal(found[0], X)
-    sure = MLP(3, 2, rng=0, dtype=torch.float64).load([(np.zeros((3, 2)), np.array([0.0, 1.0]))])
+    sure = MLP(3, 2, seed=0, dtype=torch.float64).load([(np.zeros((3, 2)), np.array([0.0, 1.0]))])
     np.testing.assert_array_equal(attack(AttackedNetwork(sure), X, np.ones(30, dtype=int), rng=0), X)
 
 

@@ -48,7 +48,7 @@ class LaplaceDensity(PerClassDensity):
 
 QUICK: dict[str, Any] = {"hidden": (8,), "epochs": 4, "random_state": 0}
 FLOWS = [FlowDensity(transforms=2, bins=4, **QUICK), FlowDensity("maf", transforms=2, **QUICK)]
-TWIN = MLP(3, 3, hidden=(6,), rng=0, dtype=torch.float64)
+TWIN = MLP(3, 3, hidden=(6,), seed=0, dtype=torch.float64)
 DENSITIES: list[ClassDensity] = [
     GaussianDensity(),
     GaussianDensity(shrinkage="ledoit-wolf"),

@@ -153,5 +153,5 @@ def test_texts_where_a_typed_file_had_dates_and_durations_are_read_or_told() -> 
 def test_columns_that_are_kept_on_purpose() -> None:
     frame = pd.DataFrame({"code": [f"u{i}" for i in range(60)], "one": ["same"] * 60, "none": [None] * 60})
     assert [column.features for column in plan_columns(frame)] == [(), (), ()]
-    kept = plan_columns(frame, keep=["code", "one", "none"])
+    kept = plan_columns(frame, force_include=["code", "one", "none"])
     assert [column.features for column in kept] == [("code",), ("one",), ()]

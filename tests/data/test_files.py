@@ -136,7 +136,7 @@ def test_values_that_count_as_missing_do_so_in_every_column(tmp_path: Path) -> N
 )
 def test_spaces_around_values_and_names_do_not_count(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.csv").write_text(text)
-    table = read_table(tmp_path / "t.csv", "y", keep=["town"])
+    table = read_table(tmp_path / "t.csv", "y", force_include=["town"])
     assert read_columns(tmp_path / "t.csv") == ["a", "town", "y"]
     assert table.X["a"].tolist() == [1.5, 2.5]
     assert table.X["town"].tolist() == ["Ulm", "Ulm"]
@@ -170,7 +170,7 @@ def test_a_file_without_names_is_told_so(tmp_path: Path) -> None:
     "option, given, message",
     [
         ("drop", ["twon"], r"drop='twon' is no column of .*; did you mean 'town'\? Its columns are"),
-        ("keep", ["zzz"], "keep='zzz' is no column of .*; its columns are"),
+        ("force_include", ["zzz"], "force_include='zzz' is no column of .*; its columns are"),
         ("groups", "Town", r"groups='Town' is no column of .*; did you mean 'town'\?"),
         ("time", "town", "time='town' of .* has neither dates nor numbers"),
         ("time", "y", "time='y' is the target"),

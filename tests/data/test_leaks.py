@@ -58,8 +58,8 @@ def test_a_leak_is_left_out_and_told_unless_it_is_kept(case: str) -> None:
     (note,) = guarded.notes
     assert note.startswith(f"left out column {name!r}: it")
     assert why in note
-    assert note.endswith(f"(--keep {name!r} uses it)")
-    kept = drop_leaks(table, keep=[name])
+    assert note.endswith(f"(--force-include {name!r} uses it)")
+    kept = drop_leaks(table, force_include=[name])
     assert kept.X.columns.tolist() == table.X.columns.tolist()
     assert kept.notes[0].startswith(f"kept column {name!r}, as asked: ")
 
@@ -201,4 +201,4 @@ def test_a_daily_date_is_left_out_by_the_name_of_its_column(tmp_path: Path) -> N
     assert "when (day)" not in guarded.X
     assert "when (weekday)" in guarded.X
     assert any("--time 'when' splits by it" in note for note in guarded.notes)
-    assert "when (day)" in drop_leaks(read, keep=["when"]).X
+    assert "when (day)" in drop_leaks(read, force_include=["when"]).X

@@ -10,7 +10,7 @@ from genlabel.training.networks import MLP
 def test_equals_the_density_on_the_encoded_points() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(50, 3)), np.arange(50) % 2
-    twin = MLP(3, 2, hidden=(5, 4), rng=1, dtype=torch.float64)
+    twin = MLP(3, 2, hidden=(5, 4), seed=1, dtype=torch.float64)
     density = GaussianDensity(shrinkage=0.1)
     for depth, width in ((0, 3), (1, 5), (2, 4)):
         features = twin.encode(torch.from_numpy(X), depth).detach().numpy()

@@ -184,7 +184,7 @@ def test_from_what_it_learns(statistics: str, learns: str, share: float) -> None
     """From clean features all rows count, whatever the draw says."""
     f, w = batch()
     one, two = (OnlineGaussianDensity(3, statistics=statistics, share=0.4) for _ in range(2))
-    assert (one.update_source, one.clean_share) == (learns, share)
+    assert (one.update_source, one.observed_fraction) == (learns, share)
     one.observe(f, w, MixParams(np.arange(60)[::-1].copy(), np.full(60, 0.5)))
     two.update(f, w)
     assert same(one, two) == (statistics != "near")
@@ -345,7 +345,9 @@ def test_a_step_compiles_as_one_graph(statistics: str, covariance: str) -> None:
     """Nothing in it is looked at by Python: the labels and the state are those of the plain step."""
     labelers = [
         OnlineGenLabel(
-            OnlineGaussianDensity(3, covariance=covariance, statistics=statistics, temperature="mixup"), 0.5, ramp=4
+            OnlineGaussianDensity(3, covariance=covariance, statistics=statistics, temperature="mixup"),
+            0.5,
+            warmup_steps=4,
         )
         for _ in range(2)
     ]
@@ -411,7 +413,7 @@ def test_two_processes_have_the_density_of_the_joined_batch(in_two_processes: Ca
 @pytest.mark.parametrize(
     "given, match",
     [
-        ({"n_classes": 1}, "n_classes=1 must be a whole number of at least 2"),
+        ({"num_classes": 1}, "num_classes=1 must be a whole number of at least 2"),
         ({"n_features": 0}, "n_features=0 must be a whole number"),
         ({"beta": 1.0}, r"beta=1.0 must be a number in \[0, 1\]; 0 forgets"),
         ({"covariance": "full"}, "covariance='full' is not known; choose one of 'spherical', 'diagonal'"),
@@ -425,7 +427,7 @@ def test_two_processes_have_the_density_of_the_joined_batch(in_two_processes: Ca
 )
 def test_bad_arguments_are_named(given: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        OnlineGaussianDensity(**{"n_classes": 3, **given})
+        OnlineGaussianDensity(**{"num_classes": 3, **given})
 
 
 def test_features_and_weights_that_do_not_fit_are_named() -> None:

@@ -173,7 +173,7 @@ def test_from_paper_is_the_papers_setting() -> None:
         weight_decay=1e-4,
         average=None,
         select="accuracy",
-        per="batch",
+        lam_per="batch",
         priors="uniform",
         search="full",
         members=1,
@@ -199,7 +199,7 @@ def test_mixup_from_paper_is_the_papers_setting() -> None:
     assert repr(model) == repr(
         MixupClassifier(
             "logistic",
-            Mixup(per="batch"),
+            Mixup(lam_per="batch"),
             clean_fraction=0.0,
             weight_decay=1e-4,
             calibrate=False,
@@ -211,7 +211,7 @@ def test_mixup_from_paper_is_the_papers_setting() -> None:
             random_state=0,
         )
     )
-    assert Mixup(per="batch").alpha == 1.0
+    assert Mixup(lam_per="batch").alpha == 1.0
     model.fit(X, y)
     assert [p["learning_rate"] for p in model.cv_results_["params"]] == [0.1, 0.01, 0.001, 0.0001]
     assert isinstance(model.network_, MLP)

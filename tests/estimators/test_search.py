@@ -131,12 +131,12 @@ def test_latent_space_is_algorithm_2() -> None:
     seed = int(np.random.RandomState(5).randint(2**31 - 1))
     Z = StandardScaler().fit_transform(X)
     vanilla = TrainingTask(Z, y, 2, (LinearLabel().fit(Z, y),), None, seed=[seed, 1, 0])
-    twin = MLP(5, 2, (6, 4), rng=weight_rng(vanilla.seed), dtype=torch.float64)
+    twin = MLP(5, 2, (6, 4), seed=weight_rng(vanilla.seed), dtype=torch.float64)
     train_task(twin, vanilla, Hyperparameters(0.05), epochs=8)
     density = LatentDensity(twin, 2, GaussianDensity("ledoit-wolf"))
     labelers = (LinearLabel().fit(Z, y), GenLabel(density).fit(Z, y))
     task = TrainingTask(Z, y, 2, labelers, Mixup(), seed=[seed, 0, 0])
-    network = MLP(5, 2, (6, 4), rng=weight_rng(task.seed), dtype=torch.float64)
+    network = MLP(5, 2, (6, 4), seed=weight_rng(task.seed), dtype=torch.float64)
     train_task(network, task, Hyperparameters(0.05, label=(0.0, 1.0)), epochs=8)
     expected = torch.softmax(network(torch.from_numpy(Z)), 1).detach().numpy()
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-3)
@@ -169,7 +169,7 @@ def redo(
         }
 
         def network(task: TrainingTask, candidate: Hyperparameters, settings: Any = settings) -> MLP:
-            net = MLP(X.shape[1], 3, hidden, rng=weight_rng(task.seed), dtype=torch.float64)
+            net = MLP(X.shape[1], 3, hidden, seed=weight_rng(task.seed), dtype=torch.float64)
             train_task(net, task, candidate, **settings)
             return net
 
@@ -231,7 +231,7 @@ EVERY_OPTION: dict[str, Any] = {
     ),
     "manifold": (
         MixupClassifier.from_paper(
-            (6, 5), "manifold", learning_rate=RATES, weight_decay=(0.0, 0.1), alpha=0.7, per="sample", cv=3
+            (6, 5), "manifold", learning_rate=RATES, weight_decay=(0.0, 0.1), alpha=0.7, lam_per="sample", cv=3
         ),
         {"hidden": (6, 5), "mixer": ManifoldMixup(0.7, (0, 1, 2), "sample"), "labelers": (LinearLabel(),)},
     ),

@@ -114,7 +114,7 @@ def test_a_classifier_without_densities_learns_it_on_request_and_forgets_it_in_a
         fitted.support(test)
     before = fitted.predict_proba(test)
     assert fitted.fit_support(X, y, density=GaussianDensity()) is fitted
-    assert fitted.typicality_.report_["judges"] == {"GaussianDensity": 1.0}
+    assert fitted.typicality_.report_["weights"] == {"GaussianDensity": 1.0}
     np.testing.assert_array_equal(fitted.predict_proba(test), before)
     assert not hasattr(fitted.fit(X, y), "typicality_")
 

@@ -106,7 +106,7 @@ def test_a_comparison_on_any_file_is_whole(files: Any, by_machine: Any) -> None:
         table, path = drawn
         if write(table, path):
             words = ("compare", path, "--target", "label", "--repeats", "1", "--density", "gaussian", "--jobs", "1")
-            result = invoke(*words, *CHEAP, "--json", "--fresh", "--records", "r.sqlite", "--output", "c.png")
+            result = invoke(*words, *CHEAP, "--json", "--restart", "--records", "r.sqlite", "--output", "c.png")
             assert not settled(result, 1) or json.loads(result.stdout)
 
     by_machine(files(".csv"), check, 60, share=0.25)

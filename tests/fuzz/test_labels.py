@@ -17,7 +17,7 @@ LABELERS = [
     LinearLabel(),
     LogisticLabel(0.3),
     GenLabel(GaussianDensity(shrinkage=0.1)),
-    GenLabel(KernelDensity(), gamma=0.5, top=2, priors="empirical", same_class="keep"),
+    GenLabel(KernelDensity(), gamma=0.5, top_k=2, priors="empirical", same_class="keep"),
 ]
 
 

@@ -15,7 +15,7 @@ from genlabel.mixing import CutMix, ManifoldMixup, Mixer, Mixup
 MIXERS = [
     (Mixup(), ()),
     (Mixup(0.3), ()),
-    (Mixup(2.0, per="batch"), (3,)),
+    (Mixup(2.0, lam_per="batch"), (3,)),
     (ManifoldMixup(depths=(0, 1)), ()),
     (CutMix(), (5, 4)),
 ]

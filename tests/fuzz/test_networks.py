@@ -18,7 +18,7 @@ Answer = Callable[[Callable[[], Any]], Any]
 
 
 def network(width: int, dtype: torch.dtype = torch.float64) -> MLP:
-    return MLP(max(width, 1), 2, hidden=(4,), rng=0, dtype=dtype)
+    return MLP(max(width, 1), 2, hidden=(4,), seed=0, dtype=dtype)
 
 
 def width_of(X: Any) -> int:
@@ -109,7 +109,7 @@ def check_online(answer: Answer, drawn: tuple[dict[str, Any], list[str], int, in
     """Labels of the batches of a run, each observed before it is labelled."""
     setting, kinds, rows, seed = drawn
     rng = np.random.default_rng(seed)
-    labeler = OnlineGenLabel(OnlineGaussianDensity(3, **setting), gamma=0.7, ramp=seed % 3)
+    labeler = OnlineGenLabel(OnlineGaussianDensity(3, **setting), gamma=0.7, warmup_steps=seed % 3)
     for kind in kinds:
         features = FEATURES[kind](torch.from_numpy(rng.normal(size=(rows, 3))).float())
         n = len(features) if kind == "no rows" else rows

@@ -26,17 +26,17 @@ Batch = tuple[Tensor, Tensor]
 Make = Callable[..., nn.Module]
 
 
-@pytest.mark.parametrize("mixer", [Mixup(), Mixup(per="batch"), CutMix()], ids=repr)
+@pytest.mark.parametrize("mixer", [Mixup(), Mixup(lam_per="batch"), CutMix()], ids=repr)
 @pytest.mark.parametrize("gamma", [0.0, 0.1, 1.0])
 def test_a_fitted_density_labels_the_flattened_points(mixer: Mixer, gamma: float, digits: Batch) -> None:
     x, y = digits
     density = GaussianDensity(shrinkage=0.5).fit(x.flatten(1), y)
-    mixup = GenLabelMixup(n_classes=10, mixer=mixer, density=density, gamma=gamma, top=None)
+    mixup = GenLabelMixup(num_classes=10, mixer=mixer, density=density, gamma=gamma, top_k=None)
     draw = copy.deepcopy(mixup).draw(64)
     kept = x.clone()
     mixed, target = mixup(x, y)
     torch.testing.assert_close(mixed, mixer.mix(x, draw))
-    expected = GenLabel.around(density, gamma=gamma).label(mixed.flatten(1).double(), torch.eye(10)[y], draw)
+    expected = GenLabel.from_fitted(density, gamma=gamma).label(mixed.flatten(1).double(), torch.eye(10)[y], draw)
     torch.testing.assert_close(target, expected.float(), rtol=1e-3, atol=1e-4)
     assert target.dtype == torch.float32
     assert torch.equal(x, kept)
@@ -47,18 +47,18 @@ def test_a_fitted_density_serves_in_the_loop_too(make_network: Make, digits: Bat
     (x, y), network = digits, make_network()
     density = GaussianDensity(shrinkage=0.5).fit(x.flatten(1), y)
     mixups = [
-        GenLabelMixup(one, n_classes=10, density=density, gamma=0.7, mixer=Mixup()) for one in (None, network)
+        GenLabelMixup(one, num_classes=10, density=density, gamma=0.7, mixer=Mixup()) for one in (None, network)
     ]  # fmt: skip
     target = mixups[0](x, y)[1]
     scores = network(mixups[1].mix(x, y))
     torch.testing.assert_close(mixups[1].target(scores), target)
     hidden = GenLabelMixup(
-        network, n_classes=10, density=density, mixer=ManifoldMixup(depths=(1,)), layers=("", "layer1"), gamma=1.0
+        network, num_classes=10, density=density, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", "layer1"), gamma=1.0
     )
     draw = copy.deepcopy(hidden).draw(64)
     assert hidden.mix(x, y) is x  # mixed inside; the density is asked of the mixed input
     network(x)
-    expected = GenLabel.around(density, top=2).label(blend(x, draw).flatten(1), torch.eye(10)[y], draw)
+    expected = GenLabel.from_fitted(density, top_k=2).label(blend(x, draw).flatten(1), torch.eye(10)[y], draw)
     torch.testing.assert_close(hidden.target(), expected, rtol=1e-3, atol=1e-4)
 
 
@@ -67,7 +67,7 @@ def test_a_frozen_teacher_labels_by_its_features(statistics: str, make_network: 
     (x, y), teacher = digits, make_network()
     teacher(x)  # statistics of batch normalisation
     settings = {"statistics": statistics, "margin": 0.3}
-    mixup = GenLabelMixup(n_classes=10, teacher=teacher, gamma=0.6, **settings)
+    mixup = GenLabelMixup(num_classes=10, teacher=teacher, gamma=0.6, **settings)
     oracle = OnlineGenLabel(OnlineGaussianDensity(10, **settings), gamma=0.6)
     body = nn.Sequential(*list(copy.deepcopy(teacher).children())[:-1]).eval()
     kept = copy.deepcopy(teacher.state_dict())
@@ -84,7 +84,7 @@ def test_a_frozen_teacher_labels_by_its_features(statistics: str, make_network: 
 
 def test_an_averaged_teacher_follows_and_is_saved(make_network: Make, digits: Batch) -> None:
     (x, y), network = digits, make_network()
-    mixup = GenLabelMixup(network, n_classes=10, teacher="average", decay=0.5)
+    mixup = GenLabelMixup(network, num_classes=10, teacher="ema", decay=0.5)
     expected = [p.detach().clone() for p in network.parameters()]
     optimizer = torch.optim.SGD(network.parameters(), lr=0.5)
     for t in range(1, 12):
@@ -101,7 +101,7 @@ def test_an_averaged_teacher_follows_and_is_saved(make_network: Make, digits: Ba
         assert not mine.requires_grad
     for mine, theirs in zip(mixup.teacher.network.buffers(), network.buffers(), strict=True):
         assert torch.equal(mine, theirs)
-    other = GenLabelMixup(make_network(), n_classes=10, teacher="average", decay=0.5)
+    other = GenLabelMixup(make_network(), num_classes=10, teacher="ema", decay=0.5)
     other.load_state_dict(mixup.state_dict())
     torch.testing.assert_close(other(x, y)[1], mixup(x, y)[1])
     assert all(torch.equal(p, q) for p, q in zip(network.parameters(), mixup.network.parameters(), strict=True))
@@ -110,10 +110,10 @@ def test_an_averaged_teacher_follows_and_is_saved(make_network: Make, digits: Ba
 def test_channels_last_stays(digits: Batch) -> None:
     x = torch.rand(6, 3, 8, 8).to(memory_format=torch.channels_last)
     y = digits[1][:6]
-    for mixer in (Mixup(), Mixup(per="batch"), CutMix()):
-        mixed = GenLabelMixup(n_classes=10, gamma=0.0, mixer=mixer)(x, y)[0]
+    for mixer in (Mixup(), Mixup(lam_per="batch"), CutMix()):
+        mixed = GenLabelMixup(num_classes=10, gamma=0.0, mixer=mixer)(x, y)[0]
         assert mixed.is_contiguous(memory_format=torch.channels_last)
-        plain = GenLabelMixup(n_classes=10, gamma=0.0, mixer=mixer)(x.contiguous(), y)[0]
+        plain = GenLabelMixup(num_classes=10, gamma=0.0, mixer=mixer)(x.contiguous(), y)[0]
         assert plain.is_contiguous()
         torch.testing.assert_close(mixed, plain)
 
@@ -121,7 +121,7 @@ def test_channels_last_stays(digits: Batch) -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_mixes_in_its_workers_each_with_pairs_of_its_own(workers: int) -> None:
     x, y = torch.arange(32.0)[:, None], torch.arange(32)
-    collate = MixCollate(GenLabelMixup(n_classes=32, gamma=0.0, mixer=Mixup(per="batch")))
+    collate = MixCollate(GenLabelMixup(num_classes=32, gamma=0.0, mixer=Mixup(lam_per="batch")))
     loader = DataLoader(TensorDataset(x, y), batch_size=8, collate_fn=collate, num_workers=workers)
 
     def epoch() -> list[Batch]:
@@ -144,18 +144,20 @@ def test_a_loader_mixes_in_its_workers_each_with_pairs_of_its_own(workers: int) 
 def test_what_cannot_be_done_before_the_network_is_refused(make_network: Make, digits: Batch) -> None:
     (x, y), network = digits, make_network()
     with pytest.raises(RuntimeError, match="use mix and loss"):
-        GenLabelMixup(network, n_classes=10, gamma=0.0, mixer=ManifoldMixup(depths=(1,)), layers=("", "layer1"))(x, y)
+        GenLabelMixup(network, num_classes=10, gamma=0.0, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", "layer1"))(
+            x, y
+        )
     with pytest.raises(ValueError, match="mixes inside a network"):
-        GenLabelMixup(n_classes=10, gamma=0.0, mixer=ManifoldMixup(depths=(1,)), layers=("", "layer1"))
+        GenLabelMixup(num_classes=10, gamma=0.0, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", "layer1"))
     with pytest.raises(ValueError, match="lost with it"):
-        MixCollate(GenLabelMixup(network, n_classes=10))
+        MixCollate(GenLabelMixup(network, num_classes=10))
     with pytest.raises(TypeError, match="mixup is a Mixup; give GenLabelMixup"):
         MixCollate(Mixup())  # type: ignore[arg-type]
     density = GaussianDensity(shrinkage=0.5).fit(x.flatten(1), y)
-    with pytest.raises(ValueError, match="ramp=5"):
-        GenLabelMixup(n_classes=10, density=density, ramp=5)
+    with pytest.raises(ValueError, match="warmup_steps=5"):
+        GenLabelMixup(num_classes=10, density=density, warmup_steps=5)
     with pytest.raises(ValueError, match="it must be 0 to 10"):
-        GenLabelMixup(n_classes=11, density=density)
+        GenLabelMixup(num_classes=11, density=density)
     with pytest.raises(ValueError, match="the network that it averages"):
-        GenLabelMixup(n_classes=10, teacher="average")
+        GenLabelMixup(num_classes=10, teacher="ema")
     assert np.isfinite(density.log_prob(x.flatten(1)).numpy()).all()

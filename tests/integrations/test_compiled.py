@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from genlabel import CutMix, GenLabelMixup, ManifoldMixup, Mixup
 from genlabel.mixing import Mixer
 
-MIXERS = [Mixup(), pytest.param(Mixup(per="batch"), marks=pytest.mark.long), CutMix(), ManifoldMixup(depths=(1,))]
+MIXERS = [Mixup(), pytest.param(Mixup(lam_per="batch"), marks=pytest.mark.long), CutMix(), ManifoldMixup(depths=(1,))]
 
 
 @pytest.mark.parametrize("mixer", MIXERS, ids=repr)
@@ -18,7 +18,7 @@ def test_no_graph_breaks(mixer: Mixer, statistics: str, digits: tuple[Tensor, Te
     network = nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 10)
     )
-    mixup = GenLabelMixup(network, n_classes=10, mixer=mixer, layers=layers, gamma=0.5, statistics=statistics)
+    mixup = GenLabelMixup(network, num_classes=10, mixer=mixer, mix_layers=layers, gamma=0.5, statistics=statistics)
     network(mixup.mix(x, y))
     mixup.target()
     kept, draw = {name: value.clone() for name, value in mixup.state_dict().items()}, mixup.draw(64)
@@ -27,7 +27,7 @@ def test_no_graph_breaks(mixer: Mixer, statistics: str, digits: tuple[Tensor, Te
         mixup.load_state_dict(kept)
         apply, net, target = (
             torch.compile(part, fullgraph=True, backend="eager") if whole else part
-            for part in (mixup.mix_with, network, mixup.target)
+            for part in (mixup.apply_draw, network, mixup.target)
         )
         mixed = apply(x, y, draw)
         scores = net(mixed)

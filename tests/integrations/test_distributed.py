@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from genlabel import GenLabelMixup
 from genlabel.mixing import MixParams
 
-SETTINGS: dict[str, Any] = {"n_classes": 3, "gamma": 0.5, "statistics": "clean", "beta": 0.7}
+SETTINGS: dict[str, Any] = {"num_classes": 3, "gamma": 0.5, "statistics": "clean", "beta": 0.7}
 
 
 def batches() -> tuple[nn.Module, Tensor, Tensor]:
@@ -25,7 +25,7 @@ def train(network: nn.Module, mixup: GenLabelMixup, x: Tensor, y: Tensor) -> Non
     still = MixParams(torch.arange(len(x[0])), torch.ones(len(x[0]), dtype=torch.float64))
     for points, labels in zip(x, y, strict=True):
         optimizer.zero_grad()
-        mixup.loss(network(mixup.mix_with(points, labels, still))).backward()
+        mixup.loss(network(mixup.apply_draw(points, labels, still))).backward()
         optimizer.step()
 
 

@@ -14,7 +14,7 @@ sys.modules.update(dict.fromkeys({OTHERS!r}))
 said = {{}}
 for name in {list(ADAPTERS)!r}:
     try:
-        getattr(genlabel.integrations, name)(mixup=genlabel.integrations.GenLabelMixup(n_classes=2, gamma=0.0))
+        getattr(genlabel.integrations, name)(mixup=genlabel.integrations.GenLabelMixup(num_classes=2, gamma=0.0))
     except ImportError as error:
         said[name] = str(error)
 print(json.dumps([loaded, said]))

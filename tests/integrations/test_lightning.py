@@ -62,7 +62,7 @@ class InLoop(Plain):
     def __init__(self) -> None:
         super().__init__()
         self.mixup = GenLabelMixup(
-            self.net, n_classes=10, mixer=ManifoldMixup(depths=(0, 1)), layers=("", "2"), gamma=0.3
+            self.net, num_classes=10, mixer=ManifoldMixup(depths=(0, 1)), mix_layers=("", "2"), gamma=0.3
         )  # fmt: skip
 
     def training_step(self, batch: Any, index: int) -> Tensor:
@@ -86,10 +86,10 @@ def fit(module: Any, digits: tuple[Tensor, Tensor], folder: Path, *callbacks: An
 def make(digits: tuple[Tensor, Tensor], module: Any, kind: str) -> GenLabelMixup:
     if kind == "density":
         density = GaussianDensity(shrinkage=0.5).fit(digits[0].flatten(1), digits[1])
-        return GenLabelMixup(n_classes=10, density=density, gamma=0.5)
+        return GenLabelMixup(num_classes=10, density=density, gamma=0.5)
     if kind == "average":
-        return GenLabelMixup(module.net, n_classes=10, teacher="average", gamma=0.5)
-    return GenLabelMixup(n_classes=10, gamma=0.0, mixer=Mixup(per="batch"))
+        return GenLabelMixup(module.net, num_classes=10, teacher="ema", gamma=0.5)
+    return GenLabelMixup(num_classes=10, gamma=0.0, mixer=Mixup(lam_per="batch"))
 
 
 @pytest.mark.parametrize("kind", ["density", "average", "mixup"])
@@ -174,7 +174,7 @@ def test_what_cannot_be_done_is_refused(digits: tuple[Tensor, Tensor], tmp_path:
 
     module = on_lightning(Plain)()
     with pytest.raises(ValueError, match=r"self\.mixup\.loss"):
-        GenLabelCallback(GenLabelMixup(module.net, n_classes=10))
+        GenLabelCallback(GenLabelMixup(module.net, num_classes=10))
     callback = GenLabelCallback(make(digits, module, "mixup"))
     with pytest.raises(TypeError, match="the batch is a tuple"):
         callback.on_train_batch_start(None, module, digits, 0)

@@ -19,8 +19,8 @@ Batch = tuple[Tensor, Tensor]
 Make = Callable[..., nn.Module]
 LAYERS = ("", "layer1", "layer2")
 MIXERS = [
-    Mixup(), Mixup(per="batch"), Mixup(alpha=0.2), CutMix(), CutMix(per="batch", pixels=8),
-    ManifoldMixup(depths=(0,)), ManifoldMixup(depths=(1,)), ManifoldMixup(depths=(2,), per="sample"),
+    Mixup(), Mixup(lam_per="batch"), Mixup(alpha=0.2), CutMix(), CutMix(lam_per="batch", pixels=8),
+    ManifoldMixup(depths=(0,)), ManifoldMixup(depths=(1,)), ManifoldMixup(depths=(2,), lam_per="sample"),
 ]  # fmt: skip
 
 
@@ -44,7 +44,9 @@ def test_the_labels_are_those_of_a_pass_by_hand(
 ) -> None:
     (x, y), settings = digits, {"statistics": statistics, "margin": 0.3, "beta": 0.5}
     network, twin = make_network(), make_network()
-    mixup = GenLabelMixup(network, n_classes=10, mixer=mixer, layer=layer, layers=LAYERS, gamma=0.4, **settings)
+    mixup = GenLabelMixup(
+        network, num_classes=10, mixer=mixer, feature_layer=layer, mix_layers=LAYERS, gamma=0.4, **settings
+    )
     oracle = OnlineGenLabel(OnlineGaussianDensity(10, **settings), gamma=0.4)
     targets = torch.eye(10)[y]
     at = 2 if layer == "layer2" else 1
@@ -71,7 +73,7 @@ def test_the_labels_are_those_of_a_pass_by_hand(
 @pytest.mark.parametrize("mixer", MIXERS, ids=repr)
 def test_gamma_zero_is_mixup(mixer: Mixer, make_network: Make, digits: Batch) -> None:
     (x, y), network = digits, make_network()
-    mixup = GenLabelMixup(network, n_classes=10, mixer=mixer, layers=LAYERS, gamma=0.0)
+    mixup = GenLabelMixup(network, num_classes=10, mixer=mixer, mix_layers=LAYERS, gamma=0.0)
     draw = copy.deepcopy(mixup).draw(len(x))
     network(mixup.mix(x, y))
     torch.testing.assert_close(mixup.target(), blend(torch.eye(10)[y], draw))
@@ -83,7 +85,7 @@ def test_gamma_zero_is_mixup(mixer: Mixer, make_network: Make, digits: Batch) ->
 def test_any_number_of_rows_out_of_place(n: int, per: str, soft: bool, make_network: Make, digits: Batch) -> None:
     x, y = digits[0][:n], digits[1][:n]
     network, kept = make_network(), (x.clone(), y.clone())
-    mixup = GenLabelMixup(network, n_classes=10, mixer=Mixup(per=per), gamma=0.5)
+    mixup = GenLabelMixup(network, num_classes=10, mixer=Mixup(lam_per=per), gamma=0.5)
     labels = 0.9 * torch.eye(10)[y] + 0.01 if soft else y
     loss = mixup.loss(network(mixup.mix(x, labels)))
     loss.backward()
@@ -101,7 +103,7 @@ def test_any_number_of_rows_out_of_place(n: int, per: str, soft: bool, make_netw
 def test_so_many_classes_share_a_label(top: int | None, make_network: Make, digits: Batch) -> None:
     network = make_network()
     settings = {"statistics": "clean", "temperature": 50.0}
-    mixup = GenLabelMixup(network, n_classes=10, gamma=1.0, top=top, **settings)
+    mixup = GenLabelMixup(network, num_classes=10, gamma=1.0, top_k=top, **settings)
     network(mixup.mix(*digits))
     assert int((mixup.target() > 0).sum(1).max()) == (10 if top is None else top)
 
@@ -110,7 +112,7 @@ def test_the_ramp_begins_with_mixup_and_ends_at_gamma(make_network: Make, digits
     mixups = []
     for ramp in (0, 4):
         network = make_network()
-        mixup = GenLabelMixup(network, n_classes=10, gamma=0.8, ramp=ramp, statistics="clean")
+        mixup = GenLabelMixup(network, num_classes=10, gamma=0.8, warmup_steps=ramp, statistics="clean")
         with torch.no_grad():
             network.requires_grad_(False)
             mixups.append([])
@@ -125,7 +127,7 @@ def test_the_ramp_begins_with_mixup_and_ends_at_gamma(make_network: Make, digits
 def test_in_bfloat16_class_257_is_not_256() -> None:
     network = nn.Sequential(nn.Linear(4, 300)).bfloat16()
     x, y = torch.rand(8, 4, dtype=torch.bfloat16), torch.arange(257, 265)
-    for mixup in (GenLabelMixup(network, n_classes=300, gamma=0.0), GenLabelMixup(network, n_classes=300)):
+    for mixup in (GenLabelMixup(network, num_classes=300, gamma=0.0), GenLabelMixup(network, num_classes=300)):
         draw = copy.deepcopy(mixup).draw(8)
         mixed = mixup.mix(x, y)
         assert mixed.dtype == torch.bfloat16
@@ -133,7 +135,7 @@ def test_in_bfloat16_class_257_is_not_256() -> None:
         assert mixup.target().dtype == torch.float32
         if mixup.gamma == 0.0:
             torch.testing.assert_close(mixup.target(), blend(torch.eye(300)[y], draw))
-    first, target = GenLabelMixup(n_classes=300, gamma=0.0)(x, y)
+    first, target = GenLabelMixup(num_classes=300, gamma=0.0)(x, y)
     assert (first.dtype, target.dtype) == (torch.bfloat16, torch.float32)
     assert set(target.nonzero()[:, 1].tolist()) == set(range(257, 265))
 
@@ -141,7 +143,7 @@ def test_in_bfloat16_class_257_is_not_256() -> None:
 @pytest.mark.parametrize("whose", ["mixup", "network"])
 def test_in_evaluation_nothing_is_mixed_or_learned(whose: str, make_network: Make, digits: Batch) -> None:
     (x, y), network = digits, make_network()
-    mixup = GenLabelMixup(network, n_classes=10, mixer=ManifoldMixup(depths=(1,)), layers=LAYERS)
+    mixup = GenLabelMixup(network, num_classes=10, mixer=ManifoldMixup(depths=(1,)), mix_layers=LAYERS)
     network(mixup.mix(x, y))  # given up: no loss
     (mixup if whose == "mixup" else network).eval()
     kept = {name: value.clone() for name, value in mixup.state_dict().items()}
@@ -160,7 +162,7 @@ def test_in_evaluation_nothing_is_mixed_or_learned(whose: str, make_network: Mak
 
 def test_a_batch_that_was_given_up_does_not_mix_an_evaluation(make_network: Make, digits: Batch) -> None:
     (x, y), network = digits, make_network()
-    mixup = GenLabelMixup(network, n_classes=10, mixer=ManifoldMixup(depths=(1,)), layers=LAYERS)
+    mixup = GenLabelMixup(network, num_classes=10, mixer=ManifoldMixup(depths=(1,)), mix_layers=LAYERS)
     plain = copy.deepcopy(network).eval()
     mixup.mix(x, y)
     network.eval()
@@ -173,7 +175,7 @@ def test_a_batch_that_was_given_up_does_not_mix_an_evaluation(make_network: Make
 def test_a_copy_of_the_network_has_no_hooks_that_act(copied: Callable[[nn.Module], nn.Module], digits: Batch) -> None:
     (x, y), network = digits, nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 10))
     plain = network(x)
-    mixup = GenLabelMixup(network, n_classes=10, mixer=ManifoldMixup(depths=(1,)), layers=("", "2"))
+    mixup = GenLabelMixup(network, num_classes=10, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", "2"))
     mixup.mix(x, y)  # the hooks are open
     torch.testing.assert_close(copied(network)(x), plain)
     assert not torch.allclose(network(x), plain)
@@ -183,7 +185,7 @@ def test_a_copy_of_the_network_has_no_hooks_that_act(copied: Callable[[nn.Module
 def test_a_copy_of_both_goes_on_by_itself(make_network: Make, digits: Batch) -> None:
     both = nn.ModuleDict({"network": make_network()})
     both["mixup"] = GenLabelMixup(
-        both["network"], n_classes=10, mixer=ManifoldMixup(depths=(0, 1, 2)), layers=LAYERS, gamma=0.3
+        both["network"], num_classes=10, mixer=ManifoldMixup(depths=(0, 1, 2)), mix_layers=LAYERS, gamma=0.3
     )
     twin = copy.deepcopy(both)
     for _ in range(3):
@@ -194,7 +196,7 @@ def test_a_copy_of_both_goes_on_by_itself(make_network: Make, digits: Batch) -> 
 
 def test_hooks_come_off(make_network: Make, digits: Batch) -> None:
     network = make_network()
-    with GenLabelMixup(network, n_classes=10, mixer=ManifoldMixup(depths=(1,)), layers=LAYERS) as mixup:
+    with GenLabelMixup(network, num_classes=10, mixer=ManifoldMixup(depths=(1,)), mix_layers=LAYERS) as mixup:
         assert any(m._forward_hooks or m._forward_pre_hooks for m in network.modules())
         mixup.mix(*digits)
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in network.modules())
@@ -206,7 +208,7 @@ def test_hooks_come_off(make_network: Make, digits: Batch) -> None:
 def test_a_run_that_goes_on_from_a_checkpoint_is_the_same(make_network: Make, digits: Batch) -> None:
     def make() -> tuple[nn.Module, GenLabelMixup]:
         network = make_network()
-        return network, GenLabelMixup(network, n_classes=10, gamma=0.5, ramp=3, seed=5, temperature="mixup")
+        return network, GenLabelMixup(network, num_classes=10, gamma=0.5, warmup_steps=3, seed=5, temperature="mixup")
 
     def step(network: nn.Module, mixup: GenLabelMixup) -> Tensor:
         network(mixup.mix(*digits))
@@ -228,7 +230,7 @@ def test_a_run_that_goes_on_from_a_checkpoint_is_the_same(make_network: Make, di
 @pytest.mark.parametrize("rank", [0, 1, 3])
 def test_the_draw_is_a_function_of_seed_rank_and_step(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", str(rank))
-    mixup = GenLabelMixup(n_classes=3, gamma=0.0, seed=7)
+    mixup = GenLabelMixup(num_classes=3, gamma=0.0, seed=7)
     drawn = [mixup.draw(5) for _ in range(3)]
     for t, draw in enumerate(drawn):
         expected = Mixup().draw(5, np.random.default_rng([7, rank, t]))
@@ -240,8 +242,8 @@ def test_the_draw_is_a_function_of_seed_rank_and_step(rank: int, monkeypatch: py
 
 
 def test_a_staged_network_works_through_its_head(digits: Batch) -> None:
-    network = MLP(64, 10, hidden=(16,), rng=0)
-    mixup = GenLabelMixup(network, n_classes=10, gamma=1.0, statistics="clean")
+    network = MLP(64, 10, hidden=(16,), seed=0)
+    mixup = GenLabelMixup(network, num_classes=10, gamma=1.0, statistics="clean")
     x = digits[0].flatten(1)
     draw = copy.deepcopy(mixup).draw(64)
     network(mixup.mix(x, digits[1]))
@@ -260,7 +262,9 @@ def test_a_step_waits_for_no_gpu(
 ) -> None:  # fmt: skip
     x, y = (part.cuda() for part in digits)
     network = make_network().cuda()
-    mixup = GenLabelMixup(network, n_classes=10, mixer=mixer, layers=LAYERS, statistics=statistics, ramp=5).cuda()
+    mixup = GenLabelMixup(
+        network, num_classes=10, mixer=mixer, mix_layers=LAYERS, statistics=statistics, warmup_steps=5
+    ).cuda()
     mixup.loss(network(mixup.mix(x, y))).backward()
     with nothing_waits():
         scores = network(mixup.mix(x, y))
@@ -289,7 +293,7 @@ def test_accuracy_counts_both_parents() -> None:
 def early(network: nn.Module, x: Tensor, y: Tensor) -> None:
     """Features that are caught before the batch is mixed."""
     mixer = ManifoldMixup(depths=(2,))
-    network(GenLabelMixup(network, n_classes=10, mixer=mixer, layers=LAYERS, layer="layer1").mix(x, y))
+    network(GenLabelMixup(network, num_classes=10, mixer=mixer, mix_layers=LAYERS, feature_layer="layer1").mix(x, y))
 
 
 @pytest.mark.parametrize(
@@ -311,20 +315,20 @@ def early(network: nn.Module, x: Tensor, y: Tensor) -> None:
         (lambda m, n, x, y: m.mix(x[:0], y[:0]), ValueError, "at least one row"),
         (lambda m, n, x, y: m(x, y), RuntimeError, "before the network has seen it"),
         (lambda m, n, x, y: early(n, x, y), RuntimeError, "come before 'layer2'"),
-        (lambda m, n, x, y: m.update_ema(), RuntimeError, "teacher='average'"),
-        (lambda m, n, x, y: GenLabelMixup(n, n_classes=11), ValueError, "no nn.Linear with 11 outputs"),
-        (lambda m, n, x, y: GenLabelMixup(n, n_classes=10, layer="layer9"), ValueError, "layer='layer9'"),
-        (lambda m, n, x, y: GenLabelMixup(n_classes=10), ValueError, "gamma=0 is mixup"),
-        (lambda m, n, x, y: GenLabelMixup(n_classes=10, gamma=0.0).mix(x, y), RuntimeError, "use mixup"),
-        (lambda m, n, x, y: GenLabelMixup(n, n_classes=10, mixer=ManifoldMixup()), ValueError, "at depth 2"),
-        (lambda m, n, x, y: GenLabelMixup(n, n_classes=10, layers=("layer1",)), ValueError, "begin with ''"),
-        (lambda m, n, x, y: GenLabelMixup(n, n_classes=10, mixer="cutmix"), TypeError, "mixer='cutmix'"),
-        (lambda m, n, x, y: GenLabelMixup(n, n_classes=10, teacher=n), ValueError, "the network itself"),
-        (lambda m, n, x, y: GenLabelMixup(n, n_classes=10, teacher="mean"), ValueError, "teacher='mean'"),
-        (lambda m, n, x, y: GenLabelMixup(nn.DataParallel(n), n_classes=10), TypeError, "DataParallel"),
-        (lambda m, n, x, y: GenLabelMixup(n, n_classes=10, density=OnlineGaussianDensity(9)), ValueError, "=9"),
+        (lambda m, n, x, y: m.update_ema(), RuntimeError, "teacher='ema'"),
+        (lambda m, n, x, y: GenLabelMixup(n, num_classes=11), ValueError, "no nn.Linear with 11 outputs"),
+        (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, feature_layer="layer9"), ValueError, "'layer9'"),
+        (lambda m, n, x, y: GenLabelMixup(num_classes=10), ValueError, "gamma=0 is mixup"),
+        (lambda m, n, x, y: GenLabelMixup(num_classes=10, gamma=0.0).mix(x, y), RuntimeError, "needs the network"),
+        (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, mixer=ManifoldMixup()), ValueError, "at depth 2"),
+        (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, mix_layers=("layer1",)), ValueError, "begin with ''"),
+        (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, mixer="cutmix"), TypeError, "mixer='cutmix'"),
+        (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, teacher=n), ValueError, "the network itself"),
+        (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, teacher="mean"), ValueError, "teacher='mean'"),
+        (lambda m, n, x, y: GenLabelMixup(nn.DataParallel(n), num_classes=10), TypeError, "DataParallel"),
+        (lambda m, n, x, y: GenLabelMixup(n, num_classes=10, density=OnlineGaussianDensity(9)), ValueError, "=9"),
         (
-            lambda m, n, x, y: GenLabelMixup(n, n_classes=10, density=OnlineGaussianDensity(10), beta=0.5),
+            lambda m, n, x, y: GenLabelMixup(n, num_classes=10, density=OnlineGaussianDensity(10), beta=0.5),
             ValueError,
             "beta are settings",
         ),
@@ -335,7 +339,7 @@ def test_errors_say_the_way_out(
     what: Callable[..., object], error: type[Exception], told: str, make_network: Make, digits: Batch
 ) -> None:
     network = make_network()
-    mixup = GenLabelMixup(network, n_classes=10)
+    mixup = GenLabelMixup(network, num_classes=10)
     with pytest.raises(error, match=told):
         what(mixup, network, *digits)
 
@@ -355,7 +359,7 @@ class Shared(nn.Module):
 @pytest.mark.parametrize("name, told", [("relu", "ran twice"), ("aside", "has not run")])
 def test_a_layer_that_runs_twice_or_never_cannot_be_mixed_after(name: str, told: str) -> None:
     network = Shared()
-    mixup = GenLabelMixup(network, n_classes=3, mixer=ManifoldMixup(depths=(1,)), layers=("", name), gamma=0.0)
+    mixup = GenLabelMixup(network, num_classes=3, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", name), gamma=0.0)
     with pytest.raises(RuntimeError, match=told):
         mixup.loss(network(mixup.mix(torch.rand(5, 4), torch.tensor([0, 1, 2, 0, 1]))))
 
@@ -376,7 +380,7 @@ def test_mixing_after_a_tuple_mixes_its_first() -> None:
             return self.head(h.mean(1))
 
     network, x, y = Two(), torch.rand(4, 5, 3), torch.tensor([0, 1, 1, 0])
-    mixup = GenLabelMixup(network, n_classes=2, mixer=ManifoldMixup(depths=(1,)), layers=("", "pair"))
+    mixup = GenLabelMixup(network, num_classes=2, mixer=ManifoldMixup(depths=(1,)), mix_layers=("", "pair"))
     expected = blend(network.head(x.mean(1)), copy.deepcopy(mixup).draw(4))
     torch.testing.assert_close(network(mixup.mix(x, y)), expected)
     assert mixup.target().shape == (4, 2)

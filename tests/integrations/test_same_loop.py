@@ -13,17 +13,17 @@ from genlabel.training.networks import LeNet5, StagedNetwork
 
 
 def make() -> StagedNetwork:
-    return LeNet5(n_classes=10, in_channels=1, size=28, rng=0)
+    return LeNet5(num_classes=10, in_channels=1, size=28, seed=0)
 
 
-@pytest.mark.parametrize("mixer", [Mixup(per="batch"), CutMix()], ids=repr)
+@pytest.mark.parametrize("mixer", [Mixup(lam_per="batch"), CutMix()], ids=repr)
 @pytest.mark.parametrize("statistics", ["near", "clean", "part"])
 def test_the_losses_are_the_same(mixer: Mixer, statistics: str, digits: tuple[Tensor, Tensor]) -> None:
     x = torch.nn.functional.interpolate(digits[0][:16], size=28)
     y, steps = digits[1][:16], 4
     settings = {"statistics": statistics, "margin": 0.3}
     network = make()
-    mixup = GenLabelMixup(network, n_classes=10, mixer=mixer, gamma=0.3, **settings)
+    mixup = GenLabelMixup(network, num_classes=10, mixer=mixer, gamma=0.3, **settings)
     twin = copy.deepcopy(mixup)
     batches = [Batch(x, y, draw=twin.draw(16)) for _ in range(steps)]
     labeler = OnlineGenLabel(OnlineGaussianDensity(10, **settings), gamma=0.3)

@@ -66,7 +66,7 @@ def make_trainer(digits: tuple[Tensor, Tensor], folder: Path, mixup: Any = None,
         train_dataset=Rows(*digits),
         eval_dataset=Rows(*digits),
         compute_metrics=lambda found: {"accuracy": float((found.predictions.argmax(1) == found.label_ids).mean())},
-        mixup=GenLabelMixup(model, n_classes=10, gamma=0.3) if mixup is None else mixup(model),
+        mixup=GenLabelMixup(model, num_classes=10, gamma=0.3) if mixup is None else mixup(model),
     )
 
 
@@ -77,7 +77,7 @@ def test_training_learns_and_evaluation_is_the_trainers_own(
     mixer: Mixer, digits: tuple[Tensor, Tensor], tmp_path: Path
 ) -> None:
     trainer = make_trainer(
-        digits, tmp_path, lambda model: GenLabelMixup(model, n_classes=10, mixer=mixer, layers=LAYERS),
+        digits, tmp_path, lambda model: GenLabelMixup(model, num_classes=10, mixer=mixer, mix_layers=LAYERS),
         max_steps=60,
     )  # fmt: skip
     before = trainer.evaluate()
@@ -108,7 +108,7 @@ def test_accumulated_batches_are_averaged(digits: tuple[Tensor, Tensor], tmp_pat
     steps = []
     for size, times in ((64, 1), (32, 2)):
         trainer = make_trainer(
-            digits, tmp_path, lambda model: GenLabelMixup(model, n_classes=10, gamma=0.0, mixer=Mixup(alpha=1e-3)),
+            digits, tmp_path, lambda model: GenLabelMixup(model, num_classes=10, gamma=0.0, mixer=Mixup(alpha=1e-3)),
             per_device_train_batch_size=size, gradient_accumulation_steps=times, max_steps=1, optim="sgd",
             max_grad_norm=0.0, learning_rate=1.0,
         )  # fmt: skip
@@ -139,7 +139,7 @@ def test_labels_that_collapse_are_told_of(digits: tuple[Tensor, Tensor], tmp_pat
 
 
 def test_a_teacher_follows(digits: tuple[Tensor, Tensor], tmp_path: Path) -> None:
-    trainer = make_trainer(digits, tmp_path, lambda model: GenLabelMixup(model, n_classes=10, teacher="average"))
+    trainer = make_trainer(digits, tmp_path, lambda model: GenLabelMixup(model, num_classes=10, teacher="ema"))
     trainer.train()
     assert float(trainer.mixup.teacher.updates) == 4.0
 

@@ -38,10 +38,12 @@ def steps(network: nn.Module, mixup: GenLabelMixup, x: Tensor, y: Tensor) -> Non
 def test_a_network_of_torchvision(mixer: Mixer, batch: tuple[Tensor, Tensor]) -> None:
     models = pytest.importorskip("torchvision.models", reason="needs torchvision")
     network = models.resnet18(num_classes=5)
-    mixup = GenLabelMixup(network, n_classes=5, mixer=mixer, layers=LAYERS, statistics="clean")
+    mixup = GenLabelMixup(network, num_classes=5, mixer=mixer, mix_layers=LAYERS, statistics="clean")
     steps(network, mixup, *batch)
     other = copy.deepcopy(network)
-    named = GenLabelMixup(other, n_classes=5, mixer=mixer, layers=LAYERS, layer="layer4", statistics="clean")
+    named = GenLabelMixup(
+        other, num_classes=5, mixer=mixer, mix_layers=LAYERS, feature_layer="layer4", statistics="clean"
+    )
     named.load_state_dict(mixup.state_dict())
     network(mixup.mix(*batch))
     other(named.mix(*batch))
@@ -51,7 +53,7 @@ def test_a_network_of_torchvision(mixer: Mixer, batch: tuple[Tensor, Tensor]) ->
 def test_the_call_shape_of_torchvision(batch: tuple[Tensor, Tensor]) -> None:
     v2 = pytest.importorskip("torchvision.transforms.v2", reason="needs torchvision")
     theirs = v2.MixUp(num_classes=5)(*batch)
-    ours = GenLabelMixup(n_classes=5, gamma=0.0)
+    ours = GenLabelMixup(num_classes=5, gamma=0.0)
     for mixed in (ours(*batch), v2.RandomChoice([ours, v2.CutMix(num_classes=5)])(*batch)):
         assert [part.shape for part in mixed] == [part.shape for part in theirs]
         assert [part.dtype for part in mixed] == [part.dtype for part in theirs]
@@ -67,11 +69,11 @@ def test_a_network_of_timm_with_its_loss_and_its_average(name: str, batch: tuple
     losses, utils = (importlib.import_module(f"timm.{part}") for part in ("loss", "utils"))
     sizes = {"img_size": 64} if name.startswith("vit") else {}
     network = timm.create_model(name, num_classes=5, pretrained=False, **sizes)
-    steps(network, GenLabelMixup(network, n_classes=5), *batch)
+    steps(network, GenLabelMixup(network, num_classes=5), *batch)
     make: Callable[..., nn.Module] = utils.ModelEmaV3
     average = make(network, decay=0.9)
     average.update(network)
-    mixup = GenLabelMixup(network, n_classes=5, teacher="average", gamma=0.3)
+    mixup = GenLabelMixup(network, num_classes=5, teacher="ema", gamma=0.3)
     x, target = mixup(*batch)
     loss = losses.SoftTargetCrossEntropy()(network(x), target)
     torch.testing.assert_close(loss, nn.functional.cross_entropy(network(x), target))
@@ -83,6 +85,6 @@ def test_the_call_shape_of_timm(batch: tuple[Tensor, Tensor]) -> None:
     theirs = timm_data.Mixup(mixup_alpha=1.0, num_classes=5, label_smoothing=0.0)(batch[0].clone(), batch[1])
     rows = batch[0][:, :, ::16, ::16].flatten(1).repeat(3, 1)
     density = GaussianDensity(shrinkage=0.9).fit(rows + 0.1 * torch.rand(rows.shape), batch[1].repeat(3))
-    ours = GenLabelMixup(n_classes=5, density=density)(batch[0][:, :, ::16, ::16], batch[1])
+    ours = GenLabelMixup(num_classes=5, density=density)(batch[0][:, :, ::16, ::16], batch[1])
     assert ours[1].shape == theirs[1].shape
     assert ours[1].dtype == theirs[1].dtype

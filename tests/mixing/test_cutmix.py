@@ -47,7 +47,7 @@ def test_a_box_that_fits_has_the_area_that_was_drawn_and_lies_anywhere() -> None
     small = inside & (bottom - top < 0.1)
     centre = (top + bottom)[small] / 2
     assert kstest(centre, uniform(0.0, 1.0).cdf).pvalue > 1e-3
-    batch = CutMix(per="batch").draw(5, 1)
+    batch = CutMix(lam_per="batch").draw(5, 1)
     assert (batch.box == batch.box[0]).all()
 
 

@@ -27,7 +27,7 @@ def loader(X: np.ndarray, y: np.ndarray) -> list[tuple[torch.Tensor, torch.Tenso
 
 @pytest.fixture(scope="module")
 def robust() -> MLP:
-    network = MLP(64, 2, hidden=(32,), rng=0)
+    network = MLP(64, 2, hidden=(32,), seed=0)
     attack = PGD(0.1, steps=3, bounds=(0.0, 1.0))
     train_robust(network, loader(*digits()), attack, rng=0, epochs=25, learning_rate=0.01, optimizer=Adam())
     return network.eval()
@@ -57,7 +57,7 @@ def test_images_are_given_to_the_network_in_their_shape() -> None:
 
         def __init__(self) -> None:
             super().__init__()
-            self.inner = MLP(64, 2, hidden=(12,), rng=0)
+            self.inner = MLP(64, 2, hidden=(12,), seed=0)
 
         def encode(self, x: torch.Tensor, depth: int) -> torch.Tensor:
             assert x.shape[1:] == (1, 8, 8)
@@ -75,7 +75,7 @@ def test_images_are_given_to_the_network_in_their_shape() -> None:
 
 
 def test_an_invertible_map_is_inverted() -> None:
-    network = MLP(3, 2, hidden=(24,), rng=1, dtype=torch.float64)
+    network = MLP(3, 2, hidden=(24,), seed=1, dtype=torch.float64)
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(10, 3)))
     z = network.encode(x, 1).detach().numpy()
     found, misfit = invert_features(network, 1, z, torch.zeros_like(x), steps=2000, learning_rate=0.02)
@@ -85,8 +85,8 @@ def test_an_invertible_map_is_inverted() -> None:
 
 def test_training_on_attacked_points_leaves_more_accuracy_under_attack(robust: MLP) -> None:
     X, y = digits()
-    plain = MLP(64, 2, hidden=(32,), rng=0)
-    train_network(plain, loader(X, y), rng=0, epochs=25, learning_rate=0.01, optimizer=Adam())
+    plain = MLP(64, 2, hidden=(32,), seed=0)
+    train_network(plain, loader(X, y), seed=0, epochs=25, learning_rate=0.01, optimizer=Adam())
     attack = PGD(0.2, steps=10, bounds=(0.0, 1.0))
     index = (y == 9).astype(int)
     left = [float((attacked(network, attack, X, index) == index).mean()) for network in (plain, robust)]
@@ -100,7 +100,7 @@ def attacked(network: MLP, attack: PGD, X: np.ndarray, index: np.ndarray) -> np.
 
 def test_every_epoch_attacks_the_network_as_it_is_then() -> None:
     X, y = digits()
-    network = MLP(64, 2, hidden=(8,), rng=0).train()
+    network = MLP(64, 2, hidden=(8,), seed=0).train()
     batches = AttackedBatches(network, loader(X, y), PGD(0.1, steps=2, random_start=False))
     before = [x for x, _ in batches]
     same = [x for x, _ in batches]

@@ -21,12 +21,12 @@ PLAUSIBLE = 1e-6
 """Of some hundred p-values that are looked at in a run, none is below this but by a fault."""
 MIXERS: dict[str, Callable[[float], Mixer]] = {
     "mixup": lambda alpha: Mixup(alpha),
-    "mixup, batch": lambda alpha: Mixup(alpha, per="batch"),
+    "mixup, batch": lambda alpha: Mixup(alpha, lam_per="batch"),
     "mixup, set": lambda alpha: Mixup(alpha, pairs="set"),
-    "manifold": lambda alpha: ManifoldMixup(alpha, per="sample"),
+    "manifold": lambda alpha: ManifoldMixup(alpha, lam_per="sample"),
     "manifold, batch": lambda alpha: ManifoldMixup(alpha),
     "cutmix": lambda alpha: CutMix(alpha),
-    "cutmix, batch": lambda alpha: CutMix(alpha, per="batch"),
+    "cutmix, batch": lambda alpha: CutMix(alpha, lam_per="batch"),
 }
 every = pytest.mark.parametrize("make", MIXERS.values(), ids=MIXERS)
 alphas, seeds = st.floats(0.2, 8.0), st.integers(0, 2**32 - 1)
@@ -57,7 +57,7 @@ def uncut(alpha: float, rng: np.random.Generator) -> Callable[[np.ndarray], np.n
 def test_weights_follow_the_law_that_alpha_names(make: Callable[[float], Mixer], alpha: float, seed: int) -> None:
     mixer, rng = make(alpha), np.random.default_rng(seed)
     law = uncut(alpha, np.random.default_rng([seed, 1])) if isinstance(mixer, CutMix) else beta(alpha, alpha).cdf
-    found = weights(partial(mixer.draw, rng=rng), mixer.get_params()["per"] == "batch")
+    found = weights(partial(mixer.draw, rng=rng), mixer.get_params()["lam_per"] == "batch")
     assert kstest(found, law).pvalue > PLAUSIBLE
 
 
@@ -110,13 +110,13 @@ def expected_labels(y: Any, partner: Any, lam: Any, k: int) -> np.ndarray:
 @given(alpha=alphas, seed=st.integers(0, 2**31))
 @settings(max_examples=4)
 def test_the_loop_mixes_by_the_same_law_and_labels(alpha: float, seed: int) -> None:
-    mixup = GenLabelMixup(n_classes=4, mixer=Mixup(alpha), gamma=0.0, seed=seed)
+    mixup = GenLabelMixup(num_classes=4, mixer=Mixup(alpha), gamma=0.0, seed=seed)
     lam = torch.cat([mixup.draw(100).lam for _ in range(10)]).double().numpy()
     assert kstest(lam, beta(alpha, alpha).cdf, method="asymp").pvalue > PLAUSIBLE
-    again = GenLabelMixup(n_classes=4, mixer=Mixup(alpha), gamma=0.0, seed=seed)
+    again = GenLabelMixup(num_classes=4, mixer=Mixup(alpha), gamma=0.0, seed=seed)
     x, y = torch.arange(12.0).reshape(12, 1), torch.arange(12) % 4
     mixed, labels = again(x, y)
-    draw = GenLabelMixup(n_classes=4, mixer=Mixup(alpha), gamma=0.0, seed=seed).draw(12)
+    draw = GenLabelMixup(num_classes=4, mixer=Mixup(alpha), gamma=0.0, seed=seed).draw(12)
     expected = expected_labels(y, draw.partner.tolist(), draw.lam.double().tolist(), 4)
     np.testing.assert_allclose(labels.numpy(), expected, atol=1e-6)
     own, other = x[:, 0].numpy(), x[draw.partner, 0].numpy()
@@ -175,7 +175,7 @@ def test_genmix_draws_its_shares_evenly_and_its_labels_are_they(low: float, widt
 
 def test_genmix_of_features_has_the_law_of_its_genmix() -> None:
     within = GenMix("gaussian", n_aug=400, lam=(0.2, 0.8))
-    found = made_by(HiddenGenMix(MLP(2, 2, hidden=(3,), rng=0), depth=0, genmix=within, steps=1), 0)
+    found = made_by(HiddenGenMix(MLP(2, 2, hidden=(3,), seed=0), depth=0, genmix=within, steps=1), 0)
     lam = found.sampler.lam_
     assert kstest(lam, uniform(0.2, 0.6).cdf).pvalue > PLAUSIBLE
     np.testing.assert_allclose(found.labels, np.stack([1.0 - lam, lam], 1), atol=1e-5)

@@ -9,9 +9,9 @@ from genlabel.mixing import CutMix, ManifoldMixup, Mixer, MixParams, Mixup, blen
 MIXUPS: list[Mixer] = [
     Mixup(),
     Mixup(alpha=0.3),
-    Mixup(alpha=2.0, per="batch"),
+    Mixup(alpha=2.0, lam_per="batch"),
     ManifoldMixup(),
-    ManifoldMixup(alpha=1.0, depths=(1,), per="sample"),
+    ManifoldMixup(alpha=1.0, depths=(1,), lam_per="sample"),
 ]
 every = pytest.mark.parametrize("mixer", MIXUPS, ids=repr)
 
@@ -32,8 +32,8 @@ def test_bad_alpha_is_named(mixer: Mixer, alpha: object) -> None:
 
 
 def test_unknown_words_are_named() -> None:
-    for mixer in (Mixup(per="row"), CutMix(per="row")):
-        with pytest.raises(ValueError, match="per='row' is not known; choose one of 'sample', 'batch'"):
+    for mixer in (Mixup(lam_per="row"), CutMix(lam_per="row")):
+        with pytest.raises(ValueError, match="lam_per='row' is not known; choose one of 'sample', 'batch'"):
             mixer.draw(3, 0)
     with pytest.raises(ValueError, match="pairs='all' is not known; choose one of 'batch', 'set'"):
         assert Mixup(pairs="all").pairs_across_batches
@@ -57,8 +57,8 @@ def test_lam_one_is_the_point_itself() -> None:
 @pytest.mark.parametrize("alpha", [0.3, 1.0, 4.0])
 def test_a_batch_has_one_weight_and_its_rows_otherwise_one_each(n: int, alpha: float) -> None:
     for seed in range(5):
-        assert len(np.unique(Mixup(alpha, per="batch").draw(n, seed).lam)) == 1
-        assert len(np.unique(Mixup(alpha, per="sample").draw(n, seed).lam)) == n
+        assert len(np.unique(Mixup(alpha, lam_per="batch").draw(n, seed).lam)) == 1
+        assert len(np.unique(Mixup(alpha, lam_per="sample").draw(n, seed).lam)) == n
 
 
 def test_the_deepest_stage_is_known_before_a_draw() -> None:

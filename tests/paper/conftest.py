@@ -1,4 +1,4 @@
-"""What the tests of the study share: an experiment as it is printed in a terminal."""
+"""Fixtures of the reproduction: its commands in the command line, and an experiment as terminal output."""
 
 from collections.abc import Callable
 from io import StringIO
@@ -6,9 +6,16 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from genlabel.cli import add_commands
 from genlabel_paper.report.experiment import Experiment
 from genlabel_paper.report.pieces import Shown
 from genlabel_paper.report.text import print_shown
+
+
+@pytest.fixture(scope="session", autouse=True)
+def paper_commands() -> None:
+    """Add the commands of genlabel_paper to the command line, as `genlabel` does on start."""
+    add_commands()
 
 
 @pytest.fixture(scope="session")

@@ -45,7 +45,7 @@ DRAWN = ["figure2", *(pytest.param(name, marks=pytest.mark.long) for name in ("f
 def test_a_computed_figure_is_drawn_without_records_and_leaves_those_there_are(tmp_path: Path, name: str) -> None:
     records = tmp_path / "records.sqlite"
     records.write_text("not to be touched")
-    code, text = run("reproduce", name, "--fresh", "--records", records, "--pictures", tmp_path / "pictures")
+    code, text = run("reproduce", name, "--restart", "--records", records, "--pictures", tmp_path / "pictures")
     assert code == 0, text
     assert records.read_text() == "not to be touched"
     drawn = sorted(path.name for path in (tmp_path / "pictures").iterdir())

@@ -8,7 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from genlabel_paper.report.drawing import FINEST, inline_svg, picture
+from genlabel.reporting.svg import MAX_LINE_ERROR, inline_svg
+from genlabel_paper.report.drawing import picture
 from genlabel_paper.report.pieces import Picture
 
 
@@ -96,6 +97,6 @@ def test_lines_stay_where_they_are_with_fewer_points(steps: int) -> None:
     (text,) = [part.attrib["d"] for part in parts(svg) if "#d55e00" in part.get("style", "")]
     drawn = np.array(re.findall(r"-?[\d.]+", text), dtype=float).reshape(-1, 2)
     true = np.column_stack([stairs[:, 0], (1 - stairs[:, 1]) / 2]) * 360.0
-    assert far(true, drawn) <= 2 * FINEST + 0.1
-    assert far(drawn, true) <= FINEST + 0.1
+    assert far(true, drawn) <= 2 * MAX_LINE_ERROR + 0.1
+    assert far(drawn, true) <= MAX_LINE_ERROR + 0.1
     assert len(drawn) <= max(steps / 5, 11)

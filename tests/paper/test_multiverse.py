@@ -111,7 +111,7 @@ def test_every_reading_changes_what_it_names_and_nothing_else() -> None:
                 for key, value in reading.apply(model).get_params(deep=False).items()
                 if repr(value) != repr(model.get_params(deep=False)[key])
             }
-            known = {"standardize", "priors", "density", "per", "mixer", "clean_fraction", "alternating", "labeler"}
+            known = {"standardize", "priors", "density", "lam_per", "mixer", "clean_fraction", "alternating", "labeler"}
             assert changed <= known
             assert len(changed) <= 1
     assert repr(OURS.apply(model)) == repr(clone(model))

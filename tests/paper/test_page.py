@@ -3,13 +3,13 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import escape
 from rich.console import Console
 
 from genlabel_paper.registry import find

@@ -134,7 +134,7 @@ def test_what_is_trained_is_what_tables_13_and_14_print(
         expected = {"mixup-genlabel": mixup, "mixup-genlabel-default": mixup, "manifold-genlabel": manifold}.get(key)
         assert (training.get("gamma"), training.get("beta")) == (expected or (None, None))
         assert training.get("alpha") == (2.0 if "manifold" in key else 1.0 if "mixup" in key[:5] else None)
-        assert training.get("per", "batch") == (
+        assert training.get("lam_per", "batch") == (
             "sample" if key in ("mixup-sample", "mixup-genlabel-default") else "batch"
         )
         told = {"mixup-genlabel": "clean", "manifold-genlabel": "clean", "mixup-genlabel-default": "near"}

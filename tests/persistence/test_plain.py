@@ -56,7 +56,7 @@ DENSITIES: list[ClassDensity] = [
         [DiscriminantDensity(), PowerTransformedDensity(KernelDensity(0.5)), MixtureDensity(2)], cross_fit=True
     ),
     fixed_gaussians([[0.0] * 3, [1.0] * 3, [2.0] * 3]),
-    LatentDensity(MLP(3, 3, hidden=(6,), rng=0, dtype=torch.float64), 1, GaussianDensity(shrinkage=0.2)),
+    LatentDensity(MLP(3, 3, hidden=(6,), seed=0, dtype=torch.float64), 1, GaussianDensity(shrinkage=0.2)),
     VAEDensity(n_samples=8, **QUICK),
     *([FlowDensity(transforms=2, bins=4, **QUICK)] if find_spec("zuko") else []),
     GANDensity("l1", hidden=(8,), steps=20, min_coverage=0.0, random_state=0),
@@ -187,7 +187,7 @@ def test_wide_data_are_kept_too() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_networks_say_the_same_to_the_last_bit(dtype: torch.dtype) -> None:
-    networks = [MLP(4, 3, hidden, rng=0, dtype=dtype) for hidden in ((), (8,), (8, 5))]
+    networks = [MLP(4, 3, hidden, seed=0, dtype=dtype) for hidden in ((), (8,), (8, 5))]
     ensemble = Ensemble(networks, 0.7, torch.tensor([0.2, 0.3, 0.5], dtype=dtype).log(), 0.1)
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(10, 4))).to(dtype)
     for network in (*networks, ensemble):

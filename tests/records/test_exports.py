@@ -181,7 +181,7 @@ def test_records_are_read_from_a_store_an_export_and_a_folder(tmp_path: Path) ->
         ("x.json", "{", "x.json' is no JSON"),
         ("x.json", "[1]", "x.json' is no export of records"),
         ("x.json", '{"genlabel records": 99}', "x.json' is an export of format 99, not 2; make it anew"),
-        ("x.json", '{"genlabel records": 2, "study": "suite"}', "x.json' has records of suite, not of paper"),
+        ("x.json", '{"genlabel records": 2, "study": "benchmark"}', "x.json' has records of benchmark, not of paper"),
         (".", None, "there is no export .*in the folder"),
     ],
 )

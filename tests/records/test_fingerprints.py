@@ -24,9 +24,9 @@ from sklearn.preprocessing import StandardScaler
 import genlabel
 from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
 from genlabel.attacks import FGSM
-from genlabel.evaluation.records import SUITE, describe, fingerprint
+from genlabel.evaluation.records import COMPARISON, describe, fingerprint
 from genlabel.training import SGD
-from genlabel_paper.benchmark import default_suite
+from genlabel_paper.benchmark import default_methods
 
 
 class Named(BaseEstimator):
@@ -158,11 +158,11 @@ def test_what_cannot_be_told_is_refused(value: Any) -> None:
 
 def test_another_process_finds_the_same() -> None:
     """No address and no seed of hashes is in it."""
-    code = "from genlabel.evaluation.records import SUITE, fingerprint; "
-    code += "print(fingerprint(study=SUITE, kinds={'a', 'b', 'c'}))"
+    code = "from genlabel.evaluation.records import COMPARISON, fingerprint; "
+    code += "print(fingerprint(study=COMPARISON, kinds={'a', 'b', 'c'}))"
     environment = os.environ | {"PYTHONPATH": str(Path(genlabel.__file__).parents[1]), "PYTHONHASHSEED": "7"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout.strip() == fingerprint(study=SUITE, kinds={"c", "b", "a"})
+    assert done.stdout.strip() == fingerprint(study=COMPARISON, kinds={"c", "b", "a"})
 
 
 @pytest.mark.parametrize(
@@ -187,9 +187,9 @@ def test_a_word_whose_meaning_changes_is_another_setting(
     place: str, value: Any, moved: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The grids behind "cv", the layers behind "mlp", the candidates of a stacked density."""
-    before = {name: fingerprint(method=method) for name, method in default_suite().items()}
+    before = {name: fingerprint(method=method) for name, method in default_methods().items()}
     monkeypatch.setattr(place, value)
-    after = {name: fingerprint(method=method) for name, method in default_suite().items()}
+    after = {name: fingerprint(method=method) for name, method in default_methods().items()}
     assert {name for name in before if before[name] != after[name]} == moved
 
 

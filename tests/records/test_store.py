@@ -27,8 +27,8 @@ COLUMNS = ["id", "setting", "dataset", "method", "alpha", "split", "seed", "seco
 COLUMNS += ["fingerprint", *STUDY.metrics]
 
 
-def opened(path: Path, fresh: bool = False) -> Store:
-    return open_store(path, STUDY, fresh=fresh)
+def opened(path: Path, restart: bool = False) -> Store:
+    return open_store(path, STUDY, restart=restart)
 
 
 def frame_of(path: Path) -> pd.DataFrame:
@@ -142,10 +142,10 @@ def test_failures_are_kept_until_the_trial_succeeds(tmp_path: Path) -> None:
 
 def test_fresh_begins_again(tmp_path: Path) -> None:
     path = tmp_path / "study.sqlite"
-    with opened(path, fresh=True) as store:
+    with opened(path, restart=True) as store:
         write(store, [record()])
         store.write_failure(Trial("s", "d", 0, 0), "no")
-    with opened(path, fresh=True) as store:
+    with opened(path, restart=True) as store:
         assert store.done == {}
         assert store.read().failures == {}
         write(store, [record()])
@@ -179,7 +179,7 @@ def test_settings_of_a_file_do_not_mix(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"made with epochs=5.*; use the same, name another file, or begin"):
             open_store(path, STUDY, settings=other)
     open_store(path, STUDY, settings={"sizes": [3, 4], "epochs": 5}).__exit__()
-    with open_store(path, STUDY, settings={"epochs": 6}, fresh=True) as store:
+    with open_store(path, STUDY, settings={"epochs": 6}, restart=True) as store:
         assert store.read().settings == {"epochs": 6}
 
 
@@ -196,9 +196,9 @@ def test_records_of_another_kind_are_left_alone(tmp_path: Path) -> None:
     with open_store(path, COMPARISON) as store:
         store.write_failure(Fit("iris", "mixup", 0), "no")
     before = path.read_bytes()
-    for fresh in (False, True):
+    for restart in (False, True):
         with pytest.raises(ValueError, match=r"has records of compare, not of paper; name another file"):
-            opened(path, fresh=fresh)
+            opened(path, restart=restart)
     with pytest.raises(ValueError, match=r"has records of compare, not of paper"):
         load(path, STUDY)
     assert path.read_bytes() == before
@@ -212,10 +212,10 @@ def test_an_older_format_is_refused_and_can_be_begun_again(tmp_path: Path) -> No
         connection.execute("INSERT INTO meta VALUES ('protocol', 1)")
     connection.close()
     for read in (opened, frame_of):
-        with pytest.raises(ValueError, match=r"are of an older format; name another file, or .* --fresh"):
+        with pytest.raises(ValueError, match=r"are of an older format; name another file, or .* --restart"):
             read(path)
-    check_store(path, STUDY, fresh=True)
-    with opened(path, fresh=True) as store:
+    check_store(path, STUDY, restart=True)
+    with opened(path, restart=True) as store:
         assert store.done == {}
     assert frame_of(path).empty
 
@@ -233,13 +233,13 @@ def foreign(path: Path) -> None:
         (foreign, "no store of records but of letters; name another file"),
     ],
 )
-@pytest.mark.parametrize("fresh", [False, True])
-def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path, make: Any, message: str, fresh: bool) -> None:
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path, make: Any, message: str, restart: bool) -> None:
     path = tmp_path / "letter.sqlite"
     make(path)
     before = path.read_bytes()
     with pytest.raises(ValueError, match=message):
-        opened(path, fresh=fresh)
+        opened(path, restart=restart)
     with pytest.raises(ValueError, match=message):
         frame_of(path)
     assert path.read_bytes() == before
@@ -275,9 +275,9 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(tmp_path: Path) -> N
         assert process.stdout is not None
         assert process.stdout.readline() == "open\n"
         begin = time.monotonic()
-        for fresh in (False, True):
+        for restart in (False, True):
             with pytest.raises(OSError, match=r"another run writes '.*study.sqlite'; wait until it ends"):
-                opened(path, fresh=fresh)
+                opened(path, restart=restart)
         assert time.monotonic() - begin < 2
         assert frame_of(path).empty
         process.kill()

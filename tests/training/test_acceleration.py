@@ -43,16 +43,16 @@ def digits(n: int = 300) -> tuple[np.ndarray, np.ndarray]:
 
 
 def batches(mixer: Mixer | None = None, device: str = "cpu", size: int = 50) -> ImageBatches:
-    return ImageBatches(*digits(), batch_size=size, mixer=mixer, augment=False, rng=0, device=device)
+    return ImageBatches(*digits(), batch_size=size, mixer=mixer, augment=False, seed=0, device=device)
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_bf16_learns_and_the_weights_stay_float32(channels_last: bool) -> None:
-    net, labeler = LeNet5(size=8, rng=0), OnlineGenLabel(OnlineGaussianDensity(10))
+    net, labeler = LeNet5(size=8, seed=0), OnlineGenLabel(OnlineGaussianDensity(10))
     how = CompileConfig("bf16", channels_last=channels_last)
     settings: dict[str, Any] = {"mixer": Mixup(0.5), "labeler": labeler, "epochs": 8, "learning_rate": 0.01}
     losses = train_network(net, batches(Mixup(0.5)), acceleration=how, **settings)
-    plain = train_network(LeNet5(size=8, rng=0), batches(Mixup(0.5)), **{**settings, "labeler": None})
+    plain = train_network(LeNet5(size=8, seed=0), batches(Mixup(0.5)), **{**settings, "labeler": None})
     assert losses[-1] < losses[0] - 0.3
     np.testing.assert_allclose(losses, plain, atol=0.35)
     assert {value.dtype for value in (*net.parameters(), *labeler.density.buffers())} == {torch.float32}
@@ -72,7 +72,7 @@ def test_compiled_steps_are_the_plain_ones() -> None:
     torch.compiler.reset()
     runs = []
     for compiled in (False, True):
-        net, labeler = MLP(3, 3, (5,), rng=0), OnlineGenLabel(OnlineGaussianDensity(3), 0.5)
+        net, labeler = MLP(3, 3, (5,), seed=0), OnlineGenLabel(OnlineGaussianDensity(3), 0.5)
         rng = np.random.default_rng(0)
         x, y = torch.from_numpy(rng.normal(size=(30, 3))).float(), torch.arange(30) % 3
         losses = train_network(
@@ -81,7 +81,7 @@ def test_compiled_steps_are_the_plain_ones() -> None:
             mixer=Mixup(0.3),
             labeler=labeler,
             epochs=4,
-            rng=0,
+            seed=0,
             acceleration=CompileConfig(compiled=compiled),
         )
         runs.append((losses, [*net.parameters(), *labeler.density.buffers()]))
@@ -100,7 +100,7 @@ def test_graphs_need_a_gpu_and_precisions_are_known() -> None:
 
 
 def test_on_a_cpu_auto_is_plain() -> None:
-    nets = [LeNet5(size=8, rng=0) for _ in range(2)]
+    nets = [LeNet5(size=8, seed=0) for _ in range(2)]
     assert resolve_acceleration("auto", nets[0]) == resolve_acceleration(None, nets[0]) == CompileConfig()
     one, two = (
         train_network(net, batches(), epochs=1, acceleration=a) for net, a in zip(nets, ("auto", None), strict=True)
@@ -114,7 +114,7 @@ def noise(n: int, seed: int) -> Tensor:
 
 def test_running_statistics_are_left_alone() -> None:
     """The output is that of training mode; the network remembers nothing of it, and goes on as before."""
-    net = ResNet18(4, width=2, rng=0).train()
+    net = ResNet18(4, width=2, seed=0).train()
     net(noise(6, 0))
     other, before = copy.deepcopy(net), {name: value.clone() for name, value in net.state_dict().items()}
     x = noise(6, 1)
@@ -133,7 +133,7 @@ def test_running_statistics_are_left_alone() -> None:
 
 @pytest.mark.parametrize("training", [False, True])
 def test_evaluating_leaves_the_mode_as_it_was(training: bool) -> None:
-    net = ResNet18(4, width=2, rng=0).train(training)
+    net = ResNet18(4, width=2, seed=0).train(training)
     with eval_mode(net):
         assert not any(part.training for part in net.modules())
     assert net.training == training
@@ -143,7 +143,7 @@ def test_evaluating_leaves_the_mode_as_it_was(training: bool) -> None:
 
 
 def train_half(rank: int, data: list[tuple[Tensor, Tensor]], partner: Tensor, lam: Tensor) -> dict[str, Any]:
-    net = MLP(4, 3, (5,), rng=rank, dtype=torch.float64)
+    net = MLP(4, 3, (5,), seed=rank, dtype=torch.float64)
     half = slice(0, 20) if rank == 0 else slice(20, 40)
     loader = [Batch(x[half], y[half], None, MixParams(partner, lam[half])) for x, y in data]
     losses = train_network(net, loader, learning_rate=0.1, optimizer=SGD(), epochs=3)
@@ -156,7 +156,7 @@ def test_two_processes_train_the_network_of_one_on_the_joined_batch(in_two_proce
     data = [(torch.from_numpy(rng.normal(size=(40, 4))), torch.from_numpy(rng.integers(3, size=40))) for _ in range(2)]
     partner, lam = torch.from_numpy(rng.permutation(20)), torch.from_numpy(rng.random(40))
     first, second = in_two_processes(train_half, data=data, partner=partner, lam=lam)
-    net = MLP(4, 3, (5,), rng=0, dtype=torch.float64)
+    net = MLP(4, 3, (5,), seed=0, dtype=torch.float64)
     joined = MixParams(torch.cat([partner, partner + 20]), lam)
     loader = [Batch(x, y, None, joined) for x, y in data]
     losses = train_network(net, loader, learning_rate=0.1, optimizer=SGD(), epochs=3)
@@ -171,7 +171,7 @@ GPU_RUNS: dict[str, tuple[Mixer | None, Callable[[], Labeler | None]]] = {
     "mixup": (Mixup(), lambda: None),
     "manifold": (ManifoldMixup(depths=(0, 1, 3)), lambda: None),
     "cutmix": (CutMix(pixels=64), lambda: None),
-    "online, near": (Mixup(0.3), lambda: OnlineGenLabel(OnlineGaussianDensity(10), 0.3, ramp=9)),
+    "online, near": (Mixup(0.3), lambda: OnlineGenLabel(OnlineGaussianDensity(10), 0.3, warmup_steps=9)),
     "online, clean": (
         ManifoldMixup(depths=(0, 2)),
         lambda: OnlineGenLabel(OnlineGaussianDensity(10, statistics="clean", covariance="diagonal"), 0.3),
@@ -182,7 +182,7 @@ each_gpu_run = pytest.mark.parametrize("name", GPU_RUNS)
 
 def on_gpu(name: str, rule: Optimizer, how: CompileConfig, **more: Any) -> tuple[np.ndarray, list[Tensor]]:
     mixer, make = GPU_RUNS[name]
-    net, labeler = LeNet5(size=8, rng=0).cuda(), make()
+    net, labeler = LeNet5(size=8, seed=0).cuda(), make()
     losses = train_network(
         net,
         batches(mixer, "cuda"),
@@ -211,7 +211,7 @@ def test_captured_steps_are_the_plain_ones(name: str, rule: Optimizer) -> None:
 def test_a_rate_that_falls_reaches_the_graph() -> None:
     """With a decay to nearly nothing at half time, the weights stay where they were."""
     rule, seen = SGD(momentum=0.0, milestones=(0.5,), decay=1e-12), []
-    net = LeNet5(size=8, rng=0).cuda()
+    net = LeNet5(size=8, seed=0).cuda()
     train_network(
         net,
         batches(device="cuda"),
@@ -229,8 +229,8 @@ def test_a_rate_that_falls_reaches_the_graph() -> None:
 def test_adamixup_is_captured() -> None:
     runs = []
     for graphs in (False, True):
-        net: StagedNetwork = LeNet5(size=8, rng=0).cuda()
-        judges = SmallConvNet(2, 3, width=8, rng=1).cuda(), SmallConvNet(1, 2, width=8, rng=2).cuda()
+        net: StagedNetwork = LeNet5(size=8, seed=0).cuda()
+        judges = SmallConvNet(2, 3, width=8, seed=1).cuda(), SmallConvNet(1, 2, width=8, seed=2).cuda()
         run = train_adamixup_network(
             net,
             batches(Mixup(), "cuda"),
@@ -252,7 +252,7 @@ def test_adamixup_is_captured() -> None:
 def test_no_step_waits_for_the_gpu(name: str, captured: bool, nothing_waits: Any) -> None:
     """The epochs after the first, in which a step of each depth is captured; the check after an epoch may wait."""
     mixer, make = GPU_RUNS[name]
-    net, labeler, inner = LeNet5(size=8, rng=0).cuda(), make(), batches(mixer, "cuda", size=10)
+    net, labeler, inner = LeNet5(size=8, seed=0).cuda(), make(), batches(mixer, "cuda", size=10)
 
     class Guarded:
         epoch = 0
@@ -282,7 +282,7 @@ def test_no_step_waits_for_the_gpu(name: str, captured: bool, nothing_waits: Any
 @needs_gpu
 def test_all_of_it_together_learns() -> None:
     """bf16, compiled, captured, channels last: what "auto" is for a residual network."""
-    net = ResNet18(10, 1, width=8, rng=0).cuda()
+    net = ResNet18(10, 1, width=8, seed=0).cuda()
     assert resolve_acceleration("auto", net) == CompileConfig("bf16", compiled=True, graphs=True, channels_last=True)
     mixer, labeler = ManifoldMixup(depths=(0, 1)), OnlineGenLabel(OnlineGaussianDensity(10))
     losses = train_network(

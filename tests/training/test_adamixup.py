@@ -42,7 +42,7 @@ def networks(one: TrainingTask, hidden: tuple[int, ...], width: int) -> list[MLP
     children = np.random.default_rng(one.seed).spawn(3)
     sizes = [(4, 3, hidden), (8, 3, (width,)), (4, 2, (width,))]
     rngs = [children[0], *(weight_rng(child) for child in children[1:])]
-    return [MLP(*size, rng=rng, dtype=torch.float64) for size, rng in zip(sizes, rngs, strict=True)]
+    return [MLP(*size, seed=rng, dtype=torch.float64) for size, rng in zip(sizes, rngs, strict=True)]
 
 
 def mixed(policy: MLP, x: Tensor, partner: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
@@ -170,7 +170,7 @@ def test_lam_lies_between_a_and_a_plus_delta() -> None:
     assert (a <= lam).all()
     assert (lam <= top).all()
     assert (top < 1 + 1e-12).all()
-    low, high = policy_range(trio.policy, one.X, rng=0)[0]
+    low, high = policy_range(trio.policy, one.X, seed=0)[0]
     assert 0 < low < high < 1
 
 

@@ -39,7 +39,7 @@ def networks(one: TrainingTask, hidden: tuple[int, ...], width: int) -> list[MLP
     children = np.random.default_rng(one.seed).spawn(3)
     sizes = [(4, 3, hidden), (8, 3, (width,)), (4, 2, (width,))]
     rngs = [children[0], *(weight_rng(child) for child in children[1:])]
-    return [MLP(*size, rng=rng, dtype=torch.float64) for size, rng in zip(sizes, rngs, strict=True)]
+    return [MLP(*size, seed=rng, dtype=torch.float64) for size, rng in zip(sizes, rngs, strict=True)]
 
 
 class Drawn:
@@ -116,11 +116,15 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 def test_images_are_learned(precision: str) -> None:
     """600 digits, 4 epochs; chance is 10 %."""
     x, y = digits()
-    net, policy, critic = LeNet5(size=8, rng=0), SmallConvNet(2, 3, width=8, rng=1), SmallConvNet(1, 2, width=8, rng=2)
+    net, policy, critic = (
+        LeNet5(size=8, seed=0),
+        SmallConvNet(2, 3, width=8, seed=1),
+        SmallConvNet(1, 2, width=8, seed=2),
+    )
     before = [value.clone() for judge in (policy, critic) for value in judge.parameters()]
     run = train_adamixup_network(
         net,
-        ImageBatches(x[:600], y[:600], batch_size=50, mixer=Mixup(), rng=0),
+        ImageBatches(x[:600], y[:600], batch_size=50, mixer=Mixup(), seed=0),
         policy=policy,
         critic=critic,
         learning_rate=0.005,
@@ -148,7 +152,7 @@ def test_a_loader_without_draws_is_paired_by_the_seed() -> None:
     loader, losses = [(torch.from_numpy(one.X), torch.from_numpy(one.y))], []
     for seed in (0, 0, 1):
         trio = networks(one, (), 5)
-        run = train_adamixup_network(trio[0], loader, policy=trio[1], critic=trio[2], epochs=3, rng=seed)
+        run = train_adamixup_network(trio[0], loader, policy=trio[1], critic=trio[2], epochs=3, seed=seed)
         losses.append(run.losses.tolist())
     assert losses[0] == losses[1] != losses[2]
 

@@ -115,7 +115,7 @@ def test_of_equal_scores_the_first_class_counts_and_no_number_is_never_right() -
 
 def test_the_loop_keeps_what_the_fleet_keeps() -> None:
     one, candidate = task(mixer=Mixup()), CANDIDATES[1]
-    network = MLP(4, 3, (8,), dtype=torch.float64, rng=weight_rng(one.seed))
+    network = MLP(4, 3, (8,), dtype=torch.float64, seed=weight_rng(one.seed))
     train_task(network, one, candidate, epochs=EPOCHS, keep="best")
     fleet = train_fleet([one], [candidate], hidden=(8,), epochs=EPOCHS, dtype=torch.float64, keep="best")
     for mine, other in zip(network.parameters(), fleet.network().parameters(), strict=True):
@@ -125,28 +125,30 @@ def test_the_loop_keeps_what_the_fleet_keeps() -> None:
 def test_a_score_of_ones_own_chooses_the_epoch() -> None:
     x, y = (torch.from_numpy(part) for part in rows(60, 0))
     values = iter([1.0, 3.0, float("nan"), 3.0, 2.0])
-    network, states = MLP(4, 3, rng=0, dtype=torch.float64), []
+    network, states = MLP(4, 3, seed=0, dtype=torch.float64), []
 
     def note(epoch: int, loss: torch.Tensor) -> None:
         states.append(next(network.parameters()).detach().clone())
 
-    train_network(network, [(x, y)], epochs=5, rng=0, keep="best", valid=lambda network: next(values), after_epoch=note)
+    train_network(
+        network, [(x, y)], epochs=5, seed=0, keep="best", valid=lambda network: next(values), after_epoch=note
+    )
     assert torch.equal(next(network.parameters()), states[1])
 
 
 def test_a_run_that_goes_on_knows_the_best_epoch_before(tmp_path: Path) -> None:
     x, y = (torch.from_numpy(part) for part in rows(60, 0))
     scores = [5.0, 1.0, 2.0, 3.0]
-    whole, halves = (MLP(4, 3, rng=0, dtype=torch.float64) for _ in range(2))
+    whole, halves = (MLP(4, 3, seed=0, dtype=torch.float64) for _ in range(2))
 
     def train(network: MLP, epochs: int, values: list[float], **more: object) -> None:
         told = iter(values)
         valid = {"keep": "best", "valid": lambda network: next(told)}
-        train_network(network, [(x, y)], mixer=Mixup(), epochs=epochs, rng=0, **valid, **more)
+        train_network(network, [(x, y)], mixer=Mixup(), epochs=epochs, seed=0, **valid, **more)
 
     train(whole, 4, scores)
     train(halves, 2, scores[:2], checkpoint=tmp_path / "run.pt")
-    halves = MLP(4, 3, rng=1, dtype=torch.float64)
+    halves = MLP(4, 3, seed=1, dtype=torch.float64)
     train(halves, 4, scores[2:], checkpoint=tmp_path / "run.pt")
     for mine, other in zip(halves.parameters(), whole.parameters(), strict=True):
         assert torch.equal(mine, other)
@@ -191,10 +193,10 @@ def test_the_critic_steps_first_where_steps_alternate() -> None:
             "valid",
         ),
         (lambda: train_fleet([task()], CANDIDATES, keep="first"), "keep='first'"),
-        (lambda: train_network(MLP(4, 3, rng=0), [], keep="best"), "valid"),
-        (lambda: train_network(MLP(4, 3, rng=0), [], valid=rows(9, 0)), "no effect"),
-        (lambda: train_network(MLP(4, 3, rng=0), [], mixer=Mixup(pairs="set")), "pairs='batch'"),
-        (lambda: train_task(MLP(4, 3, rng=0), task(mixer=Mixup(pairs="set")), CANDIDATES[0]), "pairs='batch'"),
+        (lambda: train_network(MLP(4, 3, seed=0), [], keep="best"), "valid"),
+        (lambda: train_network(MLP(4, 3, seed=0), [], valid=rows(9, 0)), "no effect"),
+        (lambda: train_network(MLP(4, 3, seed=0), [], mixer=Mixup(pairs="set")), "pairs='batch'"),
+        (lambda: train_task(MLP(4, 3, seed=0), task(mixer=Mixup(pairs="set")), CANDIDATES[0]), "pairs='batch'"),
     ],
 )
 def test_what_cannot_be_kept_is_told(what: object, words: str) -> None:

@@ -38,23 +38,23 @@ def stop_after(epochs: int) -> Callable[[int, Tensor], None]:
 
 
 def online(**more: Any) -> Labeler:
-    return OnlineGenLabel(OnlineGaussianDensity(3, temperature="mixup", **more), 0.5, ramp=5)
+    return OnlineGenLabel(OnlineGaussianDensity(3, temperature="mixup", **more), 0.5, warmup_steps=5)
 
 
 Made = tuple[StagedNetwork, Any, dict[str, Any]]
 RUNS: dict[str, Callable[[], Made]] = {
-    "Adam": lambda: (MLP(4, 3, (6,), rng=0), TABLE, {}),
-    "SGD, mixup": lambda: (MLP(4, 3, (6,), rng=0), TABLE, {"mixer": Mixup(), "optimizer": SGD()}),
-    "manifold": lambda: (MLP(4, 3, (6,), rng=0), TABLE, {"mixer": ManifoldMixup(depths=(0, 1))}),
-    "online, near": lambda: (MLP(4, 3, (6,), rng=0), TABLE, {"mixer": Mixup(0.3), "labeler": online()}),
+    "Adam": lambda: (MLP(4, 3, (6,), seed=0), TABLE, {}),
+    "SGD, mixup": lambda: (MLP(4, 3, (6,), seed=0), TABLE, {"mixer": Mixup(), "optimizer": SGD()}),
+    "manifold": lambda: (MLP(4, 3, (6,), seed=0), TABLE, {"mixer": ManifoldMixup(depths=(0, 1))}),
+    "online, near": lambda: (MLP(4, 3, (6,), seed=0), TABLE, {"mixer": Mixup(0.3), "labeler": online()}),
     "images, batch norm": lambda: (
-        ResNet18(3, 1, width=2, rng=0),
-        ImageBatches(IMAGES, CLASSES, batch_size=12, mixer=CutMix(pixels=64), augment=True, rng=3),
+        ResNet18(3, 1, width=2, seed=0),
+        ImageBatches(IMAGES, CLASSES, batch_size=12, mixer=CutMix(pixels=64), augment=True, seed=3),
         {"optimizer": SGD()},
     ),
     "images, online, clean": lambda: (
-        LeNet5(3, size=8, rng=0),
-        ImageBatches(IMAGES, CLASSES, batch_size=12, mixer=Mixup(), rng=3),
+        LeNet5(3, size=8, seed=0),
+        ImageBatches(IMAGES, CLASSES, batch_size=12, mixer=Mixup(), seed=3),
         {"labeler": online(statistics="clean", covariance="diagonal")},
     ),
 }
@@ -66,7 +66,7 @@ def train(made: Made, path: Path | None, every: int = 1, **more: Any) -> tuple[n
     also = {"batches": batches} if isinstance(batches, ImageBatches) else {}
     file = None if path is None else Checkpoint(path, also, every)
     losses = train_network(
-        network, batches, **{"epochs": 6, "rng": 1, "learning_rate": 0.01, "checkpoint": file, **settings, **more}
+        network, batches, **{"epochs": 6, "seed": 1, "learning_rate": 0.01, "checkpoint": file, **settings, **more}
     )
     learned = [network, *([settings["labeler"].state] if "labeler" in settings else [])]
     return losses, [value for module in learned for value in module.state_dict().values()]
@@ -108,7 +108,7 @@ def test_a_loader_that_shuffles_goes_on_with_its_generator(tmp_path: Path) -> No
         loader = DataLoader(TensorDataset(X, Y), batch_size=10, shuffle=True, generator=generator)
         file = None if path is None else Checkpoint(path, {"order": Kept(generator)})
         return train_network(
-            MLP(4, 3, rng=0), loader, mixer=Mixup(), epochs=6, rng=1, checkpoint=file, learning_rate=0.01, **more
+            MLP(4, 3, seed=0), loader, mixer=Mixup(), epochs=6, seed=1, checkpoint=file, learning_rate=0.01, **more
         )
 
     with pytest.raises(StoppedError):
@@ -119,10 +119,10 @@ def test_a_loader_that_shuffles_goes_on_with_its_generator(tmp_path: Path) -> No
 def test_adamixup_goes_on_bit_for_bit(tmp_path: Path) -> None:
     def run(path: Path | None, **more: Any) -> tuple[np.ndarray, list[Tensor]]:
         network, judges = (
-            LeNet5(3, size=8, rng=0),
-            (SmallConvNet(2, 3, width=4, rng=1), SmallConvNet(1, 2, width=4, rng=2)),
+            LeNet5(3, size=8, seed=0),
+            (SmallConvNet(2, 3, width=4, seed=1), SmallConvNet(1, 2, width=4, seed=2)),
         )
-        batches = ImageBatches(IMAGES, CLASSES, batch_size=12, mixer=Mixup(), rng=3)
+        batches = ImageBatches(IMAGES, CLASSES, batch_size=12, mixer=Mixup(), seed=3)
         file = None if path is None else Checkpoint(path, {"batches": batches})
         done = train_adamixup_network(
             network, batches, policy=judges[0], critic=judges[1], epochs=5, learning_rate=0.01, checkpoint=file, **more
@@ -154,22 +154,22 @@ def test_the_file_holds_plain_data_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "made, match",
     [
-        (lambda: (MLP(4, 3, (7,), rng=0), TABLE, {}), "is of another run: its network does not fit .*size mismatch"),
-        (lambda: (MLP(4, 3, (6, 6), rng=0), TABLE, {}), "is of another run: its network does not fit .*Missing key"),
+        (lambda: (MLP(4, 3, (7,), seed=0), TABLE, {}), "is of another run: its network does not fit .*size mismatch"),
+        (lambda: (MLP(4, 3, (6, 6), seed=0), TABLE, {}), "is of another run: its network does not fit .*Missing key"),
         (
-            lambda: (MLP(4, 3, (6,), rng=0), TABLE, {"labeler": online()}),
+            lambda: (MLP(4, 3, (6,), seed=0), TABLE, {"labeler": online()}),
             r"keeps losses, network, optimizer, rng, but this run has labeler, losses, network, optimizer, rng; remove",
         ),
         (
-            lambda: (MLP(4, 3, (6,), rng=0), ImageBatches(IMAGES, CLASSES), {}),
+            lambda: (MLP(4, 3, (6,), seed=0), ImageBatches(IMAGES, CLASSES), {}),
             "but this run has batches, losses, network, optimizer, rng",
         ),
         (
-            lambda: (MLP(4, 3, (6,), rng=0), TABLE, {"optimizer": SGD()}),
+            lambda: (MLP(4, 3, (6,), seed=0), TABLE, {"optimizer": SGD()}),
             "its optimizer does not fit .*amsgrad, betas.* in the file",
         ),
         (
-            lambda: (MLP(4, 3, (6,), rng=0), TABLE, {"weight_decay": 0.25}),
+            lambda: (MLP(4, 3, (6,), seed=0), TABLE, {"weight_decay": 0.25}),
             r"its optimizer does not fit \(weight_decay is 0.0001 in the file, 0.25 here\)",
         ),
     ],

@@ -49,7 +49,7 @@ class Neighbour(LinearMixer):
 CASES = {
     "vanilla logistic": ((), None, Adam(), {}),
     "mixup logistic": ((), Mixup(), Adam(), {}),
-    "mixup logistic SGD": ((), Mixup(per="batch"), SGD(), {}),
+    "mixup logistic SGD": ((), Mixup(lam_per="batch"), SGD(), {}),
     "mixup network": ((8, 6), Mixup(), Adam(), {}),
     "manifold network": ((8, 6), ManifoldMixup(), Adam(), {}),
     "wide network": ((20, 16), ManifoldMixup(), Adam(), {}),
@@ -77,7 +77,7 @@ def test_a_fleet_of_one_is_the_loop_over_one_network(case: str) -> None:
     one, candidate = task(mixer=mixer, **more), Hyperparameters(0.05, 1e-3, (0.4, 0.6))
     settings = {"optimizer": rule, "epochs": 6, "batch_size": 30}
     fleet = train_fleet([one], [candidate], hidden=hidden, dtype=torch.float64, **settings)
-    network = MLP(4, 3, hidden, rng=weight_rng(one.seed), dtype=torch.float64)
+    network = MLP(4, 3, hidden, seed=weight_rng(one.seed), dtype=torch.float64)
     losses = train_task(network, one, candidate, **settings)
     np.testing.assert_allclose(fleet.losses[:, 0, 0], losses, rtol=1e-10)
     for ours, theirs in zip(fleet.network().parameters(), network.parameters(), strict=True):
@@ -323,7 +323,7 @@ def test_the_clean_share_of_a_batch_is_left_alone(mixer: Mixer, share: float) ->
 
 def test_the_clean_share_is_a_weight_in_the_loss() -> None:
     """Over many epochs the mean loss of a fixed network is the blend of the clean and the mixed loss."""
-    network = MLP(4, 3, (), rng=0, dtype=torch.float64)
+    network = MLP(4, 3, (), seed=0, dtype=torch.float64)
 
     def loss(share: float) -> float:
         steps = BatchPlan(task(mixer=Mixup(), clean_fraction=share), 2, DOUBLE).steps(400)

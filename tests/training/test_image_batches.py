@@ -35,7 +35,7 @@ def same_draw(a: Batch, b: Batch) -> bool:
 @pytest.mark.parametrize("batch_size", [1, 5, 23, 100])
 def test_an_epoch_has_each_image_at_most_once_as_it_is(batch_size: int) -> None:
     x, y = images()
-    batches = ImageBatches(x, y, batch_size=batch_size, rng=0)
+    batches = ImageBatches(x, y, batch_size=batch_size, seed=0)
     size = min(batch_size, 23)
     assert len(batches) == 23 // size
     orders = []
@@ -66,7 +66,7 @@ def cuts(image: np.ndarray) -> list[tuple[int, int, bool, np.ndarray]]:
 def test_an_augmented_image_is_a_part_of_the_padded_one_maybe_flipped() -> None:
     """By brute force; over some epochs every place and both directions are met, about equally often."""
     x, y = images(n=20, c=1, h=7, w=6)
-    batches, met = ImageBatches(x, y, batch_size=20, augment=True, rng=3), []
+    batches, met = ImageBatches(x, y, batch_size=20, augment=True, seed=3), []
     known = [cuts(image) for image in x]
     for _ in range(60):
         for batch in batches:
@@ -89,7 +89,7 @@ def test_all_that_is_random_follows_from_seed_and_epoch(mixer: Mixer | None, aug
     x, y = images()
 
     def make(rng: object) -> ImageBatches:
-        return ImageBatches(x, y, batch_size=5, mixer=mixer, augment=augment, rng=rng)
+        return ImageBatches(x, y, batch_size=5, mixer=mixer, augment=augment, seed=rng)
 
     one, two, other = make(4), make([4]), make([4, 1])
     first, second = list(one), list(one)
@@ -109,7 +109,7 @@ def test_all_that_is_random_follows_from_seed_and_epoch(mixer: Mixer | None, aug
 def test_processes_share_the_images_of_a_batch(ranks: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their parts are disjoint, and together the batch of one process; what is drawn of them differs."""
     x, y = images(n)
-    settings = {"batch_size": 12, "mixer": Mixup(), "augment": True, "rng": 1}
+    settings = {"batch_size": 12, "mixer": Mixup(), "augment": True, "seed": 1}
     alone, parts = ImageBatches(x, y, **settings), []
     for rank in range(ranks):
         monkeypatch.setattr("genlabel.training.image_batches.rank_and_world_size", lambda rank=rank: (rank, ranks))
@@ -133,7 +133,7 @@ def test_what_are_no_images_is_named() -> None:
     with pytest.raises(ValueError, match="batch_size=0 must be a whole number"):
         ImageBatches(x, y, batch_size=0)
     with pytest.raises(ValueError, match="must be a whole number, or several: the seed"):
-        ImageBatches(x, y, rng=np.random.default_rng(0))
+        ImageBatches(x, y, seed=np.random.default_rng(0))
 
 
 def test_too_small_a_batch_for_the_processes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,9 +145,9 @@ def test_too_small_a_batch_for_the_processes_is_named(monkeypatch: pytest.Monkey
 def test_the_loop_sees_the_pixels() -> None:
     """One step of a batch that holds every image is the step of a loader that holds them in the same order."""
     x, y = images(n=12, c=1, h=8, w=8)
-    (epoch,) = list(ImageBatches(x, y % 3, batch_size=12, rng=0))
-    nets = [LeNet5(3, size=8, rng=0) for _ in range(2)]
-    one = train_network(nets[0], ImageBatches(x, y % 3, batch_size=12, rng=0), epochs=1)
+    (epoch,) = list(ImageBatches(x, y % 3, batch_size=12, seed=0))
+    nets = [LeNet5(3, size=8, seed=0) for _ in range(2)]
+    one = train_network(nets[0], ImageBatches(x, y % 3, batch_size=12, seed=0), epochs=1)
     two = train_network(nets[1], [(epoch.x, epoch.y)], epochs=1)
     assert one == two
     assert all(torch.equal(a, b) for a, b in zip(nets[0].parameters(), nets[1].parameters(), strict=True))
@@ -158,7 +158,7 @@ def test_the_loop_sees_the_pixels() -> None:
 @pytest.mark.parametrize("kind", ["bytes", "pixels", "tensor"])
 def test_scores_are_those_of_a_plain_evaluation(training: bool, batch_size: int, kind: str) -> None:
     x = images(n=9, c=3, h=8, w=8)[0]
-    net: nn.Module = ResNet18(4, width=2, rng=0)
+    net: nn.Module = ResNet18(4, width=2, seed=0)
     pixels = torch.from_numpy(x).float() / 255.0
     net(pixels)
     with torch.no_grad():

@@ -123,7 +123,7 @@ def test_a_loader_trains_as_a_plan_with_the_same_draws(mixer: Mixer | None) -> N
     """Batches that bring x and y alone, drawn in the step, against the plan of a task of one batch."""
     x, y = clusters()
     task = TrainingTask(x.numpy(), y.numpy(), 3, (LinearLabel(),), mixer, seed=4)
-    networks = [MLP(4, 3, (6,), rng=1, dtype=torch.float64) for _ in range(2)]
+    networks = [MLP(4, 3, (6,), seed=1, dtype=torch.float64) for _ in range(2)]
     planned = train_task(networks[0], task, Hyperparameters(0.05), epochs=4)
     rng = np.random.default_rng(4)
 
@@ -132,7 +132,7 @@ def test_a_loader_trains_as_a_plan_with_the_same_draws(mixer: Mixer | None) -> N
             order = torch.from_numpy(rng.permutation(60))
             return iter([[x[order], y[order]]])
 
-    losses = train_network(networks[1], Loader(), mixer=mixer, learning_rate=0.05, epochs=4, rng=rng)
+    losses = train_network(networks[1], Loader(), mixer=mixer, learning_rate=0.05, epochs=4, seed=rng)
     np.testing.assert_allclose(losses, planned, rtol=1e-9)
     for first, second in zip(networks[0].parameters(), networks[1].parameters(), strict=True):
         torch.testing.assert_close(first, second, rtol=1e-8, atol=1e-10)
@@ -147,7 +147,7 @@ def test_a_torch_loader_of_classes_weights_and_soft_labels() -> None:
 
     def run(*data: Tensor) -> Any:
         loader = DataLoader(TensorDataset(*data), batch_size=60)
-        return train_network(MLP(4, 3, rng=0, dtype=torch.float64), loader, rng=0, **settings)
+        return train_network(MLP(4, 3, seed=0, dtype=torch.float64), loader, seed=0, **settings)
 
     hard, soft = run(x, y), run(x, one_hot(y, 3, torch.float64))
     np.testing.assert_array_equal(hard, soft)
@@ -175,12 +175,12 @@ def test_soft_targets_of_a_task_are_blended_like_any_other() -> None:
         )
 
 
-@pytest.mark.parametrize("mixer", [Mixup(), CutMix(), CutMix(pixels=8, per="batch"), ManifoldMixup()], ids=repr)
+@pytest.mark.parametrize("mixer", [Mixup(), CutMix(), CutMix(pixels=8, lam_per="batch"), ManifoldMixup()], ids=repr)
 def test_images_train_through_the_same_loop(mixer: Mixer) -> None:
     x, y = images()
     network = SmallConvolution()
     loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True, generator=torch.Generator().manual_seed(0))
-    losses = train_network(network, loader, mixer=mixer, learning_rate=0.01, epochs=15, rng=0)
+    losses = train_network(network, loader, mixer=mixer, learning_rate=0.01, epochs=15, seed=0)
     assert losses[-1] < losses[0]
     assert accuracy(network, x, y) > 0.8
 
@@ -208,10 +208,10 @@ def test_a_task_of_images_is_mixed_by_its_mixer_and_keeps_its_clean_rows() -> No
 @pytest.mark.parametrize("mixer", [Mixup(0.5), ManifoldMixup(0.5, (0, 1), "sample")], ids=repr)
 def test_a_labeler_learns_while_the_network_trains(labeler: RunningMeans, mixer: Mixer) -> None:
     x, y = clusters(90)
-    network = MLP(4, 3, (8,), rng=0, dtype=torch.float64)
+    network = MLP(4, 3, (8,), seed=0, dtype=torch.float64)
     labeler = type(labeler)()
     loader = [(x[part], y[part]) for part in (slice(0, 30), slice(30, 60), slice(60, 90))]
-    losses = train_network(network, loader, mixer=mixer, labeler=labeler, learning_rate=0.02, epochs=30, rng=0)
+    losses = train_network(network, loader, mixer=mixer, labeler=labeler, learning_rate=0.02, epochs=30, seed=0)
     assert labeler.observed == 90
     assert losses[-1] < losses[0]
     assert accuracy(network, x, y) > 0.9
@@ -223,7 +223,7 @@ def test_a_labeler_learns_while_the_network_trains(labeler: RunningMeans, mixer:
 def test_a_learning_labeler_is_a_step_of_algorithm_3_by_hand() -> None:
     """One step: clean features observed, features of the mixed points labelled, the loss of those labels."""
     x, y = clusters(12)
-    network, labeler = MLP(4, 3, (5,), rng=0, dtype=torch.float64), RunningMeans(gamma=0.7)
+    network, labeler = MLP(4, 3, (5,), seed=0, dtype=torch.float64), RunningMeans(gamma=0.7)
     draw = Mixup().draw(12, 3)
     targets = one_hot(y, 3, torch.float64)
     with torch.no_grad():
@@ -245,7 +245,7 @@ def test_the_network_trains_in_training_mode_and_comes_back_in_its_own() -> None
     network.stages[0].register_forward_hook(lambda module, *_: seen.append(module.training))
     for mode in (True, False):
         network.train(mode)
-        train_network(network, [(x, y)], mixer=Mixup(), epochs=2, learning_rate=1e-3, rng=0)
+        train_network(network, [(x, y)], mixer=Mixup(), epochs=2, learning_rate=1e-3, seed=0)
         assert network.training == mode
     assert seen == [True] * 4
 
@@ -272,7 +272,7 @@ def test_a_mixer_of_its_own_mixes_hidden_layers_in_the_loop() -> None:
             return X[torch.as_tensor(draw.partner)]
 
     x, y = clusters(9)
-    network = MLP(4, 3, (5,), rng=0, dtype=torch.float64)
+    network = MLP(4, 3, (5,), seed=0, dtype=torch.float64)
     with torch.no_grad():
         scores = network(x[:1]).expand(9, -1)
         expected = soft_cross_entropy(
@@ -307,7 +307,7 @@ def test_no_step_waits_for_the_gpu(mixer: Mixer, nothing_waits: Any) -> None:
     for labeler in (None, RunningMeans(), MeansOfMixed()):
         for data in ((x.cuda(), y.cuda()), (x, y)):
             losses = train_network(
-                network, Guarded(*data), mixer=mixer, labeler=labeler, optimizer=SGD(), epochs=2, rng=0
+                network, Guarded(*data), mixer=mixer, labeler=labeler, optimizer=SGD(), epochs=2, seed=0
             )
             assert np.isfinite(losses).all()
 
@@ -342,9 +342,9 @@ class TwoColumns(Labeler):
 )  # fmt: skip
 def test_what_cannot_be_trained_is_named(given: dict[str, Any], match: str) -> None:
     batch = (given.pop("x", torch.zeros(3, 4)), given.pop("y", torch.tensor([0, 1, 2])))
-    network = given.pop("network", MLP(4, 3, (5,), rng=0))
+    network = given.pop("network", MLP(4, 3, (5,), seed=0))
     with pytest.raises((ValueError, TypeError, NotImplementedError), match=match):
-        train_network(network, [batch], epochs=1, rng=0, **({"mixer": Mixup()} | given))
+        train_network(network, [batch], epochs=1, seed=0, **({"mixer": Mixup()} | given))
 
 
 def test_a_labeler_that_learns_is_not_for_a_task() -> None:
@@ -373,15 +373,15 @@ def test_no_label_of_a_density_waits_for_the_gpu(density: ClassDensity, nothing_
     x, y = clusters(60)
     labeler = GenLabel(density, gamma=0.7).fit(x, y)
     batch = Batch(x.cuda().float(), y.cuda(), origin=BatchInfo(clean=np.arange(60) % 4 == 0))
-    network = MLP(4, 3, (8,), rng=0).cuda()
-    train_network(network, [batch], mixer=Mixup(), labeler=labeler, epochs=1, rng=0)
+    network = MLP(4, 3, (8,), seed=0).cuda()
+    train_network(network, [batch], mixer=Mixup(), labeler=labeler, epochs=1, seed=0)
 
     class Guarded:
         def __iter__(self) -> Iterator[Batch]:
             with nothing_waits():
                 yield batch
 
-    assert np.isfinite(train_network(network, Guarded(), mixer=Mixup(), labeler=labeler, epochs=2, rng=0)).all()
+    assert np.isfinite(train_network(network, Guarded(), mixer=Mixup(), labeler=labeler, epochs=2, seed=0)).all()
 
 
 @needs_gpu
@@ -389,6 +389,6 @@ def test_the_loop_ends_in_the_same_place_on_a_gpu() -> None:
     x, y = clusters()
     labelers = (LinearLabel().fit(x, y), GenLabel(GaussianDensity()).fit(x, y))
     task = TrainingTask(x.numpy(), y.numpy(), 3, labelers, ManifoldMixup(depths=(0, 1)), seed=4)
-    networks = [MLP(4, 3, (6,), rng=1, dtype=torch.float64).to(device) for device in ("cpu", "cuda")]
+    networks = [MLP(4, 3, (6,), seed=1, dtype=torch.float64).to(device) for device in ("cpu", "cuda")]
     runs = [train_task(network, task, Hyperparameters(0.05, label=(0.5, 0.5)), epochs=4) for network in networks]
     np.testing.assert_allclose(runs[0], runs[1], rtol=1e-8)

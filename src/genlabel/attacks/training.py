@@ -38,7 +38,7 @@ class AttackedBatches:
     >>> import torch
     >>> from genlabel.attacks import FGSM
     >>> from genlabel.training.networks import MLP
-    >>> network, x = MLP(1, 2, rng=0), torch.zeros(3, 1)
+    >>> network, x = MLP(1, 2, seed=0), torch.zeros(3, 1)
     >>> moved, y = next(iter(AttackedBatches(network, [(x, torch.tensor([0, 1, 0]))], FGSM(0.5))))
     >>> moved.abs().max()
     tensor(0.5000)
@@ -92,10 +92,10 @@ def train_robust(
     >>> from genlabel.attacks import FGSM
     >>> from genlabel.training.networks import MLP
     >>> batches = [(torch.tensor([[0.0], [4.0]]), torch.tensor([0, 1]))]
-    >>> train_robust(MLP(1, 2, rng=0), batches, FGSM(0.5), rng=0, epochs=3).shape
+    >>> train_robust(MLP(1, 2, seed=0), batches, FGSM(0.5), rng=0, epochs=3).shape
     (3,)
     """
     generator = as_rng(rng)
     return train_network(
-        network, AttackedBatches(network, batches, attack, shape, generator), rng=generator, **settings
+        network, AttackedBatches(network, batches, attack, shape, generator), seed=generator, **settings
     )

@@ -38,8 +38,8 @@ from genlabel.cli.table_options import (
     Bins,
     Classes,
     Drop,
+    ForceInclude,
     Groups,
-    Keep,
     NaValues,
     ReadOptions,
     Source,
@@ -92,7 +92,7 @@ def compare(
     groups: Groups = None,
     time: Time = None,
     drop: Drop = None,
-    keep: Keep = None,
+    force_include: ForceInclude = None,
     na_values: NaValues = None,
     classes: Classes = False,
     bins: Bins = None,
@@ -129,7 +129,7 @@ def compare(
             show_default="build/compare-<name>-<hash of the settings>.sqlite",
         ),
     ] = None,
-    fresh: Restart = False,
+    restart: Restart = False,
     debug: Debug = False,
 ) -> None:
     """Compare vanilla training, mixup, GenLabel, its stacked density, logistic regression and boosting on a table.
@@ -138,7 +138,7 @@ def compare(
     in the table: leaks, duplicates, how columns were read. Draws a picture. Exit codes: 0 done, 1 some fits failed,
     2 something is wrong with the input, 3 a fault of genlabel, 130 interrupted.
     """
-    reading = ReadOptions(na_values or (), drop or (), keep or (), classes, bins, groups, time)
+    reading = ReadOptions(na_values or (), drop or (), force_include or (), classes, bins, groups, time)
     with one_line_errors(debug=debug), open_source(source) as place:
         hidden = read_network(network)
         check_jobs(1 if jobs is None else jobs, dask)
@@ -154,7 +154,7 @@ def compare(
         file = records or _name_records(
             name, source_id(name, place), target=target, **reading.settings(), **settings, **cut
         )
-        _check_records(file, fresh)
+        _check_records(file, restart)
         kept = f"what ended is kept in {file}, the same command goes on"
         with (
             one_line_errors(kept, debug),
@@ -175,7 +175,7 @@ def compare(
                 test_size,
                 seed,
                 records=file,
-                fresh=fresh,
+                restart=restart,
                 n_jobs=_count_jobs(jobs),
                 dask=dask,
                 on_start=tell.start,
@@ -226,7 +226,7 @@ def _name_records(name: str, place: str, **settings: Any) -> Path:
     return Path("build", f"compare-{name}-{sha256(text.encode()).hexdigest()[:LETTERS]}.sqlite")
 
 
-def _check_records(file: Path, fresh: bool) -> None:
+def _check_records(file: Path, restart: bool) -> None:
     from genlabel.evaluation.records import COMPARISON, check_store
 
-    check_store(file, COMPARISON, fresh)
+    check_store(file, COMPARISON, restart)

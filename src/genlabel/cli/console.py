@@ -46,7 +46,7 @@ NetworkName = Annotated[
     ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-Restart = Annotated[bool, typer.Option("--fresh", help="Begin again; the records so far are lost.")]
+Restart = Annotated[bool, typer.Option("--restart", help="Begin again; the records so far are lost.")]
 
 
 def read_network(network: str) -> str | tuple[int, ...]:

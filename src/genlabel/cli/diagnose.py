@@ -27,8 +27,8 @@ from genlabel.cli.table_options import (
     Bins,
     Classes,
     Drop,
+    ForceInclude,
     Groups,
-    Keep,
     NaValues,
     ReadOptions,
     Source,
@@ -65,7 +65,7 @@ def diagnose(
     groups: Groups = None,
     time: Time = None,
     drop: Drop = None,
-    keep: Keep = None,
+    force_include: ForceInclude = None,
     na_values: NaValues = None,
     classes: Classes = False,
     bins: Bins = None,
@@ -85,7 +85,7 @@ def diagnose(
     Rows are numbered from 0, as the file has them. Exit codes: 0 done, 2 something is wrong with the input, 3 a fault
     of genlabel, 130 interrupted.
     """
-    reading = ReadOptions(na_values or (), drop or (), keep or (), classes, bins, groups, time)
+    reading = ReadOptions(na_values or (), drop or (), force_include or (), classes, bins, groups, time)
     with one_line_errors(debug=debug), open_source(source) as place:
         check_picture("output", output)
         check_source(place, target, reading)
@@ -140,7 +140,7 @@ class Examined:
     @property
     def leaks(self) -> list[str]:
         """Notes that bear upon the verdict."""
-        return [note for note in self.table.notes if note.startswith(LEAKS) or "(--keep " in note]
+        return [note for note in self.table.notes if note.startswith(LEAKS) or "(--force-include " in note]
 
     def as_plain(self) -> dict[str, Any]:
         """All of it, for machines."""

@@ -28,8 +28,8 @@ from genlabel.cli.table_options import (
     Bins,
     Classes,
     Drop,
+    ForceInclude,
     Groups,
-    Keep,
     NaValues,
     ReadOptions,
     Source,
@@ -82,7 +82,7 @@ def fit(
     groups: Groups = None,
     time: Time = None,
     drop: Drop = None,
-    keep: Keep = None,
+    force_include: ForceInclude = None,
     na_values: NaValues = None,
     classes: Classes = False,
     bins: Bins = None,
@@ -97,7 +97,7 @@ def fit(
     folder has a model card, README.md. Exit codes: 0 done, 2 something is wrong with the input, 3 a fault of genlabel,
     130 interrupted.
     """
-    reading = ReadOptions(na_values or (), drop or (), keep or (), classes, bins, groups, time)
+    reading = ReadOptions(na_values or (), drop or (), force_include or (), classes, bins, groups, time)
     with one_line_errors(debug=debug), open_source(source) as place:
         hidden = read_network(network)
         _check_method(method, network, epochs, time_limit)

@@ -34,7 +34,7 @@ NaValues = Annotated[
 Drop = Annotated[
     list[str] | None, typer.Option(metavar="COLUMN", help="A column not to use; may be given several times.")
 ]
-Keep = Annotated[
+ForceInclude = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN",
@@ -61,7 +61,7 @@ class ReadOptions:
 
     na_values: Sequence[str] = ()
     drop: Sequence[str] = ()
-    keep: Sequence[str] = ()
+    force_include: Sequence[str] = ()
     classes: bool = False
     bins: int | None = None
     groups: str | None = None
@@ -99,7 +99,12 @@ def check_source(source: str, target: str | None, reading: ReadOptions) -> str:
     if column is None:
         return name
     columns = read_columns(source)
-    named = {"drop": reading.drop, "keep": reading.keep, "groups": reading.groups, "time": reading.time}
+    named = {
+        "drop": reading.drop,
+        "force_include": reading.force_include,
+        "groups": reading.groups,
+        "time": reading.time,
+    }
     for option, names in named.items():
         check_columns(option, [names] if isinstance(names, str) else names or (), columns, name)
     return name
@@ -113,7 +118,7 @@ def load_source(source: str, target: str | None, reading: ReadOptions, seed: int
 
     table = load_table(source, target, random_state=seed, **reading.settings())
     outside = target is not None or openml_id(source) is not None
-    return drop_leaks(table, reading.keep) if outside else group_duplicates(table)
+    return drop_leaks(table, reading.force_include) if outside else group_duplicates(table)
 
 
 def source_id(name: str, source: str) -> str:

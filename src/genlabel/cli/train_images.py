@@ -63,7 +63,7 @@ class Statistics(StrEnum):
     part = "part"
 
 
-class Per(StrEnum):
+class LamPer(StrEnum):
     """What has a mixing weight of its own."""
 
     sample = "sample"
@@ -99,7 +99,9 @@ def train_images(
         float | None,
         typer.Option(help="Of Beta(alpha, alpha), the mixing weight.", show_default="1, manifold 2"),
     ] = None,
-    per: Annotated[Per, typer.Option(help="Whether each image or each batch has a mixing weight.")] = Per.sample,
+    lam_per: Annotated[
+        LamPer, typer.Option(help="Whether each image or each batch has a mixing weight.")
+    ] = LamPer.sample,
     gamma: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of the generated label.")] = 0.1,
     beta: Annotated[float, typer.Option(min=0.0, max=1.0, help="Memory of the Gaussians.")] = 0.95,
     statistics: Annotated[
@@ -126,7 +128,7 @@ def train_images(
         Path | None, typer.Option(help="Folder of the results.", show_default="build/images/<name>/<method>")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in the folder.")] = False,
-    fresh: Restart = False,
+    restart: Restart = False,
 ) -> None:
     """Train a network on images, and print its test accuracy and log-loss.
 
@@ -141,7 +143,7 @@ def train_images(
         "learning_rate": learning_rate,
         "weight_decay": weight_decay,
         "alpha": alpha,
-        "per": per.value,
+        "lam_per": lam_per.value,
         "gamma": gamma,
         "beta": beta,
         "statistics": statistics.value,
@@ -152,8 +154,8 @@ def train_images(
     }
     with one_line_errors(), _progress(f"loading {data}"):
         check_jobs(jobs)
-        if resume and fresh:
-            raise ValueError("--resume goes on with a run and --fresh begins again; give one of them")
+        if resume and restart:
+            raise ValueError("--resume goes on with a run and --restart begins again; give one of them")
         if jobs != 1 and _in_group():
             raise ValueError(f"jobs={jobs} and torchrun cannot be combined; leave --jobs out")
         from genlabel.data.datasets import load_images
@@ -162,7 +164,7 @@ def train_images(
         folder = output or Path("build", "images", images.name, method.value)
         folders = {n: folder if seeds == 1 else folder / f"seed-{n}" for n in range(seed, seed + seeds)}
         for place in folders.values():
-            _prepare(place, resume, fresh)
+            _prepare(place, resume, restart)
     with one_line_errors(f"epochs that ended are kept in {folder}, --resume goes on"), _process_group(device):
         results = _train_all(images, folders, settings, jobs)
         if _rank() == 0:
@@ -294,15 +296,15 @@ def _mean(results: list[dict[str, Any]]) -> str:
     )
 
 
-def _prepare(folder: Path, resume: bool, fresh: bool) -> None:
+def _prepare(folder: Path, resume: bool, restart: bool) -> None:
     """Make the folder, and see that no run in it is lost by mistake."""
     checkpoint = folder / CHECKPOINT
-    if checkpoint.exists() and fresh:
+    if checkpoint.exists() and restart:
         checkpoint.unlink(missing_ok=True)
     elif checkpoint.exists() and not resume:
         raise ValueError(
-            f"{str(checkpoint)!r} is there from an earlier run; go on from it with --resume, begin again with --fresh, "
-            "or name another folder with --output"
+            f"{str(checkpoint)!r} is there from an earlier run; go on from it with --resume, begin again with "
+            "--restart, or name another folder with --output"
         )
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"output={str(folder)!r} is a file; name a folder with --output")

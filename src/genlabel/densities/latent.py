@@ -48,7 +48,7 @@ class LatentDensity(ClassDensity):
     --------
     >>> from genlabel.densities import GaussianDensity
     >>> from genlabel.training.networks import MLP
-    >>> twin = MLP(2, 2, hidden=(4,), rng=0, dtype=torch.float64)
+    >>> twin = MLP(2, 2, hidden=(4,), seed=0, dtype=torch.float64)
     >>> X, y = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [2.0, 2.0], [2.0, 3.0], [3.0, 2.0]], [0, 0, 0, 1, 1, 1]
     >>> LatentDensity(twin, 1, GaussianDensity(shrinkage=0.1)).fit(X, y).log_prob(X).shape
     (6, 2)

@@ -66,7 +66,7 @@ class OnlineGaussianDensity(nn.Module):
 
     Parameters
     ----------
-    n_classes : int
+    num_classes : int
     n_features : int or None
         None is known from the first batch.
     beta : float in [0, 1)
@@ -83,7 +83,7 @@ class OnlineGaussianDensity(nn.Module):
 
     Examples
     --------
-    >>> density = OnlineGaussianDensity(n_classes=2)
+    >>> density = OnlineGaussianDensity(num_classes=2)
     >>> features = torch.tensor([[0.0, 0.0], [2.0, 2.0], [5.0, 5.0], [7.0, 7.0]])
     >>> density.update(features, torch.eye(2)[[0, 0, 1, 1]])
     >>> density.mean, density.variance
@@ -104,7 +104,7 @@ class OnlineGaussianDensity(nn.Module):
 
     def __init__(
         self,
-        n_classes: int,
+        num_classes: int,
         n_features: int | None = None,
         *,
         beta: float = 0.95,
@@ -115,7 +115,7 @@ class OnlineGaussianDensity(nn.Module):
         temperature: float | str = 1.0,
     ) -> None:
         super().__init__()
-        self.n_classes = check_count("n_classes", n_classes, low=2)
+        self.num_classes = check_count("num_classes", num_classes, low=2)
         self.beta = check_interval("beta", beta, 0.0, 1.0 - 1e-9, "0 forgets all batches but the last")
         check_choice("covariance", covariance, ["spherical", "diagonal"])
         check_choice("statistics", statistics, ["near", "clean", "part"])
@@ -127,8 +127,8 @@ class OnlineGaussianDensity(nn.Module):
             check_choice("temperature", temperature, ["mixup"], also="a number above 0")
         start = 1.0 if self.matched else check_positive("temperature", temperature, "1 is the density as it is")
         self.register_buffer("log_temperature", torch.tensor(math.log(start)))
-        self.register_buffer("mean_label", torch.full((2, n_classes), 1.0 / n_classes))
-        self.register_buffer("weight", torch.zeros(n_classes))
+        self.register_buffer("mean_label", torch.full((2, num_classes), 1.0 / num_classes))
+        self.register_buffer("weight", torch.zeros(num_classes))
         self.register_buffer("steps", torch.zeros(()))
         self.register_buffer("mean", None)
         self.register_buffer("variance", None)
@@ -141,7 +141,7 @@ class OnlineGaussianDensity(nn.Module):
         return "mixed" if self.statistics == "near" else "clean"
 
     @property
-    def clean_share(self) -> float:
+    def observed_fraction(self) -> float:
         """Share of the clean batch that goes through the network for it."""
         return {"near": 0.0, "clean": 1.0, "part": self.share}[self.statistics]
 
@@ -161,7 +161,7 @@ class OnlineGaussianDensity(nn.Module):
         itself, other = (rows[:, None].to(targets) for rows in (lam >= 1.0 - self.margin, lam <= self.margin))
         return itself * targets + other * targets[partner]
 
-    def meet(self, features: Tensor) -> None:
+    def allocate(self, features: Tensor) -> None:
         """Make room for means and variances, if the number of features was not known; :meth:`update` does so, too.
 
         Before a step is compiled, so that it is compiled once.
@@ -178,15 +178,15 @@ class OnlineGaussianDensity(nn.Module):
         loss scaling, leaves no trace.
         """
         self._check(features)
-        if weights.shape != (len(features), self.n_classes):
+        if weights.shape != (len(features), self.num_classes):
             raise ValueError(
-                f"weights have shape {tuple(weights.shape)}; they must be ({len(features)}, {self.n_classes}), a row "
+                f"weights have shape {tuple(weights.shape)}; they must be ({len(features)}, {self.num_classes}), a row "
                 "for each of the features and a column for each class"
             )
         f = features.detach().double()
         counts = (f.abs() <= LARGEST).all(1, keepdim=True)
         f = f.masked_fill(~counts, 0.0)
-        self.meet(features)
+        self.allocate(features)
         with torch.autocast(f.device.type, enabled=False):
             centre = self.mean.double().mean(0)
             mass, first, second = self._sums(f - centre, weights.double() * counts)
@@ -220,7 +220,7 @@ class OnlineGaussianDensity(nn.Module):
     def log_prob(self, features: Tensor) -> Tensor:
         """Return log p_c of features (m, d), (m, k); minus infinity for a class that was never seen."""
         if self.mean is None:
-            return torch.full((len(features), self.n_classes), -torch.inf, device=features.device)
+            return torch.full((len(features), self.num_classes), -torch.inf, device=features.device)
         self._check(features)
         d = self.mean.shape[1]
         with torch.autocast(features.device.type, enabled=False):
@@ -257,15 +257,15 @@ class OnlineGaussianDensity(nn.Module):
         return -self.mean.shape[1] * precision.log()
 
     @torch.no_grad()
-    def posterior(self, features: Tensor, y_mix: Tensor, top: int | None = None) -> Posterior:
+    def posterior(self, features: Tensor, y_mix: Tensor, top_k: int | None = None) -> Posterior:
         """Return the log-posterior (n, k) of a mixed batch, and which rows are lost; mixup's labels are watched beside.
 
         Priors are uniform (arXiv Alg. 3). The mean labels that :meth:`check` compares, and a temperature that is
         matched, are updated.
         """
         logs = self.log_prob(features)
-        uniform = logs.new_full((self.n_classes,), -math.log(self.n_classes))
-        found = log_posterior(logs, uniform, self.log_temperature.exp().to(logs.dtype), top)
+        uniform = logs.new_full((self.num_classes,), -math.log(self.num_classes))
+        found = log_posterior(logs, uniform, self.log_temperature.exp().to(logs.dtype), top_k)
         y_gen, linear = found.log_proba.exp(), y_mix.to(logs.dtype)
         apart = _entropy(linear) - _entropy(y_gen)
         means = _mean_over_ranks(torch.cat([y_gen, linear, apart[:, None]], 1).mean(0))
@@ -281,22 +281,22 @@ class OnlineGaussianDensity(nn.Module):
         """
         ours, mixups = (float(_entropy(label).exp()) for label in self.mean_label.detach().cpu().double())
         if ours < COLLAPSED * mixups:
-            most = self.mean_label[0].topk(min(3, self.n_classes))
+            most = self.mean_label[0].topk(min(3, self.num_classes))
             named = ", ".join(
                 f"class {c} has {100 * share:.0f} %" for c, share in zip(*map(Tensor.tolist, most[::-1]), strict=True)
             )
             warn(
                 "collapse",
                 f"the generative labels have collapsed: they name {ours:.1f} classes on average, mixup's {mixups:.1f} "
-                f"({named}); the network teaches itself: lower gamma (the paper's is 0.1), or ramp it",
+                f"({named}); the network teaches itself: lower gamma (the paper's is 0.1), or set warmup_steps",
                 CollapseWarning,
             )
 
     def _allocate(self, d: int, like: Tensor | None = None) -> None:
         at = self.weight if like is None else like
         dtype = torch.promote_types(self.weight.dtype, at.dtype)
-        shape = (self.n_classes, d) if self.covariance == "diagonal" else (self.n_classes,)
-        self.mean = torch.zeros(self.n_classes, d, dtype=dtype, device=at.device)
+        shape = (self.num_classes, d) if self.covariance == "diagonal" else (self.num_classes,)
+        self.mean = torch.zeros(self.num_classes, d, dtype=dtype, device=at.device)
         self.variance = torch.zeros(shape, dtype=dtype, device=at.device)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
@@ -309,7 +309,7 @@ class OnlineGaussianDensity(nn.Module):
     def extra_repr(self) -> str:
         """What it was made with."""
         known = "?" if self.mean is None else self.mean.shape[1]
-        return f"{self.n_classes} classes, {known} features, {self.covariance}, {self.statistics}, beta={self.beta:g}"
+        return f"{self.num_classes} classes, {known} features, {self.covariance}, {self.statistics}, beta={self.beta:g}"
 
 
 def _beside(per_class: Tensor, values: Tensor) -> Tensor:

@@ -26,11 +26,11 @@ class Posterior(NamedTuple):
 
 
 def log_posterior(
-    log_prob: Tensor, log_prior: ArrayLike | Tensor, temperature: float | Tensor | None = None, top: int | None = None
+    log_prob: Tensor, log_prior: ArrayLike | Tensor, temperature: float | Tensor | None = None, top_k: int | None = None
 ) -> Posterior:
     """Return log softmax_c(log p_c / T + log pi_c) over the last dimension (arXiv Eq. (1): uniform priors, no T).
 
-    `top` keeps the most likely classes (arXiv Alg. 3; NOTE[PAPER]: it prints argmin, the text above it says the most
+    `top_k` keeps the most likely classes (arXiv Alg. 3; NOTE[PAPER]: it prints argmin, the text above it says the most
     likely). A row whose total is no finite number is lost, and has the prior. On a GPU nothing waits for the answer.
 
     NOTE: with a temperature, 1 too, the largest score is taken off before the total, without one after it. That moves
@@ -43,8 +43,8 @@ def log_posterior(
     prior = to_device(log_prior, log_prob, log_prob.dtype)
     scores = (log_prob if temperature is None else log_prob / temperature) + prior
     k = scores.shape[-1]
-    if top is not None and check_count("top", top) < k:
-        worst = scores.topk(k - top, dim=-1, largest=False).indices
+    if top_k is not None and check_count("top_k", top_k) < k:
+        worst = scores.topk(k - top_k, dim=-1, largest=False).indices
         scores = scores.scatter(-1, worst, -torch.inf)
     if temperature is None:
         total = scores.logsumexp(-1, keepdim=True)

@@ -204,6 +204,15 @@ def share_transform(
     return [member.with_transform(warp) for member in members], warp
 
 
+def log_prob_of_members(members: Sequence[ClassDensity], X: Tensor, transform: PowerTransform | None) -> list[Tensor]:
+    """Return the log-densities (m, k) of points under each member; a shared transform is evaluated once."""
+    transformed = None
+    if transform is not None:
+        transformed = transform(X)
+        transformed = transformed._replace(points=transformed.points.to(X))
+    return [member.log_prob_from_transformed(X, transformed) for member in members]
+
+
 def _parts(X: Tensor) -> list[slice]:
     """The rows in parts, so that what is computed on the way stays small; on a GPU in one."""
     return chunks(len(X), len(X) if X.is_cuda else max(1, AT_ONCE // X.shape[1]))

@@ -16,7 +16,7 @@ from genlabel._validation import check_positive, check_weights, suppress_own_war
 from genlabel.densities._crossval import stratified_order
 from genlabel.densities.base import LEAST_WEIGHT, ClassDensity
 from genlabel.densities.posterior import log_posterior
-from genlabel.densities.power_transform import share_transform
+from genlabel.densities.power_transform import log_prob_of_members, share_transform
 
 TEMPERATURES = tuple(2.0 ** (step / 2) for step in range(13))
 """The temperatures that are tried: 1 to 64 in steps of sqrt 2."""
@@ -130,11 +130,7 @@ class WeightedDensities(ClassDensity):
         The shared map is asked once.
         """
         x = self.standardisation_(X).to(X)
-        warped = None
-        if self.warp_ is not None:
-            warped = self.warp_(x)
-            warped = warped._replace(points=warped.points.to(X))
-        return [member.log_prob_from_transformed(x, warped).double() for member in self.members_]
+        return [values.double() for values in log_prob_of_members(self.members_, x, self.warp_)]
 
 
 class Stacking(NamedTuple):

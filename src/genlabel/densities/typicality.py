@@ -1,101 +1,202 @@
-"""Support: how typical a row is of the training rows, as the share of held-out ones that are less typical."""
+"""Typicality: conformal p-values of rows under class densities, and the column that makes a row atypical."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from genlabel._arrays import as_numpy, as_rng, as_tensor
 from genlabel._splits import Fold, round_robin_folds
-from genlabel._validation import check_choice, check_count, check_weights, read_classes
+from genlabel._standardization import Standardization
+from genlabel._validation import check_choice, check_count, check_weights, read_classes, suppress_own_warnings
 from genlabel.densities.base import ClassDensity, check_points
 from genlabel.densities.covariance import effective_size
+from genlabel.densities.discriminant import DiscriminantDensity
+from genlabel.densities.kernel import KernelDensity
+from genlabel.densities.power_transform import (
+    PowerTransform,
+    PowerTransformedDensity,
+    log_prob_of_members,
+    share_transform,
+)
 from genlabel.densities.stacking import stacking_weights
-from genlabel.densities.typicality_models import FARTHEST, TypicalityModel, default_judges, fit_judge
 
-FEW = 2000
-"""Up to so many rows all are held out, in folds; of more, some are held out once."""
-MOST = 5000
-"""Rows that judges are fitted to, and rows that are held out, where there are many."""
-EQUAL = 1e-8
-"""Scores that differ by this share are the same: of equal rows in different batches the last digits differ."""
-EXCESS = 20.0
-"""Nats that a row loses for a value that is a whole range beyond those of its column."""
-COMMON = (0.1, 0.3, 0.5, 0.7, 0.9)
-"""The quantiles that are common values of a column."""
-WORST = -50.0
-"""How far a density is behind the best at a row, at most, when densities are weighed."""
+MAX_CV_ROWS = 2000
+"""Tables of up to this size are cross-validated; larger ones have one training part and one held-out part."""
+MAX_PART_ROWS = 5000
+"""Largest size of the training part and of the held-out part of a large table."""
+SCORE_TOLERANCE = 1e-8
+"""Relative difference below which two scores are equal: equal rows in different batches differ by rounding."""
+RANGE_PENALTY = 20.0
+"""Nats that a row loses for each doubling of a column's range."""
+COMMON_QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
+"""Quantiles whose values stand for the common values of a column."""
+MIN_RELATIVE_LOG_DENSITY = -50.0
+"""Bound on a density's deficit to the best density at a row, when densities are weighted."""
+MIN_LOG_DENSITY = -1e6
+MAX_NEW_VALUES = 0.02
+"""Largest share of rows with a value of their own in the discrete columns together."""
+MAX_FEATURES = 100
+"""Number of features above which densities are fitted to random projections."""
+MAX_PROJECTIONS, MIN_ROWS_PER_PROJECTION = 50, 3
+
+
+class RandomProjection(NamedTuple):
+    """Random projections of points, with their length and their largest absolute feature.
+
+    The directions are not learned: learned ones would show training points as more (or less) typical than new points.
+    """
+
+    basis: Tensor
+    """(d, q)"""
+    scaler: Standardization
+
+    @classmethod
+    def fit(cls, x: Tensor) -> RandomProjection:
+        """Draw directions for standardized points (n, d), the same in every fold, and learn the scales along them."""
+        count = min(MAX_PROJECTIONS, max(1, len(x) // MIN_ROWS_PER_PROJECTION))
+        basis = np.random.default_rng(0).normal(size=(x.shape[1], count)) / x.shape[1] ** 0.5
+        unscaled = cls(torch.from_numpy(basis), Standardization.identity(x.new_zeros(1, count + 2)))
+        return unscaled._replace(scaler=Standardization.fit(unscaled(x), keep_constant=True))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the standardized features (m, q + 2) of standardized points (m, d)."""
+        lengths = torch.stack([x.square().mean(1).sqrt(), x.abs().amax(1)], 1).clamp(1e-4, 1e100).log()
+        return self.scaler(torch.cat([x @ self.basis, lengths], 1))
+
+
+class TypicalityModel(NamedTuple):
+    """Densities fitted to the same rows, with the ranges and the discrete columns of these rows."""
+
+    scaler: Standardization
+    minimum: Tensor
+    """(d,)"""
+    maximum: Tensor
+    """(d,)"""
+    discrete: Sequence[tuple[int, Tensor]]
+    """Discrete columns with their sorted values."""
+    projection: RandomProjection | None
+    """None if the densities are fitted to the features themselves."""
+    members: Sequence[ClassDensity]
+    transform: PowerTransform | None
+    """Power transform that is shared by some of the members."""
+
+    @classmethod
+    def fit(cls, candidates: Sequence[ClassDensity], X: Tensor, y: NDArray[np.intp], weight: Tensor) -> TypicalityModel:
+        """Fit every candidate to points (n, d) with classes (n,) and weights (n,)."""
+        scaler = Standardization.fit(X, weight, keep_constant=True)
+        x = scaler(X)
+        projection = RandomProjection.fit(x) if x.shape[1] > MAX_FEATURES else None
+        x = x if projection is None else projection(x)
+        with suppress_own_warnings():  # a candidate that does not suit a small class gets little weight
+            members, transform = share_transform([clone(candidate) for candidate in candidates], x, weight)
+            fitted = [member.fit(x, y, weight) for member in members]
+        return cls(scaler, X.amin(0), X.amax(0), _discrete_columns(X), projection, fitted, transform)
+
+    def evidence(self, X: Tensor) -> Tensor:
+        """Return log sum_c pi_c p_c(x) of points (m, d) under each member, (M, m)."""
+        x = self.scaler(X)
+        x = x if self.projection is None else self.projection(x)
+        with torch.no_grad():
+            log_prob = log_prob_of_members(self.members, x, self.transform)
+        log_prior = [torch.from_numpy(member.class_prior_).log() for member in self.members]
+        logs = [(values + prior).logsumexp(1) for values, prior in zip(log_prob, log_prior, strict=True)]
+        return torch.stack(logs).nan_to_num(nan=MIN_LOG_DENSITY).clamp_min(MIN_LOG_DENSITY)
+
+    def range_excess(self, X: Tensor) -> Tensor:
+        """Return log2(1 + distance beyond the range / range) of points (m, d), the largest over columns, (m,).
+
+        A density with long tails, or one that was fitted to power-transformed features, hardly notices an extreme
+        value.
+        """
+        width = torch.where(self.maximum > self.minimum, self.maximum - self.minimum, torch.ones_like(self.minimum))
+        outside = torch.maximum((self.minimum - X) / width, (X - self.maximum) / width).amax(1)
+        return outside.clamp(0.0, 1e300).log1p() / math.log(2.0)
+
+    def count_new_values(self, X: Tensor) -> Tensor:
+        """Return the number of discrete columns in which a point (m, d) has an unseen value, (m,)."""
+        count = X.new_zeros(len(X))
+        for column, values in self.discrete:
+            queries = X[:, column].contiguous()
+            nearest = torch.searchsorted(values, queries).clamp_max(len(values) - 1)
+            count += values[nearest] != queries
+        return count
+
+    def select(self, indices: Sequence[int]) -> TypicalityModel:
+        """Return the model with some of its members."""
+        return self._replace(members=[self.members[index] for index in indices])
 
 
 class ConformalScores(NamedTuple):
-    """A judge, and the scores of the rows it has not seen."""
+    """A model, and the scores of the rows that it was not fitted to."""
 
-    judge: TypicalityModel
+    model: TypicalityModel
     scores: NDArray[np.float64]
     """Sorted, (r,)"""
     mass: NDArray[np.float64]
-    """Weight of the first 0, 1, ..., r of them, (r + 1,)"""
+    """Cumulative weight of the first 0, 1, ..., r of these rows, (r + 1,)"""
 
 
 @final
 class Typicality(BaseEstimator):
-    r"""How typical a row is, as a conformal p-value in (0, 1].
+    r"""Typicality of a row with respect to the training rows, as a conformal p-value in (0, 1].
 
-    .. math:: \operatorname{support}(x) = \frac{1 + \#\{i : s_{-i}(x_i) \le s_{-i}(x)\}}{1 + n}, \qquad
+    .. math:: \operatorname{typicality}(x) = \frac{1 + \#\{i : s_{-i}(x_i) \le s_{-i}(x)\}}{1 + n}, \qquad
               s(x) = \log \sum_m w_m \sum_c \pi_c\, p_{mc}(x)
 
-    with s_{-i} from densities that were fitted without the fold of row i (cross-conformal prediction, Vovk 2015). Of
-    rows like those of the training set a share of about a has a support of at most a, whatever the densities; the
-    better they are, the smaller is the support of other rows. The weights w are those under which the held-out rows are
-    most likely.
+    with s_{-i} from densities that were fitted without the fold of row i (cross-conformal prediction, Vovk 2015). A
+    share of about a of exchangeable new rows has a typicality of at most a, whatever the densities; better densities
+    give smaller values to other rows. The weights w maximize the likelihood of the held-out rows.
 
-    A value beyond those of its column costs 20 nats for each doubling of the range that it asks for, lest long tails
-    hide it. A column is closed if next to no value occurs once in it (levels, counts, constants); a value that such a
-    column has never had counts as less typical than anything a density can say. With more than 100 features the
-    densities are of what is seen along 50 random directions, of the length of a row and of its largest deviation. All
-    of up to 2,000 rows are held out, in folds; of more, at most 5,000, once, and the densities are fitted to as many
-    others.
+    A value beyond the range of its column costs 20 nats for each doubling of that range, so that densities with long
+    tails do not hide it. A column is discrete if almost every value of it repeats (levels, counts, constants); a row
+    with an unseen value in such a column is less typical than any density can express. Above 100 features the densities
+    are fitted to 50 random projections, the length of a row and its largest absolute feature. Up to 2,000 rows are
+    cross-validated; larger tables have one training part and one held-out part of at most 5,000 rows each.
 
     Parameters
     ----------
     density : "auto" or ClassDensity
-        The judge: a stack of a few Gaussians and kernels, or one density, fitted to standardised features once for each
-        fold. It must be a density of x (`normalised`).
-    folds : int
+        "auto" is a weighted set of two discriminant analyses and two kernel densities. A density of your own must be
+        normalized; it is fitted to standardized features once for each fold.
+    cv : int
+        Number of folds.
     random_state : int, Generator or None
-        For the folds.
+        Seed of the folds.
 
     Attributes
     ----------
     report_ : dict
-        "judges" (weights by name), "folds", "rows" (held out), "log_density" (median of their scores, in nats), "least"
-        (the smallest support there is).
+        "weights" of the densities by name, number of "folds", number of held-out "rows", "log_density" (median of their
+        scores, in nats) and "least" (the smallest possible typicality).
     n_features_in_ : int
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> support = Typicality().fit(X, y)
-    >>> (support([[5.1, 3.5, 1.4, 0.2], [5.1, 3.5, 1.4, 2.5]]) > 0.05).tolist()
+    >>> typicality = Typicality().fit(X, y)
+    >>> (typicality([[5.1, 3.5, 1.4, 0.2], [5.1, 3.5, 1.4, 2.5]]) > 0.05).tolist()
     [True, False]
-    >>> support.columns([[5.1, 3.5, 1.4, 2.5]]).argmax(1)  # the column to look at first
+    >>> typicality.columns([[5.1, 3.5, 1.4, 2.5]]).argmax(1)  # the column to check first
     array([3])
     """
 
-    def __init__(self, density: Any = "auto", *, folds: int = 5, random_state: Any = 0) -> None:
+    def __init__(self, density: Any = "auto", *, cv: int = 5, random_state: Any = 0) -> None:
         self.density = density
-        self.folds = folds
+        self.cv = cv
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the densities of the folds, and score what each has not seen.
+        """Fit the densities of each fold and score its held-out rows.
 
         Parameters
         ----------
@@ -103,102 +204,120 @@ class Typicality(BaseEstimator):
         y : array (n,)
             Class labels.
         sample_weight : array (n,), optional
-            Held-out rows count in proportion; n is their effective number, (sum w)^2 / sum w^2.
+            Weights of the held-out rows in the p-value; n is their effective number, (sum w)^2 / sum w^2.
         """
         candidates = self._candidates()
-        points, index, weight = _read(X, y, sample_weight)
-        folds = _cut(index, check_count("folds", self.folds, low=2), as_rng(self.random_state))
-        densities = list(candidates.values())
-        judges, asked, counts = [], [], []
+        points, index, weight = _read_sample(X, y, sample_weight)
+        folds = _split(index, check_count("cv", self.cv, low=2), as_rng(self.random_state))
+        models, held_out, counts = [], [], []
         for train, valid in folds:
-            taken = torch.from_numpy(points[train]), index[train], torch.from_numpy(weight[train])
-            judges.append(fit_judge(densities, *taken))
-            asked.append(torch.from_numpy(points[valid]))
+            sample = torch.from_numpy(points[train]), index[train], torch.from_numpy(weight[train])
+            models.append(TypicalityModel.fit(list(candidates.values()), *sample))
+            held_out.append(torch.from_numpy(points[valid]))
             counts.append(torch.from_numpy(weight[valid]))
-        shares = _shares([judge.evidence(part) for judge, part in zip(judges, asked, strict=True)], counts)
-        self._keep(list(candidates), shares, judges, asked, counts)
+        evidence = torch.cat([model.evidence(part) for model, part in zip(models, held_out, strict=True)], 1)
+        relative = (evidence - evidence.amax(0)).clamp_min(MIN_RELATIVE_LOG_DENSITY)
+        weights = stacking_weights(relative, torch.cat(counts))
+        selected = weights.nonzero()[:, 0].tolist()
+        self.n_features_in_ = int(points.shape[1])
+        self.common_values_ = np.quantile(torch.cat(held_out).numpy(), COMMON_QUANTILES, axis=0, method="nearest")
+        self.log_weight_ = weights[selected].log()
+        self.size_ = effective_size(torch.cat(counts))
+        self.folds_ = [
+            self._conformal_scores(model.select(selected), part, count.numpy())
+            for model, part, count in zip(models, held_out, counts, strict=True)
+        ]
+        scores = np.concatenate([fold.scores for fold in self.folds_])
+        names = list(candidates)
+        self.report_ = {
+            "weights": {names[m]: float(weights[m]) for m in selected},
+            "folds": len(self.folds_),
+            "rows": len(scores),
+            "log_density": float(np.median(scores)),
+            "least": 1.0 / (1.0 + self.size_),
+        }
         return self
 
     def __call__(self, X: Any) -> NDArray[np.float64]:
-        """The support of the rows of `X` (m, d), (m,), each in (0, 1]; 0.05 or less is rare among training rows."""
-        points = self._points(X)
+        """Return the typicality of the rows of `X` (m, d), (m,), in (0, 1]; 0.05 or less is rare for training rows."""
+        points = self._check_query(X)
         below = np.zeros(len(points))
-        for held in self.held_:
-            scores = self._scores(held.judge, points)
-            below += held.mass[np.searchsorted(held.scores, scores + EQUAL * (1.0 + np.abs(scores)), side="right")]
-        share = np.minimum(below / sum(held.mass[-1] for held in self.held_), 1.0)
+        for fold in self.folds_:
+            scores = self._score(fold.model, points)
+            upper = scores + SCORE_TOLERANCE * (1.0 + np.abs(scores))
+            below += fold.mass[np.searchsorted(fold.scores, upper, side="right")]
+        share = np.minimum(below / sum(fold.mass[-1] for fold in self.folds_), 1.0)
         return np.asarray((1.0 + self.size_ * share) / (1.0 + self.size_))
 
     def columns(self, X: Any) -> NDArray[np.float64]:
-        """How much more typical each row of `X` (m, d) would be with another value in a column, (m, d), in nats.
+        """Return the gain in log-density of each row of `X` (m, d) from replacing the value of each column, (m, d).
 
-        The best of five common values counts. The largest gain of a row names the column to look at first; where two
-        columns do not suit each other, both gain.
+        The best of five common values of the column counts. The column with the largest gain is the one to check first;
+        if two columns contradict each other, both have a gain.
         """
-        points, judge = self._points(X), self.held_[0].judge
-        scores, best = self._scores(judge, points), np.full(points.shape, -np.inf)
-        for column, values in enumerate(self.common_.T):
+        points, model = self._check_query(X), self.folds_[0].model
+        scores, best = self._score(model, points), np.full(points.shape, -np.inf)
+        for column, values in enumerate(self.common_values_.T):
             for value in values.tolist():
-                mended = points.clone()
-                mended[:, column] = value
-                best[:, column] = np.maximum(best[:, column], self._scores(judge, mended))
+                replaced = points.clone()
+                replaced[:, column] = value
+                best[:, column] = np.maximum(best[:, column], self._score(model, replaced))
         return best - scores[:, None]
 
     def _candidates(self) -> dict[str, ClassDensity]:
         if isinstance(self.density, str):
             check_choice("density", self.density, ["auto"], also="a ClassDensity such as GaussianDensity()")
-            return default_judges()
+            return default_typicality_densities()
         if not isinstance(self.density, ClassDensity) or not self.density.normalised:
             raise ValueError(
-                f"density={self.density!r} gives no density of x to judge by; use 'auto' or, say, GaussianDensity()"
+                f"density={self.density!r} is not a normalized density; use 'auto' or, for example, GaussianDensity()"
             )
         return {type(self.density).__name__: self.density}
 
-    def _keep(
-        self, names: list[str], shares: Tensor, judges: list[TypicalityModel], asked: list[Tensor], counts: list[Tensor]
-    ) -> None:
-        """Set what a fit leaves: the judges of some weight, and what they say of the rows they have not seen."""
-        kept = shares.nonzero()[:, 0].tolist()
-        self.n_features_in_ = int(asked[0].shape[1])
-        self.common_ = np.quantile(torch.cat(asked).numpy(), COMMON, axis=0, method="nearest")
-        self.log_share_ = shares[kept].log()
-        self.size_ = effective_size(torch.cat(counts))
-        self.held_ = []
-        for judge, part, count in zip(judges, asked, counts, strict=True):
-            scores = self._scores(judge.keeping(kept), part)
-            order = np.argsort(scores, kind="stable")
-            mass = np.concatenate([[0.0], np.cumsum(count.numpy()[order])])
-            self.held_.append(ConformalScores(judge.keeping(kept), scores[order], mass))
-        every = np.concatenate([held.scores for held in self.held_])
-        self.report_ = {
-            "judges": {names[place]: float(shares[place]) for place in kept},
-            "folds": len(self.held_),
-            "rows": len(every),
-            "log_density": float(np.median(every)),
-            "least": 1.0 / (1.0 + self.size_),
-        }
+    def _conformal_scores(self, model: TypicalityModel, points: Tensor, count: NDArray[np.float64]) -> ConformalScores:
+        scores = self._score(model, points)
+        order = np.argsort(scores, kind="stable")
+        return ConformalScores(model, scores[order], np.concatenate([[0.0], np.cumsum(count[order])]))
 
-    def _scores(self, judge: TypicalityModel, points: Tensor) -> NDArray[np.float64]:
-        """How typical points (m, d) are to a judge, (m,): first by what is new in closed columns, then by density."""
-        log_density = (judge.evidence(points) + self.log_share_[:, None]).logsumexp(0).clamp_min(FARTHEST)
-        beyond = log_density - EXCESS * judge.excess(points)
-        return (beyond + 2.0 * FARTHEST * judge.novelties(points)).numpy()
+    def _score(self, model: TypicalityModel, points: Tensor) -> NDArray[np.float64]:
+        """Return scores of points (m, d), (m,): log-densities, penalized for new values and for extreme values."""
+        log_density = (model.evidence(points) + self.log_weight_[:, None]).logsumexp(0).clamp_min(MIN_LOG_DENSITY)
+        penalized = log_density - RANGE_PENALTY * model.range_excess(points)
+        return (penalized + 2.0 * MIN_LOG_DENSITY * model.count_new_values(points)).numpy()
 
-    def _points(self, X: Any) -> Tensor:
-        check_is_fitted(self, "held_")
+    def _check_query(self, X: Any) -> Tensor:
+        check_is_fitted(self, "folds_")
         points = as_tensor(X).detach().cpu().double().numpy()
         if points.ndim != 2 or points.shape[1] != self.n_features_in_:
             raise ValueError(
-                f"X has shape {points.shape}, but Support was fitted with {self.n_features_in_} features; "
+                f"X has shape {points.shape}, but Typicality was fitted with {self.n_features_in_} features; "
                 f"pass an array of shape (m, {self.n_features_in_})"
             )
         if not np.isfinite(points).all():
-            raise ValueError("X contains NaN or infinity; impute or drop those rows before asking for their support")
+            raise ValueError("X contains NaN or infinity; impute or drop those rows")
         return torch.from_numpy(points)
 
 
-def _read(X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]:
-    """Points (n, d), class numbers (n,) and positive weights (n,)."""
+def default_typicality_densities() -> dict[str, ClassDensity]:
+    """Return the densities of `Typicality("auto")` by name.
+
+    The candidates of the stacked density find no more unusual rows in `benchmarks/support.py` and take much longer.
+
+    >>> list(default_typicality_densities())
+    ['discriminant', 'warped discriminant', 'kernel', 'warped kernel']
+    """
+    return {
+        "discriminant": DiscriminantDensity(0.3),
+        "warped discriminant": PowerTransformedDensity(DiscriminantDensity(0.3)),
+        "kernel": KernelDensity(0.15, covariance="shared"),
+        "warped kernel": PowerTransformedDensity(KernelDensity(0.4, covariance="shrunk")),
+    }
+
+
+def _read_sample(
+    X: Any, y: Any, sample_weight: Any
+) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64]]:
+    """Return points (n, d), class indices (n,) and positive weights (n,)."""
     points, labels = as_tensor(X).detach().cpu().double().numpy(), as_numpy(y)
     if points.ndim != 2 or labels.shape != points.shape[:1]:
         raise ValueError(f"X {points.shape} and y {labels.shape} must have shapes (n, d) and (n,)")
@@ -207,20 +326,29 @@ def _read(X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[np.float64], NDAr
     if not (weight > 0).all():
         points, labels, weight = points[weight > 0], labels[weight > 0], weight[weight > 0]
     if len(points) < 2:
-        raise ValueError(f"X has {len(points)} rows of positive weight; support needs two at least")
+        raise ValueError(f"X has {len(points)} rows of positive weight; typicality needs at least 2")
     return points, read_classes(labels)[1], weight
 
 
-def _cut(y: NDArray[np.intp], count: int, rng: np.random.Generator) -> list[Fold]:
-    """Folds of few rows; of many, one: a stratified part of all rows to be fitted to, and one to be held out."""
-    if len(y) <= FEW:
+def _split(y: NDArray[np.intp], count: int, rng: np.random.Generator) -> list[Fold]:
+    """Return stratified folds; of a large table, one training part and one held-out part."""
+    if len(y) <= MAX_CV_ROWS:
         number = round_robin_folds(y, min(count, len(y)), rng)
         return [Fold(np.flatnonzero(number != f), np.flatnonzero(number == f)) for f in np.unique(number)]
-    number = round_robin_folds(y, max(2, -(-len(y) // MOST)), rng)
+    number = round_robin_folds(y, max(2, -(-len(y) // MAX_PART_ROWS)), rng)
     return [Fold(np.flatnonzero(number == 0), np.flatnonzero(number == 1))]
 
 
-def _shares(evidence: list[Tensor], counts: list[Tensor]) -> Tensor:
-    """The weights (M,) of the candidates under which the held-out rows of all folds are most likely."""
-    found = torch.cat(evidence, 1)
-    return stacking_weights((found - found.amax(0)).clamp_min(WORST), torch.cat(counts))
+def _discrete_columns(X: Tensor) -> list[tuple[int, Tensor]]:
+    """Return the columns in which almost every value repeats (levels, counts), with their sorted values.
+
+    An unseen value in such a column is evidence of novelty. Columns are taken in the order of their number of unique
+    rows, as long as these are at most `MAX_NEW_VALUES` of all rows.
+    """
+    ordered = X.sort(0).values
+    step = (ordered[1:] != ordered[:-1]).numpy()
+    edge = np.ones((1, X.shape[1]), dtype=bool)
+    unique = (np.concatenate([edge, step]) & np.concatenate([step, edge])).sum(0)
+    order = np.argsort(unique, kind="stable")
+    discrete = order[np.cumsum(unique[order]) <= MAX_NEW_VALUES * len(X)]
+    return [(int(column), torch.unique(X[:, column])) for column in np.sort(discrete)]

@@ -112,11 +112,11 @@ class AdaMixupClassifier(NetworkClassifier):
 
     def _attributes(self, study: CandidateSearch, fitted: FitResult) -> dict[str, Any]:
         trio, X, place = cast(AdaMixupNetworks, fitted.trio), fitted.task.X, fitted.place
-        low, high = policy_range(trio.policy, X, rng=study.seed)[place]
+        low, high = policy_range(trio.policy, X, seed=study.seed)[place]
         return super()._attributes(study, fitted) | {
             "policy_": trio.policy.network(0, place),
             "policy_range_": (float(low), float(high)),
-            "mixing_share_": float(mixing_share(trio.policy, X, rng=study.seed)[place]),
+            "mixing_share_": float(mixing_share(trio.policy, X, seed=study.seed)[place]),
         }
 
 

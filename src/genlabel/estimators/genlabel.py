@@ -69,7 +69,7 @@ class GenLabelClassifier(NetworkClassifier):
 
     alpha : float, "cv" or sequence of float
         Of lam ~ Beta(alpha, alpha); "cv" chooses among 0.3 and 1.
-    per : "sample" or "batch"
+    lam_per : "sample" or "batch"
         One lam for each point, or for each batch (the paper's).
     clean_fraction : "cv", float in [0, 1] or sequence of them
         Share of the points of a batch that stay as they are: 0 is the paper's Alg. 1, 1 is vanilla training. "cv"
@@ -193,7 +193,7 @@ class GenLabelClassifier(NetworkClassifier):
         weight_decay: Any = "cv",
         average: Any = "auto",
         select: Any = "log-loss",
-        per: str = "sample",
+        lam_per: str = "sample",
         priors: Any = "auto",
         class_weight: Any = None,
         search: str = "halving",
@@ -219,7 +219,7 @@ class GenLabelClassifier(NetworkClassifier):
         self.weight_decay = weight_decay
         self.average = average
         self.select = select
-        self.per = per
+        self.lam_per = lam_per
         self.priors = priors
         self.class_weight = class_weight
         self.search = search
@@ -270,7 +270,7 @@ class GenLabelClassifier(NetworkClassifier):
             "weight_decay": 1e-4,
             "average": None,
             "select": "accuracy",
-            "per": "batch",
+            "lam_per": "batch",
             "priors": "uniform",
             "search": "full",
             "members": 1,
@@ -309,10 +309,10 @@ class GenLabelClassifier(NetworkClassifier):
         )
 
     def _recipes(self) -> list[MixingConfig]:
-        check_choice("per", self.per, ["sample", "batch"])
+        check_choice("lam_per", self.lam_per, ["sample", "batch"])
         alphas = grid("alpha", self.alpha, ALPHAS, 1e-6, 1e6)
         return recipes(
-            Mixup(per=self.per), alphas, grid("clean_fraction", self.clean_fraction, CLEAN_FRACTIONS, 0.0, 1.0)
+            Mixup(lam_per=self.lam_per), alphas, grid("clean_fraction", self.clean_fraction, CLEAN_FRACTIONS, 0.0, 1.0)
         )
 
     def _candidates(

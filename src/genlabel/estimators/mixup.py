@@ -36,7 +36,7 @@ class MixupClassifier(NetworkClassifier):
         (Verma et al., 2019), or nothing.
     alpha : None, float, "cv" or sequence of float
         Of lam ~ Beta(alpha, alpha); None is 0.3 for mixup and 2 for manifold mixup, "cv" chooses among 0.3 and 1.
-    per : "sample", "batch" or None
+    lam_per : "sample", "batch" or None
         One lam for each point, or for each batch; None is "sample" for mixup and "batch" for manifold mixup.
     clean_fraction : float in [0, 1], "cv" or sequence of them
         Share of the points of a batch that stay as they are; 0 mixes all (the paper's), "cv" chooses among 0.75 and 1,
@@ -87,7 +87,7 @@ class MixupClassifier(NetworkClassifier):
         weight_decay: Any = "cv",
         calibrate: bool = True,
         select: Any = "log-loss",
-        per: str | None = None,
+        lam_per: str | None = None,
         class_weight: Any = None,
         search: str = "halving",
         members: Any = "folds",
@@ -112,7 +112,7 @@ class MixupClassifier(NetworkClassifier):
         self.weight_decay = weight_decay
         self.calibrate = calibrate
         self.select = select
-        self.per = per
+        self.lam_per = lam_per
         self.class_weight = class_weight
         self.search = search
         self.members = members
@@ -144,7 +144,7 @@ class MixupClassifier(NetworkClassifier):
         Examples
         --------
         >>> MixupClassifier.from_paper("mlp").mixer
-        Mixup(per='batch')
+        Mixup(lam_per='batch')
         """
         setting = {
             "clean_fraction": 0.0,
@@ -156,7 +156,7 @@ class MixupClassifier(NetworkClassifier):
             "cv": 6,
             "epochs": 100,
         }
-        way = Mixup(per="batch") if isinstance(mixer, str) and mixer == "mixup" else mixer
+        way = Mixup(lam_per="batch") if isinstance(mixer, str) and mixer == "mixup" else mixer
         return cls(network, way, **{**setting, **params})
 
     def _method(self, settings: TrainerConfig) -> SearchSpace:
@@ -191,11 +191,11 @@ class MixupClassifier(NetworkClassifier):
 
     def _mixer(self, depth: int) -> Mixer | None:
         if self.mixer is None:
-            unused = ("alpha", "per", "exclude_intrusion", "labeler", "clean_fraction")
+            unused = ("alpha", "lam_per", "exclude_intrusion", "labeler", "clean_fraction")
             self._check_unused("mixes nothing; use mixer='mixup'", *unused)
             return None
         if isinstance(self.mixer, Mixer):
-            self._check_unused("has its own; set it there", "alpha", "per")
+            self._check_unused("has its own; set it there", "alpha", "lam_per")
             if self.mixer.max_depth > depth:
                 raise ValueError(
                     f"mixer={self.mixer!r} mixes at depth {self.mixer.max_depth}, but network={self.network!r} has "
@@ -208,13 +208,13 @@ class MixupClassifier(NetworkClassifier):
             raise ValueError(
                 f"mixer='manifold' needs hidden layers, but network={self.network!r} has none; use network='mlp'"
             )
-        return known[self.mixer] if self.per is None else known[self.mixer].set_params(per=self.per)
+        return known[self.mixer] if self.lam_per is None else known[self.mixer].set_params(lam_per=self.lam_per)
 
     def _check_unused(self, why: str, *names: str) -> None:
         """Raise if a parameter that has no effect here is not at its default."""
         idle: dict[str, tuple[Any, ...]] = {
             "alpha": (None,),
-            "per": (None,),
+            "lam_per": (None,),
             "exclude_intrusion": (False,),
             "labeler": ("linear",),
             "clean_fraction": ("cv", 0.0),  # by default, and in the paper's setting

@@ -28,7 +28,7 @@ class MixCollate:
     Examples
     --------
     >>> import torch
-    >>> collate = MixCollate(GenLabelMixup(n_classes=3, gamma=0.0))
+    >>> collate = MixCollate(GenLabelMixup(num_classes=3, gamma=0.0))
     >>> x, target = collate([(torch.zeros(2), 0), (torch.ones(2), 2)])
     >>> x.shape, target.sum(1)
     (torch.Size([2, 2]), tensor([1., 1.]))
@@ -36,7 +36,7 @@ class MixCollate:
 
     def __init__(self, mixup: GenLabelMixup, collate: Callable[[list[Any]], Any] = default_collate) -> None:
         if not isinstance(mixup, GenLabelMixup):
-            raise TypeError(f"mixup is a {type(mixup).__name__}; give GenLabelMixup(n_classes=..., gamma=0), say")
+            raise TypeError(f"mixup is a {type(mixup).__name__}; give GenLabelMixup(num_classes=..., gamma=0), say")
         if mixup.labeler.update_source is not None:
             raise ValueError(
                 "the density of mixup learns, and what it learns in a worker is lost with it; give a fitted density=, "

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from genlabel._validation import check_interval
-from genlabel.integrations.hooks import FeatureTap, find_layer, unwrap
+from genlabel.integrations.hooks import FeatureHook, find_layer, unwrap
 
 
 @final
@@ -22,7 +22,7 @@ class Teacher(nn.Module):
         Put in evaluation mode; the average of another is a copy of it.
     layer : str or None
         As in :func:`genlabel.integrations.hooks.find_layer`.
-    n_classes : int
+    num_classes : int
     decay : float in [0, 1) or None
         Share of the average that stays in an update, in the long run: the t-th keeps at most (1 + t) / (10 + t).
         None is a teacher that does not change.
@@ -36,15 +36,15 @@ class Teacher(nn.Module):
 
     updates: Tensor
 
-    def __init__(self, network: nn.Module, layer: str | None, n_classes: int, decay: float | None = None) -> None:
+    def __init__(self, network: nn.Module, layer: str | None, num_classes: int, decay: float | None = None) -> None:
         super().__init__()
         self.network = unwrap(network).eval()
-        self.layer, self.n_classes = layer, n_classes
+        self.layer, self.num_classes = layer, num_classes
         self.decay = decay
         if decay is not None:
             check_interval("decay", decay, 0.0, 1.0 - 1e-9, "0.999 averages about the last thousand steps")
         self.register_buffer("updates", torch.zeros(()))
-        self._tap: FeatureTap | None = FeatureTap(find_layer(self.network, layer, n_classes), self.network)
+        self._tap: FeatureHook | None = FeatureHook(find_layer(self.network, layer, num_classes), self.network)
 
     @property
     def averages(self) -> bool:
@@ -52,16 +52,16 @@ class Teacher(nn.Module):
         return self.decay is not None
 
     @classmethod
-    def average_of(cls, network: nn.Module, layer: str | None, n_classes: int, decay: float) -> Teacher:
+    def average_of(cls, network: nn.Module, layer: str | None, num_classes: int, decay: float) -> Teacher:
         """A teacher that starts as a copy of the network, and follows it by :meth:`follow`."""
         twin = copy.deepcopy(unwrap(network)).requires_grad_(False)
-        return cls(twin, layer, n_classes, decay)
+        return cls(twin, layer, num_classes, decay)
 
     @torch.no_grad()
     def features_of(self, x: Tensor) -> Tensor:
         """Return the features (n, d) of a batch."""
         if self._tap is None:  # a copy has no hook of its own yet
-            self._tap = FeatureTap(find_layer(self.network, self.layer, self.n_classes), self.network)
+            self._tap = FeatureHook(find_layer(self.network, self.layer, self.num_classes), self.network)
         return self._tap.features_of(x)
 
     @torch.no_grad()

@@ -37,15 +37,15 @@ def unwrap(network: nn.Module) -> nn.Module:
     return network if inside is None else unwrap(inside)
 
 
-def find_layer(network: nn.Module, name: str | None, n_classes: int) -> Layer:
+def find_layer(network: nn.Module, name: str | None, num_classes: int) -> Layer:
     """Return the layer whose features are meant: the output of a named one, or the input of the last linear one.
 
     Parameters
     ----------
     network : Module
     name : str or None
-        A dotted name, as in `network.named_modules()`; None is the last `nn.Linear` with `n_classes` outputs.
-    n_classes : int
+        A dotted name, as in `network.named_modules()`; None is the last `nn.Linear` with `num_classes` outputs.
+    num_classes : int
 
     Examples
     --------
@@ -56,14 +56,14 @@ def find_layer(network: nn.Module, name: str | None, n_classes: int) -> Layer:
     modules = dict(network.named_modules())
     if name is not None:
         if name not in modules or not name:
-            raise ValueError(f"layer={name!r} is not in the network; its modules are {_some(list(modules))}")
+            raise ValueError(f"feature_layer={name!r} is not in the network; its modules are {_some(list(modules))}")
         return Layer(modules[name], name, before=False)
     heads = [found for found, module in modules.items() if isinstance(module, nn.Linear)]
-    fitting = [found for found in heads if modules[found].out_features == n_classes]
+    fitting = [found for found in heads if modules[found].out_features == num_classes]
     if not fitting:
         raise ValueError(
-            f"the network has no nn.Linear with {n_classes} outputs ({_some(heads)} are linear); name the layer whose "
-            "output are the features: layer='avgpool', say"
+            f"the network has no nn.Linear with {num_classes} outputs ({_some(heads)} are linear); name the layer "
+            "whose output is the features, such as feature_layer='avgpool'"
         )
     return Layer(modules[fitting[-1]], fitting[-1], before=True)
 
@@ -130,7 +130,7 @@ class _Tap(ABC):
 
 
 @final
-class FeatureTap(_Tap):
+class FeatureHook(_Tap):
     """Catch the features of a layer in one pass of the network.
 
     Parameters
@@ -143,24 +143,24 @@ class FeatureTap(_Tap):
     --------
     >>> import torch
     >>> network = nn.Sequential(nn.ReLU(), nn.Linear(2, 3))
-    >>> tap = FeatureTap(find_layer(network, None, 3), network)
+    >>> tap = FeatureHook(find_layer(network, None, 3), network)
     >>> with torch.no_grad():
     ...     tap.features_of(torch.tensor([[-1.0, 2.0]]))
     tensor([[0., 2.]])
     """
 
     features: Tensor | None = None
-    after: MixTap | None = None
+    after: MixHook | None = None
 
     def _seen(self, values: Any) -> None:
         if self.after is not None and self.after.count == 0:
             raise RuntimeError(
                 f"the features of layer {self.layer.name!r} come before {self.after.layer.name!r}, after which the "
-                "batch is mixed; name a later layer, or earlier ones in layers="
+                "batch is mixed; name a later layer, or earlier ones in mix_layers="
             )
         self.features = pool_features(_first(values)).detach()
 
-    def open(self, after: MixTap | None = None) -> None:
+    def open(self, after: MixHook | None = None) -> None:
         """Catch the features of the next pass, which come after those of the layer that is mixed."""
         self.is_open, self.count, self.features, self.after = True, 0, None, after
 
@@ -193,7 +193,7 @@ class FeatureTap(_Tap):
 
 
 @final
-class MixTap(_Tap):
+class MixHook(_Tap):
     """Mix the output of a layer, or that of the first of several (the hidden states of a transformer, say).
 
     Parameters
@@ -208,7 +208,7 @@ class MixTap(_Tap):
     >>> import torch
     >>> from genlabel.mixing import Mixup
     >>> network = nn.Sequential(nn.ReLU(), nn.Identity())
-    >>> tap = MixTap(Layer(network[0], "0", before=False), network, Mixup())
+    >>> tap = MixHook(Layer(network[0], "0", before=False), network, Mixup())
     >>> tap.open(MixParams(torch.tensor([1, 0]), torch.tensor([0.25, 1.0])))
     >>> network(torch.tensor([[-4.0], [4.0]]))
     tensor([[3.], [4.]])

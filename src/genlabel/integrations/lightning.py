@@ -54,7 +54,7 @@ class GenLabelCallback(_Callback):  # type: ignore[misc, valid-type]
     ...     def configure_optimizers(self):
     ...         return torch.optim.SGD(self.parameters(), lr=0.1)
     >>> rows = torch.utils.data.TensorDataset(torch.arange(4.0)[:, None], torch.tensor([0, 0, 1, 1]))
-    >>> callback = GenLabelCallback(GenLabelMixup(n_classes=2, gamma=0.0))
+    >>> callback = GenLabelCallback(GenLabelMixup(num_classes=2, gamma=0.0))
     >>> quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     >>> trainer = Trainer(callbacks=[callback], max_epochs=1, accelerator="cpu", enable_checkpointing=False, **quiet)
     >>> trainer.fit(Module(), torch.utils.data.DataLoader(rows, batch_size=4))  # the labels are soft
@@ -65,7 +65,7 @@ class GenLabelCallback(_Callback):  # type: ignore[misc, valid-type]
         if _Callback is object:
             raise ImportError("GenLabelCallback needs Lightning: pip install 'genlabel[lightning]'")
         super().__init__()
-        if mixup.catches or mixup.mixer.max_depth:
+        if mixup.needs_forward_hook or mixup.mixer.max_depth:
             raise ValueError(
                 "the callback labels a batch before the network sees it: make mixup with density=, teacher= or "
                 "gamma=0, and a mixer of the input; or call self.mixup.mix and self.mixup.loss in training_step"

@@ -16,7 +16,7 @@ from torch.utils.data import get_worker_info
 from genlabel._validation import check_count, check_interval
 from genlabel.densities import ClassDensity, OnlineGaussianDensity
 from genlabel.integrations.accuracy import MixedAccuracy, mixed_accuracy
-from genlabel.integrations.hooks import FeatureTap, MixTap, find_layer, unwrap
+from genlabel.integrations.hooks import FeatureHook, MixHook, find_layer, unwrap
 from genlabel.integrations.parts import check_mixer, make_density, make_labeler, make_teacher
 from genlabel.integrations.reading import as_laid_out, as_targets, check_batch, process_rank
 from genlabel.labeling import observe_and_label
@@ -70,26 +70,26 @@ class GenLabelMixup(nn.Module):
     ----------
     network : Module, optional
         The one that is trained; inside DistributedDataParallel and torch.compile it is found.
-    n_classes : int
+    num_classes : int
     mixer : Mixer
         `Mixup()`, `ManifoldMixup(depths=...)` or `CutMix()`.
-    layer : str or None
+    feature_layer : str or None
         Where features are caught: the output of the module of that name, averaged over pixels or tokens. None is the
-        input of the last `nn.Linear` that has `n_classes` outputs.
-    layers : sequence of str
-        After which modules a manifold mixer mixes: its depth d is `layers[d]`, and "" is the input. Name whole stages
-        or blocks. Inside a residual block only one of two branches would be mixed, which no hook can see.
+        input of the last `nn.Linear` that has `num_classes` outputs.
+    mix_layers : sequence of str
+        After which modules a manifold mixer mixes: its depth d is `mix_layers[d]`, and "" is the input. Name whole
+        stages or blocks. Inside a residual block only one of two branches would be mixed, which no hook can see.
     gamma : float in [0, 1]
         Weight of the generative label; 0 is mixup. The network teaches itself: far above 0.1, accuracy may fall.
-    top : int or None
+    top_k : int or None
         Number of classes that share a generative label (arXiv Alg. 3 has 2); None is all.
     same_class : "relabel" or "keep"
         "keep" leaves the label of a pair of one class alone.
-    ramp : int
+    warmup_steps : int
         Steps over which gamma grows from 0; only where a density learns in the steps.
     density : ClassDensity or OnlineGaussianDensity, optional
         Fitted to flattened points, or one that learns; without one, an `OnlineGaussianDensity(**settings)`.
-    teacher : Module, "average" or None
+    teacher : Module, "ema" or None
         Whose features are described: another network, or an average of the weights of `network`, moved by
         :meth:`update_ema`. None is the network itself, in its own pass.
     decay : float
@@ -104,7 +104,7 @@ class GenLabelMixup(nn.Module):
     Examples
     --------
     >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
-    >>> mixup = GenLabelMixup(network, n_classes=10)
+    >>> mixup = GenLabelMixup(network, num_classes=10)
     >>> x, y = torch.rand(4, 1, 8, 8), torch.tensor([3, 1, 4, 1])
     >>> loss = mixup.loss(network(mixup.mix(x, y)))
     >>> mixup.target().sum(1)
@@ -118,14 +118,14 @@ class GenLabelMixup(nn.Module):
         self,
         network: nn.Module | None = None,
         *,
-        n_classes: int,
+        num_classes: int,
         mixer: Mixer | None = None,
-        layer: str | None = None,
-        layers: Sequence[str] = ("",),
+        feature_layer: str | None = None,
+        mix_layers: Sequence[str] = ("",),
         gamma: float = 0.1,
-        top: int | None = 2,
+        top_k: int | None = 2,
         same_class: str = "relabel",
-        ramp: int = 0,
+        warmup_steps: int = 0,
         density: ClassDensity | OnlineGaussianDensity | None = None,
         teacher: nn.Module | str | None = None,
         decay: float = 0.999,
@@ -134,21 +134,22 @@ class GenLabelMixup(nn.Module):
         **settings: Any,
     ) -> None:
         super().__init__()
-        self.n_classes = check_count("n_classes", n_classes, low=2)
+        self.num_classes = check_count("num_classes", num_classes, low=2)
         self.gamma = check_interval("gamma", gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
         self.compiled = compiled
-        self.seed, self.layer, self.layers = check_count("seed", seed, low=0), layer, tuple(layers)
-        self.mixer = check_mixer(Mixup() if mixer is None else mixer, self.layers)
+        self.seed, self.feature_layer = check_count("seed", seed, low=0), feature_layer
+        self.mix_layers = tuple(mix_layers)
+        self.mixer = check_mixer(Mixup() if mixer is None else mixer, self.mix_layers)
         self._held = () if network is None else (unwrap(network),)  # in a tuple: no submodule
-        self.density = make_density(n_classes, density, settings)
-        self.labeler = make_labeler(self.density, self.gamma, top, same_class, ramp)
-        self.teacher = make_teacher(teacher, network, layer, n_classes, decay)
+        self.density = make_density(num_classes, density, settings)
+        self.labeler = make_labeler(self.density, self.gamma, top_k, same_class, warmup_steps)
+        self.teacher = make_teacher(teacher, network, feature_layer, num_classes, decay)
         self._check_parts()
         self.register_buffer("_here", torch.zeros(()), persistent=False)
         self._draws = 0
         self._pending: _Pending | None = None
-        self._features: FeatureTap | None = None
-        self._mixing: dict[int, MixTap] = {}
+        self._features: FeatureHook | None = None
+        self._mixing: dict[int, MixHook] = {}
         self.attach()
 
     @property
@@ -162,7 +163,7 @@ class GenLabelMixup(nn.Module):
         return self.training and (self.network is None or self.network.training)
 
     @property
-    def catches(self) -> bool:
+    def needs_forward_hook(self) -> bool:
         """Whether labels come from features that are caught in the network's own pass."""
         return self.labeler.update_source is not None and self.teacher is None
 
@@ -176,13 +177,13 @@ class GenLabelMixup(nn.Module):
         y : Tensor (n,) or (n, k)
             Class indices or soft labels, before mixing.
         """
-        check_batch(x, y, self.n_classes)
+        check_batch(x, y, self.num_classes)
         if self.network is None:
-            raise RuntimeError("mix catches features in a network: GenLabelMixup(network, ...); else use mixup(x, y)")
+            raise RuntimeError("mix needs the network: GenLabelMixup(network, ...); without one, call mixup(x, y)")
         if self.is_mixing:
-            return self.mix_with(x, y, self.draw(len(x), x))
+            return self.apply_draw(x, y, self.draw(len(x), x))
         self._close()
-        self._pending = _Pending(y, as_targets(y, self.n_classes, x.device))
+        self._pending = _Pending(y, as_targets(y, self.num_classes, x.device))
         return x
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -190,15 +191,15 @@ class GenLabelMixup(nn.Module):
 
         x (n, ...) is floating, y class indices (n,) or soft labels (n, k).
         """
-        check_batch(x, y, self.n_classes)
+        check_batch(x, y, self.num_classes)
         if not self.training:
-            return x, as_targets(y, self.n_classes, x.device)
-        if self.catches or self.mixer.max_depth:
+            return x, as_targets(y, self.num_classes, x.device)
+        if self.needs_forward_hook or self.mixer.max_depth:
             raise RuntimeError(
                 "mixup(x, y) labels a batch before the network has seen it, and mixes its input: use mix and loss, or "
                 "give density= (fitted) or teacher=, or gamma=0 for mixup's own labels, and a mixer of the input"
             )
-        mixed = self.mix_with(x, y, self.draw(len(x), x))
+        mixed = self.apply_draw(x, y, self.draw(len(x), x))
         return mixed, self.target()
 
     def draw(self, n: int, like: Tensor | None = None) -> MixParams:
@@ -208,14 +209,16 @@ class GenLabelMixup(nn.Module):
         self._draws += 1
         return draw_on(self.mixer.draw(n, np.random.default_rng(key)), self._here if like is None else like)
 
-    def mix_with(self, x: Tensor, y: Tensor, draw: MixParams) -> Tensor:
+    def apply_draw(self, x: Tensor, y: Tensor, draw: MixParams) -> Tensor:
         """Mix a batch by a draw: deterministic, without checks, and without a break in `torch.compile`."""
         self.attach()
         self._close()
-        batch = _Pending(y, as_targets(y, self.n_classes, x.device), draw, trains=self.catches and self.is_mixing)
+        batch = _Pending(
+            y, as_targets(y, self.num_classes, x.device), draw, trains=self.needs_forward_hook and self.is_mixing
+        )
         if self.labeler.update_source == "clean":
-            batch.clean = self._features_of(x[: max(2, round(self.labeler.clean_share * len(x)))])
-        points = as_laid_out(self.mixer.mix(x, draw), x) if draw.depth == 0 or not self.catches else x
+            batch.clean = self._features_of(x[: max(2, round(self.labeler.observed_fraction * len(x)))])
+        points = as_laid_out(self.mixer.mix(x, draw), x) if draw.depth == 0 or not self.needs_forward_hook else x
         if draw.depth:
             self._mixing[draw.depth].open(draw)
         if self._features is not None:
@@ -261,7 +264,7 @@ class GenLabelMixup(nn.Module):
     def update_ema(self) -> None:
         """Move an averaged teacher towards the network: call it after the step of the optimiser."""
         if self.teacher is None or not self.teacher.averages or self.network is None:
-            raise RuntimeError("there is no average of the network; make it with teacher='average'")
+            raise RuntimeError("there is no average of the network; make it with teacher='ema'")
         self.teacher.follow(self.network)
 
     def check(self) -> None:
@@ -272,12 +275,14 @@ class GenLabelMixup(nn.Module):
         """Put the hooks on the network, if they are not there: what the constructor does."""
         if self.network is None:
             return
-        for depth, name in enumerate(self.layers):
+        for depth, name in enumerate(self.mix_layers):
             if name and depth not in self._mixing:
-                layer = find_layer(self.network, name, self.n_classes)
-                self._mixing[depth] = MixTap(layer, self.network, self.mixer)
-        if self._features is None and self.catches:  # last: of a layer that is mixed, the mixed output is caught
-            self._features = FeatureTap(find_layer(self.network, self.layer, self.n_classes), self.network)
+                layer = find_layer(self.network, name, self.num_classes)
+                self._mixing[depth] = MixHook(layer, self.network, self.mixer)
+        if (
+            self._features is None and self.needs_forward_hook
+        ):  # last: of a layer that is mixed, the mixed output is caught
+            self._features = FeatureHook(find_layer(self.network, self.feature_layer, self.num_classes), self.network)
 
     def detach(self) -> None:
         """Take the hooks off the network; `mix` puts them on again."""
@@ -326,7 +331,7 @@ class GenLabelMixup(nn.Module):
             labels: Tensor = self.labeler.label(described, batch.targets, batch.draw)
             return labels.float()
         seen = described if batch.clean is None else batch.clean
-        self.labeler.meet(described)
+        self.labeler.allocate(described)
         rule = _compiled() if self._compiles(described) else observe_and_label
         return rule(self.labeler, seen, batch.targets[: len(seen)], described, batch.targets, batch.draw).float()
 
@@ -338,7 +343,7 @@ class GenLabelMixup(nn.Module):
 
     def _check_parts(self) -> None:
         """Raise where the parts do not go together."""
-        if self.catches and self.network is None:
+        if self.needs_forward_hook and self.network is None:
             raise ValueError(
                 f"gamma={self.gamma:g} needs a network whose features are described, a teacher, or a fitted density; "
                 "gamma=0 is mixup"

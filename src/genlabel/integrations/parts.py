@@ -23,11 +23,11 @@ def check_mixer(mixer: Mixer, layers: Sequence[str]) -> Mixer:
         raise TypeError(f"mixer={mixer!r} must be a Mixer such as Mixup(), ManifoldMixup() or CutMix()")
     check_within_batch(mixer)
     if not layers or layers[0] != "":
-        raise ValueError(f"layers={tuple(layers)!r} must begin with '', the input, which is depth 0 of the mixer")
+        raise ValueError(f"mix_layers={tuple(layers)!r} must begin with '', the input, which is depth 0 of the mixer")
     if mixer.max_depth >= len(layers):
         raise ValueError(
-            f"{mixer!r} mixes at depth {mixer.max_depth}, but layers={tuple(layers)!r} names {len(layers) - 1}; name "
-            "one module a depth: layers=('', 'layer1', 'layer2')"
+            f"{mixer!r} mixes at depth {mixer.max_depth}, but mix_layers={tuple(layers)!r} names {len(layers) - 1}; "
+            "name one module a depth: mix_layers=('', 'layer1', 'layer2')"
         )
     return mixer
 
@@ -44,20 +44,26 @@ def make_density(
         check_is_fitted(density, "classes_")
         if not np.array_equal(density.classes_, np.arange(k)):
             raise ValueError(f"the density knows the classes {density.classes_.tolist()}; it must be 0 to {k - 1}")
-    elif density.n_classes != k:
-        raise ValueError(f"the density has n_classes={density.n_classes}, but n_classes={k}")
+    elif density.num_classes != k:
+        raise ValueError(f"the density has num_classes={density.num_classes}, but num_classes={k}")
     return density
 
 
 def make_labeler(
-    density: ClassDensity | OnlineGaussianDensity, gamma: float, top: int | None, same_class: str, ramp: int
+    density: ClassDensity | OnlineGaussianDensity, gamma: float, top_k: int | None, same_class: str, warmup_steps: int
 ) -> Labeler:
     """The rule for labels: mixup's for gamma 0."""
     if isinstance(density, OnlineGaussianDensity):
-        return LinearLabel() if gamma == 0.0 else OnlineGenLabel(density, gamma, top, same_class, ramp)
-    if ramp:
-        raise ValueError(f"ramp={ramp!r} is for a density that learns in the steps; a fitted one needs none")
-    return LinearLabel() if gamma == 0.0 else GenLabel.around(density, gamma=gamma, top=top, same_class=same_class)
+        return LinearLabel() if gamma == 0.0 else OnlineGenLabel(density, gamma, top_k, same_class, warmup_steps)
+    if warmup_steps:
+        raise ValueError(
+            f"warmup_steps={warmup_steps!r} needs a density that learns during training; this one is fitted"
+        )
+    return (
+        LinearLabel()
+        if gamma == 0.0
+        else GenLabel.from_fitted(density, gamma=gamma, top_k=top_k, same_class=same_class)
+    )
 
 
 def make_teacher(
@@ -67,10 +73,10 @@ def make_teacher(
     if teacher is None:
         return None
     if isinstance(teacher, str):
-        check_choice("teacher", teacher, ["average"], also="a module")
+        check_choice("teacher", teacher, ["ema"], also="a module")
         if network is None:
-            raise ValueError("teacher='average' needs the network that it averages: GenLabelMixup(network, ...)")
+            raise ValueError("teacher='ema' needs the network that it averages: GenLabelMixup(network, ...)")
         return Teacher.average_of(network, layer, k, decay)
     if network is not None and unwrap(teacher) is unwrap(network):
-        raise ValueError("teacher is the network itself; give a copy of it, copy.deepcopy(network), or 'average'")
+        raise ValueError("teacher is the network itself; give a copy of it, copy.deepcopy(network), or 'ema'")
     return Teacher(teacher, layer, k)

@@ -16,7 +16,7 @@ def check_batch(x: Tensor, y: Tensor, k: int) -> None:
 
     >>> check_batch(torch.zeros(2, 3), torch.tensor([0, 7]), 5)
     Traceback (most recent call last):
-    ValueError: y must hold class indices, 0 to 4; it has 0 to 7: give n_classes all of them
+    ValueError: y must hold class indices, 0 to 4; it has 0 to 7: give num_classes all of them
     """
     if not isinstance(x, Tensor) or not isinstance(y, Tensor):
         raise TypeError(f"x is a {type(x).__name__} and y a {type(y).__name__}; give tensors, those of one batch")
@@ -28,15 +28,15 @@ def check_batch(x: Tensor, y: Tensor, k: int) -> None:
         raise ValueError(f"x has {len(x)} rows and y has {len(y)}; give one batch, of at least one row")
     if y.ndim == 2:
         if y.shape[1] != k:
-            raise ValueError(f"y has {y.shape[1]} columns, but n_classes={k}; give soft labels (n, {k})")
+            raise ValueError(f"y has {y.shape[1]} columns, but num_classes={k}; give soft labels (n, {k})")
     elif y.ndim != 1 or y.is_floating_point() or y.is_complex():
         raise ValueError(
             f"y is {y.dtype} {tuple(y.shape)}; give class indices (n,) as integers, or soft labels (n, {k})"
         )
     elif not y.is_cuda and not (int(y.min()) >= 0 and int(y.max()) < k):
         raise ValueError(
-            f"y must hold class indices, 0 to {k - 1}; it has {int(y.min())} to {int(y.max())}: give n_classes all of "
-            "them"
+            f"y must hold class indices, 0 to {k - 1}; it has {int(y.min())} to {int(y.max())}: give num_classes all "
+            "of them"
         )
 
 

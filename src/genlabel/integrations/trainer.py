@@ -56,7 +56,7 @@ class GenLabelTrainer(_Trainer):  # type: ignore[misc, valid-type]
     ...         return {"logits": self.head(self.body(pixel_values))}
     >>> rows = [{"pixel_values": torch.tensor([float(i)]), "labels": int(i > 7)} for i in range(16)]
     >>> model = Model()
-    >>> mixup = GenLabelMixup(model, n_classes=2, gamma=0.1)
+    >>> mixup = GenLabelMixup(model, num_classes=2, gamma=0.1)
     >>> with TemporaryDirectory() as folder:
     ...     args = TrainingArguments(folder, max_steps=3, report_to=[], use_cpu=True, disable_tqdm=True,
     ...                              logging_strategy="no", save_strategy="no", dataloader_pin_memory=False)

@@ -42,7 +42,7 @@ class Labeler(BaseEstimator, ABC):
         return None
 
     @property
-    def clean_share(self) -> float:
+    def observed_fraction(self) -> float:
         """The share of the batch, its first rows, that goes through the network once more if it learns from them."""
         return 1.0
 
@@ -64,7 +64,7 @@ class Labeler(BaseEstimator, ABC):
         """Whether a label depends on the mixed point itself, not only on its parents' labels."""
         return False
 
-    def meet(self, features: Tensor) -> None:
+    def allocate(self, features: Tensor) -> None:
         """See features of the kind that will be observed, before each step: what depends on their number is made."""
 
     def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:

@@ -34,8 +34,8 @@ class GenLabel(Labeler):
         Fitted, or fitted by :meth:`fit`.
     gamma : float in [0, 1]
         0 is exactly mixup.
-    top : int or None
-        Share the label among the `top` most likely classes only (arXiv Alg. 3 and Eq. (4) have 2); None is all.
+    top_k : int or None
+        Share the label among the `top_k` most likely classes only (arXiv Alg. 3 and Eq. (4) have 2); None is all.
     priors : "auto", "uniform", "empirical" or array (k,)
         Class priors pi; uniform is the paper's y_gen. "auto" is what suits the density: the frequencies of the classes
         for a :class:`genlabel.densities.StackedDensity`, uniform for any other.
@@ -57,13 +57,13 @@ class GenLabel(Labeler):
         self,
         density: ClassDensity,
         gamma: float = 1.0,
-        top: int | None = None,
+        top_k: int | None = None,
         priors: Any = "auto",
         same_class: str = "relabel",
     ) -> None:
         self.density = density
         self.gamma = gamma
-        self.top = top
+        self.top_k = top_k
         self.priors = priors
         self.same_class = same_class
 
@@ -82,11 +82,11 @@ class GenLabel(Labeler):
         return self
 
     @classmethod
-    def around(cls, density: ClassDensity, **params: Any) -> GenLabel:
+    def from_fitted(cls, density: ClassDensity, **params: Any) -> GenLabel:
         """The labeler of a density that is fitted already.
 
         >>> from genlabel.densities import GaussianDensity
-        >>> GenLabel.around(GaussianDensity().fit([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]), gamma=0.5).classes_
+        >>> GenLabel.from_fitted(GaussianDensity().fit([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]), gamma=0.5).classes_
         array([0, 1])
         """
         labeler = cls(density, **params)
@@ -116,7 +116,7 @@ class GenLabel(Labeler):
         density = self._fitted_density()
         check_is_fitted(density, "classes_")
         log_prob = _log_prob(density, x_mix, draw, origin)
-        logs, lost = log_posterior(log_prob, self._log_priors(), top=self.top)
+        logs, lost = log_posterior(log_prob, self._log_priors(), top_k=self.top_k)
         y_gen = logs.exp_()
         self._warn_if_lost(lost, origin)
         if self.same_class == "keep":

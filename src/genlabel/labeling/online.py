@@ -32,11 +32,11 @@ class OnlineGenLabel(Labeler):
         Learns in place.
     gamma : float in [0, 1]
         0 is mixup.
-    top : int or None
+    top_k : int or None
         How many classes share a label; None is all.
     same_class : "relabel" or "keep"
         "keep" leaves the label of a pair of one class alone.
-    ramp : int
+    warmup_steps : int
         Steps over which gamma grows from 0 to its value; 0 has it from the start.
 
     Examples
@@ -53,15 +53,15 @@ class OnlineGenLabel(Labeler):
         self,
         density: OnlineGaussianDensity,
         gamma: float = 0.1,
-        top: int | None = 2,
+        top_k: int | None = 2,
         same_class: str = "relabel",
-        ramp: int = 0,
+        warmup_steps: int = 0,
     ) -> None:
         self.density = density
         self.gamma = gamma
-        self.top = top
+        self.top_k = top_k
         self.same_class = same_class
-        self.ramp = ramp
+        self.warmup_steps = warmup_steps
 
     @property
     def update_source(self) -> str | None:
@@ -69,9 +69,9 @@ class OnlineGenLabel(Labeler):
         return self.density.update_source
 
     @property
-    def clean_share(self) -> float:
+    def observed_fraction(self) -> float:
         """As the density's statistics say."""
-        return self.density.clean_share
+        return self.density.observed_fraction
 
     @property
     def needs_inputs(self) -> bool:
@@ -83,9 +83,9 @@ class OnlineGenLabel(Labeler):
         """The density."""
         return self.density
 
-    def meet(self, features: Tensor) -> None:
+    def allocate(self, features: Tensor) -> None:
         """Let the density know the number of features."""
-        self.density.meet(features)
+        self.density.allocate(features)
 
     def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
         """Let the density learn from the features (n, d) of a batch."""
@@ -106,7 +106,7 @@ class OnlineGenLabel(Labeler):
         y_mix: Tensor = blend(targets, draw)
         if gamma == 0.0:
             return y_mix
-        logs, lost = self.density.posterior(x_mix, y_mix, self.top)
+        logs, lost = self.density.posterior(x_mix, y_mix, self.top_k)
         if self.same_class == "keep":
             lost = lost | (targets == targets[torch.as_tensor(draw.partner, device=targets.device)]).all(1, True)
         y_gen = torch.where(lost, y_mix, logs.exp().to(y_mix.dtype))
@@ -114,6 +114,6 @@ class OnlineGenLabel(Labeler):
 
     def _gamma(self, gamma: float, like: Tensor) -> Any:
         """Gamma as it is at this step."""
-        if check_count("ramp", self.ramp, low=0) == 0:
+        if check_count("warmup_steps", self.warmup_steps, low=0) == 0:
             return gamma
-        return (gamma * (self.density.steps / self.ramp).clamp(max=1.0)).to(like.dtype)
+        return (gamma * (self.density.steps / self.warmup_steps).clamp(max=1.0)).to(like.dtype)

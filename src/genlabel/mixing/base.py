@@ -203,7 +203,7 @@ def identity_params(n: int, like: MixParams | None = None) -> MixParams:
     """The draw that mixes nothing: each row with itself, lam 1, and an empty box where `like` has boxes.
 
     >>> identity_params(2)
-    Mix(partner=array([0, 1]), lam=array([1., 1.]), depth=0, box=None)
+    MixParams(partner=array([0, 1]), lam=array([1., 1.]), depth=0, box=None)
     """
     return MixParams(np.arange(n), np.ones(n), 0, None if like is None or like.box is None else np.zeros((n, 4)))
 

@@ -29,7 +29,7 @@ class CutMix(Mixer):
     ----------
     alpha : float
         Above 0; 1 is the usual choice.
-    per : "sample" or "batch"
+    lam_per : "sample" or "batch"
         A box for each image, or one for the batch.
     pixels : int or None
         Sides of the (square) images, to cut at whole pixels, as Yun et al. do. With None boxes end anywhere, a pixel on
@@ -45,16 +45,16 @@ class CutMix(Mixer):
     True
     """
 
-    def __init__(self, alpha: float = 1.0, per: str = "sample", pixels: int | None = None) -> None:
+    def __init__(self, alpha: float = 1.0, lam_per: str = "sample", pixels: int | None = None) -> None:
         self.alpha = alpha
-        self.per = per
+        self.lam_per = lam_per
         self.pixels = pixels
 
     def draw(self, n: int, rng: Any = None) -> MixParams:
         """Draw a permutation of the batch and its boxes; lam is what the boxes leave."""
         generator = as_rng(rng)
-        partner, lam = generator.permutation(n), draw_lam(self.alpha, self.per, n, generator)
-        centre = generator.random((1 if self.per == "batch" else n, 2, 1))
+        partner, lam = generator.permutation(n), draw_lam(self.alpha, self.lam_per, n, generator)
+        centre = generator.random((1 if self.lam_per == "batch" else n, 2, 1))
         half = np.sqrt(1.0 - lam)[:, None, None] / 2.0
         box = (centre + half * np.array([-1.0, 1.0])).clip(0.0, 1.0).reshape(n, 4)
         if self.pixels is not None:

@@ -21,7 +21,7 @@ class Mixup(LinearMixer):
     ----------
     alpha : float
         Above 0; 1 draws lam uniformly, a small alpha stays close to one of the two points.
-    per : "sample" or "batch"
+    lam_per : "sample" or "batch"
         One lam for each row, or one for the batch (the paper's setting).
         NOTE[PAPER]: one for each row is the default here; it varies the points of a small table more.
     pairs : "batch" or "set"
@@ -38,9 +38,9 @@ class Mixup(LinearMixer):
     fingerprint_defaults: ClassVar[dict[str, Any]] = {"pairs": "batch"}
     """For fingerprints, see `genlabel.evaluation.records.describe`."""
 
-    def __init__(self, alpha: float = 1.0, per: str = "sample", pairs: str = "batch") -> None:
+    def __init__(self, alpha: float = 1.0, lam_per: str = "sample", pairs: str = "batch") -> None:
         self.alpha = alpha
-        self.per = per
+        self.lam_per = lam_per
         self.pairs = pairs
 
     @property
@@ -52,7 +52,7 @@ class Mixup(LinearMixer):
     def draw(self, n: int, rng: Any = None) -> MixParams:
         """Draw a permutation of the batch and its weights."""
         generator = as_rng(rng)
-        return MixParams(generator.permutation(n), draw_lam(self.alpha, self.per, n, generator))
+        return MixParams(generator.permutation(n), draw_lam(self.alpha, self.lam_per, n, generator))
 
 
 @final
@@ -65,7 +65,7 @@ class ManifoldMixup(LinearMixer):
         Of the Beta distribution; 2 is the usual choice.
     depths : sequence of int
         The stages among which the layer is drawn; 0 is the input.
-    per : "batch" or "sample"
+    lam_per : "batch" or "sample"
 
     Examples
     --------
@@ -73,10 +73,10 @@ class ManifoldMixup(LinearMixer):
     1
     """
 
-    def __init__(self, alpha: float = 2.0, depths: Sequence[int] = (0, 1, 2), per: str = "batch") -> None:
+    def __init__(self, alpha: float = 2.0, depths: Sequence[int] = (0, 1, 2), lam_per: str = "batch") -> None:
         self.alpha = alpha
         self.depths = depths
-        self.per = per
+        self.lam_per = lam_per
 
     @property
     def max_depth(self) -> int:
@@ -89,17 +89,17 @@ class ManifoldMixup(LinearMixer):
         if not len(self.depths):
             raise ValueError("depths is empty; name at least one stage, for example depths=(0, 1, 2)")
         depth = check_count("depths", self.depths[int(generator.integers(len(self.depths)))], low=0)
-        return MixParams(generator.permutation(n), draw_lam(self.alpha, self.per, n, generator), depth)
+        return MixParams(generator.permutation(n), draw_lam(self.alpha, self.lam_per, n, generator), depth)
 
 
-def draw_lam(alpha: float, per: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw n weights from Beta(alpha, alpha), (n,); one for all of them if `per` is "batch".
+def draw_lam(alpha: float, lam_per: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw n weights from Beta(alpha, alpha), (n,); one for all of them if `lam_per` is "batch".
 
     >>> draw_lam(1.0, "batch", 2, np.random.default_rng(0)).round(2)
     array([0.64, 0.64])
     """
     check_positive("alpha", alpha, "mixup needs Beta(alpha, alpha); use mixer=None for no mixing")
-    check_choice("per", per, ["sample", "batch"])
-    size = 1 if per == "batch" else n
+    check_choice("lam_per", lam_per, ["sample", "batch"])
+    size = 1 if lam_per == "batch" else n
     lam = rng.random(size) if alpha == 1.0 else rng.beta(alpha, alpha, size)
     return lam if size == n else np.full(n, lam[0])

@@ -391,7 +391,7 @@ class CandidateSearch:
         task = TrainingTask(
             X=sample.X,
             y=sample.y,
-            n_classes=len(sample.classes),
+            num_classes=len(sample.classes),
             labelers=self._labelers(method, sample, fold, sources),
             weight=sample.weight,
             class_weight=sample.class_weight,
@@ -412,7 +412,7 @@ class CandidateSearch:
             else:
                 encoder, depth = sources.twins.of(fold), len(self.settings.hidden)
                 density = LatentDensity(encoder, depth, clone(folded.whole)).fit(*data)
-            fitted.append(GenLabel.around(density, priors=method.priors))
+            fitted.append(GenLabel.from_fitted(density, priors=method.priors))
         return tuple(fitted)
 
     def _start(

@@ -25,7 +25,8 @@ class Known(NamedTuple):
 
 
 _RENAMED = {
-    "Judge": "TypicalityModel", "KnownDensity": "FixedDensity", "StackDensity": "WeightedDensities",
+    "Judge": "TypicalityModel", "Directions": "RandomProjection",
+    "KnownDensity": "FixedDensity", "StackDensity": "WeightedDensities",
     "Held": "ConformalScores", "ThinGaussians": "LowRankGaussians", "Warp": "PowerTransform",
     "WarpedDensity": "PowerTransformedDensity", "SharedLabel": "WeightedLabel", "Standardisation": "Standardization",
     "Support": "Typicality", "LabelModel": "StackedDensity",
@@ -42,12 +43,11 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.densities.gan.training": ("Generators",),
     "genlabel.densities.gaussian": ("GaussianDensity",),
     "genlabel.densities.gan.inversion": ("Bank",),
-    "genlabel.densities.typicality_models": ("Directions", "Judge"),
     "genlabel.densities.kernel": ("KernelDensity", "KernelModel"),
     "genlabel.densities.fixed": ("KnownDensity", "SphericalGaussian"),
     "genlabel.densities.latent": ("LatentDensity",),
     "genlabel.densities.stacking": ("StackDensity", "Stacking"),
-    "genlabel.densities.typicality": ("Held",),
+    "genlabel.densities.typicality": ("Directions", "Held", "Judge"),
     "genlabel.densities._low_rank": ("Axes", "Centred", "ThinGaussians"),
     "genlabel.densities.power_transform": ("Warp", "WarpedDensity"),
     "genlabel.estimators.encoding": ("Columns", "Numbers"),

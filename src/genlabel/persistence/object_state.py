@@ -25,7 +25,7 @@ ATTRIBUTE = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
 def state_of(value: Any) -> dict[str, Any]:
     """Return all that an object of a known class needs to be built again, by name.
 
-    >>> state_of(MLP(2, 3, rng=0))["sizes"]
+    >>> state_of(MLP(2, 3, seed=0))["sizes"]
     [2, 3]
     """
     if isinstance(value, MLP):
@@ -81,7 +81,7 @@ def _mlp(sizes: list[int], weights: list[torch.Tensor]) -> MLP:
     shapes = [shape for n_in, n_out in pairwise(sizes) for shape in ((n_out, n_in), (n_out,))]
     if not weights or [tuple(weight.shape) for weight in weights] != shapes:
         raise ValueError(f"its network has layers of sizes {sizes}, but weights of other shapes")
-    network = MLP(sizes[0], sizes[-1], sizes[1:-1], rng=0, dtype=weights[0].dtype)
+    network = MLP(sizes[0], sizes[-1], sizes[1:-1], seed=0, dtype=weights[0].dtype)
     network.load_state_dict(dict(zip(network.state_dict(), weights, strict=True)))
     return network
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genlabel._lazy import lazy_getattr
-from genlabel.reporting.blocks import Cell, data_table, facts, figure, item_list
+from genlabel.reporting.blocks import data_table, facts, figure, item_list
 from genlabel.reporting.frame import contents, page, section
+from genlabel.reporting.html import Cell
 from genlabel.reporting.markup import Markup, element, join, shorten
 
 if TYPE_CHECKING:

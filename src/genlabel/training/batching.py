@@ -54,7 +54,7 @@ class TrainingTask:
     """Points (n, ...): features (n, d), images (n, c, h, w)."""
     y: NDArray[Any]
     """Class indices (n,), or soft labels (n, k) with rows on the simplex."""
-    n_classes: int
+    num_classes: int
     labelers: tuple[Labeler, ...]
     mixer: Mixer | None = None
     """None is vanilla training."""
@@ -77,12 +77,12 @@ class TrainingTask:
     @property
     def targets(self) -> NDArray[np.float64]:
         """The labels as a matrix, (n, k)."""
-        return np.eye(self.n_classes)[self.y] if self.y.ndim == 1 else self.y
+        return np.eye(self.num_classes)[self.y] if self.y.ndim == 1 else self.y
 
     @cached_property
     def numbers(self) -> int:
         """How many numbers a pass over it takes."""
-        return self.X.size + len(self.X) * (self.n_classes * len(self.labelers) + 3)
+        return self.X.size + len(self.X) * (self.num_classes * len(self.labelers) + 3)
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,10 @@ def check_task(task: TrainingTask, depth: int, candidates: Sequence[Hyperparamet
         )
     if not 0.0 <= task.clean_fraction <= 1.0:
         raise ValueError(f"clean_fraction={task.clean_fraction!r} must lie in [0, 1]; 0 mixes every point, 1 none")
-    if task.y.shape not in ((len(task.X),), (len(task.X), task.n_classes)):
+    if task.y.shape not in ((len(task.X),), (len(task.X), task.num_classes)):
         raise ValueError(
-            f"y has shape {task.y.shape} for {len(task.X)} points and {task.n_classes} classes; give class indices "
-            f"({len(task.X)},) or soft labels ({len(task.X)}, {task.n_classes})"
+            f"y has shape {task.y.shape} for {len(task.X)} points and {task.num_classes} classes; give class indices "
+            f"({len(task.X)},) or soft labels ({len(task.X)}, {task.num_classes})"
         )
     if task.exclude_intrusion and task.y.ndim != 1:
         raise ValueError(
@@ -286,7 +286,7 @@ class BatchPlan:
     def _targets(self, rows: Tensor) -> Tensor:
         """The labels of some rows, (m, k)."""
         labels = self._labels[rows]
-        return one_hot(labels, self.task.n_classes, self._like.dtype) if labels.ndim == 1 else labels.to(self._like)
+        return one_hot(labels, self.task.num_classes, self._like.dtype) if labels.ndim == 1 else labels.to(self._like)
 
     def _on_device(self, draw: MixParams) -> MixParams:
         """A stacked draw as tensors, but for the depths."""

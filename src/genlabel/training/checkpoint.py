@@ -55,8 +55,8 @@ class Checkpoint:
     >>> from genlabel.training import train_network
     >>> x, y = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.tensor([0, 0, 1, 1])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     first = train_network(MLP(1, 2, rng=0), [(x, y)], epochs=3, checkpoint=f"{folder}/run.pt")
-    ...     both = train_network(MLP(1, 2, rng=1), [(x, y)], epochs=5, checkpoint=f"{folder}/run.pt")
+    ...     first = train_network(MLP(1, 2, seed=0), [(x, y)], epochs=3, checkpoint=f"{folder}/run.pt")
+    ...     both = train_network(MLP(1, 2, seed=1), [(x, y)], epochs=5, checkpoint=f"{folder}/run.pt")
     >>> bool((both[:3] == first).all()), len(both)
     (True, 5)
     """

@@ -80,7 +80,7 @@ def resolve_acceleration(acceleration: CompileConfig | str | None, network: Stag
 
     >>> from genlabel.training.networks import LeNet5
     >>> resolve_acceleration("auto", LeNet5())
-    Acceleration(precision='float32', compiled=False, graphs=False, channels_last=False)
+    CompileConfig(precision='float32', compiled=False, graphs=False, channels_last=False)
     """
     if isinstance(acceleration, CompileConfig):
         return acceleration

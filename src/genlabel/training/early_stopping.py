@@ -25,7 +25,7 @@ class BestState:
     """Keeps the state of a network at its best epoch; of equally good ones the first.
 
     >>> from genlabel.training.networks import MLP
-    >>> network = MLP(1, 2, rng=0)
+    >>> network = MLP(1, 2, seed=0)
     >>> best = BestState(network, lambda network: 1.0)
     >>> best.look(0)
     >>> best.epoch, sorted(best.restore()) == sorted(network.state_dict())

@@ -51,12 +51,12 @@ class ImageBatches:
         Draws; the loop mixes.
     augment : bool
         Cut a part out of the image, padded by 4 pixels, and flip it left to right, each at random.
-    rng : seed (a whole number or a sequence of them)
+    seed : int or sequence of int (a whole number or a sequence of them)
     device : torch.device or str
 
     Examples
     --------
-    >>> batches = ImageBatches(np.zeros((10, 1, 8, 8), np.uint8), np.arange(10) % 2, batch_size=4, augment=True, rng=0)
+    >>> batches = ImageBatches(np.zeros((10, 1, 8, 8), np.uint8), np.arange(10) % 2, batch_size=4, augment=True, seed=0)
     >>> [tuple(batch.x.shape) for batch in batches]
     [(4, 1, 8, 8), (4, 1, 8, 8)]
     """
@@ -69,7 +69,7 @@ class ImageBatches:
         batch_size: int = 128,
         mixer: Mixer | None = None,
         augment: bool = False,
-        rng: Seed = 0,
+        seed: Seed = 0,
         device: torch.device | str = "cpu",
     ) -> None:
         images, labels = torch.as_tensor(x), torch.as_tensor(y)
@@ -84,7 +84,7 @@ class ImageBatches:
         if not self.size:
             raise ValueError(f"batch_size={batch_size} has not an image for each of {self.ranks} processes; enlarge it")
         self._steps = len(images) // (self.size * self.ranks)
-        self._seed, self.epoch = _numbers(rng), 0
+        self._seed, self.epoch = _numbers(seed), 0
         self._labels = labels.long().to(device)
         pad = PAD if augment else 0
         self._sides = (images.shape[2], images.shape[3])
@@ -143,7 +143,7 @@ def predict_scores(network: torch.nn.Module, x: Any, batch_size: int = 1000) -> 
     """Return the scores (N, k) of images, uint8 or in [0, 1], by the network in evaluation mode; float32, on the CPU.
 
     >>> from genlabel.training.networks import LeNet5
-    >>> predict_scores(LeNet5(rng=0), np.zeros((3, 1, 28, 28), np.uint8)).shape
+    >>> predict_scores(LeNet5(seed=0), np.zeros((3, 1, 28, 28), np.uint8)).shape
     torch.Size([3, 10])
     """
     images, like = torch.as_tensor(x), next(network.parameters())
@@ -159,10 +159,10 @@ def _pixels(images: Tensor, like: Tensor) -> Tensor:
     return moved.to(like.dtype).div_(255.0) if moved.dtype == torch.uint8 else moved.to(like.dtype)
 
 
-def _numbers(rng: Seed) -> list[int]:
+def _numbers(seed: Seed) -> list[int]:
     """A seed as whole numbers."""
-    if isinstance(rng, int | np.integer):
-        return [int(rng)]
-    if isinstance(rng, list | tuple):
-        return [int(part) for part in rng]
-    raise ValueError(f"rng={rng!r} must be a whole number, or several: the seed of all processes")
+    if isinstance(seed, int | np.integer):
+        return [int(seed)]
+    if isinstance(seed, list | tuple):
+        return [int(part) for part in seed]
+    raise ValueError(f"seed={seed!r} must be a whole number, or several: the seed of all processes")

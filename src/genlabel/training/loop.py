@@ -42,7 +42,7 @@ def train_network(
     class_weight: NDArray[np.float64] | None = None,
     optimizer: Optimizer | None = None,
     epochs: int = 100,
-    rng: Any = None,
+    seed: Any = None,
     progress: EpochCallback | None = None,
     acceleration: CompileConfig | str | None = None,
     after_epoch: AfterEpoch | None = None,
@@ -74,7 +74,7 @@ def train_network(
     optimizer : Optimizer, optional
         Adam if not given.
     epochs : int
-    rng : generator, seed or None
+    seed : int, Generator or None
         Of the draws; a batch that brings its own needs none.
     progress : callable, optional
         Told of each epoch.
@@ -97,13 +97,13 @@ def train_network(
     >>> from genlabel.training.networks import MLP
     >>> x, y = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.tensor([0, 0, 1, 1])
     >>> loader = [(x[:2], y[:2]), (x[2:], y[2:])]
-    >>> train_network(MLP(1, 2, rng=0), loader, mixer=Mixup(), epochs=5, rng=0).shape
+    >>> train_network(MLP(1, 2, seed=0), loader, mixer=Mixup(), epochs=5, seed=0).shape
     (5,)
     """
     _check_kinds(network, mixer, labeler)
     how = resolve_acceleration(acceleration, network)
     labels = LinearLabel() if labeler is None else labeler
-    step = NetworkStep(network, mixer, labels, class_weight, as_rng(rng), how)
+    step = NetworkStep(network, mixer, labels, class_weight, as_rng(seed), how)
     best = _best_state(network, keep, valid)
     losses = run_epochs(
         step,
@@ -146,7 +146,7 @@ def train_task(
     >>> from genlabel.training.networks import MLP
     >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
     >>> task = TrainingTask(X, y, 2, (LinearLabel().fit(X, y),), Mixup(), seed=0)
-    >>> train_task(MLP(1, 2, rng=0), task, Hyperparameters(0.1), epochs=5).shape
+    >>> train_task(MLP(1, 2, seed=0), task, Hyperparameters(0.1), epochs=5).shape
     (5,)
     """
     check_task(task, network.depth, [candidate])

@@ -71,7 +71,7 @@ class Batches:
         tensors: bool,
     ) -> None:
         self.network, self.mixer, self.rng, self.tensors = network, mixer, rng, tensors
-        self.like, self.n_classes = next(network.parameters()), network.n_classes
+        self.like, self.num_classes = next(network.parameters()), network.num_classes
         self._even = self.like.new_empty(0)
         self.format = torch.channels_last if acceleration.channels_last else torch.contiguous_format
 
@@ -99,20 +99,20 @@ class Batches:
     def _labels(self, y: Any, x: Tensor) -> Tensor:
         """Labels before mixing, (n,) or (n, k); what lives on a GPU is not checked, for to know would be to wait."""
         given = torch.as_tensor(y)
-        if self.n_classes is not None and not given.is_cuda:
-            _check_labels(given, self.n_classes)
+        if self.num_classes is not None and not given.is_cuda:
+            _check_labels(given, self.num_classes)
         labels = to_device(given, x)
         return labels if labels.ndim == 1 else labels.to(x.dtype)
 
     def targets(self, labels: Tensor, scores: Tensor) -> Tensor:
         """Labels before mixing as rows on the simplex, (n, k), one for each output of the network."""
-        if self.n_classes is None:
-            self.n_classes = scores.shape[1]
+        if self.num_classes is None:
+            self.num_classes = scores.shape[1]
             if not labels.is_cuda:
-                _check_labels(labels, self.n_classes)
+                _check_labels(labels, self.num_classes)
         if labels.ndim == 2:
             return labels
-        return one_hot(labels.long(), self.n_classes, self.like.dtype)
+        return one_hot(labels.long(), self.num_classes, self.like.dtype)
 
 
 class _Passed(NamedTuple):
@@ -212,10 +212,10 @@ class NetworkStep:
         if self.labeler.update_source is None:
             labels: Tensor = self.labeler.label(passed.points, targets, draw, origin)
             return labels
-        self.labeler.meet(passed.features)
+        self.labeler.allocate(passed.features)
         seen, whose = passed.features.detach(), targets
         if self.labeler.update_source == "clean":
-            some = max(2, round(self.labeler.clean_share * len(x)))
+            some = max(2, round(self.labeler.observed_fraction * len(x)))
             seen, whose = self._clean_features(x[:some]), targets[:some]
         return self._labels(self.labeler, seen, whose, passed.features.detach(), targets, draw, origin)
 

@@ -1,6 +1,6 @@
-"""The suite: methods on many OpenML sets, a record for every fit, and what the records say.
+"""Benchmark of classifiers on many OpenML datasets: methods, runner, statistics and report.
 
-The names are loaded when they are first used, so that the command line can check its input at once.
+Names are imported on first use, so that the command line can validate its options without importing torch.
 """
 
 from __future__ import annotations
@@ -10,23 +10,39 @@ from typing import TYPE_CHECKING
 from genlabel._lazy import lazy_getattr
 
 if TYPE_CHECKING:
-    from genlabel_paper.benchmark.baseline_classifier import BaselineClassifier
-    from genlabel_paper.benchmark.baselines import BASELINES, Baseline, why_not
-    from genlabel_paper.benchmark.methods import METHODS, default_suite
-    from genlabel_paper.benchmark.run import run_suite
+    from genlabel_paper.benchmark.baselines import BASELINES, Baseline, BaselineClassifier, why_unavailable
+    from genlabel_paper.benchmark.methods import METHODS, default_methods
+    from genlabel_paper.benchmark.run import run_benchmark
     from genlabel_paper.benchmark.sections import Section, as_markdown, report
     from genlabel_paper.benchmark.statistics import (
-        complete_sets,
+        complete_datasets,
         cost_ratios,
         count_worse_than_prior,
+        dataset_means,
         holm,
         mean_ranks,
-        set_means,
         statement,
         wilcoxon_holm,
         wins,
     )
 
+_MODULES = {
+    "baselines": ("BASELINES", "Baseline", "BaselineClassifier", "why_unavailable"),
+    "methods": ("METHODS", "default_methods"),
+    "sections": ("Section", "as_markdown", "report"),
+    "run": ("run_benchmark",),
+    "statistics": (
+        "complete_datasets",
+        "cost_ratios",
+        "count_worse_than_prior",
+        "dataset_means",
+        "holm",
+        "mean_ranks",
+        "statement",
+        "wilcoxon_holm",
+        "wins",
+    ),
+}
 __all__ = [
     "BASELINES",
     "METHODS",
@@ -34,39 +50,20 @@ __all__ = [
     "BaselineClassifier",
     "Section",
     "as_markdown",
-    "complete_sets",
+    "complete_datasets",
     "cost_ratios",
     "count_worse_than_prior",
-    "default_suite",
+    "dataset_means",
+    "default_methods",
     "holm",
     "mean_ranks",
     "report",
-    "run_suite",
-    "set_means",
+    "run_benchmark",
     "statement",
-    "why_not",
+    "why_unavailable",
     "wilcoxon_holm",
     "wins",
 ]
-
-_MODULES = {
-    "methods": ("METHODS", "default_suite"),
-    "sections": ("Section", "as_markdown", "report"),
-    "run": ("run_suite",),
-    "baseline_classifier": ("BaselineClassifier",),
-    "baselines": ("BASELINES", "Baseline", "why_not"),
-    "statistics": (
-        "complete_sets",
-        "cost_ratios",
-        "count_worse_than_prior",
-        "holm",
-        "mean_ranks",
-        "set_means",
-        "statement",
-        "wilcoxon_holm",
-        "wins",
-    ),
-}
 __getattr__ = lazy_getattr(__name__, _MODULES)
 
 

@@ -1,19 +1,26 @@
-"""The peers of the suite: classifiers of other packages, each as it comes, on one thread of the CPU, or on a GPU.
+"""Classifiers of other packages for the benchmark: with their defaults, on one CPU thread or on a GPU.
 
-Only threads, device and output are set, and the seed. Two that stop by accuracy are there once more, told to stop by
-log-loss, which is what the suite counts. Every peer is given what every other method is given: the numbers of
+Only threads, device, output and seed are set. Two networks that choose their epoch by accuracy exist a second time with
+the log-loss as criterion, which is the main score of the benchmark. All methods get the same features: those of
 `genlabel.data.datasets.table_pipeline`.
 """
 
 from __future__ import annotations
 
+import logging
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from inspect import signature
-from typing import Any, final
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from genlabel._validation import check_choice
 
@@ -21,83 +28,83 @@ from genlabel._validation import check_choice
 @final
 @dataclass(frozen=True)
 class Baseline:
-    """A classifier of another package, imported when it is first needed.
+    """A classifier of another package, imported on first use.
 
     >>> forest = Baseline("random forest", "sklearn.ensemble.RandomForestClassifier", "scikit-learn", {"n_jobs": 1})
-    >>> forest.make(random_state=0), forest.why_not()
+    >>> forest.make(random_state=0), forest.why_unavailable()
     (RandomForestClassifier(n_jobs=1, random_state=0), None)
     """
 
     title: str
     source: str
-    """Module and name of its class."""
+    """Module and name of the class."""
     package: str
-    """As `pip` knows it."""
+    """Distribution name, for `pip install`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """One thread, the CPU, no output; the rest is the default of the package."""
-    aim: Mapping[str, Any] = field(default_factory=dict)
-    """What it is told besides, so that it aims at the log-loss; nothing of a peer that is as it comes."""
+    """Parameters for one thread, the CPU and no output; all others are the package's defaults."""
+    scoring: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters that select by log-loss; empty for a baseline with its defaults."""
     seed: str = "random_state"
-    """The parameter that takes the seed."""
-    install: str = '"genlabel[peers]"'
-    """What `pip install` is told."""
-    weights: Callable[[], str | None] | None = None
-    """Says why its weights cannot be had here, None if they can; a peer that is trained here has none to look for."""
+    """Parameter that takes the seed."""
+    install: str = '"genlabel[baselines]"'
+    """Argument of `pip install`."""
+    missing_weights: Callable[[], str | None] | None = None
+    """Function that returns why the pretrained weights are unavailable, or None; None for a model without them."""
 
     def load(self) -> Any:
-        """Import the class; what its package warns of while it is imported is for its authors."""
+        """Import and return the class, without the warnings of its package."""
         module, _, name = self.source.rpartition(".")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return getattr(import_module(module), name)
 
     def make(self, random_state: Any = None, device: str = "cpu") -> Any:
-        """Make the classifier; without a random state, with the seed that the package has."""
+        """Return a new classifier; `random_state=None` leaves the package's default seed."""
         seed = {} if random_state is None else {self.seed: random_state}
         return self.load()(**self.settings_on(device), **seed)
 
     def settings_on(self, device: str) -> dict[str, Any]:
-        """Return all that it is told, for a device: one that knows none trains where it always does."""
-        there = {"device": device} if "device" in self.settings else {}
-        return {**self.settings, **there, **self.aim}
+        """Return the parameters for a device, which is ignored by packages without that parameter."""
+        placement = {"device": device} if "device" in self.settings else {}
+        return {**self.settings, **placement, **self.scoring}
 
     def version(self) -> str:
-        """Return the version of the package that is imported, whoever distributes it."""
+        """Return the version of the package, also under another distribution name such as xgboost-cpu."""
         try:
             return metadata.version(self.package)
-        except metadata.PackageNotFoundError:  # of a distribution with another name, such as xgboost-cpu
+        except metadata.PackageNotFoundError:
             return str(getattr(import_module(self.source.split(".")[0]), "__version__", "unknown"))
 
-    def why_not(self) -> str | None:
-        """Say why it cannot run here and what helps; None if it can."""
+    def why_unavailable(self) -> str | None:
+        """Return why the baseline cannot run here and what helps, or None if it can."""
         if find_spec(self.source.split(".")[0]) is None:
             return f"{self.package} is not installed; install it with pip install {self.install}"
         try:
-            return None if self.weights is None else self.weights()
+            return None if self.missing_weights is None else self.missing_weights()
         except ImportError as error:
             return f"{self.package} cannot be imported ({error}); install it with pip install {self.install}"
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             name = type(error).__name__
-            return f"{self.package} does not say where its weights are ({name}: {error}); try another version of it"
+            return f"{self.package} has no known location of its weights ({name}: {error}); try another version"
 
 
-def _tabicl_weights() -> str | None:
-    """Look for the checkpoint that TabICL has as its default, in the cache of Hugging Face."""
+def _missing_tabicl_weights() -> str | None:
+    """Look for TabICL's default checkpoint in the cache of Hugging Face."""
     name = signature(BASELINES["tabicl"].load()).parameters["checkpoint_version"].default
-    found = import_module("huggingface_hub").try_to_load_from_cache("jingang/TabICL", name)
-    if isinstance(found, str):
+    path = import_module("huggingface_hub").try_to_load_from_cache("jingang/TabICL", name)
+    if isinstance(path, str):
         return None
-    return f"the weights of TabICL are not here; fetch them with hf download jingang/TabICL {name}"
+    return f"the weights of TabICL are missing; download them with hf download jingang/TabICL {name}"
 
 
-def _tabpfn_weights() -> str | None:
-    """Look for the checkpoint that TabPFN has as its default, where it would put it."""
+def _missing_tabpfn_weights() -> str | None:
+    """Look for TabPFN's default checkpoint in its own cache."""
     loading = import_module("tabpfn.model_loading")
     version = loading.resolve_model_version(None).value
     missing = [path for path in loading.resolve_model_path(None, "classifier", version)[0] if not path.is_file()]
     if not missing:
         return None
-    return f"the weights of TabPFN are not here; accept their licence and fetch {missing[0].name} as its pages say"
+    return f"the weights of TabPFN are missing; accept their license and download {missing[0].name} as its docs say"
 
 
 _PYTABKIT = {"device": "cpu", "n_threads": 1, "verbosity": 0}
@@ -116,18 +123,18 @@ BASELINES: dict[str, Baseline] = {
     "realmlp": Baseline("RealMLP-TD", "pytabkit.RealMLP_TD_Classifier", "pytabkit", _PYTABKIT),
     "tabm": Baseline("TabM-D", "pytabkit.TabM_D_Classifier", "pytabkit", _PYTABKIT),
     "realmlp-log-loss": Baseline(
-        "RealMLP-TD, its epoch chosen by log-loss, labels not smoothed",
+        "RealMLP-TD, epoch selected by log-loss, no label smoothing",
         "pytabkit.RealMLP_TD_Classifier",
         "pytabkit",
         _PYTABKIT,
-        aim={"val_metric_name": "cross_entropy", "use_ls": False},
+        scoring={"val_metric_name": "cross_entropy", "use_ls": False},
     ),
     "tabm-log-loss": Baseline(
         "TabM-D, stopped by log-loss",
         "pytabkit.TabM_D_Classifier",
         "pytabkit",
         _PYTABKIT,
-        aim={"val_metric_name": "cross_entropy"},
+        scoring={"val_metric_name": "cross_entropy"},
     ),
     "tabicl": Baseline(
         "TabICL",
@@ -135,20 +142,112 @@ BASELINES: dict[str, Baseline] = {
         "tabicl",
         {"device": "cpu", "n_jobs": 1, "allow_auto_download": False},
         install="tabicl",
-        weights=_tabicl_weights,
+        missing_weights=_missing_tabicl_weights,
     ),
     "tabpfn": Baseline(
-        "TabPFN", "tabpfn.TabPFNClassifier", "tabpfn", {"device": "cpu"}, install="tabpfn", weights=_tabpfn_weights
+        "TabPFN",
+        "tabpfn.TabPFNClassifier",
+        "tabpfn",
+        {"device": "cpu"},
+        install="tabpfn",
+        missing_weights=_missing_tabpfn_weights,
     ),
 }
-"""The peers by name. HistGradientBoosting is among the methods of the suite, as "boosting"."""
+"""Baselines by name. HistGradientBoosting is one of the benchmark's own methods, "boosting"."""
 
 
-def why_not(name: str) -> str | None:
-    """Say why a peer cannot run here and what helps; None if it can.
+def why_unavailable(name: str) -> str | None:
+    """Return why a baseline cannot run here and what helps, or None if it can.
 
-    >>> why_not("forest") is None
+    >>> why_unavailable("forest") is None
     True
     """
-    check_choice("peer", name, BASELINES)
-    return BASELINES[name].why_not()
+    check_choice("baseline", name, BASELINES)
+    return BASELINES[name].why_unavailable()
+
+
+@final
+class BaselineClassifier(ClassifierMixin, BaseEstimator):
+    """Scikit-learn classifier around a baseline: any labels, rare classes, no output.
+
+    Parameters
+    ----------
+    baseline : str
+        Key of `BASELINES`.
+    random_state : int, optional
+        Seed; None leaves the package's default.
+    device : str
+        "cpu" or "cuda", for packages with that parameter.
+
+    Attributes
+    ----------
+    classes_ : array (k,)
+    model_ : classifier
+        Fitted baseline, whose classes are 0, ..., k - 1.
+    versions_ : dict of str -> str
+        Version of the package, for the records.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> BaselineClassifier("forest", random_state=0).fit(X, y).predict_proba(X).shape
+    (150, 3)
+    """
+
+    fingerprint_defaults: ClassVar[dict[str, Any]] = {"device": "cpu"}
+
+    def __init__(self, baseline: str = "catboost", *, random_state: Any = None, device: str = "cpu") -> None:
+        self.baseline = baseline
+        self.random_state = random_state
+        self.device = device
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the baseline to X (n, d) and labels y (n,)."""
+        reason = why_unavailable(self.baseline)
+        if reason is not None:
+            raise ImportError(f"baseline={self.baseline!r} cannot run here: {reason}")
+        baseline = BASELINES[self.baseline]
+        self.classes_, index = np.unique(np.asarray(y), return_inverse=True)
+        with _quiet_logging():
+            self.model_ = baseline.make(self.random_state, self.device).fit(np.asarray(X), index)
+        self.versions_ = {baseline.package: baseline.version()}
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the class probabilities (m, k) of X (m, d), 0 for a class that the baseline did not learn."""
+        check_is_fitted(self)
+        with _quiet_logging():
+            learned = np.asarray(self.model_.predict_proba(np.asarray(X)), dtype=np.float64)
+        proba = np.zeros((len(learned), len(self.classes_)))
+        proba[:, np.asarray(self.model_.classes_, dtype=np.int64)] = learned
+        return proba
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most likely class of each row of X (m, d)."""
+        proba = self.predict_proba(X)
+        return np.asarray(self.classes_[proba.argmax(1)])
+
+    def resolved_config(self) -> dict[str, Any]:
+        """Return the class and the settings behind the name, for fingerprints."""
+        check_choice("baseline", self.baseline, BASELINES)
+        baseline = BASELINES[self.baseline]
+        return {"source": baseline.source, "settings": baseline.settings_on(self.device), "seed": baseline.seed}
+
+    def __sklearn_clone__(self) -> Self:
+        """Clone, and import the package if it is available, so that the fit time excludes the import."""
+        if why_unavailable(self.baseline) is None:
+            BASELINES[self.baseline].load()
+        copy: Self = super().__sklearn_clone__()
+        return copy
+
+
+@contextmanager
+def _quiet_logging() -> Iterator[None]:
+    """Disable log messages below errors inside; Lightning logs every fit."""
+    before = logging.root.manager.disable
+    logging.disable(max(before, logging.WARNING))
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -1,4 +1,4 @@
-"""The methods of the suite: GenLabel as it comes and as in the paper, and what it is held against."""
+"""Methods of the benchmark: GenLabel by default and as in the paper, and simpler classifiers to compare with."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def _default(**network: Any) -> Any:
 def _paper(**network: Any) -> Any:
     from genlabel import GenLabelClassifier
 
-    return GenLabelClassifier.from_paper(**_as_printed(network))
+    return GenLabelClassifier.from_paper(**_paper_network(network))
 
 
 def _paper_mixup(**network: Any) -> Any:
     from genlabel import MixupClassifier
 
-    return MixupClassifier.from_paper(**_as_printed(network))
+    return MixupClassifier.from_paper(**_paper_network(network))
 
 
-def _as_printed(network: dict[str, Any]) -> dict[str, Any]:
-    """The paper's network for tables, and its epochs, where "auto" leaves the choice."""
+def _paper_network(network: dict[str, Any]) -> dict[str, Any]:
+    """Replace "auto" by the paper's network and epochs for tables."""
     printed = {"network": "mlp", "epochs": 100}
     auto = {name for name, value in network.items() if isinstance(value, str) and value == "auto"}
     return {name: printed[name] if name in auto else value for name, value in network.items()}
@@ -43,7 +43,7 @@ def _mixup(**network: Any) -> Any:
     return MixupClassifier(**network)
 
 
-def _label_model(**_: Any) -> Any:
+def _stacked_density(**_: Any) -> Any:
     from genlabel import GenerativeClassifier
 
     return GenerativeClassifier(density="stacked")
@@ -69,27 +69,30 @@ METHODS: dict[str, Callable[..., Any]] = {
     "vanilla": _vanilla,
     "mixup": _mixup,
     "paper mixup": _paper_mixup,
-    "stacked density": _label_model,
+    "stacked density": _stacked_density,
     "logistic": _logistic,
     "boosting": _boosting,
 }
-"""What makes each method, for a network and a number of epochs; what it is made of is imported then."""
+"""Constructors by name; they take `network` and `epochs`, and import their packages when called."""
 
 
-def default_suite(network: Any = "mlp", epochs: Any = "auto") -> dict[str, Any]:
-    """Return the methods of the suite.
+def default_methods(network: Any = "mlp", epochs: Any = "auto") -> dict[str, Any]:
+    """Return the methods of the benchmark.
 
     Parameters
     ----------
     network : "auto", "logistic", "mlp" or sequence of int
-        Of "default", "vanilla" and "mixup", which search alike, and of "paper" and "paper mixup", in whose setting
-        "auto" is "mlp".
+        Network of all methods that train one; "paper" and "paper mixup" read "auto" as "mlp".
     epochs : "auto" or int
-        "auto" is what each has by default.
+        Training epochs; "auto" is the default of each method.
+
+    Returns
+    -------
+    dict of str -> classifier
 
     Examples
     --------
-    >>> list(default_suite())
+    >>> list(default_methods())
     ['default', 'paper', 'vanilla', 'mixup', 'paper mixup', 'stacked density', 'logistic', 'boosting']
     """
     return {name: make(network=network, epochs=epochs) for name, make in METHODS.items()}

@@ -1,4 +1,4 @@
-"""What the records of a suite say of its methods: wins and losses, ranks, and Wilcoxon's test with Holm's step."""
+"""Statistics of the benchmark: wins and losses, mean ranks, cost ratios, and Wilcoxon tests with Holm's correction."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from genlabel._validation import check_choice
-from genlabel.evaluation.records import WinTieLoss, count_wins, mean_scores, pair_trials
+from genlabel_paper.paired import WinTieLoss, count_wins, mean_scores, pair_trials
 
 
 @dataclass(frozen=True)
 class Metric:
-    """How a score is read."""
+    """Title, direction and tie width of a score."""
 
     title: str
     sign: int
-    """1 if less is better, -1 if more is."""
-    same: float
-    """Two means that are no further apart than this are a tie."""
+    """1 if lower is better, -1 if higher is better."""
+    tie: float
+    """Largest difference of two means that counts as a tie."""
     digits: int
 
 
@@ -35,61 +35,61 @@ METRICS = {
     "calibration_error": Metric("calibration error", 1, 0.002, 4),
 }
 
-ACCIDENT = 1.1
-"""A fit whose log-loss is more than so many times that of the class shares of its training rows is an accident."""
+ACCIDENT_RATIO = 1.1
+"""An accident is a fit whose log-loss is above this multiple of the log-loss of its training class priors."""
 
 
-def complete_sets(records: pd.DataFrame, methods: Iterable[str] | None = None) -> tuple[pd.DataFrame, list[int]]:
-    """Return the records of the sets on which each method has every split, and the ids of the others.
+def complete_datasets(records: pd.DataFrame, methods: Iterable[str] | None = None) -> tuple[pd.DataFrame, list[int]]:
+    """Return the records of the datasets with every split of every method, and the ids of the other datasets.
 
     Parameters
     ----------
     records : DataFrame
-        As of `genlabel.evaluation.records.read_records`.
+        Records as `genlabel.evaluation.records.read_records` returns them.
     methods : iterable of str, optional
-        All that the records have, if not given; the records of others are left out.
+        Methods to keep; all by default.
 
     Examples
     --------
     >>> records = pd.DataFrame({"dataset": [1, 1, 2], "split": 0, "method": ["a", "b", "a"]})
-    >>> complete_sets(records)[1], complete_sets(records, ["a"])[1]
+    >>> complete_datasets(records)[1], complete_datasets(records, ["a"])[1]
     ([2], [])
     """
     names = list(records["method"].unique()) if methods is None else list(methods)
     for name in names:
         check_choice("method", name, records["method"].unique())
-    ours = records[records["method"].isin(names)].drop_duplicates(["dataset", "split", "method"], keep="last")
-    fits = ours.groupby("dataset").size().reindex(records["dataset"].unique(), fill_value=0)
-    whole = fits[fits == len(names) * ours["split"].nunique()].index
-    return ours[ours["dataset"].isin(whole)], [int(number) for number in fits.index.difference(whole)]
+    chosen = records[records["method"].isin(names)].drop_duplicates(["dataset", "split", "method"], keep="last")
+    fits = chosen.groupby("dataset").size().reindex(records["dataset"].unique(), fill_value=0)
+    complete = fits[fits == len(names) * chosen["split"].nunique()].index
+    return chosen[chosen["dataset"].isin(complete)], [int(number) for number in fits.index.difference(complete)]
 
 
-def set_means(records: pd.DataFrame, metric: str, methods: Sequence[str] | None = None) -> pd.DataFrame:
-    """Mean of a score over the splits: a row for each complete set, a column for each method.
+def dataset_means(records: pd.DataFrame, metric: str, methods: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the mean of a score over the splits: one row per complete dataset, one column per method.
 
     >>> records = pd.DataFrame({"dataset": 1, "split": [0, 1], "method": "a", "log_loss": [0.2, 0.4]})
-    >>> set_means(records, "log_loss").round(3).values.tolist()
+    >>> dataset_means(records, "log_loss").round(3).values.tolist()
     [[0.3]]
     """
-    complete, _ = complete_sets(records, methods)
+    complete, _ = complete_datasets(records, methods)
     order = list(complete["method"].unique()) if methods is None else list(methods)
     pairs = pair_trials(complete, metric, order)
-    # Split by split pandas adds with compensation, else without: the last bit decides on ties among signed ranks.
+    # Sorted by split, pandas sums with compensation: the last bit decides ties among the signed ranks.
     return mean_scores(pairs.sort_index(level="split"))
 
 
-def wins(records: pd.DataFrame, a: str, b: str, metric: str = "log_loss", same: float | None = None) -> WinTieLoss:
-    """Count the complete sets on which `a` is better than `b`, the same, and worse, by the mean over the splits.
+def wins(records: pd.DataFrame, a: str, b: str, metric: str = "log_loss", tie: float | None = None) -> WinTieLoss:
+    """Count the complete datasets on which `a` is better than `b`, tied, and worse, by the mean over the splits.
 
     Parameters
     ----------
     records : DataFrame
-        As of `genlabel.evaluation.records.read_records`.
+        Records as `genlabel.evaluation.records.read_records` returns them.
     a, b : str
-        Two methods.
+        Methods to compare.
     metric : "accuracy", "log_loss", "brier" or "calibration_error"
-    same : float, optional
-        Means that are no further apart are a tie: if not given, half a point of accuracy, 0.002 of the others.
+    tie : float, optional
+        Largest difference of means that counts as a tie; by default half a point of accuracy, 0.002 of the others.
 
     Examples
     --------
@@ -97,16 +97,16 @@ def wins(records: pd.DataFrame, a: str, b: str, metric: str = "log_loss", same: 
     ...     {"dataset": [1, 1, 2, 2], "split": 0, "method": ["a", "b"] * 2, "log_loss": [1, 2, 4, 3]}
     ... )
     >>> wins(records, "a", "b")
-    Wins(better=1, tie=0, worse=1)
+    WinTieLoss(better=1, tie=0, worse=1)
     """
     check_choice("metric", metric, METRICS)
-    means = set_means(records, metric, [a, b])
+    means = dataset_means(records, metric, [a, b])
     gain = METRICS[metric].sign * (means[b] - means[a])
-    return count_wins(gain, METRICS[metric].same if same is None else same)
+    return count_wins(gain, METRICS[metric].tie if tie is None else tie)
 
 
 def mean_ranks(records: pd.DataFrame, metric: str = "log_loss") -> pd.Series[Any]:
-    """Mean rank of each method over the complete sets, 1 being the best; equals share their ranks.
+    """Return the mean rank of each method over the complete datasets; 1 is the best, ties share the mean rank.
 
     >>> records = pd.DataFrame(
     ...     {"dataset": [1, 1, 2, 2], "split": 0, "method": ["a", "b"] * 2, "log_loss": [1, 2, 3, 3]}
@@ -115,19 +115,18 @@ def mean_ranks(records: pd.DataFrame, metric: str = "log_loss") -> pd.Series[Any
     {'a': 1.25, 'b': 1.75}
     """
     check_choice("metric", metric, METRICS)
-    means = METRICS[metric].sign * set_means(records, metric)
+    means = METRICS[metric].sign * dataset_means(records, metric)
     return means.rank(axis=1).mean()
 
 
 def count_worse_than_prior(records: pd.DataFrame) -> pd.Series[int]:
-    """Count the fits of each method whose log-loss is above that of predicting the class shares by more than 10 %.
+    """Count the accidents of each method: log-loss more than 10 % above that of the class priors.
 
     Parameters
     ----------
     records : DataFrame
-        As of `genlabel.evaluation.records.read_records`, with the column shares_log_loss: that of the class shares of
-        the training
-        rows on the same held-out rows. A record without it is not counted.
+        Records with the column shares_log_loss: the log-loss of the training class priors on the same held-out rows.
+        Records without it do not count.
 
     Examples
     --------
@@ -135,17 +134,17 @@ def count_worse_than_prior(records: pd.DataFrame) -> pd.Series[int]:
     >>> count_worse_than_prior(records).to_dict()
     {'a': 1, 'b': 0}
     """
-    found = records["log_loss"] > ACCIDENT * records["shares_log_loss"]
-    return found.groupby(records["method"], sort=False).sum().astype(int)
+    accidents = records["log_loss"] > ACCIDENT_RATIO * records["shares_log_loss"]
+    return accidents.groupby(records["method"], sort=False).sum().astype(int)
 
 
 def cost_ratios(records: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """How many times as long a fit of the reference takes as one of each other method, over the complete sets.
+    """Return the ratio of the fit time of the reference to that of each other method, over the complete datasets.
 
     Returns
     -------
     DataFrame
-        A row for each other method: median, of the ratios of the sets, and total, the ratio of the sums.
+        One row per other method: `median` of the ratios of the datasets, and `total`, the ratio of the sums.
 
     Examples
     --------
@@ -156,21 +155,21 @@ def cost_ratios(records: pd.DataFrame, reference: str) -> pd.DataFrame:
        median  total
     b     3.0    3.5
     """
-    means = set_means(records, "seconds")
+    means = dataset_means(records, "seconds")
     check_choice("reference", reference, means.columns)
     others = means.drop(columns=reference)
     median = others.rdiv(means[reference], axis=0).median()
-    found = pd.DataFrame({"median": median, "total": means[reference].sum() / others.sum()})
-    return found.rename_axis(index=None)
+    ratios = pd.DataFrame({"median": median, "total": means[reference].sum() / others.sum()})
+    return ratios.rename_axis(index=None)
 
 
 def wilcoxon_holm(records: pd.DataFrame, reference: str, metric: str = "log_loss") -> pd.DataFrame:
-    """Test a method against each other: Wilcoxon's signed ranks on the means of the complete sets, Holm-adjusted.
+    """Test a method against each other method: Wilcoxon signed-rank tests on the dataset means, Holm-adjusted.
 
     Returns
     -------
     DataFrame
-        A row for each other method: p, of its own, two-sided, and holm, adjusted for the number of methods.
+        One row per other method: `p`, two-sided, and `holm`, adjusted for the number of methods.
 
     Examples
     --------
@@ -183,7 +182,7 @@ def wilcoxon_holm(records: pd.DataFrame, reference: str, metric: str = "log_loss
     b  0.03125  0.03125
     """
     check_choice("metric", metric, METRICS)
-    means = set_means(records, metric)
+    means = dataset_means(records, metric)
     check_choice("reference", reference, means.columns)
     others = [name for name in means.columns if name != reference]
     p = np.array([_wilcoxon((means[name] - means[reference]).to_numpy()) for name in others])
@@ -191,9 +190,9 @@ def wilcoxon_holm(records: pd.DataFrame, reference: str, metric: str = "log_loss
 
 
 def holm(p: Any) -> NDArray[np.float64]:
-    """Adjust p-values for their number by Holm's step-down rule.
+    """Return p-values adjusted by Holm's step-down procedure.
 
-    The smallest of m is multiplied by m, the next by m - 1, and so on; none becomes smaller than one before it.
+    The smallest of m p-values is multiplied by m, the next by m - 1, and so on, with running maxima.
 
     >>> holm([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.06, 0.06]
@@ -205,23 +204,23 @@ def holm(p: Any) -> NDArray[np.float64]:
     return adjusted
 
 
-def statement(a: str, b: str, metric: str, found: WinTieLoss, p: float) -> str:
-    """Say a comparison in one line.
+def statement(a: str, b: str, metric: str, counts: WinTieLoss, p: float) -> str:
+    """Return a comparison as one line of text.
 
     >>> statement("default", "mixup", "log_loss", WinTieLoss(82, 9, 9), 1e-12)
-    'default has lower log-loss than mixup on 82 % of 100 sets, higher on 9 %; p = 1e-12 (Wilcoxon, Holm)'
+    'default has lower log-loss than mixup on 82 % of 100 datasets, higher on 9 %; p = 1e-12 (Wilcoxon, Holm)'
     """
     check_choice("metric", metric, METRICS)
     better, worse = ("lower", "higher") if METRICS[metric].sign > 0 else ("higher", "lower")
-    shares = [f"{100 * count / max(found.sets, 1):.0f} %" for count in (found.better, found.worse)]
+    percent = [f"{100 * count / max(counts.sets, 1):.0f} %" for count in (counts.better, counts.worse)]
     return (
-        f"{a} has {better} {METRICS[metric].title} than {b} on {shares[0]} of {found.sets} sets, {worse} on "
-        f"{shares[1]}; p = {p:.2g} (Wilcoxon, Holm)"
+        f"{a} has {better} {METRICS[metric].title} than {b} on {percent[0]} of {counts.sets} datasets, {worse} on "
+        f"{percent[1]}; p = {p:.2g} (Wilcoxon, Holm)"
     )
 
 
 def _wilcoxon(differences: NDArray[np.float64]) -> float:
-    """Two-sided p-value; 1 where nothing differs."""
+    """Return the two-sided p-value, 1 if all differences are 0."""
     if not differences.any():
         return 1.0
     with warnings.catch_warnings():

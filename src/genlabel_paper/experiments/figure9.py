@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from genlabel.evaluation.records import WinTieLoss
+from genlabel_paper.paired import WinTieLoss
 from genlabel_paper.report.experiment import Experiment, of_cells
 from genlabel_paper.report.gain_pictures import plot_gain_histograms
 from genlabel_paper.report.pieces import Claim, Picture, Printed, Shown

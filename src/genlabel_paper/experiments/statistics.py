@@ -10,10 +10,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import friedmanchisquare, studentized_range
 
-from genlabel.evaluation.records import mean_scores, pair_trials
 from genlabel.reporting.figures import DPI, OKABE_ITO, RIVALS
 from genlabel_paper.experiments.table2 import EXPERIMENT as TABLE2
 from genlabel_paper.experiments.table3 import EXPERIMENT as TABLE3
+from genlabel_paper.paired import mean_scores, pair_trials
 from genlabel_paper.report.experiment import Experiment, of_cells
 from genlabel_paper.report.pieces import Grid, Picture, Shown, computed
 from genlabel_paper.runs.manifest import study_sets

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from genlabel.evaluation.records import pair_trials
+from genlabel_paper.paired import pair_trials
 from genlabel_paper.report.claims import Check, Trials, above
 from genlabel_paper.report.experiment import Experiment, compare_grid, measured, of_cells
 from genlabel_paper.report.pieces import Shown, Value

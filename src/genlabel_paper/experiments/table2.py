@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from genlabel.evaluation.records import WinTieLoss
+from genlabel_paper.paired import WinTieLoss
 from genlabel_paper.report.experiment import Experiment, of_cells
 from genlabel_paper.report.pieces import Claim, Shown
 from genlabel_paper.report.printed import read_printed

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from genlabel.evaluation.records import WinTieLoss
+from genlabel_paper.paired import WinTieLoss
 from genlabel_paper.report.claims import in_words
 from genlabel_paper.report.experiment import Experiment, of_cells
 from genlabel_paper.report.pieces import Claim, Shown

@@ -8,7 +8,7 @@ from typing import TypeAlias, final
 
 import pandas as pd
 
-from genlabel.evaluation.records import mean_scores, pair_trials
+from genlabel_paper.paired import mean_scores, pair_trials
 from genlabel_paper.report.pieces import EXACT, NOTHING, Claim
 from genlabel_paper.runs.manifest import name_set
 

@@ -12,8 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from genlabel.evaluation.records import count_wins
 from genlabel.reporting.figures import DPI, RIVALS
+from genlabel_paper.paired import count_wins
 from genlabel_paper.report.pieces import EXACT
 
 BINS = 0.5

@@ -8,7 +8,7 @@ from math import hypot
 
 from matplotlib.figure import Figure
 
-from genlabel.evaluation.records import EXACT
+from genlabel_paper.paired import EXACT
 from genlabel_paper.runs.cells import BUDGETS
 
 __all__ = [

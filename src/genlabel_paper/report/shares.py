@@ -7,7 +7,7 @@ from functools import cache
 
 import pandas as pd
 
-from genlabel.evaluation.records import WinTieLoss, count_wins, pair_trials
+from genlabel_paper.paired import WinTieLoss, count_wins, pair_trials
 from genlabel_paper.report.experiment import PrintedValues, of_cells
 from genlabel_paper.report.pieces import FULL, NOTHING, Claim, Grid, Measured, Value
 from genlabel_paper.runs.manifest import manifest, study_sets

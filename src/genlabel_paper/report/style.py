@@ -34,7 +34,6 @@ td .sign { display: inline-block; width: 1em; text-align: center; font-weight: 7
 .claims .numbers { font-size: .85rem; color: var(--soft); }
 .verdict { font-weight: 700; }
 details { margin: .6rem 0; } summary { cursor: pointer; font-size: .9rem; }
-svg.matplotlib { stroke-linejoin: round; } svg.matplotlib text { font-family: "DejaVu Sans", Verdana, sans-serif; }
 figure .larger { position: static; opacity: 1; margin-top: .3rem; }
 @media (max-width: 40rem) { .drawn svg.matplotlib { min-width: 38rem; }
   .short { grid-template-columns: minmax(0, 1fr); } }

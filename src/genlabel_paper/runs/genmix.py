@@ -152,9 +152,9 @@ def _network(X: Floats, k: int, about: GenMixSet, seed: int) -> StagedNetwork:
     """The network before training; the seed of the task draws the mixing, its child the weights."""
     weights = np.random.default_rng(seed).spawn(1)[0]
     if about.image is None:
-        return MLP(X.shape[1], k, HIDDEN, rng=weights)
+        return MLP(X.shape[1], k, HIDDEN, seed=weights)
     channels, side, _ = about.image
-    network = LeNet5(k, channels, side, float(X.mean()), float(X.std()), rng=weights)
+    network = LeNet5(k, channels, side, float(X.mean()), float(X.std()), seed=weights)
     return network.to("cuda" if torch.cuda.is_available() else "cpu")
 
 

@@ -123,9 +123,9 @@ def _train(images: ImageSet, about: HiddenSet, seed: int, attacked: bool) -> LeN
     _, channels, side, _ = images.x_train.shape
     weights, draws = np.random.default_rng([seed, attacked]).spawn(2)
     mean, std = images.x_train.mean() / 255.0, images.x_train.std() / 255.0
-    network = LeNet5(len(images.classes), channels, side, float(mean), float(std), rng=weights)
+    network = LeNet5(len(images.classes), channels, side, float(mean), float(std), seed=weights)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    batches = ImageBatches(images.x_train, images.y_train, batch_size=BATCH, rng=[seed, attacked], device=device)
+    batches = ImageBatches(images.x_train, images.y_train, batch_size=BATCH, seed=[seed, attacked], device=device)
     settings: dict[str, Any] = {"learning_rate": RATE, "epochs": about.epochs, "optimizer": SGD(), "rng": draws}
     if attacked:
         attack = PGD(about.radius, "l2", ATTACK_STEPS)

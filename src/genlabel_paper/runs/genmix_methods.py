@@ -80,7 +80,7 @@ def _genmix(name: str, norm: str = "l2", points_only: bool = False) -> GenMixMet
 
 _DEFINED = (
     GenMixMethod("vanilla"),
-    GenMixMethod("mixup", Mixup(per="batch")),
+    GenMixMethod("mixup", Mixup(lam_per="batch")),
     GenMixMethod("manifold", ManifoldMixup(alpha=2.0), alpha=2.0),
     _genmix("gan"),
     _genmix("gaussian"),

@@ -105,7 +105,7 @@ class ImageSetting(Setting):
         if self.schedule.images is not None:
             found["held_out"] = SHARE
         if method.alpha is not None:
-            found |= {"alpha": method.alpha, "per": method.per}
+            found |= {"alpha": method.alpha, "lam_per": method.lam_per}
         if method.statistics is not None:
             gamma, beta = run.ratios(method)
             found |= {"gamma": gamma, "beta": beta, "statistics": method.statistics}

@@ -51,7 +51,7 @@ def _adamixup(alpha: float, seed: int, **params: Any) -> AdaMixupClassifier:
 
 
 def _mixup(alpha: float, seed: int, **params: Any) -> MixupClassifier:
-    return MixupClassifier.from_paper(mixer=Mixup(alpha, per="batch"), random_state=seed, **{**UNCHOSEN, **params})
+    return MixupClassifier.from_paper(mixer=Mixup(alpha, lam_per="batch"), random_state=seed, **{**UNCHOSEN, **params})
 
 
 def _exclude(alpha: float, seed: int, **params: Any) -> MixupClassifier:

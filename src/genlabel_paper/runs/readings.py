@@ -113,8 +113,8 @@ def _scaled(model: Classifier) -> dict[str, Any]:
 
 def _per_sample(model: Classifier) -> dict[str, Any]:
     if isinstance(model, GenLabelClassifier):
-        return {"per": "sample"}
-    return {"mixer": clone(model.mixer).set_params(per="sample")} if _mixes(model) else {}
+        return {"lam_per": "sample"}
+    return {"mixer": clone(model.mixer).set_params(lam_per="sample")} if _mixes(model) else {}
 
 
 def _half_clean(model: Classifier) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class ImageMethod(NamedTuple):
     """
     statistics: str | None = None
     """Of the moments of GenLabel, where it is one; "clean" is arXiv Alg. 3."""
-    per: str = "batch"
+    lam_per: str = "batch"
     """Whether a batch has one lam, as in the paper, or each image its own."""
 
     @property
@@ -39,7 +39,7 @@ _METHODS = (
     ImageMethod("mixup-genlabel", "genlabel", 1.0, "clean"),
     ImageMethod("manifold", "manifold", 2.0),
     ImageMethod("manifold-genlabel", "manifold-genlabel", 2.0, "clean"),
-    ImageMethod("mixup-sample", "mixup", 1.0, per="sample"),
+    ImageMethod("mixup-sample", "mixup", 1.0, lam_per="sample"),
     ImageMethod("mixup-genlabel-default", "genlabel", 1.0, "near", "sample"),
 )
 """The six of the paper; then GenLabel as the library has it if nothing is said, at almost no cost: moments from mixed

@@ -36,7 +36,7 @@ def load_table(
     drop : iterable of str
         Columns that are not used.
     **reading
-        Of a file: na_values, keep, classes, bins, groups, time, as of `genlabel.data.tables.read_table`.
+        Of a file: na_values, force_include, classes, bins, groups, time, as of `genlabel.data.tables.read_table`.
 
     Examples
     --------
@@ -48,12 +48,12 @@ def load_table(
     drop = list(drop)
     if column is not None:
         return read_table(Path(source), column, drop=drop, **reading)
-    given = [option for option, value in reading.items() if value and option != "keep"]
+    given = [option for option, value in reading.items() if value and option != "force_include"]
     if given:
         raise ValueError(f"{given[0]}={reading[given[0]]!r} is for files; leave it out for {name!r}")
     table = _named(name, openml_id(source), random_state)
     check_columns("drop", drop, table.X.columns, name)
-    check_columns("keep", reading.get("keep", ()), table.X.columns, name)
+    check_columns("force_include", reading.get("force_include", ()), table.X.columns, name)
     return replace(table, X=table.X.drop(columns=drop))
 
 

@@ -62,7 +62,9 @@ def clear_unicode_errors() -> Iterator[None]:
         ) from error
 
 
-def plan_columns(frame: pd.DataFrame, keep: Iterable[str] = (), notes: list[str] | None = None) -> list[ColumnSpec]:
+def plan_columns(
+    frame: pd.DataFrame, force_include: Iterable[str] = (), notes: list[str] | None = None
+) -> list[ColumnSpec]:
     """Say what is to be made of each column of a frame.
 
     Numbers stay; texts that read "1,234", "$5.00" or "12%" become numbers; dates become the number of the day, the
@@ -72,7 +74,7 @@ def plan_columns(frame: pd.DataFrame, keep: Iterable[str] = (), notes: list[str]
     Parameters
     ----------
     frame : DataFrame (n, d)
-    keep : iterable of str
+    force_include : iterable of str
         Columns that are not left out, whatever they look like, unless they have no values.
     notes : list of str, optional
         Gets a line for whatever is changed.
@@ -84,7 +86,7 @@ def plan_columns(frame: pd.DataFrame, keep: Iterable[str] = (), notes: list[str]
     [('price', 'amount', ('price',)), ('day', 'date', ('day (day)', 'day (weekday)')), ('odd', 'text', ())]
     """
     told = [] if notes is None else notes
-    kept = set(keep)
+    kept = set(force_include)
     with clear_unicode_errors():
         columns = [_plan(frame[name], str(name) in kept, told, set(frame.columns)) for name in frame.columns]
     told += [f"left out column {column.name!r}: {column.why}" for column in columns if column.why]

@@ -57,13 +57,13 @@ class Leak:
     """Whether it is left out unless it is kept on purpose."""
 
 
-def drop_leaks(table: Table, keep: Iterable[str] = ()) -> Table:
+def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:
     """Return the table without columns that leak, and with equal rows in one group; notes tell what was done.
 
     Parameters
     ----------
     table : Table
-    keep : iterable of str
+    force_include : iterable of str
         Features, or columns of the file, that stay whatever they look like.
 
     Examples
@@ -73,9 +73,9 @@ def drop_leaks(table: Table, keep: Iterable[str] = ()) -> Table:
     >>> list(guarded.X.columns)
     ['size']
     >>> guarded.notes
-    ["left out column 'customer': its whole numbers number the rows (--keep 'customer' uses it)"]
+    ["left out column 'customer': its whole numbers number the rows (--force-include 'customer' uses it)"]
     """
-    kept = _features_of(table, keep)
+    kept = _features_of(table, force_include)
     leaks = find_leaks(table)
     out = [leak.column for leak in leaks if leak.leaves and leak.column not in kept]
     stays = [str(name) not in out for name in table.X.columns]
@@ -160,7 +160,7 @@ def _tell(leak: Leak, kept: bool, spared: bool) -> str:
         return f"kept column {leak.column!r}, as asked: {leak.why}"
     if spared:
         return f"kept column {leak.column!r}, as no other would be left: {leak.why}"
-    return f"left out column {leak.column!r}: {leak.why} (--keep {leak.column!r} uses it)"
+    return f"left out column {leak.column!r}: {leak.why} (--force-include {leak.column!r} uses it)"
 
 
 def _number_leak(table: Table, name: str) -> Leak | None:

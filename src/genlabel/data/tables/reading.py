@@ -22,7 +22,7 @@ def read_table(
     *,
     na_values: Iterable[str] = (),
     drop: Iterable[str] = (),
-    keep: Iterable[str] = (),
+    force_include: Iterable[str] = (),
     classes: bool = False,
     bins: int | None = None,
     groups: str | None = None,
@@ -42,7 +42,7 @@ def read_table(
         Values that count as missing, in every column, besides empty cells and the usual words.
     drop : iterable of str
         Columns that are not used.
-    keep : iterable of str
+    force_include : iterable of str
         Columns that are used even if they look like identifiers, or tell groups or times.
     classes, bins
         What to do with a target of numbers, as of `read_target`.
@@ -61,10 +61,16 @@ def read_table(
     >>> table.X["price"].tolist(), table.groups.tolist(), table.y.tolist()
     ([5.0, nan, 7.5], [0, 1, 0], ['no', 'yes', 'no'])
     """
-    path, drop, keep, source = Path(path), list(drop), list(keep), str(path)
+    path, drop, force_include, source = Path(path), list(drop), list(force_include), str(path)
     notes: list[str] = []
     frame = read_frame(path, target, notes)
-    named = {"target": [target], "drop": drop, "keep": keep, "groups": _one(groups), "time": _one(time)}
+    named = {
+        "target": [target],
+        "drop": drop,
+        "force_include": force_include,
+        "groups": _one(groups),
+        "time": _one(time),
+    }
     for option, names in named.items():
         check_columns(option, names, frame.columns, source)
     _check_choices(target, drop, groups, time)
@@ -74,9 +80,9 @@ def read_table(
     cuts = () if bins is None else tuple(find_cuts(frame[target], bins, source))
     frame = _complete(frame.assign(**{target: y}), target, time, notes)
     rows, frame = pd.Series(frame.index), frame.reset_index(drop=True)
-    apart = {target, *drop, *({*_one(groups), *_one(time)} - set(keep))}
+    apart = {target, *drop, *({*_one(groups), *_one(time)} - set(force_include))}
     features = frame[[name for name in frame.columns if name not in apart]]
-    columns = plan_columns(features, keep, notes)
+    columns = plan_columns(features, force_include, notes)
     X = convert_columns(features, columns, notes)
     if not len(X.columns):
         raise ValueError(f"{source!r} has no column of features; it needs at least one besides the target")
@@ -142,7 +148,7 @@ def _read_groups(frame: pd.DataFrame, groups: str | None) -> pd.Series[Any] | No
 def _read_time(column: pd.Series[Any], source: str) -> pd.Series[Any]:
     """When each row was recorded, as a number."""
     name = str(column.name)
-    plan = plan_columns(column.to_frame(), keep=[name])
+    plan = plan_columns(column.to_frame(), force_include=[name])
     if plan[0].kind not in ("number", "amount", "date", "duration"):
         raise ValueError(f"time={name!r} of {source!r} has neither dates nor numbers; name a column that does")
     when = convert_columns(column.to_frame(), plan).iloc[:, 0].astype("float64")

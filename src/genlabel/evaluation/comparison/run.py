@@ -91,7 +91,7 @@ def run_comparison(
     seed: int = 0,
     *,
     records: str | Path | None = None,
-    fresh: bool = False,
+    restart: bool = False,
     n_jobs: int = 1,
     dask: str | None = None,
     on_start: Callable[[RunPlan], None] | None = None,
@@ -108,7 +108,7 @@ def run_comparison(
         As of `compare`.
     records : path, optional
         The file; in memory, and gone afterwards, if not given.
-    fresh, n_jobs, dask, on_start, on_trial
+    restart, n_jobs, dask, on_start, on_trial
         As of `genlabel.evaluation.records.open_store` and `run_trials`.
     on_epoch : callable (method, split, epochs), optional
         Heard of fits in this process only.
@@ -142,7 +142,7 @@ def run_comparison(
         tally=True,
         on_epoch=on_epoch if here else None,
     )
-    with open_store(records, COMPARISON, fresh=fresh) as store:
+    with open_store(records, COMPARISON, restart=restart) as store:
         return bench.run(
             [table.name],
             store,

@@ -149,7 +149,7 @@ class _Patient:
         """The regions of the classes, of the stacked density and of the three networks, trained on all rows."""
         how = (self.settings["alpha"], self.settings["clean_fraction"], self.seed)
         arms = train_arms(self.sample.X, self.sample.classes[self.index], *how, self.sample.groups)
-        scaler, labels = Standardization.fit(self.sample.X), GenLabel.around(model)
+        scaler, labels = Standardization.fit(self.sample.X), GenLabel.from_fitted(model)
         asked: dict[str, Callable[[NDArray[np.float64]], Any]] = {
             name: arm.predict_log_proba for name, arm in arms.items()
         }

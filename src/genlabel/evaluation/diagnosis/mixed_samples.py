@@ -128,7 +128,7 @@ def evaluate_mixed_samples(
     mixed, names = blend(points[batch], draw), index[batch]
     hit = intrudes(mixed, draw, points[batch], names, pool=(points, index))[:m]
     linear = LinearLabel().fit(points, index).label(mixed, names, draw)[:m]
-    learned = GenLabel.around(model).label(mixed, names, draw)[:m]
+    learned = GenLabel.from_fitted(model).label(mixed, names, draw)[:m]
     return Seen(blends, hit, support(mixed[:m]), linear, learned)
 
 

@@ -129,7 +129,7 @@ class TrainingHistory:
                 raise ValueError(
                     f"the checkpoint beside {str(path)!r} was made with {name}={saved['settings'].get(name)!r}, not "
                     f"{value!r}; use the same settings, or begin anew with another checkpoint path, on "
-                    "the command line with --fresh or another --output"
+                    "the command line with --restart or another --output"
                 )
         self.history, self.best_epoch, self.best_state = saved["history"], saved["best_epoch"], saved["best_state"]
 

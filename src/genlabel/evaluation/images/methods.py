@@ -35,10 +35,10 @@ class ImageMethod(NamedTuple):
 
 def make_image_method(
     method: str,
-    n_classes: int,
+    num_classes: int,
     *,
     alpha: float | None = None,
-    per: str = "sample",
+    lam_per: str = "sample",
     gamma: float = 0.1,
     beta: float = 0.95,
     statistics: str = "near",
@@ -48,10 +48,10 @@ def make_image_method(
     Parameters
     ----------
     method : one of METHODS
-    n_classes : int
+    num_classes : int
     alpha : float, optional
         If not given, 2 for manifold mixup and 1 for mixup and CutMix; AdaMixup learns its own weights.
-    per, gamma, beta, statistics
+    lam_per, gamma, beta, statistics
         As in :func:`genlabel.evaluation.images.train_images`.
 
     Examples
@@ -68,17 +68,17 @@ def make_image_method(
     kind = "mixup" if method == "genlabel" else method.removesuffix("-genlabel")
     mixers: dict[str, Mixer | None] = {
         "vanilla": None,
-        "mixup": Mixup(1.0 if alpha is None else alpha, per),
-        "manifold": ManifoldMixup(2.0 if alpha is None else alpha, MANIFOLD_DEPTHS, per),
-        "cutmix": CutMix(1.0 if alpha is None else alpha, per),
+        "mixup": Mixup(1.0 if alpha is None else alpha, lam_per),
+        "manifold": ManifoldMixup(2.0 if alpha is None else alpha, MANIFOLD_DEPTHS, lam_per),
+        "cutmix": CutMix(1.0 if alpha is None else alpha, lam_per),
     }
     if not method.endswith("genlabel"):
         return ImageMethod(mixers[kind], LinearLabel())
-    density = OnlineGaussianDensity(n_classes, beta=beta, statistics=statistics)
+    density = OnlineGaussianDensity(num_classes, beta=beta, statistics=statistics)
     return ImageMethod(mixers[kind], OnlineGenLabel(density, gamma))
 
 
-def choose_network(network: str, x: NDArray[np.uint8], n_classes: int) -> tuple[str, dict[str, Any]]:
+def choose_network(network: str, x: NDArray[np.uint8], num_classes: int) -> tuple[str, dict[str, Any]]:
     """Return the name of a network for images (N, C, H, W), and its arguments; mean and std are those of the pixels.
 
     "auto" is LeNet-5 for small square images of one channel, and ResNet-18 for others.
@@ -92,7 +92,7 @@ def choose_network(network: str, x: NDArray[np.uint8], n_classes: int) -> tuple[
     if network == "auto":
         network = "lenet5" if channels == 1 and height == width and height in SMALL else "resnet18"
     mean, std = pixel_moments(x)
-    arguments: dict[str, Any] = {"n_classes": n_classes, "in_channels": channels, "mean": mean, "std": std}
+    arguments: dict[str, Any] = {"num_classes": num_classes, "in_channels": channels, "mean": mean, "std": std}
     if network == "lenet5":
         if height != width or height < SMALL.start:
             raise ValueError(

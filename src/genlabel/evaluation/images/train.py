@@ -107,7 +107,7 @@ def train_images(
     weight_decay: float = 1e-4,
     batch_size: int = 128,
     alpha: float | None = None,
-    per: str = "sample",
+    lam_per: str = "sample",
     gamma: float = 0.1,
     beta: float = 0.95,
     statistics: str = "near",
@@ -136,7 +136,7 @@ def train_images(
     alpha : float, optional
         Of the Beta distribution of lam; if not given, 2 for manifold mixup and 1 for mixup and CutMix. AdaMixup learns
         its own weights.
-    per : "sample" or "batch"
+    lam_per : "sample" or "batch"
         Whether each image has a lam of its own, or a batch has one (the paper's).
     gamma, beta, statistics
         Of the methods with GenLabel: share of the generated label, memory, and the rows that the moments are taken
@@ -177,21 +177,21 @@ def train_images(
     check_count("seed", seed, low=0)
     check_positive("learning_rate", learning_rate, "0.1 is the default")
     recipe = make_image_method(
-        method, len(images.classes), alpha=alpha, per=per, gamma=gamma, beta=beta, statistics=statistics
+        method, len(images.classes), alpha=alpha, lam_per=lam_per, gamma=gamma, beta=beta, statistics=statistics
     )
     rule, where = resolve_optimizer(optimizer), _resolve_device(device)
     kept, held = hold_out(images.y_train, _count(held_out, len(images.y_train)), seed)
     x, y = images.x_train[kept], images.y_train[kept]
     made = choose_network(network, x, len(images.classes))
     weights = np.random.default_rng(seed).spawn(1)[0]
-    net = IMAGE_NETWORKS[made[0]](**made[1], rng=weights).to(where)
+    net = IMAGE_NETWORKS[made[0]](**made[1], seed=weights).to(where)
     batches = ImageBatches(
         x,
         y,
         batch_size=check_count("batch_size", batch_size),
         mixer=recipe.mixer,
         augment=x.shape[1] == 3 if augment is None else augment,
-        rng=seed,
+        seed=seed,
         device=where,
     )
     settings = {name: given[name] for name in SETTINGS}
@@ -222,7 +222,7 @@ def train_images(
 
 
 SETTINGS = (
-    "method", "network", "epochs", "learning_rate", "weight_decay", "batch_size", "alpha", "per", "gamma", "beta",
+    "method", "network", "epochs", "learning_rate", "weight_decay", "batch_size", "alpha", "lam_per", "gamma", "beta",
     "statistics", "augment", "seed", "held_out",
 )  # fmt: skip
 """What makes a run what it is: a checkpoint of a run with others is not gone on from."""
@@ -237,7 +237,7 @@ def _go_down(
         return
     like = next(network.parameters())
     policy, critic = (
-        SmallConvNet(inputs, outputs, rng=[seed, outputs]).to(like.device)
+        SmallConvNet(inputs, outputs, seed=[seed, outputs]).to(like.device)
         for inputs, outputs in ((2 * channels, 3), (channels, 2))
     )
     train_adamixup_network(network, batches, policy=policy, critic=critic, **options)

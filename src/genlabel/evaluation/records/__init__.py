@@ -2,8 +2,7 @@
 
 from genlabel.evaluation.records.exports import RecordSet, export_records, load_records, read_records
 from genlabel.evaluation.records.fingerprints import describe, fingerprint
-from genlabel.evaluation.records.fits import COMPARISON, SUITE, Fit
-from genlabel.evaluation.records.paired import EXACT, WinTieLoss, count_wins, mean_scores, pair_trials
+from genlabel.evaluation.records.fits import COMPARISON, Fit
 from genlabel.evaluation.records.run import (
     RunPlan,
     TrialFunction,
@@ -17,8 +16,6 @@ from genlabel.evaluation.records.store import Store, check_store, make_frame, op
 
 __all__ = [
     "COMPARISON",
-    "EXACT",
-    "SUITE",
     "Fit",
     "Record",
     "RecordSchema",
@@ -28,18 +25,14 @@ __all__ = [
     "Store",
     "TrialFunction",
     "TrialResult",
-    "WinTieLoss",
     "check_dask_scheduler",
     "check_store",
-    "count_wins",
     "describe",
     "export_records",
     "fingerprint",
     "load_records",
     "make_frame",
-    "mean_scores",
     "open_store",
-    "pair_trials",
     "read_records",
     "run_trials",
     "software_versions",

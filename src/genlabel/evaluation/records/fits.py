@@ -1,4 +1,4 @@
-"""A fit: one method on one split of one table, by itself; the records of `genlabel compare` and `genlabel suite`."""
+"""A fit: one method on one split of one table, by itself; the records of `genlabel compare`."""
 
 from __future__ import annotations
 
@@ -55,14 +55,3 @@ COMPARISON = RecordSchema(
     rounded=_seven_digits,
 )
 """The records of a comparison; "warnings" are how often each text was heard, "held_out" counts predictions."""
-SUITE = RecordSchema(
-    "suite",
-    "genlabel suite",
-    Fit,
-    Fit,
-    {"dataset": "int64", "method": "str", "split": "int64"},
-    SCORES,
-    facts={"name": "str", "n": "int64", "d": "int64", "k": "int64", "warnings": "int64", "device": "str"},
-    rounded=_seven_digits,
-)
-"""The records of a suite; "warnings" is their number."""

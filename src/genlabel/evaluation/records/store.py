@@ -67,7 +67,7 @@ class RecordSet(NamedTuple):
 
 
 def open_store(
-    path: str | Path | None, kind: RecordSchema, *, settings: Mapping[str, Any] | None = None, fresh: bool = False
+    path: str | Path | None, kind: RecordSchema, *, settings: Mapping[str, Any] | None = None, restart: bool = False
 ) -> Store:
     """Open the store of a file to go on with it, or begin it; nobody else can until it is closed.
 
@@ -79,7 +79,7 @@ def open_store(
         The kind of its records; a file of another kind is left alone.
     settings : dict, optional
         What all its records have in common. Going on with others than those of the file is an error.
-    fresh : bool
+    restart : bool
         Begin again: what the store has is lost. A file that is no store is left alone.
 
     Examples
@@ -94,20 +94,20 @@ def open_store(
     """
     path = MEMORY if path is None else Path(path)
     wanted = json.loads(json.dumps(dict(settings or {})))
-    check_store(path, kind, fresh)
+    check_store(path, kind, restart)
     with ExitStack() as stack, _clear_errors(path):
         if path != MEMORY:
             _make_room(path)
             stack.enter_context(closing(_hold(path)))
         connection = stack.enter_context(closing(_connect(path, "rwc")))
         connection.execute("PRAGMA synchronous = FULL")
-        if fresh or not _tables(connection, path):
+        if restart or not _tables(connection, path):
             _begin(connection, path, kind, wanted)
         _check_settings(path, _read_meta(connection, path, kind), wanted)
         return Store(path, kind, connection, stack.pop_all())
 
 
-def check_store(path: str | Path, kind: RecordSchema, fresh: bool = False) -> None:
+def check_store(path: str | Path, kind: RecordSchema, restart: bool = False) -> None:
     """Raise where `open_store` would, as far as can be told without opening it for writing.
 
     >>> from genlabel.evaluation.records import COMPARISON
@@ -123,7 +123,7 @@ def check_store(path: str | Path, kind: RecordSchema, fresh: bool = False) -> No
     if path.is_file() and path.stat().st_size:
         with _clear_errors(path), closing(_connect(path, "rw")) as connection:
             _tables(connection, path)
-            if not fresh or _meta(connection).get("format") == FORMAT:
+            if not restart or _meta(connection).get("format") == FORMAT:
                 _read_meta(connection, path, kind)
 
 
@@ -218,7 +218,9 @@ class Store:
         )
         twice = [name for name, count in times.items() if count > 1]
         if twice:
-            raise ValueError(f"{twice[0]!r} would be in {str(self.path)!r} twice; leave it out, or begin with --fresh")
+            raise ValueError(
+                f"{twice[0]!r} would be in {str(self.path)!r} twice; leave it out, or begin with --restart"
+            )
         with _clear_errors(self.path), _transaction(self._connection) as connection:
             connection.executemany(INSERT, [row | {"written": _now()} for row in rows])
             gone = {json.dumps(record["cell"].trial) for record in records}
@@ -342,7 +344,7 @@ def _read_meta(connection: sqlite3.Connection, path: Path, kind: RecordSchema) -
     meta = _meta(connection)
     if meta.get("format") != FORMAT:
         raise ValueError(
-            f"the records of {str(path)!r} are of an older format; name another file, or begin again with --fresh"
+            f"the records of {str(path)!r} are of an older format; name another file, or begin again with --restart"
         )
     if meta["study"] != kind.name:
         raise ValueError(f"{str(path)!r} has records of {meta['study']}, not of {kind.name}; name another file")
@@ -355,7 +357,7 @@ def _check_settings(path: Path, found: Mapping[str, Any], wanted: Mapping[str, A
         was, now = (", ".join(f"{name}={of.get(name)!r}" for name in differ) for of in (found, wanted))
         raise ValueError(
             f"the records of {str(path)!r} were made with {was}, not with {now}; use the same, name another file, or "
-            "begin again with fresh=True, on the command line --fresh"
+            "begin again with restart=True, on the command line --restart"
         )
 
 

@@ -62,7 +62,7 @@ class HiddenGenMix(Sampler):
     --------
     >>> from genlabel.training.networks import MLP
     >>> X = np.random.default_rng(0).normal(size=(40, 2)) + [[0.0, 0.0], [4.0, 0.0]] * 20
-    >>> hidden = HiddenGenMix(MLP(2, 2, hidden=(8,), rng=0), genmix=GenMix(n_aug=5), random_state=0)
+    >>> hidden = HiddenGenMix(MLP(2, 2, hidden=(8,), seed=0), genmix=GenMix(n_aug=5), random_state=0)
     >>> points, labels = hidden.fit_resample(X, [0, 1] * 20)
     >>> points.shape, hidden.misfit_.shape
     ((45, 2), (5,))
@@ -135,7 +135,7 @@ def invert_features(
     Examples
     --------
     >>> from genlabel.training.networks import MLP
-    >>> network = MLP(2, 2, hidden=(16,), rng=0)
+    >>> network = MLP(2, 2, hidden=(16,), seed=0)
     >>> x = torch.tensor([[0.5, -1.0]])
     >>> z = network.encode(x, 1).detach().double().numpy()
     >>> invert_features(network, 1, z, torch.zeros(1, 2), steps=300)[0].round(decimals=1)

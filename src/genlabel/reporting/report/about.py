@@ -6,8 +6,9 @@ import pandas as pd
 
 from genlabel.data.tables import kind_of
 from genlabel.evaluation.records import software_versions
-from genlabel.reporting.blocks import Cell, data_table, facts, figure, item_list
+from genlabel.reporting.blocks import data_table, facts, figure, item_list
 from genlabel.reporting.charts import Bar, bar_chart
+from genlabel.reporting.html import Cell
 from genlabel.reporting.markup import Markup, element
 from genlabel.reporting.report.given import ReportData, ReportSection, count, name_of, percent
 

@@ -8,8 +8,9 @@ import pandas as pd
 
 from genlabel.evaluation.diagnosis import Diagnosis, MixedSampleStats
 from genlabel.evaluation.diagnosis.verdict import overall
-from genlabel.reporting.blocks import Cell, data_table, figure
+from genlabel.reporting.blocks import data_table, figure
 from genlabel.reporting.charts import HeatCell, Interval, heat_map, interval_plot
+from genlabel.reporting.html import Cell
 from genlabel.reporting.markup import Markup, shorten
 from genlabel.reporting.report.given import ReportData, ReportSection, name_of, number_cell, percent
 

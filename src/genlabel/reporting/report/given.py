@@ -17,7 +17,7 @@ from genlabel.data.tables import Table
 from genlabel.evaluation.comparison import PRIOR_BASELINE, PairedDifference, as_plain, pair_methods, rank_methods
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.prediction_counts import PredictionCounts
-from genlabel.reporting.blocks import Cell
+from genlabel.reporting.html import Cell
 from genlabel.reporting.markup import Markup, shorten
 
 ARMS = ("vanilla", "mixup", "GenLabel")

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from genlabel.evaluation.diagnosis.intervals import share_interval
 from genlabel.evaluation.prediction_counts import PredictionCounts
-from genlabel.reporting.blocks import Cell, data_table, figure
+from genlabel.reporting.blocks import data_table, figure
 from genlabel.reporting.charts import HeatCell, Panel, Point, Series, heat_map, panels
+from genlabel.reporting.html import Cell
 from genlabel.reporting.markup import Markup, element
 from genlabel.reporting.report.given import ARMS, ReportData, ReportSection, count, name_of, percent
 from genlabel.reporting.report.methods import method_color

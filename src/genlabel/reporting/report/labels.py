@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from genlabel.evaluation.diagnosis import Diagnosis, MixedSampleStats
 from genlabel.evaluation.diagnosis.result import LEAST
-from genlabel.reporting.blocks import Cell, data_table, figure
+from genlabel.reporting.blocks import data_table, figure
 from genlabel.reporting.charts import Panel, Point, Series, panels
+from genlabel.reporting.html import Cell
 from genlabel.reporting.markup import Markup
 from genlabel.reporting.report.given import ReportData, ReportSection, count, format_label, name_of, number_cell
 

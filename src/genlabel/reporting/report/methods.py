@@ -7,8 +7,9 @@ from math import isnan
 import pandas as pd
 
 from genlabel.evaluation.comparison import PRIOR_BASELINE, interval
-from genlabel.reporting.blocks import Cell, data_table, figure
+from genlabel.reporting.blocks import data_table, figure
 from genlabel.reporting.charts import Interval, interval_plot
+from genlabel.reporting.html import Cell
 from genlabel.reporting.markup import Markup, element
 from genlabel.reporting.report.given import ARMS, ReportData, ReportSection, count, listed, signed
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import isnan
 
 from genlabel.evaluation.diagnosis import Diagnosis, PairedExperiment
-from genlabel.reporting.blocks import Cell, data_table, figure, item_list
+from genlabel.reporting.blocks import data_table, figure, item_list
 from genlabel.reporting.charts import Bar, Interval, bar_chart, interval_plot
+from genlabel.reporting.html import Cell
 from genlabel.reporting.markup import Markup, element
 from genlabel.reporting.report.given import ARMS, ReportData, ReportSection, count, listed, number_cell
 

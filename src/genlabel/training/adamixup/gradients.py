@@ -95,7 +95,7 @@ def _pair(
 
 def _columns(task: TrainingTask) -> NDArray[np.float64]:
     """Points with their labels, (n, d + k)."""
-    tilt = np.ones(task.n_classes) if task.class_weight is None else task.class_weight
+    tilt = np.ones(task.num_classes) if task.class_weight is None else task.class_weight
     return np.hstack([task.X, task.targets * tilt])
 
 

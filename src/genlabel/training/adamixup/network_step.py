@@ -50,7 +50,7 @@ def train_adamixup_network(
     weight_decay: float = 1e-4,
     optimizer: Optimizer | None = None,
     epochs: int = 100,
-    rng: Any = None,
+    seed: Any = None,
     progress: EpochCallback | None = None,
     acceleration: CompileConfig | str | None = None,
     after_epoch: AfterEpoch | None = None,
@@ -73,21 +73,21 @@ def train_adamixup_network(
         Points to 2 scores, real or mixed.
     intrusion_weight : float
         Weight of the critic's loss.
-    rng : generator, seed or None
+    seed : int, Generator or None
         Of the pairs, where batches bring none.
 
     Examples
     --------
     >>> from genlabel.training.networks import SmallConvNet, LeNet5
     >>> x, y = torch.rand(8, 1, 8, 8), torch.arange(8) % 2
-    >>> judges = SmallConvNet(2, 3, rng=1), SmallConvNet(1, 2, rng=2)
-    >>> net = LeNet5(2, size=8, rng=0)
-    >>> train_adamixup_network(net, [(x, y)], policy=judges[0], critic=judges[1], epochs=2, rng=0).losses.shape
+    >>> judges = SmallConvNet(2, 3, seed=1), SmallConvNet(1, 2, seed=2)
+    >>> net = LeNet5(2, size=8, seed=0)
+    >>> train_adamixup_network(net, [(x, y)], policy=judges[0], critic=judges[1], epochs=2, seed=0).losses.shape
     (2,)
     """
     how = resolve_acceleration(acceleration, network)
     weight = check_interval("intrusion_weight", intrusion_weight, 0.0, np.inf, "1 is the usual choice")
-    step = _Joint(network, policy, critic, weight, as_rng(rng), how)
+    step = _Joint(network, policy, critic, weight, as_rng(seed), how)
     losses = run_epochs(
         step,
         batches,

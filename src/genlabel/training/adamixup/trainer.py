@@ -90,7 +90,7 @@ def train_adamixup(
     watch = watch_of(keep, tasks, trio.classifier, epochs)
     rule = Adam() if optimizer is None else optimizer
     joint = _Joint(trio, candidates, rule, epochs, batches, alternating)
-    seen = None if watch is None else partial(watch.see, slice(None))
+    seen = None if watch is None else partial(watch.record, slice(None))
     joint.last.progress, joint.last.watch = progress, None if seen is None else partial(joint.show, seen)
     for pairs in plan_pairs(tasks, epochs, batches, joint.theta):
         for step in map(Pairs, *pairs):
@@ -99,7 +99,7 @@ def train_adamixup(
     for fleet, part in _parts(trio, joint.theta):
         fleet.theta, fleet.losses = part.clone(), losses
     if watch is not None:
-        watch.catch_up(slice(None))
+        watch.flush(slice(None))
         trio.classifier.theta, trio.classifier.best_epochs = watch.best, watch.best_epochs
     return trio
 
@@ -145,7 +145,7 @@ class _Joint:
         seen(epoch, self.theta[..., : self._classifier])
 
 
-def policy_range(policy: Fleet, X: NDArray[np.float64], rng: Any = None, group: int = 0) -> NDArray[np.float64]:
+def policy_range(policy: Fleet, X: NDArray[np.float64], seed: Any = None, group: int = 0) -> NDArray[np.float64]:
     """Mean a and mean a + delta, (C, 2), of a group's policies over random pairs of points: where lam lies.
 
     Parameters
@@ -154,37 +154,37 @@ def policy_range(policy: Fleet, X: NDArray[np.float64], rng: Any = None, group: 
         The policies of a :class:`AdaMixupNetworks`.
     X : array (n, d)
         Each point is paired with a random one.
-    rng : generator, seed or None
+    seed : int, Generator or None
     group : int
 
     Examples
     --------
     >>> X, y = np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1])
     >>> trio = train_adamixup([TrainingTask(X, y, 2, ())], [Hyperparameters(0.1)], epochs=5)
-    >>> policy_range(trio.policy, X, rng=0).shape
+    >>> policy_range(trio.policy, X, seed=0).shape
     (1, 2)
     """
-    return _shares(policy, X, as_rng(rng), group).mean(1).cumsum(1)[:, :2]
+    return _shares(policy, X, as_rng(seed), group).mean(1).cumsum(1)[:, :2]
 
 
-def mixing_share(policy: Fleet, X: NDArray[np.float64], rng: Any = None, group: int = 0) -> NDArray[np.float64]:
+def mixing_share(policy: Fleet, X: NDArray[np.float64], seed: Any = None, group: int = 0) -> NDArray[np.float64]:
     """Mean share of the lesser parent, min(lam, 1 - lam), (C,): 1/4 for mixup with uniform lam, 0 if nothing is mixed.
 
     A policy that prefers one parent or the other, and never mixes, has a range about 1/2 all the same.
 
     Parameters
     ----------
-    policy, X, rng, group
+    policy, X, seed, group
         As in :func:`policy_range`.
 
     Examples
     --------
     >>> X, y = np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1])
     >>> trio = train_adamixup([TrainingTask(X, y, 2, ())], [Hyperparameters(0.1)], epochs=5)
-    >>> mixing_share(trio.policy, X, rng=0).shape
+    >>> mixing_share(trio.policy, X, seed=0).shape
     (1,)
     """
-    generator = as_rng(rng)
+    generator = as_rng(seed)
     shares = _shares(policy, X, generator, group)
     lam = shares[..., 0] + generator.random(len(X)) * shares[..., 1]
     return np.minimum(lam, 1.0 - lam).mean(1)
@@ -204,7 +204,7 @@ def _draw_trio(
     tasks: Sequence[TrainingTask], C: int, hidden: tuple[int, ...], width: int, dtype: torch.dtype, device: torch.device
 ) -> AdaMixupNetworks:
     """Initial networks; the classifiers start where those of a fleet start."""
-    d, k = tasks[0].X.shape[1], tasks[0].n_classes
+    d, k = tasks[0].X.shape[1], tasks[0].num_classes
     seeds = [
         [task.seed for task in tasks],
         *zip(*(np.random.default_rng(task.seed).spawn(3)[1:] for task in tasks), strict=True),

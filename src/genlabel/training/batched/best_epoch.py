@@ -96,8 +96,8 @@ class BestEpochTracker:
     --------
     >>> fleet = Fleet([1, 2], seeds=[0], candidates=3, dtype=torch.float64, device=torch.device("cpu"))
     >>> watch = BestEpochTracker(lambda fleet, group: np.array([[0.5], [0.7], [0.6]]), 1, fleet, epochs=2)
-    >>> watch.see(slice(None), 1, fleet.theta)
-    >>> watch.catch_up(slice(None))
+    >>> watch.record(slice(None), 1, fleet.theta)
+    >>> watch.flush(slice(None))
     >>> watch.best_epochs.tolist(), watch.path.shape
     ([[1, 1, 1]], (1, 1, 3, 1))
     """
@@ -121,16 +121,16 @@ class BestEpochTracker:
         """What was seen, (looks, G, C, m)."""
         return np.stack([np.concatenate(parts) for parts in self._seen], 1)
 
-    def see(self, tasks: slice, epoch: int, theta: Tensor) -> None:
+    def record(self, tasks: slice, epoch: int, theta: Tensor) -> None:
         """Be shown the parameters (g, C, size) of some tasks at the end of an epoch, from 1."""
         if epoch % self._every and epoch != self._epochs:
             return
         full = theta.numel() * (len(self._waiting) + 1) >= NUMBERS_AT_ONCE
         self._waiting.append((epoch, theta if full else theta.clone()))
         if full:
-            self.catch_up(tasks)
+            self.flush(tasks)
 
-    def catch_up(self, tasks: slice) -> None:
+    def flush(self, tasks: slice) -> None:
         """Look at what was shown and not yet looked at; the networks of some epochs are like so many candidates."""
         if not self._waiting:
             return

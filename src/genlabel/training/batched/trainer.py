@@ -98,7 +98,7 @@ class FleetTrainer:
         for task in tasks:
             _check_task(task, len(hidden), candidates)
         self.tasks, self.candidates, self._progress, self._parts = tasks, list(candidates), progress, parts
-        sizes = (tasks[0].X.shape[1], *hidden, tasks[0].n_classes)
+        sizes = (tasks[0].X.shape[1], *hidden, tasks[0].num_classes)
         self._fleet = Fleet(sizes, [task.seed for task in tasks], len(candidates), dtype, torch.device(device))
         batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size * parts)
         rule = Adam() if optimizer is None else optimizer
@@ -128,11 +128,11 @@ class FleetTrainer:
         blocks = chunks(len(self.tasks), self._tasks_at_once())
         losses = []
         for place, block in enumerate(blocks):
-            seen = None if self.watch is None else partial(self.watch.see, block)
+            seen = None if self.watch is None else partial(self.watch.record, block)
             part = self._descent.of_tasks(block, _share(self._progress, place, len(blocks)), seen)
             self._train_block(part, block, epochs)
             if self.watch is not None:
-                self.watch.catch_up(block)
+                self.watch.flush(block)
             losses.append(part.epoch_losses())
         self._descent.steps += epochs * self._descent.batches
         self._losses.append(torch.cat(losses, 1))

@@ -48,7 +48,7 @@ class Stages(StagedNetwork):
         return len(self.stages)
 
     @property
-    def n_classes(self) -> int:
+    def num_classes(self) -> int:
         """Outputs of the last layer."""
         return self.head.out_features
 
@@ -74,16 +74,16 @@ class LeNet5(Stages):
 
     Parameters
     ----------
-    n_classes, in_channels, size : int
+    num_classes, in_channels, size : int
         `size` is the side of the (square) images.
     mean, std : float or sequence of float
         Of the pixels, one number or one a channel: the network normalises with them.
-    rng : generator, seed or None
+    seed : int, Generator or None
         Of the initial weights, which are PyTorch's own.
 
     Examples
     --------
-    >>> net = LeNet5(rng=0).eval()
+    >>> net = LeNet5(seed=0).eval()
     >>> x = torch.rand(2, 1, 28, 28)
     >>> net.encode(x, net.depth).shape, bool(torch.equal(net.decode(net.encode(x, 2), 2), net(x)))
     (torch.Size([2, 84]), True)
@@ -91,18 +91,18 @@ class LeNet5(Stages):
 
     def __init__(
         self,
-        n_classes: int = 10,
+        num_classes: int = 10,
         in_channels: int = 1,
         size: int = 28,
         mean: float | Sequence[float] = 0.0,
         std: float | Sequence[float] = 1.0,
-        rng: Any = None,
+        seed: Any = None,
     ) -> None:
         super().__init__()
         side = check_count("size", size, low=8)
         pad = 0 if side >= SMALLEST else 2
         flat = 16 * ((side // 2 + 2 * pad - 4) // 2) ** 2
-        with _seeded(rng):
+        with _seeded(seed):
             self.stages = nn.ModuleList(
                 [
                     nn.Sequential(
@@ -116,7 +116,7 @@ class LeNet5(Stages):
                     nn.Sequential(nn.Linear(120, 84), nn.ReLU()),
                 ]
             )
-            self.head = nn.Linear(84, n_classes)
+            self.head = nn.Linear(84, num_classes)
 
 
 @final
@@ -125,17 +125,17 @@ class ResNet18(Stages):
 
     Parameters
     ----------
-    n_classes, in_channels : int
+    num_classes, in_channels : int
     mean, std : float or sequence of float
         Of the pixels: the network normalises with them.
     width : int
         Channels of the first of four groups; 64 is the ResNet-18 with 512 features.
-    rng : generator, seed or None
+    seed : int, Generator or None
         Of the initial weights, which are PyTorch's own.
 
     Examples
     --------
-    >>> net = ResNet18(width=4, rng=0).eval()
+    >>> net = ResNet18(width=4, seed=0).eval()
     >>> x = torch.rand(2, 3, 32, 32)
     >>> net.encode(x, net.depth).shape, bool(torch.equal(net.decode(net.encode(x, 2), 2), net(x)))
     (torch.Size([2, 32]), True)
@@ -143,21 +143,21 @@ class ResNet18(Stages):
 
     def __init__(
         self,
-        n_classes: int = 10,
+        num_classes: int = 10,
         in_channels: int = 3,
         mean: float | Sequence[float] = 0.0,
         std: float | Sequence[float] = 1.0,
         width: int = 64,
-        rng: Any = None,
+        seed: Any = None,
     ) -> None:
         super().__init__()
-        with _seeded(rng):
+        with _seeded(seed):
             stem = nn.Sequential(
                 Normalise(in_channels, mean, std), _convolution(in_channels, width), nn.BatchNorm2d(width), nn.ReLU()
             )
             groups = [_group(_Block, width, place) for place in range(len(GROUPS))]
             self.stages = _with_ends(groups, stem, _Pool())
-            self.head = nn.Linear(GROUPS[-1] * width, n_classes)
+            self.head = nn.Linear(GROUPS[-1] * width, num_classes)
 
     @property
     def regions(self) -> list[nn.Module]:
@@ -171,31 +171,31 @@ class PreActResNet18(Stages):
 
     Parameters
     ----------
-    n_classes, in_channels, mean, std, width, rng
+    num_classes, in_channels, mean, std, width, seed
         As of :class:`ResNet18`.
 
     Examples
     --------
-    >>> PreActResNet18(200, width=4, rng=0)(torch.rand(2, 3, 64, 64)).shape
+    >>> PreActResNet18(200, width=4, seed=0)(torch.rand(2, 3, 64, 64)).shape
     torch.Size([2, 200])
     """
 
     def __init__(
         self,
-        n_classes: int = 10,
+        num_classes: int = 10,
         in_channels: int = 3,
         mean: float | Sequence[float] = 0.0,
         std: float | Sequence[float] = 1.0,
         width: int = 64,
-        rng: Any = None,
+        seed: Any = None,
     ) -> None:
         super().__init__()
         last = GROUPS[-1] * width
-        with _seeded(rng):
+        with _seeded(seed):
             stem = nn.Sequential(Normalise(in_channels, mean, std), _convolution(in_channels, width))
             groups = [_group(_PreActBlock, width, place) for place in range(len(GROUPS))]
             self.stages = _with_ends(groups, stem, nn.Sequential(nn.BatchNorm2d(last), nn.ReLU(), _Pool()))
-            self.head = nn.Linear(last, n_classes)
+            self.head = nn.Linear(last, num_classes)
 
     @property
     def regions(self) -> list[nn.Module]:
@@ -215,23 +215,23 @@ class SmallConvNet(Stages):
 
     Parameters
     ----------
-    in_channels, n_classes : int
+    in_channels, num_classes : int
     width : int
-    rng : generator, seed or None
+    seed : int, Generator or None
 
     Examples
     --------
-    >>> SmallConvNet(2, 3, rng=0)(torch.rand(5, 2, 28, 28)).shape
+    >>> SmallConvNet(2, 3, seed=0)(torch.rand(5, 2, 28, 28)).shape
     torch.Size([5, 3])
     """
 
-    def __init__(self, in_channels: int, n_classes: int, width: int = 32, rng: Any = None) -> None:
+    def __init__(self, in_channels: int, num_classes: int, width: int = 32, seed: Any = None) -> None:
         super().__init__()
         channels = [in_channels, width, 2 * width, 2 * width]
-        with _seeded(rng):
+        with _seeded(seed):
             steps = [nn.Sequential(nn.Conv2d(c, w, 3, 2, 1), nn.ReLU()) for c, w in pairwise(channels)]
             self.stages = nn.ModuleList([nn.Sequential(*steps, _Pool())])
-            self.head = nn.Linear(channels[-1], n_classes)
+            self.head = nn.Linear(channels[-1], num_classes)
 
 
 IMAGE_NETWORKS: dict[str, type[Stages]] = {"lenet5": LeNet5, "resnet18": ResNet18, "preact-resnet18": PreActResNet18}
@@ -333,8 +333,8 @@ def _convolution(channels: int, width: int, stride: int = 1) -> nn.Conv2d:
 
 
 @contextmanager
-def _seeded(rng: Any) -> Iterator[None]:
-    """Initial weights that `rng` says; PyTorch's own generator is as before afterwards."""
+def _seeded(seed: Any) -> Iterator[None]:
+    """Initial weights that `seed` says; PyTorch's own generator is as before afterwards."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(as_rng(rng).integers(2**62)))
+        torch.manual_seed(int(as_rng(seed).integers(2**62)))
         yield

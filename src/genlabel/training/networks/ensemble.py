@@ -36,7 +36,7 @@ class Ensemble(nn.Module):
     Examples
     --------
     >>> from genlabel.training.networks import MLP
-    >>> networks = [MLP(2, 3, rng=seed) for seed in (0, 1)]
+    >>> networks = [MLP(2, 3, seed=seed) for seed in (0, 1)]
     >>> x = torch.ones(1, 2)
     >>> mean = sum(torch.softmax(network(x), 1) for network in networks) / 2
     >>> bool(torch.allclose(torch.softmax(Ensemble(networks)(x), 1), mean))
@@ -74,7 +74,7 @@ def log_proba_of(network: nn.Module, X: NDArray[Any]) -> NDArray[np.float64]:
     """Return the log-probability of each class, (m, k), at points (m, d), by a network on the CPU.
 
     >>> from genlabel.training.networks import MLP
-    >>> log_proba_of(MLP(2, 3, rng=0, dtype=torch.float64), np.zeros((5, 2))).shape
+    >>> log_proba_of(MLP(2, 3, seed=0, dtype=torch.float64), np.zeros((5, 2))).shape
     (5, 3)
     """
     parts = [network(torch.from_numpy(X[rows])) for rows in chunks(len(X), ROWS_AT_ONCE)]

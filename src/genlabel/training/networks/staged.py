@@ -50,7 +50,7 @@ class StagedNetwork(nn.Module, ABC):
         """Class scores (logits) from a representation at `depth`."""
 
     @property
-    def n_classes(self) -> int | None:
+    def num_classes(self) -> int | None:
         """Number of its outputs; None if it does not say."""
         return None
 
@@ -70,16 +70,16 @@ class MLP(StagedNetwork):
 
     Parameters
     ----------
-    n_features, n_classes : int
+    n_features, num_classes : int
     hidden : sequence of int
         Sizes of the hidden layers; () is softmax regression, (128, 128) the paper's network for tables.
-    rng : generator, seed or None
+    seed : int, Generator or None
         Where the initial weights come from: uniform in +-1/sqrt(fan-in), as PyTorch's own layers.
     dtype : torch.dtype
 
     Examples
     --------
-    >>> net = MLP(2, 3, hidden=(8, 8), rng=0)
+    >>> net = MLP(2, 3, hidden=(8, 8), seed=0)
     >>> x = torch.zeros(5, 2)
     >>> bool(torch.equal(net.decode(net.encode(x, 1), 1), net(x)))
     True
@@ -88,13 +88,13 @@ class MLP(StagedNetwork):
     def __init__(
         self,
         n_features: int,
-        n_classes: int,
+        num_classes: int,
         hidden: Sequence[int] = (),
-        rng: Any = None,
+        seed: Any = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
-        weights = draw_weights((n_features, *hidden, n_classes), as_rng(rng))
+        weights = draw_weights((n_features, *hidden, num_classes), as_rng(seed))
         self.layers = nn.ModuleList(nn.Linear(W.shape[0], W.shape[1], dtype=dtype) for W, _ in weights)
         self.load(weights)
 
@@ -104,7 +104,7 @@ class MLP(StagedNetwork):
         return len(self.layers) - 1
 
     @property
-    def n_classes(self) -> int:
+    def num_classes(self) -> int:
         """Outputs of the last layer."""
         return len(cast(Tensor, self.layers[-1].bias))
 
@@ -126,7 +126,7 @@ class MLP(StagedNetwork):
     def behind(self, scale: Any, shift: Any) -> MLP:
         """The network of points z that does at z what this one does at scale z + shift; both (d,).
 
-        >>> net, z = MLP(2, 3, rng=0), torch.tensor([[1.0, 2.0]])
+        >>> net, z = MLP(2, 3, seed=0), torch.tensor([[1.0, 2.0]])
         >>> bool(torch.allclose(net.behind([2.0, 1.0], [0.0, 3.0])(z), net(torch.tensor([[2.0, 5.0]]))))
         True
         """

@@ -1,4 +1,4 @@
-"""The suite: a kill loses nothing, failures are told and tried again, statistics are those of a pencil."""
+"""Benchmark: resumable records, failures, statistics against hand computation, and the command line."""
 
 import contextlib
 import importlib.util
@@ -30,11 +30,9 @@ from genlabel.data.datasets import Table, load_openml, load_table
 from genlabel.data.tables import drop_rare
 from genlabel.evaluation.comparison import compare
 from genlabel.evaluation.records import (
-    SUITE,
     Fit,
     RunPlan,
     TrialResult,
-    WinTieLoss,
     load_records,
     open_store,
     read_records,
@@ -42,27 +40,29 @@ from genlabel.evaluation.records import (
 from genlabel_paper.benchmark import (
     METHODS,
     as_markdown,
-    complete_sets,
-    default_suite,
+    complete_datasets,
+    dataset_means,
+    default_methods,
     holm,
     mean_ranks,
     report,
-    run_suite,
-    set_means,
+    run_benchmark,
     statement,
     wilcoxon_holm,
     wins,
 )
+from genlabel_paper.benchmark.schema import BENCHMARK
+from genlabel_paper.paired import WinTieLoss
 
 FOLDER = Path(genlabel.__file__).parent
-MIRROR = Path(__file__).parents[2] / "shared" / "data" / "openml_mirror"
+MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="needs a cache of OpenML in ../shared/data/openml_mirror")
 CHEAP = {"prior": DummyClassifier(), "linear": LogisticRegression(), "trees": RandomForestClassifier(5)}
 SCORES = ["accuracy", "log_loss", "brier", "calibration_error"]
 
 
 def load(number: int) -> Table:
-    """Sets 1, 2, ... of two or three classes, one of them with a class of two rows."""
+    """Return dataset 1, 2, ... of two or three classes; dataset 2 has a class of two rows."""
     rng = np.random.default_rng(number)
     y = np.repeat(["a", "b", "c"], [20, 20, 2 if number == 2 else 20])
     X = rng.normal(size=(len(y), 2)) + 2 * np.unique(y, return_inverse=True)[1][:, None]
@@ -70,21 +70,21 @@ def load(number: int) -> Table:
 
 
 class Failing(ClassifierMixin, BaseEstimator):
-    """Cannot be fitted."""
+    """Classifier whose fit fails."""
 
     def fit(self, X: Any, y: Any) -> "Failing":
         raise RuntimeError("out of\nluck")
 
 
 class Nan(DummyClassifier):
-    """Gives no numbers."""
+    """Classifier with NaN probabilities."""
 
     def predict_proba(self, X: Any) -> Any:
         return np.full((len(X), len(self.classes_)), np.nan)
 
 
 class Chooser(DummyClassifier):
-    """Has chosen something, as a search does."""
+    """Classifier with `best_params_`, like a search."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Chooser":
         self.best_params_ = {
@@ -102,7 +102,7 @@ def comparable(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def made(scores: dict[str, list[float]], metric: str = "log_loss", splits: int = 1) -> pd.DataFrame:
-    """Records with the given means; split s is off by +-s, which the mean does not see if there are three."""
+    """Return records with the given means over three splits, whose scores differ by -1, 0 and 1 from the mean."""
     rows = [
         {
             "dataset": number,
@@ -119,7 +119,7 @@ def made(scores: dict[str, list[float]], metric: str = "log_loss", splits: int =
 
 
 def full(scores: dict[str, list[float]]) -> pd.DataFrame:
-    """Records with all columns."""
+    """Return records with all columns."""
     frame = made(scores)
     return frame.assign(accuracy=100 - 10 * frame["log_loss"], brier=0.2, calibration_error=0.1, seconds=1.0)
 
@@ -128,7 +128,7 @@ def full(scores: dict[str, list[float]]) -> pd.DataFrame:
 
 
 def test_numbers_are_those_of_a_comparison(tmp_path: Path) -> None:
-    found = run_suite([1, 2], CHEAP, repeats=2, seed=3, records=tmp_path / "r.sqlite", load=load).frame
+    found = run_benchmark([1, 2], CHEAP, repeats=2, seed=3, records=tmp_path / "r.sqlite", load=load).frame
     assert len(found) == 2 * 2 * 3
     for number in (1, 2):
         table = drop_rare(load(number))
@@ -143,11 +143,13 @@ def test_numbers_are_those_of_a_comparison(tmp_path: Path) -> None:
 
 def test_records_are_read_as_they_are_returned(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "r.sqlite"
-    found = run_suite([1], {"chooser": Chooser()}, records=path, load=load, settings={"epochs": 5, "network": (4, 3)})
+    found = run_benchmark(
+        [1], {"chooser": Chooser()}, records=path, load=load, settings={"epochs": 5, "network": (4, 3)}
+    )
     assert found.settings == {"seed": 0, "test_size": 0.3, "epochs": 5, "network": [4, 3]}
     chosen = {"rate": 0.5, "count": 3, "density": None, "pair": [1, 2.5], "odd": "inf"}
     assert found.frame["parameters"].tolist() == [chosen] * 2
-    again = load_records(path, SUITE)
+    again = load_records(path, BENCHMARK)
     pd.testing.assert_frame_equal(again.frame, found.frame)
     assert (again.settings, again.failures) == (found.settings, {})
 
@@ -164,14 +166,14 @@ def test_nothing_is_repeated_and_more_can_be_asked(tmp_path: Path) -> None:
 
     def again(ids: list[int], repeats: int, names: list[str]) -> pd.DataFrame:
         methods = {name: CHEAP[name] for name in names}
-        return run_suite(ids, methods, repeats, records=path, load=loading, on_start=starts.append).frame
+        return run_benchmark(ids, methods, repeats, records=path, load=loading, on_start=starts.append).frame
 
     first = again([1], 1, ["prior"])
     assert again([1], 1, ["prior"]).equals(first)
     more = again([1, 3, 1], 2, ["prior", "trees"])
     assert starts == [(1, 0, 0), (0, 1, 0), (7, 1, 0)]
     assert asked == [1, 1, 3]
-    whole = run_suite([1, 3], {name: CHEAP[name] for name in ("prior", "trees")}, records=None, load=load).frame
+    whole = run_benchmark([1, 3], {name: CHEAP[name] for name in ("prior", "trees")}, records=None, load=load).frame
     pd.testing.assert_frame_equal(comparable(more), comparable(whole))
     assert len(again([1], 1, ["trees"])) == 1
 
@@ -180,25 +182,25 @@ def test_nothing_is_repeated_and_more_can_be_asked(tmp_path: Path) -> None:
 def test_many_processes_give_the_numbers_of_one() -> None:
     tables = {number: load(number) for number in (1, 2, 3)}
     one, two = (
-        run_suite(tables, CHEAP, 1, records=None, load=tables.__getitem__, n_jobs=jobs).frame for jobs in (1, 2)
+        run_benchmark(tables, CHEAP, 1, records=None, load=tables.__getitem__, n_jobs=jobs).frame for jobs in (1, 2)
     )
     pd.testing.assert_frame_equal(comparable(one), comparable(two))
 
 
 def test_an_edited_method_is_fitted_again_and_the_others_are_not(tmp_path: Path) -> None:
     path, starts = tmp_path / "r.sqlite", []
-    before = run_suite([1], CHEAP, records=path, load=load).frame
+    before = run_benchmark([1], CHEAP, records=path, load=load).frame
     edited = CHEAP | {"trees": RandomForestClassifier(7)}
-    after = run_suite([1], edited, records=path, load=load, on_start=starts.append).frame
+    after = run_benchmark([1], edited, records=path, load=load, on_start=starts.append).frame
     assert starts == [(2, 4, 2)]
     same = before["fingerprint"].to_numpy() == after["fingerprint"].to_numpy()
     assert same.tolist() == [True, True, False] * 2
     assert before["seconds"][same].equals(after["seconds"][same])
-    assert len(read_records(path, SUITE)) == 6
-    failing = run_suite([1], CHEAP | {"trees": Failing()}, records=path, load=load)
+    assert len(read_records(path, BENCHMARK)) == 6
+    failing = run_benchmark([1], CHEAP | {"trees": Failing()}, records=path, load=load)
     assert set(failing.frame["method"]) == {"prior", "linear"}
     assert len(failing.failures) == 2
-    back = run_suite([1], edited, records=path, load=load)
+    back = run_benchmark([1], edited, records=path, load=load)
     pd.testing.assert_frame_equal(back.frame, after)
     assert back.failures == {}
 
@@ -208,7 +210,7 @@ import sys, time
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from genlabel.data.datasets import load_table
-from genlabel_paper.benchmark import run_suite
+from genlabel_paper.benchmark import run_benchmark
 
 class Slow(DummyClassifier):
     def fit(self, X, y, sample_weight=None):
@@ -217,7 +219,7 @@ class Slow(DummyClassifier):
 
 def main(path):
     methods = {"slow": Slow(), "linear": LogisticRegression(max_iter=1000)}
-    return run_suite([1, 2], methods, 3, records=path, load=lambda number: load_table("iris"))
+    return run_benchmark([1, 2], methods, 3, records=path, load=lambda number: load_table("iris"))
 
 if __name__ == "__main__":
     main(sys.argv[1])
@@ -236,10 +238,10 @@ def test_a_kill_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
         while process.poll() is None and not (path.exists() and path.stat().st_size and count(path) > 3):
             time.sleep(0.01)
         process.kill()
-    before = read_records(path, SUITE)
+    before = read_records(path, BENCHMARK)
     assert 3 < len(before) < 12
     subprocess.run(command, env=environment, check=True)
-    after = read_records(path, SUITE)
+    after = read_records(path, BENCHMARK)
     assert len(after) == 12
     kept = after[after["id"].isin(before["id"])].reset_index(drop=True)
     pd.testing.assert_frame_equal(kept, before)  # the seconds too
@@ -253,14 +255,14 @@ def test_a_kill_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
 
 def count(path: Path) -> int:
     with contextlib.suppress(OSError, ValueError):
-        return len(read_records(path, SUITE))
+        return len(read_records(path, BENCHMARK))
     return 0
 
 
 @pytest.mark.parametrize(
     "changed, message",
     [
-        ({"seed": 1}, r"made with seed=0, not with seed=1; use the same.*--fresh"),
+        ({"seed": 1}, r"made with seed=0, not with seed=1; use the same.*--restart"),
         ({"test_size": 0.4}, "made with test_size=0.3, not with test_size=0.4"),
         ({"settings": {"epochs": 6}}, "made with epochs=5, not with epochs=6"),
         ({"settings": {}}, "made with epochs=5, not with epochs=None"),
@@ -269,13 +271,15 @@ def count(path: Path) -> int:
 def test_other_settings_do_not_mix(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
     path = tmp_path / "r.sqlite"
     asked = {"settings": {"epochs": 5}}
-    run_suite([1], CHEAP, 1, records=path, load=load, **asked)
+    run_benchmark([1], CHEAP, 1, records=path, load=load, **asked)
     before = path.read_bytes()
     with pytest.raises(ValueError, match=message):
-        run_suite([1], CHEAP, 1, records=path, load=load, **(asked | changed))
+        run_benchmark([1], CHEAP, 1, records=path, load=load, **(asked | changed))
     assert path.read_bytes() == before
-    fresh = run_suite([1], {"prior": DummyClassifier()}, 1, records=path, load=load, fresh=True, **(asked | changed))
-    assert len(read_records(path, SUITE)) == len(fresh.frame) == 1
+    restarted = run_benchmark(
+        [1], {"prior": DummyClassifier()}, 1, records=path, load=load, restart=True, **(asked | changed)
+    )
+    assert len(read_records(path, BENCHMARK)) == len(restarted.frame) == 1
 
 
 def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
@@ -290,7 +294,7 @@ def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
         return load(number)
 
     methods = {"failing": Failing(), "nan": Nan(), "prior": DummyClassifier()}
-    found = run_suite([3, 1], methods, 1, records=path, load=missing, on_trial=told.append)
+    found = run_benchmark([3, 1], methods, 1, records=path, load=missing, on_trial=told.append)
     assert found.frame[["dataset", "method"]].to_numpy().tolist() == [[1, "prior"]]
     assert len(told) == 6
     assert asked == [3, 1]
@@ -301,17 +305,17 @@ def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
         Fit(1, "failing", 0): "RuntimeError: out of luck",
         Fit(1, "nan", 0): "ValueError: nan gives probabilities that are no numbers",
     }
-    assert load_records(path, SUITE).failures == found.failures
+    assert load_records(path, BENCHMARK).failures == found.failures
     healed = {name: DummyClassifier() for name in methods}
-    again = run_suite([3, 1], healed, 1, records=path, load=load)
+    again = run_benchmark([3, 1], healed, 1, records=path, load=load)
     assert len(again.frame) == 6
-    assert load_records(path, SUITE).failures == {}
+    assert load_records(path, BENCHMARK).failures == {}
 
 
 def test_a_run_without_a_fit_that_succeeds() -> None:
-    found = run_suite([1], {"failing": Failing()}, records=None, load=load)
+    found = run_benchmark([1], {"failing": Failing()}, records=None, load=load)
     assert found.frame.empty
-    with pytest.raises(ValueError, match="there is no set on which every method has every split"):
+    with pytest.raises(ValueError, match="every split"):
         report(found.frame)
 
 
@@ -326,12 +330,12 @@ def test_a_run_without_a_fit_that_succeeds() -> None:
 )
 def test_bad_input_begins_no_file(tmp_path: Path, asked: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        run_suite(**({"ids": [1], "methods": CHEAP, "load": load} | asked), records=tmp_path / "r.sqlite")
+        run_benchmark(**({"ids": [1], "methods": CHEAP, "load": load} | asked), records=tmp_path / "r.sqlite")
     assert not (tmp_path / "r.sqlite").exists()
 
 
-def test_the_methods_of_the_suite() -> None:
-    methods = default_suite((8,), epochs=3)
+def test_default_methods() -> None:
+    methods = default_methods((8,), epochs=3)
     assert list(methods) == list(METHODS) == [
         "default", "paper", "vanilla", "mixup", "paper mixup", "stacked density", "logistic", "boosting",
     ]  # fmt: skip
@@ -341,10 +345,10 @@ def test_the_methods_of_the_suite() -> None:
 
 
 @needs_mirror
-def test_sets_of_the_mirror() -> None:
+def test_datasets_of_the_mirror() -> None:
     methods = {"linear": LogisticRegression(max_iter=5000), "prior": DummyClassifier()}
     load_set = partial(load_openml, data_home=MIRROR)
-    found = run_suite([61, 48, 187], methods, 1, records=None, load=load_set).frame
+    found = run_benchmark([61, 48, 187], methods, 1, records=None, load=load_set).frame
     assert len(found) == 6
     assert set(found["name"]) == {"iris", "tae", "wine"}
     assert wins(found, "linear", "prior") == WinTieLoss(3, 0, 0)
@@ -356,8 +360,8 @@ def test_sets_of_the_mirror() -> None:
 def test_wins_are_counted_on_means_with_ties() -> None:
     # Differences b - a: 0.1, 0.001, 0.002, -0.5, -0.0021.
     records = made({"a": [0.5, 0.5, 0.5, 1.0, 0.5021], "b": [0.6, 0.501, 0.502, 0.5, 0.5]}, splits=3)
-    assert wins(records, "a", "b", same=0.0025) == WinTieLoss(1, 3, 1)
-    assert wins(records, "a", "b", same=0.0015) == WinTieLoss(2, 1, 2)
+    assert wins(records, "a", "b", tie=0.0025) == WinTieLoss(1, 3, 1)
+    assert wins(records, "a", "b", tie=0.0015) == WinTieLoss(2, 1, 2)
     assert wins(records, "a", "b").worse == 2
     assert wins(records, "b", "a").better == 2
     points = made({"a": [90.0, 80.0, 70.0, 60.0], "b": [89.0, 79.5, 70.4, 60.6]}, "accuracy")
@@ -371,14 +375,14 @@ def test_wins_are_counted_on_means_with_ties() -> None:
 def test_sets_that_are_not_complete_are_left_out() -> None:
     records = made({"a": [1.0, 2.0, 3.0], "b": [2.0, 1.0, 4.0], "c": [1.0, 1.0, 1.0]}, splits=3)
     short = records[~((records["dataset"] == 3) & (records["method"] == "b") & (records["split"] == 1))]
-    complete, left_out = complete_sets(short)
+    complete, left_out = complete_datasets(short)
     assert left_out == [3]
     assert complete["dataset"].unique().tolist() == [1, 2]
     assert wins(short, "a", "b") == WinTieLoss(1, 0, 1)
     assert wins(short, "a", "c") == WinTieLoss(0, 1, 2)
     gone = records[~((records["dataset"] == 2) & (records["method"] == "a"))]
     assert wins(gone, "a", "b") == WinTieLoss(2, 0, 0)
-    assert set_means(gone, "log_loss", ["c", "b"]).to_numpy().tolist() == [[1, 2], [1, 1], [1, 4]]
+    assert dataset_means(gone, "log_loss", ["c", "b"]).to_numpy().tolist() == [[1, 2], [1, 1], [1, 4]]
 
 
 def test_ranks_by_hand() -> None:
@@ -438,7 +442,7 @@ def test_wilcoxon_is_scipys_on_the_means() -> None:
 def test_statement() -> None:
     line = statement("default", "mixup", "accuracy", WinTieLoss(30, 10, 10), 0.0123)
     assert line == (
-        "default has higher accuracy than mixup on 60 % of 50 sets, lower on 20 %; p = 0.012 (Wilcoxon, Holm)"
+        "default has higher accuracy than mixup on 60 % of 50 datasets, lower on 20 %; p = 0.012 (Wilcoxon, Holm)"
     )
 
 
@@ -447,7 +451,7 @@ def test_report_publishes_losses_beside_wins() -> None:
     sections = report(full(scores), settings={"seed": 0, "test_size": 0.3})
     titles = [section.title for section in sections]
     assert titles == [
-        "Means over the sets",
+        "Means over the datasets",
         "Cost and accidents",
         "default against the others: log-loss",
         "default against the others: accuracy",
@@ -460,7 +464,7 @@ def test_report_publishes_losses_beside_wins() -> None:
     counted = sections[2].rows
     assert counted is not None
     assert counted.loc["mixup", ["wins", "ties", "losses"]].tolist() == ["2", "0", "1"]
-    assert "default has lower log-loss than vanilla on 67 % of 3 sets, higher on 33 %" in sections[2].lines[0]
+    assert "default has lower log-loss than vanilla on 67 % of 3 datasets, higher on 33 %" in sections[2].lines[0]
     worst = sections[4].rows
     assert worst is not None
     assert worst.to_numpy().tolist() == [["set-3", "0.9000", "0.4000", "+0.5000"]]
@@ -473,9 +477,15 @@ def test_report_tells_kinds_of_sets_apart() -> None:
     scores = {"default": [0.1, 0.2, 0.9], "vanilla": [0.2, 0.3, 0.4]}
     records = full(scores)
     sizes = pd.DataFrame({"n": [100, 400, 400], "d": [3, 9, 9], "k": [2, 2, 2]}, index=sorted(set(records["dataset"])))
-    (kinds,) = [part.rows for part in report(records.join(sizes, on="dataset")) if "by kind of set" in part.title]
+    (kinds,) = [part.rows for part in report(records.join(sizes, on="dataset")) if "by kind of dataset" in part.title]
     assert kinds is not None
-    assert kinds.loc["(sets)"].to_dict() == {"d <= 5": "1", "d > 5": "2", "k = 2": "3", "n < 300": "1", "n >= 300": "2"}
+    assert kinds.loc["(datasets)"].to_dict() == {
+        "d <= 5": "1",
+        "d > 5": "2",
+        "k = 2": "3",
+        "n < 300": "1",
+        "n >= 300": "2",
+    }
     assert kinds.loc["vanilla"].tolist() == ["100 / 0", "50 / 50", "67 / 33", "100 / 0", "50 / 50"]
 
 
@@ -484,7 +494,7 @@ def test_report_says_what_is_left_out_and_needs_no_reference() -> None:
     means, cost = report(records)
     assert cost.rows is not None
     assert list(cost.rows.columns) == ["fit (s)"]
-    assert "left out, because not every method has every split: 1 (3)" in means.lines
+    assert "left out, because a split of a method is missing: 1 (3)" in means.lines
     assert len(report(records, reference="a")) == 4
 
 
@@ -492,7 +502,7 @@ def test_report_says_what_is_left_out_and_needs_no_reference() -> None:
 
 
 def invoke(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["suite", *arguments], prog_name="genlabel", env={"COLUMNS": "160"})
+    return CliRunner().invoke(app, ["benchmark", *arguments], prog_name="genlabel", env={"COLUMNS": "160"})
 
 
 def forget(make: Any) -> Any:
@@ -518,16 +528,16 @@ def cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_command_prints_the_report_and_writes_it(cheap: Path) -> None:
     result = invoke("1", "2", "--repeats", "1", "-o", "out/summary.md")
     assert result.exit_code == 0, result.output
-    records = read_records("build/suite.sqlite", SUITE)
+    records = read_records("build/benchmark.sqlite", BENCHMARK)
     assert len(records) == 6
     assert "6 of 6 fits" in result.stderr
     assert re.search(r"(fits/s|s a fit), 0 s left", result.stderr)
     assert "\x1b" not in result.output
-    for name, mean in set_means(records, "log_loss").mean().items():
+    for name, mean in dataset_means(records, "log_loss").mean().items():
         (line,) = [line for line in result.stdout.splitlines() if line.split()[:1] == [name] and "%" not in line][:1]
         assert f"{mean:.4f}" in line
-    assert "default has lower log-loss than vanilla on 100 % of 2 sets" in result.stdout
-    assert "times: as long as a fit of the method one of default takes, over the sets" in result.stdout
+    assert "default has lower log-loss than vanilla on 100 % of 2 datasets" in result.stdout
+    assert "times: the time of a fit of default over that of the method" in result.stdout
     assert "settings: seed 0, test size 0.3, network mlp, epochs auto" in result.stdout
     assert "## default against the others: log-loss" in (cheap / "out/summary.md").read_text()
     again = invoke("1", "2", "--repeats", "1")
@@ -543,17 +553,17 @@ def test_report_only_never_trains(cheap: Path, monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError("it trains")
 
     for what in (
-        "genlabel_paper.benchmark.run_suite",
-        "genlabel_paper.benchmark.default_suite",
+        "genlabel_paper.benchmark.run_benchmark",
+        "genlabel_paper.benchmark.default_methods",
         "genlabel.data.datasets.load_openml",
     ):
         monkeypatch.setattr(what, never)
     result = invoke("--report-only", "--records", "r.sqlite", "--picture", "p.png")
     assert Path("p.png").read_bytes().startswith(b"\x89PNG")
     assert result.exit_code == 0, result.output
-    assert "OpenML sets: 3; splits of each: 1" in result.stdout
+    assert "OpenML datasets: 3; splits of each: 1" in result.stdout
     fewer = invoke("1", "2", "--report-only", "--records", "r.sqlite", "--methods", "default,mixup")
-    assert "OpenML sets: 2; splits of each: 1" in fewer.stdout
+    assert "OpenML datasets: 2; splits of each: 1" in fewer.stdout
     assert "vanilla" not in fewer.stdout
     assert (cheap / "r.sqlite").read_bytes() == before
 
@@ -569,20 +579,20 @@ def test_failures_are_told_once_and_the_command_goes_on(cheap: Path, monkeypatch
     assert result.exit_code == 1, result.output
     assert result.stderr.count("failed: 2, default: OSError: OpenML set 2 is not there") == 1
     assert result.stdout.count("failed: 2, default and 2 more: OSError: OpenML set 2 is not there") == 1
-    assert "OpenML sets: 2" in result.stdout
+    assert "OpenML datasets: 2" in result.stdout
     assert "failed: 3 of the fits, see above; the same command tries them again" in result.stdout
     told = invoke("--report-only")
     assert told.exit_code == 0
-    assert told.stdout.startswith("6 of 9 fits on record\n")
+    assert told.stdout.startswith("6 of 9 fits recorded\n")
     assert told.stdout.count("failed: 2") == 1
     fewer = invoke("2", "3", "--methods", "default,mixup", "--repeats", "2", "--report-only")
-    assert fewer.stdout.startswith("2 of 8 fits on record\n")
+    assert fewer.stdout.startswith("2 of 8 fits recorded\n")
     nothing = invoke("2", "--records", "none.sqlite")
     assert nothing.exit_code == 1
     assert "failed: 6 of the fits" in nothing.stdout
 
 
-def on_record(*arguments: str) -> str:
+def count_recorded(*arguments: str) -> str:
     return str(invoke(*arguments, "--report-only").stdout.splitlines()[0])
 
 
@@ -591,21 +601,21 @@ def test_what_is_missing_is_what_was_asked_for_or_is_named(cheap: Path) -> None:
     for words in (("1", "--methods", "default,mixup"), ("1", "2", "--methods", "vanilla")):
         assert invoke(*words, "--repeats", "1").exit_code == 0
     assert invoke("3", "--methods", "vanilla", "--repeats", "2").exit_code == 0
-    assert on_record() == "6 of 6 fits on record"
-    assert on_record("1", "2") == "4 of 4 fits on record"
-    assert on_record("2", "1", "2") == "4 of 4 fits on record"
-    assert on_record("--methods", "vanilla") == "4 of 4 fits on record"
-    assert on_record("--repeats", "1") == "5 of 5 fits on record"
-    assert on_record("1", "2", "--methods", "default,vanilla") == "3 of 4 fits on record"
-    assert on_record("1", "7") == "3 of 6 fits on record"
-    assert on_record("--repeats", "3") == "6 of 11 fits on record"
-    assert on_record("1", "7", "--methods", "mixup", "--repeats", "2") == "1 of 4 fits on record"
+    assert count_recorded() == "6 of 6 fits recorded"
+    assert count_recorded("1", "2") == "4 of 4 fits recorded"
+    assert count_recorded("2", "1", "2") == "4 of 4 fits recorded"
+    assert count_recorded("--methods", "vanilla") == "4 of 4 fits recorded"
+    assert count_recorded("--repeats", "1") == "5 of 5 fits recorded"
+    assert count_recorded("1", "2", "--methods", "default,vanilla") == "3 of 4 fits recorded"
+    assert count_recorded("1", "7") == "3 of 6 fits recorded"
+    assert count_recorded("--repeats", "3") == "6 of 11 fits recorded"
+    assert count_recorded("1", "7", "--methods", "mixup", "--repeats", "2") == "1 of 4 fits recorded"
 
 
 def test_failures_of_other_splits_are_not_reported(cheap: Path) -> None:
     fixed = {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": "auto"}
     assert invoke("1", "--repeats", "1").exit_code == 0
-    with open_store("build/suite.sqlite", SUITE, settings=fixed) as store:
+    with open_store("build/benchmark.sqlite", BENCHMARK, settings=fixed) as store:
         store.ask([Fit(1, "mixup", 1)])
         store.write_failure(Fit(1, "mixup", 1), "OSError: no luck")
     assert "failed: 1, mixup: OSError: no luck" in invoke("1", "--report-only").stdout
@@ -614,13 +624,13 @@ def test_failures_of_other_splits_are_not_reported(cheap: Path) -> None:
 
 def test_records_of_several_settings_are_told(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert invoke("1", "--repeats", "1").exit_code == 0
-    assert "several settings" not in invoke("--report-only").stdout
+    assert "different settings" not in invoke("--report-only").stdout
     edited = METHODS | {"default": forget(DummyClassifier), "mixup": forget(DummyClassifier)}
     monkeypatch.setattr("genlabel_paper.benchmark.methods.METHODS", edited)
     assert invoke("2", "--repeats", "1", "--methods", "default,mixup").exit_code == 0
-    (line,) = [line for line in invoke("--report-only").stdout.splitlines() if "several settings" in line]
-    assert line.startswith("warning: records of several settings are mixed, by their fingerprints: default (2), mixup")
-    assert "several settings" not in invoke("2", "--report-only").stdout
+    (line,) = [line for line in invoke("--report-only").stdout.splitlines() if "different settings" in line]
+    assert "are mixed: default (2), mixup (2);" in line
+    assert "different settings" not in invoke("2", "--report-only").stdout
 
 
 def test_ids_come_from_a_file_or_the_manifest(cheap: Path) -> None:
@@ -631,28 +641,28 @@ def test_ids_come_from_a_file_or_the_manifest(cheap: Path) -> None:
     (cheap / "home/manifest.csv").write_text("id,name,n,d,k\n" + "\n".join(rows) + "\n")
     result = invoke("--data-home", "home", "--repeats", "1", "--records", "r.sqlite", "--methods", "default, vanilla")
     assert result.exit_code == 0, result.output
-    assert sorted(read_records("r.sqlite", SUITE)["dataset"].unique()) == [1, 6]
-    assert sorted(read_records("r.sqlite", SUITE)["method"].unique()) == ["default", "vanilla"]
+    assert sorted(read_records("r.sqlite", BENCHMARK)["dataset"].unique()) == [1, 6]
+    assert sorted(read_records("r.sqlite", BENCHMARK)["method"].unique()) == ["default", "vanilla"]
     wide = ["--min-rows", "1", "--max-rows", "9999", "--max-features", "99", "--records", "w.sqlite"]
     invoke("--data-home", "home", "--repeats", "1", *wide)
-    assert sorted(read_records("w.sqlite", SUITE)["dataset"].unique()) == [1, 2, 3, 4, 6]
+    assert sorted(read_records("w.sqlite", BENCHMARK)["dataset"].unique()) == [1, 2, 3, 4, 6]
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ([], "no OpenML ids are given, and there is no manifest.csv in the data home; give ids"),
+        ([], "no OpenML ids are given, and there is no manifest.csv in the data home"),
         (["--data-home", "here"], "there is no manifest.csv in 'here'"),
-        (["1", "--methods", "mixup,magic"], "methods='magic' is not known; choose among 'default', 'mixup'"),
+        (["1", "--methods", "mixup,magic"], "methods='magic' is unknown"),
         (["1", "--network", "x"], "network='x' is not known"),
         (["1", "--jobs", "0"], "jobs=0 must be at least 1"),
         (["1", "--test-size", "2"], "test_size=2.0 must be a number in"),
         (["1", "--repeats", "0"], "--repeats"),
         (["--ids-file", "nowhere.txt"], "there is no file 'nowhere.txt'"),
-        (["--ids-file", "words.txt"], "has 'iris', which is no OpenML id"),
-        (["--report-only"], "there is no file of records 'build/suite.sqlite'"),
-        (["--report-only", "--fresh"], "--fresh removes the records that --report-only reads"),
-        (["--picture", "suite.xyz"], "ends in '.xyz'; end it in one of .png"),
+        (["--ids-file", "words.txt"], "'iris', which is not an OpenML id"),
+        (["--report-only"], "there is no file of records 'build/benchmark.sqlite'"),
+        (["--report-only", "--restart"], "--restart deletes the records"),
+        (["--picture", "benchmark.xyz"], "ends in '.xyz'; end it in one of .png"),
         (["1", "-o", "words.txt/x.md"], "words.txt"),
         (["1", "--records", "words.txt"], "'words.txt' is no store of records"),
         (["1", "--records", "home"], "'home' is a folder; records are written to one file"),
@@ -662,7 +672,7 @@ def test_ids_come_from_a_file_or_the_manifest(cheap: Path) -> None:
 )
 def test_bad_input_ends_in_one_line(cheap: Path, arguments: list[str], message: str) -> None:
     (cheap / "words.txt").write_text("61 iris\n")
-    (cheap / "old.jsonl").write_text('{"genlabel suite": 1}\n')
+    (cheap / "old.jsonl").write_text('{"genlabel benchmark": 1}\n')
     (cheap / "home").mkdir()
     result = invoke(*arguments)
     assert result.exit_code == 2
@@ -677,37 +687,39 @@ def test_other_settings_are_refused_by_the_command(cheap: Path) -> None:
     refused = invoke("1", "--repeats", "1", "--epochs", "5")
     assert refused.exit_code == 2
     assert "were made with epochs='auto', not with epochs=5" in refused.stderr
-    assert invoke("1", "--repeats", "1", "--epochs", "5", "--fresh").exit_code == 0
-    assert load_records("build/suite.sqlite", SUITE).settings["epochs"] == 5
+    assert invoke("1", "--repeats", "1", "--epochs", "5", "--restart").exit_code == 0
+    assert load_records("build/benchmark.sqlite", BENCHMARK).settings["epochs"] == 5
 
 
 def test_the_numbers_of_an_export_are_those_of_the_store(cheap: Path) -> None:
-    assert invoke("1", "2", "--repeats", "2", "--export", "out/suite.json").exit_code == 0
-    stored, exported = (invoke("--report-only", "--records", name) for name in ("build/suite.sqlite", "out/suite.json"))
+    assert invoke("1", "2", "--repeats", "2", "--export", "out/benchmark.json").exit_code == 0
+    stored, exported = (
+        invoke("--report-only", "--records", name) for name in ("build/benchmark.sqlite", "out/benchmark.json")
+    )
     assert stored.stdout == exported.stdout
-    assert stored.stdout.startswith("12 of 12 fits on record\n")
-    refused = invoke("1", "--records", "out/suite.json")
+    assert stored.stdout.startswith("12 of 12 fits recorded\n")
+    refused = invoke("1", "--records", "out/benchmark.json")
     assert refused.exit_code == 2
-    assert "'out/suite.json' is no store of records" in refused.stderr
+    assert "'out/benchmark.json' is no store of records" in refused.stderr
 
 
 def test_two_runs_on_one_file_do_not_both_train(cheap: Path) -> None:
     fixed = {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": 100}
-    with open_store("build/suite.sqlite", SUITE, settings=fixed):
+    with open_store("build/benchmark.sqlite", BENCHMARK, settings=fixed):
         result = invoke("1")
     assert result.exit_code == 2
-    assert "another run writes 'build/suite.sqlite'; wait until it ends" in result.stderr
-    assert read_records("build/suite.sqlite", SUITE).empty
+    assert "another run writes 'build/benchmark.sqlite'; wait until it ends" in result.stderr
+    assert read_records("build/benchmark.sqlite", BENCHMARK).empty
 
 
 def test_an_interrupt_says_how_to_go_on(cheap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("genlabel_paper.benchmark.run_suite", interrupt)
+    monkeypatch.setattr("genlabel_paper.benchmark.run_benchmark", interrupt)
     result = invoke("1")
     assert result.exit_code == 130
-    assert "interrupted; what ended is kept in build/suite.sqlite, the same command goes on" in result.stderr
+    assert "build/benchmark.sqlite" in result.stderr
 
 
 def test_help_names_the_options() -> None:
@@ -719,7 +731,7 @@ def test_help_names_the_options() -> None:
         "methods",
         "jobs",
         "records",
-        "fresh",
+        "restart",
         "report-only",
         "picture",
         "output",
@@ -728,6 +740,6 @@ def test_help_names_the_options() -> None:
 
 
 def test_tables_of_the_library_can_be_run() -> None:
-    found = run_suite([1], CHEAP, 1, records=None, load=lambda _: load_table("wine")).frame
+    found = run_benchmark([1], CHEAP, 1, records=None, load=lambda _: load_table("wine")).frame
     assert found["name"].unique().tolist() == ["wine"]
     assert found[SCORES].notna().all(axis=None)

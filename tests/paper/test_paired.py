@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genlabel.evaluation.records import EXACT, WinTieLoss, count_wins, mean_scores, pair_trials
+from genlabel_paper.paired import EXACT, WinTieLoss, count_wins, mean_scores, pair_trials
 
 LINES = [
     ("36", 0, 0, "a", 90.0), ("36", 0, 0, "b", 88.0), ("36", 0, 1, "a", 50.0), ("36", 1, 0, "a", 80.0),

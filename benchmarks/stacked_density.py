@@ -1,7 +1,7 @@
 """What a stacked density costs: seconds and memory of its fit over folds and of its labels, against two peers.
 
-    python benchmarks/label_model.py --json build/label_model.json
-    python benchmarks/label_model.py --sizes 1000x10x3 5000x10x3
+    python benchmarks/stacked_density.py --json build/stacked_density.json
+    python benchmarks/stacked_density.py --sizes 1000x10x3 5000x10x3
 
 Each size (rows x columns x classes) is done in processes of its own, on one thread: the stacked density over the
 folds of a

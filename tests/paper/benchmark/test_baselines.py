@@ -1,4 +1,4 @@
-"""Peers of the suite: each as it comes, any labels, a reason where it cannot run, a record where it fails."""
+"""Baselines of other packages: default parameters, any labels, and a reason where one cannot run."""
 
 import logging
 import sys
@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from genlabel.cli import app
 from genlabel.data.datasets import Table, load_table
 from genlabel.data.tables import make_splits
-from genlabel.evaluation.records import SUITE, Fit, fingerprint, read_records
+from genlabel.evaluation.records import Fit, fingerprint, read_records
 from genlabel_paper.benchmark import (
     BASELINES,
     METHODS,
@@ -27,13 +27,14 @@ from genlabel_paper.benchmark import (
     BaselineClassifier,
     cost_ratios,
     count_worse_than_prior,
+    dataset_means,
     report,
-    run_suite,
-    set_means,
-    why_not,
+    run_benchmark,
+    why_unavailable,
 )
+from genlabel_paper.benchmark.schema import BENCHMARK
 
-REASONS = {name: why_not(name) for name in BASELINES}
+REASONS = {name: why_unavailable(name) for name in BASELINES}
 ABSENT = Baseline("Absent", "no_such_package.Classifier", "no-such-package")
 MODULE = """
 from sklearn.dummy import DummyClassifier
@@ -44,17 +45,17 @@ class Forgetful(DummyClassifier):
 """
 
 
-def each_that_can_run(aims: bool = True) -> list[Any]:
-    """The names of the peers; without the aims, each class once."""
+def available_baselines(by_log_loss: bool = True) -> list[Any]:
+    """Return the names of the baselines; each class once if `by_log_loss` is False."""
     return [
         pytest.param(name, marks=pytest.mark.skipif(reason is not None, reason=f"{name}: {reason}"))
         for name, reason in REASONS.items()
-        if aims or not BASELINES[name].aim
+        if by_log_loss or not BASELINES[name].scoring
     ]
 
 
 def sample(rare: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Two classes of 40 rows, further ones of `rare` rows, a constant column and one of zeros and ones."""
+    """Return two classes of 40 rows, further ones of `rare` rows, a constant column and a binary one."""
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(2 + len(rare)), [40, 40, *rare])
     X = rng.normal(size=(len(y), 4)) + 3 * y[:, None]
@@ -65,48 +66,50 @@ def sample(rare: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.int64
 # The registry
 
 
-def test_a_peer_is_no_method() -> None:
+def test_a_baseline_is_not_a_method() -> None:
     assert not set(BASELINES) & set(METHODS)
-    as_they_come = {name for name, peer in BASELINES.items() if not peer.aim}
-    assert {"catboost", "lightgbm", "xgboost", "forest", "realmlp", "tabm", "tabicl", "tabpfn"} == as_they_come
-    assert len({peer.title for peer in BASELINES.values()}) == len(BASELINES)
+    with_defaults = {name for name, baseline in BASELINES.items() if not baseline.scoring}
+    assert {"catboost", "lightgbm", "xgboost", "forest", "realmlp", "tabm", "tabicl", "tabpfn"} == with_defaults
+    assert len({baseline.title for baseline in BASELINES.values()}) == len(BASELINES)
 
 
 @pytest.mark.parametrize("name", BASELINES)
-def test_what_cannot_run_says_why_and_what_helps(name: str) -> None:
-    reason, peer = REASONS[name], BASELINES[name]
+def test_an_unavailable_baseline_says_why(name: str) -> None:
+    reason, baseline = REASONS[name], BASELINES[name]
     if reason is None:
-        assert callable(peer.load())
+        assert callable(baseline.load())
         return
     assert ("pip install" in reason) or ("weights" in reason)
-    with pytest.raises(ImportError, match=f"peer='{name}' cannot run here: ") as caught:
+    with pytest.raises(ImportError, match=f"baseline='{name}'") as caught:
         BaselineClassifier(name).fit([[0.0], [1.0]], [0, 1])
     assert reason in str(caught.value)
 
 
 def test_reasons() -> None:
     assert REASONS["forest"] is None
-    hint = 'install it with pip install "genlabel[peers]"'
-    assert ABSENT.why_not() == f"no-such-package is not installed; {hint}"
-    lacking = Baseline("Lacking", "sklearn.dummy.DummyClassifier", "scikit-learn", weights=lambda: "no weights here")
-    assert lacking.why_not() == "no weights here"
-    broken = replace(lacking, weights=lambda: ABSENT.load())
-    assert broken.why_not() == f"scikit-learn cannot be imported (No module named 'no_such_package'); {hint}"
-    moved = replace(lacking, weights=lambda: object().path)  # type: ignore[attr-defined]
-    assert "does not say where its weights are (AttributeError" in str(moved.why_not())
-    with pytest.raises(ValueError, match="peer='boost' is not known; choose one of 'catboost'"):
-        why_not("boost")
+    hint = 'install it with pip install "genlabel[baselines]"'
+    assert ABSENT.why_unavailable() == f"no-such-package is not installed; {hint}"
+    lacking = Baseline(
+        "Lacking", "sklearn.dummy.DummyClassifier", "scikit-learn", missing_weights=lambda: "no weights here"
+    )
+    assert lacking.why_unavailable() == "no weights here"
+    broken = replace(lacking, missing_weights=lambda: ABSENT.load())
+    assert broken.why_unavailable() == f"scikit-learn cannot be imported (No module named 'no_such_package'); {hint}"
+    moved = replace(lacking, missing_weights=lambda: object().path)  # type: ignore[attr-defined]
+    assert "(AttributeError" in str(moved.why_unavailable())
+    with pytest.raises(ValueError, match="baseline='boost'"):
+        why_unavailable("boost")
 
 
-@pytest.mark.parametrize("name", each_that_can_run())
-def test_only_threads_device_output_seed_and_aim_are_set(name: str) -> None:
-    peer = BASELINES[name]
-    assert any(value == 1 for value in peer.settings.values()) or name == "tabpfn"
-    as_it_comes, made = peer.load()().get_params(), peer.make(7).get_params()
-    changed = {key for key, value in made.items() if key not in as_it_comes or repr(as_it_comes[key]) != repr(value)}
-    assert made[peer.seed] == 7
-    assert changed <= {*peer.settings, *peer.aim, peer.seed}
-    assert {"val_metric_name"} <= set(peer.aim) <= {"val_metric_name", "use_ls"} or not peer.aim
+@pytest.mark.parametrize("name", available_baselines())
+def test_only_threads_device_output_seed_and_scoring_are_set(name: str) -> None:
+    baseline = BASELINES[name]
+    assert any(value == 1 for value in baseline.settings.values()) or name == "tabpfn"
+    defaults, made = baseline.load()().get_params(), baseline.make(7).get_params()
+    changed = {key for key, value in made.items() if key not in defaults or repr(defaults[key]) != repr(value)}
+    assert made[baseline.seed] == 7
+    assert changed <= {*baseline.settings, *baseline.scoring, baseline.seed}
+    assert {"val_metric_name"} <= set(baseline.scoring) <= {"val_metric_name", "use_ls"} or not baseline.scoring
 
 
 def test_a_fingerprint_covers_the_settings_behind_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,10 +121,9 @@ def test_a_fingerprint_covers_the_settings_behind_the_name(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", BASELINES)
-def test_a_device_is_for_those_that_know_of_it(name: str) -> None:
-    there, here = BASELINES[name].settings_on("cuda"), BASELINES[name].settings_on("cpu")
-    knows = "device" in here
-    assert there == (here | {"device": "cuda"} if knows else here)
+def test_the_device_is_passed_to_packages_with_that_parameter(name: str) -> None:
+    gpu, cpu = BASELINES[name].settings_on("cuda"), BASELINES[name].settings_on("cpu")
+    assert gpu == (cpu | {"device": "cuda"} if "device" in cpu else cpu)
     prints = {fingerprint(estimator=BaselineClassifier(name, device=device)) for device in ("cpu", "cuda")}
     assert len(prints) == 2
     assert fingerprint(estimator=BaselineClassifier(name)) in prints
@@ -130,17 +132,17 @@ def test_a_device_is_for_those_that_know_of_it(name: str) -> None:
 # The classifier
 
 
-@pytest.mark.filterwarnings("ignore")  # what other packages warn of is theirs
+@pytest.mark.filterwarnings("ignore")  # warnings of other packages
 @pytest.mark.long
-@pytest.mark.parametrize("name", each_that_can_run(aims=False))
-def test_a_peer_takes_any_labels_and_rare_classes_and_says_nothing(
+@pytest.mark.parametrize("name", available_baselines(by_log_loss=False))
+def test_any_labels_and_rare_classes_without_output(
     name: str, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Numbers and texts in the same order are the same problem; the same seed gives the same model."""
+    """Integer and string labels in the same order are the same problem; the same seed gives the same model."""
     monkeypatch.chdir(tmp_path)
     X, y = sample(rare=(1, 2))
-    heard = logging.root.manager.disable
-    found = []
+    disabled = logging.root.manager.disable
+    results = []
     for labels in (np.array([-3, 5, 7, 100]), np.array(["no", "perhaps", "there", "yes"])):
         model = clone(BaselineClassifier(name, random_state=0)).fit(X, labels[y])
         assert model.classes_.tolist() == labels.tolist()
@@ -148,24 +150,24 @@ def test_a_peer_takes_any_labels_and_rare_classes_and_says_nothing(
         assert proba.shape == (50, 4)
         np.testing.assert_allclose(proba.sum(1), 1, atol=1e-5)
         assert set(model.predict(X)) <= set(labels)
-        found.append(proba)
-    np.testing.assert_array_equal(*found)
+        results.append(proba)
+    np.testing.assert_array_equal(*results)
     assert (model.predict(X[:80]) == labels[y[:80]]).mean() > 0.9
     assert list(model.versions_) == [BASELINES[name].package]
     assert capfd.readouterr() == ("", "")
-    assert logging.root.manager.disable == heard
+    assert logging.root.manager.disable == disabled
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_peer_did_not_learn_has_no_probability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And its module is imported when it is copied, which is before the clock starts."""
-    (tmp_path / "forgetful_peer.py").write_text(MODULE)
+def test_an_unlearned_class_has_probability_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package is imported by `clone`, before the time of a fit starts."""
+    (tmp_path / "forgetful_baseline.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(BASELINES, "forgetful", Baseline("Forgetful", "forgetful_peer.Forgetful", "scikit-learn"))
+    monkeypatch.setitem(BASELINES, "forgetful", Baseline("Forgetful", "forgetful_baseline.Forgetful", "scikit-learn"))
     model = BaselineClassifier("forgetful")
-    assert "forgetful_peer" not in sys.modules
+    assert "forgetful_baseline" not in sys.modules
     copy = clone(model)
-    assert "forgetful_peer" in sys.modules
+    assert "forgetful_baseline" in sys.modules
     proba = copy.fit(np.zeros((4, 1)), list("abbc")).predict_proba(np.zeros((1, 1)))
     assert proba.tolist() == [[0.5, 0.0, 0.5]]
 
@@ -177,21 +179,21 @@ def load(number: int) -> Table:
     return load_table("iris" if number == 1 else "wine")
 
 
-def test_a_peer_that_cannot_run_is_a_failure_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_baseline_is_a_failure_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BASELINES, "absent", ABSENT)
     methods = {name: BaselineClassifier(name) for name in ("absent", "forest")}
-    found = run_suite([1, 2], methods, 1, records=None, load=load)
-    assert found.frame["method"].tolist() == ["forest", "forest"]
-    assert set(found.failures) == {Fit(1, "absent", 0), Fit(2, "absent", 0)}
+    result = run_benchmark([1, 2], methods, 1, records=None, load=load)
+    assert result.frame["method"].tolist() == ["forest", "forest"]
+    assert set(result.failures) == {Fit(1, "absent", 0), Fit(2, "absent", 0)}
     assert all(
-        "absent' cannot run here: no-such-package is not installed; " in text for text in found.failures.values()
+        "absent' cannot run here: no-such-package is not installed; " in text for text in result.failures.values()
     )
-    assert {versions["scikit-learn"] for versions in found.frame["versions"]} == {sys.modules["sklearn"].__version__}
+    assert {versions["scikit-learn"] for versions in result.frame["versions"]} == {sys.modules["sklearn"].__version__}
 
 
-def test_a_record_has_the_cost_of_both_and_what_the_class_shares_get() -> None:
+def test_a_record_has_fit_and_predict_time_and_the_log_loss_of_the_priors() -> None:
     table = load(2)
-    found = run_suite([2], {"forest": BaselineClassifier("forest")}, 2, seed=3, records=None, load=load).frame
+    found = run_benchmark([2], {"forest": BaselineClassifier("forest")}, 2, seed=3, records=None, load=load).frame
     assert (found[["seconds", "predict_seconds"]] > 0).all(axis=None)
     for (train, test), row in zip(make_splits(table, 2, 0.3, 3), found.to_dict("records"), strict=True):
         shares = DummyClassifier(strategy="prior").fit(table.X.iloc[train], table.y.iloc[train])
@@ -204,7 +206,7 @@ def test_a_record_has_the_cost_of_both_and_what_the_class_shares_get() -> None:
 
 
 def made() -> pd.DataFrame:
-    """Two methods on three sets of one split: "a" has one accident, one that is not quite, and one good fit."""
+    """Return records of two methods on three datasets: "a" has one accident, one near accident and one good fit."""
     scores = {"a": ([1.111, 1.099, 0.2], [6.0, 2.0, 9.0]), "b": ([0.9, 0.8, 0.3], [1.0, 2.0, 3.0])}
     return pd.concat(
         pd.DataFrame({"dataset": [1, 2, 3], "method": name, "log_loss": losses, "seconds": seconds})
@@ -218,7 +220,7 @@ def test_accidents_and_costs_by_hand() -> None:
     records = made()
     assert count_worse_than_prior(records).to_dict() == {"a": 1, "b": 0}
     assert cost_ratios(records, "a").loc["b"].to_dict() == {"median": 3.0, "total": 17 / 6}
-    with pytest.raises(ValueError, match="reference='c' is not known"):
+    with pytest.raises(ValueError, match="reference='c'"):
         cost_ratios(records, "c")
 
 
@@ -227,8 +229,8 @@ def test_the_report_has_accidents_and_costs() -> None:
     assert cost.rows is not None
     assert cost.rows.loc["a"].tolist() == ["6", "0.25", "1", "1", "1"]
     assert cost.rows.loc["b"].tolist() == ["2", "0.25", "0", "3", "2.83"]
-    assert "accidents: of 3 fits, those with a log-loss more than 10 % above the class shares'" in cost.lines
-    assert "a has lower log-loss than b on 33 % of 3 sets, higher on 67 %" in log_losses.lines[0]
+    assert "accidents: of 3 fits, those with a log-loss more than 10 % above the class priors'" in cost.lines
+    assert "a has lower log-loss than b on 33 % of 3 datasets, higher on 67 %" in log_losses.lines[0]
     older = made().drop(columns=["shares_log_loss", "predict_seconds"])
     mixed = made().assign(shares_log_loss=[np.nan, *[1.0] * 5], predict_seconds=np.nan)
     for records in (older, mixed):
@@ -241,12 +243,12 @@ def test_the_report_has_accidents_and_costs() -> None:
 
 
 def invoke(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["suite", *arguments], prog_name="genlabel", env={"COLUMNS": "160"})
+    return CliRunner().invoke(app, ["benchmark", *arguments], prog_name="genlabel", env={"COLUMNS": "160"})
 
 
 @pytest.fixture
 def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The command in an empty folder, with one cheap method, one peer that can run and one that cannot."""
+    """Prepare an empty folder, one cheap method, two available baselines and an unavailable one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         "genlabel_paper.benchmark.methods.METHODS", {"default": lambda **_: LogisticRegression(max_iter=5000)}
@@ -254,39 +256,41 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [name for name in BASELINES if name != "forest"]:
         monkeypatch.delitem(BASELINES, name)
     monkeypatch.setitem(BASELINES, "absent", ABSENT)
-    monkeypatch.setitem(BASELINES, "aimed", replace(BASELINES["forest"], title="Aimed", aim={"criterion": "log_loss"}))
+    monkeypatch.setitem(
+        BASELINES, "aimed", replace(BASELINES["forest"], title="Aimed", scoring={"criterion": "log_loss"})
+    )
     monkeypatch.setattr("genlabel.data.datasets.load_openml", lambda number, data_home: load(number))
     return tmp_path
 
 
-def test_the_list_names_methods_and_peers(few: Path) -> None:
+def test_the_list_has_methods_and_baselines(few: Path) -> None:
     listed = invoke("--list")
     assert listed.exit_code == 0
     assert listed.stdout.splitlines() == [
         "methods: default",
-        "peer: forest (random forest): can run here",
-        f"peer: absent (Absent): {ABSENT.why_not()}",
-        "peer: aimed (Aimed): can run here",
+        "baseline: forest (random forest): can run here",
+        f"baseline: absent (Absent): {ABSENT.why_unavailable()}",
+        "baseline: aimed (Aimed): can run here",
     ]
     assert list(few.iterdir()) == []
 
 
-def test_peers_join_the_methods_and_the_others_are_told(few: Path) -> None:
-    result = invoke("1", "2", "--peers", "--repeats", "1")
+def test_available_baselines_run_and_others_are_skipped(few: Path) -> None:
+    result = invoke("1", "2", "--baselines", "--repeats", "1")
     assert result.exit_code == 0, result.output
-    assert f"skipped: absent: {ABSENT.why_not()}" in result.stderr.splitlines()
-    records = read_records("build/suite.sqlite", SUITE)
+    assert f"skipped: absent: {ABSENT.why_unavailable()}" in result.stderr.splitlines()
+    records = read_records("build/benchmark.sqlite", BENCHMARK)
     assert records.groupby("method").size().to_dict() == {"default": 2, "forest": 2}
-    for name, mean in set_means(records, "log_loss").mean().items():
+    for name, mean in dataset_means(records, "log_loss").mean().items():
         (line,) = [line for line in result.stdout.splitlines() if line.split()[:1] == [name] and "%" not in line][:1]
         assert f"{mean:.4f}" in line
     named = invoke("1", "--methods", "forest", "--repeats", "1", "--records", "f.sqlite")
     assert named.exit_code == 0
-    assert read_records("f.sqlite", SUITE)["method"].tolist() == ["forest"]
+    assert read_records("f.sqlite", BENCHMARK)["method"].tolist() == ["forest"]
     aimed = invoke("1", "--methods", "aimed", "--repeats", "1", "--records", "a.sqlite")
     assert aimed.exit_code == 0
-    assert read_records("a.sqlite", SUITE)["method"].tolist() == ["aimed"]
-    both = invoke("1", "--methods", "forest", "--peers", "--repeats", "1", "--records", "f.sqlite")
+    assert read_records("a.sqlite", BENCHMARK)["method"].tolist() == ["aimed"]
+    both = invoke("1", "--methods", "forest", "--baselines", "--repeats", "1", "--records", "f.sqlite")
     assert "fits on record: 1; to do: 0" in both.stderr
     assert invoke("--report-only", "--methods", "default,forest").exit_code == 0
 
@@ -297,12 +301,12 @@ def test_peers_join_the_methods_and_the_others_are_told(few: Path) -> None:
         (["1", "--methods", "default,absent"], "methods='absent' cannot run here: no-such-package is not installed"),
         (
             ["1", "--methods", "magic"],
-            "methods='magic' is not known; choose among 'default', 'forest', 'absent',",
+            "methods='magic' is unknown; choose from 'default', 'forest', 'absent',",
         ),
-        (["--report-only", "--peers"], "--peers trains; --report-only has all that is on record"),
+        (["--report-only", "--baselines"], "--baselines trains"),
     ],
 )
-def test_what_cannot_be_run_ends_in_one_line(few: Path, arguments: list[str], message: str) -> None:
+def test_errors_end_in_one_line(few: Path, arguments: list[str], message: str) -> None:
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert message in result.stderr.splitlines()[-1]

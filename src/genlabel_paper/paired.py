@@ -1,4 +1,4 @@
-"""Methods held against each other on the trials that they share: means by dataset, and wins, ties and losses."""
+"""Paired comparison of methods on the trials that they share: means by dataset, and wins, ties and losses."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from typing import NamedTuple
 import pandas as pd
 
 EXACT = 1e-9
-"""Differences of means up to this are those of rounding, and are none."""
+"""Differences of means up to this size are rounding errors and count as ties."""
 
 
 class WinTieLoss(NamedTuple):
-    """On how many datasets a method is better than another, the same, and worse.
-
-    `count_wins` returns it.
-    """
+    """Number of datasets on which a method is better than another, equal, and worse."""
 
     better: int
     tie: int
@@ -23,12 +20,12 @@ class WinTieLoss(NamedTuple):
 
     @property
     def sets(self) -> int:
-        """The datasets compared."""
+        """Number of datasets compared."""
         return sum(self)
 
     @property
     def percent(self) -> tuple[float, float, float]:
-        """The shares in percent; not a number without datasets."""
+        """Shares in percent; NaN without datasets."""
         if not self.sets:
             return (float("nan"),) * 3
         return (100 * self.better / self.sets, 100 * self.tie / self.sets, 100 * self.worse / self.sets)
@@ -38,19 +35,19 @@ def count_wins(gain: pd.Series[float], width: float) -> WinTieLoss:
     """Count the datasets whose gain is above `width`, within it, and below.
 
     >>> count_wins(pd.Series([0.6, 0.5, -0.1, -3.0]), 0.5)
-    Wins(better=1, tie=2, worse=1)
+    WinTieLoss(better=1, tie=2, worse=1)
     """
     better, worse = int((gain > width + EXACT).sum()), int((gain < -width - EXACT).sum())
     return WinTieLoss(better, len(gain) - better - worse, worse)
 
 
 def pair_trials(records: pd.DataFrame, metric: str, methods: Sequence[str]) -> pd.DataFrame:
-    """Return the scores of the trials that every method has: a line for each, a column for each method.
+    """Return the scores of the trials that every method has: a row for each trial, a column for each method.
 
     Parameters
     ----------
     records : DataFrame
-        With columns dataset, method, split, and seed if trials differ in it.
+        Columns dataset, method, split, and seed if trials differ in it.
     metric : str
     methods : sequence of str
 
@@ -61,16 +58,16 @@ def pair_trials(records: pd.DataFrame, metric: str, methods: Sequence[str]) -> p
     [[90.0, 88.0]]
     """
     index = [name for name in ("dataset", "split", "seed") if name in records]
-    asked = records[records["method"].isin(list(methods))] if "method" in records else records
-    if metric not in asked or not asked[metric].notna().any():
-        nothing = pd.MultiIndex.from_arrays([[]] * max(len(index), 2), names=index or ["dataset", "split"])
-        return pd.DataFrame(index=nothing, columns=list(methods), dtype=float)
-    scores = asked.pivot_table(index=index, columns="method", values=metric)
+    selected = records[records["method"].isin(list(methods))] if "method" in records else records
+    if metric not in selected or not selected[metric].notna().any():
+        empty = pd.MultiIndex.from_arrays([[]] * max(len(index), 2), names=index or ["dataset", "split"])
+        return pd.DataFrame(index=empty, columns=list(methods), dtype=float)
+    scores = selected.pivot_table(index=index, columns="method", values=metric)
     return scores.reindex(columns=list(methods)).dropna().astype(float)
 
 
 def mean_scores(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Return means of paired trials, added in the order of the lines: a line for each dataset.
+    """Return the means of paired trials, summed in row order: a row for each dataset.
 
     >>> records = pd.DataFrame({"dataset": 61, "method": "a", "split": [0, 1], "accuracy": [90.0, 94.0]})
     >>> mean_scores(pair_trials(records, "accuracy", ["a"]))["a"].to_dict()

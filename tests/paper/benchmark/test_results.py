@@ -1,4 +1,4 @@
-"""The records of our own study say what the documents say of them."""
+"""Committed records of the benchmark: complete, and as the documents describe them."""
 
 import json
 import re
@@ -9,34 +9,37 @@ from typing import Any
 import pytest
 
 from genlabel.data.datasets import load_openml
-from genlabel.evaluation.records import SUITE, load_records, read_records
+from genlabel.evaluation.records import load_records, read_records
 from genlabel.evaluation.runner import Bench
 from genlabel_paper.benchmark import (
     BaselineClassifier,
-    complete_sets,
+    complete_datasets,
     count_worse_than_prior,
-    default_suite,
-    set_means,
+    dataset_means,
+    default_methods,
     wins,
 )
-from genlabel_paper.benchmark.run import describe_set
+from genlabel_paper.benchmark.run import describe_table
+from genlabel_paper.benchmark.schema import BENCHMARK
 
-ROOT = Path(__file__).parents[1]
-RECORDS = ROOT / "results" / "suite.json"
+ROOT = Path(__file__).parents[3]
+RECORDS = ROOT / "results" / "benchmark.json"
 pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source tree")
 
 
-PEERS = ("catboost", "lightgbm", "forest", "xgboost")
+BASELINE_NAMES = ("catboost", "lightgbm", "forest", "xgboost")
 
 
 def todays_methods(settings: dict[str, Any]) -> dict[str, Any]:
-    return default_suite(settings["network"], settings["epochs"]) | {name: BaselineClassifier(name) for name in PEERS}
+    return default_methods(settings["network"], settings["epochs"]) | {
+        name: BaselineClassifier(name) for name in BASELINE_NAMES
+    }
 
 
 def test_the_study_is_whole() -> None:
-    records, _, settings, _ = load_records(RECORDS, SUITE)
+    records, _, settings, _ = load_records(RECORDS, BENCHMARK)
     assert settings == {"seed": 0, "test_size": 0.3, "network": "mlp", "epochs": "auto"}
-    methods = {"default", "vanilla", "mixup", "stacked density", "boosting", *PEERS}
+    methods = {"default", "vanilla", "mixup", "stacked density", "boosting", *BASELINE_NAMES}
     assert set(records["method"]) == methods
     assert set(records["split"]) == {0, 1}
     assert len(records) == 2 * records["dataset"].nunique() * len(methods)
@@ -47,19 +50,26 @@ def test_the_study_is_whole() -> None:
 
 def test_the_records_were_made_with_the_settings_of_today() -> None:
     """A method whose settings are edited must be trained again, or the edit be known to change nothing."""
-    records, _, settings, _ = load_records(RECORDS, SUITE)
+    records, _, settings, _ = load_records(RECORDS, BENCHMARK)
     methods = todays_methods(settings)
-    bench = Bench(methods, 1, settings["test_size"], settings["seed"], load_openml, describe_set)
+    bench = Bench(methods, 1, settings["test_size"], settings["seed"], load_openml, describe_table)
     today = records["method"].map({method: bench.fingerprint(method) for method in set(records["method"])})
     assert (records["fingerprint"] == today).all()
 
 
 def test_the_page_says_how_often_the_default_has_the_lower_log_loss() -> None:
     """README's table, and the other figures of the start pages: tests/test_figures.py."""
+<<<<<<< HEAD:tests/test_results.py
     records = read_records(RECORDS, SUITE)
     assert complete_sets(records)[1] == []
     text = (ROOT / "docs" / "stacked-density.md").read_text()
     for other in ("vanilla", "mixup", *PEERS, "boosting", "stacked density"):
+=======
+    records = read_records(RECORDS, BENCHMARK)
+    assert complete_datasets(records)[1] == []
+    text = (ROOT / "docs" / "stacked-density.md").read_text()
+    for other in ("vanilla", "mixup", *BASELINE_NAMES, "boosting", "stacked density"):
+>>>>>>> main:tests/paper/benchmark/test_results.py
         found = wins(records, "default", other, "log_loss")
         assert found.better > found.worse, other
         assert f"| {other} | {found.better} / {found.tie} / {found.worse} |" in text, other
@@ -67,34 +77,34 @@ def test_the_page_says_how_often_the_default_has_the_lower_log_loss() -> None:
 
 @pytest.mark.parametrize("other", ["tabm", "realmlp", "tabm-log-loss", "realmlp-log-loss"])
 def test_the_page_says_how_often_it_is_lower_than_that_of_networks_for_tables(other: str) -> None:
-    records = read_records(RECORDS.with_name("suite-networks.json"), SUITE)
+    records = read_records(RECORDS.with_name("benchmark-networks.json"), BENCHMARK)
     assert len(records) == 2 * 5 * records["dataset"].nunique()
     found = wins(records, "default", other, "log_loss")
-    accuracy, loss = (set_means(records, score)[other].mean() for score in ("accuracy", "log_loss"))
+    accuracy, loss = (dataset_means(records, score)[other].mean() for score in ("accuracy", "log_loss"))
     row = f"| {other} | {accuracy:.2f} | {loss:.4f} | {count_worse_than_prior(records)[other]} |"
     share = f"{100 * found.better / found.sets:.0f} / {100 * found.worse / found.sets:.0f}"
     assert f"{row} {share} |" in (ROOT / "docs" / "stacked-density.md").read_text()
 
 
 def test_the_default_is_the_same_in_both_studies() -> None:
-    both = [read_records(RECORDS.with_name(f"suite{name}.json"), SUITE) for name in ("", "-networks")]
+    both = [read_records(RECORDS.with_name(f"benchmark{name}.json"), BENCHMARK) for name in ("", "-networks")]
     first, second = (frame[frame["method"] == "default"].set_index(["dataset", "split"])["log_loss"] for frame in both)
     assert first.sort_index().equals(second.sort_index())
 
 
 def test_the_default_has_no_accident() -> None:
-    assert count_worse_than_prior(read_records(RECORDS, SUITE))["default"] == 0
+    assert count_worse_than_prior(read_records(RECORDS, BENCHMARK))["default"] == 0
 
 
 def test_the_default_has_the_lowest_mean_log_loss_and_the_highest_accuracy() -> None:
-    records = read_records(RECORDS, SUITE)
-    assert set_means(records, "log_loss").mean().idxmin() == "default"
-    assert set_means(records, "accuracy").mean().idxmax() == "default"
+    records = read_records(RECORDS, BENCHMARK)
+    assert dataset_means(records, "log_loss").mean().idxmin() == "default"
+    assert dataset_means(records, "accuracy").mean().idxmax() == "default"
 
 
 def test_the_page_prints_the_means_of_the_records() -> None:
-    records = read_records(RECORDS, SUITE)
-    means = {metric: set_means(records, metric).mean() for metric in ("accuracy", "log_loss")}
+    records = read_records(RECORDS, BENCHMARK)
+    means = {metric: dataset_means(records, metric).mean() for metric in ("accuracy", "log_loss")}
     accidents = count_worse_than_prior(records)
     text = (ROOT / "docs" / "stacked-density.md").read_text()
     for method in means["accuracy"].index:
@@ -106,10 +116,15 @@ def test_the_page_prints_the_means_of_the_records() -> None:
 
 def test_the_default_costs_at_most_three_times_mixup_and_three_times_catboost() -> None:
     """Seconds of whole fits on a CPU, search and stacked density included, in the same run."""
-    records = read_records(RECORDS, SUITE)
+    records = read_records(RECORDS, BENCHMARK)
     assert set(records["device"]) == {"cpu"}
+<<<<<<< HEAD:tests/test_results.py
     seconds = set_means(records, "seconds")
     text = " ".join((ROOT / "docs" / "stacked-density.md").read_text().split())
+=======
+    seconds = dataset_means(records, "seconds")
+    text = " ".join((ROOT / "docs" / "stacked-density.md").read_text().split())
+>>>>>>> main:tests/paper/benchmark/test_results.py
     for other in ("mixup", "catboost"):
         ratio = seconds["default"] / seconds[other]
         assert len(ratio) == 156
@@ -120,9 +135,9 @@ def test_the_default_costs_at_most_three_times_mixup_and_three_times_catboost() 
 
 def test_the_default_is_as_good_as_the_full_search_was() -> None:
     """On the first split, whose records both studies have; the mean difference lies within two standard errors."""
-    old = read_records(RECORDS.with_name("suite-full.json"), SUITE)
+    old = read_records(RECORDS.with_name("benchmark-full.json"), BENCHMARK)
     before = old[(old["method"] == "default") & (old["split"] == 0)].set_index("dataset")["log_loss"]
-    new = read_records(RECORDS, SUITE)
+    new = read_records(RECORDS, BENCHMARK)
     gap = new[(new["method"] == "default") & (new["split"] == 0)].set_index("dataset")["log_loss"] - before
     assert len(gap) == 156
     assert gap.mean() <= 2 * gap.std() / len(gap) ** 0.5

@@ -1,0 +1,205 @@
+"""Matplotlib figures within a page: small SVG in the colors of the theme, with ids of its own and texts to point at."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
+from itertools import count
+from xml.etree import ElementTree as ET  # reads what matplotlib wrote  # nosec B405
+
+import matplotlib
+import numpy as np
+from markupsafe import Markup
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+from matplotlib.path import Path
+from PIL import Image
+
+from genlabel.reporting.html import clean_text
+
+RASTER_DPI, MAX_IMAGE_COLORS = 120, 96
+"""Resolution and palette of what is drawn point by point; text and lines have neither."""
+CSS_PIXELS = 96
+"""Pixels of an inch in CSS."""
+MAX_LINE_ERROR = 0.2
+"""Distance that a simplified line may be off, in points (72 of an inch), the unit of matplotlib's SVG."""
+DECIMALS = {"d": 1, "x": 1, "y": 1, "width": 1, "height": 1, "transform": 4}
+PNG = "data:image/png;base64,"
+TIP, DECORATION = "tip:", "decoration"
+"""Artist ids (`gid`) of those whose parts have texts, and of those that the pointer passes through."""
+REFERENCES = ("href", "clip-path", "style")
+COLOR = re.compile(r"(fill|stroke): (#[0-9a-f]{6})")
+FONT_FAMILY = re.compile(r"font-family: [^;]*(; |$)")
+"""Stands in the style of the page, once."""
+NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
+ID = re.compile(r"#([\w.-]+)")
+
+
+def set_tips(artist: Artist, texts: Sequence[str]) -> None:
+    """Give each part of an artist (points of a collection, or one bar) a text, which a page shows under the pointer.
+
+    >>> from matplotlib.patches import Rectangle
+    >>> bar = Rectangle((0, 0), 1, 1)
+    >>> set_tips(bar, ["3 rows"])
+    >>> bar.get_gid()
+    'tip:["3 rows"]'
+    """
+    artist.set_gid(TIP + json.dumps([clean_text(text) for text in texts]))
+
+
+def inline_svg(
+    figure: Figure, name: str, title: str, description: str = "", theme_colors: Mapping[str, str] | None = None
+) -> Markup:
+    """Return a figure as an `svg` element: black and white are the theme's text and ground, pale grays its lines.
+
+    Parameters
+    ----------
+    figure : Figure
+    name : str
+        Start of its ids, which differs from that of any other figure of the page.
+    title : str
+        Name of the figure, or a sentence that says what it shows, for readers who do not see it.
+    description : str
+        A longer text for these readers.
+    theme_colors : dict of str -> str, optional
+        CSS variables by color, such as {"#0072b2": "c1"}; other colors are the same in light and dark.
+
+    Examples
+    --------
+    >>> "<title>a &lt; b</title>" in inline_svg(Figure(), "a", "a < b")
+    True
+    """
+    file = BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "genlabel", "svg.fonttype": "none"}):
+        no_metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        figure.savefig(file, format="svg", metadata=no_metadata, transparent=True, dpi=RASTER_DPI)
+    root = ET.fromstring(file.getvalue())  # matplotlib's, of this moment  # nosec B314
+    _strip(root)
+    for group in list(root.iter("g")):
+        _show_tips(group)
+    _rename_ids(root, name)
+    for part in root.iter():
+        _compress(part)
+        if "style" in part.attrib and part.tag in ("text", "tspan"):
+            part.set("style", FONT_FAMILY.sub("", part.attrib["style"]))
+        elif "style" in part.attrib:
+            part.set("style", COLOR.sub(lambda found: _theme_color(found, theme_colors or {}), part.attrib["style"]))
+    width, height = (inches * CSS_PIXELS for inches in figure.get_size_inches())
+    root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "class": "matplotlib"}
+    root.attrib["style"] = f"fill: var(--text); max-width: {width:.0f}px; aspect-ratio: {width:.0f} / {height:.0f}"
+    for place, (tag, text) in enumerate({"title": title, "desc": description}.items()):
+        if text:
+            words = ET.Element(tag)
+            words.text = clean_text(text)
+            root.insert(place, words)
+    return Markup(ET.tostring(root, encoding="unicode"))
+
+
+def _strip(root: ET.Element) -> None:
+    """Remove namespaces, blanks, metadata, and matplotlib's style, which would be that of the whole page."""
+    for part in root.iter():
+        part.tag = part.tag.rpartition("}")[2]
+        part.attrib = {key.rpartition("}")[2]: value for key, value in part.attrib.items()}
+        part.text, part.tail = ((words or "").strip() or None for words in (part.text, part.tail))
+    for part in list(root.iter()):
+        for inside in [inside for inside in part if inside.tag in ("metadata", "style")]:
+            part.remove(inside)
+
+
+def _show_tips(group: ET.Element) -> None:
+    """Turn the texts of `set_tips` into a `title` of each mark."""
+    if group.get("id") == DECORATION:
+        group.set("pointer-events", "none")
+    if not group.get("id", "").startswith(TIP):
+        return
+    texts = json.loads(group.attrib["id"].removeprefix(TIP))
+    for mark, text in zip(_marks(group), texts, strict=True):
+        ET.SubElement(mark, "title").text = text
+
+
+def _marks(group: ET.Element) -> Iterator[ET.Element]:
+    """Yield what is drawn in a group, without definitions."""
+    for part in group:
+        if part.tag in ("use", "path"):
+            yield part
+        elif part.tag != "defs":
+            yield from _marks(part)
+
+
+def _rename_ids(root: ET.Element, name: str) -> None:
+    """Give new ids to the parts that others refer to; others need none."""
+    targets = [target for part in root.iter() for key in REFERENCES for target in _targets(part.get(key, ""))]
+    numbers = count(1)
+    new = {old: f"{name}-{next(numbers)}" for old in dict.fromkeys(targets)}
+    for part in root.iter():
+        old = part.attrib.pop("id", "")
+        if old in new:
+            part.set("id", new[old])
+        for key in REFERENCES:
+            words = part.get(key, "")
+            if _targets(words):
+                part.set(key, ID.sub(lambda found: f"#{new[found[1]]}", words))
+
+
+def _targets(words: str) -> list[str]:
+    """Return the ids that an attribute refers to."""
+    return ID.findall(words) if words.startswith("#") or "url(#" in words else []
+
+
+def _compress(part: ET.Element) -> None:
+    """Thin lines, round numbers, shrink images, drop rotations by zero."""
+    if "d" in part.attrib:
+        is_line = "fill: none" in part.get("style", "")
+        lines = re.findall("M[^M]*", part.attrib["d"])
+        part.set("d", "".join(_simplify(line) if is_line else line for line in lines))
+    for key, digits in DECIMALS.items():
+        if key in part.attrib:
+            part.set(key, _round(part.attrib[key], digits))
+    if "d" in part.attrib:
+        part.set("d", re.sub(r"\s*([A-Za-z])\s*", r"\1", part.attrib["d"]))
+    if part.get("href", "").startswith(PNG):
+        part.set("href", _with_palette(part.attrib["href"]))
+    if re.fullmatch(r"rotate\(-?0 [^)]*\)", part.get("transform", "")):
+        del part.attrib["transform"]
+
+
+def _round(words: str, digits: int) -> str:
+    """Return words with every number in them rounded, without zeros at its end."""
+
+    def short(found: re.Match[str]) -> str:
+        return f"{round(float(found[0]), digits) + 0.0:.{digits}f}".rstrip("0").rstrip(".")
+
+    return NUMBER.sub(short, words)
+
+
+def _simplify(line: str) -> str:
+    """Return a polyline without the points that lie on it within MAX_LINE_ERROR; other lines as they are."""
+    if set(re.findall("[A-Za-z]", line)) - set("MLz"):
+        return line
+    path = Path(np.array(re.findall(r"[-\d.]+", line), dtype=float).reshape(-1, 2))
+    path.simplify_threshold = MAX_LINE_ERROR
+    simple = path.cleaned(simplify=True)
+    points = np.asarray(simple.vertices)[np.asarray(simple.codes) != Path.STOP]
+    return "M" + "L".join(f"{x:.3f} {y:.3f}" for x, y in points) + "z" * line.rstrip().endswith("z")
+
+
+def _theme_color(found: re.Match[str], theme_colors: Mapping[str, str]) -> str:
+    """Return a CSS variable for a color of the theme and for black, white and near grays; other colors stay."""
+    if found[2] in theme_colors:
+        return f"{found[1]}: var(--{theme_colors[found[2]]})"
+    red, green, blue = (int(found[2][at : at + 2], 16) for at in (1, 3, 5))
+    if max(red, green, blue) - min(red, green, blue) > 8 or 0x60 < green < 0xC0:
+        return found[0]
+    return f"{found[1]}: var(--{'text' if green <= 0x60 else 'line' if green < 0xFF else 'card'})"
+
+
+def _with_palette(source: str) -> str:
+    """Return an image with a palette, if that is smaller."""
+    with Image.open(BytesIO(b64decode(source.removeprefix(PNG)))) as image:
+        file = BytesIO()
+        image.convert("RGBA").quantize(MAX_IMAGE_COLORS, Image.Quantize.FASTOCTREE).save(file, "png", optimize=True)
+    small = PNG + b64encode(file.getvalue()).decode()
+    return min(source, small, key=len)
