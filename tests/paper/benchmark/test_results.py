@@ -59,17 +59,10 @@ def test_the_records_were_made_with_the_settings_of_today() -> None:
 
 def test_the_page_says_how_often_the_default_has_the_lower_log_loss() -> None:
     """README's table, and the other figures of the start pages: tests/test_figures.py."""
-<<<<<<< HEAD:tests/test_results.py
-    records = read_records(RECORDS, SUITE)
-    assert complete_sets(records)[1] == []
-    text = (ROOT / "docs" / "stacked-density.md").read_text()
-    for other in ("vanilla", "mixup", *PEERS, "boosting", "stacked density"):
-=======
     records = read_records(RECORDS, BENCHMARK)
     assert complete_datasets(records)[1] == []
     text = (ROOT / "docs" / "stacked-density.md").read_text()
     for other in ("vanilla", "mixup", *BASELINE_NAMES, "boosting", "stacked density"):
->>>>>>> main:tests/paper/benchmark/test_results.py
         found = wins(records, "default", other, "log_loss")
         assert found.better > found.worse, other
         assert f"| {other} | {found.better} / {found.tie} / {found.worse} |" in text, other
@@ -118,13 +111,8 @@ def test_the_default_costs_at_most_three_times_mixup_and_three_times_catboost() 
     """Seconds of whole fits on a CPU, search and stacked density included, in the same run."""
     records = read_records(RECORDS, BENCHMARK)
     assert set(records["device"]) == {"cpu"}
-<<<<<<< HEAD:tests/test_results.py
-    seconds = set_means(records, "seconds")
-    text = " ".join((ROOT / "docs" / "stacked-density.md").read_text().split())
-=======
     seconds = dataset_means(records, "seconds")
     text = " ".join((ROOT / "docs" / "stacked-density.md").read_text().split())
->>>>>>> main:tests/paper/benchmark/test_results.py
     for other in ("mixup", "catboost"):
         ratio = seconds["default"] / seconds[other]
         assert len(ratio) == 156
