@@ -108,7 +108,7 @@ def test_the_tests_that_stand_in_for_what_is_not_computed_exist(extension: Any) 
     said = extension("paper_map").read_excuses(map_text())
     named = {name for why in said.values() for name in re.findall(r"`(test_\w+)`", why)}
     assert len(named) == 3
-    text = "".join(path.read_text() for path in sorted((ROOT / "tests" / "theory").glob("*.py")))
+    text = "".join(path.read_text() for path in sorted((ROOT / "tests" / "paper" / "theory").glob("*.py")))
     assert [name for name in named if f"def {name}(" not in text] == []
 
 

@@ -55,7 +55,7 @@ def test_every_name_of_the_front_is_in_a_public_package(extension: Any) -> None:
         (
             "docs/index.md",
             "[a](n/a.ipynb) [b](gallery)",
-            "[a](/notebooks/a.ipynb) [b](/auto_examples/index.rst)",
+            "[a](/n/a.ipynb) [b](/auto_examples/index.rst)",
         ),
         ("docs/choosing.md", "[a](#images) [b](https://arxiv.org/a.md)", "[a](#images) [b](https://arxiv.org/a.md)"),
         ("docs/choosing.md", "```\n[a](../README.md)\n```\n`[b](../README.md)`", None),

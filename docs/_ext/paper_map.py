@@ -99,8 +99,8 @@ def _table_rows(text: str, columns: Sequence[str]) -> Iterator[list[str]]:
 def find_object(text: str) -> Target:
     """Return the object that a row names: a public name, an experiment, or any other by its module; also as a call.
 
-    >>> find_object("GenLabel(top=2)")[::4], find_object("table4").name
-    (('genlabel.labeling.GenLabel', ('top',)), 'genlabel_paper.experiments.table4')
+    >>> find_object("GenLabel(top_k=2)")[::4], find_object("table4").name
+    (('genlabel.labeling.GenLabel', ('top_k',)), 'genlabel_paper.experiments.table4')
     """
     tree = ast.parse(text, mode="eval").body
     call = tree if isinstance(tree, ast.Call) else None
