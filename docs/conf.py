@@ -7,6 +7,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from jupyter_client import KernelManager
+from sphinx.ext import autosummary
 
 import genlabel
 
@@ -65,6 +66,7 @@ sphinx_gallery_conf = {
 }
 
 # API
+autosummary.WELL_KNOWN_ABBREVIATIONS += ("Eq.", "Eqs.", "Alg.")  # where a summary does not end
 autosummary_imported_members = True
 autosummary_ignore_module_all = False
 autosummary_context = {  # names that a second package lists

@@ -14,7 +14,7 @@ SITE = ROOT / "build" / "site"
 AXE = ROOT / "build" / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = [
     "index", "choosing", "theory", "densities", "paper-map", "installing", "auto_examples/index",
-    "auto_examples/intrusion", "notebooks/tables", "api/index", "api/generated/genlabel.densities", "reproduction/table4", "reproduction/figure7",
+    "auto_examples/intrusion", "notebooks/tables", "api/index", "api/generated/genlabel.densities", "study",
 ]  # fmt: skip
 SCREENS = {
     "wide light": (1280, False),

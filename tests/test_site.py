@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import yaml
 
@@ -107,7 +106,7 @@ def test_a_page_that_is_far_from_the_start_is_named(extension: Any, tmp_path: Pa
     assert extension("check").site_faults(tmp_path) == ["four.html: more than 3 clicks from the start page"]
 
 
-@pytest.mark.parametrize("name", ["api", "names", "pages", "reproduction", "sidebar"])
+@pytest.mark.parametrize("name", ["api", "names", "pages", "sidebar"])
 def test_the_examples_in_the_code_of_the_site_hold(extension: Any, name: str) -> None:
     result = doctest.testmod(extension(name))
     assert result.attempted > 0
@@ -133,14 +132,11 @@ def test_docstrings_become_numpydoc(extension: Any, lines: list[str], expected: 
     assert expected or not lines
 
 
-def test_the_page_of_a_figure_says_how_it_is_made(extension: Any) -> None:
+def test_an_experiment_that_was_not_run_leads_to_the_list(extension: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     reproduction = extension("reproduction")
-    one = reproduction.find(["figure2"])[0]
-    page = reproduction.page_of(reproduction.Entry(one, one.render(pd.DataFrame())), pd.DataFrame({"setting": []}))
-    assert page.startswith("# Figure 2: ")
-    assert "Computed, nothing is trained: `genlabel reproduce figure2`" in page
-    assert page.index("does not hold") < page.index("## Pictures")
-    assert "7/16" in page or "0.4375" in page
+    monkeypatch.setattr(reproduction, "_anchors", {"table4"})
+    links = [reproduction.experiment_link(name) for name in ("table4", "table5")]
+    assert links == ['<a href="study.html#table4">table4</a>', '<a href="study.html#not-run">table5</a>']
 
 
 def test_the_page_on_citing_has_the_paper_of_the_citation_file() -> None:

@@ -30,10 +30,15 @@ class Drawn(NamedTuple):
     html: str
     data: dict[str, Any]
 
+    def heights(self, name: str, place: dict[str, int], panel: int = 0) -> np.ndarray:
+        """Heights of a curve in the picture."""
+        (low, high), (_, top, _, height) = self.data["panels"][panel]["y"], self.data["panels"][panel]["box"]
+        return top + height - (np.array(self.curve(name, place, panel)) - low) / (high - low) * height
+
     def curve(self, name: str, place: dict[str, int], panel: int = 0) -> list[float]:
         """Values of a curve, found as the script finds them."""
         one = next(one for one in self.data["panels"][panel]["curves"] if one["name"] == name)
-        sizes = {control["name"]: len(control["said"]) for control in self.data["controls"]}
+        sizes = {control["name"]: len(control["texts"]) for control in self.data["controls"]}
         rows = np.reshape(one["values"], (*(sizes[axis] for axis in one["over"]), len(one["x"])))
         return list(rows[tuple(place[axis] for axis in one["over"])] * UNIT)
 
@@ -70,7 +75,7 @@ def test_the_angles_in_the_page_are_the_librarys(angles: Drawn, place: tuple[int
         exact = [
             example3_angle(scheme, r, N[place[0]], alpha=ALPHA[place[1]], sigma=SIGMA[place[2]]) / math.pi for r in R
         ]
-        np.testing.assert_allclose(angles.curve(scheme, chosen), exact, atol=0.51 * UNIT)
+        np.testing.assert_allclose(angles.curve(scheme, chosen, 1), exact, atol=0.51 * UNIT)
 
 
 def test_the_coefficients_in_the_page_are_the_librarys(extension: Any, coefficients: Drawn) -> None:
@@ -93,16 +98,8 @@ def test_the_sliders_of_the_page_hold_the_settings_of_the_text(extension: Any) -
     assert {0, 2} <= set(extension("coefficients").SETTINGS.c)
 
 
-def test_without_a_script_a_picture_stands_there(angles: Drawn, read_html: Callable[[str], Any]) -> None:
-    tags = read_html(angles.html).tags
-    assert [one for tag, one in tags if tag == "fieldset"] == [{"hidden": None}]
-    drawn = {one["data-curve"]: str(one["d"]) for tag, one in tags if tag == "path" and "data-curve" in one}
-    panel = angles.data["panels"][0]
-    for name, path in drawn.items():
-        heights = [float(point.split()[1]) for point in path.removeprefix("M").split("L")]
-        start = angles.curve(name, {"n": 1, "alpha": 0, "sigma": 0})
-        np.testing.assert_allclose(heights, panel["bottom"] - panel["unit"] * np.array(start) / UNIT, atol=0.11)
-    assert "Drawn for n = 30, r = 25," in angles.html
+def test_without_a_script_the_caption_stands_there(angles: Drawn, read_html: Callable[[str], Any]) -> None:
+    assert [tag for tag, _ in read_html(angles.html).tags] == ["figure", "figcaption", "noscript", "script"]
 
 
 def test_the_figures_of_the_page_exist(extension: Any) -> None:
@@ -119,11 +116,11 @@ def test_the_examples_in_the_code_of_the_figures_hold(extension: Any, name: str)
 
 
 @pytest.fixture(scope="module")
-def page(extension: Any, angles: Drawn, coefficients: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(angles: Drawn, coefficients: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with the two figures and nothing else."""
-    style = extension("reproduction").css() + (STATIC / "explore.css").read_text()
-    body = f'<div class="records">{angles.html}{coefficients.html}</div>'
-    script = f"<script>{(STATIC / 'explore.js').read_text()}</script>"
+    style = (STATIC / "sliders.css").read_text()
+    body = f"{angles.html}{coefficients.html}"
+    script = f"<script>{(STATIC / 'sliders.js').read_text()}</script>"
     path = tmp_path_factory.mktemp("page") / "page.html"
     head = f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Sliders</title><style>{style}</style>'
     path.write_text(head + body + script, encoding="utf-8")
@@ -131,7 +128,7 @@ def page(extension: Any, angles: Drawn, coefficients: Drawn, tmp_path_factory: p
 
 
 def said(browser: Any, name: str) -> str:
-    return str(browser.run(f"return document.querySelector('#explore-{name} .said').textContent"))
+    return str(browser.run(f"return document.querySelector('#sliders-{name} > p').textContent"))
 
 
 def attribute(browser: Any, selector: str, name: str) -> str:
@@ -154,7 +151,7 @@ def test_in_a_browser_the_sliders_choose_the_curves(browser: Any, page: Path, an
     move(browser, "angles-alpha", RIGHT)
     move(browser, "angles-sigma", RIGHT)
     chosen = {"n": 0, "alpha": 1, "sigma": 1}
-    values = {name: angles.curve(name, chosen) for name in ("vanilla", "mixup", "genlabel")}
+    values = {name: angles.curve(name, chosen, 1) for name in ("vanilla", "mixup", "genlabel")}
     words = said(browser, "angles")
     assert words.startswith("At n = 3, r = 100, \u03b1 = 2, \u03c3 = 0.4: ")
     exact = [example3_angle(name, 100.0, 3, alpha=2.0, sigma=0.4) / math.pi for name in values]
@@ -162,9 +159,8 @@ def test_in_a_browser_the_sliders_choose_the_curves(browser: Any, page: Path, an
     margins = sorted((min(math.cos(math.pi * one), math.sin(math.pi * one)) for one in exact), reverse=True)
     told = [float(one) for one in re.findall(r"0\.\d{3}(?= [>\u2248]|, the)", words)]
     assert told == pytest.approx(margins, abs=2e-3)
-    panel = angles.data["panels"][0]
     for name, curve in values.items():
-        heights = panel["bottom"] - panel["unit"] * np.array(curve) / UNIT
+        heights = angles.heights(name, chosen, 1)
         path = attribute(browser, f"[data-curve={name}]", "d")
         found = [float(point.split()[1]) for point in path.removeprefix("M").split("L")]
         np.testing.assert_allclose(found, heights, atol=0.06)

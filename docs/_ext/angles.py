@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from _ext.sliders import ALPHA, PI, SIGMA, THETA, Control, Curve, Panel, draw_panel, explore, level, log_ticks
+from _ext.sliders import ALPHA, PI, SIGMA, THETA, control, curve, log_ticks, slider_figure
 from genlabel.data.datasets import make_example3
-from genlabel.reporting.charts.canvas import Axes, canvas, label, legend, num
-from genlabel.reporting.markup import Markup, element, join
 from genlabel_paper.theory import example3_angles
 from genlabel_paper.theory.example3 import PRINTED
 
-KINDS = {"vanilla": "s3", "mixup": "s2 broken", "genlabel": "s1"}
-TITLES = {"vanilla": "vanilla", "mixup": "mixup", "genlabel": "GenLabel"}
-OVER = {  # parameters of each angle, beside the norm
-    "vanilla": ("n",),
-    "mixup": ("n", "alpha"),
-    "genlabel": ("n", "alpha", "sigma"),
+SCHEMES = {
+    "vanilla": ("vanilla", "green", ("n",)),
+    "mixup": ("mixup", "orange broken", ("n", "alpha")),
+    "genlabel": ("GenLabel", "blue", ("n", "alpha", "sigma")),
 }
+"""Title, line, and the parameters beside the norm on which the angle depends."""
 SVM, PRINTED_NORM = 0.25, 25.0  # the angle in units of pi; the norm of the printed angles
+MINUS = "\N{MINUS SIGN}"
 
 
 class Settings(NamedTuple):
@@ -39,14 +36,7 @@ class Settings(NamedTuple):
 
 
 SETTINGS = Settings()
-SYMBOLS = {"n": "n", "r": "r", "alpha": ALPHA, "sigma": SIGMA}
 START = {"n": 30, "r": 25.0, "alpha": 1.0, "sigma": 0.1}
-ABOUT = {
-    "n": "copies of the negative point",
-    "r": f"norm of {THETA}",
-    "alpha": f"of the law Beta({ALPHA}, {ALPHA}) that mixes",
-    "sigma": "width of GenLabel's densities",
-}
 
 
 def angle_tables(settings: Settings) -> dict[str, NDArray[np.float64]]:
@@ -63,80 +53,54 @@ def angle_tables(settings: Settings) -> dict[str, NDArray[np.float64]]:
     return {"vanilla": vanilla / np.pi, "mixup": mixup / np.pi, "genlabel": genlabel / np.pi}
 
 
-def figure(settings: Settings = SETTINGS) -> Markup:
+def figure(settings: Settings = SETTINGS) -> str:
     """Return the figure: the boundaries among the points, and the angles against the norm."""
-    tables = angle_tables(settings)
     controls = [
-        Control(name, SYMBOLS[name], ABOUT[name], values, list(values).index(START[name]))
-        for name, values in settings._asdict().items()
+        control("n", "n", "copies of the negative point", settings.n, START["n"]),
+        control("r", "r", f"norm of {THETA}", settings.r, START["r"]),
+        control("alpha", ALPHA, f"of the law Beta({ALPHA}, {ALPHA}) that mixes", settings.alpha, START["alpha"]),
+        control("sigma", SIGMA, "width of GenLabel's densities", settings.sigma, START["sigma"]),
     ]
-    picture, data = draw_panel(_panel(settings, tables), controls)
     caption = (
         "Example 3 with other parameters. Left: the points and the boundary of each scheme at the norm r. Right: its "
         f"angle against r; crosses are the angles that the paper prints for r = 25 without its n, {ALPHA} and {SIGMA}. "
         f"Vanilla training knows n alone, mixup n and {ALPHA}. The values are those of example3_angles."
     )
-    return explore("angles", controls, [_plane(tables, controls), picture], [data], caption)
+    return slider_figure("angles", controls, [_plane(), _angles(settings)], caption)
 
 
-def _panel(settings: Settings, tables: dict[str, NDArray[np.float64]]) -> Panel:
-    """Return the angle against the norm."""
-    ends = math.log(settings.r[0]), math.log(settings.r[-1])
-    axes = Axes(50, 34, 300, 240, (ends[0], max(ends[1], ends[0] + 1.0)), (0.0, 0.5))
-    ticks = [r for r in (1, 3, 10, 25, 100, 300, 1000) if settings.r[0] <= r <= settings.r[-1]]
-    entries = [(TITLES[scheme], kind) for scheme, kind in KINDS.items()] + [("SVM", "s8 dashed")]
-    frame = join(
-        legend(entries, axes.left, 16, axes.width)[0],
-        log_ticks(axes, "norm r", ticks),
-        axes.beside(f"angle / {PI}"),
-        level(axes, SVM, "line s8 dashed"),
-        *(_cross(axes.across(math.log(PRINTED_NORM)), axes.up(PRINTED[scheme]), scheme) for scheme in KINDS),
-    )
-    x = np.log(np.asarray(settings.r))
-    curves = [Curve(one, kind, OVER[one], x, tables[one], along="r") for one, kind in KINDS.items()]
-    return Panel("Angle against the norm of theta", "Three curves over norms from 1 to 1,000.", (374, 318), axes, frame,
-                 curves)  # fmt: skip
-
-
-def _cross(x: float, y: float, scheme: str) -> Markup:
-    """Return the mark of a printed angle."""
-    text = element("title", f"{TITLES[scheme]}, printed: {PRINTED[scheme]:.2f}")
-    path = f"M{num(x - 5)} {num(y - 5)}l10 10m0 -10l-10 10"
-    return element("path", text, d=path, class_=f"line {KINDS[scheme].split()[0]}")
-
-
-def _plane(tables: dict[str, NDArray[np.float64]], controls: Sequence[Control]) -> Markup:
+def _plane() -> dict[str, object]:
     """Return the points, and lines through the origin that the script turns."""
-    axes = Axes(34, 34, 240, 240, (-1.5, 1.5), (-1.5, 1.5))
-    start = {one.name: one.start for one in controls}
-    lines = [
-        _boundary(axes, float(table[tuple(start[name] for name in (*OVER[scheme], "r"))]), KINDS[scheme], scheme)
-        for scheme, table in tables.items()
-    ]
-    frame = join(axes.below("first feature", 3), axes.beside("", 3), _boundary(axes, SVM, "s8 dashed"))
-    desc = (
-        "Points of class +1 at (1, 0) and (0, 1), n copies of one of class -1 at (-1, 0), and a line for each scheme."
-    )
-    return canvas("Boundaries among the points", desc, 290, 318, frame, *lines, *_points(axes))
-
-
-def _boundary(axes: Axes, angle: float, kind: str, scheme: str | None = None) -> Markup:
-    """Return the line that is perpendicular to theta."""
-    x, y, reach = axes.across(0.0), axes.up(0.0), 0.46 * axes.height
-    turned = f"rotate({90.0 - 180.0 * angle:.2f} {num(x)} {num(y)})"
-    path = f"M{num(x - reach)} {num(y)}L{num(x + reach)} {num(y)}"
-    return element("path", d=path, class_=f"line {kind}", transform=turned, data_turns=scheme)
-
-
-def _points(axes: Axes) -> list[Markup]:
     X, y = make_example3(1)
-    parts = []
-    for (first, second), side in zip(X, y, strict=True):
-        x, top = axes.across(float(first)), axes.up(float(second))
-        shape = (
-            element("circle", cx=num(x), cy=num(top), r="6", class_="f4 edge")
-            if side > 0
-            else element("path", d=f"M{num(x - 6)} {num(top - 6)}h12v12h-12z", class_="f5 edge")
-        )
-        parts += [shape, label(x, top - 12, "+1" if side > 0 else "\N{MINUS SIGN}1, n copies", "small mid halo")]
-    return parts
+    marks = [
+        {"shape": "circle", "kind": "pink", "x": float(a), "y": float(b), "text": "+1"}
+        if side > 0
+        else {"shape": "square", "kind": "gold", "x": float(a), "y": float(b), "text": f"{MINUS}1, n copies"}
+        for (a, b), side in zip(X, y, strict=True)
+    ]
+    ticks = [(value, str(value).replace("-", MINUS)) for value in (-1, 0, 1)]
+    turns = [{"kind": "grey dashed", "angle": SVM}, *({"name": key, "kind": one[1]} for key, one in SCHEMES.items())]
+    return {
+        "title": "Boundaries among the points", "size": [290, 318], "box": [34, 34, 240, 240], "x": [-1.5, 1.5],
+        "y": [-1.5, 1.5], "x_ticks": ticks, "y_ticks": ticks, "x_label": "first feature", "marks": marks,
+        "turns": turns,
+    }  # fmt: skip
+
+
+def _angles(settings: Settings) -> dict[str, object]:
+    """Return the angles against the norm."""
+    x = np.log(np.asarray(settings.r))
+    tables = angle_tables(settings)
+    marks = [
+        {"shape": "cross", "kind": kind.split()[0], "x": float(np.log(PRINTED_NORM)), "y": PRINTED[key]}
+        for key, (_, kind, _) in SCHEMES.items()
+    ]
+    return {
+        "title": "Angle against the norm of theta", "size": [374, 318], "box": [50, 34, 300, 240],
+        "x": [float(x[0]), max(float(x[-1]), float(x[0]) + 1.0)], "y": [0.0, 0.5],
+        "x_ticks": log_ticks([r for r in (1, 3, 10, 25, 100, 300, 1000) if settings.r[0] <= r <= settings.r[-1]]),
+        "y_ticks": [(value / 10, f"{value / 10:g}") for value in range(6)], "x_label": "norm r",
+        "y_label": f"angle / {PI}", "legend": [*(one[:2] for one in SCHEMES.values()), ("SVM", "grey dashed")],
+        "levels": [{"y": SVM, "kind": "grey dashed"}], "marks": marks,
+        "curves": [curve(key, kind, over, x, tables[key], "r") for key, (_, kind, over) in SCHEMES.items()],
+    }  # fmt: skip

@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
-from _ext.sliders import SIGMA, Control, Curve, Panel, draw_panel, explore, level, log_ticks, path
-from genlabel.reporting.charts.canvas import Axes, label, legend
-from genlabel.reporting.markup import Markup, join
+from _ext.sliders import SIGMA, control, curve, log_ticks, slider_figure
 from genlabel_paper.theory import limit_coefficients, taylor_coefficients
 from genlabel_paper.theory.coefficients import MIXUP
 
 STEP = 6  # points of a curve from a computed value to the next; between them it is a cubic spline
 SIGMA_1 = f"{SIGMA}\N{SUBSCRIPT ONE}"
-ENTRIES = [("A", "s1"), ("B", "s3"), ("limits", "s8 dotted"), ("mixup's", "s2 dashed")]
+LINES = {"A": "blue", "B": "green"}
 
 
 class Settings(NamedTuple):
@@ -46,84 +44,63 @@ def _pair(c: int, sigma_1: int) -> tuple[float, float]:
     """Return A and B of powers of the root of 2; 1 / c and c sigma_1 have the same, with the classes exchanged."""
     if c < 0:
         return _pair(-c, sigma_1 + c)
-    return taylor_coefficients(_power(c), 0.0, 2, _power(sigma_1))
+    return taylor_coefficients(2.0 ** (c / 2), 0.0, 2, 2.0 ** (sigma_1 / 2))
 
 
-def _power(place: int) -> float:
-    return 2.0 ** (place / 2)
-
-
-def figure(settings: Settings = SETTINGS) -> Markup:
+def figure(settings: Settings = SETTINGS) -> str:
     """Return the figure: A and B against c, and against sigma_1."""
     table = coefficient_table(settings)
-    c, sigma_1 = ([_power(place) for place in places] for places in settings)
+    c, sigma_1 = ([2.0 ** (power / 2) for power in powers] for powers in settings)
     controls = [
-        Control("c", "c", "how much narrower class 1 is", c, c.index(2.0)),
-        Control("sigma_1", SIGMA_1, "one over the width of class 0", sigma_1, sigma_1.index(2.0)),
+        control("c", "c", "how much narrower class 1 is", c, 2.0),
+        control("sigma_1", SIGMA_1, "one over the width of class 0", sigma_1, 2.0),
     ]
-    drawn = [draw_panel(panel, controls) for panel in (_against_c(c, table), _against_sigma(c, sigma_1, table))]
     caption = (
         "The coefficients of the expansion of the GenLabel loss for two features without correlation. Left: against c "
         f"at the {SIGMA_1} of the slider. Right: against {SIGMA_1} at its c. The theorem needs A below 1/3 and B below "
         "1/6, mixup's; A \N{MINUS SIGN} B is 1/6 always. The dots are values of taylor_coefficients; between them, the "
         "lines are splines."
     )
-    return explore("coefficients", controls, [one for one, _ in drawn], [data for _, data in drawn], caption)
+    return slider_figure("coefficients", controls, [_against_c(c, table), _against_sigma(c, sigma_1, table)], caption)
 
 
-def _against_c(c: Sequence[float], table: NDArray[np.float64]) -> Panel:
-    axes = _axes(c, 0.45)
-    fine = _between(np.log(c))
+def _against_c(c: Sequence[float], table: NDArray[np.float64]) -> dict[str, object]:
+    fine = _refine(np.log(c))
     limits = np.array([limit_coefficients(math.exp(x)) for x in fine])
-    curves = [
-        Curve(name, kind, ("sigma_1",), fine, _smooth(np.log(c), table[..., place].T), along="c", step=STEP)
-        for place, (name, kind) in enumerate(ENTRIES[:2])
+    curves = [curve(f"limit {name} of c", "grey dotted", (), fine, limits[:, k]) for k, name in enumerate("AB")]
+    values = [_smooth(np.log(c), table[..., k].T) for k in range(2)]
+    curves += [
+        curve(name, kind, ("sigma_1",), fine, values[k], "c", STEP) for k, (name, kind) in enumerate(LINES.items())
     ]
-    lines = [path(axes, fine, limit, "s8 dotted") for limit in limits.T]
-    return _panel("A and B against c", axes, "c", c[::2], curves, lines)
+    return _panel("c", c, curves)
 
 
-def _against_sigma(c: Sequence[float], sigma_1: Sequence[float], table: NDArray[np.float64]) -> Panel:
-    axes = _axes(sigma_1, 0.45)
+def _against_sigma(c: Sequence[float], sigma_1: Sequence[float], table: NDArray[np.float64]) -> dict[str, object]:
     x = np.log(sigma_1)
     limits = np.array([limit_coefficients(one) for one in c])
-    ends = np.array(axes.x)
-    curves = [
-        Curve(f"limit {name}", "s8 dotted", ("c",), ends, np.repeat(limits[:, place, None], 2, axis=1))
-        for place, name in enumerate("AB")
-    ]
-    curves += [
-        Curve(name, kind, ("c",), _between(x), _smooth(x, table[..., place]), along="sigma_1", step=STEP)
-        for place, (name, kind) in enumerate(ENTRIES[:2])
-    ]
-    return _panel(f"A and B against {SIGMA_1}", axes, SIGMA_1, sigma_1[::2], curves)
+    ends = [np.repeat(limits[:, k, None], 2, axis=1) for k in range(2)]
+    curves = [curve(f"limit {name}", "grey dotted", ("c",), x[[0, -1]], ends[k]) for k, name in enumerate("AB")]
+    values = [_smooth(x, table[..., k]) for k in range(2)]
+    curves += [curve(name, LINES[name], ("c",), _refine(x), values[k], "sigma_1", STEP) for k, name in enumerate("AB")]
+    return _panel(SIGMA_1, sigma_1, curves)
 
 
-def _axes(values: Sequence[float], top: float) -> Axes:
-    return Axes(50, 34, 320, 240, (math.log(values[0]), math.log(values[-1])), (0.0, top))
-
-
-def _between(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _refine(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a grid with STEP times as many points."""
     return np.interp(np.arange((len(x) - 1) * STEP + 1) / STEP, np.arange(len(x)), x)
 
 
 def _smooth(x: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a cubic spline through values (..., len(x)) on the finer grid."""
-    return np.asarray(CubicSpline(x, values, axis=-1)(_between(x)))
+    return np.asarray(CubicSpline(x, values, axis=-1)(_refine(x)))
 
 
-def _panel(
-    title: str, axes: Axes, words: str, ticks: Sequence[float], curves: Sequence[Curve], lines: Sequence[Markup] = ()
-) -> Panel:
-    right = axes.left + axes.width + 5
-    frame = join(
-        legend(ENTRIES, axes.left, 16, axes.width)[0],
-        log_ticks(axes, words, ticks),
-        axes.beside("", 5),
-        *(level(axes, value, "line s2 dashed") for value in MIXUP),
-        *(label(right, axes.up(value) + 4, text, "small") for value, text in zip(MIXUP, ("1/3", "1/6"), strict=True)),
-        *lines,
-    )
-    desc = f"Two curves, their limits, and mixup's 1/3 and 1/6, over {words}."
-    return Panel(title, desc, (396, 318), axes, frame, curves)
+def _panel(label: str, values: Sequence[float], curves: Sequence[object]) -> dict[str, object]:
+    legend = [*LINES.items(), ("limits", "grey dotted"), ("mixup's", "orange dashed")]
+    levels = [{"y": y, "kind": "orange dashed", "text": text} for y, text in zip(MIXUP, ("1/3", "1/6"), strict=True)]
+    return {
+        "title": f"A and B against {label}", "size": [396, 318], "box": [50, 34, 320, 240],
+        "x": [math.log(values[0]), math.log(values[-1])], "y": [0.0, 0.45], "x_ticks": log_ticks(values[::2]),
+        "y_ticks": [(value / 10, f"{value / 10:g}") for value in range(5)], "x_label": label, "legend": legend,
+        "levels": levels, "curves": curves,
+    }  # fmt: skip

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from _ext.citations import Citation, find_citations, owners_in, places_in
 from _ext.names import public_name
+from _ext.reproduction import experiment_link
 from genlabel_paper.registry import IDS
 
 ROOT = Path(__file__).parents[2]
@@ -152,7 +153,7 @@ def _object_link(text: str) -> str:
     except (AttributeError, ImportError, SyntaxError):  # a test's name, or any other code
         return f"`{text}`"
     if target.name.startswith(EXPERIMENTS):
-        return f"[{text}](/reproduction/{text}.md)"
+        return experiment_link(text)
     if _is_public(target):
         return f"{{py:obj}}`{text} <{target.name}>`"
     return f"[`{text.rpartition('.')[2]}`](#{_label(target.name)})"
@@ -192,7 +193,7 @@ def _citation_table(citations: list[Citation]) -> Iterator[str]:
 
 def _source(one: Citation) -> str:
     if one.file.stem in IDS:
-        return f"[{one.file.stem}](/reproduction/{one.file.stem}.md)"
+        return experiment_link(one.file.stem)
     name = public_name(one.owner) if one.owner else None
     if name is not None and find_object(one.owner.split(".")[0]).file == one.file:
         return f"{{py:obj}}`{one.owner} <{name}>`"
