@@ -36,8 +36,8 @@ LOWEST := build/lowest
 # steps of an SVM from memory that nobody has written: no faults of ours.
 PLAIN  := $(addprefix tests/,tables mixing keeping records theory pages densities/test_gaussian.py densities/test_kernel.py \
 	densities/test_covariance.py contracts/test_mixer_contract.py estimators/test_encoding.py test_labeling.py \
-	test_labeling_sampler.py test_labeling_online.py test_folds.py test_metrics.py test_plots.py test_tables.py test_posterior.py \
-	test_standardisation.py test_cli_tables.py test_images_data.py)
+	test_labeling_sampler.py test_labeling_online.py test_folds.py test_metrics.py test_plots.py test_posterior.py \
+	test_standardisation.py test_cli_tables.py)
 test-lowest:                 ## the lowest versions that pyproject.toml names, in an environment of their own
 	$(PYTHON) -m venv $(LOWEST)
 	sed 's/^torch==.*/torch==$(TORCH)/' constraints-lowest.txt > $(LOWEST)/constraints.txt

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from genlabel.data.datasets import find_home, load_openml, manifest_ids, openml_manifest
+from genlabel.data.datasets import load_openml
+from genlabel.data.datasets.openml import find_home, manifest_ids, openml_manifest
 from genlabel.evaluation.diagnosis.intervals import share_interval
 from genlabel_paper.benchmark import default_methods, run_benchmark
 

@@ -55,13 +55,13 @@ def points(size: str) -> tuple[Any, Any]:
 def _ours() -> Any:
     from genlabel import GenLabelClassifier
 
-    return GenLabelClassifier(device="cpu", random_state=0)
+    return GenLabelClassifier(random_state=0).set_params(training__device="cpu")
 
 
 def _mixup() -> Any:
     from genlabel import MixupClassifier
 
-    return MixupClassifier(device="cpu", random_state=0)
+    return MixupClassifier(random_state=0).set_params(training__device="cpu")
 
 
 def _network() -> Any:

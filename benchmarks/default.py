@@ -10,8 +10,8 @@ from genlabel import GenLabelClassifier, MixupClassifier
 
 def compare(name: str, X: Any, y: Any, network: str, goal: str) -> None:
     """Whole fits of both with their own default search, in turn."""
-    common = {"network": network, "device": "cpu", "random_state": 0}
-    default, mixup = GenLabelClassifier(**common), MixupClassifier(**common)
+    common = {"network": network, "training__device": "cpu", "random_state": 0}
+    default, mixup = GenLabelClassifier().set_params(**common), MixupClassifier().set_params(**common)
     slow, fast = alternate(lambda: default.fit(X, y), lambda: mixup.fit(X, y), repeats=3)
     print(
         f"{name} (n={len(X)}, d={X.shape[1]}), {network}: default {slow:.2f} s, mixup {fast:.2f} s: "

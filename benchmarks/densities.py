@@ -91,11 +91,11 @@ def measure(name: str, table: Table, seed: int) -> dict[str, Any]:
     values = density.log_prob(X_test)
     end = perf_counter()
     found = {"fit_seconds": middle - start, "query_us": 1e6 * (end - middle) / len(X_test), **score(values, y_test)}
-    if seed == 0 and (density.normalised or isinstance(density, VAEDensity)):
+    if seed == 0 and (density.normalized or isinstance(density, VAEDensity)):
         found["mass"] = mass_on_grid(density, table)
     if seed == 0 and isinstance(density, VAEDensity):
         found["bound_gap"] = bound_gap(density, X_test, y_test)
-    if not density.normalised and not isinstance(density, VAEDensity):
+    if not density.normalized and not isinstance(density, VAEDensity):
         del found["log_likelihood"]
     return found
 

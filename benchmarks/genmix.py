@@ -16,8 +16,8 @@ from timing import seconds
 
 from genlabel import GaussianDensity, GenMix, GenMixWarning, KernelDensity
 from genlabel.densities import DiscriminantDensity, MixtureDensity
-from genlabel.mixing.genmix.roots import SegmentFinder
-from genlabel.mixing.genmix.surface import sample_surfaces
+from genlabel.mixing.genmix.sampler import sample_surfaces
+from genlabel.mixing.genmix.segments import SegmentFinder
 
 CASES: list[tuple[str, Any, int, int, int, int]] = [
     ("Gaussians, closed form", GaussianDensity(), 10, 20, 5000, 10_000),

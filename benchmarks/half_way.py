@@ -18,7 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from genlabel.data.datasets import equidistance_error, make_moon, true_curves
+from genlabel.data.datasets import make_moon
+from genlabel.data.datasets.curves import equidistance_error, true_curves
 from genlabel.densities import ClassDensity, GANDensity, gan_curves
 from genlabel.mixing import GenMix
 
@@ -59,7 +60,7 @@ def fit_arc(X: Tensor, begin: list[float]) -> Tensor:
 class KnownArcs(ClassDensity):
     """Minus the distance to the most likely half circles."""
 
-    normalised = False
+    normalized = False
 
     def __init__(self, norm: str = "l2") -> None:
         self.norm = norm

@@ -35,9 +35,10 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from genlabel import GenLabelClassifier, MixupClassifier
-from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest
+from genlabel.data.datasets import load_openml
+from genlabel.data.datasets.openml import manifest_ids, openml_manifest
+from genlabel.data.tables import drop_rare_classes
 from genlabel.estimators.intervals import Calibration, Intervals, venn_abers
-from genlabel.evaluation.runner import drop_rare
 
 Numbers = NDArray[np.float64]
 BINS, FEWEST = 10, 20
@@ -46,8 +47,8 @@ SIZES = (100, 300, 1000)
 """Training rows."""
 MOST_TESTED = 3000
 METHODS: dict[str, Callable[[int], Any]] = {
-    "GenLabel": lambda seed: GenLabelClassifier(device="cpu", random_state=seed),
-    "mixup": lambda seed: MixupClassifier(device="cpu", random_state=seed),
+    "GenLabel": lambda seed: GenLabelClassifier(random_state=seed).set_params(training__device="cpu"),
+    "mixup": lambda seed: MixupClassifier(random_state=seed).set_params(training__device="cpu"),
 }
 
 
@@ -112,7 +113,7 @@ def one_fit(name: str, table: Any, size: int, seed: int) -> dict[str, Any]:
 
 def one_set(number: int, home: Path | None, seed: int, methods: list[str], sizes: list[int]) -> dict[str, Any]:
     """The records of a set."""
-    table = drop_rare(load_openml(number, data_home=home))
+    table = drop_rare_classes(load_openml(number, data_home=home))
     fits = [one_fit(name, table, size, seed) for size in sizes for name in methods]
     return {"id": number, "name": table.name, "n": len(table.y), "fits": fits}
 

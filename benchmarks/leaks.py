@@ -17,8 +17,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest
-from genlabel.data.tables import Table, drop_leaks, drop_rare
+from genlabel.data.datasets import load_openml
+from genlabel.data.datasets.openml import manifest_ids, openml_manifest
+from genlabel.data.tables import Table, drop_leaks, drop_rare_classes
 
 PLANTED = "planted"
 KINDS = {
@@ -84,7 +85,7 @@ def main() -> None:
     for number in ids:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            table = replace(drop_rare(load_openml(number)), notes=[])
+            table = replace(drop_rare_classes(load_openml(number)), notes=[])
         notes = drop_leaks(table).notes
         as_is.update(kind for kind, words in KINDS.items() if any(words in note for note in notes))
         rng = np.random.default_rng(number)

@@ -44,7 +44,7 @@ def main() -> None:
     asked = parser.parse_args()
     print("| table | method | limit (s) | seconds | over | log-loss | left out |\n|---|---|---:|---:|---:|---:|---|")
     with threadpool_limits(1):
-        MixupClassifier(epochs=2).fit(*points("100x5x2"))  # the first fit of a process is slower
+        MixupClassifier().set_params(training__epochs=2).fit(*points("100x5x2"))  # the first fit of a process is slower
         for size in asked.sizes:
             for method in (GenLabelClassifier, MixupClassifier):
                 for limit in [*asked.limits, None]:

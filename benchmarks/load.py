@@ -55,10 +55,16 @@ def fit_network(cells: Sequence[Fit]) -> list[Record]:
     cell = cells[0]
     rng, y = np.random.default_rng(cell.split), np.arange(120) % 3
     X = rng.normal(size=(120, 4)) + y[:, None]
-    once = {"calibrate": False, "clean_fraction": 0.0, "learning_rate": 0.1, "members": 1, "weight_decay": 1e-4}
+    once = {
+        "calibrate": False,
+        "clean_fraction": 0.0,
+        "training__learning_rate": 0.1,
+        "search__ensemble": 1,
+        "training__weight_decay": 1e-4,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = MixupClassifier((4,), epochs=5, random_state=0, **once).fit(X[:60], y[:60])
+        model = MixupClassifier((4,), random_state=0).set_params(training__epochs=5, **once).fit(X[:60], y[:60])
     return [_record(cell, accuracy=100.0 * float(np.mean(model.predict(X[60:]) == y[60:])))]
 
 

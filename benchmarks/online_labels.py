@@ -61,7 +61,7 @@ class WitnessedLabel(Labeler):
         self.witness.densities["clean"].update(features, targets)
         self.witness.densities["part"].update(features[:some], targets[:some])
 
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
         y_mix = blend(targets, draw)
         self.witness.densities["near"].observe(x_mix, targets, draw)
         labels = [self.witness.densities[kind].posterior(x_mix, y_mix, 2).log_proba.exp() for kind in KINDS]

@@ -16,7 +16,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from timing import seconds
 
-from genlabel import GenLabelClassifier
+from genlabel import GenLabelClassifier, Mixup
 
 GAMMAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 RATES = (0.1, 0.01, 0.001, 0.0001)
@@ -65,7 +65,7 @@ def obvious_search(X: NDArray[np.float64], y: NDArray[np.int64]) -> float:
 
 
 def compare(name: str, X: NDArray[np.float64], y: NDArray[np.int64], goal: float) -> None:
-    model = GenLabelClassifier.from_paper(density="gaussian", lam_per="sample", device="cpu", random_state=0)
+    model = GenLabelClassifier.from_paper(density="gaussian", mixer=Mixup(1.0), training__device="cpu", random_state=0)
     model.fit(X, y)
     before = [seconds(lambda: model.fit(X, y)) for _ in range(3)]
     found: list[float] = []

@@ -24,7 +24,8 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from genlabel import GenLabel, GenLabelSampler, GenMix, SoftLabelClassifier
-from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest
+from genlabel.data.datasets import load_openml
+from genlabel.data.datasets.openml import manifest_ids, openml_manifest
 from genlabel.densities import named_densities
 from genlabel.evaluation.records import load_records
 from genlabel.mixing import Sampler, Synthetic
@@ -55,7 +56,7 @@ class SmoteSampler(Sampler):
         labels = np.eye(len(self.classes_))[classes]
         if self.density is not None and len(points):
             labeler = GenLabel(named_densities(self.density)[self.density]).fit(X, index)
-            labels = np.exp(labeler.log_posterior_of(points))
+            labels = np.exp(labeler.log_posterior(points))
         return Synthetic(points, labels, np.stack([classes, classes], 1), np.zeros(len(points)))
 
 

@@ -106,7 +106,7 @@ def measure_time(size: str, repeats: int) -> dict[str, Any]:
         for name, call in others.items():
             runs[name].append(seconds(call))
     assert parts.folded is not None
-    report = parts.folded.label_model.report_ if parts.folded.label_model is not None else {}
+    report = parts.folded.stacked.report_ if parts.folded.stacked is not None else {}
     found: dict[str, Any] = {name: round(median(values), 3) for name, values in runs.items()}
     for name in others:
         for part in ("stacked density", "labels"):

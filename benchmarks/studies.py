@@ -15,8 +15,9 @@ from typing import Any
 import pandas as pd
 from sklearn.decomposition import FactorAnalysis
 
-from genlabel import ClassDensity, GenerativeClassifier, GenLabelClassifier, KernelDensity, StackedDensity
-from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest
+from genlabel import ClassDensity, GenerativeClassifier, GenLabelClassifier, KernelDensity, Mixup, StackedDensity
+from genlabel.data.datasets import load_openml
+from genlabel.data.datasets.openml import manifest_ids, openml_manifest
 from genlabel.densities import ClassSample, PerClassDensity, PowerTransformedDensity, default_candidates
 from genlabel_paper.benchmark import dataset_means, run_benchmark, wilcoxon_holm
 
@@ -74,13 +75,12 @@ def families() -> dict[str, Any]:
 
 def parts(network: str = "mlp") -> dict[str, Any]:
     """The default, and what is left of it without one of its parts."""
-    common: dict[str, Any] = {"network": network}
     return {
-        "all": GenLabelClassifier(**common),
-        "never mixed, averaged": GenLabelClassifier(clean_fraction=1.0, **common),
-        "a quarter mixed, averaged": GenLabelClassifier(clean_fraction=0.75, **common),
-        "all mixed, averaged": GenLabelClassifier(clean_fraction=0.0, alpha=1.0, **common),
-        "not averaged": GenLabelClassifier(average=None, **common),
+        "all": GenLabelClassifier(network),
+        "never mixed, averaged": GenLabelClassifier(network, clean_fraction=1.0),
+        "a quarter mixed, averaged": GenLabelClassifier(network, clean_fraction=0.75),
+        "all mixed, averaged": GenLabelClassifier(network, mixer=Mixup(1.0), clean_fraction=0.0),
+        "not averaged": GenLabelClassifier(network, pool_with_density=None),
     }
 
 

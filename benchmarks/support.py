@@ -31,9 +31,10 @@ from threadpoolctl import threadpool_limits
 from genlabel import GaussianDensity, StackedDensity, Typicality
 from genlabel._splits import round_robin_folds
 from genlabel._standardization import Standardization
-from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest, table_pipeline
+from genlabel.data.datasets import load_openml
+from genlabel.data.datasets.openml import manifest_ids, openml_manifest
+from genlabel.data.tables import drop_rare_classes, make_splits, table_pipeline
 from genlabel.densities.typicality import TypicalityModel
-from genlabel.evaluation.runner import drop_rare, make_splits
 
 Points = NDArray[np.float64]
 LEVELS = 10
@@ -147,7 +148,7 @@ def measure(
 
 def load(number: int, home: Path | None, seed: int) -> tuple[str, Points, NDArray[np.intp], Points]:
     """The name of a set, its training rows as numbers with their classes, and its test rows."""
-    table = drop_rare(load_openml(number, data_home=home))
+    table = drop_rare_classes(load_openml(number, data_home=home))
     train, test = make_splits(table, 1, 0.3, seed)[0]
     columns = table_pipeline(table.X, "passthrough").fit(table.X.iloc[train])
     y = pd.factorize(table.y)[0][train]

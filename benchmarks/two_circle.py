@@ -22,8 +22,8 @@ PRINTED = {"vanilla": "91.25 +- 8.14", "mixup": "57.70 +- 2.94"}  # arXiv Table 
 def methods(seed: int) -> dict[str, MixupClassifier | GenLabelClassifier]:
     common = {**PAPER, "random_state": seed}
     return {
-        "vanilla": MixupClassifier(mixer=None, **common),
-        "mixup": MixupClassifier(mixer=Mixup(lam_per="batch"), **common),
+        "vanilla": MixupClassifier(mixer=None).set_params(**common),
+        "mixup": MixupClassifier(mixer=Mixup(lam_per="batch")).set_params(**common),
         "GenLabel, KDE (Scott)": GenLabelClassifier.from_paper(density=KernelDensity(), gamma=1.0, **common),
         "GenLabel, KDE (likelihood)": GenLabelClassifier.from_paper(
             density=KernelDensity("likelihood"), gamma=1.0, **common

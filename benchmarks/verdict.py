@@ -33,11 +33,12 @@ from sklearn.preprocessing import StandardScaler
 
 from genlabel import diagnose
 from genlabel._runtime import one_thread
-from genlabel.data.datasets import load_openml, manifest_ids, openml_manifest, table_pipeline
+from genlabel.data.datasets import load_openml
+from genlabel.data.datasets.openml import manifest_ids, openml_manifest
+from genlabel.data.tables import drop_rare_classes, make_splits, table_pipeline
 from genlabel.evaluation.diagnosis.intervals import share_interval
 from genlabel.evaluation.diagnosis.paired_experiment import train_arms
 from genlabel.evaluation.diagnosis.verdict import SAME
-from genlabel.evaluation.runner import drop_rare, make_splits
 from genlabel.metrics import LEAST_PROBABILITY, index_labels
 
 QUESTIONS = {"GenLabel over vanilla": "does GenLabel do better than vanilla?", "mixup over vanilla": "does mixup?"}
@@ -67,7 +68,7 @@ def measure(number: int, home: Path | None, seed: int) -> dict[str, Any]:
 
 
 def _measure(number: int, home: Path | None, seed: int) -> dict[str, Any]:
-    table = drop_rare(load_openml(number, data_home=home))
+    table = drop_rare_classes(load_openml(number, data_home=home))
     train, test = make_splits(table, 1, 0.3, seed)[0]
     columns = table_pipeline(table.X, "passthrough").fit(table.X.iloc[train])
     X, X_test = (np.asarray(columns.transform(table.X.iloc[rows]), dtype=np.float64) for rows in (train, test))

@@ -425,7 +425,7 @@ def found_estimators(space: dict[str, Any], printed: str) -> None:
     assert wine.score(space["X"], space["y"]) > 0.97
     assert space["robust"].accuracy <= space["robust"].clean
     assert space["scores"].mean() > 0.9
-    assert space["model"].numbers_of(space["rooms"]).shape == (60, 5)
+    assert space["model"].encode(space["rooms"]).shape == (60, 5)
     assert "100%  support" in printed
 
 
@@ -495,7 +495,7 @@ def found_report(space: dict[str, Any], printed: str) -> None:
 
 def found_support(space: dict[str, Any], printed: str) -> None:
     assert (space["support"] <= 0.05).mean() <= 0.12
-    assert (space["model"].support(space["odd"]) <= 0.05).all()
+    assert (space["model"].typicality(space["odd"]) <= 0.05).all()
     assert space["model"].typicality_.columns(space["odd"][:3]).argmax(1).tolist() == [9, 9, 9]
 
 

@@ -27,8 +27,8 @@ from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.cli import app
 from genlabel.cli.comparison_view import COLUMNS, _choices, _print
 from genlabel.cli.console import Lines, RunReporter
-from genlabel.data.datasets import Table, load_table, table_pipeline
-from genlabel.data.tables import drop_rare, group_duplicates
+from genlabel.data.datasets import load_table
+from genlabel.data.tables import Table, drop_rare_classes, group_duplicates, table_pipeline
 from genlabel.evaluation.comparison import SCORES, compare, default_methods, run_comparison, summarize
 from genlabel.evaluation.records import COMPARISON, RunPlan, open_store, read_records
 
@@ -95,10 +95,10 @@ def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
     table = load_table("iris")
     table.X.iloc[::9, 1] = np.nan
     methods = {
-        "vanilla": MixupClassifier(mixer=None, epochs=5),
-        "GenLabel": GenLabelClassifier(density="auto", epochs=5),
+        "vanilla": MixupClassifier(mixer=None).set_params(training__epochs=5),
+        "GenLabel": GenLabelClassifier(density="auto").set_params(training__epochs=5),
         "generative": GenerativeClassifier(),
-        "own seed": MixupClassifier(learning_rate=0.1, epochs=5, random_state=99),
+        "own seed": MixupClassifier(random_state=99).set_params(training__learning_rate=0.1, training__epochs=5),
     }
     results = compare(table, methods, repeats=2, test_size=0.4, seed=7)
     assert results.columns.tolist() == ["method", "split", *SCORES, "seconds", "params", "held_out"]
@@ -124,7 +124,7 @@ def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
 
 
 def test_comparison_leaves_its_methods_alone_and_repeats_itself() -> None:
-    methods = {"mixup": MixupClassifier(epochs=2), "logistic": LogisticRegression()}
+    methods = {"mixup": MixupClassifier().set_params(training__epochs=2), "logistic": LogisticRegression()}
     steps: list[tuple[str, int]] = []
     one = compare(small_table(20, 20), methods, repeats=2, on_step=lambda name, split: steps.append((name, split)))
     assert steps == [("mixup", 0), ("logistic", 0), ("mixup", 1), ("logistic", 1)]
@@ -225,7 +225,7 @@ def test_comparisons_that_cannot_be_made(sizes: tuple[int, ...], settings: dict[
 
 
 def test_rare_classes_can_be_dropped() -> None:
-    table = drop_rare(small_table(20, 3, 20, 1))
+    table = drop_rare_classes(small_table(20, 3, 20, 1))
     assert sorted(set(table.y)) == ["a", "c"]
     assert len(table.X) == len(table.y) == 40
     assert table.X.index.equals(table.y.index)
@@ -603,9 +603,9 @@ def test_the_epochs_of_every_fit_are_heard() -> None:
         heard[method, split] = heard.get((method, split), 0) + epochs
 
     methods = {
-        "halved": MixupClassifier((8,), mixer=None, epochs=5),
-        "searched": MixupClassifier.from_paper(epochs=3),
-        "fixed": MixupClassifier.from_paper(learning_rate=0.1, epochs=4),
+        "halved": MixupClassifier((8,), mixer=None).set_params(training__epochs=5),
+        "searched": MixupClassifier.from_paper(training__epochs=3),
+        "fixed": MixupClassifier.from_paper(training__learning_rate=0.1, training__epochs=4),
     }
     compare(load_table("iris"), methods, repeats=2, on_epoch=hear)
     # A search trains its folds together, and in full then the chosen candidate; one that halves has trained it already.

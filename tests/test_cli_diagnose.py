@@ -62,7 +62,7 @@ def test_it_is_the_diagnosis_of_the_library_without_leaks_and_with_copies_togeth
     assert found["diagnosis"]["trial"] == expected.to_dict()["trial"]
     assert found["rows"] == 60
     assert found["leaks"] == [
-        "left out column 'key': its whole numbers number the rows (--force-include 'key' uses it)",
+        "left out column 'key': its values are row numbers (--force-include 'key' uses it)",
         "rows that equal an earlier row: 1; equal rows stay on one side of every split",
     ]
     assert (folder / "p.png").read_bytes().startswith(b"\x89PNG")

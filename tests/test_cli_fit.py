@@ -149,7 +149,7 @@ def test_another_process_predicts_the_same_to_the_last_bit(kept: tuple[Path, Any
     np.testing.assert_array_equal(found[["probability_no", "probability_yes"]], expected)
     np.testing.assert_array_equal(found[["low_no", "low_yes"]], low)
     np.testing.assert_array_equal(found[["high_no", "high_yes"]], high)
-    np.testing.assert_array_equal(found["support"], model[-1].support(model[:-1].transform(X)))
+    np.testing.assert_array_equal(found["support"], model[-1].typicality(model[:-1].transform(X)))
     assert found["prediction"].tolist() == model.predict(X).tolist()
 
 
@@ -292,10 +292,7 @@ def test_fit_tells_what_it_read_what_it_held_out_and_what_it_chose(tmp_path: Pat
     data, folder = str(write(raw(), tmp_path / "d.csv")), tmp_path / "m"
     result = done("fit", data, "--target", "paid", "-o", str(folder), *QUICK)
     assert result.stderr.startswith(f"loading {data} ...\nfirst fit ...\n")
-    assert (
-        "note: left out column 'row': its whole numbers number the rows (--force-include 'row' uses it)"
-        in result.stdout
-    )
+    assert "note: left out column 'row': its values are row numbers (--force-include 'row' uses it)" in result.stdout
     assert "held out: 18 rows that a first fit did not see: accuracy" in result.stdout
     assert "(class shares: 66.7 %, 0.6" in result.stdout
     assert "chosen: learning rate" in result.stdout

@@ -68,7 +68,7 @@ def test_an_id_in_the_order_of_the_target_is_not_used(here: Path) -> None:
     assert kept["accuracy"] > 95
     assert found["accuracy"] < truth["accuracy"] + 4  # the rows are in another order, and so are the splits
     assert found["notes"] == [
-        "left out column 'patient': its whole numbers number the rows (--force-include 'patient' uses it)"
+        "left out column 'patient': its values are row numbers (--force-include 'patient' uses it)"
     ]
     assert found["features"] == ["a", "b", "c"]
 
@@ -251,7 +251,7 @@ def test_what_stopped_goes_on(here: Path, monkeypatch: pytest.MonkeyPatch) -> No
             raise KeyboardInterrupt
         return whole(self, *data, **more)
 
-    monkeypatch.setattr("genlabel.data.tables.leaks._tells_alone", lambda *_: 0.0)
+    monkeypatch.setattr("genlabel.data.tables.leaks._recall_alone", lambda *_: 0.0)
     monkeypatch.setattr(DecisionTreeClassifier, "fit", stop)
     first = invoke("t.csv", "--target", "label", "--repeats", "15")
     assert first.exit_code == 130

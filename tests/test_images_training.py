@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 
 from genlabel.cli import app
 from genlabel.cli.train_images import Method, Network
-from genlabel.data.datasets import ImageSet, hold_out, load_images
+from genlabel.data.datasets import ImageDataset, load_images
+from genlabel.data.datasets.images import hold_out
 from genlabel.evaluation.images import (
     METHODS,
     TrainedImages,
@@ -34,7 +35,7 @@ from genlabel.training import SGD
 from genlabel.training.networks import IMAGE_NETWORKS
 
 DIGITS = load_images("digits")
-SMALL = ImageSet(
+SMALL = ImageDataset(
     DIGITS.x_train[:300], DIGITS.y_train[:300], DIGITS.x_test[:60], DIGITS.y_test[:60], DIGITS.classes, "s"
 )
 FAST: dict[str, Any] = {"epochs": 3, "batch_size": 32, "device": "cpu"}
@@ -279,7 +280,7 @@ def test_what_cannot_be_trained_is_named(change: dict[str, Any], message: str) -
 
 @pytest.mark.parametrize("images", ["digits", (SMALL.x_train, SMALL.y_train)], ids=["name", "arrays"])
 def test_images_are_an_image_set(images: Any) -> None:
-    with pytest.raises(TypeError, match="give an ImageSet, as load_images makes it"):
+    with pytest.raises(TypeError, match="give an ImageDataset, as load_images makes it"):
         train_images(images, **FAST)
 
 

@@ -246,7 +246,7 @@ def test_dates_are_the_same_classes_in_any_unit() -> None:
 def test_batches_that_do_not_match_and_densities_that_are_none_are_named() -> None:
     X, y = sample()
     draw = Mixup().draw(60, 0)
-    with pytest.raises(ValueError, match=r"x_mix has shape \(30, 2\), y \(60,\), and the draw pairs 60 rows"):
+    with pytest.raises(ValueError, match=r"x_mix has shape \(30, 2\), y .60,.*draw pairs 60 rows"):
         LinearLabel().label(X[:30], y, draw)
     with pytest.raises(ValueError, match="density='kernel' must be a ClassDensity, such as"):
         GenLabel("kernel").fit(X, y)
@@ -276,7 +276,7 @@ def test_a_cross_fitted_density_asks_for_the_rows() -> None:
     labeler = GenLabel(StackedDensity([GaussianDensity()], cross_fit=True)).fit(X, y)
     draw = Mixup().draw(60, rng)
     mixed = Mixup().mix(X, draw)
-    with pytest.warns(DensityWarning, match=r"the rows of the batch are not known: Origin\(rows"):
+    with pytest.warns(DensityWarning, match="rows of the batch are unknown"):
         plain = labeler.label(mixed, y, draw)
     named = labeler.label(mixed, y, draw, BatchInfo(rows=np.arange(60)))
     assert np.abs(named - plain).max() > 1e-3
@@ -286,7 +286,7 @@ def test_a_cross_fitted_density_asks_for_the_rows() -> None:
 def test_clean_rows_keep_their_labels_and_do_not_hide_that_a_density_vanishes() -> None:
     y = np.array([0, 0, 1, 1])
     labeler = GenLabel(GaussianDensity()).fit([[0.0], [1.0], [4.0], [5.0]], y)
-    draw = Mixup().draw(4, 0).keep(2)
+    draw = Mixup().draw(4, 0).leave_clean(2)
     with pytest.warns(DensityWarning, match="vanishes at all of 2 mixed points"):
         labels = labeler.label(np.full((4, 1), 1e200), y, draw, BatchInfo(clean=np.arange(4) < 2))
     np.testing.assert_array_equal(labels[:2], np.eye(2)[y[:2]])
@@ -315,7 +315,7 @@ def test_labels_are_shared_by_their_shares_and_not_with_one_that_learns() -> Non
     expected = sum(share * part.label(X, y, draw) for share, part in zip([0.5, 0.2, 0.3], parts, strict=True))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     learns = OnlineGenLabel(OnlineGaussianDensity(3))
-    with pytest.raises(ValueError, match="learns while a network trains, and cannot share a label; use it alone"):
+    with pytest.raises(ValueError, match="learns while a network trains"):
         WeightedLabel([LinearLabel(), learns], [0.5, 0.5]).label(X, np.eye(3)[np.arange(60) % 3], draw)
 
 

@@ -12,8 +12,10 @@ from scipy.stats import multivariate_normal
 from torch import Tensor
 
 from genlabel.densities import CollapseWarning, OnlineGaussianDensity
-from genlabel.labeling import LinearLabel, OnlineGenLabel, observe_and_label
-from genlabel.mixing import BatchInfo, MixParams, Mixup, draw_on, identity_params
+from genlabel.labeling import LinearLabel, OnlineGenLabel
+from genlabel.labeling.base import observe_and_label
+from genlabel.mixing import BatchInfo, MixParams, Mixup, identity_params
+from genlabel.mixing.base import draw_to_device
 
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "the paper's": ({"statistics": "clean"}, {}),
@@ -34,7 +36,7 @@ def batch(seed: int = 0, d: int = 5) -> tuple[Tensor, Tensor, MixParams]:
     """Features of a mixed batch, the labels before mixing, the draw."""
     rng = np.random.default_rng(seed)
     y = rng.integers(4, size=40)
-    draw = draw_on(Mixup(0.5).draw(40, rng), torch.zeros(1, dtype=torch.float64))
+    draw = draw_to_device(Mixup(0.5).draw(40, rng), torch.zeros(1, dtype=torch.float64))
     f = torch.from_numpy(rng.normal(size=(40, d)) + 2 * np.eye(4, d)[y])
     lam = draw.lam[:, None]
     return lam * f + (1 - lam) * f[draw.partner], torch.eye(4).double()[y], draw

@@ -35,18 +35,20 @@ from genlabel.model_selection.time_budget import fit_to_time_limit, subsample_fo
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
 X, Y = load_iris(return_X_y=True)
-SHORT: dict[str, Any] = {"epochs": 10, "random_state": 0}
+SHORT: dict[str, Any] = {"training__epochs": 10, "random_state": 0}
 FEW = [DiscriminantDensity(), KernelDensity(0.6, covariance="shared"), ForestDensity(3)]
 MODELS = {
-    "default": GenLabelClassifier(density=StackedDensity(FEW), **SHORT),
-    "mixup": MixupClassifier(**SHORT),
-    "members": MixupClassifier((6,), members=2, **SHORT),
+    "default": GenLabelClassifier(density=StackedDensity(FEW)).set_params(**SHORT),
+    "mixup": MixupClassifier().set_params(**SHORT),
+    "members": MixupClassifier((6,)).set_params(search__ensemble=2, **SHORT),
     "paper": GenLabelClassifier.from_paper(density="gaussian", gamma=(0.0, 1.0), **SHORT),
-    "no choice": GenLabelClassifier((6,), "gaussian", 0.5, 0.1, average=None, members=1, clean_fraction=0.0).set_params(
-        weight_decay=1e-4, **SHORT
+    "no choice": GenLabelClassifier((6,), "gaussian", 0.5, pool_with_density=None, clean_fraction=0.0)
+    .set_params(training__learning_rate=0.1, search__ensemble=1)
+    .set_params(training__weight_decay=1e-4, **SHORT),
+    "latent": GenLabelClassifier((6,), "kernel", space="latent").set_params(**SHORT),
+    "AdaMixup": AdaMixupClassifier().set_params(
+        training__learning_rate=(0.1, 0.01), training__weight_decay=1e-4, search__cv=2, **SHORT
     ),
-    "latent": GenLabelClassifier((6,), "kernel", space="latent", **SHORT),
-    "AdaMixup": AdaMixupClassifier(learning_rate=(0.1, 0.01), weight_decay=1e-4, cv=2, **SHORT),
 }
 STAGES = {
     "default": ["stacked density", "search", "support"],
@@ -155,7 +157,7 @@ LINE = re.compile(r"(\w+): ([^:]+): (\d+ % done|\d+ epochs)(, \d+ (s|min) left)?
 def test_in_a_log_every_stage_ends_with_a_line_on_the_error_stream(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    clone(MODELS[name]).set_params(verbose=1).fit(X, Y)
+    clone(MODELS[name]).set_params(search__verbose=1).fit(X, Y)
     out, err = capsys.readouterr()
     assert out == ""
     lines = [LINE.fullmatch(line) for line in err.splitlines()]
@@ -186,7 +188,7 @@ def test_on_a_terminal_there_is_a_bar_on_the_error_stream(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
     density = FlowDensity(epochs=2, hidden=(4,), verbose=1)  # has no bar of its own within another
-    GenLabelClassifier((6,), density, 1.0, 0.1, verbose=1, **SHORT).fit(X, Y)
+    GenLabelClassifier((6,), density, 1.0).set_params(training__learning_rate=0.1, search__verbose=1, **SHORT).fit(X, Y)
     out, err = capsys.readouterr()
     assert out == ""
     shown = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", err)
@@ -215,7 +217,7 @@ limited = pytest.mark.parametrize("name", LIMITED)
 
 @limited
 def test_a_limit_that_is_kept_anyway_changes_nothing(name: str) -> None:
-    free, bound = clone(LIMITED[name]).fit(X, Y), clone(LIMITED[name]).set_params(time_limit=600.0).fit(X, Y)
+    free, bound = clone(LIMITED[name]).fit(X, Y), clone(LIMITED[name]).set_params(search__time_limit=600.0).fit(X, Y)
     assert bound.best_params_ == free.best_params_
     assert bound.n_iter_ == free.n_iter_
     np.testing.assert_allclose(bound.predict_proba(X), free.predict_proba(X), rtol=1e-5, atol=1e-9)
@@ -223,14 +225,14 @@ def test_a_limit_that_is_kept_anyway_changes_nothing(name: str) -> None:
 
 LARGE_X, LARGE_Y = make_classification(12_000, 20, n_informative=6, random_state=0)
 TIGHT = [
-    GenLabelClassifier(time_limit=0.6, random_state=0),
-    MixupClassifier(time_limit=0.6, random_state=0),
-    MixupClassifier(members=2, mixer=None, time_limit=0.6, random_state=0),
-    MixupClassifier((16,), "manifold", learning_rate=0.01, weight_decay=1e-4, calibrate=False, members=1).set_params(
-        clean_fraction=0.0, time_limit=0.6, epochs=10_000, random_state=0
-    ),
-    GenLabelClassifier.from_paper("mlp", time_limit=0.6, random_state=0),
-    GenLabelClassifier(density="kernel", space="latent", time_limit=0.6, random_state=0),
+    GenLabelClassifier(random_state=0).set_params(search__time_limit=0.6),
+    MixupClassifier(random_state=0).set_params(search__time_limit=0.6),
+    MixupClassifier(mixer=None, random_state=0).set_params(search__ensemble=2, search__time_limit=0.6),
+    MixupClassifier((16,), "manifold", calibrate=False)
+    .set_params(training__learning_rate=0.01, training__weight_decay=1e-4, search__ensemble=1)
+    .set_params(clean_fraction=0.0, search__time_limit=0.6, training__epochs=10_000, random_state=0),
+    GenLabelClassifier.from_paper("mlp", search__time_limit=0.6, random_state=0),
+    GenLabelClassifier(density="kernel", space="latent", random_state=0).set_params(search__time_limit=0.6),
 ]
 
 
@@ -259,7 +261,7 @@ def test_with_little_time_there_are_fewer_rows_but_no_class_is_lost(own_time: Ca
     assert told.cuts == [f"it is fitted to {len(few.X):,} of 30,000 rows"]
     assert subsample_for_time_limit(sample, FitProgress()) is sample
     assert subsample_for_time_limit(sample, FitProgress(time_limit=10.0)) is sample
-    model = MixupClassifier((4,), time_limit=0.2, random_state=0)
+    model = MixupClassifier((4,), random_state=0).set_params(search__time_limit=0.2)
     with pytest.warns(UserWarning, match="of 30,000 rows"):
         model.fit(points, y)
     assert model.classes_.tolist() == ["many", "rare", "some"]
@@ -268,7 +270,11 @@ def test_with_little_time_there_are_fewer_rows_but_no_class_is_lost(own_time: Ca
 def test_rows_of_given_folds_are_never_fewer(own_time: Callable[[], float]) -> None:
     pairs = [(np.arange(2000, 12_000), np.arange(2000)), (np.arange(10_000), np.arange(10_000, 12_000))]
     with pytest.warns(UserWarning, match="time_limit") as told:
-        model = MixupClassifier((4,), cv=pairs, time_limit=0.2, random_state=0).fit(LARGE_X, LARGE_Y)
+        model = (
+            MixupClassifier((4,), random_state=0)
+            .set_params(search__cv=pairs, search__time_limit=0.2)
+            .fit(LARGE_X, LARGE_Y)
+        )
     assert "rows" not in str(told[0].message)
     assert model.score(LARGE_X, LARGE_Y) > 0.75
 
@@ -298,12 +304,15 @@ def test_what_is_tried_fits_into_the_time_and_grows_with_it(name: str, halving: 
 @pytest.mark.parametrize("bad", [0, -1.0, "5", True, np.nan, np.inf])
 def test_a_time_limit_that_is_none_is_named(bad: Any) -> None:
     with pytest.raises(ValueError, match=r"time_limit=.* must be a finite number above 0; None is no limit"):
-        MixupClassifier(time_limit=bad).fit(X, Y)
+        MixupClassifier().set_params(search__time_limit=bad).fit(X, Y)
 
 
 def test_without_a_limit_a_setting_is_what_it_was() -> None:
     assert "time_limit" not in describe(GenLabelClassifier())
-    prints = {fingerprint(estimator=GenLabelClassifier(time_limit=seconds)) for seconds in (None, 5.0, 6.0)}
+    prints = {
+        fingerprint(estimator=GenLabelClassifier().set_params(search__time_limit=seconds))
+        for seconds in (None, 5.0, 6.0)
+    }
     assert len(prints) == 3
 
 
@@ -349,7 +358,7 @@ def test_an_interrupt_leaves_everything_as_it_was(name: str, stage: str, fitted:
 
 @every
 def test_an_interrupt_between_epochs_leaves_everything_as_it_was(name: str) -> None:
-    model = clone(MODELS[name]).set_params(verbose=1)
+    model = clone(MODELS[name]).set_params(search__verbose=1)
     before = dict(vars(model))
     heard: list[int] = []
 

@@ -162,10 +162,16 @@ def test_in_the_long_run_single_precision_is_no_further_off_than_a_start_that_is
 
 # Seeds, threads and batches
 
-SHORT: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-3, "epochs": 3, "cv": 2, "random_state": 3}
+SHORT: dict[str, Any] = {
+    "training__learning_rate": 0.05,
+    "training__weight_decay": 1e-3,
+    "training__epochs": 3,
+    "search__cv": 2,
+    "random_state": 3,
+}
 MODELS = [
-    GenLabelClassifier((5,), FEW, **SHORT),
-    MixupClassifier((5,), "manifold", **SHORT),
+    GenLabelClassifier((5,), FEW).set_params(**SHORT),
+    MixupClassifier((5,), "manifold").set_params(**SHORT),
     GenerativeClassifier(FEW),
 ]
 BLOBS = make_blobs(60, 3, centers=3, cluster_std=3.0, random_state=0)

@@ -12,7 +12,11 @@ from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel._progress import epoch_callback
 from genlabel._runtime import one_thread
 
-FITS = [GenLabelClassifier(epochs=2), MixupClassifier(epochs=2), GenerativeClassifier("gaussian")]
+FITS = [
+    GenLabelClassifier().set_params(training__epochs=2),
+    MixupClassifier().set_params(training__epochs=2),
+    GenerativeClassifier("gaussian"),
+]
 
 
 @pytest.fixture

@@ -14,15 +14,16 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn.datasets import make_moons
 
-from genlabel import GenLabelClassifier, KernelDensity, MixupClassifier
+from genlabel import GenLabelClassifier, GridSearch, KernelDensity, Mixup, MixupClassifier, TrainingOptions
 from genlabel.metrics import score
 
-bare = {"learning_rate": 0.01, "weight_decay": 1e-4, "epochs": 50, "search": "full", "members": 1, "random_state": 0}
-mixed = bare | {"alpha": 1.0, "clean_fraction": 0.0}
+training = TrainingOptions(learning_rate=0.01, weight_decay=1e-4, epochs=50)
+common = {"search": GridSearch(), "training": training, "random_state": 0}
+mixed = common | {"mixer": Mixup(1.0), "clean_fraction": 0.0}
 methods = {
-    "vanilla": MixupClassifier(mixer=None, calibrate=False, **bare),
+    "vanilla": MixupClassifier(mixer=None, calibrate=False, **common),
     "mixup": MixupClassifier(calibrate=False, **mixed),
-    "GenLabel": GenLabelClassifier(density=KernelDensity("likelihood"), average=None, **mixed),
+    "GenLabel": GenLabelClassifier(density=KernelDensity("likelihood"), pool_with_density=None, **mixed),
 }
 X_test, y_test = make_moons(2000, noise=0.25, random_state=100)
 draws = [make_moons(200, noise=0.25, random_state=seed) for seed in range(5)]

@@ -14,19 +14,29 @@ on each of the three draws.
 import numpy as np
 from matplotlib.figure import Figure
 
-from genlabel import GenLabelClassifier, GenMix, KernelDensity, MixupClassifier, SoftLabelClassifier
+from genlabel import (
+    GenLabelClassifier,
+    GenMix,
+    GridSearch,
+    KernelDensity,
+    Mixup,
+    MixupClassifier,
+    SoftLabelClassifier,
+    TrainingOptions,
+)
 from genlabel.attacks import margins
 from genlabel.data.datasets import make_circle
 from genlabel.reporting.figures import plot_regions
 
-bare = {"learning_rate": 0.01, "weight_decay": 1e-4, "epochs": 60, "search": "full", "members": 1, "random_state": 0}
-mixed = bare | {"alpha": 1.0, "clean_fraction": 0.0}
+training = TrainingOptions(learning_rate=0.01, weight_decay=1e-4, epochs=60)
+common = {"search": GridSearch(), "training": training, "random_state": 0}
+mixed = common | {"mixer": Mixup(1.0), "clean_fraction": 0.0}
 kernel = KernelDensity("likelihood")
-vanilla = MixupClassifier(mixer=None, calibrate=False, **bare)
+vanilla = MixupClassifier(mixer=None, calibrate=False, **common)
 methods = {
     "vanilla": vanilla,
     "mixup": MixupClassifier(calibrate=False, **mixed),
-    "GenLabel": GenLabelClassifier(density=kernel, average=None, **mixed),
+    "GenLabel": GenLabelClassifier(density=kernel, pool_with_density=None, **mixed),
     "GenMix": SoftLabelClassifier(vanilla, GenMix(kernel, n_aug=1.0, lam="uniform"), random_state=0),
 }
 

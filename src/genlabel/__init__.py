@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from genlabel.integrations import GenLabelMixup, mixed_accuracy
     from genlabel.labeling import GenLabel, GenLabelSampler, LinearLabel, LogisticLabel, OnlineGenLabel
     from genlabel.mixing import CutMix, GenMix, GenMixWarning, ManifoldMixup, Mixup, intrudes
+    from genlabel.model_selection import GridSearch, HalvingSearch, TrainingOptions
     from genlabel.persistence import LoadedModel, export_onnx, load_model, save_model
     from genlabel.reporting import write_report
 
@@ -59,6 +60,8 @@ __all__ = [
     "GenMix",
     "GenMixWarning",
     "GenerativeClassifier",
+    "GridSearch",
+    "HalvingSearch",
     "KernelDensity",
     "LinearLabel",
     "LoadedModel",
@@ -71,6 +74,7 @@ __all__ = [
     "OnlineGenLabel",
     "SoftLabelClassifier",
     "StackedDensity",
+    "TrainingOptions",
     "Typicality",
     "VAEDensity",
     "__version__",
@@ -107,6 +111,7 @@ _ROOMS = {
         "MixupClassifier",
         "SoftLabelClassifier",
     ),
+    "model_selection": ("GridSearch", "HalvingSearch", "TrainingOptions"),
     "persistence": ("LoadedModel", "export_onnx", "load_model", "save_model"),
     "labeling": ("GenLabel", "GenLabelSampler", "LinearLabel", "LogisticLabel", "OnlineGenLabel"),
     "integrations": ("GenLabelMixup", "mixed_accuracy"),

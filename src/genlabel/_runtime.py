@@ -73,3 +73,26 @@ def _leave() -> None:
             _before = None
             limits.restore_original_limits()
             torch.set_num_threads(number)
+
+
+@contextmanager
+def eval_mode(network: Any) -> Iterator[None]:
+    """Put a torch module in evaluation mode within, uncompiled; restore its mode afterwards.
+
+    >>> import torch
+    >>> dropout = torch.nn.Dropout(0.5)
+    >>> with eval_mode(dropout):
+    ...     dropout(torch.ones(3)).tolist()
+    [1.0, 1.0, 1.0]
+    >>> dropout.training
+    True
+    """
+    import torch
+
+    before = network.training
+    network.eval()
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    finally:
+        network.train(before)

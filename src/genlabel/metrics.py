@@ -146,6 +146,12 @@ def log_loss(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.fl
     return np.where(np.isnan(loss), np.inf, loss)
 
 
+def row_losses(log_proba: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the loss of each row, (m,), of log-probabilities (m, k) and class indices; infinite for NaN."""
+    losses = -np.take_along_axis(log_proba, y[:, None], -1)[:, 0]
+    return np.where(np.isnan(losses), np.inf, losses)
+
+
 def brier_score(log_proba: Any, y: Any, sample_weight: Any = None) -> NDArray[np.float64]:
     """Mean squared distance of the probabilities from the true class, summed over the classes: 0 to 2.
 

@@ -35,7 +35,12 @@ from genlabel.attacks import (
 from genlabel.training import Fleet
 from genlabel.training.networks import MLP
 
-QUICK: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-4, "epochs": 30, "random_state": 0}
+QUICK: dict[str, Any] = {
+    "training__learning_rate": 0.05,
+    "training__weight_decay": 1e-4,
+    "training__epochs": 30,
+    "random_state": 0,
+}
 LINEAR = MixupClassifier.from_paper(mixer=None, **QUICK)
 NETWORK = MixupClassifier.from_paper((16,), None, **QUICK)
 
@@ -294,7 +299,7 @@ def test_more_steps_never_do_harm_and_the_same_seed_finds_the_same() -> None:
 MODELS: list[Any] = [
     LINEAR,
     NETWORK,
-    MixupClassifier((16,), cv=3, **QUICK),
+    MixupClassifier((16,)).set_params(search__cv=3, **QUICK),
     GenerativeClassifier("kernel"),
     LogisticRegression(max_iter=1000),
     make_pipeline(StandardScaler(), LogisticRegression()),

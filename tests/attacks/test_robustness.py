@@ -21,15 +21,20 @@ from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.attacks import FGSM, PGD, Boundary, margins, robust_accuracy
 from genlabel.attacks.robustness import ATTACKS
 
-QUICK: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-4, "epochs": 30, "random_state": 0}
+QUICK: dict[str, Any] = {
+    "training__learning_rate": 0.05,
+    "training__weight_decay": 1e-4,
+    "training__epochs": 30,
+    "random_state": 0,
+}
 LINEAR = MixupClassifier.from_paper(mixer=None, **QUICK)
 MODELS: list[Any] = [
     LINEAR,
-    MixupClassifier((16,), **QUICK),
-    GenLabelClassifier(density="gaussian", **QUICK, average=(0.5, 0.5), clean_fraction=0.5),
+    MixupClassifier((16,)).set_params(**QUICK),
+    GenLabelClassifier(density="gaussian", pool_with_density=(0.5, 0.5), clean_fraction=0.5).set_params(**QUICK),
     GenerativeClassifier("kernel"),
     GenerativeClassifier(standardize=False),
-    make_pipeline(StandardScaler(), MixupClassifier(**QUICK)),
+    make_pipeline(StandardScaler(), MixupClassifier().set_params(**QUICK)),
     GridSearchCV(GenerativeClassifier(), {"standardize": [True]}, cv=2),
     LogisticRegression(max_iter=1000),
     make_pipeline(StandardScaler(), "passthrough", GaussianNB()),
@@ -107,15 +112,21 @@ def test_differences_and_autograd_agree() -> None:
 
 def test_a_pool_is_attacked_as_a_whole() -> None:
     X, y = iris()
-    pool = GenLabelClassifier(density="gaussian", average=(0.3, 1.0), clean_fraction=0.5, **QUICK).fit(X, y)
+    pool = (
+        GenLabelClassifier(density="gaussian", pool_with_density=(0.3, 1.0), clean_fraction=0.5)
+        .set_params(**QUICK)
+        .fit(X, y)
+    )
     np.testing.assert_array_equal(pool.log_proba_of(pool.scaler_(X.to_numpy())), pool.predict_log_proba(X))
     found = robust_accuracy(pool, X, y, radius=0.3)
-    alone = MixupClassifier(**QUICK).fit(X, y)
+    alone = MixupClassifier().set_params(**QUICK).fit(X, y)
     alone.network_, alone.scaler_ = pool.network_, pool.scaler_
     assert (found.is_robust != robust_accuracy(alone, X, y, radius=0.3).is_robust).any()
 
 
-@pytest.mark.parametrize("sparse, last", [(0.0, MixupClassifier(**QUICK)), (1.0, LogisticRegression(max_iter=1000))])
+@pytest.mark.parametrize(
+    "sparse, last", [(0.0, MixupClassifier().set_params(**QUICK)), (1.0, LogisticRegression(max_iter=1000))]
+)
 def test_a_pipeline_with_categories_is_attacked_behind_its_encoder(sparse: float, last: Any) -> None:
     X, y = iris()
     X = X.assign(colour=np.where(X.iloc[:, 0] > 5.5, "red", "blue")).drop(columns="constant")
@@ -218,7 +229,7 @@ def test_a_function_is_no_model() -> None:
 
 def test_attacks_are_independent_of_their_company() -> None:
     X, y = iris()
-    model = MixupClassifier((16,), **QUICK).fit(X, y)
+    model = MixupClassifier((16,)).set_params(**QUICK).fit(X, y)
     state = torch.random.get_rng_state()
     both = robust_accuracy(model, X, y, [PGD(0.3, steps=3), "fgsm"], radius=0.5, rng=3)
     alone = robust_accuracy(model, X, y, PGD(0.3, steps=3), radius=0.5, rng=3)

@@ -35,6 +35,7 @@ from genlabel.densities import (
     WeightedDensities,
     fixed_gaussians,
 )
+from genlabel.testing import check_density
 from genlabel.training.networks import MLP
 
 
@@ -108,6 +109,12 @@ def fitted_once(number: int) -> ClassDensity:
 def fit_sample(density: ClassDensity) -> ClassDensity:
     """It is fitted to the sample once for all tests, which must leave it as it is."""
     return fitted_once(next(number for number, one in enumerate(DENSITIES) if one is density))
+
+
+@every
+def test_check_density(density: ClassDensity) -> None:
+    trained = isinstance(density, GANDensity)  # in single precision
+    check_density(density, rtol=1e-3 if trained else 1e-9, symmetric=not isinstance(density, FixedDensity))
 
 
 @every

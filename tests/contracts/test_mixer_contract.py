@@ -17,12 +17,9 @@ from genlabel.mixing import (
     MixParams,
     Mixup,
     blend,
-    check_within_batch,
-    draw_on,
     identity_params,
-    mix_batch,
-    stack_draws,
 )
+from genlabel.mixing.base import check_within_batch, draw_to_device, mix_batch, stack_draws
 
 
 class FirstPartner(LinearMixer):
@@ -152,11 +149,11 @@ def test_it_is_the_blend_exactly_where_it_says_so(mixer: Mixer, shape: tuple[int
 @every
 def test_rows_that_are_kept_stay_as_they_are(mixer: Mixer, shape: tuple[int, ...]) -> None:
     X, draw = points(10, shape), mixer.draw(10, 4)
-    kept = draw.keep(4)
+    kept = draw.leave_clean(4)
     mixed = mixer.mix(X, kept)
     np.testing.assert_array_equal(mixed[:4], X[:4])
     np.testing.assert_array_equal(mixed[4:], mixer.mix(X, draw)[4:])
-    assert same(draw.keep(0), draw)
+    assert same(draw.leave_clean(0), draw)
     assert (kept.partner[:4] == np.arange(4)).all()
     assert (kept.lam[:4] == 1.0).all()
     nothing = identity_params(10, like=draw)
@@ -174,15 +171,15 @@ def test_a_stretch_is_its_batches_and_nothing_of_a_draw_is_lost(mixer: Mixer, sh
     rng = np.random.default_rng(0)
     sizes = (6, 7, 7, 5)
     draws = [mixer.draw(n, rng) for n in sizes]
-    stretch = stack_draws(draws)
-    assert stretch.partner.shape == stretch.lam.shape == (4, 7)
+    stack = stack_draws(draws)
+    assert stack.partner.shape == stack.lam.shape == (4, 7)
     for t, (n, draw) in enumerate(zip(sizes, draws, strict=True)):
-        assert same(stretch.at(t, n), draw)
-        assert (stretch.partner[t, n:] == np.arange(n, 7)).all()
-        assert (stretch.lam[t, n:] == 1.0).all()
-    assert stretch.flat().depth == 0
+        assert same(stack.batch(t, n), draw)
+        assert (stack.partner[t, n:] == np.arange(n, 7)).all()
+        assert (stack.lam[t, n:] == 1.0).all()
+    assert stack.flatten().depth == 0
     X = points(28, shape).reshape(4, 7, *shape)
-    together = mixer.mix(X.reshape(28, *shape), stretch.flat()).reshape(X.shape)
+    together = mixer.mix(X.reshape(28, *shape), stack.flatten()).reshape(X.shape)
     for t, (n, draw) in enumerate(zip(sizes, draws, strict=True)):
         np.testing.assert_array_equal(together[t, :n], mixer.mix(X[t, :n], draw))
         np.testing.assert_array_equal(together[t, n:], X[t, n:])
@@ -192,7 +189,7 @@ def test_a_stretch_is_its_batches_and_nothing_of_a_draw_is_lost(mixer: Mixer, sh
 def test_a_draw_on_a_device_is_the_draw_in_the_precision_of_the_points(mixer: Mixer, shape: tuple[int, ...]) -> None:
     draw = mixer.draw(11, 6)
     for dtype, kept in ((torch.float64, torch.float64), (torch.float32, torch.float32), (torch.float16, torch.float32)):
-        there = draw_on(draw, torch.zeros(1, dtype=dtype))
+        there = draw_to_device(draw, torch.zeros(1, dtype=dtype))
         assert there.lam.dtype == kept
         np.testing.assert_array_equal(there.lam.numpy(), draw.lam.astype(str(kept).removeprefix("torch.")))
         np.testing.assert_array_equal(there.partner.numpy(), draw.partner)
@@ -210,5 +207,5 @@ def test_partners_of_other_batches_are_refused_where_one_batch_is_seen() -> None
 
 @every
 def test_a_draw_for_another_number_of_rows_is_named(mixer: Mixer, shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="the draw is for 3 rows, but 5 were given"):
+    with pytest.raises(ValueError, match="the draw is for 3 rows, but X has 5"):
         mixer.mix(points(5, shape), mixer.draw(3, 0))

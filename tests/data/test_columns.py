@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genlabel.data.tables import ColumnSpec, convert_columns, plan_columns, read_amounts, read_dates
+from genlabel.data.tables import ColumnSpec
+from genlabel.data.tables.columns import convert_columns, plan_columns
+from genlabel.data.tables.parse_values import infer_date_format, parse_dates, parse_numbers
 
 VALUES = [float(v) for v in np.random.default_rng(0).uniform(-9_999, 9_999, 50).round(2)]
 WRITTEN = {
@@ -25,7 +27,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("way", WRITTEN)
 def test_amounts_are_the_numbers_that_were_written(way: str) -> None:
-    np.testing.assert_allclose(read_amounts(pd.Series(WRITTEN[way])), VALUES, rtol=1e-12)
+    np.testing.assert_allclose(parse_numbers(pd.Series(WRITTEN[way])), VALUES, rtol=1e-12)
 
 
 @pytest.mark.parametrize("way", [way for way in WRITTEN if way != "plain"])
@@ -33,7 +35,7 @@ def test_a_column_of_amounts_is_numbers_and_that_is_told(way: str) -> None:
     notes: list[str] = []
     frame = pd.DataFrame({"price": WRITTEN[way]})
     plan = plan_columns(frame, notes=notes)
-    assert plan == [ColumnSpec("price", "amount", ("price",), way="," if way == "european" else ".")]
+    assert plan == [ColumnSpec("price", "amount", ("price",), format="," if way == "european" else ".")]
     np.testing.assert_allclose(convert_columns(frame, plan)["price"], VALUES, rtol=1e-12)
     alone = [convert_columns(frame[i : i + 1], plan)["price"].item() for i in range(len(frame))]
     assert alone == convert_columns(frame, plan)["price"].tolist()
@@ -42,7 +44,7 @@ def test_a_column_of_amounts_is_numbers_and_that_is_told(way: str) -> None:
 
 @pytest.mark.parametrize("text", ["red", "10-20", "1,2,3", "5 kg", "1.2.3", "", "12%5", "$", "192.168.0.1"])
 def test_other_texts_are_no_amounts(text: str) -> None:
-    assert read_amounts(pd.Series([text])).isna().all()
+    assert parse_numbers(pd.Series([text])).isna().all()
 
 
 DAYS = pd.date_range("2023-01-05", periods=60, freq="37h").to_series(index=range(60))
@@ -63,26 +65,27 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("given", FORMATS)
-def test_dates_are_those_that_were_written(given: str) -> None:
+def test_dates_of_each_format_are_parsed(given: str) -> None:
     text = DAYS.dt.strftime(given).copy()
     text[3] = None
-    dates, way = read_dates(text)
+    date_format = infer_date_format(text)
+    dates = parse_dates(text, date_format)
     plan = plan_columns(text.to_frame("t"))
     alone = [convert_columns(text[i : i + 1].to_frame("t"), plan)["t (day)"].item() for i in (0, 1, 2)]
     assert alone == convert_columns(text.to_frame("t"), plan)["t (day)"].tolist()[:3]
     assert not np.isnan(alone).any()
-    assert way == FORMATS[given]
+    assert date_format == FORMATS[given]
     expected = pd.to_datetime(DAYS.dt.strftime(given), format=given)
     assert (dates.drop(3) == expected.drop(3)).all()
     assert pd.isna(dates[3])
 
 
-def test_which_of_day_and_month_comes_first_is_told_where_nothing_tells() -> None:
+def test_ambiguous_day_and_month_are_noted() -> None:
     frame = pd.DataFrame({"when": [f"{m:02}/{d:02}/2024" for m in range(1, 13) for d in range(1, 13)]})
     notes: list[str] = []
     plan = plan_columns(frame, notes=notes)
-    assert plan[0].way == "%m/%d/%Y?"
-    assert notes == ["dates of 'when' were read with the month first; no day above 12 tells otherwise"]
+    assert plan[0].format == "%m/%d/%Y?"
+    assert "month first" in notes[0]
     assert convert_columns(frame, plan)["when (month)"].tolist() == [m for m in range(1, 13) for _ in range(12)]
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genlabel.data.datasets import EMBEDDED, load_table
+from genlabel.data.datasets import load_table
+from genlabel.data.datasets.catalog import EMBEDDED
 from genlabel.data.tables import Table, drop_leaks, find_leaks, group_duplicates, make_splits, read_table
 
 
@@ -30,12 +31,12 @@ RANK = np.empty(N, dtype=int)
 RANK[ORDER] = np.arange(1, N + 1)
 Y = honest().y.to_numpy()
 LEAKS = {
-    "ids in the order of rows": ("patient", np.arange(1, N + 1), "number the rows"),
-    "ids with gaps in the order of rows": ("nr", np.cumsum(RNG.integers(1, 50, N)), "number the rows"),
-    "ids in the order of the target": ("patient", RANK, "number the rows"),
-    "ids that are called so": ("customer_id", RNG.permutation(10**6)[:N], "number the rows"),
-    "ids in camel case": ("customerId", RNG.permutation(10**6)[:N], "number the rows"),
-    "floats that are ids": ("key", RNG.permutation(N).astype(float), "number the rows"),
+    "ids in the order of rows": ("patient", np.arange(1, N + 1), "row numbers"),
+    "ids with gaps in the order of rows": ("nr", np.cumsum(RNG.integers(1, 50, N)), "row numbers"),
+    "ids in the order of the target": ("patient", RANK, "row numbers"),
+    "ids that are called so": ("customer_id", RNG.permutation(10**6)[:N], "row numbers"),
+    "ids in camel case": ("customerId", RNG.permutation(10**6)[:N], "row numbers"),
+    "floats that are ids": ("key", RNG.permutation(N).astype(float), "row numbers"),
     "an even clock": ("t", np.arange(N) * 0.25 + 3, "rises evenly from row to row"),
     "names of groups": ("patient_id", RNG.integers(0, 60, N), "names 56 groups of rows; --groups 'patient_id'"),
     "a copy of the target": ("code", np.where(Y == "yes", "Y", "N"), "alone gives the class of 100.0 %"),
@@ -50,7 +51,7 @@ LEAKS = {
 
 
 @pytest.mark.parametrize("case", LEAKS)
-def test_a_leak_is_left_out_and_told_unless_it_is_kept(case: str) -> None:
+def test_leaks_are_dropped_unless_they_are_included(case: str) -> None:
     name, values, why = LEAKS[case]
     table = with_column(name, values)
     guarded = drop_leaks(table)
@@ -61,16 +62,16 @@ def test_a_leak_is_left_out_and_told_unless_it_is_kept(case: str) -> None:
     assert note.endswith(f"(--force-include {name!r} uses it)")
     kept = drop_leaks(table, force_include=[name])
     assert kept.X.columns.tolist() == table.X.columns.tolist()
-    assert kept.notes[0].startswith(f"kept column {name!r}, as asked: ")
+    assert kept.notes[0].startswith(f"kept column {name!r}, as requested: ")
 
 
-def test_columns_may_have_numbers_for_names() -> None:
+def test_column_names_may_be_integers() -> None:
     X = with_column("patient", np.arange(N)).X
     guarded = drop_leaks(Table("t", X.set_axis(range(6), axis=1), pd.Series(Y)))
     assert guarded.X.columns.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_an_honest_table_stays_as_it_is() -> None:
+def test_a_table_without_leaks_is_unchanged() -> None:
     for seed in range(5):
         table = honest(seed=seed)
         guarded = drop_leaks(table)
@@ -81,7 +82,7 @@ def test_an_honest_table_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_the_built_in_tables_keep_their_columns(name: str) -> None:
-    assert [leak for leak in find_leaks(load_table(name)) if leak.leaves] == []
+    assert [leak for leak in find_leaks(load_table(name)) if leak.dropped] == []
 
 
 def test_a_strong_feature_is_no_leak() -> None:
@@ -111,28 +112,28 @@ def test_the_unit_of_a_column_does_not_matter(scale: float) -> None:
     name, values, why = LEAKS["numbers of the target"]
     (leak,) = find_leaks(with_column(name, np.asarray(values) * scale))
     assert leak.column == name
-    assert why in leak.why
+    assert why in leak.reason
 
 
-def test_where_nothing_would_be_left_nothing_is_left_out() -> None:
+def test_the_only_column_is_kept() -> None:
     table = Table("t", pd.DataFrame({"code": np.where(Y == "yes", 1.5, 0.5)}), pd.Series(Y))
     guarded = drop_leaks(table)
     assert guarded.X.columns.tolist() == ["code"]
     assert guarded.notes[0].startswith("kept column 'code', as no other would be left: it alone gives the class")
 
 
-def test_a_quantity_by_which_the_rows_are_sorted_is_told_and_kept() -> None:
+def test_a_sorted_quantity_is_noted_and_kept() -> None:
     guarded = drop_leaks(with_column("income", np.sort(np.random.default_rng(0).lognormal(size=N))))
     assert "income" in guarded.X
     (note,) = guarded.notes
     assert "the rows are in its order; if that is time, --time 'income' splits by it" in note
 
 
-def test_runs_of_a_class_are_told_but_not_a_sorted_table() -> None:
+def test_runs_of_a_class_are_noted_but_not_a_sorted_table() -> None:
     table = honest(400)
     drifting = np.repeat(np.random.default_rng(0).integers(0, 2, 20), 20)
     walked = Table("t", table.X, pd.Series(drifting))
-    assert any("neighbouring rows tend to have the same class" in note for note in drop_leaks(walked).notes)
+    assert any("neighboring rows tend to have the same class" in note for note in drop_leaks(walked).notes)
     sorted_rows = Table("t", table.X, table.y.sort_values(ignore_index=True))
     assert drop_leaks(sorted_rows).notes == []
 
@@ -169,7 +170,7 @@ def test_equal_rows_of_other_classes_are_no_copies() -> None:
     assert "have another class, so that they are no copies" in table.notes[0]
 
 
-def test_columns_of_ranks_are_no_numbers_of_rows() -> None:
+def test_rank_columns_are_not_row_ids() -> None:
     rng = np.random.default_rng(0)
     ranks = {f"r{i}": rng.permutation(N) for i in range(3)}
     table = Table("t", honest().X.assign(**ranks), pd.Series(Y))

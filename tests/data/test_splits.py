@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from genlabel.data.tables import Table, describe_splits, drop_rare, make_splits, merge_groups
+from genlabel.data.tables import Table, describe_splits, drop_rare_classes, make_splits
+from genlabel.data.tables.splits import merge_groups
 
 
 def make(n: int, k: int = 2, groups: object = None, time: object = None, seed: int = 0) -> Table:
@@ -120,7 +121,7 @@ def test_merged_groups_are_the_components() -> None:
 def test_rare_classes_take_their_groups_and_times_along() -> None:
     table = make(40, groups=np.arange(40), time=np.arange(40))
     y = pd.Series(["a"] * 20 + ["b"] * 18 + ["c"] * 2).sample(frac=1, random_state=0, ignore_index=True)
-    kept = drop_rare(Table("t", table.X, y, groups=table.groups, time=table.time))
+    kept = drop_rare_classes(Table("t", table.X, y, groups=table.groups, time=table.time))
     assert kept.groups is not None
     assert kept.time is not None
     assert kept.groups.tolist() == kept.time.tolist() == np.flatnonzero(y != "c").tolist()

@@ -187,7 +187,7 @@ def test_gaussians_of_many_groups_are_scipys(
     gaussians, singular = to_gaussians(mean, spread)
     assert singular.nonzero().tolist() == [[2, 3]]
     flat = covariance.Gaussians(*(part.flatten(0, 1) for part in gaussians))
-    monkeypatch.setattr(covariance, "AT_ONCE", 150)  # 4 rows of 12 Gaussians in 3 dimensions
+    monkeypatch.setattr(covariance, "MAX_CHUNK_VALUES", 150)  # 4 rows of 12 Gaussians in 3 dimensions
     values = normal_log_prob(X * scale, flat).view(31, 3, 4)
     np.testing.assert_allclose(flat.log_prob(X * scale), values.view(31, 12), rtol=1e-12)
     for c, g in np.ndindex(3, 4):

@@ -253,7 +253,7 @@ def test_samples_are_of_the_class_and_of_the_seed(circle: GANDensity) -> None:
         np.testing.assert_array_equal(points, circle.sample(500, c, 3))
         assert abs(np.median(np.hypot(*points.T)) - radius) < 0.05
     assert circle.noise_.shape == (2, 2)
-    assert not GANDensity.normalised
+    assert not GANDensity.normalized
 
 
 def test_a_generator_that_leaves_out_its_class_is_refused_and_named() -> None:

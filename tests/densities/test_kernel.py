@@ -13,7 +13,7 @@ from scipy.stats import gaussian_kde, multivariate_normal
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from genlabel.densities import DensityWarning, GaussianDensity, KernelDensity, kernel
-from genlabel.densities._crossval import CrossValSample
+from genlabel.densities.cross_validation import CrossValSample, held_out_log_prob
 
 
 def data(seed: int, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -201,7 +201,7 @@ def test_all_bandwidths_of_a_fold_are_what_each_is_alone(
     apart = KernelDensity(
         "silverman", covariance=covariance, max_points=max_points
     )  # of no family: a factor of its own
-    found = torch.cat([found, apart.held_out_log_prob(folds, [apart])])
+    found = torch.cat([found, next(held_out_log_prob([apart], None, folds))[1]])
     densities = [*densities, apart]
     for rows, inside in zip(folds.valid, train, strict=True):
         for density, values in zip(densities, found, strict=True):
@@ -209,24 +209,16 @@ def test_all_bandwidths_of_a_fold_are_what_each_is_alone(
             np.testing.assert_allclose(values[rows], alone, rtol=1e-9, atol=1e-9)
 
 
-def test_families_share_what_they_can_and_wide_tables_are_refused_where_a_covariance_is_full() -> None:
-    assert KernelDensity(0.5).family == KernelDensity(2.0).family is not None
+def test_families_share_what_they_can() -> None:
+    assert KernelDensity(0.5).cv_family == KernelDensity(2.0).cv_family is not None
     apart = [
         KernelDensity(0.5, max_points=9),
         KernelDensity(0.5, covariance="shared"),
         KernelDensity(0.5, random_state=1),
     ]
-    assert len({density.family for density in (KernelDensity(0.5), *apart)}) == 4
+    assert len({density.cv_family for density in (KernelDensity(0.5), *apart)}) == 4
     alone = [KernelDensity(), KernelDensity(0.5, leave_one_out=True), KernelDensity(0.5, random_state=None)]
-    assert [density.family for density in alone] == [None] * 3
-    for n, most in (
-        (1000, kernel.MOST_FEATURES),
-        (10, kernel.MOST_OF_FEW_ROWS),
-        (kernel.MOST_FEATURES, kernel.MOST_FEATURES),
-    ):
-        assert KernelDensity().excess(n, most) is None
-        assert KernelDensity().excess(n, most + 1) is not None
-        assert KernelDensity(covariance="shared").excess(n, most + 1) is None
+    assert [density.cv_family for density in alone] == [None] * 3
     assert KernelDensity().min_stack_weight == pytest.approx(2.5 * GaussianDensity().min_stack_weight)
 
 

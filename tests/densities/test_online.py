@@ -14,7 +14,8 @@ from torch import Tensor
 
 from genlabel.densities import CollapseWarning, OnlineGaussianDensity
 from genlabel.labeling import OnlineGenLabel
-from genlabel.mixing import MixParams, Mixup, draw_on, identity_params
+from genlabel.mixing import MixParams, Mixup, identity_params
+from genlabel.mixing.base import draw_to_device
 
 COVARIANCES = ["spherical", "diagonal"]
 each_covariance = pytest.mark.parametrize("covariance", COVARIANCES)
@@ -136,7 +137,7 @@ def test_a_class_never_seen_has_no_density_and_no_share_of_a_label(covariance: s
     assert bool((logs[:, 1] == -torch.inf).all())
     assert bool(logs[:, [0, 2]].isfinite().all())
     found = density.posterior(f, w, top)
-    assert not bool(found.lost.any())
+    assert not bool(found.undefined.any())
     assert float(found.log_proba.exp()[:, 1].sum()) == 0.0
     assert float(found.log_proba.exp()[:, 0].min()) > 0.0
 
@@ -157,7 +158,7 @@ def test_near_rows_count_for_the_parent_that_they_nearly_are(covariance: str, as
     itself, other = draw.lam >= 0.8, draw.lam <= 0.2
     assert min(itself.sum(), other.sum(), (~itself & ~other).sum()) > 5
     one, two = (OnlineGaussianDensity(3, covariance=covariance, margin=0.2).double() for _ in range(2))
-    one.observe(f, w, draw_on(draw, f) if as_tensors else draw)
+    one.observe(f, w, draw_to_device(draw, f) if as_tensors else draw)
     rows = np.concatenate([np.flatnonzero(itself), np.flatnonzero(other)])
     owner = np.concatenate([np.flatnonzero(itself), draw.partner[other]])
     two.update(f[rows], w[owner])
@@ -303,7 +304,7 @@ def test_a_matched_temperature_makes_labels_as_uncertain_as_mixups() -> None:
     gaps = []
     for t in range(300):
         f, w = (part.float() for part in batch(d=512, seed=t, apart=8.0))
-        draw = draw_on(Mixup().draw(60, t), f)
+        draw = draw_to_device(Mixup().draw(60, t), f)
         lam = draw.lam[:, None]
         f_mix, y_mix = (lam * part + (1 - lam) * part[draw.partner] for part in (f, w))
         density.observe(f, w, draw)
@@ -361,7 +362,7 @@ def test_a_step_compiles_as_one_graph(statistics: str, covariance: str) -> None:
     compiled = torch.compile(step, fullgraph=True, backend="eager", dynamic=False)
     for t in range(3):
         f, w = (part.float() for part in batch(seed=t))
-        draw = draw_on(Mixup(0.3).draw(60, t), f)
+        draw = draw_to_device(Mixup(0.3).draw(60, t), f)
         torch.testing.assert_close(compiled(labelers[0], f, w, draw), step(labelers[1], f, w, draw))
     for name, ours in labelers[0].density.state_dict().items():
         torch.testing.assert_close(ours, labelers[1].density.state_dict()[name])

@@ -149,9 +149,9 @@ def test_the_gains_of_the_paired_run_are_differences_of_its_losses() -> None:
 def test_the_arms_are_those_of_the_baselines_own_classifier() -> None:
     X, y = load_iris(return_X_y=True)
     arms = train_arms(X, y, 0.3, 0.75, seed=0)
-    common = {"learning_rate": RATES, "weight_decay": DECAYS, "calibrate": False, "random_state": 0}
-    vanilla = MixupClassifier(mixer=None, **common).fit(X, y)
-    mixup = MixupClassifier(clean_fraction=0.75, **common).fit(X, y)
+    common = {"training__learning_rate": RATES, "training__weight_decay": DECAYS, "calibrate": False, "random_state": 0}
+    vanilla = MixupClassifier(mixer=None).set_params(**common).fit(X, y)
+    mixup = MixupClassifier(clean_fraction=0.75).set_params(**common).fit(X, y)
     np.testing.assert_allclose(arms["vanilla"].predict_proba(X), vanilla.predict_proba(X), atol=1e-3)
     np.testing.assert_allclose(arms["mixup"].predict_proba(X), mixup.predict_proba(X), atol=1e-3)
 

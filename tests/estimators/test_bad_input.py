@@ -19,6 +19,7 @@ from genlabel import (
     GenerativeClassifier,
     GenLabel,
     GenLabelClassifier,
+    GridSearch,
     KernelDensity,
     ManifoldMixup,
     Mixup,
@@ -28,19 +29,21 @@ from genlabel.densities import DiscriminantDensity, StackedDensity
 
 FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 CLASSIFIERS = [
-    GenLabelClassifier(epochs=20, random_state=0),
-    GenLabelClassifier(density="auto", epochs=20, random_state=0),
-    MixupClassifier(epochs=20, random_state=0),
-    MixupClassifier(mixer=None, epochs=20, random_state=0),
-    AdaMixupClassifier(epochs=20, random_state=0),
+    GenLabelClassifier(random_state=0).set_params(training__epochs=20),
+    GenLabelClassifier(density="auto", random_state=0).set_params(training__epochs=20),
+    MixupClassifier(random_state=0).set_params(training__epochs=20),
+    MixupClassifier(mixer=None, random_state=0).set_params(training__epochs=20),
+    AdaMixupClassifier(random_state=0).set_params(training__epochs=20),
     GenerativeClassifier(),
     GenerativeClassifier("kernel"),
 ]
 FULL = [
-    GenLabelClassifier("logistic", FEW, search="full", members=1, cv=6, epochs=20, random_state=0),
-    GenLabelClassifier.from_paper(epochs=20, random_state=0),
-    MixupClassifier.from_paper(epochs=20, random_state=0),
-    MixupClassifier.from_paper(mixer=None, epochs=20, random_state=0),
+    GenLabelClassifier("logistic", FEW, random_state=0).set_params(
+        search="grid", search__ensemble=1, search__cv=6, training__epochs=20
+    ),
+    GenLabelClassifier.from_paper(training__epochs=20, random_state=0),
+    MixupClassifier.from_paper(training__epochs=20, random_state=0),
+    MixupClassifier.from_paper(mixer=None, training__epochs=20, random_state=0),
     CLASSIFIERS[4],
 ]
 """Searches that train every candidate to the end."""
@@ -189,19 +192,27 @@ def test_features_of_scale_1e_minus_12_and_1e12(classifier: Any) -> None:
 
 @every
 def test_wild_scales_without_standardising_give_numbers(classifier: Any) -> None:
-    wild = clone(classifier).set_params(standardize=False)
+    wild = clone(classifier).set_params(training__standardize=False)
     X = IRIS_X * [1e-12, 1e12, 1.0, 1.0]
     proba = fit_quietly(wild, X, IRIS_Y).predict_proba(X)
     assert np.isfinite(proba).all()
     np.testing.assert_allclose(proba.sum(1), 1.0)
 
 
-WILD = {"optimizer": "sgd", "standardize": False, "epochs": 30, "cv": 3, "random_state": 0}
+WILD = {
+    "training__optimizer": "sgd",
+    "training__standardize": False,
+    "training__epochs": 30,
+    "search__cv": 3,
+    "random_state": 0,
+}
 DIVERGING = [
-    MixupClassifier((8,), learning_rate=100.0, **WILD),
-    MixupClassifier((8,), learning_rate=100.0, members=2, **WILD),
-    MixupClassifier((8,), learning_rate=100.0, search="full", calibrate=False, members=1, **WILD),
-    GenLabelClassifier((8,), "gaussian", 1.0, 100.0, average="cv", **WILD),
+    MixupClassifier((8,)).set_params(training__learning_rate=100.0, **WILD),
+    MixupClassifier((8,)).set_params(training__learning_rate=100.0, search__ensemble=2, **WILD),
+    MixupClassifier((8,), calibrate=False).set_params(
+        search="grid", training__learning_rate=100.0, search__ensemble=1, **WILD
+    ),
+    GenLabelClassifier((8,), "gaussian", 1.0, pool_with_density="cv").set_params(training__learning_rate=100.0, **WILD),
 ]
 
 
@@ -217,8 +228,10 @@ def test_diverged_training_is_an_error(classifier: Any) -> None:
 @pytest.mark.parametrize("select", ["log-loss", "accuracy"])
 @pytest.mark.parametrize("search", ["halving", "full"])
 def test_a_candidate_that_diverges_is_left_behind(search: str, select: str) -> None:
-    model = MixupClassifier((8,), mixer=None, search=search, select=select, learning_rate=(1e3, 0.01), **WILD)
-    model.set_params(weight_decay=1.0, standardize=True).fit(
+    model = MixupClassifier((8,), mixer=None).set_params(
+        search=search, search__scoring=select, training__learning_rate=(1e3, 0.01), **WILD
+    )
+    model.set_params(training__weight_decay=1.0, training__standardize=True).fit(
         IRIS_X, IRIS_Y
     )  # a step of 1e3 makes the weights 1e3 times
     results = model.cv_results_
@@ -230,11 +243,11 @@ def test_a_candidate_that_diverges_is_left_behind(search: str, select: str) -> N
 
 
 PARAMETERS = [
-    (GenLabelClassifier(alpha=0), "alpha=0 must be a number"),
-    (GenLabelClassifier(alpha=-1.0), "alpha=-1.0"),
+    (GenLabelClassifier(mixer=Mixup(0)), "alpha=0 must be a number"),
+    (GenLabelClassifier(mixer=Mixup(-1.0)), "alpha=-1.0"),
     (GenLabelClassifier(gamma=1.5), r"gamma=1.5 must be a number in \[0, 1\]"),
     (GenLabelClassifier(gamma=-0.5), "gamma=-0.5"),
-    (GenLabelClassifier(gamma="best"), "gamma='best' is not known; choose one of 'cv'"),
+    (GenLabelClassifier(gamma="best"), "gamma='best' is not known; choose one of 'auto'"),
     (GenLabelClassifier(gamma=[]), r"gamma=\[\]"),
     (
         GenLabelClassifier(density="gauss"),
@@ -245,19 +258,19 @@ PARAMETERS = [
     (GenLabelClassifier(network=(64, 0)), "network=0"),
     (GenLabelClassifier(space="hidden"), "space='hidden' is not known; choose one of 'input', 'latent'"),
     (GenLabelClassifier(search="quick"), "search='quick' is not known; choose one of 'halving', 'full'"),
-    (GenLabelClassifier(members="fold"), "members='fold' must be a whole number of at least 1"),
-    (GenLabelClassifier(members=0), "members=0"),
-    (GenLabelClassifier(epochs="few"), "epochs='few'"),
+    (GenLabelClassifier().set_params(search__ensemble="fold"), "ensemble='fold'"),
+    (GenLabelClassifier().set_params(search__ensemble=0), "ensemble=0"),
+    (GenLabelClassifier().set_params(training__epochs="few"), "epochs='few'"),
     (GenLabelClassifier("logistic", space="latent"), "space='latent' needs hidden layers.*use network='mlp'"),
-    (GenLabelClassifier(lam_per="row"), "lam_per='row' is not known"),
-    (GenLabelClassifier(learning_rate=0.0), "learning_rate=0.0"),
-    (GenLabelClassifier(learning_rate="auto"), "learning_rate='auto' is not known"),
-    (GenLabelClassifier(epochs=0), "epochs=0"),
-    (GenLabelClassifier(batch_size=2.5), "batch_size=2.5"),
-    (GenLabelClassifier(weight_decay=-1), "weight_decay=-1"),
-    (GenLabelClassifier(optimizer="rmsprop"), "optimizer='rmsprop' is not known"),
-    (GenLabelClassifier(device="tpu3"), "device='tpu3' is not known"),
-    (GenLabelClassifier(priors="equal", learning_rate=0.1), "priors='equal' is not known"),
+    (GenLabelClassifier(mixer=Mixup(0.3, "row")), "lam_per='row' is not known"),
+    (GenLabelClassifier().set_params(training__learning_rate=0.0), "learning_rate=0.0"),
+    (GenLabelClassifier().set_params(training__learning_rate="cv"), "learning_rate='cv' is not known"),
+    (GenLabelClassifier().set_params(training__epochs=0), "epochs=0"),
+    (GenLabelClassifier().set_params(training__batch_size=2.5), "batch_size=2.5"),
+    (GenLabelClassifier().set_params(training__weight_decay=-1), "weight_decay=-1"),
+    (GenLabelClassifier().set_params(training__optimizer="rmsprop"), "optimizer='rmsprop' is not known"),
+    (GenLabelClassifier().set_params(training__device="tpu3"), "device='tpu3' is not known"),
+    (GenLabelClassifier(priors="equal").set_params(training__learning_rate=0.1), "priors='equal' is not known"),
     (GenLabelClassifier(class_weight="balance"), "class_weight"),
     (MixupClassifier(mixer="mixpu"), "mixer='mixpu' is not known; choose one of 'mixup', 'manifold'"),
     (MixupClassifier("logistic", mixer="manifold"), "mixer='manifold' needs hidden layers"),
@@ -266,17 +279,25 @@ PARAMETERS = [
     (MixupClassifier(mixer=None, exclude_intrusion=True), "exclude_intrusion=True has no effect: mixer=None"),
     (MixupClassifier(mixer=None, labeler="logistic"), "labeler='logistic' has no effect: mixer=None mixes nothing"),
     (MixupClassifier(mixer=None, labeler=GenLabel(GaussianDensity())), "labeler=GenLabel.* has no effect"),
-    (MixupClassifier(mixer=None, alpha=1.0), "alpha=1.0 has no effect"),
-    (MixupClassifier(mixer=Mixup(), alpha=0.5), r"alpha=0.5 has no effect: mixer=Mixup\(\) has its own; set it there"),
-    (MixupClassifier(mixer=Mixup(), lam_per="batch"), "lam_per='batch' has no effect"),
-    (MixupClassifier(standardize="yes"), "standardize='yes' must be True or False"),
-    (MixupClassifier(device="mps"), "device='mps' is not supported"),
-    (MixupClassifier(cv=[(np.arange(10, 150), np.array([0, 999]))]), "cv names row 999, but X has rows 0 to 149"),
-    (MixupClassifier(cv=[(np.arange(150), np.array([], dtype=int))]), "holds out no point"),
-    (MixupClassifier(cv=GroupKFold(3)), "could not split the rows: .*groups"),
+    (MixupClassifier(mixer=[]), "mixer is an empty sequence"),
+    (GenLabelClassifier(mixer="manifold"), "mixer='manifold'"),
+    (GenLabelClassifier(mixer=ManifoldMixup()), "mixes hidden layers"),
+    (GenLabelClassifier(search="full"), "search='full'"),
+    (GenLabelClassifier(search=GridSearch(restore_best="yes")), "restore_best='yes'"),
+    (GenLabelClassifier(training={"epochs": 3}), "training="),
+    (AdaMixupClassifier(search="halving"), "search='halving'"),
+    (AdaMixupClassifier(search=GridSearch(ensemble="cv")), "ensemble"),
+    (MixupClassifier().set_params(training__standardize="yes"), "standardize='yes' must be True or False"),
+    (MixupClassifier().set_params(training__device="mps"), "device='mps' is not supported"),
+    (
+        MixupClassifier().set_params(search__cv=[(np.arange(10, 150), np.array([0, 999]))]),
+        "cv names row 999, but X has rows 0 to 149",
+    ),
+    (MixupClassifier().set_params(search__cv=[(np.arange(150), np.array([], dtype=int))]), "holds out no point"),
+    (MixupClassifier().set_params(search__cv=GroupKFold(3)), "could not split the rows: .*groups"),
     (MixupClassifier("mlp", mixer="manifold", exclude_intrusion=True), "mixes hidden layers"),
     (MixupClassifier("mlp", mixer="manifold", labeler=GenLabel(GaussianDensity())), "mixes hidden layers"),
-    (MixupClassifier(alpha=0.0), "alpha=0.0"),
+    (MixupClassifier(mixer=Mixup(0.0)), "alpha=0.0"),
     (MixupClassifier(mixer=Mixup(alpha=-2)), "alpha=-2"),
     (AdaMixupClassifier(policy_hidden=0), "policy_hidden=0 must be a whole number of at least 1"),
     (AdaMixupClassifier(intrusion_weight=-1), "intrusion_weight=-1 must be a number in"),
@@ -296,7 +317,7 @@ def test_bad_parameters_are_named(classifier: Any, match: str) -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_a_gpu_that_is_not_there_is_named() -> None:
     with pytest.raises(ValueError, match="device='cuda', but PyTorch finds no GPU here"):
-        MixupClassifier(device="cuda").fit(IRIS_X, IRIS_Y)
+        MixupClassifier().set_params(training__device="cuda").fit(IRIS_X, IRIS_Y)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +340,9 @@ def test_a_warning_that_recurs_in_every_fold_is_heard_once_for_each_class(densit
     X, y = make_blobs(45, 30, centers=3, random_state=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        GenLabelClassifier(density=density, learning_rate=0.1, epochs=2, random_state=0).fit(X, y)
+        GenLabelClassifier(density=density, random_state=0).set_params(
+            training__learning_rate=0.1, training__epochs=2
+        ).fit(X, y)
     messages = sorted(str(w.message) for w in caught)
     assert len(messages) == 3
     for c, message in enumerate(messages):
@@ -337,7 +360,9 @@ def test_warnings_survive_fits_in_threads_and_fits_that_fail() -> None:
     X, y = make_blobs(24, 30, centers=2, random_state=0)
 
     def fit(seed: int) -> None:
-        MixupClassifier(labeler=GenLabel(GaussianDensity()), learning_rate=0.1, epochs=2, random_state=seed).fit(X, y)
+        MixupClassifier(labeler=GenLabel(GaussianDensity()), random_state=seed).set_params(
+            training__learning_rate=0.1, training__epochs=2
+        ).fit(X, y)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -348,7 +373,9 @@ def test_warnings_survive_fits_in_threads_and_fits_that_fail() -> None:
         warnings.warn("still heard", UserWarning, stacklevel=1)
     assert len(caught) == 12 * 2 + 1
     rows = np.r_[0:40, 50:90, 100:103]
-    wild = GenLabelClassifier((8,), GaussianDensity(), 0.5, 100.0, optimizer="sgd", standardize=False, epochs=30)
+    wild = GenLabelClassifier((8,), GaussianDensity(), 0.5).set_params(
+        training__learning_rate=100.0, training__optimizer="sgd", training__standardize=False, training__epochs=30
+    )
     wild.set_params(weight_decay=1e-4, clean_fraction=0.0)
     with pytest.warns(DensityWarning, match="class 2 has 3 samples"), pytest.raises(ValueError, match="diverged"):
         wild.set_params(random_state=0).fit(IRIS_X[rows] * 1e30, IRIS_Y[rows])

@@ -30,14 +30,20 @@ pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")  # sm
 CLASSIFIERS = [
     GenLabelClassifier(random_state=0),
     GenLabelClassifier.from_paper(random_state=0),
-    GenLabelClassifier((8,), density="kernel", gamma=0.6, learning_rate=0.02, space="latent", random_state=0),
+    GenLabelClassifier((8,), density="kernel", gamma=0.6, space="latent", random_state=0).set_params(
+        training__learning_rate=0.02
+    ),
     MixupClassifier(random_state=0),
     MixupClassifier(mixer=None, random_state=0),
-    MixupClassifier.from_paper(mixer=None, select="log-loss", random_state=0),
-    MixupClassifier((8,), mixer="manifold", labeler="logistic", learning_rate=0.02, random_state=0),
-    MixupClassifier(exclude_intrusion=True, labeler=GenLabel(GaussianDensity()), learning_rate=0.1, random_state=0),
+    MixupClassifier.from_paper(mixer=None, search__scoring="log-loss", random_state=0),
+    MixupClassifier((8,), mixer="manifold", labeler="logistic", random_state=0).set_params(
+        training__learning_rate=0.02
+    ),
+    MixupClassifier(exclude_intrusion=True, labeler=GenLabel(GaussianDensity()), random_state=0).set_params(
+        training__learning_rate=0.1
+    ),
     AdaMixupClassifier(random_state=0),
-    AdaMixupClassifier((8,), learning_rate=0.02, intrusion_weight=3.0, random_state=0),
+    AdaMixupClassifier((8,), intrusion_weight=3.0, random_state=0).set_params(training__learning_rate=0.02),
     GenerativeClassifier(),
     GenerativeClassifier("kernel", priors="uniform"),
 ]
@@ -61,9 +67,11 @@ def of_each_class(classifiers: list[Any], others: tuple[int, ...]) -> Any:
 every = of_each_class(CLASSIFIERS, OTHERS)
 FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 QUICK = [c.set_params(epochs=12, cv=2) if hasattr(c, "epochs") else c for c in map(clone, CLASSIFIERS)]
-QUICK[0].set_params(density=FEW, weight_decay=1e-3)  # the whole choice of densities shows no more of the rules
+QUICK[0].set_params(
+    density=FEW, training__weight_decay=1e-3
+)  # the whole choice of densities shows no more of the rules
 for given in (QUICK[0], *QUICK[2:5], *QUICK[6:8], QUICK[9]):  # the others show the rules where something is searched
-    given.set_params(learning_rate=0.1, weight_decay=1e-3)
+    given.set_params(training__learning_rate=0.1, training__weight_decay=1e-3)
 quick = of_each_class(QUICK, (2, 5, 7, 9, 11))
 CHECKED = [whole if is_plain(whole) else few for whole, few in zip(CLASSIFIERS, QUICK, strict=True)]
 """Few epochs and folds show the rules as well; without mixing, weights agree with repeated rows once converged."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from genlabel.model_selection.selection import one_standard_error
 from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_classification
@@ -13,10 +14,9 @@ from sklearn.datasets import load_iris, load_wine, make_classification
 from genlabel import GaussianDensity, GenLabelClassifier, KernelDensity, Mixup, MixupClassifier
 from genlabel.densities import StackedDensity, WeightedDensities
 from genlabel.model_selection.pooling import pool
-from genlabel.model_selection.selection import one_standard_error
 from genlabel.training.networks import MLP
 
-QUICK = {"epochs": 15, "cv": 3, "random_state": 0}
+QUICK = {"training__epochs": 15, "search__cv": 3, "random_state": 0}
 FEW = [GaussianDensity(shrinkage="ledoit-wolf"), KernelDensity(0.5, covariance="shared")]
 
 
@@ -28,7 +28,7 @@ def data() -> tuple[Any, Any]:
 
 @pytest.fixture(scope="module")
 def model(data: tuple[Any, Any]) -> GenLabelClassifier:
-    return GenLabelClassifier((8,), **QUICK).fit(*data)
+    return GenLabelClassifier((8,)).set_params(**QUICK).fit(*data)
 
 
 def rows_of(results: dict[str, Any], *unnamed: str, **named: Any) -> dict[Any, int]:
@@ -43,9 +43,9 @@ def rows_of(results: dict[str, Any], *unnamed: str, **named: Any) -> dict[Any, i
 @pytest.mark.parametrize("search", ["halving", "full"])
 def test_every_method_has_the_same_search(search: str, data: tuple[Any, Any]) -> None:
     """Vanilla is among the candidates of the default: the networks of vanilla training's own search, fold by fold."""
-    model = GenLabelClassifier((8,), StackedDensity(FEW), search=search, **QUICK).fit(*data).cv_results_
-    mixup = MixupClassifier((8,), search=search, **QUICK).fit(*data).cv_results_
-    vanilla = MixupClassifier((8,), mixer=None, search=search, **QUICK).fit(*data).cv_results_
+    model = GenLabelClassifier((8,), StackedDensity(FEW)).set_params(search=search, **QUICK).fit(*data).cv_results_
+    mixup = MixupClassifier((8,)).set_params(search=search, **QUICK).fit(*data).cv_results_
+    vanilla = MixupClassifier((8,), mixer=None).set_params(search=search, **QUICK).fit(*data).cv_results_
     first = {} if search == "full" else {"epochs": 1}  # the rung at which all are there
     own = rows_of(vanilla, **first)
     assert len(own) == 4 * 3
@@ -78,7 +78,11 @@ def test_vanilla_chooses_by_one_standard_error(data: tuple[Any, Any]) -> None:
     X, y = data
     rows = np.arange(len(y))
     folds = [(np.delete(rows, part), part) for part in rows.reshape(-1, 1)[::10]]
-    found = MixupClassifier(mixer=None, search="full", cv=folds, epochs=5, random_state=0).fit(X, y)
+    found = (
+        MixupClassifier(mixer=None, random_state=0)
+        .set_params(search="grid", search__ensemble="cv", search__cv=folds, training__epochs=5)
+        .fit(X, y)
+    )
     losses = np.stack([found.cv_results_[f"split{f}_test_log_loss"] for f in range(len(folds))], axis=1)
     strength = [p["weight_decay"] for p in found.cv_results_["params"]]
     steps = [p["learning_rate"] for p in found.cv_results_["params"]]
@@ -96,7 +100,7 @@ def test_a_stack_is_fitted_once_for_each_fold_and_once_for_all_rows(
         fit(self, X, *rest)
 
     monkeypatch.setattr(WeightedDensities, "_fit", counted)
-    GenLabelClassifier((8,), **QUICK).fit(*data)
+    GenLabelClassifier((8,)).set_params(**QUICK).fit(*data)
     assert sorted(sizes) == [100, 100, 100, 150]
 
 
@@ -119,12 +123,12 @@ def test_the_label_model_reports_itself(model: GenLabelClassifier) -> None:
     report = model.density_.report_
     assert {"chosen", "log_loss", "accuracy", "calibration_error"} <= set(report)
     assert 0.3 < report["accuracy"] <= 1.0
-    fresh = clone(model).set_params(density=GaussianDensity(), average=None)
+    fresh = clone(model).set_params(density=GaussianDensity(), pool_with_density=None)
     assert not hasattr(fresh, "density_")
 
 
 def test_a_refit_forgets_what_no_longer_holds(data: tuple[Any, Any]) -> None:
-    own = GenLabelClassifier(density=StackedDensity(FEW), **QUICK).fit(*data)
+    own = GenLabelClassifier(density=StackedDensity(FEW)).set_params(**QUICK).fit(*data)
     assert own.average_ is not None
     own.set_params(density="gaussian").fit(*data)
     assert own.average_ is None
@@ -135,14 +139,18 @@ def test_a_refit_forgets_what_no_longer_holds(data: tuple[Any, Any]) -> None:
 def test_the_average_can_be_given_or_left_out(data: tuple[Any, Any]) -> None:
     X, y = data
     few = {"density": StackedDensity(FEW), **QUICK}
-    alone = GenLabelClassifier(average=None, **few).fit(X, y)
+    alone = GenLabelClassifier(pool_with_density=None).set_params(**few).fit(X, y)
     network = log_softmax(alone.network_(torch.from_numpy(alone.scaler_(X))).detach().numpy(), axis=1)
     np.testing.assert_allclose(alone.predict_log_proba(X), network, atol=1e-12)
-    half = GenLabelClassifier(average=(0.5, 0.5), **few).fit(X, y)
+    half = GenLabelClassifier(pool_with_density=(0.5, 0.5)).set_params(**few).fit(X, y)
     assert half.average_ == (0.5, 0.5)
-    gaussian = GenLabelClassifier(density=GaussianDensity(), average="cv", **QUICK).fit(X, y)
+    gaussian = GenLabelClassifier(density=GaussianDensity(), pool_with_density="cv").set_params(**QUICK).fit(X, y)
     assert len(gaussian.average_) == 2
-    fixed = GenLabelClassifier(learning_rate=0.1, weight_decay=0.01, clean_fraction=0.5, **few).fit(X, y)
+    fixed = (
+        GenLabelClassifier(clean_fraction=0.5)
+        .set_params(training__learning_rate=0.1, training__weight_decay=0.01, **few)
+        .fit(X, y)
+    )
     assert fixed.average_ is not None
     assert "mean_test_pooled_log_loss" in fixed.cv_results_
 
@@ -151,35 +159,35 @@ def test_the_average_can_be_given_or_left_out(data: tuple[Any, Any]) -> None:
 def test_a_bad_average_is_refused(average: Any) -> None:
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="average"):
-        GenLabelClassifier(average=average).fit(X, y)
+        GenLabelClassifier(pool_with_density=average).fit(X, y)
 
 
 @pytest.mark.parametrize("more", [{"density": "auto"}, {"gamma": 0.0}])
 def test_an_average_needs_one_density(more: dict[str, Any]) -> None:
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="needs one density to average with"):
-        GenLabelClassifier(average="cv", **more).fit(X, y)
+        GenLabelClassifier(pool_with_density="cv").set_params(**more).fit(X, y)
 
 
 def test_from_paper_is_the_papers_setting() -> None:
     X, y = load_iris(return_X_y=True)
-    model = GenLabelClassifier.from_paper(epochs=3, random_state=0)
+    model = GenLabelClassifier.from_paper(training__epochs=3, random_state=0)
     explicit = GenLabelClassifier(
         network="logistic",
         density={"gaussian": GaussianDensity(), "kernel": KernelDensity()},
-        gamma="cv",
-        alpha=1.0,
+        gamma="auto",
+        mixer=Mixup(1.0, "batch"),
         clean_fraction=0.0,
-        weight_decay=1e-4,
-        average=None,
-        select="accuracy",
-        lam_per="batch",
+        pool_with_density=None,
         priors="uniform",
-        search="full",
-        members=1,
-        cv=6,
-        epochs=3,
         random_state=0,
+    ).set_params(
+        search="grid",
+        training__weight_decay=1e-4,
+        search__scoring="accuracy",
+        search__ensemble=1,
+        search__cv=6,
+        training__epochs=3,
     )
     assert repr(model) == repr(explicit)
     assert GenLabelClassifier.from_paper().epochs == MixupClassifier.from_paper().epochs == 100
@@ -188,27 +196,24 @@ def test_from_paper_is_the_papers_setting() -> None:
     assert len(params) == 4 * (1 + 5 * 2)
     assert {p["weight_decay"] for p in params} == {1e-4}
     assert model.cv_results_["rank_test_score"][model.best_index_] == 1
-    assert GenLabelClassifier.from_paper("mlp", "kernel", epochs=7).get_params()["epochs"] == 7
+    assert GenLabelClassifier.from_paper("mlp", "kernel", training__epochs=7).get_params()["epochs"] == 7
     with pytest.raises(ValueError, match="density='stacked' is not known"):
         GenLabelClassifier.from_paper(density="stacked")
 
 
 def test_mixup_from_paper_is_the_papers_setting() -> None:
     X, y = load_iris(return_X_y=True)
-    model = MixupClassifier.from_paper(epochs=3, random_state=0)
+    model = MixupClassifier.from_paper(training__epochs=3, random_state=0)
     assert repr(model) == repr(
         MixupClassifier(
-            "logistic",
-            Mixup(lam_per="batch"),
-            clean_fraction=0.0,
-            weight_decay=1e-4,
-            calibrate=False,
-            select="accuracy",
-            search="full",
-            members=1,
-            cv=6,
-            epochs=3,
-            random_state=0,
+            "logistic", Mixup(lam_per="batch"), clean_fraction=0.0, calibrate=False, random_state=0
+        ).set_params(
+            search="grid",
+            training__weight_decay=1e-4,
+            search__scoring="accuracy",
+            search__ensemble=1,
+            search__cv=6,
+            training__epochs=3,
         )
     )
     assert Mixup(lam_per="batch").alpha == 1.0
@@ -216,30 +221,43 @@ def test_mixup_from_paper_is_the_papers_setting() -> None:
     assert [p["learning_rate"] for p in model.cv_results_["params"]] == [0.1, 0.01, 0.001, 0.0001]
     assert isinstance(model.network_, MLP)
     assert MixupClassifier.from_paper("mlp", "manifold").mixer == "manifold"
-    vanilla = MixupClassifier.from_paper(mixer=None, epochs=3, random_state=0).fit(X, y)
+    vanilla = MixupClassifier.from_paper(mixer=None, training__epochs=3, random_state=0).fit(X, y)
     assert [set(p) for p in vanilla.cv_results_["params"]] == [{"learning_rate", "weight_decay"}] * 4
 
 
 def test_everything_may_be_searched(data: tuple[Any, Any]) -> None:
-    grids = {"gamma": (0.5, 1.0), "alpha": "cv", "clean_fraction": (0.0, 0.5, 1.0), "learning_rate": 0.1}
-    own = GenLabelClassifier((8,), StackedDensity(FEW), search="full", **grids, **QUICK)
+    grids = {
+        "gamma": (0.5, 1.0),
+        "mixer": [Mixup(0.3), Mixup(1.0)],
+        "clean_fraction": (0.0, 0.5, 1.0),
+        "training__learning_rate": 0.1,
+    }
+    own = GenLabelClassifier((8,), StackedDensity(FEW)).set_params(
+        search="grid", search__ensemble="cv", **grids, **QUICK
+    )
     params = own.fit(*data).cv_results_["params"]
     assert len(params) == 3 * (2 * 2 * 2 + 1)  # weight decays x (alphas x clean shares x gammas, or vanilla)
     assert len({repr(p) for p in params}) == len(params)
     halved = own.set_params(search="halving").fit(*data).cv_results_
     assert [{k: v for k, v in p.items() if k != "epochs"} for p in halved["params"][: len(params)]] == params
-    few = {"learning_rate": 0.1, "weight_decay": 1e-3, "search": "full", **QUICK}
-    mixed = MixupClassifier((8,), alpha="cv", clean_fraction="cv", **few).fit(*data)
+    few = {
+        "search": "grid",
+        "training__learning_rate": 0.1,
+        "training__weight_decay": 1e-3,
+        "search__ensemble": "cv",
+        **QUICK,
+    }
+    mixed = MixupClassifier((8,), mixer=[Mixup(0.3), Mixup(1.0)], clean_fraction="auto").set_params(**few).fit(*data)
     assert [p.get("alpha") for p in mixed.cv_results_["params"]] == [0.3, 1.0, None]
-    both = MixupClassifier("auto", clean_fraction="cv", **few).fit(*data).cv_results_["params"]
+    both = MixupClassifier("auto", clean_fraction="auto").set_params(**few).fit(*data).cv_results_["params"]
     assert [(p["network"], p["clean_fraction"]) for p in both] == [
         ("mlp", 0.75), ("mlp", 1.0), ("logistic", 0.75), ("logistic", 1.0),
     ]  # fmt: skip
 
 
 def test_cross_fitted_labels_train(data: tuple[Any, Any]) -> None:
-    model = GenLabelClassifier(
-        density=StackedDensity(FEW, cross_fit=True), learning_rate=0.05, weight_decay=1e-3, **QUICK
+    model = GenLabelClassifier(density=StackedDensity(FEW, cross_fit=True)).set_params(
+        training__learning_rate=0.05, training__weight_decay=1e-3, **QUICK
     )
     assert model.fit(*data).score(*data) > 0.6
 
@@ -254,14 +272,16 @@ def test_latent_features_have_seen_the_labels_so_no_label_model_is_chosen_there(
 @pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 def test_several_densities_are_not_averaged_and_the_labeler_is_that_of_the_chosen(data: tuple[Any, Any]) -> None:
     densities = {"kernel": KernelDensity(), "own": StackedDensity([GaussianDensity()])}
-    fixed = {"learning_rate": 0.1, "weight_decay": 1e-3, "clean_fraction": 0.0}
-    assert GenLabelClassifier((8,), density=densities, **fixed, **QUICK).fit(*data).average_ is None
-    model = GenLabelClassifier((8,), density=densities, average=None, **fixed, **QUICK).fit(*data)
+    fixed = {"training__learning_rate": 0.1, "training__weight_decay": 1e-3, "clean_fraction": 0.0}
+    assert GenLabelClassifier((8,), density=densities).set_params(**fixed, **QUICK).fit(*data).average_ is None
+    model = GenLabelClassifier((8,), density=densities, pool_with_density=None).set_params(**fixed, **QUICK).fit(*data)
     chosen = model.best_params_["density"]
     assert isinstance(
         model.labeler_.density_, WeightedDensities if isinstance(chosen, StackedDensity) else KernelDensity
     )
-    again = GenLabelClassifier((8,), **QUICK).set_params(**model.best_params_, average=None).fit(*data)
+    again = (
+        GenLabelClassifier((8,)).set_params(**QUICK).set_params(**model.best_params_, pool_with_density=None).fit(*data)
+    )
     np.testing.assert_allclose(again.predict_proba(data[0]), model.predict_proba(data[0]), atol=1e-4)
 
 
@@ -271,7 +291,7 @@ def test_what_was_chosen_can_be_set(model: GenLabelClassifier, data: tuple[Any, 
 
 
 def test_a_given_average_is_what_is_judged(data: tuple[Any, Any]) -> None:
-    model = GenLabelClassifier(density=StackedDensity(FEW), average=(0.0, 1.0), **QUICK).fit(*data)
+    model = GenLabelClassifier(density=StackedDensity(FEW), pool_with_density=(0.0, 1.0)).set_params(**QUICK).fit(*data)
     pooled = model.cv_results_["mean_test_pooled_log_loss"]
     np.testing.assert_allclose(pooled, pooled[0], rtol=1e-6)  # the stacked density alone: all networks are alike
     assert model.best_score_ == model.cv_results_["mean_test_pooled_score"][model.best_index_]
@@ -280,7 +300,9 @@ def test_a_given_average_is_what_is_judged(data: tuple[Any, Any]) -> None:
 def test_class_weights_reach_the_label_model_in_the_average() -> None:
     X, y = load_iris(return_X_y=True)
     X, y = X[50:], y[50:]
-    model = GenLabelClassifier(average=(0.0, 1.0), class_weight={1: 1.0, 2: 9.0}, **QUICK).fit(X, y)
+    model = (
+        GenLabelClassifier(pool_with_density=(0.0, 1.0), class_weight={1: 1.0, 2: 9.0}).set_params(**QUICK).fit(X, y)
+    )
     density = model.labeler_.density_
     scores = density.log_prob(model.scaler_(X)) + np.log(density.class_prior_) + np.log([1.0, 9.0])
     np.testing.assert_allclose(model.predict_proba(X), np.exp(log_softmax(scores, axis=1)), atol=2e-6)

@@ -13,16 +13,18 @@ from sklearn.pipeline import make_pipeline
 
 from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.attacks import robust_accuracy
-from genlabel.data.datasets import table_pipeline
+from genlabel.data.tables import table_pipeline
 from genlabel.densities import DiscriminantDensity, ForestDensity, StackedDensity
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
-SHORT: dict[str, Any] = {"epochs": 3, "cv": 3, "random_state": 0}
+SHORT: dict[str, Any] = {"training__epochs": 3, "search__cv": 3, "random_state": 0}
 CLASSIFIERS = [
-    GenLabelClassifier((8,), StackedDensity([DiscriminantDensity(), ForestDensity(3)]), learning_rate=0.1, **SHORT),
-    MixupClassifier((8,), learning_rate=0.1, **SHORT),
-    AdaMixupClassifier(learning_rate=0.1, **SHORT),
+    GenLabelClassifier((8,), StackedDensity([DiscriminantDensity(), ForestDensity(3)])).set_params(
+        training__learning_rate=0.1, **SHORT
+    ),
+    MixupClassifier((8,)).set_params(training__learning_rate=0.1, **SHORT),
+    AdaMixupClassifier().set_params(training__learning_rate=0.1, **SHORT),
     GenerativeClassifier(),
 ]
 every = pytest.mark.parametrize("classifier", CLASSIFIERS, ids=lambda classifier: type(classifier).__name__)
@@ -65,7 +67,7 @@ def test_a_frame_is_taken_as_the_pipeline_takes_it(classifier: Any) -> None:
     for rows in (X, new_rows()):
         np.testing.assert_allclose(own.predict_proba(rows), piped.predict_proba(rows))
         np.testing.assert_array_equal(own.predict(rows), piped.predict(rows))
-        np.testing.assert_array_equal(own.numbers_of(rows), piped[:-1].transform(rows))
+        np.testing.assert_array_equal(own.encode(rows), piped[:-1].transform(rows))
     assert own.n_features_in_ == 6
     assert own.feature_names_in_.tolist() == X.columns.tolist()
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(own)).predict_proba(X), own.predict_proba(X))
@@ -106,10 +108,10 @@ def test_a_frame_is_cross_validated_and_its_support_is_known(classifier: Any) ->
     assert np.isfinite(cross_val_score(classifier, X, y, cv=3)).all()
     fitted = clone(classifier).fit(X, y)
     if not hasattr(fitted, "typicality_"):
-        fitted.fit_support(X, y)
+        fitted.fit_typicality(X, y)
     wild = X[:5].assign(size=1e6)
     assert (fitted.support(wild) < 0.1).all()
-    assert (fitted.support(X) > 0.05).mean() > 0.9
+    assert (fitted.typicality(X) > 0.05).mean() > 0.9
     assert (fitted.predict(new_rows(), return_typicality=True)[1] > 0).all()
 
 
@@ -160,7 +162,7 @@ NO_FEATURES = {
     "day": (pd.date_range("2020-01-01", periods=120), "dates and times are not used"),
     "key": ([f"row {i}" for i in range(120)], "120 distinct texts in 120 rows, it looks like an identifier"),
     "void": ([None] * 120, "it has no values"),
-    "Unnamed: 0": (np.arange(120), "it numbers the rows"),
+    "Unnamed: 0": (np.arange(120), "it is the row number"),
 }
 
 

@@ -21,9 +21,9 @@ Y = np.array(["no", "yes"])[RNG.integers(0, 2, 30)[GROUP]]
 """Each row stands four times, and nothing tells its class: only its copies do."""
 
 MODEL = StackedDensity({"narrow": KernelDensity(0.05), "wide": KernelDensity(2.0)}, cv=3)
-SMALL: dict[str, Any] = {"network": "logistic", "epochs": 3, "random_state": 0}
+SMALL: dict[str, Any] = {"network": "logistic", "training__epochs": 3, "random_state": 0}
 KNOWING = {
-    "GenLabel": GenLabelClassifier(density=MODEL, **SMALL),
+    "GenLabel": GenLabelClassifier(density=MODEL).set_params(**SMALL),
     "stacked density": GenerativeClassifier(MODEL),
 }
 knowing = pytest.mark.parametrize("model", KNOWING.values(), ids=KNOWING)
@@ -43,7 +43,9 @@ def test_copies_of_a_row_promise_nothing_if_they_are_a_group(model: ProbabilityC
 
 
 def test_a_network_is_judged_by_groups_that_it_has_not_seen() -> None:
-    model = MixupClassifier(mixer=None, network=(64,), epochs=60, learning_rate=0.1, random_state=0)
+    model = MixupClassifier(mixer=None, network=(64,), random_state=0).set_params(
+        training__epochs=60, training__learning_rate=0.1
+    )
     apart = model.fit(X, Y).cv_results_["mean_test_log_loss"].min()
     assert model.fit(X, Y, groups=GROUP).cv_results_["mean_test_log_loss"].min() > apart + 0.1
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from genlabel.model_selection.selection import ValidationPredictions
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -30,13 +31,12 @@ from genlabel.model_selection.pooling import (
 )
 from genlabel.model_selection.scoring import CandidateScorer, ScoreTable
 from genlabel.model_selection.search import CandidateSearch
-from genlabel.model_selection.selection import ValidationPredictions
 from genlabel.training import FleetTrainer, Hyperparameters, TrainingTask
 from genlabel.training.networks import MLP, Ensemble
 
 FOLDS = 3
-SHORT: dict[str, Any] = {"cv": FOLDS, "epochs": 10, "random_state": 4}
-ONE: dict[str, Any] = {"learning_rate": 0.03, "weight_decay": 1e-3, **SHORT}
+SHORT: dict[str, Any] = {"search__cv": FOLDS, "training__epochs": 10, "random_state": 4}
+ONE: dict[str, Any] = {"training__learning_rate": 0.03, "training__weight_decay": 1e-3, **SHORT}
 X, Y = make_classification(130, 5, n_informative=4, n_redundant=0, n_classes=3, flip_y=0.2, random_state=3)
 X = X * [1.0, 20.0, 0.1, 1.0, 3.0] + [0.0, 5.0, 7.0, -2.0, 0.0]
 
@@ -86,7 +86,10 @@ def test_the_rungs_rise_to_the_last_epoch_and_fewer_go_on_from_each(epochs: int,
 @pytest.mark.parametrize("name", ["mixup", "genlabel"])
 def test_the_networks_of_the_folds_say_of_their_held_out_rows_what_the_table_says(name: str, more: Any) -> None:
     """The members that predict are those that were judged: the row of the choice, fold by fold."""
-    made = {"mixup": MixupClassifier(**SHORT), "genlabel": GenLabelClassifier(density="gaussian", **SHORT)}
+    made = {
+        "mixup": MixupClassifier().set_params(**SHORT),
+        "genlabel": GenLabelClassifier(density="gaussian").set_params(**SHORT),
+    }
     model = made[name].set_params(**more).fit(X, Y)
     assert isinstance(model.network_, Ensemble)
     results, best = model.cv_results_, model.best_index_
@@ -137,11 +140,15 @@ class Redone:
 
 def test_of_many_rows_an_epoch_is_a_part_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genlabel.model_selection.epochs.MOST_BATCHES", 2)
-    model = MixupClassifier((6,), mixer=None, **{**ONE, "epochs": "auto"}, batch_size=16, calibrate=False).fit(X, Y)
+    model = (
+        MixupClassifier((6,), mixer=None, calibrate=False)
+        .set_params(**{**ONE, "training__epochs": "auto"}, training__batch_size=16)
+        .fit(X, Y)
+    )
     redone = Redone(model, None, None, 1.0, [1.0], epochs=50, batch_size=16, parts=5)
     np.testing.assert_allclose(model.predict_proba(X), redone.proba(X), atol=1e-5)
     assert {entry["epochs"] for entry in model.cv_results_["params"]} == {2, 6, 16, 50}
-    told = clone(model).set_params(epochs=3).fit(X, Y)  # a number that is given is one of passes
+    told = clone(model).set_params(training__epochs=3).fit(X, Y)  # a number that is given is one of passes
     passes = Redone(told, None, None, 1.0, [1.0], epochs=3, batch_size=16)
     np.testing.assert_allclose(told.predict_proba(X), passes.proba(X), atol=1e-5)
 
@@ -186,7 +193,7 @@ def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any
 
 
 def test_vanilla_predicts_the_mean_of_its_folds_drawn_towards_the_class_shares() -> None:
-    model = MixupClassifier((6,), mixer=None, **ONE).fit(X, Y)
+    model = MixupClassifier((6,), mixer=None).set_params(**ONE).fit(X, Y)
     redone, shares = Redone(model, None, None, 1.0, [1.0]), np.bincount(Y) / len(Y)
     p, y = redone.of_held_out()
 
@@ -211,13 +218,13 @@ def test_vanilla_predicts_the_mean_of_its_folds_drawn_towards_the_class_shares()
 
 def test_genlabel_pools_the_mean_of_its_folds_with_the_label_model_of_all_rows() -> None:
     density = GaussianDensity("ledoit-wolf")
-    model = GenLabelClassifier((6,), density, clean_fraction=0.75, average="cv", **ONE).fit(X, Y)
+    model = GenLabelClassifier((6,), density, clean_fraction=0.75, pool_with_density="cv").set_params(**ONE).fit(X, Y)
     redone, shares = Redone(model, Mixup(0.3), density, 0.75, [0.0, 1.0]), np.bincount(Y) / len(Y)
     Z = StandardScaler().fit_transform(X)
     q = softmax(clone(density).fit(Z, Y).log_prob(Z))
     a, b = model.average_
     pooled = shares * (redone.proba(X) / shares) ** a * (q / shares) ** b
-    doubt = model.pool_weights_.doubt
+    doubt = model.pool_weights_.prior
     assert 0.0 < doubt < 0.5
     expected = (1 - doubt) * pooled / pooled.sum(1, keepdims=True) + doubt * shares
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
@@ -226,7 +233,11 @@ def test_genlabel_pools_the_mean_of_its_folds_with_the_label_model_of_all_rows()
 @pytest.mark.parametrize("select", ["log-loss", "accuracy"])
 def test_the_choice_is_among_those_that_went_on_and_no_better_one_was_left_behind(select: str) -> None:
     """At each rung, those that go on are the best of those that are there."""
-    model = MixupClassifier((6,), mixer=None, select=select, **SHORT | {"epochs": 20}).fit(X, Y)
+    model = (
+        MixupClassifier((6,), mixer=None)
+        .set_params(search__scoring=select, **SHORT | {"training__epochs": 20})
+        .fit(X, Y)
+    )
     results = model.cv_results_
     params = [{k: v for k, v in p.items() if k != "epochs"} for p in results["params"]]
     epochs = np.array([p["epochs"] for p in results["params"]])
@@ -248,8 +259,17 @@ def test_ties_go_to_the_smaller_step() -> None:
     rng = np.random.default_rng(0)
     y = np.arange(120) % 2
     far = rng.normal(size=(120, 1)) * 1e-6 + 100.0 * y[:, None]
-    given = {"learning_rate": (0.1, 0.03, 0.01), "weight_decay": 0.0, "cv": FOLDS, "random_state": 0}
-    model = MixupClassifier((16, 16), mixer=None, search="full", epochs=200, **given).fit(far, y)
+    given = {
+        "training__learning_rate": (0.1, 0.03, 0.01),
+        "training__weight_decay": 0.0,
+        "search__cv": FOLDS,
+        "random_state": 0,
+    }
+    model = (
+        MixupClassifier((16, 16), mixer=None)
+        .set_params(search="grid", search__ensemble="cv", training__epochs=200, **given)
+        .fit(far, y)
+    )
     level = np.flatnonzero(model.cv_results_["mean_test_log_loss"].round(6) == 0.0)
     rates = [model.cv_results_["params"][i]["learning_rate"] for i in level]
     assert len(rates) > 1
@@ -264,7 +284,7 @@ def test_ties_go_to_the_smaller_step() -> None:
     ("halving", 1, 1),
 ])  # fmt: skip
 def test_any_search_goes_with_any_members(search: str, members: Any, networks: int) -> None:
-    model = MixupClassifier((6,), search=search, members=members, **SHORT).fit(X, Y)
+    model = MixupClassifier((6,)).set_params(search=search, search__ensemble=members, **SHORT).fit(X, Y)
     assert isinstance(model.network_, Ensemble)
     assert len(model.network_.networks) == networks
     said = [by_hand(network, model.scaler_(X)) for network in model.network_.networks]
@@ -278,14 +298,17 @@ def test_any_search_goes_with_any_members(search: str, members: Any, networks: i
 
 
 def test_a_first_member_is_the_network_of_a_fit_with_one() -> None:
-    one, three = (MixupClassifier((6,), members=members, **SHORT).fit(X, Y) for members in (1, 3))
+    one, three = (MixupClassifier((6,)).set_params(search__ensemble=members, **SHORT).fit(X, Y) for members in (1, 3))
     Z = one.scaler_(X)
     np.testing.assert_allclose(by_hand(one.network_.networks[0], Z), by_hand(three.network_.networks[0], Z), atol=1e-5)
 
 
 @pytest.mark.parametrize(
     "model",
-    [GenLabelClassifier(density="gaussian", average="cv", **SHORT), MixupClassifier(members=2, **SHORT)],
+    [
+        GenLabelClassifier(density="gaussian", pool_with_density="cv").set_params(**SHORT),
+        MixupClassifier().set_params(search__ensemble=2, **SHORT),
+    ],
     ids=repr,
 )
 def test_an_interrupt_leaves_the_estimator_as_it_was(model: Any) -> None:
@@ -331,9 +354,9 @@ def ruined(monkeypatch: pytest.MonkeyPatch, tries: int) -> list[int]:
 def test_final_networks_far_from_what_the_folds_promised_are_trained_again(
     tries: int, members: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    healthy = MixupClassifier((6,), members=members, **SHORT).fit(X, Y)
+    healthy = MixupClassifier((6,)).set_params(search__ensemble=members, **SHORT).fit(X, Y)
     seen = ruined(monkeypatch, tries)
-    model = MixupClassifier((6,), members=members, **SHORT)
+    model = MixupClassifier((6,)).set_params(search__ensemble=members, **SHORT)
     if tries == 2:
         promised = min(healthy.cv_results_["mean_test_log_loss"])
         with pytest.warns(
@@ -365,7 +388,7 @@ def test_classes_of_one_and_two_rows_are_trained_on(name: str) -> None:
     names[[3, 60, 61]] = ["one", "two", "two"]
     made = {"default": GenLabelClassifier(), "mixup": MixupClassifier(), "vanilla": MixupClassifier(mixer=None)}
     with pytest.warns(UserWarning, match="class 'one' has a single row"):
-        model = made[name].set_params(epochs=10, random_state=0).fit(points, names)
+        model = made[name].set_params(training__epochs=10, random_state=0).fit(points, names)
     assert model.classes_.tolist() == ["a", "b", "c", "one", "two"]
     assert "split5_test_score" in model.cv_results_
     proba = model.predict_proba(points)

@@ -30,15 +30,21 @@ from genlabel.training.networks import log_proba_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
-QUICK: dict[str, Any] = {"epochs": 3, "cv": 3, "learning_rate": 0.03, "weight_decay": 1e-3, "random_state": 0}
+QUICK: dict[str, Any] = {
+    "training__epochs": 3,
+    "search__cv": 3,
+    "training__learning_rate": 0.03,
+    "training__weight_decay": 1e-3,
+    "random_state": 0,
+}
 FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 MODELS = [
-    GenLabelClassifier(density=FEW, **QUICK),
-    GenLabelClassifier((8,), "gaussian", space="latent", **QUICK),
-    GenLabelClassifier.from_paper("logistic", "gaussian", **{**QUICK, "learning_rate": "cv"}),
-    MixupClassifier(**QUICK),
-    MixupClassifier(members=2, **QUICK),
-    GenLabelClassifier(density=FEW, average=(0.5, 0.3, 0.1), **QUICK),
+    GenLabelClassifier(density=FEW).set_params(**QUICK),
+    GenLabelClassifier((8,), "gaussian", space="latent").set_params(**QUICK),
+    GenLabelClassifier.from_paper("logistic", "gaussian", **{**QUICK, "training__learning_rate": "auto"}),
+    MixupClassifier().set_params(**QUICK),
+    MixupClassifier().set_params(search__ensemble=2, **QUICK),
+    GenLabelClassifier(density=FEW, pool_with_density=(0.5, 0.3, 0.1)).set_params(**QUICK),
 ]
 models = pytest.mark.parametrize("model", MODELS, ids=repr)
 
@@ -149,7 +155,7 @@ def test_the_held_out_rows_of_a_fit_are_said_as_they_are_predicted(model: Any) -
     """Of a fit with given folds: the classes in the order of the folds, and log-probabilities of just these rows."""
     X, y = load_wine(return_X_y=True)
     pairs = list(StratifiedKFold(3, shuffle=True, random_state=1).split(X, y))
-    fitted = clone(model).set_params(cv=pairs).fit(X, y)
+    fitted = clone(model).set_params(search__cv=pairs).fit(X, y)
     known = fitted.venn_abers_
     held = np.concatenate([valid for _, valid in pairs])
     np.testing.assert_array_equal(known.y, y[held])
@@ -179,7 +185,7 @@ def test_intervals_follow_the_probabilities_and_are_kept_with_the_model(model: A
     assert known.crossed == (model.get_params().get("members") == "folds")
     if known.crossed:  # by hand: each network with the rows that it has not seen, pooled as it is predicted
         points, pooling = fitted.scaler_(X[1::2]), fitted.pool_weights_
-        density = None if fitted.average_ is None else fitted.labeler_.log_posterior_of(points, None)
+        density = None if fitted.average_ is None else fitted.labeler_.log_posterior(points, None)
         each = [log_proba_of(network, points) for network in fitted.network_.networks]
         pooled = [pool(one, density, fitted.log_prior_, pooling) for one in each]
         rows = [known.fold == f for f in range(3)]
@@ -196,8 +202,8 @@ def test_intervals_follow_the_probabilities_and_are_kept_with_the_model(model: A
 @pytest.mark.parametrize(
     "model",
     [
-        MixupClassifier(select=FGSM(0.1), **QUICK),
-        MixupClassifier(calibrate=False, clean_fraction=0.5, members=1, **QUICK),
+        MixupClassifier().set_params(search__scoring=FGSM(0.1), **QUICK),
+        MixupClassifier(calibrate=False, clean_fraction=0.5).set_params(search__ensemble=1, **QUICK),
         GenerativeClassifier(),
     ],
     ids=repr,
@@ -218,7 +224,11 @@ def test_who_held_no_rows_out_needs_some(model: Any) -> None:
 
 def test_adamixup_has_what_its_search_held_out() -> None:
     X, y = load_iris(return_X_y=True)
-    fitted = AdaMixupClassifier(epochs=2, cv=3, learning_rate=(0.1, 0.01), random_state=0).fit(X, y)
+    fitted = (
+        AdaMixupClassifier(random_state=0)
+        .set_params(training__epochs=2, search__cv=3, training__learning_rate=(0.1, 0.01))
+        .fit(X, y)
+    )
     assert fitted.venn_abers_.log_proba.shape == (150, 3)
 
 
@@ -241,7 +251,7 @@ def test_rows_of_which_nothing_is_said_are_left_out_and_without_any_all_is_open(
 def test_a_row_may_be_held_out_in_several_folds() -> None:
     X, y = load_iris(return_X_y=True)
     cv = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
-    known = MixupClassifier(**{**QUICK, "cv": cv}).fit(X, y).venn_abers_
+    known = MixupClassifier().set_params(**{**QUICK, "search__cv": cv}).fit(X, y).venn_abers_
     assert np.bincount(known.fold).tolist() == [50] * 6
 
 
@@ -249,7 +259,11 @@ def test_sample_weights_and_class_weights_are_those_of_the_fit() -> None:
     X, y = load_iris(return_X_y=True)
     weight = np.random.default_rng(0).uniform(0.5, 2.0, 150)
     pairs = list(StratifiedKFold(3).split(X, y))
-    fitted = MixupClassifier(**{**QUICK, "cv": pairs}, class_weight={0: 3.0, 1: 1.0, 2: 1.0}).fit(X, y, weight)
+    fitted = (
+        MixupClassifier(class_weight={0: 3.0, 1: 1.0, 2: 1.0})
+        .set_params(**{**QUICK, "search__cv": pairs})
+        .fit(X, y, weight)
+    )
     held = np.concatenate([valid for _, valid in pairs])
     np.testing.assert_allclose(fitted.venn_abers_.weight, weight[held])
     np.testing.assert_array_equal(fitted.venn_abers_.class_weight, fitted.class_weight_)

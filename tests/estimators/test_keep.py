@@ -13,15 +13,15 @@ from genlabel_paper.runs.learning_curves import learning_curves
 
 X, Y = load_wine(return_X_y=True)
 TRAIN, TEST = (X[::2], Y[::2]), (X[1::2], Y[1::2])
-SHORT = {"epochs": 8, "cv": 3, "random_state": 0}
+SHORT = {"training__epochs": 8, "search__cv": 3, "random_state": 0}
 MODELS = {
     "mixup": MixupClassifier.from_paper(**SHORT),
-    "vanilla network": MixupClassifier.from_paper((6,), None, learning_rate=[0.1, 0.01], **SHORT),
+    "vanilla network": MixupClassifier.from_paper((6,), None, training__learning_rate=[0.1, 0.01], **SHORT),
     "GenLabel": GenLabelClassifier.from_paper("logistic", GaussianDensity("ledoit-wolf"), **SHORT),
     "under attack": GenLabelClassifier.from_paper(
-        "logistic", GaussianDensity("ledoit-wolf"), select=FGSM(0.2), **SHORT
+        "logistic", GaussianDensity("ledoit-wolf"), search__scoring=FGSM(0.2), **SHORT
     ),
-    "AdaMixup": AdaMixupClassifier(weight_decay=1e-4, select="accuracy", **SHORT),
+    "AdaMixup": AdaMixupClassifier().set_params(training__weight_decay=1e-4, search__scoring="accuracy", **SHORT),
 }
 
 
@@ -51,7 +51,7 @@ def test_the_network_of_the_best_epoch_is_on_the_path(name: str) -> None:
     best = np.lexsort((-paths.valid[..., 1], -paths.valid[..., 0].round(12)), axis=0)[0]  # folds, candidates
     at_best = np.take_along_axis(paths.valid, best[None, ..., None], 0)[0]
     chosen = first_best(at_best.mean(0))
-    kept = clone(model).set_params(keep="best").fit(*TRAIN)
+    kept = clone(model).set_params(search__restore_best=True).fit(*TRAIN)
     attack = model.select if not isinstance(model.select, str) else None
     measured = kept.score(*TEST) if attack is None else robust_accuracy(kept, *TEST, attack).accuracy / 100
     assert measured == pytest.approx(paths.apart[best[0, chosen], chosen, 0])
@@ -60,8 +60,10 @@ def test_the_network_of_the_best_epoch_is_on_the_path(name: str) -> None:
 
 
 def test_members_are_the_networks_of_the_first_folds() -> None:
-    settings = {**SHORT, "learning_rate": 0.1, "keep": "best"}
-    one, three, folds = (MixupClassifier.from_paper(members=m, **settings).fit(*TRAIN) for m in (1, 3, "folds"))
+    settings = {**SHORT, "training__learning_rate": 0.1, "search__restore_best": True}
+    one, three, folds = (
+        MixupClassifier.from_paper(search__ensemble=m, **settings).fit(*TRAIN) for m in (1, 3, "folds")
+    )
     first = three.network_.networks[0]
     assert all(bool((a == b).all()) for a, b in zip(first.parameters(), one.network_.parameters(), strict=True))
     np.testing.assert_array_equal(three.predict_proba(X), folds.predict_proba(X))
@@ -70,9 +72,9 @@ def test_members_are_the_networks_of_the_first_folds() -> None:
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (MixupClassifier(keep="best"), "search='full'"),
-        (MixupClassifier.from_paper(keep="first"), "keep='first'"),
-        (MixupClassifier.from_paper(keep="best", members=4, **SHORT), "members=4"),
+        (MixupClassifier().set_params(search__restore_best=True), "search='full'"),
+        (MixupClassifier.from_paper(search__restore_best="first" == "best"), "keep='first'"),
+        (MixupClassifier.from_paper(search__restore_best=True, search__ensemble=4, **SHORT), "members=4"),
     ],
 )
 def test_what_cannot_be_kept_is_told(model: MixupClassifier, words: str) -> None:
@@ -88,4 +90,4 @@ def test_paths_of_a_search_that_halves_are_refused() -> None:
 def test_what_came_later_leaves_fingerprints_as_they_were() -> None:
     plain = MixupClassifier.from_paper()
     assert "keep" not in plain.resolved_config()
-    assert fingerprint(model=plain) != fingerprint(model=MixupClassifier.from_paper(keep="best"))
+    assert fingerprint(model=plain) != fingerprint(model=MixupClassifier.from_paper(search__restore_best=True))

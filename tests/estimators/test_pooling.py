@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from genlabel.model_selection.selection import ValidationPredictions
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genlabel.model_selection.pooling import POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, Pooling, fit_pooling, pool
-from genlabel.model_selection.selection import ValidationPredictions
 
 
 def held_out(log_proba: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> ValidationPredictions:

@@ -33,19 +33,19 @@ PAPERS: dict[str, Any] = {"search": "full", "members": 1, "cv": 6}
 SIMPLE = PAPERS | {
     "network": "logistic",
     "density": "gaussian",
-    "gamma": "cv",
-    "alpha": 1.0,
+    "gamma": "auto",
+    "mixer": Mixup(1.0),
     "clean_fraction": 0.0,
-    "weight_decay": 1e-4,
-    "average": None,
-    "select": "accuracy",
+    "training__weight_decay": 1e-4,
+    "pool_with_density": None,
+    "search__scoring": "accuracy",
 }
 
 
 def plain(*args: Any, **more: Any) -> GenLabelClassifier:
     """GenLabel as in the paper's Algorithm 1, with one lam for each point."""
     given = dict(zip(("network", "density", "gamma", "learning_rate", "space"), args, strict=False))
-    return GenLabelClassifier(**(SIMPLE | given | more))
+    return GenLabelClassifier().set_params(**SIMPLE | given | more)
 
 
 def test_the_grid_is_the_papers() -> None:
@@ -86,7 +86,7 @@ def test_nothing_to_choose_means_no_search() -> None:
     assert model.best_params_ == {"learning_rate": 0.1, "weight_decay": 1e-4, "gamma": 0.5, "clean_fraction": 0.0}
     assert list(model.cv_results_) == ["params"]
     assert not hasattr(model, "best_score_")
-    model.set_params(gamma="cv", cv=2).fit(X, y)
+    model.set_params(gamma="auto", search__cv=2).fit(X, y)
     assert hasattr(model, "best_score_")
     model.set_params(gamma=0.5).fit(X, y)
     assert not hasattr(model, "best_score_")
@@ -113,7 +113,7 @@ def test_gamma_zero_alone_never_asks_for_a_density() -> None:
 
 def test_gamma_zero_is_the_mixup_classifier() -> None:
     X, y = load_iris(return_X_y=True)
-    given: dict[str, Any] = {"learning_rate": 0.1, "epochs": 10, "random_state": 0}
+    given: dict[str, Any] = {"training__learning_rate": 0.1, "training__epochs": 10, "random_state": 0}
     mixed = MixupClassifier.from_paper(mixer=Mixup(), **given).fit(X, y)
     zero = plain(gamma=0.0, learning_rate=0.1, epochs=10, random_state=0).fit(X, y)
     np.testing.assert_allclose(zero.predict_proba(X), mixed.predict_proba(X), atol=1e-5)
@@ -225,18 +225,29 @@ EVERY_OPTION: dict[str, Any] = {
     ),
     "logistic labels": (
         MixupClassifier.from_paper(
-            mixer=Mixup(3.0, "batch"), labeler="logistic", exclude_intrusion=True, learning_rate=RATES, cv=3
+            mixer=Mixup(3.0, "batch"),
+            labeler="logistic",
+            exclude_intrusion=True,
+            training__learning_rate=RATES,
+            search__cv=3,
         ),
         {"hidden": (), "mixer": Mixup(3.0, "batch"), "labelers": (LogisticLabel(),), "exclude_intrusion": True},
     ),
     "manifold": (
         MixupClassifier.from_paper(
-            (6, 5), "manifold", learning_rate=RATES, weight_decay=(0.0, 0.1), alpha=0.7, lam_per="sample", cv=3
+            (6, 5),
+            "manifold",
+            training__learning_rate=RATES,
+            training__weight_decay=(0.0, 0.1),
+            mixer=Mixup(0.7, "sample"),
+            search__cv=3,
         ),
         {"hidden": (6, 5), "mixer": ManifoldMixup(0.7, (0, 1, 2), "sample"), "labelers": (LinearLabel(),)},
     ),
     "vanilla": (
-        MixupClassifier.from_paper(mixer=None, learning_rate=RATES, batch_size=25, weight_decay=0.1, cv=3),
+        MixupClassifier.from_paper(
+            mixer=None, training__learning_rate=RATES, training__batch_size=25, training__weight_decay=0.1, search__cv=3
+        ),
         {"hidden": (), "mixer": None, "labelers": (LinearLabel(),)},
     ),
 }
@@ -251,7 +262,7 @@ def test_every_option_reaches_the_training(case: str, weighted: bool) -> None:
     rows = np.random.default_rng(1).permutation(178)[:130]
     X, y = X[rows, :5], y[rows]
     model, parts = EVERY_OPTION[case]
-    model = clone(model).set_params(epochs=6, random_state=2)
+    model = clone(model).set_params(training__epochs=6, random_state=2)
     weight = WEIGHT if weighted else None
     if weighted:
         mean = np.average(CLASS_WEIGHT[y], weights=weight)
@@ -269,11 +280,13 @@ def test_every_option_reaches_the_training(case: str, weighted: bool) -> None:
 def test_folds_can_be_given() -> None:
     X, y = load_iris(return_X_y=True)
     splitter = StratifiedKFold(3, shuffle=True, random_state=1)
-    by_splitter = MixupClassifier(cv=splitter, epochs=3, random_state=0).fit(X, y)
-    by_rows = MixupClassifier(cv=list(splitter.split(X, y)), epochs=3, random_state=0).fit(X, y)
+    by_splitter = MixupClassifier(random_state=0).set_params(search__cv=splitter, training__epochs=3).fit(X, y)
+    by_rows = (
+        MixupClassifier(random_state=0).set_params(search__cv=list(splitter.split(X, y)), training__epochs=3).fit(X, y)
+    )
     np.testing.assert_array_equal(by_rows.cv_results_["mean_test_score"], by_splitter.cv_results_["mean_test_score"])
     with pytest.raises(ValueError, match="no training point of class 0"):
-        MixupClassifier(cv=[(np.arange(50, 150), np.arange(50))], epochs=3).fit(X, y)
+        MixupClassifier().set_params(search__cv=[(np.arange(50, 150), np.arange(50))], training__epochs=3).fit(X, y)
     for bad in ("six", 1, 0, 2.5):
         with pytest.raises(ValueError, match="cv="):
-            MixupClassifier(cv=bad, epochs=3).fit(X, y)
+            MixupClassifier().set_params(search__cv=bad, training__epochs=3).fit(X, y)

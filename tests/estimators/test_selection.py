@@ -2,11 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from scipy.stats import sem
-
 from genlabel.model_selection.selection import (
     ValidationPredictions,
     choose_best,
@@ -14,6 +9,10 @@ from genlabel.model_selection.selection import (
     one_standard_error,
     results_table,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import sem
 
 finite = st.floats(0.0, 5.0)
 

@@ -18,14 +18,20 @@ from genlabel.densities import DiscriminantDensity, KernelDensity, StackedDensit
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
-QUICK: dict[str, Any] = {"epochs": 3, "cv": 2, "learning_rate": 0.1, "weight_decay": 1e-3, "random_state": 0}
+QUICK: dict[str, Any] = {
+    "training__epochs": 3,
+    "search__cv": 2,
+    "training__learning_rate": 0.1,
+    "training__weight_decay": 1e-3,
+    "random_state": 0,
+}
 FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 MODELS = [
-    GenLabelClassifier(density=FEW, **QUICK),
-    GenLabelClassifier((8,), "gaussian", space="latent", clean_fraction=0.5, **QUICK),
+    GenLabelClassifier(density=FEW).set_params(**QUICK),
+    GenLabelClassifier((8,), "gaussian", space="latent", clean_fraction=0.5).set_params(**QUICK),
     GenerativeClassifier(),
     GenerativeClassifier("kernel", standardize=False),
-    MixupClassifier(**QUICK),
+    MixupClassifier().set_params(**QUICK),
 ]
 SETS = {
     "iris": load_iris(return_X_y=True),
@@ -52,7 +58,7 @@ def most_flagged(rate: float, n: int, m: int) -> int:
 
 def fit(model: Any, X: Any, y: Any) -> Any:
     fitted = clone(model).fit(X, y)
-    return fitted if hasattr(fitted, "typicality_") else fitted.fit_support(X, y)
+    return fitted if hasattr(fitted, "typicality_") else fitted.fit_typicality(X, y)
 
 
 @models
@@ -103,17 +109,19 @@ def test_a_constant_column_is_known_to_it_though_no_density_sees_it() -> None:
     assert (fitted.support(other) <= 0.05).all()
 
 
-@pytest.mark.parametrize("model", [MixupClassifier(**QUICK), AdaMixupClassifier(**QUICK)], ids=repr)
+@pytest.mark.parametrize(
+    "model", [MixupClassifier().set_params(**QUICK), AdaMixupClassifier().set_params(**QUICK)], ids=repr
+)
 def test_a_classifier_without_densities_learns_it_on_request_and_forgets_it_in_a_new_fit(model: Any) -> None:
     X, y, test = cut("iris")
     fitted = clone(model)
     with pytest.raises(NotFittedError):
-        fitted.fit_support(X, y)
+        fitted.fit_typicality(X, y)
     fitted.fit(X, y)
     with pytest.raises(NotFittedError, match=r"call fit_support\(X, y\) with its training rows"):
         fitted.support(test)
     before = fitted.predict_proba(test)
-    assert fitted.fit_support(X, y, density=GaussianDensity()) is fitted
+    assert fitted.fit_typicality(X, y, density=GaussianDensity()) is fitted
     assert fitted.typicality_.report_["weights"] == {"GaussianDensity": 1.0}
     np.testing.assert_array_equal(fitted.predict_proba(test), before)
     assert not hasattr(fitted.fit(X, y), "typicality_")
@@ -124,8 +132,10 @@ def test_weights_reach_it_and_variants_share_it() -> None:
     weight = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
     fitted = GenerativeClassifier().fit(X, y, weight)
     assert fitted.typicality_.report_["rows"] == (weight > 0).sum()
-    assert fitted.support([[99.0] * 4])[0] == pytest.approx(1 / (1 + weight.sum() ** 2 / (weight**2).sum()))
-    variants = GenLabelClassifier(density=FEW, **QUICK).fit_subsets(
-        X, y, {"a": lambda params: True, "b": lambda params: True}
+    assert fitted.typicality([[99.0] * 4])[0] == pytest.approx(1 / (1 + weight.sum() ** 2 / (weight**2).sum()))
+    variants = (
+        GenLabelClassifier(density=FEW)
+        .set_params(**QUICK)
+        .fit_subsets(X, y, {"a": lambda params: True, "b": lambda params: True})
     )
     assert variants["a"].typicality_ is variants["b"].typicality_

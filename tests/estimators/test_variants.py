@@ -7,11 +7,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
 
-from genlabel import GenLabelClassifier, MixupClassifier
+from genlabel import GenLabelClassifier, Mixup, MixupClassifier
 from genlabel.attacks import FGSM
 from genlabel.densities import GaussianDensity, KernelDensity
 
-SHORT: dict[str, Any] = {"epochs": 8, "cv": 3, "random_state": 0}
+ALPHAS = [Mixup(alpha, "batch") for alpha in (0.5, 2.0)]
+SHORT: dict[str, Any] = {"training__epochs": 8, "search__cv": 3, "random_state": 0}
 
 
 def is_gm(params: dict[str, Any]) -> bool:
@@ -30,7 +31,7 @@ def is_mixup(params: dict[str, Any]) -> bool:
     return bool(params["gamma"] == 0.0)
 
 
-DEFAULT = GenLabelClassifier("auto", density="gaussian", average="cv", **SHORT)
+DEFAULT = GenLabelClassifier("auto", density="gaussian", pool_with_density="cv").set_params(**SHORT)
 PAPER = GenLabelClassifier.from_paper(**SHORT)
 SEARCHES = {
     "densities": (
@@ -46,36 +47,39 @@ SEARCHES = {
         },
     ),
     "alphas": (
-        clone(PAPER).set_params(alpha=(0.5, 2.0), density=GaussianDensity()),
+        clone(PAPER).set_params(mixer=ALPHAS, density=GaussianDensity()),
         {
-            "both": (every, clone(PAPER).set_params(alpha=(0.5, 2.0), density=GaussianDensity())),
+            "both": (
+                every,
+                clone(PAPER).set_params(mixer=ALPHAS, density=GaussianDensity()),
+            ),
             "two": (
                 lambda params: params["alpha"] == 2.0,
-                clone(PAPER).set_params(alpha=2.0, density=GaussianDensity()),
+                clone(PAPER).set_params(mixer=Mixup(2.0, "batch"), density=GaussianDensity()),
             ),
         },
     ),
     "latent": (
-        GenLabelClassifier.from_paper((8,), "gaussian", space="latent", learning_rate=0.01, **SHORT),
+        GenLabelClassifier.from_paper((8,), "gaussian", space="latent", training__learning_rate=0.01, **SHORT),
         {
             "all": (
                 every,
-                GenLabelClassifier.from_paper((8,), "gaussian", space="latent", learning_rate=0.01, **SHORT),
+                GenLabelClassifier.from_paper((8,), "gaussian", space="latent", training__learning_rate=0.01, **SHORT),
             ),
             "half": (
                 lambda params: params["gamma"] >= 0.6,
                 GenLabelClassifier.from_paper(
-                    (8,), "gaussian", space="latent", learning_rate=0.01, gamma=(0.6, 0.8, 1.0), **SHORT
+                    (8,), "gaussian", space="latent", training__learning_rate=0.01, gamma=(0.6, 0.8, 1.0), **SHORT
                 ),
             ),
         },
     ),
     "labels": (
-        MixupClassifier(labeler=["linear", "logistic"], exclude_intrusion=True, **SHORT),
+        MixupClassifier(labeler=["linear", "logistic"], exclude_intrusion=True).set_params(**SHORT),
         {
             name: (
                 lambda params, name=name: params.get("labeler", name) == name,  # vanilla has none
-                MixupClassifier(labeler=name, exclude_intrusion=True, **SHORT),
+                MixupClassifier(labeler=name, exclude_intrusion=True).set_params(**SHORT),
             )
             for name in ("linear", "logistic")
         },
@@ -96,39 +100,47 @@ SEARCHES = {
                 lambda params: (
                     params == {"learning_rate": 0.03, "weight_decay": 1e-3, "clean_fraction": 1.0, "network": "mlp"}
                 ),
-                clone(DEFAULT).set_params(learning_rate=0.03, weight_decay=1e-3, clean_fraction=1.0, network="mlp"),
+                clone(DEFAULT).set_params(
+                    training__learning_rate=0.03, training__weight_decay=1e-3, clean_fraction=1.0, network="mlp"
+                ),
             ),
         },
     ),
     "halving, members": (
-        MixupClassifier((8,), members=2, **SHORT),
+        MixupClassifier((8,)).set_params(search__ensemble=2, **SHORT),
         {
-            "all": (every, MixupClassifier((8,), members=2, **SHORT)),
+            "all": (every, MixupClassifier((8,)).set_params(search__ensemble=2, **SHORT)),
             "vanilla": (
                 lambda params: params["clean_fraction"] == 1.0,
-                MixupClassifier((8,), clean_fraction=1.0, members=2, **SHORT),
+                MixupClassifier((8,), clean_fraction=1.0).set_params(search__ensemble=2, **SHORT),
             ),
             "small steps": (
                 lambda params: params["learning_rate"] < 0.05,
-                MixupClassifier((8,), learning_rate=(0.03, 0.01, 0.003), members=2, **SHORT),
+                MixupClassifier((8,)).set_params(
+                    training__learning_rate=(0.03, 0.01, 0.003), search__ensemble=2, **SHORT
+                ),
             ),
         },
     ),
     "average": (
-        GenLabelClassifier(density="gaussian", average="cv", **SHORT),
-        {"all": (every, GenLabelClassifier(density="gaussian", average="cv", **SHORT))},
+        GenLabelClassifier(density="gaussian", pool_with_density="cv").set_params(**SHORT),
+        {"all": (every, GenLabelClassifier(density="gaussian", pool_with_density="cv").set_params(**SHORT))},
     ),
     "attack": (
-        GenLabelClassifier.from_paper(density="gaussian", learning_rate=0.02, select=FGSM(0.2), **SHORT),
+        GenLabelClassifier.from_paper(
+            density="gaussian", training__learning_rate=0.02, search__scoring=FGSM(0.2), **SHORT
+        ),
         {
             "all": (
                 every,
-                GenLabelClassifier.from_paper(density="gaussian", learning_rate=0.02, select=FGSM(0.2), **SHORT),
+                GenLabelClassifier.from_paper(
+                    density="gaussian", training__learning_rate=0.02, search__scoring=FGSM(0.2), **SHORT
+                ),
             ),
             "mixup": (
                 is_mixup,
                 GenLabelClassifier.from_paper(
-                    density="gaussian", learning_rate=0.02, gamma=0.0, select=FGSM(0.2), **SHORT
+                    density="gaussian", training__learning_rate=0.02, gamma=0.0, search__scoring=FGSM(0.2), **SHORT
                 ),
             ),
         },
@@ -171,9 +183,9 @@ def test_a_variant_without_candidates_is_refused() -> None:
 def test_an_attack_judges_the_network_alone() -> None:
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="use average=None"):
-        GenLabelClassifier(select=FGSM(0.2), **SHORT).fit(X, y)
+        GenLabelClassifier().set_params(search__scoring=FGSM(0.2), **SHORT).fit(X, y)
     with pytest.raises(ValueError, match="select='robust' is not known"):
-        GenLabelClassifier(select="robust", **SHORT).fit(X, y)
+        GenLabelClassifier().set_params(search__scoring="robust", **SHORT).fit(X, y)
 
 
 def test_selection_under_attack_scores_the_attacked_rows() -> None:
@@ -181,7 +193,7 @@ def test_selection_under_attack_scores_the_attacked_rows() -> None:
     X, y = load_iris(return_X_y=True)
 
     def scores(select: Any) -> Any:
-        model = MixupClassifier(weight_decay=1e-4, select=select, **SHORT).fit(X, y)
+        model = MixupClassifier().set_params(training__weight_decay=1e-4, search__scoring=select, **SHORT).fit(X, y)
         return model.cv_results_["mean_test_score"]
 
     clean = scores("accuracy")

@@ -23,7 +23,7 @@ from safetensors.numpy import save
 from genlabel import GenerativeClassifier, load_model, save_model
 from genlabel.data.datasets import load_images
 from genlabel.data.datasets.image_files import read_idx
-from genlabel.data.tables import csv_dialect, excel_guard, read_frame, read_table
+from genlabel.data.tables import formats, read_frame, read_table
 
 ROOM = 30_000_000
 """Bytes that a reader of these small files may take: 2^40 would be promised."""
@@ -215,7 +215,7 @@ ODD_PICTURES: dict[str, tuple[bytes, str | None]] = {
     "nothing": (b"", "cannot identify"),
     "text": (b"<svg/>", "cannot identify"),
     "one pixel": (picture("PNG", size=(1, 1))(), "is 8 x 8 and .* is 1 x 1; give size="),
-    "16 bits": (picture("PNG", "I;16")(), "its pixels are 'I;16', not of 8 bits; save it as 8-bit grey or colour"),
+    "16 bits": (picture("PNG", "I;16")(), "its pixels are 'I;16', not of 8 bits"),
     "numbers": (picture("TIFF", "F")(), "its pixels are 'F', not of 8 bits"),
     "a page of many": (picture("GIF", "P", save_all=True)(), None),
     "two colours": (picture("PNG", "1")(), None),
@@ -273,7 +273,7 @@ def test_a_stray_cell_is_read(tmp_path: Path) -> None:
 
 
 def test_an_excel_file_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(excel_guard, "MOST_UNPACKED", 1 << 10)
+    monkeypatch.setattr(formats, "MAX_UNPACKED_BYTES", 1 << 10)
     path = far_cell(tmp_path / "t.xlsx", 5, 5)
     found = read_or_refuse(lambda folder, _: read_frame(path), tmp_path, b"")
     assert "it unpacks to more than" in str(found)
@@ -301,7 +301,7 @@ def test_a_file_that_promises_too_much_is_refused_before_memory_is_taken(lie: st
 
 
 def test_a_packed_table_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_dialect, "MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(formats, "MAX_UNPACKED_BYTES", 1 << 20)
     path = tmp_path / "t.csv.gz"
     path.write_bytes(gzip.compress(b"a,y\n" + b"1,p\n" * (1 << 20)))
     found = read_or_refuse(lambda folder, _: read_frame(path), tmp_path, b"")

@@ -40,8 +40,8 @@ DATES = FRAME.assign(b=pd.date_range("2024-05-31", periods=20))
 HUGE = np.where(np.arange(40).reshape(20, 2) == 7, np.finfo(float).max, X)
 NUL, NAMED = (FRAME.set_axis(pd.Index(["a", name], dtype=object), axis=1) for name in ("b\0", "\ud800"))
 ALONE = np.arange(20)
-FIXED: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-3, "random_state": 0}
-network = MixupClassifier((3,), epochs=1, random_state=0)
+FIXED: dict[str, Any] = {"training__learning_rate": 0.05, "training__weight_decay": 1e-3, "random_state": 0}
+network = MixupClassifier((3,), random_state=0).set_params(training__epochs=1)
 doors: dict[str, Callable[[Any, Any], Any]] = {
     "classifier": network.fit,
     "soft": SoftLabelClassifier(LogisticRegression()).fit,
@@ -59,7 +59,7 @@ REFUSED = [
     *((door, X[:, :0], Y, "needs at least one feature") for door in ("density", "support")),
     *((door, HUGE, Y, r"size 1.8e\+308, whose squares are beyond all numbers; make them missing") for door in doors),
     *((door, DATES, Y, "column 'b' of X holds dates or durations; make it a number") for door in ("soft", "sampler")),
-    ("classifier", HALF, Y, r"a text of X, '\\ud800', is no Unicode: character 0 is half of one; mend it"),
+    ("classifier", HALF, Y, r"'\\ud800', which is not valid Unicode"),
     ("classifier", NUL, Y, "a column named 'b.x00', with a letter that is none; rename"),
     ("sampler", NAMED, Y, "a column named '.ud800', with a letter that is none"),
     ("classifier", X, ALONE, "each of 20 rows has a class of its own, so that none can be held out; give more rows"),
@@ -141,8 +141,10 @@ def test_a_label_model_of_more_classes_than_rows_that_judge() -> None:
 MANY = [
     GenerativeClassifier(DiscriminantDensity(0.3, 0.1)),
     GenerativeClassifier(KernelDensity(0.6, covariance="shared")),
-    GenLabelClassifier("logistic", DiscriminantDensity(0.3, 0.1), 1.0, epochs=2, cv=2, **FIXED),
-    MixupClassifier((8,), epochs=2, cv=2, **FIXED),
+    GenLabelClassifier("logistic", DiscriminantDensity(0.3, 0.1), 1.0).set_params(
+        training__epochs=2, search__cv=2, **FIXED
+    ),
+    MixupClassifier((8,)).set_params(training__epochs=2, search__cv=2, **FIXED),
 ]
 
 

@@ -33,14 +33,20 @@ from genlabel import (
 from genlabel.densities import DiscriminantDensity, PowerTransformedDensity, WeightedDensities
 
 FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
-SHORT: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-3, "epochs": 2, "cv": 2, "random_state": 0}
+SHORT: dict[str, Any] = {
+    "training__learning_rate": 0.05,
+    "training__weight_decay": 1e-3,
+    "training__epochs": 2,
+    "search__cv": 2,
+    "random_state": 0,
+}
 CLASSIFIERS = [
-    GenLabelClassifier((4,), FEW, **SHORT),
-    GenLabelClassifier((4,), "gaussian", 1.0, average=None, **SHORT),
-    GenLabelClassifier("logistic", "kernel", standardize=False, **SHORT),
-    MixupClassifier((4,), **SHORT),
-    MixupClassifier((4,), "manifold", members=1, calibrate=False, class_weight="balanced", **SHORT),
-    AdaMixupClassifier((4,), policy_hidden=4, **SHORT),
+    GenLabelClassifier((4,), FEW).set_params(**SHORT),
+    GenLabelClassifier((4,), "gaussian", 1.0, pool_with_density=None).set_params(**SHORT),
+    GenLabelClassifier("logistic", "kernel").set_params(training__standardize=False, **SHORT),
+    MixupClassifier((4,)).set_params(**SHORT),
+    MixupClassifier((4,), "manifold", calibrate=False, class_weight="balanced").set_params(search__ensemble=1, **SHORT),
+    AdaMixupClassifier((4,), policy_hidden=4).set_params(**SHORT),
     GenerativeClassifier(),
     GenerativeClassifier(FEW),
     SoftLabelClassifier(LogisticRegression(max_iter=20, tol=1.0), GenLabelSampler(n_aug=0.5), random_state=0),
@@ -105,7 +111,7 @@ def check_classifier(classifier: Any, answer: Answer, table: Any) -> None:
     assert_on_simplex(answer(lambda: model.predict_proba(table.X)), rows_of(table.X))
     assert set(model.predict(table.X).tolist()) <= set(model.classes_.tolist())
     if hasattr(model, "typicality_"):
-        support = model.support(table.X)
+        support = model.typicality(table.X)
         assert ((support > 0.0) & (support <= 1.0)).all()
     strange = others(table.X)
     if strange is not None:

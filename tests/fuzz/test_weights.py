@@ -66,13 +66,19 @@ WEIGHTS: dict[str, Callable[[int, Rng], Any]] = {
 }
 LABELS = {"two": np.arange(24) % 2, "three": np.arange(24) % 3, "one row of a class": np.maximum(np.arange(24) % 3, 1)}
 LABELS["one row of a class"][0] = 0
-SHORT: dict[str, Any] = {"learning_rate": 0.05, "weight_decay": 1e-3, "epochs": 2, "cv": 2, "random_state": 0}
+SHORT: dict[str, Any] = {
+    "training__learning_rate": 0.05,
+    "training__weight_decay": 1e-3,
+    "training__epochs": 2,
+    "search__cv": 2,
+    "random_state": 0,
+}
 FEW = StackedDensity([DiscriminantDensity(0.3, 0.1), KernelDensity(0.6, covariance="shared")])
 CLASSIFIERS = [
-    GenLabelClassifier((4,), FEW, **SHORT),
-    GenLabelClassifier("logistic", "kernel", average=None, class_weight="balanced", **SHORT),
-    MixupClassifier((4,), "manifold", members=1, **SHORT),
-    AdaMixupClassifier((4,), policy_hidden=4, **SHORT),
+    GenLabelClassifier((4,), FEW).set_params(**SHORT),
+    GenLabelClassifier("logistic", "kernel", pool_with_density=None, class_weight="balanced").set_params(**SHORT),
+    MixupClassifier((4,), "manifold").set_params(search__ensemble=1, **SHORT),
+    AdaMixupClassifier((4,), policy_hidden=4).set_params(**SHORT),
     GenerativeClassifier(FEW),
 ]
 DENSITIES = [

@@ -23,9 +23,9 @@ from genlabel.densities import (
     fixed_gaussians,
 )
 from genlabel.densities.covariance import Gaussians
-from genlabel.mixing.genmix.quadric import QuadricFinder, roots_on_segment
-from genlabel.mixing.genmix.roots import bracketed_roots
-from genlabel.mixing.genmix.surface import share_out
+from genlabel.mixing.genmix.finders import QuadricFinder, roots_on_segment
+from genlabel.mixing.genmix.sampler import share_out
+from genlabel.mixing.genmix.segments import bracketed_roots
 
 
 def blobs(n: int, k: int, d: int, seed: int = 0, spread: float = 3.0) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,8 @@ from sklearn.datasets import load_digits
 
 from genlabel import GaussianDensity, GenMix
 from genlabel.attacks import PGD, AttackedBatches, AttackedNetwork, train_robust
-from genlabel.mixing import HiddenGenMix, Sampler, invert_features
+from genlabel.mixing import HiddenGenMix, Sampler
+from genlabel.mixing.genmix.hidden import invert_features
 from genlabel.training import Adam, train_network
 from genlabel.training.networks import MLP
 

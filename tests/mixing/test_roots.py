@@ -10,8 +10,9 @@ from scipy.stats import chisquare
 from torch.distributions import MultivariateNormal
 
 from genlabel.densities import FixedDensity
-from genlabel.mixing.genmix import roots
-from genlabel.mixing.genmix.roots import NODES, Brackets, SegmentFinder, draw_rows
+from genlabel.mixing.genmix import segments
+from genlabel.mixing.genmix.finders import draw_rows
+from genlabel.mixing.genmix.segments import INNER_NODES, Brackets, SegmentFinder
 
 NARROW, WIDE = 0.5, 3.0
 
@@ -85,7 +86,7 @@ def test_between_two_ends_of_one_side_the_first_change_of_sign_is_bracketed(shar
     found = search._inside(ends, np.repeat(PAIR, 3, 0), height)
     np.testing.assert_array_equal(found.origin, ends.origin)
     np.testing.assert_array_equal(found.direction, ends.direction)
-    places = np.linspace(0.0, 1.0, NODES + 2)
+    places = np.linspace(0.0, 1.0, INNER_NODES + 2)
     for i in range(3):
         values = difference(ends.origin[i] + places[:, None] * ends.direction[i], height[i])
         first = int(np.flatnonzero(np.diff(np.sign(values)))[0])
@@ -175,7 +176,7 @@ def test_the_root_is_guessed_where_it_were_if_the_surface_were_flat(at_low: floa
 def test_small_differences_of_one_sign_are_no_change() -> None:
     search = finder([[0, 0], [1, 1]], [0, 1], round_classes())
     ends = lines([[-0.8, 1.3]], [[0.8, 1.3]], 0.0)
-    values = difference(ends.origin + np.linspace(0, 1, NODES + 2)[:, None] * ends.direction)
+    values = difference(ends.origin + np.linspace(0, 1, INNER_NODES + 2)[:, None] * ends.direction)
     assert (values[:4] < 0).tolist() == [True, True, True, False]
     assert values[0] * values[1] < 1.0
     found = search._inside(ends, PAIR, np.zeros(1))
@@ -218,7 +219,7 @@ def test_interpolation_is_exact_for_inverse_quadratics_and_left_where_it_is_not_
     inside = (xi > 0) & (xi < 1)
     with np.errstate(invalid="ignore"):
         safe = inside & (1 - np.sqrt(1 - xi) < phi) & (phi < np.sqrt(xi))
-    t = roots._next(a, b, c, fa, fb, fc)
+    t = segments._next_fraction(a, b, c, fa, fb, fc)
     exact = (0.3 - a) / (b - a)
     proper = safe & (exact > 0) & (exact < 1)
     assert proper.sum() > 100
@@ -238,13 +239,13 @@ def test_no_more_is_asked_of_functions_whose_root_is_known() -> None:
 
     low, high = np.zeros(3), np.ones(3)
     ends = function(low, np.arange(3)), function(high, np.arange(3))
-    found = roots.bracketed_roots(function, low, high, *ends, lambda value, which: np.abs(value) < 1e-14)
+    found = segments.bracketed_roots(function, low, high, *ends, lambda value, which: np.abs(value) < 1e-14)
     np.testing.assert_allclose(found, [0.0, 1.0, 0.3], atol=1e-14)
     assert [part.tolist() for part in calls[2:]] == [[2]] * len(calls[2:])
     assert len(calls) - 2 <= 3
     assert places[2].tolist() == [0.5]
     assert (
-        roots.bracketed_roots(
+        segments.bracketed_roots(
             function, low[:0], high[:0], *(end[:0] for end in ends), lambda value, which: value > 0
         ).size
         == 0

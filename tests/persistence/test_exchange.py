@@ -19,22 +19,28 @@ from genlabel import (
     load_model,
     save_model,
 )
-from genlabel.data.datasets import table_pipeline
+from genlabel.data.tables import table_pipeline
 from genlabel.training.networks import log_proba_of
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the packages onnx and onnxruntime")
 pytest.importorskip("onnx", reason="needs the packages onnx and onnxruntime")
 
-SHORT: dict[str, Any] = {"epochs": 2, "random_state": 0, "learning_rate": 0.03, "weight_decay": 1e-3, "cv": 3}
+SHORT: dict[str, Any] = {
+    "training__epochs": 2,
+    "random_state": 0,
+    "training__learning_rate": 0.03,
+    "training__weight_decay": 1e-3,
+    "search__cv": 3,
+}
 MODELS: dict[str, Any] = {
-    "ensemble": MixupClassifier(**SHORT),
-    "not calibrated": MixupClassifier(calibrate=False, **SHORT),
+    "ensemble": MixupClassifier().set_params(**SHORT),
+    "not calibrated": MixupClassifier(calibrate=False).set_params(**SHORT),
     "one network": MixupClassifier.from_paper("mlp", **SHORT),
-    "softmax regression": MixupClassifier("logistic", members=1, **SHORT),
-    "as they are": MixupClassifier(standardize=False, **SHORT),
-    "genlabel": GenLabelClassifier(density="gaussian", **SHORT),
-    "drawn to the shares": GenLabelClassifier(density="gaussian", average=(0.6, 0.0), **SHORT),
-    "adamixup": AdaMixupClassifier(**SHORT),
+    "softmax regression": MixupClassifier("logistic").set_params(search__ensemble=1, **SHORT),
+    "as they are": MixupClassifier().set_params(training__standardize=False, **SHORT),
+    "genlabel": GenLabelClassifier(density="gaussian").set_params(**SHORT),
+    "drawn to the shares": GenLabelClassifier(density="gaussian", pool_with_density=(0.6, 0.0)).set_params(**SHORT),
+    "adamixup": AdaMixupClassifier().set_params(**SHORT),
 }
 
 
@@ -70,7 +76,7 @@ def test_another_runtime_says_what_the_classifier_says(name: str, dtype: str, er
 
 def test_a_label_model_is_not_exported_and_a_warning_says_so(tmp_path: Path) -> None:
     X, y = sample()
-    model = GenLabelClassifier(density="kernel", average=(0.5, 0.4), **SHORT).fit(X, y)
+    model = GenLabelClassifier(density="kernel", pool_with_density=(0.5, 0.4)).set_params(**SHORT).fit(X, y)
     with pytest.warns(UserWarning, match=r"averages its network with a stacked density \(weights 0\.5 and 0\.4\)"):
         path = export_onnx(model, tmp_path / "m.onnx")
     logs, _, _ = run(path, X)
@@ -81,8 +87,8 @@ def test_a_label_model_is_not_exported_and_a_warning_says_so(tmp_path: Path) -> 
 def test_a_pipeline_and_a_loaded_model_are_exported_behind_their_preparation(tmp_path: Path) -> None:
     X, y = sample()
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": np.where(X[:, 3] > 14, "high", "low")})
-    pipeline = table_pipeline(frame, MixupClassifier(**SHORT)).fit(frame, y)
-    alone = MixupClassifier(**SHORT).fit(frame, y)
+    pipeline = table_pipeline(frame, MixupClassifier().set_params(**SHORT)).fit(frame, y)
+    alone = MixupClassifier().set_params(**SHORT).fit(frame, y)
     for model, names in (
         (pipeline, ["x0", "x1", "x2", "x3"]),
         (alone, ["numbers__a", "numbers__b", "text__c_high", "text__c_low"]),

@@ -30,13 +30,18 @@ from genlabel import (
     load_model,
     save_model,
 )
-from genlabel.data.datasets import table_pipeline
+from genlabel.data.tables import table_pipeline
 from genlabel.densities import DiscriminantDensity, StackedDensity
 from genlabel.persistence import ColumnSchema
 from genlabel.persistence.files import ARRAYS, CARD, TREE, read_files, write_files
 
-QUICK: dict[str, Any] = {"epochs": 2, "random_state": 0, "learning_rate": 0.03, "weight_decay": 1e-3}
-SHORT: dict[str, Any] = {**QUICK, "cv": 3}
+QUICK: dict[str, Any] = {
+    "training__epochs": 2,
+    "random_state": 0,
+    "training__learning_rate": 0.03,
+    "training__weight_decay": 1e-3,
+}
+SHORT: dict[str, Any] = {**QUICK, "search__cv": 3}
 FEW = [DiscriminantDensity(), KernelDensity(0.5, covariance="shared")]
 
 
@@ -82,21 +87,23 @@ def alone(classifier: Any) -> Callable[[], Any]:
 
 
 MODELS: dict[str, Callable[[], Any]] = {
-    "table": in_a_table(GenLabelClassifier(density=StackedDensity(FEW), **SHORT)),
-    "table of the baseline": in_a_table(MixupClassifier(**SHORT)),
-    "table by itself": by_itself(GenLabelClassifier(density="mixture", **SHORT)),
+    "table": in_a_table(GenLabelClassifier(density=StackedDensity(FEW)).set_params(**SHORT)),
+    "table of the baseline": in_a_table(MixupClassifier().set_params(**SHORT)),
+    "table by itself": by_itself(GenLabelClassifier(density="mixture").set_params(**SHORT)),
     "table of densities": by_itself(GenerativeClassifier("mixture")),
     "gaps": lambda: GenerativeClassifier().fit(np.where(numbers()[0] > 4, np.nan, numbers()[0]), numbers()[1]),
-    "default": alone(GenLabelClassifier(**QUICK)),
-    "given density": alone(GenLabelClassifier(density=KernelDensity(0.4), **SHORT)),
+    "default": alone(GenLabelClassifier().set_params(**QUICK)),
+    "given density": alone(GenLabelClassifier(density=KernelDensity(0.4)).set_params(**SHORT)),
     "paper": alone(GenLabelClassifier.from_paper(density="kernel", **SHORT)),
-    "latent": alone(GenLabelClassifier("mlp", "gaussian", space="latent", **SHORT)),
-    "several densities": alone(GenLabelClassifier(density="auto", **SHORT)),
-    "weighed": alone(GenLabelClassifier(density="mixture", average=(0.5, 0.3), class_weight="balanced", **SHORT)),
-    "mixup": alone(MixupClassifier(**SHORT)),
-    "support": lambda: MixupClassifier(**SHORT).fit(*numbers()).fit_support(*numbers()),
-    "manifold": alone(MixupClassifier(mixer="manifold", labeler=["linear"], **SHORT)),
-    "adamixup": alone(AdaMixupClassifier(**SHORT)),
+    "latent": alone(GenLabelClassifier("mlp", "gaussian", space="latent").set_params(**SHORT)),
+    "several densities": alone(GenLabelClassifier(density="auto").set_params(**SHORT)),
+    "weighed": alone(
+        GenLabelClassifier(density="mixture", pool_with_density=(0.5, 0.3), class_weight="balanced").set_params(**SHORT)
+    ),
+    "mixup": alone(MixupClassifier().set_params(**SHORT)),
+    "support": lambda: MixupClassifier().set_params(**SHORT).fit(*numbers()).fit_typicality(*numbers()),
+    "manifold": alone(MixupClassifier(mixer="manifold", labeler=["linear"]).set_params(**SHORT)),
+    "adamixup": alone(AdaMixupClassifier().set_params(**SHORT)),
     "kernel": alone(GenerativeClassifier("kernel")),
     "stacked density": alone(GenerativeClassifier("stacked")),
     "scaled": lambda: make_pipeline(StandardScaler(), GenerativeClassifier()).fit(*numbers()),
@@ -119,7 +126,7 @@ def answers(model: Any, X: Any) -> dict[str, np.ndarray]:
     classifier = model[-1] if isinstance(model, Pipeline) else model
     if hasattr(classifier, "typicality_"):
         points = model[:-1].transform(X) if isinstance(model, Pipeline) else X
-        found["support"] = classifier.support(points)
+        found["support"] = classifier.typicality(points)
     return found
 
 
@@ -400,8 +407,8 @@ def test_plain_values_are_kept_beside_the_model(saved: Saved, tmp_path: Path) ->
 
 def test_parameters_that_are_not_plain_are_left_out_and_told(tmp_path: Path) -> None:
     X, y = numbers()
-    settings = {**SHORT, "cv": KFold(3), "random_state": np.random.RandomState(0)}
-    model = MixupClassifier(**settings).fit(X, y)
+    settings = {**SHORT, "search__cv": KFold(3), "random_state": np.random.RandomState(0)}
+    model = MixupClassifier().set_params(**settings).fit(X, y)
     again = load_model(save_model(model, tmp_path / "m"))
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     assert again.about["left_out"]["cv"].startswith("KFold(n_splits=3")
@@ -458,7 +465,7 @@ def test_the_card_says_what_it_is_and_how_good(saved: Saved) -> None:
 def test_the_card_warns_of_a_model_that_knows_nothing_and_of_small_classes(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = np.array(["common"] * 85 + ["<b>rare</b> | `x`\n# no"] * 15)
-    model = MixupClassifier(**SHORT).fit(rng.normal(size=(100, 2)), y)
+    model = MixupClassifier().set_params(**SHORT).fit(rng.normal(size=(100, 2)), y)
     folder = save_model(model, tmp_path / "m", notes=["from [a](file)\n# with lines"])
     card = (folder / CARD).read_text()
     assert "**At all**" in card

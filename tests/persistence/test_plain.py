@@ -201,7 +201,7 @@ def test_what_is_shared_is_written_once_and_stays_shared() -> None:
     ).fit(X, y)
     again = through_files(fitted)
     assert all(one is other for one, other in zip(again.members_, again.stack_.members_, strict=True))
-    assert again.members_[0].warp_ is again.stack_.warp_
+    assert again.members_[0].transform_ is again.stack_.transform_
 
 
 class FlatDensity(PerClassDensity):

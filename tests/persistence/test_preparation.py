@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from genlabel.data.datasets import table_pipeline
+from genlabel.data.tables import table_pipeline
 from genlabel.persistence.preprocessing import PersistenceError, plain_preparation, prepare_again
 
 

@@ -82,13 +82,13 @@ SETTINGS: list[Any] = [
     FGSM(0.3),
     KernelDensity(),
     GenLabelClassifier(),
-    GenLabelClassifier(epochs=101),
+    GenLabelClassifier().set_params(training__epochs=101),
     GenLabelClassifier.from_paper(),
     GenerativeClassifier("gaussian"),
     MixupClassifier(),
     MixupClassifier(mixer=None),
     MixupClassifier(Mixup(2.0)),
-    MixupClassifier(optimizer=SGD()),
+    MixupClassifier().set_params(training__optimizer=SGD()),
     AdaMixupClassifier(),
     StratifiedKFold(3),
     StratifiedKFold(4),
@@ -196,5 +196,5 @@ def test_a_word_whose_meaning_changes_is_another_setting(
 def test_a_parameter_that_came_later_leaves_older_records_as_they_were() -> None:
     paper = MixupClassifier.from_paper()
     assert not set(MixupClassifier.fingerprint_defaults) & set(describe(paper))
-    assert fingerprint(model=paper) != fingerprint(model=clone(paper).set_params(members=2))
-    assert describe(clone(paper).set_params(members=2))["members"] == 2
+    assert fingerprint(model=paper) != fingerprint(model=clone(paper).set_params(search__ensemble=2))
+    assert describe(clone(paper).set_params(search__ensemble=2))["members"] == 2

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from genlabel._arrays import one_hot, to_device
 from genlabel.densities import ClassDensity, GaussianDensity, KernelDensity, StackedDensity
-from genlabel.labeling import GenLabel, Labeler, LinearLabel
+from genlabel.labeling import GenLabel, Labeler, LinearLabel, WeightedLabel
 from genlabel.mixing import BatchInfo, CutMix, LinearMixer, ManifoldMixup, Mixer, MixParams, Mixup, blend
 from genlabel.training import (
     SGD,
@@ -19,7 +19,6 @@ from genlabel.training import (
     BatchPlan,
     Hyperparameters,
     TrainingTask,
-    WeightedLabel,
     soft_cross_entropy,
     train_fleet,
     train_network,
@@ -97,7 +96,7 @@ class RunningMeans(Labeler):
         )
         self.observed += 1
 
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
         nearest = torch.softmax(-0.5 * (x_mix[:, None] - self.means_).square().sum(-1), 1)
         return self.gamma * nearest + (1.0 - self.gamma) * blend(targets, draw)
 
@@ -319,7 +318,7 @@ class Forgetful(RunningMeans):
 
 
 class TwoColumns(Labeler):
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
         return targets[:, :2]
 
 
@@ -357,7 +356,7 @@ def test_a_labeler_that_learns_is_not_for_a_task() -> None:
         with pytest.raises(ValueError, match=r"learns while a network trains, .* use train_network"):
             train()
     shared = WeightedLabel([RunningMeans(), LinearLabel()], [0.5, 0.5])
-    with pytest.raises(ValueError, match="cannot share a label; use it alone"):
+    with pytest.raises(ValueError, match="learns while a network trains"):
         train_network(MLP(4, 3), [(x, y)], mixer=Mixup(), labeler=shared, epochs=1)
     confused = RunningMeans()
     confused.__class__ = type("Confused", (RunningMeans,), {"update_source": "all"})
@@ -372,7 +371,7 @@ def test_no_label_of_a_density_waits_for_the_gpu(density: ClassDensity, nothing_
     """With clean rows, in the precision and on the device of the network."""
     x, y = clusters(60)
     labeler = GenLabel(density, gamma=0.7).fit(x, y)
-    batch = Batch(x.cuda().float(), y.cuda(), origin=BatchInfo(clean=np.arange(60) % 4 == 0))
+    batch = Batch(x.cuda().float(), y.cuda(), info=BatchInfo(clean=np.arange(60) % 4 == 0))
     network = MLP(4, 3, (8,), seed=0).cuda()
     train_network(network, [batch], mixer=Mixup(), labeler=labeler, epochs=1, seed=0)
 

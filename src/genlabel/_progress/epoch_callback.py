@@ -22,8 +22,8 @@ def epoch_callback(listener: EpochCallback) -> Iterator[None]:
     >>> from genlabel import MixupClassifier
     >>> epochs = []
     >>> with epoch_callback(epochs.append):
-    ...     model = MixupClassifier.from_paper(epochs=5).fit(*load_iris(return_X_y=True))  # a search, and the final fit
-    >>> sum(epochs)
+    ...     model = MixupClassifier.from_paper(training__epochs=5).fit(*load_iris(return_X_y=True))
+    >>> sum(epochs)  # a search, and the final fit
     10
     """
     token = _listener.set(listener)

@@ -44,10 +44,10 @@ def progress_callback(watcher: ProgressCallback) -> Iterator[None]:
     """Hear where every fit within is; safe in threads. An exception that the watcher raises ends the fit.
 
     >>> from sklearn.datasets import load_iris
-    >>> from genlabel import MixupClassifier
+    >>> from genlabel import MixupClassifier, TrainingOptions
     >>> reports = []
     >>> with progress_callback(reports.append):
-    ...     model = MixupClassifier(epochs=10).fit(*load_iris(return_X_y=True))
+    ...     model = MixupClassifier(training=TrainingOptions(epochs=10)).fit(*load_iris(return_X_y=True))
     >>> [report.stage for report in reports if report.ended]  # doctest: +NORMALIZE_WHITESPACE
     ['search, rung 1 of 4, 24 candidates', 'search, rung 2 of 4, 8 candidates',
      'search, rung 3 of 4, 5 candidates', 'search, rung 4 of 4, 3 candidates']

@@ -103,16 +103,16 @@ def _last_step(model: Any, X: Any) -> tuple[Any, Any, bool]:
 def _in_standard_units(model: Any, X: Values) -> ModelView:
     """A classifier of ours, as a function of `scaler_(X)`: its network, where that alone predicts."""
     named = isinstance(X, pd.DataFrame) and hasattr(model, "feature_names_in_")
-    points = model.scaler_(model.numbers_of(X) if named else _numbers(X, "standardised"))
-    if getattr(model, "network_", None) is not None and model.average_ is None:
+    points = model.scaler_(model.encode(X) if named else _numbers(X, "standardised"))
+    if getattr(model, "predicts_by_network", False):
         return ModelView(points, AttackedNetwork(model.network_))
-    return ModelView(points, FunctionModel(model.log_proba_of))
+    return ModelView(points, FunctionModel(model.predict_log_proba_scaled))
 
 
 def _in_input(model: Any, X: Values) -> ModelView:
     """Any classifier as a function of `X`."""
     points = _numbers(X, "input")
-    if getattr(model, "network_", None) is not None and model.average_ is None:
+    if getattr(model, "predicts_by_network", False):
         return ModelView(points, AttackedNetwork(_Standardised(model.scaler_, model.network_)))
     spread, reach = points.std(0), np.abs(points).max(0)
     unit = np.maximum(spread, 1e-6 * reach)

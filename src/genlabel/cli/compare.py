@@ -166,7 +166,7 @@ def compare(
             from genlabel.evaluation import comparison
 
             table = load_source(place, target, reading, seed)
-            table = tables.drop_rare(table) if drop_rare else table
+            table = tables.drop_rare_classes(table) if drop_rare else table
             tell = RunReporter(bar)
             found = comparison.run_comparison(
                 table,

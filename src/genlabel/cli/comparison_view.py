@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from genlabel.evaluation.records import RecordSet
 
 
+POOL_WEIGHTS = ("pool_weights", "average")
+"""Names of the pooling weights in records: today's, and that of version 0.2.0."""
 COLUMNS = (
     ("log-loss", "log_loss", 4, True),
     ("accuracy %", "accuracy", 2, True),
@@ -125,10 +127,10 @@ def _choices(results: pd.DataFrame) -> list[str]:
         chosen: dict[str, Counter[Any]] = {}
         for params in group["params"]:
             for key, value in params.items():
-                if key != "average" and (key != "density" or params.get("gamma")):
+                if key not in POOL_WEIGHTS and (key != "density" or params.get("gamma")):
                     chosen.setdefault(key, Counter())[value] += 1
         parts = [f"{key.replace('_', ' ')} {_tally(counts)}" for key, counts in chosen.items()]
-        averages = [params["average"] for params in group["params"] if "average" in params]
+        averages = [params[key] for params in group["params"] for key in POOL_WEIGHTS if key in params]
         if averages:
             network, model, doubt = (sum(column) / len(averages) for column in zip(*averages, strict=True))
             said = f"{network:.2f} network, {model:.2f} stacked density, {doubt:.2f} class shares"

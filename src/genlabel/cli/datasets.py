@@ -28,10 +28,10 @@ def datasets(
     nothing is found; 2 something is wrong with the input.
     """
     with one_line_errors(debug=debug):
-        from genlabel.data.datasets.listing import list_tables
+        from genlabel.data.datasets import list_tables
 
         found = list_tables()
-        at_hand = bool((found["source"] == "OpenML, at hand").any())
+        at_hand = bool((found["source"] == "OpenML, cached").any())
         if search is not None:
             found = found[found.apply(lambda row: search.lower() in " ".join(map(str, row)).lower(), axis=1)]
     if as_json:

@@ -202,19 +202,19 @@ def _tell_held_out(found: HoldoutScores | None) -> str:
 def _choice(params: dict[str, Any]) -> str:
     """What a search chose, in words.
 
-    >>> _choice({"learning_rate": 0.03, "clean_fraction": 1.0, "average": (0.5, 0.4, 0.1)})
+    >>> _choice({"learning_rate": 0.03, "clean_fraction": 1.0, "pool_weights": (0.5, 0.4, 0.1)})
     'learning rate 0.03; no mixing; weights: network 0.50, stacked density 0.40, class shares 0.10'
     """
     parts = [
         f"{key.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{key.replace('_', ' ')} {value}"
         for key, value in params.items()
-        if key not in ("average", "clean_fraction", "density")
+        if key not in ("pool_weights", "clean_fraction", "density")
     ]
     if "clean_fraction" in params:
         clean = params["clean_fraction"]
         parts.append("no mixing" if clean == 1 else f"{100 * (1 - clean):.0f} % of the points mixed")
-    if "average" in params:
-        network, model, doubt = params["average"]
+    if "pool_weights" in params:
+        network, model, doubt = params["pool_weights"]
         parts.append(f"weights: network {network:.2f}, stacked density {model or 0:.2f}, class shares {doubt:.2f}")
     return "; ".join(parts)
 

@@ -74,14 +74,14 @@ def predict(
 
 def _check(model: Path, place: str, output: Path | None) -> None:
     """Find out what is wrong before anything heavy is imported."""
-    from genlabel.data.tables import check_ending
+    from genlabel.data.tables.files import check_output_suffix
     from genlabel.persistence.files import check_model
 
     check_model(model)
     if not Path(place).is_file():
         raise ValueError(f"there is no file {place!r}; name one with the columns of the training table")
     if output is not None:
-        check_ending("output", output)
+        check_output_suffix("output", output)
         check_not_overwriting_input(place, output=output)
         check_outputs(output=output)
 

@@ -92,7 +92,7 @@ def open_source(source: str) -> Iterator[str]:
 
 def check_source(source: str, target: str | None, reading: ReadOptions) -> str:
     """Find out what is wrong before anything heavy is imported; return the name of the table."""
-    from genlabel.data.datasets import find_source
+    from genlabel.data.datasets.catalog import find_source
     from genlabel.data.tables import check_columns, read_columns
 
     name, column = find_source(source, target)
@@ -113,7 +113,7 @@ def check_source(source: str, target: str | None, reading: ReadOptions) -> str:
 def load_source(source: str, target: str | None, reading: ReadOptions, seed: int) -> Table:
     """Load a table, one from outside without columns that leak, and with equal rows on one side of a split."""
     from genlabel.data.datasets import load_table
-    from genlabel.data.datasets.sources import openml_id
+    from genlabel.data.datasets.catalog import openml_id
     from genlabel.data.tables import drop_leaks, group_duplicates
 
     table = load_table(source, target, random_state=seed, **reading.settings())

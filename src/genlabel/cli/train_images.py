@@ -26,7 +26,7 @@ from genlabel.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from genlabel.data.datasets import ImageSet
+    from genlabel.data.datasets import ImageDataset
     from genlabel.evaluation.images import TrainedImages
 
 
@@ -171,7 +171,9 @@ def train_images(
             _report(images, results, folders)
 
 
-def _train_all(images: ImageSet, folders: dict[int, Path], settings: dict[str, Any], jobs: int) -> list[dict[str, Any]]:
+def _train_all(
+    images: ImageDataset, folders: dict[int, Path], settings: dict[str, Any], jobs: int
+) -> list[dict[str, Any]]:
     """What each seed comes to: one after the other, and each epoch is told of; or side by side."""
     what = f"{images.name}, {settings['method']}: {settings['epochs']} epochs"
     if jobs == 1:
@@ -190,7 +192,9 @@ def _train_all(images: ImageSet, folders: dict[int, Path], settings: dict[str, A
     return sorted(results, key=lambda result: result["seed"])
 
 
-def _train_beside(images: ImageSet, seed: int, folder: Path, settings: dict[str, Any], parent: int) -> dict[str, Any]:
+def _train_beside(
+    images: ImageDataset, seed: int, folder: Path, settings: dict[str, Any], parent: int
+) -> dict[str, Any]:
     """Train in a process of its own, which ends with its parent, on one thread, and say nothing."""
     import torch
 
@@ -201,7 +205,9 @@ def _train_beside(images: ImageSet, seed: int, folder: Path, settings: dict[str,
     return _train_one(images, seed, folder, settings, Quiet())
 
 
-def _train_one(images: ImageSet, seed: int, folder: Path, settings: dict[str, Any], bar: Lines | Bar) -> dict[str, Any]:
+def _train_one(
+    images: ImageDataset, seed: int, folder: Path, settings: dict[str, Any], bar: Lines | Bar
+) -> dict[str, Any]:
     """Train with one seed, write the models and the history, and return what is reported."""
     from genlabel.evaluation.images import train_images as train
 
@@ -253,7 +259,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def _report(images: ImageSet, results: list[dict[str, Any]], folders: dict[int, Path]) -> None:
+def _report(images: ImageDataset, results: list[dict[str, Any]], folders: dict[int, Path]) -> None:
     """Print what was trained, its scores, and how to load it."""
     (n, c, height, width), m = images.x_train.shape, len(images.x_test)
     print_line(

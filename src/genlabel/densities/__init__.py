@@ -3,7 +3,6 @@
 from genlabel.densities.base import ClassDensity, CrossFittedDensity, DensityWarning
 from genlabel.densities.candidates import default_candidates
 from genlabel.densities.discriminant import DiscriminantDensity
-from genlabel.densities.fixed import FixedDensity, fixed_gaussians
 from genlabel.densities.flow import FlowDensity
 from genlabel.densities.forest import ForestDensity
 from genlabel.densities.gan.density import CollapsedGeneratorError, GANDensity
@@ -13,11 +12,10 @@ from genlabel.densities.latent import LatentDensity
 from genlabel.densities.mixture import MixtureDensity
 from genlabel.densities.neural import NeuralDensity
 from genlabel.densities.online import CollapseWarning, OnlineGaussianDensity
-from genlabel.densities.per_class import ClassSample, LogDensity, PerClassDensity
+from genlabel.densities.per_class import ClassSample, FixedDensity, LogDensity, PerClassDensity, fixed_gaussians
 from genlabel.densities.power_transform import PowerTransformedDensity
 from genlabel.densities.registry import named_densities, named_density
-from genlabel.densities.stacked import StackedDensity
-from genlabel.densities.stacking import WeightedDensities
+from genlabel.densities.stacked import StackedDensity, WeightedDensities
 from genlabel.densities.typicality import Typicality
 from genlabel.densities.vae import VAEDensity
 

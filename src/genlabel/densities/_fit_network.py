@@ -78,8 +78,8 @@ def train_until_plateau(
     >>> points = Points(x, torch.ones(100, 1), torch.ones(100))
     >>> network = nn.Linear(1, 1)
     >>> loss = lambda x, c, rng: (network(x) - 3.0 * x)[:, 0] ** 2
-    >>> losses = train_until_plateau(network, loss, points, Schedule(200, 20, 0.05, 0.1, 50, 0.0),
-    np.random.default_rng(0))
+    >>> schedule = Schedule(200, 20, 0.05, 0.1, 50, 0.0)
+    >>> losses = train_until_plateau(network, loss, points, schedule, np.random.default_rng(0))
     >>> round(network.weight.item(), 2)
     3.0
     """

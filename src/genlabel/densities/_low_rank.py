@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from genlabel._arrays import to_device
-from genlabel.densities._crossval import CrossValSample
 from genlabel.densities.covariance import FLOOR, LOG_2_PI, Gaussians
+from genlabel.densities.cross_validation import CrossValSample
 
 SMALLEST = 1e-12
 """An axis of less variance, as a share of the largest, is none."""

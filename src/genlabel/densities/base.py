@@ -1,9 +1,9 @@
-"""What every class-conditional density shares: `fit(X, y)` and `log_prob(X)`, in log space only."""
+"""Base class of the class-conditional densities: `fit(X, y)` and `log_prob(X)`, in log space only."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, final
 
 import numpy as np
@@ -15,99 +15,91 @@ from torch import Tensor
 
 from genlabel._arrays import as_numpy, as_tensor, chunks, like
 from genlabel._validation import check_magnitude, check_weights, deduplicate_warnings, read_classes, restore_on_error
-from genlabel.densities._crossval import CrossValSample
 
 if TYPE_CHECKING:
     from genlabel._splits import Fold
     from genlabel.densities.covariance import Gaussians
-    from genlabel.densities.power_transform import PowerTransform, Warped
     from genlabel.densities.stacked import StackedDensity
 
-
-LEAST_WEIGHT = 0.02
-"""A member of a stack that would have less weight is left out."""
+MIN_STACK_WEIGHT = 0.02
+"""Weight below which a member is left out of a stack."""
+MAX_CHUNK_VALUES = 1 << 18
+"""Values per intermediate array of the densities that work in chunks, so that memory stays bounded."""
 
 
 class DensityWarning(UserWarning):
-    """A class could not be described as asked; the message names it and says what was done instead."""
-
-
-class Excess(NamedTuple):
-    """Why a density takes too long among many candidates, and what such densities are called."""
-
-    reason: str
-    kind: str
+    """Warning that a class has a simpler density than requested; the message names the class and the replacement."""
 
 
 class Manifolds(Protocol):
-    """Manifolds of the classes, with log p_c minus the distance to each."""
+    """Manifolds of the classes; log p_c decreases with the distance to that of class c."""
 
     def project(self, X: Tensor) -> Tensor:
-        """The nearest point of each manifold to points (m, d), (m, k, d)."""
+        """Return the nearest point of each manifold to points (m, d), (m, k, d)."""
         ...
 
     def log_prob_near(self, X: Tensor, points: Tensor) -> Tensor:
-        """Log p_c (m, k) of points (m, d), with their projections (m, k, d) taken as known."""
+        """Return log p_c (m, k) of points (m, d) with given projections (m, k, d)."""
         ...
 
 
 class ClassDensity(BaseEstimator, ABC):
-    """Class-conditional densities p_c(x), one for each class.
+    """Base class of the class-conditional densities p_c(x), one for each class.
 
-    A subclass gives `_fit` and `_log_prob` on torch tensors; one that treats each class by itself derives
-    from :class:`PerClassDensity` and gives a single method. The public calls are final: they check, convert
-    and cut into chunks. The methods and properties with a default say what is special about a density, so that
-    nobody needs to know its class.
+    A subclass implements `_fit` and `_log_prob` on torch tensors; one that fits each class separately derives from
+    :class:`PerClassDensity` and implements a single method. `fit`, `log_prob` and `gradient` are final: they validate
+    input, convert arrays and work in chunks. The other methods and properties have defaults that suit most densities.
+    :func:`genlabel.testing.check_density` tests a new density.
 
     Attributes
     ----------
     classes_ : ndarray (k,)
-        The classes, sorted; the order of the columns of :meth:`log_prob`.
+        Sorted classes, in the order of the columns of :meth:`log_prob`.
     class_prior_ : ndarray (k,)
-        Their share of the (weighted) training points.
+        Weighted class frequencies of the training points.
     n_features_in_ : int
     """
 
     chunk_rows: int = 65536
     fit_dtype: ClassVar[torch.dtype] = torch.float64
-    """The precision of the points and weights that `_fit` is given."""
+    """Precision of the points and weights that `_fit` receives."""
     fit_device: ClassVar[str | None] = "cpu"
-    """The device on which `_fit` is given them; None is where `X` is."""
-    normalised: ClassVar[bool] = True
-    """Whether exp(log_prob) integrates to 1: not where a distance or a bound stands in for a log-density."""
+    """Device of the points and weights that `_fit` receives; None keeps that of `X`."""
+    normalized: ClassVar[bool] = True
+    """Whether exp(log_prob) integrates to 1: False for a distance or a bound instead of a log-density."""
 
     @final
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn p_c from the rows of `X` (n, d) with labels `y` (n,); weights count as repetitions."""
-        data, labels, weight = self._check_sample(X, y, sample_weight)
+        """Fit p_c to the rows of `X` (n, d) with labels `y` (n,); weights (n,) count as repetitions."""
+        points, labels, weight = self._check_sample(X, y, sample_weight)
         classes, index = read_classes(labels)
         mass = np.bincount(index, weights=weight, minlength=len(classes))
         with restore_on_error(self), deduplicate_warnings():
             self.classes_ = classes
-            self.n_features_in_ = int(data.shape[1])
+            self.n_features_in_ = int(points.shape[1])
             self.class_prior_ = mass / mass.sum()
-            self._fit(data, torch.from_numpy(index).to(data.device), torch.from_numpy(weight).to(data))
+            self._fit(points, torch.from_numpy(index).to(points.device), torch.from_numpy(weight).to(points))
         return self
 
     @final
     def log_prob(self, X: Any) -> Any:
         """Return log p_c(x), shape (m, k), columns in the order of `classes_`.
 
-        numpy in, numpy out (float64); torch in, torch out (same dtype and device). It is differentiable where a tensor
-        asks for a gradient.
+        A numpy array gives a float64 array, a torch tensor a tensor of its dtype and device, differentiable if `X`
+        requires a gradient.
         """
         x = self._check_query(X)
         if len(x) == 0:
             return like(x.new_empty(0, len(self.classes_)), X)
         with torch.set_grad_enabled(x.requires_grad and torch.is_grad_enabled()):
-            parts = [self._log_prob(x[some]) for some in chunks(len(x), self.chunk_rows)]
+            parts = [self._log_prob(x[rows]) for rows in chunks(len(x), self.chunk_rows)]
         values = parts[0] if len(parts) == 1 else torch.cat(parts)
-        # Only a point so far away that its distance overflows has no number: its density is nil.
+        # NaN arises only where the distance of a point overflows: its density is 0.
         return like(values.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf), X)
 
     @final
     def gradient(self, X: Any) -> Any:
-        """Return the gradients of log p_c(x) in x, shape (m, k, d), as the kind of array that `X` is.
+        """Return the gradients of log p_c(x) in x, shape (m, k, d), as an array of the kind of `X`.
 
         >>> from genlabel.densities import fixed_gaussians
         >>> fixed_gaussians([[-1.0], [1.0]]).fit([[-1.0], [1.0]], [0, 1]).gradient([[0.5]])
@@ -117,119 +109,81 @@ class ClassDensity(BaseEstimator, ABC):
         x = self._check_query(X).detach()
         if len(x) == 0:
             return like(x.new_empty(0, len(self.classes_), self.n_features_in_), X)
-        return like(torch.cat([self._gradient(x[some]) for some in chunks(len(x), self.chunk_rows)]), X)
-
-    def gaussians(self) -> Gaussians | None:
-        """Return the Gaussians of the classes, if the fitted density is one Gaussian a class; else None."""
-        return None
-
-    def manifolds(self) -> Manifolds | None:
-        """Return what projects points onto the manifolds of the classes, if log p_c is minus a distance to one."""
-        return None
+        return like(torch.cat([self._gradient(x[rows]) for rows in chunks(len(x), self.chunk_rows)]), X)
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
-        """Return log p_c of mixed points whose parents are the given training rows.
+        """Return log p_c (m, k) of mixed points `X` (m, d) whose parents are the given training rows.
 
-        A density that is fitted by cross-fitting answers with models that saw neither parent. Where `X` are known to be
-        blends of weight `lam` of rows of `points`, one may work from these, if that is faster; here, `log_prob(X)`.
+        A cross-fitted density uses models that were fitted without either parent. If `X` is known to be
+        lam x + (1 - lam) x' for rows of `points`, a density may compute from these where that is faster. The default is
+        `log_prob(X)`.
         """
         return self.log_prob(X)
 
-    def log_prob_from_transformed(self, X: Tensor, warped: Warped | None) -> Tensor:
-        """Return `log_prob(X)`, from what a map makes of the points if the density works behind it."""
-        values: Tensor = self.log_prob(X)
-        return values
+    def gaussians(self) -> Gaussians | None:
+        """Return the Gaussians of the classes if the fitted density is one Gaussian per class, else None."""
+        return None
 
-    @property
-    def default_priors(self) -> str:
-        """The priors that suit it in a label: uniform, as in the paper; "empirical" if it is calibrated with them."""
-        return "uniform"
-
-    @property
-    def cross_fitted(self) -> bool:
-        """Whether :meth:`log_prob_of_pairs` has models for the rows of the parents, which it must be told then."""
-        return False
+    def manifolds(self) -> Manifolds | None:
+        """Return the projection onto the class manifolds if log p_c is a negative distance to one, else None."""
+        return None
 
     def to_cpu(self) -> Self:
-        """The density with all that it has learned on the CPU."""
+        """Move everything learned to the CPU."""
         return self
-
-    @property
-    def supports_latent_space(self) -> bool:
-        """Whether it may live in a latent space, whose features have seen the labels of all rows."""
-        return True
-
-    @property
-    def is_calibrated(self) -> bool:
-        """Whether its posterior is good enough to be averaged with a network's, unless told otherwise."""
-        return False
 
     def prepare_for_cv(
         self, X: Any, y: Any, sample_weight: Any, folds: Callable[[], Sequence[Fold]], seed: Any
     ) -> CrossFittedDensity:
-        """Return what is to be fitted in the folds of a cross-validation over these rows: here, the density itself.
+        """Return the densities to fit in the folds of a cross-validation over these rows: by default the density.
 
-        `folds` is called by a density that must choose something over them first.
+        `folds` returns the folds; a density with choices to make calls it and chooses over them first.
         """
         return CrossFittedDensity(self)
 
     @property
-    def family(self) -> Hashable | None:
-        """What it shares in a search: densities of equal family are held out together; None shares nothing."""
-        return None
+    def default_priors(self) -> str:
+        """Priors for labels: "uniform" as in the paper, "empirical" for a density that is calibrated with them."""
+        return "uniform"
 
-    def held_out_log_prob(self, folds: CrossValSample, densities: Sequence[Self]) -> Tensor:
-        """Return log p_c of densities of its family, (M, n, k), each row by models that were fitted without it.
+    @property
+    def cross_fitted(self) -> bool:
+        """Whether :meth:`log_prob_of_pairs` excludes the parents, and so depends on their row numbers."""
+        return False
 
-        A row that no fold asks of is NaN. Here, each is cloned and fitted for each fold.
-        """
-        found = folds.empty_log_prob(len(densities))
-        for train, rows in zip(folds.train, folds.valid, strict=True):
-            for m, density in enumerate(densities):
-                fitted = clone(density).fit(folds.X[train], folds.classes[train].numpy(), folds.weight[train])
-                found[m, rows] = fitted.log_prob(folds.X[rows])
-        return found
+    @property
+    def supports_latent_space(self) -> bool:
+        """Whether the density may be fitted to features that were learned from the labels of the same rows."""
+        return True
 
-    def excess(self, n: int, d: int) -> Excess | None:
-        """Say if it would take too long as one of many candidates for `n` rows of `d` features."""
-        return None
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether the posterior is averaged with that of a network by default."""
+        return False
 
     @property
     def min_stack_weight(self) -> float:
-        """The weight below which it is not worth its price in a stack."""
-        return LEAST_WEIGHT
-
-    @property
-    def uses_power_transform(self) -> bool:
-        """Whether it maps the features first, and would take a map that others use too."""
-        return False
-
-    def with_transform(self, warp: PowerTransform) -> ClassDensity:
-        """Return the density with that map, where it wants one."""
-        return self
-
-    def behind(self, warp: PowerTransform) -> ClassDensity | None:
-        """Return the density of the mapped features, if it works with that map."""
-        return None
+        """Weight in a stack below which the density is not worth its cost."""
+        return MIN_STACK_WEIGHT
 
     @abstractmethod
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
-        """Learn from points (n, d), class indices (n,) and positive weights (n,)."""
+        """Fit points (n, d) with class indices (n,) and positive weights (n,)."""
 
     @abstractmethod
     def _log_prob(self, X: Tensor) -> Tensor:
         """Return log p_c for the rows of one chunk, shape (m, k), in the dtype of `X`."""
 
     def _gradient(self, X: Tensor) -> Tensor:
-        """Gradients for the rows of one chunk, (m, k, d), by differentiating `_log_prob`: no row knows of another."""
+        """Return the gradients for the rows of one chunk, (m, k, d), by autograd: rows are independent."""
         with torch.enable_grad():
             x = X.requires_grad_()
             values = self._log_prob(x)
-            each = [torch.autograd.grad(column.sum(), x, retain_graph=True)[0] for column in values.unbind(1)]
-        return torch.stack(each, 1)
+            gradients = [torch.autograd.grad(column.sum(), x, retain_graph=True)[0] for column in values.unbind(1)]
+        return torch.stack(gradients, 1)
 
     def _check_query(self, X: Any) -> Tensor:
-        """The points that a fitted density is asked of, as a floating tensor (m, d)."""
+        """Return the query points of a fitted density as a floating tensor (m, d)."""
         check_is_fitted(self, "classes_")
         x = as_tensor(X)
         if x.ndim != 2 or x.shape[1] != self.n_features_in_:
@@ -240,26 +194,45 @@ class ClassDensity(BaseEstimator, ABC):
         return x.contiguous()
 
     def _check_sample(self, X: Any, y: Any, sample_weight: Any) -> tuple[Tensor, NDArray[Any], NDArray[np.float64]]:
-        given = as_tensor(X).detach()
-        data = given.to(self.fit_device or given.device, self.fit_dtype).contiguous()
+        """Return the points, labels and weights of the rows with positive weight."""
+        x = as_tensor(X).detach()
+        points = x.to(self.fit_device or x.device, self.fit_dtype).contiguous()
         labels = as_numpy(y)
-        if data.ndim != 2 or labels.shape != (len(data),):
+        if points.ndim != 2 or labels.shape != (len(points),):
             raise ValueError(
-                f"X {tuple(data.shape)} and y {labels.shape} must have shapes (n, d) and (n,); flatten images, or give "
-                "features of them"
+                f"X {tuple(points.shape)} and y {labels.shape} must have shapes (n, d) and (n,); flatten images, or "
+                "pass their features"
             )
-        if len(data) == 0:
+        if len(points) == 0:
             raise ValueError("X has 0 samples; a density needs at least one point of each class")
-        check_points(data)
+        check_points(points)
         if sample_weight is None:
-            return data, labels, np.ones(len(data))
-        weight = check_weights(as_numpy(sample_weight), len(data))
-        keep = weight > 0
-        return data[torch.from_numpy(keep).to(data.device)], labels[keep], weight[keep]
+            return points, labels, np.ones(len(points))
+        weight = check_weights(as_numpy(sample_weight), len(points))
+        positive = weight > 0
+        return points[torch.from_numpy(positive).to(points.device)], labels[positive], weight[positive]
+
+
+class CrossFittedDensity(NamedTuple):
+    """Densities to fit in the folds of a cross-validation and to all rows: see `ClassDensity.prepare_for_cv`."""
+
+    full: ClassDensity
+    """Density of all rows; already fitted if `stacked` is given."""
+    folds: Sequence[ClassDensity] = ()
+    """Unfitted densities of the folds; if empty, `full` is fitted in every fold."""
+    stacked: StackedDensity | None = None
+    """Stacked density that chose them."""
+
+    def fit(self, fold: int | None, X: Any, y: Any, sample_weight: Any = None) -> ClassDensity:
+        """Return the density of a fold, fitted to its training rows, or that of all rows if `fold` is None."""
+        if fold is None and self.stacked is not None:
+            return self.full
+        density = self.folds[fold] if self.folds and fold is not None else self.full
+        return clone(density).fit(X, y, sample_weight)
 
 
 def check_points(X: Tensor) -> None:
-    """Raise unless points (n, d) are finite numbers of which squares can be taken, in one feature at least.
+    """Raise unless points (n, d) have at least one feature and finite values with finite squares.
 
     >>> check_points(torch.tensor([[1e200]], dtype=torch.float64))
     Traceback (most recent call last):
@@ -270,24 +243,3 @@ def check_points(X: Tensor) -> None:
     if not bool(torch.isfinite(X).all()):
         raise ValueError("X contains NaN or infinity; impute or drop those rows before fitting a density")
     check_magnitude(float(X.abs().max()) if len(X) else 0.0)
-
-
-class CrossFittedDensity(NamedTuple):
-    """A density over the folds of a cross-validation: what is fitted in each, and to all rows.
-
-    `ClassDensity.prepare_for_cv` returns it.
-    """
-
-    whole: ClassDensity
-    """That of all rows; fitted to them already if it was chosen over the folds."""
-    folds: Sequence[ClassDensity] = ()
-    """Those to be fitted to the training rows of each fold; none if they are as that of all rows."""
-    label_model: StackedDensity | None = None
-    """The stacked density that chose them."""
-
-    def fit(self, fold: int | None, X: Any, y: Any, sample_weight: Any = None) -> ClassDensity:
-        """Return the density of a fold, fitted to its training rows; None is all rows, of which it may be known."""
-        if fold is None and self.label_model is not None:
-            return self.whole
-        unfitted = self.folds[fold] if self.folds and fold is not None else self.whole
-        return clone(unfitted).fit(X, y, sample_weight)

@@ -1,12 +1,12 @@
-"""The densities a stacked density chooses from, by name."""
+"""Candidates of the stacked density, by name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from genlabel._validation import check_choice
-from genlabel.densities.base import ClassDensity
+from genlabel._validation import check_choice, warn
+from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.discriminant import DiscriminantDensity
 from genlabel.densities.forest import ForestDensity
 from genlabel.densities.kernel import KernelDensity
@@ -14,31 +14,81 @@ from genlabel.densities.mixture import MixtureDensity
 from genlabel.densities.power_transform import PowerTransformedDensity
 
 BANDWIDTHS = (0.15, 0.25, 0.4, 0.6, 0.9)
-POINTS = 1000
-"""Kernels of a class at most: labels of blends take time in proportion to them."""
+MAX_KERNELS = 1000
+"""Kernels per class: the cost of labels of mixed samples is proportional to it."""
 COMPONENTS = (3, 6)
-FOREST_POINTS = 10_000
-"""That the trees of the forest see at most."""
+MAX_FOREST_ROWS = 10_000
+MAX_FEATURES, MAX_FEATURES_OF_FEW_ROWS = 300, 100
+"""Features above which no default candidate has a full covariance: with at least, and with fewer rows than features."""
+MAX_MIXTURE_FEATURES = 100
+"""Features above which no default candidate is a tied mixture: every EM step inverts its covariances."""
 
 
 def default_candidates() -> dict[str, ClassDensity]:
-    """Return the 48 densities of the default search: 27 on the features as they are, and 21 on warped ones.
+    """Return the 48 candidates by default: 27 on the features as given, 21 on power-transformed ("warped") features.
 
     >>> names = list(default_candidates())
     >>> len(names), names[1], names[-1]
     (48, 'discriminant pooling=0 shrinkage=0.1', 'warped mixture 6 diagonal')
     """
-    both = {**_discriminants(), **_kernels("shrunk"), **_mixtures()}
+    discriminants: dict[str, ClassDensity] = {
+        f"discriminant pooling={pooling:g} shrinkage={shrinkage:g}": DiscriminantDensity(pooling, shrinkage)
+        for pooling in (0.0, 0.3, 1.0)
+        for shrinkage in (0.0, 0.1, 1.0)
+    }
+    for pooling in (0.0, 0.3, 1.0):
+        diagonal = DiscriminantDensity(pooling, 0.5, target="diagonal")
+        discriminants[f"discriminant pooling={pooling:g} diagonal"] = diagonal
+    mixtures = {
+        f"mixture {components} {covariance}": MixtureDensity(components, covariance)
+        for covariance in ("tied", "diagonal")
+        for components in COMPONENTS
+    }
+    both = {**discriminants, **_kernels("shrunk"), **mixtures}
     return {
         **both,
         **_kernels("shared"),
-        "forest": ForestDensity(max_points=FOREST_POINTS),
+        "forest": ForestDensity(max_points=MAX_FOREST_ROWS),
         **{f"warped {name}": PowerTransformedDensity(density) for name, density in both.items()},
     }
 
 
+def _kernels(covariance: str) -> dict[str, ClassDensity]:
+    return {
+        f"kernel {bandwidth:g} {covariance}": KernelDensity(bandwidth, covariance=covariance, max_points=MAX_KERNELS)
+        for bandwidth in BANDWIDTHS
+    }
+
+
+def affordable_candidates(candidates: dict[str, ClassDensity], n: int, d: int) -> dict[str, ClassDensity]:
+    """Return the candidates that are fast enough for `n` rows of `d` features, with a warning about the others."""
+    excluded = {name: _exclusion(density, n, d) for name, density in candidates.items()}
+    for exclusion in dict.fromkeys(excluded.values()):
+        if exclusion is not None:
+            reason, kind = exclusion
+            warn(kind, f"StackedDensity: {reason}; no {kind} among the candidates", DensityWarning)
+    return {name: density for name, density in candidates.items() if excluded[name] is None}
+
+
+def _exclusion(density: ClassDensity, n: int, d: int) -> tuple[str, str] | None:
+    """Return why a density is too slow, and the name of such densities; None if it is fast enough."""
+    many = d > (MAX_FEATURES if n >= d else MAX_FEATURES_OF_FEW_ROWS)
+    match density:
+        case PowerTransformedDensity(density=inner):
+            return _exclusion(inner, n, d)
+        case KernelDensity(covariance="class" | "shrunk") if many:
+            return f"{n} rows of {d} features", "kernels of full covariance"
+        case DiscriminantDensity(target="sphere", pooling=0 | 1):
+            return None
+        case DiscriminantDensity() if many:
+            return f"{n} rows of {d} features", "discriminants toward a diagonal or of partly pooled covariance"
+        case MixtureDensity(covariance="tied") if d > MAX_MIXTURE_FEATURES:
+            return f"{d} features, more than {MAX_MIXTURE_FEATURES}", "tied mixtures"
+    return None
+
+
 def named_candidates(candidates: Any) -> dict[str, ClassDensity]:
-    """Return the candidates that a parameter names: "default", a mapping of names, or a sequence of densities.
+    """Return candidates by name from "default", a mapping of names, or a sequence of densities.
 
     >>> list(named_candidates([KernelDensity(0.4), KernelDensity(0.4)]))
     ['KernelDensity(bandwidth=0.4)', 'KernelDensity(bandwidth=0.4) (2)']
@@ -48,46 +98,15 @@ def named_candidates(candidates: Any) -> dict[str, ClassDensity]:
         return default_candidates()
     if isinstance(candidates, ClassDensity) or not isinstance(candidates, Iterable):
         raise ValueError(f"{candidates!r} is neither a list of densities nor a dict of names to them")
-    found = dict(candidates) if isinstance(candidates, Mapping) else _numbered(list(candidates))
-    if not found:
+    named: dict[str, Any] = dict(candidates) if isinstance(candidates, Mapping) else {}
+    if not isinstance(candidates, Mapping):
+        for density in candidates:
+            name = " ".join(repr(density).split())
+            same = sum(other == name or other.startswith(f"{name} (") for other in named)
+            named[f"{name} ({same + 1})" if same else name] = density
+    if not named:
         raise ValueError("a list or dict of densities is empty; give at least one density")
-    for name, density in found.items():
+    for name, density in named.items():
         if not isinstance(density, ClassDensity):
             raise TypeError(f"candidate {name!r} is {density!r}; it must be a ClassDensity such as KernelDensity()")
-    return found
-
-
-def _discriminants() -> dict[str, ClassDensity]:
-    found: dict[str, ClassDensity] = {}
-    for pooling in (0.0, 0.3, 1.0):
-        for shrinkage in (0.0, 0.1, 1.0):
-            name = f"discriminant pooling={pooling:g} shrinkage={shrinkage:g}"
-            found[name] = DiscriminantDensity(pooling, shrinkage)
-    for pooling in (0.0, 0.3, 1.0):
-        found[f"discriminant pooling={pooling:g} diagonal"] = DiscriminantDensity(pooling, 0.5, target="diagonal")
-    return found
-
-
-def _kernels(covariance: str) -> dict[str, ClassDensity]:
-    return {
-        f"kernel {bandwidth:g} {covariance}": KernelDensity(bandwidth, covariance=covariance, max_points=POINTS)
-        for bandwidth in BANDWIDTHS
-    }
-
-
-def _mixtures() -> dict[str, ClassDensity]:
-    return {
-        f"mixture {components} {covariance}": MixtureDensity(components, covariance)
-        for covariance in ("tied", "diagonal")
-        for components in COMPONENTS
-    }
-
-
-def _numbered(densities: Sequence[Any]) -> dict[str, Any]:
-    """Densities by their representation, with a number where several read the same."""
-    found: dict[str, Any] = {}
-    for density in densities:
-        name = " ".join(repr(density).split())
-        same = sum(other == name or other.startswith(f"{name} (") for other in found)
-        found[f"{name} ({same + 1})" if same else name] = density
-    return found
+    return named

@@ -16,8 +16,7 @@ from torch import Tensor
 from genlabel._arrays import chunks, to_device
 from genlabel._standardization import ROUNDING
 from genlabel._validation import warn
-from genlabel.densities._crossval import AT_ONCE
-from genlabel.densities.base import DensityWarning
+from genlabel.densities.base import MAX_CHUNK_VALUES, DensityWarning
 from genlabel.densities.per_class import ClassSample
 
 LOG_2_PI = math.log(2.0 * math.pi)
@@ -263,7 +262,7 @@ def normal_log_prob(X: Tensor, gaussians: Gaussians, dtype: torch.dtype = torch.
     shift = ((middle - mean)[:, None] @ matrix).view(r * d, 1).to(dtype)
     stacked, constant = matrix.mT.reshape(r * d, d).to(dtype), (log_det + d * LOG_2_PI)[:, None].to(dtype)
     found = X.new_empty(r, len(X), dtype=dtype)
-    for some in chunks(len(X), max(1, AT_ONCE // (r * d))):
+    for some in chunks(len(X), max(1, MAX_CHUNK_VALUES // (r * d))):
         white = torch.addmm(shift, stacked, (X[some].double() - middle).to(dtype).T)
         found[:, some] = white.square_().view(r, d, -1).sum(1)
     return found.add_(constant).mul_(-0.5).T

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import chunks
+from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, check_interval, warn
-from genlabel.densities._crossval import AT_ONCE, CrossValSample
 from genlabel.densities._low_rank import LowRankGaussians, centre_by_class, thin_log_prob
-from genlabel.densities.base import ClassDensity, DensityWarning, Excess
+from genlabel.densities.base import MAX_CHUNK_VALUES, ClassDensity, DensityWarning
 from genlabel.densities.covariance import (
     Gaussians,
     GroupMoments,
@@ -24,11 +24,10 @@ from genlabel.densities.covariance import (
     normal_log_prob,
     to_gaussians,
 )
-
-MOST_FEATURES, MOST_OF_FEW_ROWS = 300, 100
-"""With more features than the first, or than rows and the second, the default has only spheres with few axes."""
+from genlabel.densities.cross_validation import CrossValSample
 
 
+@DENSITIES.register("discriminant")
 @final
 class DiscriminantDensity(ClassDensity):
     r"""A Gaussian for each class, whose covariance leans on the other classes and on a simpler one.
@@ -117,7 +116,7 @@ class DiscriminantDensity(ClassDensity):
         return self.gaussians_.log_prob(X).to(X)
 
     @property
-    def family(self) -> Hashable | None:
+    def cv_family(self) -> Hashable | None:
         """All share the moments of the folds."""
         return "discriminant"
 
@@ -138,12 +137,6 @@ class DiscriminantDensity(ClassDensity):
         if others:
             found[others] = _held_out(folds, [densities[m] for m in others])
         return found
-
-    def excess(self, n: int, d: int) -> Excess | None:
-        """Say if there are too many features for covariances that are not a sphere beyond few axes."""
-        if (self.target == "sphere" and self.pooling in (0, 1)) or d <= (MOST_FEATURES if n >= d else MOST_OF_FEW_ROWS):
-            return None
-        return Excess(f"{n} rows of {d} features", "discriminants toward a diagonal or of partly pooled covariance")
 
     def _gaussians(self, moments: GroupMoments) -> Gaussians:
         """The Gaussians of every group, (k, g)."""
@@ -172,9 +165,9 @@ def _held_out(folds: CrossValSample, densities: Sequence[DiscriminantDensity]) -
     """Log-densities (M, n, k) of rows held out, settings and folds in parts that memory has room for."""
     found = folds.empty_log_prob(len(densities))
     numbers = folds.k * folds.X.shape[1] ** 2
-    for part in folds.parts(numbers):
+    for part in folds.split_folds(numbers):
         moments = group_moments(group_by_class(part.X, part.classes, part.training_weight))
-        for some in chunks(len(densities), max(1, AT_ONCE // (numbers * len(part.valid)))):
+        for some in chunks(len(densities), max(1, MAX_CHUNK_VALUES // (numbers * len(part.valid)))):
             each = [density._gaussians(moments) for density in densities[some]]
             mean, matrix, log_det = (torch.stack(values) for values in zip(*each, strict=True))
             for f, rows in enumerate(part.valid):

@@ -1,4 +1,4 @@
-"""A normalising flow for all classes: exact, normalised densities of any connected shape."""
+"""A normalising flow for all classes: exact, normalized densities of any connected shape."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from genlabel._progress import EpochCallback
+from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, check_count
 from genlabel.densities._fit_network import Points, train_until_plateau
 from genlabel.densities.neural import NeuralDensity, hidden_sizes
 
 
+@DENSITIES.register("flow")
 @final
 class FlowDensity(NeuralDensity):
     r"""A normalising flow, conditional on the class: p_c(x) = N(f_c(x); 0, I) |det df_c/dx|.

@@ -15,9 +15,10 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from genlabel._arrays import chunks, to_device
+from genlabel._registry import DENSITIES
 from genlabel._validation import check_count, ignore_overflow
-from genlabel.densities._crossval import stratified_order
 from genlabel.densities.base import ClassDensity
+from genlabel.densities.cross_validation import stratified_order
 
 STEPS_AT_ONCE = 60_000
 """Trees times points that walk at once."""
@@ -27,6 +28,7 @@ FARTHEST = 1e30
 """Trees compare in single precision: what is farther than this counts as this."""
 
 
+@DENSITIES.register("forest")
 @final
 class ForestDensity(ClassDensity):
     r"""A Gaussian of all points, bent towards each class by the histograms of random trees.
@@ -61,7 +63,7 @@ class ForestDensity(ClassDensity):
     array([0, 1, 0])
     """
 
-    normalised: ClassVar[bool] = False
+    normalized: ClassVar[bool] = False
 
     def __init__(
         self,

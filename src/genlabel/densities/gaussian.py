@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import as_numpy, as_tensor, like
+from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, check_interval
 from genlabel.densities.base import ClassDensity
 from genlabel.densities.covariance import (
@@ -33,6 +34,7 @@ LARGEST = 1 << 24
 """Distances that are kept for it."""
 
 
+@DENSITIES.register("gaussian", shrinkage="ledoit-wolf")
 @final
 class GaussianDensity(ClassDensity):
     r"""A Gaussian with full covariance for each class, p_c = N(mu_c, Sigma_c).

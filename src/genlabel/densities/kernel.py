@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import as_rng, chunks, to_device
+from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, check_count, check_positive
-from genlabel.densities._crossval import CrossValSample
-from genlabel.densities.base import LEAST_WEIGHT, Excess
+from genlabel.densities.base import MIN_STACK_WEIGHT
 from genlabel.densities.covariance import (
     Whitening,
     diagonal_whitening,
@@ -27,10 +27,9 @@ from genlabel.densities.covariance import (
     whiten,
     whitening,
 )
+from genlabel.densities.cross_validation import CrossValSample
 from genlabel.densities.per_class import ClassSample, PerClassDensity, class_samples
 
-MOST_FEATURES, MOST_OF_FEW_ROWS = 300, 100
-"""With more features than the first, or than rows and the second, no default candidate has a full covariance."""
 BLOCK, GPU_BLOCK = 1 << 19, 1 << 26
 """Kernels evaluated at once: on a CPU so that they stay in the cache, on a GPU so that it is kept busy."""
 LOG2_E = math.log2(math.e)
@@ -88,6 +87,7 @@ class KernelModel(NamedTuple):
         return torch.where(left.isinf(), left, _log2_sum(exponents) - left)
 
 
+@DENSITIES.register("kernel")
 @final
 class KernelDensity(PerClassDensity):
     r"""A Gaussian kernel density for each class.
@@ -150,7 +150,7 @@ class KernelDensity(PerClassDensity):
         return _kernel_model(self._thinned(sample), white, self._factor(sample, white), self.leave_one_out)
 
     @property
-    def family(self) -> Hashable | None:
+    def cv_family(self) -> Hashable | None:
         """Those of given bandwidths share the distances."""
         if isinstance(self.bandwidth, str) or self.leave_one_out or not isinstance(self.random_state, int):
             return None
@@ -158,8 +158,6 @@ class KernelDensity(PerClassDensity):
 
     def held_out_log_prob(self, folds: CrossValSample, densities: Sequence[KernelDensity]) -> Tensor:
         """All bandwidths of a fold share the distances."""
-        if self.family is None:
-            return super().held_out_log_prob(folds, densities)
         bandwidths = [density._check_bandwidth() for density in densities]
         found = folds.empty_log_prob(len(densities))
         for train, rows in zip(folds.train, folds.valid, strict=True):
@@ -172,7 +170,7 @@ class KernelDensity(PerClassDensity):
     @property
     def min_stack_weight(self) -> float:
         """More than that of others: it is by far the slowest to answer."""
-        return 2.5 * LEAST_WEIGHT
+        return 2.5 * MIN_STACK_WEIGHT
 
     def _thinned(self, sample: ClassSample) -> ClassSample:
         """The points of a class that have kernels."""
@@ -181,12 +179,6 @@ class KernelDensity(PerClassDensity):
             return sample
         kept = torch.from_numpy(np.sort(as_rng(self.random_state).permutation(n)[: self.max_points]))
         return replace(sample, X=sample.X[kept], weight=sample.weight[kept])
-
-    def excess(self, n: int, d: int) -> Excess | None:
-        """Say if there are too many features for a full covariance."""
-        if self.covariance == "shared" or d <= (MOST_FEATURES if n >= d else MOST_OF_FEW_ROWS):
-            return None
-        return Excess(f"{n} rows of {d} features", "kernels of full covariance")
 
     def _whitening(self, sample: ClassSample) -> Whitening:
         """The whitening of the kernels of a class, at bandwidth 1."""

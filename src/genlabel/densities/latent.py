@@ -1,4 +1,4 @@
-"""A density over the features of a trained network (arXiv Alg. 2)."""
+"""Density over the features of a trained network (arXiv Alg. 2)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from genlabel._arrays import as_tensor, like
 from genlabel.densities.base import ClassDensity
 
 
-class Encoder(Protocol):
-    """A staged network, seen from its features; it encodes in its own dtype and on its own device."""
+class FeatureExtractor(Protocol):
+    """A staged network as the source of features; it encodes in its own dtype and on its own device."""
 
     def parameters(self) -> Iterator[Tensor]:
-        """Its weights."""
+        """Return its weights."""
         ...
 
     def encode(self, x: Tensor, depth: int) -> Tensor:
-        """Representation of `x` after `depth` stages."""
+        """Return the representation of `x` after `depth` stages."""
         ...
 
     def to(self, device: str, /) -> object:
@@ -31,17 +31,17 @@ class Encoder(Protocol):
 
 @final
 class LatentDensity(ClassDensity):
-    """p_c(z) of the features z = f_phi(x) of a twin network; queried with points x of the input space.
+    """p_c(z) of the features z = f_phi(x) of a twin network, evaluated at points x of the input space.
 
-    `fit` encodes the training points with the (already trained) twin and fits `density` to the features
-    (arXiv Alg. 2, line 3); `log_prob` encodes the mixed points and evaluates it there (lines 6 and 7).
+    `fit` encodes the training points with the trained twin and fits `density` to the features (arXiv Alg. 2, line 3);
+    `log_prob` encodes the mixed points and evaluates the density there (lines 6 and 7).
 
     Parameters
     ----------
-    encoder : Encoder
-        The vanilla-trained twin, for example a :class:`genlabel.training.networks.MLP` in float64.
+    encoder : FeatureExtractor
+        Twin network after plain training, for example a :class:`genlabel.training.networks.MLP` in float64.
     depth : int
-        How many of its stages make the features; the number of hidden layers is the penultimate layer.
+        Number of stages that make the features; the number of hidden layers is the penultimate layer.
     density : ClassDensity
 
     Examples
@@ -54,34 +54,34 @@ class LatentDensity(ClassDensity):
     (6, 2)
     """
 
-    def __init__(self, encoder: Encoder, depth: int, density: ClassDensity) -> None:
+    def __init__(self, encoder: FeatureExtractor, depth: int, density: ClassDensity) -> None:
         self.encoder = encoder
         self.depth = depth
         self.density = density
 
     def __sklearn_clone__(self) -> LatentDensity:
-        """A copy with the same twin (its weights are shared, not reset) and an unfitted density."""
+        """Return a copy with the same twin (its weights are shared, not reset) and an unfitted density."""
         return LatentDensity(self.encoder, self.depth, clone(self.density))
 
     @property
     def default_priors(self) -> str:
-        """Those of the density."""
+        """Priors of the density of features."""
         return self.density.default_priors
-
-    def to_cpu(self) -> Self:
-        """The density with the twin on the CPU."""
-        self.encoder.to("cpu")
-        return self
 
     @property
     def cross_fitted(self) -> bool:
-        """Whether the fitted density is."""
+        """Whether the density of features is cross-fitted."""
         return self.density_.cross_fitted
 
-    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
-        """As `log_prob`, by models of the density that saw neither parent, where it has them.
+    def to_cpu(self) -> Self:
+        """Move the twin to the CPU."""
+        self.encoder.to("cpu")
+        return self
 
-        The features of a blend are no blend of features: `lam` and `points` are of no use.
+    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
+        """Return `log_prob` by models of the density that exclude both parents, if it is cross-fitted.
+
+        `lam` and `points` are ignored: the features of a mixed point are not mixed features.
         """
         return like(self.density_.log_prob_of_pairs(self._features(as_tensor(X)), rows, partner_rows), X)
 
@@ -97,13 +97,13 @@ class LatentDensity(ClassDensity):
             return encode_rows(self.encoder, X.to(weight), self.depth).to(X)
 
 
-def encode_rows(encoder: Encoder, X: Tensor, depth: int) -> Tensor:
-    """Return the features of rows; one error for all that a network may say of rows that it cannot take."""
+def encode_rows(encoder: FeatureExtractor, X: Tensor, depth: int) -> Tensor:
+    """Return the features of rows; raise ValueError if the network cannot encode them."""
     try:
         return encoder.encode(X, depth)
     except (RuntimeError, IndexError) as error:
-        said = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise ValueError(
-            f"the network cannot encode X of shape {tuple(X.shape)} to depth {depth} ({said}); give rows such as it "
-            "was trained on, and a depth that it has"
+            f"the network cannot encode X of shape {tuple(X.shape)} to depth {depth} ({reason}); pass rows like its "
+            "training rows, and a depth that it has"
         ) from error

@@ -11,20 +11,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import as_rng
+from genlabel._registry import DENSITIES
 from genlabel._standardization import Standardization
 from genlabel._validation import check_choice, check_count, check_positive
-from genlabel.densities._crossval import CrossValSample
 from genlabel.densities._em import fit_mixtures, mixture_terms
-from genlabel.densities.base import ClassDensity, Excess
+from genlabel.densities.base import ClassDensity
 from genlabel.densities.covariance import FLOOR, group_by_class
-
-MOST_FEATURES = 100
-"""With more features, tied mixtures are no candidates by default: every step of EM inverts their covariances."""
+from genlabel.densities.cross_validation import CrossValSample
 
 LEAST_SCALE = 1e-100
 """Of a feature beside `reg`: of less, the square vanishes."""
 
 
+@DENSITIES.register("mixture")
 @final
 class MixtureDensity(ClassDensity):
     r"""A mixture of a few Gaussians for each class.
@@ -96,7 +95,7 @@ class MixtureDensity(ClassDensity):
         return self.terms_.log_prob(self.standardisation_(X).to(X)) - self.standardisation_.log_volume
 
     @property
-    def family(self) -> Hashable | None:
+    def cv_family(self) -> Hashable | None:
         """Those of any size share the steps of EM, if they draw the same seeds."""
         if not isinstance(self.random_state, int):
             return None
@@ -104,8 +103,6 @@ class MixtureDensity(ClassDensity):
 
     def held_out_log_prob(self, folds: CrossValSample, densities: Sequence[MixtureDensity]) -> Tensor:
         """All sizes and folds of classes of like size go through EM together, or as many folds as memory allows."""
-        if self.family is None:
-            return super().held_out_log_prob(folds, densities)
         for density in densities:
             density._check()
         sizes = [density.components for density in densities]
@@ -114,7 +111,7 @@ class MixtureDensity(ClassDensity):
         found = folds.empty_log_prob(len(densities))
         for classes in _of_like_size(folds.classes):
             inside = folds.of_classes(classes)
-            for part in inside.parts(len(inside.X) * max(len(sizes) * max(sizes), inside.X.shape[1])):
+            for part in inside.split_folds(len(inside.X) * max(len(sizes) * max(sizes), inside.X.shape[1])):
                 groups = group_by_class(part.X, part.classes, part.training_weight)
                 mixtures = fit_mixtures(groups, sizes, self.covariance == "tied", reg, self.max_iter, draws)
                 for f, rows in enumerate(part.valid):
@@ -122,12 +119,6 @@ class MixtureDensity(ClassDensity):
                         answer = mixture_terms(mixtures.pick(slice(None), f, s)).log_prob(folds.X[rows])
                         found[s, rows[:, None], classes] = answer
         return found
-
-    def excess(self, n: int, d: int) -> Excess | None:
-        """Say if there are too many features for a full covariance."""
-        if self.covariance != "tied" or d <= MOST_FEATURES:
-            return None
-        return Excess(f"{d} features, more than {MOST_FEATURES}", "tied mixtures")
 
     @property
     def weights_(self) -> NDArray[np.float64]:

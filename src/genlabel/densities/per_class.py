@@ -1,8 +1,9 @@
-"""Densities that describe each class by itself: a new one is a single method."""
+"""Densities that are fitted to each class separately: base class, samples of the classes, and given densities."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, final
@@ -10,40 +11,42 @@ from typing import Any, ClassVar, Protocol, final
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.distributions import MultivariateNormal
 
+from genlabel._arrays import Array, as_tensor
 from genlabel.densities.base import ClassDensity
 
 
 class LogDensity(Protocol):
-    """Anything with `log_prob(x)`: ours, a `torch.distributions` object, or a normalising flow."""
+    """Object with `log_prob(x)`: one of ours, a `torch.distributions` object, or a normalizing flow."""
 
     def log_prob(self, x: Tensor, /) -> Tensor:
-        """Log-density of each row of `x`, shape (m,)."""
+        """Return the log-density of each row of `x`, shape (m,)."""
         ...
 
 
-class Within:
-    """Covariance within the classes, over all classes; found when it is asked for."""
+class WithinClass:
+    """Within-class covariance of all classes, computed on first use."""
 
     def __init__(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
-        self.points = (X, index, weight)
+        self.sample = (X, index, weight)
 
     @cached_property
     def covariance(self) -> Tensor:
         """(d, d)"""
-        centred, weight, mass = self._centred
-        return (weight[:, None] * centred).T @ centred / mass
+        centered, weight, mass = self._centered
+        return (weight[:, None] * centered).T @ centered / mass
 
     @cached_property
     def variance(self) -> Tensor:
-        """(d,): its diagonal."""
-        centred, weight, mass = self._centred
-        return weight @ centred**2 / mass
+        """Diagonal of the covariance, (d,)."""
+        centered, weight, mass = self._centered
+        return weight @ centered**2 / mass
 
     @property
-    def _centred(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The points (n, d) less the means of their classes, their weights (n,), and the sum of these."""
-        X, index, weight = self.points
+    def _centered(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the points (n, d) less their class means, their weights (n,) and the sum of these."""
+        X, index, weight = self.sample
         k, d = int(index.max()) + 1, X.shape[1]
         mass = X.new_zeros(k).index_add_(0, index, weight)
         sums = X.new_zeros(k, d).index_add_(0, index, weight[:, None] * X)
@@ -52,9 +55,9 @@ class Within:
 
 @dataclass(frozen=True)
 class ClassSample:
-    """The points of one class, as a density sees them.
+    """Training points of one class, the argument of `PerClassDensity._fit_class`.
 
-    >>> class Normal(PerClassDensity):  # what it is given in its one method
+    >>> class Normal(PerClassDensity):
     ...     def _fit_class(self, sample):
     ...         print(sample.name, tuple(sample.X.shape), sample.X.mean(0).tolist())
     ...         return torch.distributions.MultivariateNormal(sample.X.mean(0), sample.pooled)
@@ -65,41 +68,40 @@ class ClassSample:
     """
 
     name: object
-    """The class as the user wrote it."""
+    """Class label as the user wrote it."""
     X: Tensor
-    """Its points, shape (n_c, d), float64 on the CPU unless the density asks for something else."""
+    """Points (n_c, d), float64 on the CPU unless the density sets `fit_dtype` or `fit_device`."""
     weight: Tensor
-    """Their weights, shape (n_c,), all positive."""
-    within: Within
-    """What the classes have in common."""
+    """Positive weights (n_c,)."""
+    within: WithinClass
 
     @property
     def pooled(self) -> Tensor:
-        """Covariance within the classes, over all classes, shape (d, d): what to fall back on."""
+        """Within-class covariance of all classes, (d, d): a fallback for small classes."""
         return self.within.covariance
 
     @property
     def has_spread(self) -> bool:
-        """Whether any two of its points differ."""
+        """Whether at least two points differ."""
         return bool((self.X[:1] != self.X).any())
 
 
 class PerClassDensity(ClassDensity):
-    """A density that describes each class by itself: a new one is the single method `_fit_class`.
+    """Base class of the densities that are fitted to each class separately by one method, `_fit_class`.
 
     >>> from torch.distributions import Independent, Laplace
     >>> class LaplaceDensity(PerClassDensity):
     ...     def _fit_class(self, sample):
-    ...         centre = sample.X.mean(0)
-    ...         spread = (sample.X - centre).abs().mean(0).clamp_min(1e-3)  # a feature may be constant in a class
-    ...         return Independent(Laplace(centre, spread), 1)
+    ...         center = sample.X.mean(0)
+    ...         scale = (sample.X - center).abs().mean(0).clamp_min(1e-3)  # a feature may be constant in a class
+    ...         return Independent(Laplace(center, scale), 1)
     >>> density = LaplaceDensity().fit([[0.0], [1.0], [4.0], [6.0]], ["a", "a", "b", "b"])
     >>> density.log_prob([[0.5]]).round(2)
     array([[ 0.  , -5.19]])
     """
 
     native: ClassVar[bool] = False
-    """True if the models take queries of any dtype on any device; else they get float64 on the CPU."""
+    """True if the models accept queries of any dtype on any device; else they receive float64 on the CPU."""
 
     @final
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
@@ -111,14 +113,14 @@ class PerClassDensity(ClassDensity):
     @final
     def _log_prob(self, X: Tensor) -> Tensor:
         x = X if self.native else X.cpu().double()
-        values = [model.log_prob(x) for model in self.models_]
-        for value in values:
-            if value.shape != x.shape[:1]:
+        columns = [model.log_prob(x) for model in self.models_]
+        for column in columns:
+            if column.shape != x.shape[:1]:
                 raise ValueError(
-                    f"a model of {type(self).__name__} gave log_prob of shape {tuple(value.shape)} for {len(x)} rows; "
+                    f"a model of {type(self).__name__} gave log_prob of shape {tuple(column.shape)} for {len(x)} rows; "
                     f"it must be ({len(x)},): torch.distributions.Independent sums over the features"
                 )
-        return torch.stack(values).to(X).T
+        return torch.stack(columns).to(X).T
 
     @abstractmethod
     def _fit_class(self, sample: ClassSample) -> LogDensity:
@@ -126,10 +128,64 @@ class PerClassDensity(ClassDensity):
 
 
 def class_samples(classes: NDArray[Any], X: Tensor, index: Tensor, weight: Tensor) -> list[ClassSample]:
-    """Cut the training points into the samples of the classes."""
-    within = Within(X, index, weight)
+    """Return the training points of each class."""
+    within = WithinClass(X, index, weight)
     masks = [index == c for c in range(len(classes))]
     return [
-        ClassSample(name, X[inside], weight[inside], within)
-        for name, inside in zip(classes.tolist(), masks, strict=True)
+        ClassSample(name, X[mask], weight[mask], within) for name, mask in zip(classes.tolist(), masks, strict=True)
     ]
+
+
+@final
+class FixedDensity(PerClassDensity):
+    """Given densities, for example the true ones of a synthetic dataset, in the order of the sorted classes.
+
+    Parameters
+    ----------
+    models : sequence of objects with `log_prob(x)`, (m, d) -> (m,)
+        For example `torch.distributions` objects with float64 parameters.
+
+    Examples
+    --------
+    >>> density = fixed_gaussians([[-1.0], [1.0]]).fit([[-1.0], [1.0]], [0, 1])
+    >>> density.log_prob([[0.0]]).round(3)
+    array([[-1.419, -1.419]])
+    """
+
+    def __init__(self, models: Sequence[LogDensity]) -> None:
+        self.models = models
+
+    def _fit_class(self, sample: ClassSample) -> LogDensity:
+        k = len(self.classes_)
+        if len(self.models) != k:
+            raise ValueError(f"FixedDensity has {len(self.models)} models for {k} classes; pass one for each class")
+        return self.models[self.classes_.tolist().index(sample.name)]
+
+
+@final
+@dataclass(frozen=True)
+class SphericalGaussian:
+    """Gaussian with a given mean and the same variance in all directions."""
+
+    mean: tuple[float, ...]
+    variance: float
+
+    def log_prob(self, x: Tensor) -> Tensor:
+        """Return the log-densities of points (m, d), (m,)."""
+        center = torch.tensor(self.mean, dtype=x.dtype, device=x.device)
+        if x.shape[-1] != len(center):
+            raise ValueError(f"X has {x.shape[-1]} features, the given means have {len(center)}")
+        covariance = self.variance * torch.eye(len(center), dtype=x.dtype, device=x.device)
+        model: LogDensity = MultivariateNormal(center, covariance)
+        return model.log_prob(x)
+
+
+def fixed_gaussians(means: Array | Sequence[Sequence[float]], variance: float = 1.0) -> FixedDensity:
+    """Return spherical Gaussians at the given `means` (k, d), as in the paper for the cubes and the 9 Gaussians.
+
+    >>> density = fixed_gaussians([[0.0, 0.0], [3.0, 4.0]], variance=4.0).fit([[0.0, 0.0], [3.0, 4.0]], [0, 1])
+    >>> log_prob = density.log_prob([[0.0, 0.0]])[0]
+    >>> float(log_prob[0] - log_prob[1])  # |(3, 4)|^2 / (2 * 4)
+    3.125
+    """
+    return FixedDensity([SphericalGaussian(tuple(mean), variance) for mean in as_tensor(means).tolist()])

@@ -1,4 +1,4 @@
-"""Bayes' rule, once for all: the posterior from log-densities and log-priors, and the priors that a parameter names."""
+"""Bayes' rule in log space: posteriors from log-densities and priors, and the priors that a parameter names."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from torch import Tensor
 from genlabel._arrays import to_device
 from genlabel._validation import check_choice, check_count
 
-FAR = 1e6
-"""Of a total log-density: the rounding of a larger one shows in probabilities."""
+MAX_EXACT_TOTAL = 1e6
+"""Total log-density above which its rounding errors show in probabilities."""
 
 
 class Posterior(NamedTuple):
-    """Log-probabilities of the classes, and where the densities say nothing of them."""
+    """Log-probabilities of the classes, and the rows for which the densities are undefined."""
 
     log_proba: Tensor
     """(..., k)"""
-    lost: Tensor
-    """(..., 1): True where every density vanishes, or some are no number: the prior stands in."""
+    undefined: Tensor
+    """Mask (..., 1), True where every density vanishes or one is not a number; log_proba is the prior there."""
 
 
 def log_posterior(
@@ -30,15 +30,15 @@ def log_posterior(
 ) -> Posterior:
     """Return log softmax_c(log p_c / T + log pi_c) over the last dimension (arXiv Eq. (1): uniform priors, no T).
 
-    `top_k` keeps the most likely classes (arXiv Alg. 3; NOTE[PAPER]: it prints argmin, the text above it says the most
-    likely). A row whose total is no finite number is lost, and has the prior. On a GPU nothing waits for the answer.
+    `top_k` keeps the most likely classes (arXiv Alg. 3; NOTE[PAPER]: the algorithm prints argmin, the text above it
+    says the most likely). On a GPU nothing waits for a result.
 
-    NOTE: with a temperature, 1 too, the largest score is taken off before the total, without one after it. That moves
-    the last digit, and published numbers rest on either: labels on the one, stacks of densities on the other.
+    NOTE: with a temperature, even 1, the largest score is subtracted before the total; without one, it is not. Results
+    differ in the last digit, and published numbers depend on both: labels on the one, stacked densities on the other.
 
     >>> log_prob = torch.tensor([[0.0, -torch.inf], [-torch.inf, -torch.inf]])
     >>> log_posterior(log_prob, np.log([0.5, 0.5]))
-    Posterior(log_proba=tensor([[ 0.0000,    -inf], [-0.6931, -0.6931]]), lost=tensor([[False], [ True]]))
+    Posterior(log_proba=tensor([[ 0.0000,    -inf], [-0.6931, -0.6931]]), undefined=tensor([[False], [ True]]))
     """
     prior = to_device(log_prior, log_prob, log_prob.dtype)
     scores = (log_prob if temperature is None else log_prob / temperature) + prior
@@ -48,22 +48,22 @@ def log_posterior(
         scores = scores.scatter(-1, worst, -torch.inf)
     if temperature is None:
         total = scores.logsumexp(-1, keepdim=True)
-        logs = _normalised(scores, total)
+        log_proba = _subtract_total(scores, total)
     else:
         total = scores.amax(-1, keepdim=True)
-        logs = torch.log_softmax(scores, -1)
-    lost = ~torch.isfinite(total)
-    if lost.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(lost.any()):
-        return Posterior(logs, lost)
-    return Posterior(torch.where(lost, torch.log_softmax(prior, -1), logs), lost)
+        log_proba = torch.log_softmax(scores, -1)
+    undefined = ~torch.isfinite(total)
+    if undefined.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(undefined.any()):
+        return Posterior(log_proba, undefined)
+    return Posterior(torch.where(undefined, torch.log_softmax(prior, -1), log_proba), undefined)
 
 
-def _normalised(scores: Tensor, total: Tensor) -> Tensor:
-    """Scores less their total; of a point so far away that the total swallows them, less their largest first."""
-    far = total.abs() > FAR
-    if far.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(far.any()):
+def _subtract_total(scores: Tensor, total: Tensor) -> Tensor:
+    """Return scores less their total; where rounding of a large total matters, by a stable log-softmax."""
+    inexact = total.abs() > MAX_EXACT_TOTAL
+    if inexact.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(inexact.any()):
         return scores - total if scores.requires_grad else scores.sub_(total)
-    return torch.where(far, torch.log_softmax(scores, -1), scores - total)
+    return torch.where(inexact, torch.log_softmax(scores, -1), scores - total)
 
 
 def log_priors(
@@ -72,9 +72,17 @@ def log_priors(
     default: str = "uniform",
     class_weight: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Return log pi_c, shape (k,), of sum 1: "uniform", "empirical" (`class_prior`), "auto" (`default`) or numbers.
+    """Return normalized log pi_c, shape (k,).
 
-    Weights of the classes, (k,), multiply them.
+    Parameters
+    ----------
+    priors : "uniform", "empirical", "auto" or array (k,)
+        "empirical" is `class_prior`, "auto" is `default`.
+    class_prior : array (k,)
+        Class frequencies of the training points.
+    default : "uniform" or "empirical"
+    class_weight : array (k,), optional
+        Factors of the priors.
 
     >>> np.exp(log_priors("empirical", np.array([0.25, 0.75]), class_weight=np.array([3.0, 1.0])))
     array([0.5, 0.5])
@@ -82,15 +90,15 @@ def log_priors(
     k = len(class_prior)
     if isinstance(priors, str):
         check_choice("priors", priors, ["auto", "uniform", "empirical"], also=f"an array of {k} numbers")
-        named = default if priors == "auto" else priors
-        share = np.full(k, 1.0 / k) if named == "uniform" else class_prior
+        name = default if priors == "auto" else priors
+        values = np.full(k, 1.0 / k) if name == "uniform" else class_prior
     else:
-        share = np.asarray(priors, dtype=np.float64) if np.ndim(priors) == 1 else np.empty(0)
-        if share.shape != (k,) or not (share >= 0).all() or not np.isfinite(share).all() or share.sum() <= 0:
-            raise ValueError(f"priors={priors!r} must be {k} non-negative numbers, one a class, not all zero")
+        values = np.asarray(priors, dtype=np.float64) if np.ndim(priors) == 1 else np.empty(0)
+        if values.shape != (k,) or not (values >= 0).all() or not np.isfinite(values).all() or values.sum() <= 0:
+            raise ValueError(f"priors={priors!r} must be {k} non-negative numbers, one per class, not all zero")
     if class_weight is not None:
-        share = share * class_weight
-        if share.sum() <= 0:
-            raise ValueError(f"class_weight is 0 for every class that priors={priors!r} allow; give one of them weight")
+        values = values * class_weight
+        if values.sum() <= 0:
+            raise ValueError(f"class_weight is 0 for every class with a prior in priors={priors!r}; raise one of them")
     with np.errstate(divide="ignore"):
-        return np.log(share / share.sum())
+        return np.log(values / values.sum())

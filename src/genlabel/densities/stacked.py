@@ -1,4 +1,4 @@
-"""Class densities that were chosen, tempered and weighed by what they say of points they have not seen."""
+"""Stacked density: class densities that cross-validation chose, tempered and weighted."""
 
 from __future__ import annotations
 
@@ -11,96 +11,186 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor
 
-from genlabel._arrays import as_numpy, as_tensor, like
+from genlabel._arrays import as_numpy, as_tensor, like, to_device
 from genlabel._progress import out_of_time, report_truncation
+from genlabel._registry import DENSITIES
 from genlabel._splits import Fold, fold_numbers, make_folds, round_robin_folds, training_rows
 from genlabel._standardization import Standardization
-from genlabel._validation import check_choice, suppress_own_warnings, warn
-from genlabel.densities._crossval import CrossValSample, stratified_order
-from genlabel.densities._validation_split import held_out_log_prob
+from genlabel._validation import check_choice, check_positive, check_weights, suppress_own_warnings, warn
 from genlabel.densities.base import ClassDensity, CrossFittedDensity, DensityWarning
-from genlabel.densities.candidates import named_candidates
-from genlabel.densities.power_transform import share_transform
+from genlabel.densities.candidates import affordable_candidates, named_candidates
+from genlabel.densities.cross_validation import CrossValSample, held_out_log_prob, stratified_order
+from genlabel.densities.posterior import log_posterior
+from genlabel.densities.power_transform import log_prob_of_members, share_transform
 from genlabel.densities.stacking import (
-    FITTED_ROWS,
-    MOST,
+    MAX_MEMBERS,
+    MIN_LOG_PROBA,
     TEMPERATURES,
-    WORST,
     Stacking,
-    WeightedDensities,
-    log_posterior_of_truth,
-    log_posterior_where_known,
-    stacked,
-    weigh,
+    fit_stacking,
+    is_defined,
+    log_proba_of_true_class,
+    mix_posteriors,
 )
 from genlabel.metrics import accuracy, calibration_error, log_loss
 
-JUDGED_ROWS, WEIGHED_ROWS = 3_000, 12_000
-"""Rows on which all candidates are judged, and on which those that get a weight are weighed again."""
-JUDGED_NUMBERS, JUDGED_SCORES, LEAST_JUDGED_ROWS = 400_000, 150_000, 500
-"""With many features or classes all candidates are judged on fewer rows: so many numbers, so many log-densities of a
-candidate, but not fewer rows than that."""
+MAX_FIT_ROWS = 200_000
+"""Rows that members are fitted to: they have few parameters."""
+MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS = 3_000, 12_000
+"""Rows on which all candidates are evaluated, and on which those with a weight are weighted again."""
+MAX_SEARCH_VALUES, MAX_SEARCH_SCORES, MIN_SEARCH_ROWS = 400_000, 150_000, 500
+"""Bounds on rows x features and on rows x classes of the first evaluation, down to a minimum number of rows."""
 
 
 @final
+class WeightedDensities(ClassDensity):
+    r"""Several densities whose posteriors are mixed with given weights.
+
+    .. math:: \pi(c \mid x) = \sum_m w_m \operatorname{softmax}_c (\log p_{mc}(x) / T_m + \log \pi_c)
+
+    with the class frequencies of the training points as priors. :meth:`log_prob` is log posterior - log prior +
+    log p(x), with p(x) = sum_m w_m sum_c prior_c p_mc(x): with the priors `class_prior_`, Bayes' rule gives exactly the
+    posterior above.
+
+    Parameters
+    ----------
+    members : sequence of ClassDensity
+        Members that are :class:`PowerTransformedDensity` share one transform.
+    weights : sequence of float
+        Non-negative; they are divided by their sum. A member of weight 0 is neither fitted nor evaluated.
+    temperatures : sequence of float
+        A temperature above 1 softens the posterior of a member.
+    standardize : bool
+        Standardize the features first.
+
+    Above 200,000 rows the members are fitted to a stratified subsample of that size; the priors are those of all rows.
+
+    Attributes
+    ----------
+    members_ : list of ClassDensity
+        Fitted members of positive weight.
+
+    Examples
+    --------
+    >>> from genlabel.densities import GaussianDensity, KernelDensity
+    >>> density = WeightedDensities([GaussianDensity(reg=0.0), KernelDensity()], [0.5, 0.5], [1.0, 2.0])
+    >>> density.fit([[0.0], [2.0], [5.0], [7.0]], [0, 0, 1, 1]).log_prob([[1.0]]).round(3)
+    array([[-1.179, -4.722]])
+    """
+
+    default_priors = "empirical"
+
+    def __init__(
+        self,
+        members: Sequence[ClassDensity],
+        weights: Sequence[float],
+        temperatures: Sequence[float],
+        standardize: bool = False,
+    ) -> None:
+        self.members = members
+        self.weights = weights
+        self.temperatures = temperatures
+        self.standardize = standardize
+
+    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+        count = len(self.members)
+        if count == 0 or len(self.temperatures) != count:
+            raise ValueError(f"{count} members and {len(self.temperatures)} temperatures; give one for each member")
+        check_weights(self.weights, count)
+        for temperature in self.temperatures:
+            check_positive("temperature", temperature, "1 leaves a posterior as it is")
+        used = [m for m, w in enumerate(self.weights) if w > 0]
+        weights = torch.tensor([float(self.weights[m]) for m in used], dtype=torch.float64)
+        self.log_weight_ = (weights / weights.sum()).log()
+        self.temperature_ = [float(self.temperatures[m]) for m in used]
+        if len(X) > MAX_FIT_ROWS:
+            rows = stratified_order(index.numpy())[:MAX_FIT_ROWS]
+            X, index, weight = X[rows], index[rows], weight[rows]
+        scaler = Standardization.fit(X, weight, keep_constant=True) if self.standardize else Standardization.identity(X)
+        self.scaler_, x = scaler, scaler(X)
+        members, self.transform_ = share_transform([clone(self.members[m]) for m in used], x, weight)
+        labels = self.classes_[index.numpy()]
+        with suppress_own_warnings():  # a member that does not suit a small class has little weight
+            self.members_ = [member.fit(x, labels, weight) for member in members]
+
+    def _log_prob(self, X: Tensor) -> Tensor:
+        log_prior = to_device(torch.from_numpy(self.class_prior_).log(), X)
+        log_weight = to_device(self.log_weight_, X)
+        x = self.scaler_(X).to(X)
+        log_prob = [values.double() for values in log_prob_of_members(self.members_, x, self.transform_)]
+        posteriors = [
+            log_posterior(values, log_prior, temperature).log_proba
+            for values, temperature in zip(log_prob, self.temperature_, strict=True)
+        ]
+        posterior = mix_posteriors(torch.stack(posteriors), log_weight.exp())
+        evidence = torch.stack([(values + log_prior).logsumexp(1) for values in log_prob])
+        total = (evidence + log_weight[:, None]).logsumexp(0) - self.scaler_.log_volume
+        return (posterior - log_prior + total[:, None]).to(X)
+
+
+@DENSITIES.register("stacked")
+@final
 class StackedDensity(ClassDensity):
-    """A stack of densities, chosen among many by cross-validation.
+    """Densities chosen among many by cross-validation, with temperatures and weights.
 
-    Every candidate is fitted without each fold in turn; its held-out log-densities choose its temperature (by
-    log-loss) and then the weights of all candidates (by the likelihood of the mixed posterior). Those that keep a
-    weight are fitted to all points, as a :class:`WeightedDensities` of standardised features.
+    Every candidate is fitted without each fold in turn. Its held-out log-densities choose its temperature (by
+    log-loss), then the weights of all candidates (by the likelihood of the mixed posterior). Those with a weight are
+    fitted to all points as :class:`WeightedDensities` of standardized features.
 
-    Standardization and the Yeo-Johnson map of the warped candidates see no labels; in the search they are fitted once,
-    to all rows. Of a table of more than 3,000 rows (or 400,000 numbers, but not fewer than 500 rows), so many judge all
-    candidates; those that got a weight are weighed again by 12,000 rows. The chosen ones are fitted to all rows, or to
-    200,000 of them, with a :class:`DensityWarning`; a kernel density has at most 1,000 kernels a class. How many rows
-    had a say is `report_["rows"]`, and to how many the members were fitted "fitted_rows".
+    Standardization and the power transform of the candidates see no labels; in the search they are fitted once, to all
+    rows. Above 3,000 rows (or 400,000 values) candidates are evaluated on a stratified subsample of that size, at least
+    500 rows; those with a weight are weighted again on 12,000 rows. The chosen ones are fitted to at most 200,000 rows,
+    with a :class:`DensityWarning`; a kernel density has at most 1,000 kernels per class. `report_["rows"]` and
+    `report_["fitted_rows"]` are these numbers of rows.
 
     Parameters
     ----------
     candidates : "default", sequence or dict of ClassDensity
-        "default" is the 48 of :func:`default_candidates`: discriminant analyses, kernels and mixtures, on the features
-        as they are and warped, and a forest.
+        "default" is the 48 of :func:`default_candidates`: discriminant analyses, kernels and mixtures on the features
+        as given and power-transformed, and a forest.
     cv : int, splitter or iterable of (train, valid)
-        Stratified folds, or row numbers or masks. A class with fewer points means fewer folds, with a warning; a class
-        that a fold would take away from training stays there.
+        Stratified folds, or row numbers or masks. A class with fewer points reduces the number of folds, with a
+        warning; a class without training rows in a fold keeps its rows there.
     method : "stack" or "select"
-        Weights for several candidates, or the single one of the least held-out log-loss.
+        Weights for several candidates, or the single one with the smallest held-out log-loss.
     cross_fit : bool
         Also fit the stack without each pair of folds, for :meth:`log_prob_of_pairs`.
     random_state : int, Generator or None
-        For the folds.
+        Seed of the folds.
 
     Attributes
     ----------
     stack_ : WeightedDensities
-        What answers.
+        Fitted stack that computes the log-densities.
     names_, members_, weights_, temperatures_
-        Of the chosen members.
+        Names, fitted densities, weights and temperatures of the chosen members.
     held_out_ : ndarray (n, k)
-        Log posterior of the stack for every row, from fits without its fold, tempered and weighed by what was held out
-        in the other folds; NaN for a row in no fold, for one that had to stay in training for its class's sake, and for
-        one beyond those that had a say.
+        Out-of-fold log-posterior of the stack, with temperatures and weights chosen on the other folds; NaN for rows
+        without one: in no fold, needed for training in every fold, or outside of the subsample.
     fold_ : ndarray (n,) or None
         With `cross_fit`, the fold of each row.
     report_ : dict
-        "method", "folds", "rows", "chosen" and "candidates" (lists of dicts), and the "log_loss", "accuracy" and
-        "calibration_error" of `held_out_`. (Those of a candidate are at the temperature that suits it best, on the
-        "rows" that judged it last.)
+        "method", "folds", "rows", "fitted_rows", "chosen" and "candidates" (lists of dicts), and the "log_loss",
+        "accuracy" and "calibration_error" of `held_out_`. Each candidate is reported at its best temperature, on the
+        "rows" of its last evaluation.
 
-    Rows of weight 0 count as absent here, in numbering too.
+    Rows of weight 0 count as absent, in row numbers too.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1], 40)
     >>> X = rng.normal(size=(80, 2)) + 2 * y[:, None]
-    >>> model = StackedDensity().fit(X, y)
-    >>> len(model.report_["candidates"]), model.held_out_.shape
+    >>> density = StackedDensity().fit(X, y)
+    >>> len(density.report_["candidates"]), density.held_out_.shape
     (48, (80, 2))
-    >>> model.report_["accuracy"] > 0.8
+    >>> density.report_["accuracy"] > 0.8
     True
     """
+
+    default_priors = "empirical"
+    supports_latent_space = False  # where the features have seen the labels, no row is held out
+    is_calibrated = True
 
     def __init__(
         self,
@@ -117,96 +207,44 @@ class StackedDensity(ClassDensity):
         self.random_state = random_state
 
     def resolved_config(self) -> dict[str, Any]:
-        """Say what the words among the parameters stand for: the candidates, by name, and by what rows they are judged.
+        """Return the candidates by name and the numbers of rows that choose them: the values behind "default".
 
         >>> len(StackedDensity().resolved_config()["candidates"])
         48
         """
-        rows = (JUDGED_ROWS, WEIGHED_ROWS, JUDGED_NUMBERS, JUDGED_SCORES, LEAST_JUDGED_ROWS, FITTED_ROWS)
-        return {"candidates": named_candidates(self.candidates), "rows": rows, "members": MOST}
-
-    @property
-    def default_priors(self) -> str:
-        """Those of the training points, with which it is calibrated."""
-        return "empirical"
+        rows = (
+            MAX_SEARCH_ROWS, MAX_WEIGHTING_ROWS, MAX_SEARCH_VALUES, MAX_SEARCH_SCORES, MIN_SEARCH_ROWS, MAX_FIT_ROWS
+        )  # fmt: skip
+        return {"candidates": named_candidates(self.candidates), "rows": rows, "members": MAX_MEMBERS}
 
     @property
     def cross_fitted(self) -> bool:
-        """Whether it has been fitted without each pair of folds."""
+        """Whether the stack was fitted without each pair of folds."""
         return bool(self.pairs_)
-
-    @property
-    def supports_latent_space(self) -> bool:
-        """No: where the features have seen the labels, no row is held out."""
-        return False
-
-    @property
-    def is_calibrated(self) -> bool:
-        """Yes: it is calibrated on held-out rows."""
-        return True
 
     def prepare_for_cv(
         self, X: Any, y: Any, sample_weight: Any, folds: Callable[[], Sequence[Fold]], seed: Any
     ) -> CrossFittedDensity:
-        """Choose over the folds: each has the stack that the held-out rows of the others chose.
+        """Choose over the folds: each fold has the stack that the held-out rows of the others chose.
 
-        One that is cross-fitted is fitted whole, with folds of its own, to the rows of each fold.
+        A density with `cross_fit` is fitted to the rows of each fold instead, with folds of its own.
         """
         if self.cross_fit:
             return super().prepare_for_cv(X, y, sample_weight, folds, seed)
         pairs = list(folds())
-        chosen = clone(self).set_params(cv=pairs, random_state=seed).fit(X, y, sample_weight)
-        return CrossFittedDensity(chosen.stack_, [chosen.frozen(fold) for fold in range(len(pairs))], chosen)
+        stacked = clone(self).set_params(cv=pairs, random_state=seed).fit(X, y, sample_weight)
+        return CrossFittedDensity(stacked.stack_, [stacked.unfitted_stack(f) for f in range(len(pairs))], stacked)
 
-    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
-        check_choice("method", self.method, ["stack", "select"])
-        candidates = self._affordable(named_candidates(self.candidates), *X.shape)
-        standardised = Standardization.fit(X, weight, keep_constant=True)(X)
-        pairs = make_folds(
-            self.cv, index.numpy(), self.random_state, round_robin_folds, classes=self.classes_, X=X.numpy()
-        )
-        if len(X) > FITTED_ROWS:
-            warn(
-                "rows",
-                f"StackedDensity: {len(X)} rows; its members are fitted to {FITTED_ROWS} of them",
-                DensityWarning,
-            )
-        with suppress_own_warnings():
-            self._search(candidates, _Sample(standardised, index, weight), pairs)
-            # Without weights that say nothing, it is to the last digit the stack that anyone else fits to these points.
-            weights = None if bool((weight == 1).all()) else weight
-            self.stack_ = self.frozen().fit(X, self.classes_[index.numpy()], weights)
-            self.members_ = self.stack_.members_
-            self.fold_ = fold_numbers(pairs, len(X)) if self.cross_fit else None
-            self.pairs_ = self._fit_pairs(self.fold_, X, index, weight) if self.fold_ is not None else {}
-
-    def _affordable(self, candidates: dict[str, ClassDensity], n: int, d: int) -> dict[str, ClassDensity]:
-        """The candidates; those by default have none whose time grows too fast with many rows or features."""
-        if not isinstance(self.candidates, str):
-            return candidates
-        excess = {name: density.excess(n, d) for name, density in candidates.items()}
-        for found in dict.fromkeys(excess.values()):
-            if found is not None:
-                message = f"StackedDensity: {found.reason}; no {found.kind} among the candidates"
-                warn(found.kind, message, DensityWarning)
-        return {name: density for name, density in candidates.items() if excess[name] is None}
-
-    def _log_prob(self, X: Tensor) -> Tensor:
-        return self.stack_.log_prob(X)
-
-    def frozen(self, fold: int | None = None) -> WeightedDensities:
-        """Return the chosen stack, not fitted: the same members, weights and temperatures for other rows.
-
-        With `fold`, as the held-out rows of the other folds chose.
-        """
+    def unfitted_stack(self, fold: int | None = None) -> WeightedDensities:
+        """Return the chosen members, weights and temperatures, unfitted; with `fold`, as the other folds chose them."""
         choice = self.choice_ if fold is None else self.fold_choices_[fold]
-        kept = choice.weight.nonzero()[:, 0].tolist()
-        members = [clone(list(self.candidates_.values())[m]) for m in kept]
-        weights, heats = choice.weight[kept].tolist(), choice.temperature[kept].tolist()
-        return WeightedDensities(members, weights, heats, standardize=True)
+        selected = choice.weight.nonzero()[:, 0].tolist()
+        members = [clone(list(self.candidates_.values())[m]) for m in selected]
+        weights, temperatures = choice.weight[selected].tolist(), choice.temperature[selected].tolist()
+        return WeightedDensities(members, weights, temperatures, standardize=True)
 
     def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
-        """Return log p_c of mixed points, each by a stack that saw neither the fold of its row nor of its partner's.
+        """Return log p_c of mixed points by stacks fitted without the folds of both parents.
 
         Without `cross_fit`, the same as :meth:`log_prob`. Weights and temperatures are those chosen on all rows.
         """
@@ -214,166 +252,170 @@ class StackedDensity(ClassDensity):
             return self.log_prob(X)
         x = as_tensor(X)
         first, second = self.fold_[as_numpy(rows)], self.fold_[as_numpy(partner_rows)]
-        found = x.new_empty(len(x), len(self.classes_))
+        log_prob = x.new_empty(len(x), len(self.classes_))
         for (low, high), stack in self.pairs_.items():
-            of_pair = (np.minimum(first, second) == low) & (np.maximum(first, second) == high)
-            if of_pair.any():
+            mask = (np.minimum(first, second) == low) & (np.maximum(first, second) == high)
+            if mask.any():
                 shift = torch.from_numpy(np.log(stack.class_prior_) - np.log(self.class_prior_)).to(x)
-                place = torch.from_numpy(np.flatnonzero(of_pair)).to(x.device)
-                found[place] = stack.log_prob(x[place]) + shift
-        return like(found, X)
+                indices = torch.from_numpy(np.flatnonzero(mask)).to(x.device)
+                log_prob[indices] = stack.log_prob(x[indices]) + shift
+        return like(log_prob, X)
 
-    def _search(self, candidates: dict[str, ClassDensity], sample: _Sample, pairs: Sequence[Fold]) -> None:
-        """Judge all candidates, on some of the rows where there are many; those with a weight are judged on more."""
-        n, d = sample.X.shape
-        order = stratified_order(sample.classes.numpy())
-        everyone: dict[str, dict[str, Any]] = {}
-        k = len(self.classes_)
-        few = max(LEAST_JUDGED_ROWS, min(JUDGED_NUMBERS // d, JUDGED_SCORES // k))
-        for most, last in ((min(JUDGED_ROWS, few), False), (WEIGHED_ROWS, True)):
-            rows = np.sort(order[: max(most, 2 * k)])  # a row of each class to be held out, and one to be trained on
-            judged = self._judge(candidates, _folded(sample, pairs, rows))
-            candidates = judged.candidates
-            everyone |= {row["name"]: row for row in judged.report(list(candidates))}
-            kept = judged.kept()
+    def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
+        check_choice("method", self.method, ["stack", "select"])
+        n, d = X.shape
+        candidates = named_candidates(self.candidates)
+        if isinstance(self.candidates, str):
+            candidates = affordable_candidates(candidates, n, d)
+        folds = make_folds(
+            self.cv, index.numpy(), self.random_state, round_robin_folds, classes=self.classes_, X=X.numpy()
+        )
+        if n > MAX_FIT_ROWS:
+            warn("rows", f"StackedDensity: {n} rows; its members are fitted to {MAX_FIT_ROWS} of them", DensityWarning)
+        labels = self.classes_[index.numpy()]
+        with suppress_own_warnings():
+            self._search(candidates, Standardization.fit(X, weight, keep_constant=True)(X), index, weight, folds)
+            # Without uniform weights the fit equals, to the last digit, that of `unfitted_stack` to the same points.
+            weights = None if bool((weight == 1).all()) else weight
+            self.stack_ = self.unfitted_stack().fit(X, labels, weights)
+            self.members_ = self.stack_.members_
+            self.fold_ = fold_numbers(folds, n) if self.cross_fit else None
+            self.pairs_: dict[tuple[int, int], WeightedDensities] = {}
+            if self.fold_ is not None:
+                for low in range(len(folds)):
+                    for high in range(low, len(folds)):
+                        others = np.flatnonzero((self.fold_ != low) & (self.fold_ != high))
+                        rows = training_rows(others, index.numpy())
+                        self.pairs_[low, high] = self.unfitted_stack().fit(X[rows], labels[rows], weight[rows])
+
+    def _log_prob(self, X: Tensor) -> Tensor:
+        return self.stack_.log_prob(X)
+
+    def _search(
+        self, candidates: dict[str, ClassDensity], X: Tensor, index: Tensor, weight: Tensor, folds: Sequence[Fold]
+    ) -> None:
+        """Evaluate all candidates, on a subsample of many rows; those with a weight are evaluated on more rows."""
+        (n, d), k = X.shape, len(self.classes_)
+        order = stratified_order(index.numpy())
+        max_rows = max(MIN_SEARCH_ROWS, min(MAX_SEARCH_VALUES // d, MAX_SEARCH_SCORES // k))
+        reports: dict[str, dict[str, Any]] = {}
+        for bound in (min(MAX_SEARCH_ROWS, max_rows), MAX_WEIGHTING_ROWS):
+            rows = np.sort(order[: max(bound, 2 * k)])  # at least a training row and a held-out row of each class
+            evaluation = self._evaluate(candidates, _select_rows(X, index, weight, folds, rows))
+            reports |= {report["name"]: report for report in evaluation.reports()}
+            candidates = evaluation.candidates
             if len(rows) == n or out_of_time():
                 break
-            if not last:
-                candidates = {name: candidates[name] for name in np.array(list(candidates))[kept].tolist()}
-        self._adopt(candidates, judged, rows, n)
-        self.report_ = self._report(judged, everyone)
+            if bound != MAX_WEIGHTING_ROWS:
+                candidates = {name: candidates[name] for name in evaluation.selected_names()}
+        self.candidates_, self.choice_, self.fold_choices_ = candidates, evaluation.choice, evaluation.fold_choices
+        self.held_out_ = np.full((n, k), np.nan)
+        self.held_out_[rows] = evaluation.held_out.numpy()
+        selected = self.choice_.weight.nonzero()[:, 0].tolist()
+        self.names_ = [list(candidates)[m] for m in selected]
+        self.weights_ = self.choice_.weight[selected].numpy()
+        self.temperatures_ = self.choice_.temperature[selected].numpy()
+        self.report_ = self._report(evaluation, list(reports.values()))
 
-    def _judge(self, candidates: dict[str, ClassDensity], folds: CrossValSample) -> _Judged:
-        """Weigh the candidates by their held-out log-densities: on all rows, and on those outside of each fold."""
+    def _evaluate(self, candidates: dict[str, ClassDensity], sample: CrossValSample) -> _Evaluation:
+        """Cross-validate the candidates, and weight them on all rows and on the rows outside of each fold."""
         log_prior = torch.from_numpy(np.log(self.class_prior_))
-        reached, log_prob, truth = _ask([clone(density) for density in candidates.values()], folds, log_prior)
-        if len(reached) < len(candidates):
-            report_truncation(f"it chooses among {len(reached)} of {len(candidates)} densities")
-            candidates = {name: candidates[name] for name in np.array(list(candidates))[reached].tolist()}
-            log_prob, truth = log_prob[reached], truth[:, reached]
-        seen = folds.honest
-        least = torch.tensor([density.min_stack_weight for density in candidates.values()])
-        choice = weigh(truth[..., seen], folds.weight[seen], self.method, least)
-        choices, held_out = [], torch.full_like(log_prob[0], torch.nan, dtype=truth.dtype)
-        for rows in folds.valid:
-            others = seen.clone()
+        unfitted = [clone(density) for density in candidates.values()]
+        log_prob = sample.X.new_empty(len(unfitted), len(sample.X), len(log_prior), dtype=torch.float32)
+        log_proba = sample.X.new_empty(len(TEMPERATURES), len(unfitted), len(sample.X))
+        done: list[int] = []
+        shared, transform = share_transform(unfitted, sample.X, sample.weight)
+        for indices, values in held_out_log_prob(shared, transform, sample):
+            log_proba[:, indices] = log_proba_of_true_class(values, log_prior, sample.classes)
+            largest = values.amax(-1, keepdim=True)
+            log_prob[indices] = values.sub_(largest.masked_fill_(~largest.isfinite(), 0.0)).float()
+            done += indices
+        if len(done) < len(candidates):
+            report_truncation(f"it chooses among {len(done)} of {len(candidates)} densities")
+            done = sorted(done)
+            candidates = {name: candidates[name] for name in np.array(list(candidates))[done].tolist()}
+            log_prob, log_proba = log_prob[done], log_proba[:, done]
+        mask = sample.out_of_fold
+        min_weight = torch.tensor([density.min_stack_weight for density in candidates.values()])
+        choice = fit_stacking(log_proba[..., mask], sample.weight[mask], self.method, min_weight)
+        fold_choices, held_out = [], torch.full_like(log_prob[0], torch.nan, dtype=log_proba.dtype)
+        for rows in sample.valid:
+            others = mask.clone()
             others[rows] = False
-            usable = bool(others.any())  # a single fold has no others
-            choices.append(weigh(truth[..., others], folds.weight[others], self.method, least) if usable else choice)
-            held_out[rows] = stacked(log_prob[:, rows], log_prior, choices[-1]).double()
-        held_out[~seen] = torch.nan
-        return _Judged(candidates, folds, log_prob, log_prior, choice, choices, held_out)
+            fold_choices.append(
+                fit_stacking(log_proba[..., others], sample.weight[others], self.method, min_weight)
+                if bool(others.any())  # with a single fold there are no others
+                else choice
+            )
+            held_out[rows] = fold_choices[-1].log_posterior(log_prob[:, rows], log_prior).double()
+        held_out[~mask] = torch.nan
+        return _Evaluation(candidates, sample, log_prob, log_prior, choice, fold_choices, held_out)
 
-    def _adopt(self, candidates: dict[str, ClassDensity], judged: _Judged, rows: NDArray[np.intp], n: int) -> None:
-        """Keep what was chosen."""
-        self.candidates_, self.choice_, self.fold_choices_ = candidates, judged.choice, judged.fold_choices
-        self.held_out_ = np.full((n, len(self.classes_)), np.nan)
-        self.held_out_[rows] = judged.held_out.numpy()
-        kept = self.choice_.weight.nonzero()[:, 0].tolist()
-        self.names_ = [list(candidates)[m] for m in kept]
-        self.weights_, self.temperatures_ = (part[kept].numpy() for part in self.choice_[::-1])
-
-    def _report(self, judged: _Judged, everyone: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    def _report(self, evaluation: _Evaluation, candidates: list[dict[str, Any]]) -> dict[str, Any]:
         members = zip(self.names_, self.weights_.tolist(), self.temperatures_.tolist(), strict=True)
-        chosen = [{"name": name, "weight": share, "temperature": heat} for name, share, heat in members]
-        seen = judged.folds.honest
-        logs, index, weight = judged.held_out[seen], judged.folds.classes[seen], judged.folds.weight[seen]
+        chosen = [{"name": name, "weight": weight, "temperature": heat} for name, weight, heat in members]
+        sample, mask = evaluation.sample, evaluation.sample.out_of_fold
+        log_proba, index, weight = evaluation.held_out[mask], sample.classes[mask], sample.weight[mask]
         return {
             "method": self.method,
             "chosen": sorted(chosen, key=lambda member: -member["weight"]),
-            **_measures(logs, index, weight),
-            "calibration_error": float(calibration_error(logs.numpy(), index.numpy(), weight.numpy())),
-            "candidates": list(everyone.values()),
+            **_scores(log_proba, index, weight),
+            "calibration_error": float(calibration_error(log_proba.numpy(), index.numpy(), weight.numpy())),
+            "candidates": candidates,
             "folds": len(self.fold_choices_),
-            "rows": len(judged.folds.X),
-            "fitted_rows": min(len(self.held_out_), FITTED_ROWS),
+            "rows": len(sample.X),
+            "fitted_rows": min(len(self.held_out_), MAX_FIT_ROWS),
         }
 
-    def _fit_pairs(
-        self, fold: NDArray[np.intp], X: Tensor, index: Tensor, weight: Tensor
-    ) -> dict[tuple[int, int], WeightedDensities]:
-        """The stack without each fold, and without each two."""
-        count = int(fold.max()) + 1
-        labels, found = self.classes_[index.numpy()], {}
-        for low in range(count):
-            for high in range(low, count):
-                others = np.flatnonzero((fold != low) & (fold != high))
-                rows = training_rows(others, index.numpy())
-                found[low, high] = self.frozen().fit(X[rows], labels[rows], weight[rows])
-        return found
 
-
-class _Sample(NamedTuple):
-    """Standardised points, with the numbers of their classes, and weights."""
-
-    X: Tensor
-    classes: Tensor
-    weight: Tensor
-
-
-class _Judged(NamedTuple):
-    """What candidates say of rows that they have not seen, and how they were weighed for it."""
+class _Evaluation(NamedTuple):
+    """Held-out log-densities of candidates, and the temperatures and weights chosen by them."""
 
     candidates: dict[str, ClassDensity]
-    folds: CrossValSample
+    sample: CrossValSample
     log_prob: Tensor
-    """(M, n, k), less the largest of each row, in single precision: it is most of the memory of a search."""
+    """(M, n, k), less the largest of each row, in single precision: most of the memory of a search."""
     log_prior: Tensor
     """(k,)"""
     choice: Stacking
     fold_choices: list[Stacking]
-    """For each fold, by the rows of the others."""
+    """Choices of each fold by the rows of the others."""
     held_out: Tensor
-    """(n, k): log posterior of the stack, NaN for a row that is not held out."""
+    """Out-of-fold log-posterior of the stack, (n, k); NaN for a row without one."""
 
-    def kept(self) -> NDArray[np.intp]:
-        """The numbers of the candidates that have a weight, in whichever choice."""
+    def selected_names(self) -> list[str]:
+        """Return the names of the candidates with a weight in any of the choices."""
         weights = torch.stack([choice.weight for choice in (self.choice, *self.fold_choices)])
-        return np.flatnonzero(weights.amax(0).numpy() > 0)
+        selected: list[str] = np.array(list(self.candidates))[weights.amax(0).numpy() > 0].tolist()
+        return selected
 
-    def report(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """How well each candidate does, at the temperature that suits it best."""
-        seen, found = self.folds.honest, []
-        index, weight = self.folds.classes[seen], self.folds.weight[seen]
-        for name, heat, values in zip(names, self.choice.temperature.tolist(), self.log_prob, strict=True):
-            logs = log_posterior_where_known(values[seen].double(), self.log_prior, heat)
-            found.append({"name": name, "temperature": heat, **_measures(logs, index, weight), "rows": len(seen)})
-        return found
-
-
-def _ask(
-    candidates: Sequence[ClassDensity], folds: CrossValSample, log_prior: Tensor
-) -> tuple[list[int], Tensor, Tensor]:
-    """What candidates say of held-out rows (M, n, k), and the log posterior of the rows' classes, at each temperature.
-
-    What a family says is dropped before the next is asked. The numbers are those of the candidates that were asked: all
-    of them, if there is time.
-    """
-    reached: list[int] = []
-    log_prob = folds.X.new_empty(len(candidates), len(folds.X), len(log_prior), dtype=torch.float32)
-    truth = folds.X.new_empty(len(TEMPERATURES), len(candidates), len(folds.X))
-    for numbers, answer in held_out_log_prob(*share_transform(candidates, folds.X, folds.weight), folds):
-        truth[:, numbers] = log_posterior_of_truth(answer, log_prior, folds.classes)
-        top = answer.amax(-1, keepdim=True)
-        log_prob[numbers] = answer.sub_(top.masked_fill_(~top.isfinite(), 0.0)).float()
-        reached += numbers
-    return sorted(reached), log_prob, truth
+    def reports(self) -> list[dict[str, Any]]:
+        """Return the scores of each candidate at its best temperature."""
+        mask, reports = self.sample.out_of_fold, []
+        index, weight = self.sample.classes[mask], self.sample.weight[mask]
+        for name, heat, log_prob in zip(self.candidates, self.choice.temperature.tolist(), self.log_prob, strict=True):
+            values = log_prob[mask].double()
+            posterior = log_posterior(values, self.log_prior, heat).log_proba
+            log_proba = torch.where(is_defined(values)[..., None], posterior, torch.nan)
+            reports.append({"name": name, "temperature": heat, **_scores(log_proba, index, weight), "rows": len(mask)})
+        return reports
 
 
-def _folded(sample: _Sample, pairs: Sequence[Fold], rows: NDArray[np.intp]) -> CrossValSample:
-    """Some rows of a sample, and what the folds are among them; a class that a fold would take away stays."""
-    inside = np.full(len(sample.X), -1)
-    inside[rows] = np.arange(len(rows))
-    index = sample.classes.numpy()[rows]
+def _select_rows(
+    X: Tensor, index: Tensor, weight: Tensor, folds: Sequence[Fold], rows: NDArray[np.intp]
+) -> CrossValSample:
+    """Return some rows with the folds among them; a class without training rows in a fold keeps its rows there."""
+    position = np.full(len(X), -1)
+    position[rows] = np.arange(len(rows))
+    classes = index.numpy()[rows]
     masks, valid = [], []
-    for fold in pairs:
-        here, asked = inside[fold.train], inside[fold.valid]
-        masks.append(training_rows(here[here >= 0], index))
-        valid.append(torch.from_numpy(asked[asked >= 0]))
-    X, classes, weight = (part[rows] for part in sample)
-    return CrossValSample(X, classes, weight, torch.from_numpy(np.stack(masks)), valid)
+    for fold in folds:
+        train, held_out = position[fold.train], position[fold.valid]
+        masks.append(training_rows(train[train >= 0], classes))
+        valid.append(torch.from_numpy(held_out[held_out >= 0]))
+    return CrossValSample(X[rows], index[rows], weight[rows], torch.from_numpy(np.stack(masks)), valid)
 
 
-def _measures(log_posterior: Tensor, index: Tensor, weight: Tensor) -> dict[str, float]:
-    scores = (log_posterior.clamp_min(WORST).numpy(), index.numpy(), weight.numpy())
-    return {"log_loss": float(log_loss(*scores)), "accuracy": float(accuracy(*scores))}
+def _scores(log_proba: Tensor, index: Tensor, weight: Tensor) -> dict[str, float]:
+    arrays = (log_proba.clamp_min(MIN_LOG_PROBA).numpy(), index.numpy(), weight.numpy())
+    return {"log_loss": float(log_loss(*arrays)), "accuracy": float(accuracy(*arrays))}

@@ -268,7 +268,7 @@ class Typicality(BaseEstimator):
         if isinstance(self.density, str):
             check_choice("density", self.density, ["auto"], also="a ClassDensity such as GaussianDensity()")
             return default_typicality_densities()
-        if not isinstance(self.density, ClassDensity) or not self.density.normalised:
+        if not isinstance(self.density, ClassDensity) or not self.density.normalized:
             raise ValueError(
                 f"density={self.density!r} is not a normalized density; use 'auto' or, for example, GaussianDensity()"
             )

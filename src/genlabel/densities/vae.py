@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from genlabel._progress import EpochCallback
+from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.densities._fit_network import Points, train_until_plateau
 from genlabel.densities.neural import NeuralDensity, hidden_sizes
@@ -27,6 +28,7 @@ FROM_PRIOR = 0.25
 """Share of the importance samples of a query that are drawn from the prior."""
 
 
+@DENSITIES.register("vae")
 @final
 class VAEDensity(NeuralDensity):
     r"""A variational autoencoder, conditional on the class, with its importance-weighted bound as log-density.
@@ -76,7 +78,7 @@ class VAEDensity(NeuralDensity):
     (5, 2)
     """
 
-    normalised = False
+    normalized = False
     gain = 2.0
 
     def __init__(

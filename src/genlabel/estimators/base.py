@@ -1,4 +1,4 @@
-"""What the network classifiers share: one fit, one way to predict, and what they report of themselves."""
+"""Base class of the network classifiers: one fit, one way to predict, and the attributes that a fit sets."""
 
 from __future__ import annotations
 
@@ -8,119 +8,108 @@ from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
 from itertools import product
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self, cast, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from torch import nn
 
-from genlabel._arrays import named_device
 from genlabel._progress import FitProgress, track_fit
 from genlabel._runtime import one_thread
-from genlabel._validation import (
-    check_choice,
-    check_count,
-    check_interval,
-    check_positive,
-    deduplicate_warnings,
-    restore_on_error,
-)
-from genlabel.attacks import Attack
+from genlabel._validation import check_choice, check_count, deduplicate_warnings, restore_on_error
+from genlabel.densities import StackedDensity, Typicality
 from genlabel.estimators.classifier import ProbabilityClassifier
+from genlabel.estimators.intervals import Calibration
 from genlabel.estimators.validation import validate_fit_input
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.mixing import Mixer
-from genlabel.model_selection.pooling import Pooling, pool
-from genlabel.model_selection.search import CandidateSearch, search_constants
-from genlabel.model_selection.search_space import FOLDS, SEARCHES, FitResult, MixingConfig, SearchSpace, TrainerConfig
-from genlabel.model_selection.selection import SELECTIONS
+from genlabel.model_selection.halving import HALVING_SCHEDULE, HALVING_SCHEDULE_LARGE
+from genlabel.model_selection.labelers import prepare_labelers
+from genlabel.model_selection.options import (
+    HALVING_STEPS,
+    MAX_BATCHES,
+    MAX_HALVING_EPOCHS,
+    SEARCHES,
+    TrainerConfig,
+    TrainingOptions,
+    resolve_search,
+    resolve_training,
+)
+from genlabel.model_selection.pooling import MIN_LOG_PROBA, POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, PoolWeights, pool
+from genlabel.model_selection.refit import MAX_EXCESS_LOSS, FitResult, refit
+from genlabel.model_selection.scoring import ValidationRows
+from genlabel.model_selection.search import needs_folds, search
+from genlabel.model_selection.search_space import MixingConfig, SearchSpace, parameter_grid
 from genlabel.model_selection.splits import CVData
-from genlabel.model_selection.time_budget import subsample_for_time_limit, warn_about_truncation
-from genlabel.training import EPOCH_CHOICES, Hyperparameters, resolve_optimizer
+from genlabel.model_selection.time_budget import (
+    MAX_PARAMETERS,
+    TYPICALITY,
+    stage_shares,
+    subsample_for_time_limit,
+    warn_about_truncation,
+)
+from genlabel.training import AVERAGING_POWER, Hyperparameters
 from genlabel.training.networks import Ensemble, log_proba_of
 
 NETWORKS: dict[str, tuple[int, ...]] = {"mlp": (128, 128), "logistic": ()}
-"""By name; "auto" is all of them, as candidates of one search."""
-LEARNING_RATES = (0.1, 0.01, 0.001, 0.0001)
-"""Among which `learning_rate="cv"` chooses in a full search (arXiv Table 11)."""
-QUICK_RATES = (0.1, 0.03, 0.01, 0.003)
-"""Among which it chooses in a search that halves: few steps, whose average is what counts, want large ones."""
+"""Hidden layers by name; "auto" makes all of them candidates."""
 WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2)
-"""Among which `weight_decay="cv"` chooses; 1e-4 is the paper's."""
-ALPHAS = (0.3, 1.0)
-"""Among which `alpha="cv"` chooses."""
-OPTIONAL = ("best_score_", "venn_abers_", "density_", "typicality_")
-"""What not every fit leaves."""
+"""Candidates for `weight_decay="auto"`; 1e-4 is the paper's."""
 CLEAN_FRACTIONS = (0.75, 1.0)
-"""Among which `clean_fraction="cv"` chooses: a quarter of the points mixed, or none (vanilla training)."""
+"""Candidates for `clean_fraction="auto"`: a quarter of the samples mixed, or none (plain training)."""
+OPTIONAL_ATTRIBUTES = ("best_score_", "venn_abers_", "density_", "typicality_")
+"""Attributes that not every fit sets."""
 
 
 class NetworkClassifier(ProbabilityClassifier, ABC):
-    """A classifier that trains a small network on mixed points; a subclass says how they are mixed and labelled."""
+    """Base class of the classifiers that train a network on mixed samples; a subclass defines mixing and labels."""
 
     network: Any
-    learning_rate: Any
     class_weight: Any
-    fingerprint_defaults: ClassVar[dict[str, Any]] = {
-        "search": "full",
-        "members": 1,
-        "calibrate": False,
-        "time_limit": None,
-        "keep": "last",
-        "alternating": False,
-    }
-    """Parameters that came later, and the values at which it is what it was without them: for fingerprints."""
-    supported: ClassVar[bool] = False
-    """Whether a fit also learns how typical rows are."""
-    search: str = "full"
-    members: Any = 1
-    keep: str = "last"
-    time_limit: Any = None
-    cv: Any
-    epochs: Any
-    batch_size: int
-    weight_decay: Any
-    optimizer: Any
-    select: Any
-    standardize: bool
-    device: Any
+    search: Any
+    training: Any
     random_state: Any
-    verbose: int
+    fits_typicality: ClassVar[bool] = False
 
     network_: nn.Module
     labeler_: Labeler
-    average_: tuple[float, float] | None
-    pool_weights_: Pooling | None
+    pool_weights_: PoolWeights | None
     log_prior_: NDArray[np.float64]
 
     @final
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Choose among the candidates by cross-validation, then train the best one on all rows.
+        """Choose the best candidate by cross-validation, and make the networks that predict.
+
+        These are the networks of the folds, or networks that are trained on all rows: `ensemble` of the search.
+        A call that fails leaves the classifier unchanged.
 
         Parameters
         ----------
         X : array or DataFrame (n, d)
-            A missing number is its column's median; text and categories of a frame are columns, as in `table_pipeline`.
+            Missing values are replaced by the median of their column; columns of strings and categories of a DataFrame
+            are encoded as by `table_pipeline`.
         y : array (n,)
-            Class labels of any kind: strings, numbers.
+            Class labels of any type.
         sample_weight : array (n,), optional
         groups : array (n,), optional
-            Rows of a group (of a person, a place, copies of a row) are held out together, in whatever folds there are.
-            A row whose group is missing is one of its own.
-
-        A call that fails leaves the classifier as it was.
+            Rows of the same group (of one person, one site, copies of a row) are held out together in all folds. A row
+            whose group is missing is a group of its own.
         """
-        with restore_on_error(self), deduplicate_warnings(), one_thread(), self._followed() as course:
-            settings = self._settings()
-            method = self._method(settings)
-            every = list(range(len(method.entries)))
-            study, finals = self._search((X, y, sample_weight, groups), settings, method, [every], course)
-            self._keep(study, finals[0])
-            warn_about_truncation(course)
+        with restore_on_error(self), deduplicate_warnings(), one_thread(), self._track_progress() as progress:
+            config = self._trainer_config()
+            space = self._search_space(config)
+            data = self._training_data(X, y, sample_weight, groups, config, progress)
+            progress.plan(stage_shares(space, config, needs_folds(space, config), self.fits_typicality))
+            labelers = prepare_labelers(space, data, config, progress)
+            results = search(space, data, labelers, config, progress)
+            (fitted,) = refit(space, data, labelers, results, config, progress)
+            typicality = self._fit_typicality(data, progress)
+            self._set_fitted_attributes(data, fitted, labelers.stacked_density, typicality)
+            warn_about_truncation(progress)
         return self
 
     @final
@@ -128,21 +117,21 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         self,
         X: Any,
         y: Any,
-        variants: Mapping[str, Callable[[dict[str, Any]], bool]],
+        subsets: Mapping[str, Callable[[dict[str, Any]], bool]],
         sample_weight: Any = None,
         groups: Any = None,
     ) -> dict[str, Self]:
-        """Search once for several methods: for each variant, fit the classifier chosen among its candidates alone.
+        """Search once for several methods: for each subset of the candidates, fit the classifier that it contains.
 
-        What each comes to is what a classifier with only these candidates would have come to, but for rounding; the
-        models of the search are trained once, and so are the final ones together.
+        Each result is that of a classifier with these candidates only, but for rounding; the networks of the search are
+        trained once, and so are the final ones together.
 
         Parameters
         ----------
         X, y, sample_weight, groups
-            As of `fit`.
-        variants : dict of name -> callable (params) -> bool
-            Tells which candidates, each a dict as in `cv_results_["params"]`, a variant may choose.
+            See :meth:`fit`.
+        subsets : dict of name -> callable (params) -> bool
+            Tells which candidates, each a dict as in `cv_results_["params"]`, belong to a subset.
 
         Returns
         -------
@@ -152,222 +141,206 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
         --------
         >>> from sklearn.datasets import load_iris
         >>> from genlabel import GenLabelClassifier
-        >>> search = GenLabelClassifier.from_paper(density="gaussian", epochs=5, random_state=0)
-        >>> variants = {"mixup": lambda params: params["gamma"] == 0, "GenLabel": lambda params: True}
-        >>> search.fit_subsets(*load_iris(return_X_y=True), variants)["mixup"].best_params_["gamma"]
+        >>> model = GenLabelClassifier.from_paper(density="gaussian", training__epochs=5, random_state=0)
+        >>> subsets = {"mixup": lambda params: params["gamma"] == 0, "GenLabel": lambda params: True}
+        >>> model.fit_subsets(*load_iris(return_X_y=True), subsets)["mixup"].best_params_["gamma"]
         0.0
         """
-        with deduplicate_warnings(), one_thread(), self._followed() as course:
-            worker = clone(self)
-            settings = worker._settings()
-            method = worker._method(settings)
-            entries = method.entries
-            allowed = {
-                name: [e for e, entry in enumerate(entries) if of(entry.params)] for name, of in variants.items()
-            }
-            for name, places in allowed.items():
-                if not places:
-                    raise ValueError(
-                        f"variant {name!r} allows none of the {len(entries)} candidates; "
-                        f"they are dicts such as {entries[0].params}"
-                    )
-            given = (X, y, sample_weight, groups)
-            study, finals = worker._search(given, settings, method, list(allowed.values()), course)
-            fitted = {name: copy(worker) for name in allowed}
-            for classifier, final_fit in zip(fitted.values(), finals, strict=True):
-                classifier._keep(study, final_fit)
-            warn_about_truncation(course)
+        with deduplicate_warnings(), one_thread(), self._track_progress() as progress:
+            base = clone(self)
+            config = base._trainer_config()
+            space = base._search_space(config)
+            chosen = [_subset(space, name, contains) for name, contains in subsets.items()]
+            data = base._training_data(X, y, sample_weight, groups, config, progress)
+            progress.plan(stage_shares(space, config, needs_folds(space, config, chosen), self.fits_typicality))
+            labelers = prepare_labelers(space, data, config, progress)
+            results = search(space, data, labelers, config, progress, chosen)
+            fits = refit(space, data, labelers, results, config, progress)
+            typicality = base._fit_typicality(data, progress)
+            fitted = {name: copy(base) for name in subsets}
+            for classifier, fit in zip(fitted.values(), fits, strict=True):
+                classifier._set_fitted_attributes(data, fit, labelers.stacked_density, typicality)
+            warn_about_truncation(progress)
         return fitted
 
-    def _search(
-        self,
-        given: tuple[Any, Any, Any, Any],
-        settings: TrainerConfig,
-        method: SearchSpace,
-        variants: Sequence[Sequence[int]],
-        course: FitProgress,
-    ) -> tuple[CandidateSearch, list[FitResult]]:
-        """Choose among the entries of each variant, and train those that are chosen on all rows."""
-        study = self._open(given, settings, course)
-        return study, study.run(method, self.select, variants)
-
-    def _open(self, given: tuple[Any, Any, Any, Any], settings: TrainerConfig, course: FitProgress) -> CandidateSearch:
-        """The study of a sample, before anything is trained."""
-        X, y, weight, groups = given
-        fewest = 1 if settings.halving else 2
-        sample = validate_fit_input(self, X, y, weight, self.class_weight, smallest_class=fewest, groups=groups)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        if isinstance(self.cv, Integral | str):  # folds of our own are dealt of fewer rows as well
-            sample = subsample_for_time_limit(sample, course)
-        dealt = CVData(sample, cv=self.cv, standardize=self.standardize, seed=seed, rare=settings.halving)
-        return CandidateSearch(dealt, settings, seed=seed, course=course, supported=self.supported)
-
-    def _followed(self) -> AbstractContextManager[FitProgress]:
-        """What a fit tells of itself, and the time that it has."""
-        given = self.time_limit
-        limit = None if given is None else check_positive("time_limit", given, "None is no limit")
-        return track_fit(self.verbose, type(self).__name__, limit)
+    @final
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; with `deep`, also those of the search and of the training."""
+        params: dict[str, Any] = super().get_params(deep)
+        if deep:
+            for name, part in self._named_parts().items():
+                params |= {f"{name}__{key}": value for key, value in part.get_params().items()}
+        return params
 
     @final
-    def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
-        logs = log_proba_of(self.network_, points)
-        return logs if self.average_ is None else self._pooled([logs], points)[0]
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; those of the search and of the training as `search__cv` or `training__epochs`."""
+        for name in ("search", "training"):
+            if name in params:
+                setattr(self, name, params.pop(name))
+        for name, part in self._named_parts().items():
+            if any(key.startswith(f"{name}__") for key in params):
+                setattr(self, name, part)
+        return cast(Self, super().set_params(**params))
 
-    @final
-    def log_proba_to_rank(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What `venn_abers_` ranks among the held-out rows, at standardised points: (m, k), or (folds, m, k)."""
-        if not self.venn_abers_.crossed:
-            return self.log_proba_of(points)
-        networks = self.network_.networks if isinstance(self.network_, Ensemble) else [self.network_]
-        return np.stack(self._pooled([log_proba_of(one, points) for one in networks], points))
+    def _named_parts(self) -> dict[str, BaseEstimator]:
+        """Return the search and the training for which a name or None stands."""
+        parts: dict[str, BaseEstimator] = {}
+        if isinstance(self.search, str) and self.search in SEARCHES:
+            parts["search"] = SEARCHES[self.search]()
+        if self.training is None:
+            parts["training"] = TrainingOptions()
+        return parts
 
-    def _pooled(self, logs: list[NDArray[np.float64]], points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """What networks say of points, (m, k) each, pooled as it is predicted."""
-        pooling, density = self.pool_weights_, None
-        if pooling is None:
-            return logs
-        if pooling.label_model == 0.0:
-            pooling = pooling._replace(label_model=None)
-        if pooling.label_model is not None:
-            density = cast(GenLabel, self.labeler_).log_posterior_of(points, self.class_weight_)
-        return [pool(said, density, self.log_prior_, pooling) for said in logs]
+    def _track_progress(self) -> AbstractContextManager[FitProgress]:
+        options = resolve_search(self.search)
+        return track_fit(options.verbose, type(self).__name__, options.time_limit)
+
+    def _trainer_config(self, device: torch.device | None = None) -> TrainerConfig:
+        """Return the checked options of search and training; on another device, if one is given."""
+        options, training = resolve_search(self.search), resolve_training(self.training)
+        if device is not None:
+            training = clone(training).set_params(device=device)
+        return training.resolve(options, hidden_layers(self.network))
 
     @abstractmethod
-    def _method(self, settings: TrainerConfig) -> SearchSpace:
-        """Check the parameters of the method and return it with its candidates."""
+    def _search_space(self, config: TrainerConfig) -> SearchSpace:
+        """Check the parameters of the method and return its candidates."""
+
+    def _training_data(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, config: TrainerConfig, progress: FitProgress
+    ) -> CVData:
+        """Check the input, and return it with its folds."""
+        options, halving = config.search, config.search.is_halving
+        data, self.encoder_ = validate_fit_input(
+            self, X, y, sample_weight, self.class_weight, smallest_class=1 if halving else 2, groups=groups
+        )
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if isinstance(options.cv, Integral | str):  # a splitter or pairs of rows mean all rows
+            data = subsample_for_time_limit(data, progress)
+        standardize = resolve_training(self.training).standardize
+        folds = CVData(data, cv=options.cv, standardize=standardize, seed=seed, keep_rare=halving)
+        if options.restore_best and not options.predicts_with_folds and options.ensemble > len(folds.folds):
+            raise ValueError(
+                f"ensemble={options.ensemble} networks of their best epochs need as many folds, but there are "
+                f'{len(folds.folds)}; use ensemble="cv", or a larger cv'
+            )
+        return folds
+
+    def _fit_typicality(self, data: CVData, progress: FitProgress) -> Typicality | None:
+        if not self.fits_typicality:
+            return None
+        with progress.stage(TYPICALITY):
+            return Typicality(random_state=data.seed).fit(data.raw.X, data.raw.y, data.raw.weight)
+
+    def _set_fitted_attributes(
+        self, data: CVData, fit: FitResult, density: StackedDensity | None, typicality: Typicality | None
+    ) -> None:
+        """Set what a fit has learned; attributes of an earlier fit are dropped."""
+        result, raw, weights = fit.search, data.raw, fit.search.pool_weights
+        chosen, pooled = result.configuration.params, weights is not None and weights.density is not None
+        if not all(bool(values.isfinite().all()) for network in fit.networks for values in network.parameters()):
+            raise ValueError(
+                f"training diverged at learning rate {chosen['learning_rate']:g}; "
+                "lower learning_rate, or leave standardize=True"
+            )
+        for name in OPTIONAL_ATTRIBUTES:
+            self.__dict__.pop(name, None)
+        self.classes_, self.class_count_ = raw.classes, np.bincount(raw.y, minlength=len(raw.classes))
+        self.class_weight_, self.log_prior_, self.scaler_ = raw.class_weight, data.log_prior, data.scaler
+        self.network_, self.labeler_ = _predictor(fit, data.log_prior), fit.labeler.to_cpu()
+        self.best_params_ = {**chosen, **({"pool_weights": tuple(weights or ())} if pooled else {})}
+        self.best_index_, self.cv_results_, self.pool_weights_ = result.index, result.results, weights
+        self.history_ = {"loss": fit.losses}
+        self.n_iter_ = fit.epochs  # NOTE[PAPER]: the last epoch is our default, restore_best=True the paper's words
+        if result.fleet is not None:
+            score = "mean_test_pooled_score" if pooled else "mean_test_score"
+            self.best_score_ = float(result.results[score][result.index])
+        if result.log_proba is not None:
+            rows, given = ValidationRows.of_folds(data), raw.weight
+            weight = None if given is None else np.concatenate([given[fold.valid] for fold in data.folds])
+            crossed = resolve_search(self.search).predicts_with_folds
+            self.venn_abers_ = Calibration.of(result.log_proba, rows.y, rows.fold, weight, raw.class_weight, crossed)
+        if density is not None:
+            self.density_ = density
+        if typicality is not None:
+            self.typicality_ = typicality
+
+    @property
+    def predicts_by_network(self) -> bool:
+        """Whether `network_` alone predicts, and no density."""
+        return self.pool_weights_ is None or self.pool_weights_.density is None
+
+    @final
+    def predict_log_proba_scaled(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the log-probability of each class, (m, k), at standardized points, `scaler_(X)`."""
+        log_proba = log_proba_of(self.network_, points)
+        return log_proba if self.predicts_by_network else self._pool([log_proba], points)[0]
+
+    @final
+    def _log_proba_to_calibrate(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        if not self.venn_abers_.crossed:
+            return self.predict_log_proba_scaled(points)
+        networks = self.network_.networks if isinstance(self.network_, Ensemble) else [self.network_]
+        return np.stack(self._pool([log_proba_of(network, points) for network in networks], points))
+
+    def _pool(self, networks: list[NDArray[np.float64]], points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Return the log-probabilities (m, k) of networks, pooled as they predict."""
+        weights, density = self.pool_weights_, None
+        if weights is None:
+            return networks
+        if weights.density == 0.0:
+            weights = weights._replace(density=None)
+        if weights.density is not None:
+            density = cast(GenLabel, self.labeler_).log_posterior(points, self.class_weight_)
+        return [pool(log_proba, density, self.log_prior_, weights) for log_proba in networks]
 
     @final
     def resolved_config(self) -> dict[str, Any]:
-        """Say what the words among the parameters stand for: the candidates of the search, the densities, the settings.
+        """Return what the names among the parameters stand for: candidates, densities, options.
 
         >>> from genlabel import MixupClassifier
         >>> len(MixupClassifier().resolved_config()["candidates"])
         12
         """
-        settings = self._settings(torch.device("cpu"))
-        how = search_constants() if settings.halving else {}
-        return {**settings.resolved_config(), **self._method(settings).resolved_config(), **how}
+        config = self._trainer_config(torch.device("cpu"))
+        constants = halving_constants() if config.search.is_halving else {}
+        return {**config.resolved_config(), **self._search_space(config).resolved_config(), **constants}
 
-    def _settings(self, device: torch.device | None = None) -> TrainerConfig:
-        hidden = _hidden(self.network)
-        if not isinstance(self.select, Attack):
-            check_choice("select", self.select, SELECTIONS, also="an Attack such as FGSM(0.2)")
-        if not isinstance(self.standardize, bool | np.bool_):
-            raise ValueError(f"standardize={self.standardize!r} must be True or False")
-        check_choice("search", self.search, SEARCHES)
-        check_choice("keep", self.keep, EPOCH_CHOICES)
-        if self.keep == "best" and self.search == "halving":
-            raise ValueError(
-                "keep='best' is for search='full'; a search that halves chooses among the epochs at which it looks"
-            )
-        return TrainerConfig(
-            hidden=hidden,
-            optimizer=resolve_optimizer(self.optimizer),
-            epochs=None if _is(self.epochs, "auto") else check_count("epochs", self.epochs),
-            batch_size=check_count("batch_size", self.batch_size),
-            device=_device(self.device, hidden) if device is None else device,
-            search=self.search,
-            members=FOLDS if _is(self.members, FOLDS) else check_count("members", self.members),
-            keep=self.keep,
-        )
-
-    def _optimisation(self) -> list[dict[str, Any]]:
-        """Every learning rate with every weight decay."""
-        known = QUICK_RATES if self.search == "halving" else LEARNING_RATES
-        rates = grid("learning_rate", self.learning_rate, known, 1e-12, 1e3)
-        decays = grid("weight_decay", self.weight_decay, WEIGHT_DECAYS, 0.0, 1e6)
+    def _hyperparameters(self, config: TrainerConfig) -> list[dict[str, Any]]:
+        """Return every learning rate with every weight decay."""
+        training = resolve_training(self.training)
+        rates = parameter_grid("learning_rate", training.learning_rate, config.search.learning_rates, 1e-12, 1e3)
+        decays = parameter_grid("weight_decay", training.weight_decay, WEIGHT_DECAYS, 0.0, 1e6)
         return [{"learning_rate": rate, "weight_decay": decay} for rate, decay in product(rates, decays)]
 
-    def _plain(self, ways: Sequence[MixingConfig], labeler: Labeler, exclude_intrusion: bool = False) -> SearchSpace:
-        """Recipes with one labeler, at each of the learning rates and weight decays."""
-        pairs = self._optimisation()
-        candidates = [Hyperparameters(**pair) for pair in pairs]
-        return SearchSpace(ways, [labeler], candidates, pairs, exclude_intrusion=exclude_intrusion)
-
-    def _attributes(self, study: CandidateSearch, fitted: FitResult) -> dict[str, Any]:
-        """What a fit leaves, by name; a subclass adds what is its own."""
-        choice, task, average = fitted.choice, fitted.task, fitted.average
-        averaged = {} if average is None else {"average": tuple(choice.pooling or ())}
-        found = {
-            "classes_": study.dealt.sample.classes,
-            "class_count_": np.bincount(study.dealt.sample.y, minlength=len(study.dealt.sample.classes)),
-            "encoder_": study.dealt.sample.encoder,
-            "scaler_": study.dealt.scaler,
-            "network_": _network(fitted, study.dealt.log_prior),
-            "best_params_": {**choice.entry.params, **averaged},
-            "best_index_": choice.place,
-            "cv_results_": choice.results,
-            "average_": average,
-            "pool_weights_": choice.pooling,
-            "labeler_": fitted.labeler.to_cpu(),
-            "log_prior_": study.dealt.log_prior,
-            "class_weight_": task.class_weight,
-            "history_": {"loss": fitted.losses},
-            "n_iter_": choice.epochs,  # NOTE[PAPER]: keep="last" is our default, keep="best" the paper's words
-        }
-        if choice.networks is not None:
-            score = "mean_test_score" if average is None else "mean_test_pooled_score"
-            found["best_score_"] = float(choice.results[score][choice.place])
-        calibration = study.calibration(choice)
-        if calibration is not None:
-            found["venn_abers_"] = calibration
-        return found | {"typicality_": study.support} if self.supported else found
-
-    @final
-    def _keep(self, study: CandidateSearch, fitted: FitResult) -> None:
-        """Set what a fit leaves, and forget what the one before it left."""
-        if not all(bool(part.isfinite().all()) for network in fitted.networks for part in network.parameters()):
-            raise ValueError(
-                f"training diverged at learning rate {fitted.choice.entry.params['learning_rate']:g}; "
-                "lower learning_rate, or leave standardize=True"
-            )
-        for name in OPTIONAL:
-            self.__dict__.pop(name, None)
-        for name, value in self._attributes(study, fitted).items():
-            setattr(self, name, value)
+    def _single_label_space(
+        self, config: TrainerConfig, mixing: Sequence[MixingConfig], labeler: Labeler, exclude_intrusion: bool = False
+    ) -> SearchSpace:
+        """Return the search space of ways of mixing with one labeler."""
+        params = self._hyperparameters(config)
+        candidates = [Hyperparameters(**each) for each in params]
+        return SearchSpace(mixing, [labeler], candidates, params, exclude_intrusion=exclude_intrusion)
 
 
-def recipes(mixer: Mixer, alphas: Sequence[float | None], shares: Sequence[float]) -> list[MixingConfig]:
-    """Every alpha (None is the mixer's own) with every clean_fraction; where all is clean there is no alpha to
-    choose."""
-    found = []
-    for share in shares:
-        for alpha in alphas if share < 1.0 else alphas[:1]:
-            way = mixer if alpha is None else clone(mixer).set_params(alpha=alpha)
-            said: dict[str, Any] = {"clean_fraction": share}
-            if len(alphas) > 1 and share < 1.0:
-                said["alpha"] = alpha
-            found.append(MixingConfig(way, share, said))
-    return found
+def halving_constants() -> dict[str, Any]:
+    """Return the constants of a halving search, for fingerprints."""
+    return {
+        "looks": (HALVING_SCHEDULE, HALVING_SCHEDULE_LARGE),
+        "lengths": (MAX_HALVING_EPOCHS, MAX_BATCHES, HALVING_STEPS),
+        "late": AVERAGING_POWER,
+        "pull": (POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, MIN_LOG_PROBA),
+        "far": MAX_EXCESS_LOSS,
+        "numbers": MAX_PARAMETERS,
+    }
 
 
-def grid(name: str, value: Any, default: Sequence[float], low: float, high: float) -> tuple[float, ...]:
-    """Return the values to search: "cv" is the default grid, a number itself, a sequence its own grid."""
-    hint = f'or "cv" to choose among {", ".join(f"{v:g}" for v in default)}'
-    if isinstance(value, str):
-        check_choice(name, value, ["cv"], also="a number, or a sequence of numbers to choose among")
-        return tuple(default)
-    if isinstance(value, Real):
-        return (check_interval(name, value, low, high, hint),)
-    values = list(value) if isinstance(value, Iterable) else []
-    if not values:
-        raise ValueError(f"{name}={value!r} must be a number or a non-empty sequence of numbers, {hint}")
-    return tuple(check_interval(name, v, low, high, hint) for v in values)
+def hidden_layers(network: Any) -> tuple[int, ...]:
+    """Return the hidden layers of a network; "auto" has those of the multilayer perceptron.
 
-
-def over_networks(network: Any, ways: Sequence[MixingConfig]) -> list[MixingConfig]:
-    """The recipes, with each of the networks that "auto" stands for."""
-    if not _is(network, "auto"):
-        return list(ways)
-    return [
-        replace(way, hidden=hidden, params={"network": name, **way.params})
-        for name, hidden in NETWORKS.items()
-        for way in ways
-    ]
-
-
-def _hidden(network: Any) -> tuple[int, ...]:
+    >>> hidden_layers("logistic"), hidden_layers([64, 32])
+    ((), (64, 32))
+    """
     if isinstance(network, str):
         check_choice("network", network, ["auto", *NETWORKS], also="a sequence of hidden layer sizes such as (64, 128)")
         return NETWORKS["mlp" if network == "auto" else network]
@@ -376,19 +349,44 @@ def _hidden(network: Any) -> tuple[int, ...]:
     return tuple(check_count("network", size) for size in network)
 
 
-def _is(value: Any, word: str) -> bool:
-    return isinstance(value, str) and value == word
+def resolve_mixers(mixer: Any, known: Mapping[str, Mixer]) -> list[Mixer]:
+    """Return the mixers among which a search chooses: a name, a mixer, or several of them."""
+    several = isinstance(mixer, Sequence) and not isinstance(mixer, str)
+    if several and not mixer:
+        raise ValueError("mixer is an empty sequence; give at least one, such as Mixup(alpha=0.3)")
+    result = []
+    for each in mixer if several else [mixer]:
+        if not isinstance(each, Mixer):
+            check_choice("mixer", each, known, also="a Mixer such as Mixup(alpha=0.5)")
+        result.append(each if isinstance(each, Mixer) else known[each])
+    return result
 
 
-def _network(fitted: FitResult, log_prior: NDArray[np.float64]) -> nn.Module:
-    """What predicts: the one network, or the mean of several; by itself, it is calibrated."""
-    pooling = fitted.choice.pooling
-    if pooling is None or pooling.label_model is not None:
-        return fitted.networks[0] if len(fitted.networks) == 1 else Ensemble(fitted.networks)
-    return Ensemble(fitted.networks, pooling.network, torch.from_numpy(log_prior), pooling.doubt)
+def with_networks(network: Any, mixing: Sequence[MixingConfig]) -> list[MixingConfig]:
+    """Return the ways of mixing, with each of the networks for which "auto" stands."""
+    if not (isinstance(network, str) and network == "auto"):
+        return list(mixing)
+    return [
+        replace(config, hidden=hidden, params={"network": name, **config.params})
+        for name, hidden in NETWORKS.items()
+        for config in mixing
+    ]
 
 
-def _device(device: Any, hidden: tuple[int, ...]) -> torch.device:
-    """The device of a name; "auto" is the GPU, but for softmax regression, whose small steps a CPU does faster."""
-    softmax = isinstance(device, str) and device == "auto" and not hidden
-    return torch.device("cpu") if softmax else named_device(device)
+def _subset(space: SearchSpace, name: str, contains: Callable[[dict[str, Any]], bool]) -> list[int]:
+    """Return the indices of the configurations that a subset contains."""
+    result = [e for e, configuration in enumerate(space.configurations) if contains(configuration.params)]
+    if not result:
+        raise ValueError(
+            f"subset {name!r} contains none of the {len(space.configurations)} candidates; "
+            f"they are dicts such as {space.configurations[0].params}"
+        )
+    return result
+
+
+def _predictor(fit: FitResult, log_prior: NDArray[np.float64]) -> nn.Module:
+    """Return the network that predicts: one, or the mean of several; without a density, it is calibrated."""
+    weights = fit.search.pool_weights
+    if weights is None or weights.density is not None:
+        return fit.networks[0] if len(fit.networks) == 1 else Ensemble(fit.networks)
+    return Ensemble(fit.networks, weights.network, torch.from_numpy(log_prior), weights.prior)

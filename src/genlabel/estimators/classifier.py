@@ -23,7 +23,7 @@ FARTHEST = 1e140
 
 
 class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
-    """A classifier with log-probabilities at standardised points; a subclass fits, and gives :meth:`log_proba_of`."""
+    """Base class of the classifiers: a subclass fits, and defines :meth:`predict_log_proba_scaled`."""
 
     classes_: NDArray[Any]
     class_count_: NDArray[np.int64]
@@ -39,25 +39,25 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         return tags
 
     @abstractmethod
-    def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict_log_proba_scaled(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
 
     @final
-    def numbers_of(self, X: Any) -> NDArray[np.float64]:
+    def encode(self, X: Any) -> NDArray[np.float64]:
         """The rows of `X` as the numbers (m, d) that `scaler_` takes: missing ones are medians, texts are columns."""
         check_is_fitted(self, "scaler_")
         return self.encoder_(self, X)
 
     def _standardised(self, X: Any) -> NDArray[np.float64]:
         """The rows of `X` at which the model is asked, (m, number of kept features); none so far that sums overflow."""
-        points = self.numbers_of(X)
+        points = self.encode(X)
         with ignore_overflow():
             return self.scaler_(points).clip(-FARTHEST, FARTHEST)
 
     @final
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), columns in the order of `classes_`."""
-        return self.log_proba_of(self._standardised(X))
+        return self.predict_log_proba_scaled(self._standardised(X))
 
     @final
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -69,37 +69,37 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
         """The most probable class of each row, (m,); with `return_typicality`, also the support of each, (m,)."""
         scores = self.predict_log_proba(X)
         classes = self.classes_[scores.argmax(axis=1)]
-        return (classes, self.support(X)) if return_typicality else classes
+        return (classes, self.typicality(X)) if return_typicality else classes
 
     @final
-    def support(self, X: Any) -> NDArray[np.float64]:
+    def typicality(self, X: Any) -> NDArray[np.float64]:
         """How typical each row is of the training rows, (m,), in (0, 1]: the share of them that is less typical.
 
         A conformal p-value (:class:`Typicality`): of rows like those of the training set, about one in twenty has a
         support of 0.05 or less; of rows like nothing seen in training, most do. `typicality_.columns(X)` tells which
-        column to look at. A classifier that fits no densities needs :meth:`fit_support` first.
+        column to look at. A classifier that fits no densities needs :meth:`fit_typicality` first.
 
         >>> from sklearn.datasets import load_iris
         >>> from genlabel import GenerativeClassifier
         >>> model = GenerativeClassifier().fit(*load_iris(return_X_y=True))
-        >>> (model.support([[5.1, 3.5, 1.4, 0.2], [5.1, 3.5, 1.4, 2.5]]) > 0.05).tolist()
+        >>> (model.typicality([[5.1, 3.5, 1.4, 0.2], [5.1, 3.5, 1.4, 2.5]]) > 0.05).tolist()
         [True, False]
         """
-        points = self.numbers_of(X)
+        points = self.encode(X)
         if not hasattr(self, "typicality_"):
             name = type(self).__name__
             raise NotFittedError(
-                f"{name} fits no densities to judge rows by; call fit_support(X, y) with its training rows"
+                f"{name} fits no densities to judge rows by; call fit_typicality(X, y) with its training rows"
             )
         return self.typicality_(points)
 
     @final
-    def fit_support(self, X: Any, y: Any, sample_weight: Any = None, *, density: Any = "auto") -> Self:
+    def fit_typicality(self, X: Any, y: Any, sample_weight: Any = None, *, density: Any = "auto") -> Self:
         """Learn how typical rows are of those of `X` (n, d) with labels `y` (n,); the classifier stays as it is.
 
         `density` is that of :class:`Typicality`: a stack of its own choice, or the judge that you name.
         """
-        points = self.numbers_of(X)
+        points = self.encode(X)
         self.typicality_ = Typicality(density).fit(points, y, sample_weight)
         return self
 
@@ -135,11 +135,11 @@ class ProbabilityClassifier(ClassifierMixin, BaseEstimator, ABC):
                 f"this {type(self).__name__} held no rows out; call fit_interval(X, y) with rows that it was not "
                 "trained on"
             )
-        return self.venn_abers_(self.log_proba_to_rank(self._standardised(X)))
+        return self.venn_abers_(self._log_proba_to_calibrate(self._standardised(X)))
 
-    def log_proba_to_rank(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _log_proba_to_calibrate(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """What `venn_abers_` ranks among the held-out rows, at standardised points: (m, k), or (folds, m, k)."""
-        return self.log_proba_of(points)
+        return self.predict_log_proba_scaled(points)
 
     @final
     def fit_interval(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

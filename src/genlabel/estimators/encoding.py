@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_X_y, validate_data
 
 from genlabel._validation import check_frame, ignore_overflow, warn
-from genlabel.data.datasets import table_pipeline
+from genlabel.data.tables import table_pipeline
 from genlabel.data.tables.columns import clear_unicode_errors, why_not_a_feature
 
 
@@ -56,7 +56,7 @@ class Numbers(TabularEncoder):
 
 @final
 class Columns(TabularEncoder):
-    """A frame with columns of text, categories or nullable numbers, as :func:`genlabel.data.datasets.table_pipeline`
+    """A frame with columns of text, categories or nullable numbers, as :func:`genlabel.data.table_pipeline`
     has it.
 
     >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "colour": ["red", "blue", None]})

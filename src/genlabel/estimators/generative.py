@@ -16,7 +16,8 @@ from genlabel._validation import deduplicate_warnings, restore_on_error
 from genlabel.densities import ClassDensity, Typicality, named_density
 from genlabel.densities.posterior import log_posterior, log_priors
 from genlabel.estimators.classifier import ProbabilityClassifier
-from genlabel.estimators.validation import LabeledData, validate_fit_input
+from genlabel.estimators.validation import validate_fit_input
+from genlabel.model_selection.splits import LabeledData
 
 
 @final
@@ -69,9 +70,10 @@ class GenerativeClassifier(ProbabilityClassifier):
         """
         with restore_on_error(self), deduplicate_warnings(), one_thread():
             density = self._named_density()
-            sample = validate_fit_input(self, X, y, sample_weight, self.class_weight, smallest_class=1, groups=groups)
-            self.encoder_ = sample.encoder
-            self.scaler_ = sample.standardisation(self.standardize)
+            sample, self.encoder_ = validate_fit_input(
+                self, X, y, sample_weight, self.class_weight, smallest_class=1, groups=groups
+            )
+            self.scaler_ = sample.fit_scaler(self.standardize)
             self.density_ = _held_out_by_group(clone(density), sample)
             self.density_.fit(self.scaler_(sample.X), sample.labels, sample.weight)
             prior, default = self.density_.class_prior_, self.density_.default_priors
@@ -90,7 +92,7 @@ class GenerativeClassifier(ProbabilityClassifier):
         """
         return {"density": self._named_density()}
 
-    def log_proba_of(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict_log_proba_scaled(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-probability of each class, (m, k), at standardised points, `scaler_(X)`."""
         found = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self.log_priors_)
         return np.ascontiguousarray(found.log_proba.numpy())

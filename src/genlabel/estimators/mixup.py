@@ -1,76 +1,60 @@
-"""Mixup, manifold mixup and vanilla training: the baselines, with the same search and the same engine."""
+"""Mixup, manifold mixup and plain training: the baselines of GenLabel, with the same search."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
-from typing import Any, Self, final
+from typing import Any, Self, cast, final
 
 import numpy as np
 
 from genlabel._validation import check_choice
-from genlabel.estimators.base import ALPHAS, CLEAN_FRACTIONS, NetworkClassifier, grid, over_networks, recipes
+from genlabel.estimators.base import CLEAN_FRACTIONS, NetworkClassifier, resolve_mixers, with_networks
 from genlabel.labeling import Labeler, LinearLabel, LogisticLabel
 from genlabel.mixing import ManifoldMixup, Mixer, Mixup
-from genlabel.model_selection.search_space import MixingConfig, SearchSpace, TrainerConfig
+from genlabel.model_selection.options import GridSearch, TrainerConfig, TrainingOptions
+from genlabel.model_selection.search_space import MixingConfig, SearchSpace, mixing_configs, parameter_grid
 from genlabel.training import Hyperparameters
 
 
 @final
 class MixupClassifier(NetworkClassifier):
-    """A network trained on mixed points with any mixer and labeler; vanilla training is `mixer=None`.
+    """A network trained on mixed samples with any mixer and labeler; plain training is `mixer=None`.
 
     Parameters
     ----------
-    *The network*
-
     network : "mlp", "logistic", "auto" or sequence of int
         Two hidden ReLU layers of 128, softmax regression, or the given hidden layers; "auto" lets the search choose
-        among the first two (where hidden layers are mixed, it is the first).
-
-    *Mixing and labels*
-
-    mixer : "mixup", "manifold", None or Mixer
-        Mix the input, or a layer drawn anew for each batch among the input and the first two hidden layers
-        (Verma et al., 2019), or nothing.
-    alpha : None, float, "cv" or sequence of float
-        Of lam ~ Beta(alpha, alpha); None is 0.3 for mixup and 2 for manifold mixup, "cv" chooses among 0.3 and 1.
-    lam_per : "sample", "batch" or None
-        One lam for each point, or for each batch; None is "sample" for mixup and "batch" for manifold mixup.
-    clean_fraction : float in [0, 1], "cv" or sequence of them
-        Share of the points of a batch that stay as they are; 0 mixes all (the paper's), "cv" chooses among 0.75 and 1,
-        as it does for GenLabel.
+        between the first two (where hidden layers are mixed, it is the first).
+    mixer : "mixup", "manifold", None, Mixer or sequence of Mixer
+        "mixup" is `Mixup(alpha=0.3)`, one lam for each sample; "manifold" mixes the input or one of the first two
+        hidden layers, drawn for each batch (Verma et al., 2019); None is plain training. The search chooses among
+        several.
     labeler : "linear", "logistic", Labeler or sequence of them
-        Mixup's labels, the logistic ones of arXiv Section 3.2, or any other, fitted to the training set; of several,
-        cross-validation chooses.
+        Mixup's labels, the logistic ones of arXiv Section 3.2, or any other, fitted to the training set; the search
+        chooses among several.
     exclude_intrusion : bool
-        Leave out mixed points whose nearest training point is of a third class (arXiv Section 3.1).
-
-    *Training, the choice, data and machine*
-
-    learning_rate : "cv", float or sequence of float
-        "cv" chooses among 0.1, 0.03, 0.01, 0.003; in a full search among 0.1, 0.01, 0.001, 0.0001.
-    weight_decay : "cv", float or sequence of float
-        "cv" chooses among 1e-4, 1e-3, 1e-2.
+        Leave out mixed samples whose nearest training sample is of a third class (arXiv Section 3.1).
+    clean_fraction : "auto", float in [0, 1] or sequence of float
+        Share of the samples of a batch that are not mixed; 0 mixes all (the paper's), "auto" chooses between 0.75 and
+        1.
     calibrate : bool
-        Whether the network is drawn towards the frequencies of the classes, as far as held-out rows say.
-    select, class_weight, search, members, keep, cv, epochs, batch_size, optimizer, standardize
-    device, time_limit, random_state, verbose
-        As in :class:`GenLabelClassifier`: every method has the same search, by default.
+        Whether the network is pooled with the class priors, with weights from held-out rows.
+    class_weight, search, training, random_state
+        See :class:`GenLabelClassifier`; every method has the same search by default.
 
     Attributes
     ----------
     classes_, class_count_, best_params_, best_index_, best_score_, cv_results_, history_, n_iter_, network_
-    venn_abers_
-        As in :class:`GenLabelClassifier`.
+    pool_weights_, venn_abers_
+        See :class:`GenLabelClassifier`.
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> vanilla = MixupClassifier(mixer=None, random_state=0).fit(X, y)
-    >>> sorted(vanilla.best_params_)
+    >>> plain = MixupClassifier(mixer=None, random_state=0).fit(X, y)
+    >>> sorted(plain.best_params_)
     ['learning_rate', 'weight_decay']
     """
 
@@ -80,155 +64,117 @@ class MixupClassifier(NetworkClassifier):
         mixer: Any = "mixup",
         labeler: Any = "linear",
         exclude_intrusion: bool = False,
-        learning_rate: Any = "cv",
-        alpha: Any = None,
         *,
-        clean_fraction: Any = "cv",
-        weight_decay: Any = "cv",
+        clean_fraction: Any = "auto",
         calibrate: bool = True,
-        select: Any = "log-loss",
-        lam_per: str | None = None,
         class_weight: Any = None,
-        search: str = "halving",
-        members: Any = "folds",
-        keep: str = "last",
-        cv: Any = "auto",
-        epochs: Any = "auto",
-        batch_size: int = 128,
-        optimizer: Any = "adam",
-        standardize: bool = True,
-        device: Any = "auto",
-        time_limit: float | None = None,
+        search: Any = "halving",
+        training: TrainingOptions | None = None,
         random_state: Any = None,
-        verbose: int = 0,
     ) -> None:
         self.network = network
         self.mixer = mixer
         self.labeler = labeler
         self.exclude_intrusion = exclude_intrusion
-        self.learning_rate = learning_rate
-        self.alpha = alpha
         self.clean_fraction = clean_fraction
-        self.weight_decay = weight_decay
         self.calibrate = calibrate
-        self.select = select
-        self.lam_per = lam_per
         self.class_weight = class_weight
         self.search = search
-        self.members = members
-        self.keep = keep
-        self.cv = cv
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.standardize = standardize
-        self.device = device
-        self.time_limit = time_limit
+        self.training = training
         self.random_state = random_state
-        self.verbose = verbose
 
     @classmethod
     def from_paper(cls, network: Any = "logistic", mixer: Any = "mixup", **params: Any) -> Self:
         """Return the classifier in the paper's own setting (arXiv Table 11 and Section E.2).
 
-        Every point is mixed, lam ~ Beta(1, 1) once a batch; the learning rate is chosen by held-out accuracy over 6
-        folds, each candidate trained to the end; weight decay is 1e-4; one network predicts.
+        Every sample is mixed, lam ~ Beta(1, 1) once a batch; the learning rate is chosen by held-out accuracy over 6
+        folds; weight decay is 1e-4; one network predicts, trained for 100 epochs on all rows.
 
         Parameters
         ----------
         network : "logistic", "mlp" or sequence of int
         mixer : "mixup", "manifold", None or Mixer
         **params
-            Any other parameter of the class, instead of the paper's value.
+            Other parameters in the place of the paper's, as of `set_params`.
 
         Examples
         --------
         >>> MixupClassifier.from_paper("mlp").mixer
         Mixup(lam_per='batch')
         """
-        setting = {
-            "clean_fraction": 0.0,
-            "weight_decay": 1e-4,
-            "calibrate": False,
-            "select": "accuracy",
-            "search": "full",
-            "members": 1,
-            "cv": 6,
-            "epochs": 100,
-        }
-        way = Mixup(lam_per="batch") if isinstance(mixer, str) and mixer == "mixup" else mixer
-        return cls(network, way, **{**setting, **params})
-
-    def _method(self, settings: TrainerConfig) -> SearchSpace:
-        mixer, labelers = self._mixer(len(settings.hidden)), self._labelers()
-        looks = any(labeler.needs_inputs for labeler in labelers)
-        if mixer is not None and mixer.max_depth and (self.exclude_intrusion or looks):
-            what = "exclude_intrusion=True" if self.exclude_intrusion else f"labeler={self.labeler!r}"
-            raise ValueError(f"{what} looks at mixed inputs, but mixer={self.mixer!r} mixes hidden layers")
-        shares = grid("clean_fraction", self.clean_fraction, CLEAN_FRACTIONS, 0.0, 1.0)
-        alphas = [None] if self.alpha is None else grid("alpha", self.alpha, ALPHAS, 1e-6, 1e6)
-        ways = [MixingConfig(None)] if mixer is None else recipes(mixer, alphas, shares)
-        if mixer is None or not mixer.max_depth:
-            ways = over_networks(self.network, ways)
-        if len(labelers) == 1:
-            found = self._plain(ways, labelers[0], self.exclude_intrusion)
-        else:
-            found = self._choosing(ways, labelers)
-        return replace(found, calibrated=bool(self.calibrate))
-
-    def _choosing(self, ways: Sequence[MixingConfig], labelers: Sequence[Labeler]) -> SearchSpace:
-        """Every learning rate and weight decay with every labeler."""
-        places = list(product(self._optimisation(), range(len(labelers))))
-        basis = np.eye(len(labelers))
-        return SearchSpace(
-            ways,
-            labelers,
-            [Hyperparameters(**pair, label=tuple(basis[place])) for pair, place in places],
-            [{**pair, "labeler": self.labeler[place]} for pair, place in places],
-            about_labels=frozenset({"labeler"}),
-            exclude_intrusion=self.exclude_intrusion,
+        model = cls(
+            network,
+            Mixup(lam_per="batch") if isinstance(mixer, str) and mixer == "mixup" else mixer,
+            clean_fraction=0.0,
+            calibrate=False,
+            search=GridSearch(cv=6, scoring="accuracy"),
+            training=TrainingOptions(weight_decay=1e-4, epochs=100),
         )
+        return cast(Self, model.set_params(**params))
 
-    def _mixer(self, depth: int) -> Mixer | None:
+    def _search_space(self, config: TrainerConfig) -> SearchSpace:
+        labelers = self._labelers()
+        mixing = self._mixing(len(config.hidden), labelers)
+        space = self._single_label_space(config, mixing, labelers[0], self.exclude_intrusion)
+        if len(labelers) > 1:
+            pairs = [(params, index) for params in space.params for index in range(len(labelers))]
+            basis = [tuple(row) for row in np.eye(len(labelers))]
+            space = replace(
+                space,
+                labelers=labelers,
+                candidates=[Hyperparameters(**params, label=basis[index]) for params, index in pairs],
+                params=[{**params, "labeler": self.labeler[index]} for params, index in pairs],
+                label_params=frozenset({"labeler"}),
+            )
+        return replace(space, calibrate=bool(self.calibrate))
+
+    def _mixing(self, depth: int, labelers: Sequence[Labeler]) -> list[MixingConfig]:
+        """Return the ways of mixing, for a network with some hidden layers."""
         if self.mixer is None:
-            unused = ("alpha", "lam_per", "exclude_intrusion", "labeler", "clean_fraction")
-            self._check_unused("mixes nothing; use mixer='mixup'", *unused)
-            return None
-        if isinstance(self.mixer, Mixer):
-            self._check_unused("has its own; set it there", "alpha", "lam_per")
-            if self.mixer.max_depth > depth:
-                raise ValueError(
-                    f"mixer={self.mixer!r} mixes at depth {self.mixer.max_depth}, but network={self.network!r} has "
-                    f"{depth} hidden layers; name depths within them"
-                )
-            return self.mixer
-        known = {"mixup": Mixup(0.3), "manifold": ManifoldMixup(depths=tuple(range(min(depth, 2) + 1)))}
-        check_choice("mixer", self.mixer, known, also="None, or a Mixer such as Mixup(alpha=0.5)")
-        if self.mixer == "manifold" and depth == 0:
+            self._check_unused()
+            return with_networks(self.network, [MixingConfig(None)])
+        if isinstance(self.mixer, str) and self.mixer == "manifold" and depth == 0:
             raise ValueError(
                 f"mixer='manifold' needs hidden layers, but network={self.network!r} has none; use network='mlp'"
             )
-        return known[self.mixer] if self.lam_per is None else known[self.mixer].set_params(lam_per=self.lam_per)
-
-    def _check_unused(self, why: str, *names: str) -> None:
-        """Raise if a parameter that has no effect here is not at its default."""
-        idle: dict[str, tuple[Any, ...]] = {
-            "alpha": (None,),
-            "lam_per": (None,),
-            "exclude_intrusion": (False,),
-            "labeler": ("linear",),
-            "clean_fraction": ("cv", 0.0),  # by default, and in the paper's setting
+        known: dict[str, Mixer] = {
+            "mixup": Mixup(0.3),
+            "manifold": ManifoldMixup(depths=tuple(range(min(depth, 2) + 1))),
         }
-        for name in names:
-            value = getattr(self, name)
-            if not any(value is one or (np.ndim(value) == 0 and value == one) for one in idle[name]):
-                raise ValueError(f"{name}={value!r} has no effect: mixer={self.mixer!r} {why}")
+        mixers = resolve_mixers(self.mixer, known)
+        deepest = max(mixer.max_depth for mixer in mixers)
+        if deepest > depth:
+            raise ValueError(
+                f"mixer={self.mixer!r} mixes at depth {deepest}, but network={self.network!r} has {depth} hidden "
+                "layers; name depths within them"
+            )
+        if deepest and (self.exclude_intrusion or any(labeler.needs_inputs for labeler in labelers)):
+            what = "exclude_intrusion=True" if self.exclude_intrusion else f"labeler={self.labeler!r}"
+            raise ValueError(f"{what} needs mixed inputs, but mixer={self.mixer!r} mixes hidden layers")
+        fractions = parameter_grid("clean_fraction", self.clean_fraction, CLEAN_FRACTIONS, 0.0, 1.0)
+        mixing = mixing_configs(mixers, fractions)
+        return mixing if deepest else with_networks(self.network, mixing)
+
+    def _check_unused(self) -> None:
+        """Raise if a parameter that has no effect without mixing is set."""
+        unused = {
+            "exclude_intrusion": self.exclude_intrusion is False,
+            "labeler": isinstance(self.labeler, str) and self.labeler == "linear",
+            # by default, and in the paper's setting
+            "clean_fraction": np.ndim(self.clean_fraction) == 0 and self.clean_fraction in ("auto", 0.0),
+        }
+        for name, is_default in unused.items():
+            if not is_default:
+                raise ValueError(f"{name}={getattr(self, name)!r} has no effect with mixer=None; use mixer='mixup'")
 
     def _labelers(self) -> list[Labeler]:
-        several = isinstance(self.labeler, Sequence) and not isinstance(self.labeler, str)
-        if several and not len(self.labeler):
+        """Return the labelers among which the search chooses."""
+        given = self.labeler
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            return [_labeler(given)]
+        if not len(given):
             raise ValueError("labeler is an empty sequence; name at least one, for example 'linear'")
-        return [_labeler(given) for given in (self.labeler if several else [self.labeler])]
+        return [_labeler(each) for each in given]
 
 
 def _labeler(labeler: Any) -> Labeler:

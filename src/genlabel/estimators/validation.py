@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,61 +15,7 @@ from sklearn.utils.validation import validate_data
 from genlabel._standardization import Standardization
 from genlabel._validation import check_frame, check_magnitude, check_weights, ignore_overflow
 from genlabel.estimators.encoding import Columns, Numbers, TabularEncoder, is_mixed
-
-
-@dataclass(frozen=True)
-class LabeledData:
-    """A checked training set."""
-
-    X: NDArray[np.float64]
-    """(n, d)"""
-    y: NDArray[np.int64]
-    """Class indices (n,)."""
-    classes: NDArray[Any]
-    """The classes as the user wrote them, sorted, (k,)."""
-    weight: NDArray[np.float64] | None
-    """Sample weights (n,), all positive, counted as repetitions; None if all are 1."""
-    rows: NDArray[np.int64]
-    """The row of the user's table that each point was (those of weight zero are gone)."""
-    n_rows: int
-    """Number of rows of the user's table."""
-    class_weight: NDArray[np.float64] | None
-    """(k,), of mean 1 over the points; None if none were given."""
-    encoder: TabularEncoder
-    """What made numbers of the user's table."""
-    groups: NDArray[np.intp] | None = None
-    """The number of each row's group, (n,); None if each row is one of its own."""
-
-    def take(self, rows: NDArray[Any]) -> LabeledData:
-        """The same sample, with some of its rows."""
-        weight, groups = (None if part is None else part[rows] for part in (self.weight, self.groups))
-        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight, rows=self.rows[rows], groups=groups)
-
-    @property
-    def labels(self) -> NDArray[Any]:
-        """The class of each row, as the user wrote it."""
-        return self.classes[self.y]
-
-    @property
-    def score_weight(self) -> NDArray[np.float64] | None:
-        """How much each row counts when a model is judged: its weight times its class's."""
-        if self.class_weight is None:
-            return self.weight
-        tilt = self.class_weight[self.y]
-        return tilt if self.weight is None else tilt * self.weight
-
-    def standardisation(self, standardize: bool, whole: Standardization | None = None) -> Standardization:
-        """Learn to standardise the features, or the identity if not asked to; constant ones are left out.
-
-        A fold keeps the features of the `whole` sample, and its scale of those that are constant in the fold.
-        """
-        if not standardize:
-            return Standardization.identity(self.X)
-        return Standardization.fit(self.X, self.weight, whole=whole)
-
-    def scaled(self, scaler: Standardization) -> LabeledData:
-        """The sample with its points standardised."""
-        return replace(self, X=scaler(self.X))
+from genlabel.model_selection.splits import LabeledData
 
 
 def validate_fit_input(
@@ -81,8 +26,8 @@ def validate_fit_input(
     class_weight: Any,
     smallest_class: int = 2,
     groups: Any = None,
-) -> LabeledData:
-    """Check the input of `fit` and return it as a sample; rows of weight zero count as absent."""
+) -> tuple[LabeledData, TabularEncoder]:
+    """Return the checked input of `fit`, without rows of weight zero, and the encoder of its table."""
     check_frame(X)
     with ignore_overflow():
         encoder, points, target, weight = _read_table(estimator, X, y, sample_weight)
@@ -99,7 +44,8 @@ def validate_fit_input(
     if not Standardization.fit(points, weight).keep.any():
         raise ValueError(f"all {points.shape[1]} features are constant: there is nothing to tell the classes by")
     tilt = _read_class_weight(class_weight, classes, target, weight)
-    return LabeledData(points, index, classes, weight, rows, n_rows, tilt, encoder, _read_groups(groups, rows, n_rows))
+    data = LabeledData(points, index, classes, weight, rows, n_rows, tilt, _read_groups(groups, rows, n_rows))
+    return data, encoder
 
 
 def _read_table(

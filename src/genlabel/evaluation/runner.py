@@ -17,7 +17,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from genlabel._progress import epoch_callback
-from genlabel.data.tables import FEWEST_ROWS, Split, Table, make_splits, table_pipeline
+from genlabel.data.tables import Split, Table, make_splits, table_pipeline
+from genlabel.data.tables.table import MIN_CLASS_ROWS
 from genlabel.evaluation.prediction_counts import BINS, PredictionCounts
 from genlabel.evaluation.records import (
     Fit,
@@ -114,7 +115,7 @@ class Bench:
             estimator=self.methods[method],
             seed=self.seed,
             test_size=self.test_size,
-            fewest_rows=FEWEST_ROWS,
+            fewest_rows=MIN_CLASS_ROWS,
             least_probability=LEAST_PROBABILITY,
             data=data,
             **({"bins": BINS} if self.tally else {}),

@@ -19,8 +19,9 @@ from genlabel.integrations.accuracy import MixedAccuracy, mixed_accuracy
 from genlabel.integrations.hooks import FeatureHook, MixHook, find_layer, unwrap
 from genlabel.integrations.parts import check_mixer, make_density, make_labeler, make_teacher
 from genlabel.integrations.reading import as_laid_out, as_targets, check_batch, process_rank
-from genlabel.labeling import observe_and_label
-from genlabel.mixing import Mixer, MixParams, Mixup, draw_on
+from genlabel.labeling.base import observe_and_label
+from genlabel.mixing import Mixer, MixParams, Mixup
+from genlabel.mixing.base import draw_to_device
 from genlabel.training import frozen_batchnorm_stats
 
 
@@ -207,7 +208,7 @@ class GenLabelMixup(nn.Module):
         worker = get_worker_info()
         key = [self.seed, process_rank(), self._draws] + ([] if worker is None else [worker.seed])
         self._draws += 1
-        return draw_on(self.mixer.draw(n, np.random.default_rng(key)), self._here if like is None else like)
+        return draw_to_device(self.mixer.draw(n, np.random.default_rng(key)), self._here if like is None else like)
 
     def apply_draw(self, x: Tensor, y: Tensor, draw: MixParams) -> Tensor:
         """Mix a batch by a draw: deterministic, without checks, and without a break in `torch.compile`."""

@@ -14,7 +14,8 @@ from genlabel.densities import ClassDensity, OnlineGaussianDensity
 from genlabel.integrations.ema import Teacher
 from genlabel.integrations.hooks import unwrap
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, OnlineGenLabel
-from genlabel.mixing import Mixer, check_within_batch
+from genlabel.mixing import Mixer
+from genlabel.mixing.base import check_within_batch
 
 
 def check_mixer(mixer: Mixer, layers: Sequence[str]) -> Mixer:

@@ -1,12 +1,10 @@
-"""Soft labels for mixed points: linear (mixup), logistic, and generative (GenLabel), from densities that were fitted
-before or that learn as the network trains."""
+"""Soft labels of mixed points: linear (mixup), logistic, and generative (GenLabel), with fitted or online densities."""
 
-from genlabel.labeling.base import Labeler, observe_and_label
+from genlabel.labeling.base import Labeler
 from genlabel.labeling.generative import GenLabel
-from genlabel.labeling.linear import LinearLabel, LogisticLabel
+from genlabel.labeling.linear import LinearLabel, LogisticLabel, WeightedLabel
 from genlabel.labeling.online import OnlineGenLabel
 from genlabel.labeling.sampler import GenLabelSampler
-from genlabel.labeling.shared import WeightedLabel
 
 __all__ = [
     "GenLabel",
@@ -16,5 +14,4 @@ __all__ = [
     "LogisticLabel",
     "OnlineGenLabel",
     "WeightedLabel",
-    "observe_and_label",
 ]

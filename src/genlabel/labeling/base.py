@@ -1,4 +1,4 @@
-"""What every labeler shares: labels of the batch before mixing in, rows on the simplex out."""
+"""Base class of labelers: labels before mixing in, rows on the simplex out."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from genlabel.mixing import BatchInfo, MixParams
 
 
 class Labeler(BaseEstimator, ABC):
-    """A rule that labels mixed points: `label(x_mix, y, draw)` has its rows on the simplex.
+    """Base class of rules that label mixed points: `label(x_mix, y, draw)` returns rows on the simplex.
 
-    `y` are the labels of the batch *before* mixing: class names (n,), or a matrix (n, k) with rows on the
-    simplex, which is taken as it is. The columns are the sorted classes that `fit` saw, or else those in `y`.
-    Rows that are `clean` by their origin keep their own labels.
+    `y` are the labels of the batch *before* mixing: class names (n,), or a matrix (n, k) with rows on the simplex,
+    which is used as it is. The columns are the sorted classes that `fit` saw, or else those in `y`. Rows that
+    `BatchInfo.clean` marks keep their own labels.
 
-    A labeler that learns while a network trains says from what in `update_source`, and does so in :meth:`observe`; it
-    labels the penultimate features of a batch instead of its points. What it learns is a module, `state`.
+    A labeler that learns while a network trains defines `update_source` and :meth:`observe`; it then labels the
+    penultimate features of a batch instead of its points. Its `state` is a module.
 
     >>> from genlabel.mixing import blend
     >>> class Sharp(Labeler):  # mixup's label, sharpened
-    ...     def _label(self, x_mix, targets, draw, origin):
+    ...     def _label(self, x_mix, targets, draw, info):
     ...         return torch.softmax(9.0 * blend(targets, draw), dim=1)
     >>> draw = MixParams(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
     >>> Sharp().label(np.zeros((2, 1)), np.array(["a", "b"]), draw).round(3).tolist()
@@ -36,129 +36,132 @@ class Labeler(BaseEstimator, ABC):
     """
 
     @property
+    def needs_inputs(self) -> bool:
+        """True if a label depends on the mixed point itself, not only on its parents' labels."""
+        return False
+
+    @property
     def update_source(self) -> str | None:
-        """Whose features `observe` is given in every step: the "mixed" points of the batch, or, by one more pass
-        through the network, its "clean" ones; None is a labeler that does not learn."""
+        """Features that `observe` receives: "mixed", "clean" (one more pass), or None if nothing is learned."""
         return None
 
     @property
     def observed_fraction(self) -> float:
-        """The share of the batch, its first rows, that goes through the network once more if it learns from them."""
+        """Fraction of the batch, its first rows, that makes the additional pass with update_source="clean"."""
         return 1.0
 
     @property
     def state(self) -> nn.Module | None:
-        """What it learns while a network trains: moved with the network, and part of a checkpoint."""
+        """Module with everything learned while a network trains; it moves with the network and is in its checkpoint."""
         return None
 
-    def check(self) -> None:
-        """Warn of what goes wrong with the labels of a run; called after each epoch."""
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn what the rule needs from the training set: here, the classes."""
+        """Fit the rule to the training set; the base class learns the classes."""
         self.classes_, _ = read_classes(as_numpy(y))
         return self
 
-    @property
-    def needs_inputs(self) -> bool:
-        """Whether a label depends on the mixed point itself, not only on its parents' labels."""
-        return False
-
     def allocate(self, features: Tensor) -> None:
-        """See features of the kind that will be observed, before each step: what depends on their number is made."""
+        """Allocate buffers that depend on the feature dimension; called before every step."""
 
     def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
-        """Learn from the features (n, d) of a batch in training: the step calls it before it asks for labels.
+        """Learn from the features (n, d) of a training batch with labels `targets` (n, k) before mixing.
 
-        `targets` (n, k) are the labels before mixing. If the labeler learns from "mixed" points, `draw` tells how they
-        were mixed; if from "clean" ones, it is the draw that the batch will be mixed with.
+        Called before the labels of the batch are computed. `draw` is how the batch is mixed; with
+        update_source="mixed", the features are those of the mixed points.
         """
         raise NotImplementedError(
             f"{type(self).__name__} has update_source={self.update_source!r}, but no method observe"
         )
 
+    def check(self) -> None:
+        """Warn about faulty labels; called after each epoch."""
+
     @final
-    def label(self, x_mix: Any, y: Any, draw: MixParams, origin: BatchInfo | None = None) -> Any:
-        """Return the soft labels of the mixed points, shape (n, k); torch out if `x_mix` is torch.
+    def label(self, x_mix: Any, y: Any, draw: MixParams, info: BatchInfo | None = None) -> Any:
+        """Return the soft labels of the mixed points, (n, k); a tensor if `x_mix` is one, else an array.
 
         Parameters
         ----------
         x_mix : array or tensor (n, ...)
+            Mixed points, or their features for a labeler that learns.
         y : array (n,) or (n, k)
-            The labels of the batch before mixing.
-        draw : Mix
-        origin : Origin, optional
-            What is known of the batch: which rows are clean, which rows of the training set they are.
+            Labels of the batch before mixing.
+        draw : MixParams
+            Draw that mixed the batch.
+        info : BatchInfo, optional
+            Mask of clean rows and rows of the training set, if known.
         """
         x = as_tensor(x_mix)
-        given = [tuple(part.shape if isinstance(part, Tensor) else np.shape(part)) for part in (x, y)]
-        if any(shape[:1] != (len(draw.partner),) for shape in given):
+        shapes = [tuple(values.shape if isinstance(values, Tensor) else np.shape(values)) for values in (x, y)]
+        if any(shape[:1] != (len(draw.partner),) for shape in shapes):
             raise ValueError(
-                f"x_mix has shape {given[0]}, y {given[1]}, and the draw pairs {len(draw.partner)} rows; pass one batch"
+                f"x_mix has shape {shapes[0]}, y {shapes[1]}, but the draw pairs {len(draw.partner)} rows; pass one "
+                "batch"
             )
         with torch.no_grad():
-            targets, known = self._targets(y, x), origin or BatchInfo()
-            labels = self._label(x, targets, draw, known)
-            if known.clean is not None:
-                labels = torch.where(to_device(known.clean, x)[:, None], targets, labels)
+            targets, batch = self._targets(y, x), info or BatchInfo()
+            labels = self._label(x, targets, draw, batch)
+            if batch.clean is not None:
+                labels = torch.where(to_device(batch.clean, x)[:, None], targets, labels)
             return like(labels, x_mix)
 
     def to_cpu(self) -> Self:
-        """The labeler with all that it has learned on the CPU."""
+        """Move everything learned to the CPU, and return the labeler."""
         return self
 
     @abstractmethod
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
-        """Label points (n, ...) whose parents have the labels `targets` (n, k)."""
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
+        """Label points (n, ...) mixed from rows with the labels `targets` (n, k)."""
 
     def _known_classes(self) -> NDArray[Any] | None:
         return getattr(self, "classes_", None)
 
     def _targets(self, y: Any, x: Tensor) -> Tensor:
-        classes = self._known_classes()
+        """Return labels as a matrix (n, k) on the device of `x`."""
+        known = self._known_classes()
         if (y.ndim if isinstance(y, Tensor) else np.ndim(y)) == 2:
-            matrix = to_device(y, x, _precise(x.dtype))
-            if classes is not None and matrix.shape[1] != len(classes):
-                raise ValueError(f"y has {matrix.shape[1]} columns, but {len(classes)} classes are known; fit again")
+            matrix = to_device(y, x, _label_dtype(x.dtype))
+            if known is not None and matrix.shape[1] != len(known):
+                raise ValueError(f"y has {matrix.shape[1]} columns, but {len(known)} classes are known; fit again")
             return matrix
-        found, index = read_classes(as_numpy(y))
-        if classes is not None and found.dtype.kind == classes.dtype.kind == "M":
-            found = found.astype(classes.dtype)  # dates of another unit
-        place = {name: column for column, name in enumerate((found if classes is None else classes).tolist())}
-        unknown = [name for name in found.tolist() if name not in place]
+        classes, index = read_classes(as_numpy(y))
+        if known is not None and classes.dtype.kind == known.dtype.kind == "M":
+            classes = classes.astype(known.dtype)  # dates of another unit
+        columns = {name: column for column, name in enumerate((classes if known is None else known).tolist())}
+        unknown = [name for name in classes.tolist() if name not in columns]
         if unknown:
-            raise ValueError(f"y contains {unknown}, but the known classes are {[*place]}; fit again")
-        columns = torch.tensor([place[name] for name in found.tolist()], dtype=torch.int64)[torch.from_numpy(index)]
-        return one_hot(columns.to(x.device), len(place), _precise(x.dtype))
+            raise ValueError(f"y contains {unknown}, but the known classes are {[*columns]}; fit again")
+        column = torch.tensor([columns[name] for name in classes.tolist()], dtype=torch.int64)[torch.from_numpy(index)]
+        return one_hot(column.to(x.device), len(columns), _label_dtype(x.dtype))
 
 
 def observe_and_label(
     labeler: Labeler,
-    seen: Tensor,
-    whose: Tensor,
+    observed: Tensor,
+    observed_targets: Tensor,
     features: Tensor,
     targets: Tensor,
     draw: MixParams,
-    origin: BatchInfo | None = None,
+    info: BatchInfo | None = None,
 ) -> Tensor:
-    """Let a labeler learn from features that it has `seen`, of the labels `whose`, then label those of a mixed batch.
+    """Update a labeler with the features `observed`, then return the labels of the mixed `features`.
 
-    All that a step does with a labeler that learns (arXiv Alg. 3), in one function that can be compiled.
+    Everything that a step does with a labeler that learns (arXiv Alg. 3), in one function that can be compiled.
 
     >>> from genlabel.densities import OnlineGaussianDensity
     >>> from genlabel.labeling import OnlineGenLabel
     >>> from genlabel.mixing import identity_params
     >>> x, y = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.eye(2)[[0, 0, 1, 1]]
     >>> labeler, mixed = OnlineGenLabel(OnlineGaussianDensity(2), gamma=1.0), x.mean(0).expand(4, 1)
-    >>> observe_and_label(labeler, x, y, mixed, y, identity_params(4))[0].tolist()  # half way between the classes
+    >>> observe_and_label(labeler, x, y, mixed, y, identity_params(4))[0].tolist()  # halfway between the classes
     [0.5, 0.5]
     """
     with torch.no_grad():
-        labeler.observe(seen.to(_precise(seen.dtype)), whose, draw)
-        labels: Tensor = labeler.label(features.to(_precise(features.dtype)), targets, draw, origin)
+        labeler.observe(observed.to(_label_dtype(observed.dtype)), observed_targets, draw)
+        labels: Tensor = labeler.label(features.to(_label_dtype(features.dtype)), targets, draw, info)
     return labels
 
 
-def _precise(dtype: torch.dtype) -> torch.dtype:
-    """The precision of a label: that of the points, but never less than float32."""
+def _label_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the precision of labels: that of the points, but at least float32."""
     return dtype if dtype.itemsize >= torch.float32.itemsize else torch.float32

@@ -1,4 +1,4 @@
-"""GenLabel: the label of a mixed point is its posterior under class densities that were fitted before."""
+"""GenLabel: the label of a mixed point is its posterior under fitted class densities."""
 
 from __future__ import annotations
 
@@ -12,35 +12,37 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from genlabel._arrays import as_numpy, to_device
+from genlabel._registry import LABELERS
 from genlabel._validation import check_choice, check_interval, warn
-from genlabel.densities import ClassDensity, DensityWarning
+from genlabel.densities import ClassDensity, DensityWarning, GaussianDensity
 from genlabel.densities.posterior import log_posterior, log_priors
 from genlabel.labeling.base import Labeler
 from genlabel.mixing import BatchInfo, MixParams, blend
 
 
 @final
+@LABELERS.register("genlabel", density=GaussianDensity())
 class GenLabel(Labeler):
-    r"""The label of a mixed point is its posterior under learned class densities.
+    r"""Label of a mixed point by its posterior under learned class densities.
 
     .. math:: y = \gamma \, \operatorname{softmax}_c(\log p_c(x) + \log \pi_c) + (1 - \gamma) \, y^{mix}
 
-    arXiv Eq. (1) and Alg. 1, lines 5 and 6: cross-entropy is linear in the target, so the loss of the blend is
-    the blend of the losses. Where every density vanishes, mixup's own label stands in.
+    arXiv Eq. (1) and Alg. 1, lines 5 and 6: cross-entropy is linear in the target, so the loss of the blended label is
+    the blend of the losses. A point at which every density vanishes keeps mixup's label.
 
     Parameters
     ----------
     density : ClassDensity
-        Fitted, or fitted by :meth:`fit`.
+        Fitted density, or one that :meth:`fit` fits a copy of.
     gamma : float in [0, 1]
-        0 is exactly mixup.
+        Weight of the generative label; 0 is exactly mixup.
     top_k : int or None
-        Share the label among the `top_k` most likely classes only (arXiv Alg. 3 and Eq. (4) have 2); None is all.
+        Number of most likely classes that share the label (arXiv Alg. 3 and Eq. (4) have 2); None is all.
     priors : "auto", "uniform", "empirical" or array (k,)
-        Class priors pi; uniform is the paper's y_gen. "auto" is what suits the density: the frequencies of the classes
-        for a :class:`genlabel.densities.StackedDensity`, uniform for any other.
+        Class priors pi; uniform is the paper's y_gen. "auto" depends on the density: empirical for a
+        :class:`genlabel.densities.StackedDensity`, uniform for any other.
     same_class : "relabel" or "keep"
-        "keep" leaves the label of a pair of one class alone (the setting of arXiv Section 5.3).
+        "keep" leaves the label of a pair of one class unchanged (the setting of arXiv Section 5.3).
 
     Examples
     --------
@@ -69,7 +71,7 @@ class GenLabel(Labeler):
 
     @property
     def needs_inputs(self) -> bool:
-        """Yes: its density is asked of them."""
+        """True: the density is evaluated at the mixed points."""
         return True
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -83,7 +85,7 @@ class GenLabel(Labeler):
 
     @classmethod
     def from_fitted(cls, density: ClassDensity, **params: Any) -> GenLabel:
-        """The labeler of a density that is fitted already.
+        """Return the labeler of a fitted density.
 
         >>> from genlabel.densities import GaussianDensity
         >>> GenLabel.from_fitted(GaussianDensity().fit([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]), gamma=0.5).classes_
@@ -93,52 +95,47 @@ class GenLabel(Labeler):
         labeler.density_, labeler.classes_ = density, density.classes_
         return labeler
 
-    def log_posterior_of(
+    def log_posterior(
         self, points: NDArray[np.float64], class_weight: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
-        """Log-posterior (m, k) of points (m, d) under the fitted density; class weights (k,) tilt the priors."""
-        found = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self._log_priors(class_weight))
-        return np.ascontiguousarray(found.log_proba.numpy())
+        """Return the log-posterior (m, k) of points (m, d) under the fitted density; class weights tilt the priors."""
+        posterior = log_posterior(self.density_.log_prob(torch.from_numpy(points)), self._log_priors(class_weight))
+        return np.ascontiguousarray(posterior.log_proba.numpy())
 
-    def _log_priors(self, class_weight: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        density = self._fitted_density()
-        return log_priors(self.priors, density.class_prior_, density.default_priors, class_weight)
+    def to_cpu(self) -> Self:
+        """Move the density to the CPU, and return the labeler."""
+        self._fitted_density().to_cpu()
+        return self
 
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
         gamma = check_interval("gamma", self.gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
         check_choice("same_class", self.same_class, ["relabel", "keep"])
         if gamma == 0.0:
             return blend(targets, draw)
-        y_gen = self._generative(x_mix, targets, draw, origin)
+        y_gen = self._generative_label(x_mix, targets, draw, info)
         return y_gen if gamma == 1.0 else gamma * y_gen + (1.0 - gamma) * blend(targets, draw)
 
-    def _generative(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
+    def _generative_label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
+        """Return the posterior (arXiv Eq. (1)), or mixup's label for rows at which every density vanishes."""
         density = self._fitted_density()
         check_is_fitted(density, "classes_")
-        log_prob = _log_prob(density, x_mix, draw, origin)
-        logs, lost = log_posterior(log_prob, self._log_priors(), top_k=self.top_k)
-        y_gen = logs.exp_()
-        self._warn_if_lost(lost, origin)
+        log_prob = _mixed_log_prob(density, x_mix, draw, info)
+        log_proba, vanished = log_posterior(log_prob, self._log_priors(), top_k=self.top_k)
+        y_gen = log_proba.exp_()
+        if vanished.device.type == "cpu":  # on a GPU the check would wait for the result
+            mixed = vanished if info.clean is None else vanished[torch.from_numpy(~info.clean)]
+            if len(mixed) and bool(mixed.all()):
+                message = f"{density!r} vanishes at all of {len(mixed)} mixed points; they keep mixup's labels"
+                warn(("lost", repr(density)), message, DensityWarning)
         if self.same_class == "keep":
             partner = to_device(draw.partner, targets)
-            lost = lost | (targets == targets[partner]).all(1, keepdim=True)
-        some = lost.is_cuda or bool(lost.any())  # on a GPU, to know would be to wait
-        return torch.where(lost, blend(targets, draw), y_gen) if some else y_gen
+            vanished = vanished | (targets == targets[partner]).all(1, keepdim=True)
+        replace = vanished.is_cuda or bool(vanished.any())
+        return torch.where(vanished, blend(targets, draw), y_gen) if replace else y_gen
 
-    def _warn_if_lost(self, lost: Tensor, origin: BatchInfo) -> None:
-        """Warn where the density vanishes at every mixed point; nobody waits for a GPU to know."""
-        if lost.device.type != "cpu":
-            return
-        mixed = lost if origin.clean is None else lost[torch.from_numpy(~origin.clean)]
-        if len(mixed) and bool(mixed.all()):
-            density = self._fitted_density()
-            message = f"{density!r} vanishes at all of {len(mixed)} mixed points; they keep mixup's labels"
-            warn(("lost", repr(density)), message, DensityWarning)
-
-    def to_cpu(self) -> Self:
-        """The labeler with the twin network of a density in latent space, if it has one, on the CPU."""
-        self._fitted_density().to_cpu()
-        return self
+    def _log_priors(self, class_weight: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        density = self._fitted_density()
+        return log_priors(self.priors, density.class_prior_, density.default_priors, class_weight)
 
     def _fitted_density(self) -> ClassDensity:
         return self.density_ if hasattr(self, "density_") else self.density
@@ -147,28 +144,22 @@ class GenLabel(Labeler):
         return getattr(self._fitted_density(), "classes_", None)
 
 
-def _log_prob(density: ClassDensity, x: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
-    """log p_c of the mixed points, by models that saw neither parent where the density has them; clean rows get 0."""
-    if origin.clean is None:
-        return _log_prob_of(density, x, draw, origin, slice(None))
-    values = x.new_zeros(len(x), len(density.classes_))
-    mixed = np.flatnonzero(~origin.clean)
-    place = to_device(mixed, x)
-    values[place] = _log_prob_of(density, x[place], draw, origin, mixed)
-    return values
-
-
-def _log_prob_of(density: ClassDensity, x: Tensor, draw: MixParams, origin: BatchInfo, where: Any) -> Tensor:
-    """log p_c of some rows, `where`, of a batch, at their mixed points x."""
-    if origin.rows is None:
+def _mixed_log_prob(density: ClassDensity, x: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
+    """Return log p_c of the mixed points, (n, k), out-of-fold if the density is cross-fitted; 0 for clean rows."""
+    mixed: Any = slice(None) if info.clean is None else np.flatnonzero(~info.clean)
+    index = mixed if info.clean is None else to_device(mixed, x)
+    if info.rows is not None:
+        parents = (as_numpy(draw.lam)[mixed], info.points) if info.points is not None else ()
+        rows, partners = info.rows, info.rows[as_numpy(draw.partner)]
+        values: Tensor = density.log_prob_of_pairs(x[index], rows[mixed], partners[mixed], *parents)
+    else:
         if density.cross_fitted:
-            message = (
-                f"{type(density).__name__} is cross-fitted, but the rows of the batch are not known: Origin(rows=...)"
-            )
-            warn(("rows", type(density).__name__), f"{message}; labels come from the fit to all rows", DensityWarning)
-        values: Tensor = density.log_prob(x)
+            name = type(density).__name__
+            message = f"{name} is cross-fitted, but the rows of the batch are unknown; pass BatchInfo(rows=...)"
+            warn(("rows", name), f"{message}. Labels come from the fit to all rows", DensityWarning)
+        values = density.log_prob(x[index])
+    if info.clean is None:
         return values
-    parents = (as_numpy(draw.lam)[where], origin.points) if origin.points is not None else ()
-    rows, partners = origin.rows, origin.rows[as_numpy(draw.partner)]
-    pairs: Tensor = density.log_prob_of_pairs(x, rows[where], partners[where], *parents)
-    return pairs
+    log_prob = x.new_zeros(len(x), len(density.classes_))
+    log_prob[index] = values
+    return log_prob

@@ -1,4 +1,4 @@
-"""GenLabel whose densities learn while the network trains: labels from its own features (arXiv Alg. 3)."""
+"""GenLabel with densities that learn while the network trains, from its own features (arXiv Alg. 3)."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from genlabel.mixing import BatchInfo, MixParams, blend
 
 @final
 class OnlineGenLabel(Labeler):
-    r"""The label of a mixed point is the posterior of its features under Gaussians that learn in every step.
+    r"""Label of a mixed point by the posterior of its features under Gaussians that are updated in every step.
 
     .. math:: y = \gamma \, y^{gen} + (1 - \gamma) \, y^{mix}
 
     arXiv Alg. 3 and Eq. (4): y_gen is shared by the two most likely classes. The features are those of the
-    penultimate layer, of the same pass of the mixed batch that the loss needs. A point of which no density says
-    anything keeps mixup's label.
+    penultimate layer in the forward pass of the mixed batch. A point at which every density vanishes keeps mixup's
+    label.
 
-    The labels come from the network that they teach: at gamma = 0.5 it feeds on its own errors, and accuracy falls;
-    the paper's 0.1 to 0.15 is part of the method.
+    The labels come from the network that they train: at gamma = 0.5 its own errors reinforce themselves, and accuracy
+    falls. The paper's 0.1 to 0.15 is part of the method.
 
     Parameters
     ----------
     density : OnlineGaussianDensity
-        Learns in place.
+        Density that is updated in place.
     gamma : float in [0, 1]
-        0 is mixup.
+        Weight of the generative label; 0 is mixup.
     top_k : int or None
-        How many classes share a label; None is all.
+        Number of most likely classes that share a label; None is all.
     same_class : "relabel" or "keep"
-        "keep" leaves the label of a pair of one class alone.
+        "keep" leaves the label of a pair of one class unchanged.
     warmup_steps : int
-        Steps over which gamma grows from 0 to its value; 0 has it from the start.
+        Steps over which gamma grows from 0 to its value; 0 uses it from the start.
 
     Examples
     --------
@@ -64,56 +64,48 @@ class OnlineGenLabel(Labeler):
         self.warmup_steps = warmup_steps
 
     @property
-    def update_source(self) -> str | None:
-        """As the density's statistics say."""
+    def update_source(self) -> str:
+        """Features that the density learns from: "mixed" or "clean"."""
         return self.density.update_source
 
     @property
     def observed_fraction(self) -> float:
-        """As the density's statistics say."""
+        """Fraction of the batch that makes the additional pass with update_source="clean"."""
         return self.density.observed_fraction
 
     @property
-    def needs_inputs(self) -> bool:
-        """No: it labels features."""
-        return False
-
-    @property
     def state(self) -> OnlineGaussianDensity:
-        """The density."""
+        """Density that learns."""
         return self.density
 
     def allocate(self, features: Tensor) -> None:
-        """Let the density know the number of features."""
+        """Allocate the density's means and variances."""
         self.density.allocate(features)
 
     def observe(self, features: Tensor, targets: Tensor, draw: MixParams) -> None:
-        """Let the density learn from the features (n, d) of a batch."""
+        """Update the density with the features (n, d) of a batch."""
         self.density.observe(features, targets, draw)
 
     def check(self) -> None:
-        """Warn where the labels have collapsed."""
+        """Warn if the labels have collapsed."""
         self.density.check()
 
     def to_cpu(self) -> OnlineGenLabel:
-        """The labeler with its density on the CPU."""
+        """Move the density to the CPU, and return the labeler."""
         self.density.cpu()
         return self
 
-    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
-        gamma = check_interval("gamma", self.gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
+    def _label(self, x_mix: Tensor, targets: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
+        gamma: Any = check_interval("gamma", self.gamma, 0.0, 1.0, "0 is mixup, 1 the generative label alone")
         check_choice("same_class", self.same_class, ["relabel", "keep"])
         y_mix: Tensor = blend(targets, draw)
         if gamma == 0.0:
             return y_mix
-        logs, lost = self.density.posterior(x_mix, y_mix, self.top_k)
+        log_proba, vanished = self.density.posterior(x_mix, y_mix, self.top_k)
         if self.same_class == "keep":
-            lost = lost | (targets == targets[torch.as_tensor(draw.partner, device=targets.device)]).all(1, True)
-        y_gen = torch.where(lost, y_mix, logs.exp().to(y_mix.dtype))
-        return torch.lerp(y_mix, y_gen, self._gamma(gamma, y_mix))
-
-    def _gamma(self, gamma: float, like: Tensor) -> Any:
-        """Gamma as it is at this step."""
-        if check_count("warmup_steps", self.warmup_steps, low=0) == 0:
-            return gamma
-        return (gamma * (self.density.steps / self.warmup_steps).clamp(max=1.0)).to(like.dtype)
+            partner = torch.as_tensor(draw.partner, device=targets.device)
+            vanished = vanished | (targets == targets[partner]).all(1, True)
+        y_gen = torch.where(vanished, y_mix, log_proba.exp().to(y_mix.dtype))
+        if check_count("warmup_steps", self.warmup_steps, low=0):
+            gamma = (gamma * (self.density.steps / self.warmup_steps).clamp(max=1.0)).to(y_mix.dtype)
+        return torch.lerp(y_mix, y_gen, gamma)

@@ -1,21 +1,10 @@
-"""Mixing points: one draw of all randomness, a deterministic mix, and the test for manifold intrusion."""
+"""Mixing of points: mixers (one random draw, then a deterministic mix), samplers, and the intrusion test."""
 
-from genlabel.mixing.base import (
-    BatchInfo,
-    LinearMixer,
-    Mixer,
-    MixParams,
-    blend,
-    check_within_batch,
-    draw_on,
-    identity_params,
-    mix_batch,
-    stack_draws,
-)
+from genlabel.mixing.base import BatchInfo, LinearMixer, Mixer, MixParams, blend, identity_params
 from genlabel.mixing.cutmix import CutMix
-from genlabel.mixing.genmix.hidden import HiddenGenMix, invert_features
+from genlabel.mixing.genmix.hidden import HiddenGenMix
 from genlabel.mixing.genmix.sampler import GenMix, GenMixWarning
-from genlabel.mixing.intrusion import distance_to_rivals, intrudes
+from genlabel.mixing.intrusion import intrudes
 from genlabel.mixing.mixup import ManifoldMixup, Mixup
 from genlabel.mixing.sampler import Sampler, Synthetic
 
@@ -33,12 +22,6 @@ __all__ = [
     "Sampler",
     "Synthetic",
     "blend",
-    "check_within_batch",
-    "distance_to_rivals",
-    "draw_on",
     "identity_params",
     "intrudes",
-    "invert_features",
-    "mix_batch",
-    "stack_draws",
 ]

@@ -1,4 +1,4 @@
-"""What every mixer shares: one draw of all that is random, then a deterministic mix."""
+"""Base classes of mixers: everything random in a batch is drawn once, then the mix is deterministic."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from genlabel._validation import ignore_overflow
 
 
 class MixParams(NamedTuple):
-    """Everything random in mixing a batch of n points, and nothing else; a stretch of T batches is a stacked draw.
+    """Everything random in mixing a batch of n rows: what `Mixer.draw` returns and `Mixer.mix` takes.
 
-    `Mixer.draw` returns it, `Mixer.mix` and `Labeler.label` take it.
-
-    The fields of a stretch have one axis more, in front: partner and lam are (T, n), depth is (T,). They are numpy
-    arrays as they are drawn; tensors will do.
+    A stack of T batches has one more axis in front: partner and lam are (T, n), depth is (T,). The fields are numpy
+    arrays as drawn; tensors work as well.
     """
 
     partner: Any
@@ -30,98 +28,95 @@ class MixParams(NamedTuple):
     lam: Any
     """Weight of the row itself, (n,); its partner has 1 - lam."""
     depth: Any = 0
-    """Number of network stages before the mixing; 0 mixes the input."""
+    """Number of network stages before mixing; 0 mixes the input."""
     box: Any = None
-    """Where a mixer pastes: top, bottom, left, right as shares of height and width, (n, 4); None for other mixers."""
+    """Pasted box as fractions of the sides (top, bottom, left, right), (n, 4); None for mixers that do not paste."""
 
-    def keep(self, count: int) -> MixParams:
-        """The same draw, but the first `count` rows are left as they are: the order of a batch is random."""
+    def leave_clean(self, count: int) -> MixParams:
+        """Return the same draw with the first `count` rows left unmixed."""
         if not count:
             return self
         plain = identity_params(len(self.partner), like=self)
-        kept = plain.partner < count
-        box = None if self.box is None else np.where(kept[:, None], plain.box, self.box)
-        return MixParams(np.where(kept, plain.partner, self.partner), np.where(kept, 1.0, self.lam), self.depth, box)
+        clean = plain.partner < count
+        box = None if self.box is None else np.where(clean[:, None], plain.box, self.box)
+        return MixParams(np.where(clean, plain.partner, self.partner), np.where(clean, 1.0, self.lam), self.depth, box)
 
-    def fill(self, size: int) -> MixParams:
-        """The same draw for a batch of `size` rows: those that are added are mixed with nothing."""
+    def pad(self, size: int) -> MixParams:
+        """Return the same draw for a batch padded to `size` rows; the added rows are not mixed."""
         partner, lam, depth, box = self
         n = len(partner)
         if n == size:
             return self
-        more = identity_params(size - n, like=self)
-        boxes = None if box is None else np.concatenate([box, more.box])
-        return MixParams(np.concatenate([partner, more.partner + n]), np.concatenate([lam, more.lam]), depth, boxes)
+        rest = identity_params(size - n, like=self)
+        boxes = None if box is None else np.concatenate([box, rest.box])
+        return MixParams(np.concatenate([partner, rest.partner + n]), np.concatenate([lam, rest.lam]), depth, boxes)
 
-    def at(self, step: int, size: int | None = None) -> MixParams:
-        """One batch of a stretch, or the first `size` rows of it: what remains if it was filled up."""
+    def batch(self, step: int, size: int | None = None) -> MixParams:
+        """Return the draw of one batch of a stack, without its padding if `size` is given."""
         box = None if self.box is None else self.box[step, :size]
         return MixParams(self.partner[step, :size], self.lam[step, :size], int(self.depth[step]), box)
 
-    def flat(self) -> MixParams:
-        """A stretch as one long batch of T n rows, for what is done row by row; the depths remain the stretch's."""
+    def flatten(self) -> MixParams:
+        """Return a stack as one batch of T n rows, for row-wise work; its depth is 0."""
         steps, size = self.partner.shape
         partner = (np.arange(steps)[:, None] * size + self.partner).ravel()
         return MixParams(partner, self.lam.ravel(), 0, None if self.box is None else self.box.reshape(-1, 4))
 
 
 class BatchInfo(NamedTuple):
-    """What is known of a batch, and travels beside the draw: where its rows come from, and which are not mixed.
-
-    `mix_batch` and `Labeler.label` take it.
-    """
+    """Facts about a batch that are not random: which rows stay clean, and where its rows come from."""
 
     clean: NDArray[np.bool_] | None = None
-    """Rows that are left as they are and keep their own labels, (n,); None is none of them."""
+    """Mask of rows that are not mixed and keep their labels, (n,); None means no such rows."""
     rows: NDArray[np.int64] | None = None
-    """Row of the training set that each row of the batch is, (n,), where it is known: for labels by cross-fitting."""
+    """Row of the training set that each row of the batch is, (n,), if known; cross-fitted densities need it."""
     points: Any = None
-    """The training set (N, d) of `rows`, where each mixed point is known to be the blend of two of its rows."""
+    """Training set (N, d) that `rows` index; set only if every mixed point is the blend of two of its rows."""
 
 
 class Mixer(BaseEstimator, ABC):
-    """A way of pairing the points of a batch and of making one point of two.
+    """Base class of mixers: `draw` pairs the rows of a batch, `mix` combines each row with its partner.
 
-    >>> class Heavier(Mixer):  # no blend: the parent that weighs more
+    >>> class KeepHeavier(Mixer):  # no blend: the parent with the larger weight
     ...     def draw(self, n, rng=None):
     ...         return MixParams(np.roll(np.arange(n), 1), np.random.default_rng(rng).random(n))
     ...     def mix(self, X, draw):
     ...         return np.where(draw.lam[:, None] >= 0.5, X, X[draw.partner])
-    >>> draw = Heavier().draw(3, rng=0)
-    >>> draw.lam.round(2).tolist(), Heavier().mix(np.array([[0.0], [2.0], [6.0]]), draw).tolist()
+    >>> draw = KeepHeavier().draw(3, rng=0)
+    >>> draw.lam.round(2).tolist(), KeepHeavier().mix(np.array([[0.0], [2.0], [6.0]]), draw).tolist()
     ([0.64, 0.27, 0.04], [[0.0], [0.0], [2.0]])
     """
 
     linear: ClassVar[bool] = False
-    """Whether `mix` is the linear blend; a mixer says so by being a :class:`LinearMixer`."""
+    """True for a subclass of :class:`LinearMixer`, whose `mix` is the linear blend."""
 
     @abstractmethod
     def draw(self, n: int, rng: Any = None) -> MixParams:
-        """Draw partners, weights and depth for a batch of `n` points; `rng` is a numpy generator or a seed."""
+        """Draw partners, weights and depth for a batch of `n` rows; `rng` is a numpy generator or a seed."""
 
     @abstractmethod
     def mix(self, X: Any, draw: MixParams) -> Any:
-        """Mix the rows of `X` (n, ...) with their partners' rows; numpy or torch.
+        """Mix each row of `X` (n, ...), numpy or torch, with its partner's row.
 
-        Row by row: a stretch of many batches may be mixed in one call. A row with itself as partner and lam 1 (and an
-        empty box) stays as it is.
+        Rows are independent, so that many batches may be mixed in one call. A row whose partner is itself with lam 1
+        (and an empty box) is returned unchanged.
         """
 
     @property
     def max_depth(self) -> int:
-        """The largest depth that `draw` may name."""
+        """Largest depth that `draw` may return."""
         return 0
 
     @property
     def pairs_across_batches(self) -> bool:
-        """Whether a plan of a whole pass is to pair rows of any batches, not those of one batch."""
+        """True if partners may come from any batch of the epoch instead of the same batch."""
         return False
 
 
 class LinearMixer(Mixer, ABC):
-    """A mixer whose mix is the linear blend, which the fleet and the densities of blends exploit.
+    """Base class of mixers that blend linearly; a subclass defines `draw` only.
 
-    >>> class Halfway(LinearMixer):  # it gives the draw, and nothing else
+    >>> class Halfway(LinearMixer):
     ...     def draw(self, n, rng=None):
     ...         return MixParams(np.roll(np.arange(n), 1), np.full(n, 0.5))
     >>> Halfway().mix(np.array([[0.0], [2.0], [6.0]]), Halfway().draw(3)).tolist()
@@ -137,7 +132,7 @@ class LinearMixer(Mixer, ABC):
 
 
 def check_within_batch(mixer: Mixer) -> None:
-    """Raise where a mixer asks for partners of other batches, which a loop over batches does not have.
+    """Raise if a mixer pairs rows across batches, which a loop over single batches cannot do.
 
     >>> from genlabel.mixing import Mixup
     >>> check_within_batch(Mixup(pairs="set"))
@@ -146,19 +141,19 @@ def check_within_batch(mixer: Mixer) -> None:
     """
     if mixer.pairs_across_batches:
         raise ValueError(
-            f"{mixer!r} pairs rows of different batches, but here one batch is seen at a time; use pairs='batch', or "
-            "train_fleet, or a classifier, which plan a pass over all rows at once"
+            f"{mixer!r} pairs rows of different batches, but this loop sees one batch at a time; use pairs='batch', "
+            "train_fleet or a classifier"
         )
 
 
 def blend(values: Any, draw: MixParams) -> Any:
-    """Blend the rows of `values` (n, ...) with their partners' rows.
+    """Return the linear blend of each row of `values` (n, ...) with its partner's row; numpy or torch.
 
     >>> draw = MixParams(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
     >>> blend(np.array([[0.0], [10.0]]), draw).tolist()
     [[2.5], [5.0]]
     """
-    values = read_points(values, draw)
+    values = as_points(values, draw)
     if isinstance(values, Tensor):
         lam = to_device(draw.lam, values, values.dtype).reshape(-1, *[1] * (values.ndim - 1))
         return lam * values + (1.0 - lam) * values[to_device(draw.partner, values)]
@@ -167,40 +162,40 @@ def blend(values: Any, draw: MixParams) -> Any:
         return weight * values + (1.0 - weight) * values[np.asarray(draw.partner)]
 
 
-def read_points(X: Any, draw: MixParams) -> Array:
-    """Return points to be mixed, a floating tensor or an array of double precision; raise unless the draw is for them.
+def as_points(X: Any, draw: MixParams) -> Array:
+    """Return `X` as a floating tensor or a float64 array; raise unless it has as many rows as the draw.
 
-    >>> read_points([[1, 2]], identity_params(1))
+    >>> as_points([[1, 2]], identity_params(1))
     array([[1., 2.]])
     """
-    exact = type(X) is np.ndarray and X.dtype == np.float64
-    points: Array = X if exact else as_tensor(X) if isinstance(X, Tensor) else as_tensor(X).numpy()
-    rows, given = len(draw.partner), points.shape[0] if points.ndim else 0
-    if given != rows:
-        raise ValueError(f"the draw is for {rows} rows, but {given} were given; draw with n={given}")
+    is_ready = type(X) is np.ndarray and X.dtype == np.float64
+    points: Array = X if is_ready else as_tensor(X) if isinstance(X, Tensor) else as_tensor(X).numpy()
+    expected, n = len(draw.partner), points.shape[0] if points.ndim else 0
+    if n != expected:
+        raise ValueError(f"the draw is for {expected} rows, but X has {n}; draw with n={n}")
     return points
 
 
-def mix_batch(mixer: Mixer | None, values: Tensor, draw: MixParams, origin: BatchInfo) -> Tensor:
-    """Mix the rows of a batch, (n, ...), but for those that are clean; without a mixer all are.
+def mix_batch(mixer: Mixer | None, values: Tensor, draw: MixParams, info: BatchInfo) -> Tensor:
+    """Mix the rows of a batch (n, ...) except the clean ones; without a mixer, return the batch.
 
     >>> from genlabel.mixing import Mixup
     >>> draw = MixParams(partner=np.array([1, 0]), lam=np.array([0.75, 0.5]))
-    >>> origin = BatchInfo(clean=np.array([False, True]))
-    >>> mix_batch(Mixup(), torch.tensor([[0.0], [10.0]]), draw, origin).tolist()
+    >>> info = BatchInfo(clean=np.array([False, True]))
+    >>> mix_batch(Mixup(), torch.tensor([[0.0], [10.0]]), draw, info).tolist()
     [[2.5], [10.0]]
     """
     if mixer is None:
         return values
     mixed: Tensor = mixer.mix(values, draw)
-    if origin.clean is None:
+    if info.clean is None:
         return mixed
-    clean = to_device(origin.clean, values)
+    clean = to_device(info.clean, values)
     return torch.where(clean.reshape(-1, *[1] * (values.ndim - 1)), values, mixed)
 
 
 def identity_params(n: int, like: MixParams | None = None) -> MixParams:
-    """The draw that mixes nothing: each row with itself, lam 1, and an empty box where `like` has boxes.
+    """Return the draw that mixes nothing: each row with itself, lam 1, and an empty box if `like` has boxes.
 
     >>> identity_params(2)
     MixParams(partner=array([0, 1]), lam=array([1., 1.]), depth=0, box=None)
@@ -208,10 +203,10 @@ def identity_params(n: int, like: MixParams | None = None) -> MixParams:
     return MixParams(np.arange(n), np.ones(n), 0, None if like is None or like.box is None else np.zeros((n, 4)))
 
 
-def draw_on(draw: MixParams, like: Tensor) -> MixParams:
-    """The draw as tensors on the device of `like`, but for the depth; nobody waits for the copy.
+def draw_to_device(draw: MixParams, like: Tensor) -> MixParams:
+    """Return the draw as tensors on the device of `like`, without waiting for the copy; the depth stays an int.
 
-    >>> draw_on(identity_params(2), torch.zeros(1)).lam
+    >>> draw_to_device(identity_params(2), torch.zeros(1)).lam
     tensor([1., 1.])
     """
     lam = to_device(draw.lam, like, torch.float64 if like.dtype == torch.float64 else torch.float32)
@@ -220,15 +215,15 @@ def draw_on(draw: MixParams, like: Tensor) -> MixParams:
 
 
 def stack_draws(draws: Sequence[MixParams]) -> MixParams:
-    """Stack the draws of several batches, each filled up to the largest, as the draw of a stretch.
+    """Stack the draws of several batches, each padded to the largest batch.
 
-    >>> stretch = stack_draws([identity_params(2), identity_params(3)])
-    >>> stretch.partner.tolist(), stretch.depth.tolist()
+    >>> stack = stack_draws([identity_params(2), identity_params(3)])
+    >>> stack.partner.tolist(), stack.depth.tolist()
     ([[0, 1, 2], [0, 1, 2]], [0, 0])
     """
     size = max(len(draw.partner) for draw in draws)
-    filled = [draw.fill(size) for draw in draws]
-    shape = (len(filled), size)
-    partner, lam = (np.concatenate([draw[field] for draw in filled]).reshape(shape) for field in (0, 1))
-    box = None if filled[0].box is None else np.stack([draw.box for draw in filled])
-    return MixParams(partner, lam, np.array([draw.depth for draw in filled]), box)
+    padded = [draw.pad(size) for draw in draws]
+    shape = (len(padded), size)
+    partner, lam = (np.concatenate([draw[field] for draw in padded]).reshape(shape) for field in (0, 1))
+    box = None if padded[0].box is None else np.stack([draw.box for draw in padded])
+    return MixParams(partner, lam, np.array([draw.depth for draw in padded]), box)

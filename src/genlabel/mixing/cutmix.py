@@ -9,39 +9,38 @@ import torch
 from torch import Tensor
 
 from genlabel._arrays import as_rng, to_device
+from genlabel._registry import MIXERS
 from genlabel._validation import check_count, ignore_overflow
-from genlabel.mixing.base import Mixer, MixParams, read_points
+from genlabel.mixing.base import Mixer, MixParams, as_points
 from genlabel.mixing.mixup import draw_lam
-
-WHOLE = 1e-6
-"""An edge that is no further from the border of a pixel lies on it."""
 
 
 @final
+@MIXERS.register("cutmix")
 class CutMix(Mixer):
-    """Paste a box of the partner into each image; lam is the share of the image that remains. Experimental.
+    """Paste a box of the partner into each image; lam is the fraction of the image that remains. Experimental.
 
-    The box has the image's proportions, sides of sqrt(1 - lam') with lam' ~ Beta(alpha, alpha), and a centre anywhere
-    in the image; what lies beyond the image is cut off, and lam is the share that is left. Labels are blended by lam,
-    as in mixup. For the input alone: images (n, c, h, w).
+    The box has the image's proportions, sides of sqrt(1 - lam') with lam' ~ Beta(alpha, alpha), and a center anywhere
+    in the image. It is clipped to the image, and lam is the fraction outside of it. Labels are blended by lam, as in
+    mixup. Input only: images (n, c, h, w).
 
     Parameters
     ----------
     alpha : float
-        Above 0; 1 is the usual choice.
+        Parameter of the Beta distribution, above 0; 1 is the usual choice.
     lam_per : "sample" or "batch"
-        A box for each image, or one for the batch.
+        One box per image or per batch.
     pixels : int or None
-        Sides of the (square) images, to cut at whole pixels, as Yun et al. do. With None boxes end anywhere, a pixel on
-        an edge is blended by the share that the box covers, and lam is exact for images of every size.
+        Side of the (square) images, to cut at whole pixels as Yun et al. do. With None, a box ends anywhere, a pixel
+        on its edge is blended by the covered fraction, and lam is exact for images of every size.
 
     Examples
     --------
     >>> images = np.zeros((2, 1, 8, 8)); images[1] = 1.0
     >>> draw = CutMix(pixels=8).draw(2, rng=0)
     >>> mixed = CutMix().mix(images, draw)
-    >>> share = draw.lam * [0, 1] + (1 - draw.lam) * (draw.partner == 1)
-    >>> bool(np.allclose(mixed.mean((1, 2, 3)), share))
+    >>> expected = draw.lam * [0, 1] + (1 - draw.lam) * (draw.partner == 1)
+    >>> bool(np.allclose(mixed.mean((1, 2, 3)), expected))
     True
     """
 
@@ -51,12 +50,12 @@ class CutMix(Mixer):
         self.pixels = pixels
 
     def draw(self, n: int, rng: Any = None) -> MixParams:
-        """Draw a permutation of the batch and its boxes; lam is what the boxes leave."""
+        """Draw a permutation of the batch and its boxes; lam is the fraction outside the box."""
         generator = as_rng(rng)
         partner, lam = generator.permutation(n), draw_lam(self.alpha, self.lam_per, n, generator)
-        centre = generator.random((1 if self.lam_per == "batch" else n, 2, 1))
+        center = generator.random((1 if self.lam_per == "batch" else n, 2, 1))
         half = np.sqrt(1.0 - lam)[:, None, None] / 2.0
-        box = (centre + half * np.array([-1.0, 1.0])).clip(0.0, 1.0).reshape(n, 4)
+        box = (center + half * np.array([-1.0, 1.0])).clip(0.0, 1.0).reshape(n, 4)
         if self.pixels is not None:
             side = check_count("pixels", self.pixels)
             box = np.round(box * side) / side
@@ -64,32 +63,28 @@ class CutMix(Mixer):
 
     def mix(self, X: Any, draw: MixParams) -> Any:
         """Return the images with the boxes of their partners; numpy or torch, (n, c, h, w)."""
-        images = read_points(X, draw)
+        images = as_points(X, draw)
         if images.ndim != 4:
-            raise ValueError(
-                f"CutMix cuts images, (n, c, h, w); X has shape {tuple(images.shape)}; use Mixup for others"
-            )
+            raise ValueError(f"CutMix needs images (n, c, h, w); X has shape {tuple(images.shape)}; use Mixup instead")
         if isinstance(images, Tensor):
             mask = _mask(to_device(draw.box, images), *images.shape[2:]).to(images.dtype)
             return (1.0 - mask) * images + mask * images[to_device(draw.partner, images)]
-        share = _mask(torch.as_tensor(draw.box), *images.shape[2:]).numpy()
+        weight = _mask(torch.as_tensor(draw.box), *images.shape[2:]).numpy()
         with ignore_overflow():
-            return (1.0 - share) * images + share * images[np.asarray(draw.partner)]
+            return (1.0 - weight) * images + weight * images[np.asarray(draw.partner)]
 
 
 def _mask(box: Tensor, h: int, w: int) -> Tensor:
-    """The share of each pixel that the box covers, (n, 1, h, w)."""
-    rows, columns = _cover(box[:, 0], box[:, 1], h), _cover(box[:, 2], box[:, 3], w)
+    """Return the covered fraction of each pixel, (n, 1, h, w)."""
+    rows, columns = _coverage(box[:, 0], box[:, 1], h), _coverage(box[:, 2], box[:, 3], w)
     return (rows[:, :, None] * columns[:, None, :])[:, None]
 
 
-def _cover(low: Tensor, high: Tensor, n: int) -> Tensor:
-    """The share of each of n pixels that lies between low and high (shares of the side), (len(low), n)."""
-    pixel = torch.arange(n, dtype=low.dtype, device=low.device)
-    below = [(_snap(edge * n)[:, None] - pixel).clamp(0.0, 1.0) for edge in (low, high)]
+def _coverage(low: Tensor, high: Tensor, n: int) -> Tensor:
+    """Return the fraction of each of n pixels between low and high (fractions of the side), (len(low), n)."""
+    pixel, below = torch.arange(n, dtype=low.dtype, device=low.device), []
+    for edge in (low * n, high * n):
+        near = edge.round()
+        snapped = torch.where((edge - near).abs() < 1e-6, near, edge)  # rounding must not split a pixel
+        below.append((snapped[:, None] - pixel).clamp(0.0, 1.0))
     return below[1] - below[0]
-
-
-def _snap(edge: Tensor) -> Tensor:
-    near = edge.round()
-    return torch.where((edge - near).abs() < WHOLE, near, edge)

@@ -9,24 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel._arrays import as_rng
+from genlabel._registry import MIXERS
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.mixing.base import LinearMixer, MixParams
 
 
 @final
+@MIXERS.register("mixup")
 class Mixup(LinearMixer):
     """Mixup of the input: x_mix = lam x_i + (1 - lam) x_j, lam ~ Beta(alpha, alpha) (arXiv Section 1.2, Eq. (3)).
 
     Parameters
     ----------
     alpha : float
-        Above 0; 1 draws lam uniformly, a small alpha stays close to one of the two points.
+        Parameter of the Beta distribution, above 0; 1 is uniform, a small alpha stays close to one of the two points.
     lam_per : "sample" or "batch"
-        One lam for each row, or one for the batch (the paper's setting).
-        NOTE[PAPER]: one for each row is the default here; it varies the points of a small table more.
+        One lam per row, or one per batch (the paper's setting).
+        NOTE[PAPER]: the default is one per row; it varies the points of a small table more.
     pairs : "batch" or "set"
-        Where a row's partner comes from: the same batch, or any batch of the same pass over the rows. The latter is for
-        a fleet, and for the classifiers, which plan a pass at once; a loader's batch knows of no other rows.
+        Source of partners: the same batch, or any batch of the same epoch. "set" needs `train_fleet` or a classifier,
+        which plan an epoch at once.
 
     Examples
     --------
@@ -45,7 +47,7 @@ class Mixup(LinearMixer):
 
     @property
     def pairs_across_batches(self) -> bool:
-        """Whether partners come from any batch of a pass."""
+        """True with pairs="set"."""
         check_choice("pairs", self.pairs, ["batch", "set"])
         return self.pairs == "set"
 
@@ -56,16 +58,18 @@ class Mixup(LinearMixer):
 
 
 @final
+@MIXERS.register("manifold")
 class ManifoldMixup(LinearMixer):
-    """Mixup of a hidden layer that is drawn anew for each batch (Verma et al., 2019; a baseline of arXiv Table 7).
+    """Mixup of a hidden layer drawn for each batch (Verma et al., 2019; a baseline of arXiv Table 7).
 
     Parameters
     ----------
     alpha : float
-        Of the Beta distribution; 2 is the usual choice.
+        Parameter of the Beta distribution; 2 is the usual choice.
     depths : sequence of int
-        The stages among which the layer is drawn; 0 is the input.
+        Network stages to draw from; 0 is the input.
     lam_per : "batch" or "sample"
+        One lam per batch or per row.
 
     Examples
     --------
@@ -80,7 +84,7 @@ class ManifoldMixup(LinearMixer):
 
     @property
     def max_depth(self) -> int:
-        """The deepest of `depths`."""
+        """Largest of `depths`."""
         return max(self.depths, default=0)
 
     def draw(self, n: int, rng: Any = None) -> MixParams:
@@ -93,7 +97,7 @@ class ManifoldMixup(LinearMixer):
 
 
 def draw_lam(alpha: float, lam_per: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw n weights from Beta(alpha, alpha), (n,); one for all of them if `lam_per` is "batch".
+    """Draw n weights from Beta(alpha, alpha), (n,); with lam_per="batch", one weight repeated.
 
     >>> draw_lam(1.0, "batch", 2, np.random.default_rng(0)).round(2)
     array([0.64, 0.64])

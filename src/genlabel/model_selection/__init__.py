@@ -1,1 +1,5 @@
-"""Model selection: splits, search space, successive halving, scoring, pooling, time budget and refit."""
+"""Model selection: options, folds, search space, successive halving, scoring, pooling, time budget, search, refit."""
+
+from genlabel.model_selection.options import GridSearch, HalvingSearch, TrainingOptions
+
+__all__ = ["GridSearch", "HalvingSearch", "TrainingOptions"]

@@ -1,159 +1,239 @@
-"""How models of a search are judged on the rows that they have not seen: alone, or pooled with a density."""
+"""Scores of candidates on the rows that they were not trained on, and the choice of the best one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from genlabel.model_selection.pooling import EQUAL_WEIGHTS, Pooling, fit_pooling, pool
-from genlabel.model_selection.search_space import Average
-from genlabel.model_selection.selection import Scores, ValidationPredictions, choose_best, fold_scores, results_table
-from genlabel.training import Hyperparameters
+from genlabel.attacks import Attack, AttackedFleet
+from genlabel.metrics import accuracy, log_loss, row_losses
+from genlabel.model_selection.pooling import EQUAL_WEIGHTS, Pooling, PoolWeights, fit_pool_weights, pool
+from genlabel.model_selection.splits import CVData, LabeledData
+from genlabel.training import Fleet, Hyperparameters
+
+Scoring = str | Attack
+"""Name of a score, or an attack under which held-out accuracy is measured."""
+
+
+class ValidationRows(NamedTuple):
+    """The held-out rows of all folds, fold after fold."""
+
+    y: NDArray[np.int64]
+    """Class indices (n,)."""
+    weight: NDArray[np.float64] | None
+    """(n,); None if all are 1."""
+    fold: NDArray[np.int64]
+    """(n,)"""
+
+    @classmethod
+    def of_folds(cls, data: CVData) -> ValidationRows:
+        """Return the held-out rows of some data."""
+        weights = [valid.score_weight for valid in data.valid if valid.score_weight is not None]
+        return cls(
+            np.concatenate([valid.y for valid in data.valid]),
+            np.concatenate(weights) if weights else None,
+            np.repeat(np.arange(len(data.valid)), [len(valid.y) for valid in data.valid]),
+        )
 
 
 class ScoreTable(NamedTuple):
-    """How models did on held-out rows: what is kept of what they said."""
+    """Scores of candidates on the held-out rows."""
 
-    alone: Scores
-    """Of the models themselves, (folds, e)."""
-    judged: Scores
-    """Of what is compared, (folds, e): themselves, or their pools with the density."""
+    network: NDArray[np.float64]
+    """Accuracy and log-loss of the networks, (2, folds, candidates)."""
+    compared: NDArray[np.float64]
+    """Accuracy and log-loss of what is compared: the networks, or their pools with the density; of the same shape."""
     losses: NDArray[np.float64]
-    """The loss of each row, (e, n), of what is compared."""
+    """Loss of each row, (candidates, n), of what is compared."""
 
-    def at(self, place: int) -> ScoreTable:
-        """The sheet of one model."""
-        some = slice(place, place + 1)
-        alone, judged = (Scores(*(part[:, some] for part in scores)) for scores in (self.alone, self.judged))
-        return ScoreTable(alone, judged, self.losses[some])
+    def select(self, candidate: int) -> ScoreTable:
+        """Return the scores of one candidate."""
+        index = slice(candidate, candidate + 1)
+        return ScoreTable(self.network[..., index], self.compared[..., index], self.losses[index])
 
     @classmethod
-    def joined(cls, sheets: Sequence[ScoreTable]) -> ScoreTable:
-        """The sheet of the models of several."""
-        alone, judged = (
-            Scores(*(np.concatenate(parts, 1) for parts in zip(*scores, strict=True)))
-            for scores in ([one.alone for one in sheets], [one.judged for one in sheets])
-        )
-        return cls(alone, judged, np.concatenate([one.losses for one in sheets]))
+    def concatenate(cls, tables: Sequence[ScoreTable]) -> ScoreTable:
+        """Return the scores of the candidates of several tables."""
+        network, compared = (np.concatenate([table[i] for table in tables], -1) for i in (0, 1))
+        return cls(network, compared, np.concatenate([table.losses for table in tables]))
 
 
-class Selection(NamedTuple):
-    """The best of some models, the table of all of them, and how it is pooled in what is predicted."""
+def validation_log_proba(
+    fleet: Fleet, fold: int, valid: Sequence[LabeledData], scoring: Scoring, seed: int, group: int | None = None
+) -> NDArray[np.float64]:
+    """Return the log-probabilities (candidates, m, k) of the held-out rows of a fold, by its networks of a fleet.
 
-    best: int
-    results: dict[str, Any]
-    pooling: Pooling | None
-    held_out: NDArray[np.float32]
-    """Log-probabilities (n, k) of the rows by the best, as they are predicted: pooled so."""
-
-
-class CandidateScorer(NamedTuple):
-    """The held-out rows of all folds, and by which rule a model is chosen."""
-
-    rows: ValidationPredictions
-    """Without log-probabilities: the classes, weights and folds of the rows."""
-    by: str
-    """A name of `SELECTIONS`."""
-    average: Average
-    calibrated: bool
-    partner: NDArray[np.float64] | None
-    """Log-posterior (n, k) of the rows by the density that models are averaged with."""
-    log_prior: NDArray[np.float64]
-    again: bool = False
-    """Whether models are compared at the weights of the one that is best half and half: a weak density misleads."""
-    rank_without_pooling: bool = False
-    """Whether models go on by what they do alone: a strong density would hide which of them learn fastest."""
-
-    def sheet(self, said: Sequence[NDArray[Any]]) -> ScoreTable:
-        """How models that said so of the rows, log-probabilities (n, k) each, did: one after the other."""
-        pooling = self._common_pooling(said)
-        alone, judged = [], []
-        for values in said:
-            own = self._of(values)
-            alone.append(fold_scores(own))
-            pooled = own if pooling is None else self._pooled(own, pooling)
-            judged.append((alone[-1] if pooling is None else fold_scores(pooled), pooled.losses))
-        scores, losses = zip(*judged, strict=True)
-        return ScoreTable(_side_by_side(alone), _side_by_side(scores), np.stack(losses))
-
-    def _common_pooling(self, said: Sequence[NDArray[Any]]) -> Pooling | None:
-        """The pooling at which models are compared; None is each by itself."""
-        if self.partner is None or self.average is None:
-            return None
-        if not isinstance(self.average, str):
-            return self.average
-        if not self.again:
-            return EQUAL_WEIGHTS
-        halves = (self._pooled(self._of(values), EQUAL_WEIGHTS).losses for values in said)
-        best = int(np.argmin([np.average(losses, weights=self.rows.weight) for losses in halves]))
-        return fit_pooling(self._of(said[best]), self.partner, self.log_prior)
-
-    def _of(self, log_proba: NDArray[Any]) -> ValidationPredictions:
-        """What one model says (n, k), with the rows it is said of."""
-        return self.rows._replace(log_proba=np.asarray(log_proba, dtype=np.float64))
-
-    def _pooled(self, alone: ValidationPredictions, pooling: Pooling) -> ValidationPredictions:
-        return alone._replace(log_proba=pool(alone.log_proba, self.partner, self.log_prior, pooling))
-
-    def ranks(self, sheet: ScoreTable) -> NDArray[np.int64]:
-        """The rank of each model on its way, (e,), from 1."""
-        scores = sheet.alone if self.rank_without_pooling else sheet.judged
-        found: NDArray[np.int64] = results_table([{}] * len(sheet.losses), scores, self.by)["rank_test_score"]
-        return found
-
-    def table(self, params: list[dict[str, Any]], sheet: ScoreTable) -> dict[str, Any]:
-        """How models did, in the form of `GridSearchCV.cv_results_`."""
-        results = results_table(params, sheet.alone, self.by)
-        if self.partner is not None:
-            pooled = results_table(params, sheet.judged, self.by)
-            results["mean_test_pooled_score"] = pooled["mean_test_score"]
-            results["mean_test_pooled_log_loss"] = pooled["mean_test_log_loss"]
-            results["rank_test_score"] = pooled["rank_test_score"]
-        return results
-
-    def decide(
-        self,
-        candidates: Sequence[Hyperparameters],
-        params: list[dict[str, Any]],
-        said: Mapping[int, NDArray[Any]],
-        behind: Mapping[int, ScoreTable],
-    ) -> Selection:
-        """The best of the models at the places that `said` something (n, k); all models are in the table.
-
-        Those that were left `behind` have there what they had then.
-        """
-        places = list(said)
-        sheet = self.sheet([said[place] for place in places])
-        sheets = {**behind, **{place: sheet.at(row) for row, place in enumerate(places)}}
-        results = self.table(params, ScoreTable.joined([sheets[place] for place in range(len(params))]))
-        decays, rates = [one.weight_decay for one in candidates], [one.learning_rate for one in candidates]
-        chosen = choose_best(
-            sheet.losses,
-            self.rows.weight,
-            self.by,
-            [decays[place] for place in places],
-            results["rank_test_score"][places],
-            [rates[place] for place in places],
-        )
-        best = places[chosen]
-        pooling = self._pooling(said[best])
-        own = self._of(said[best])
-        predicted = own if pooling is None else self._pooled(own, pooling)
-        return Selection(best, results, pooling, predicted.log_proba.astype(np.float32))
-
-    def _pooling(self, log_proba: NDArray[Any]) -> Pooling | None:
-        """What a network counts for, from what it said (n, k) of the held-out rows."""
-        if self.partner is not None and not isinstance(self.average, str):
-            return self.average
-        if self.partner is None and not self.calibrated:
-            return None
-        return fit_pooling(self._of(log_proba), self.partner, self.log_prior)
+    They are those of a `group` of the fleet, the one of the fold if not given. With an attack, the rows are attacked,
+    for every network separately.
+    """
+    rows, index = valid[fold], fold if group is None else group
+    if isinstance(scoring, str):
+        return fleet.log_proba(index, rows.X)
+    target = AttackedFleet(fleet, index)
+    attacked = scoring(target, torch.from_numpy(rows.X), rows.y, rng=[seed, fold])
+    return np.ascontiguousarray(target.log_proba(attacked).cpu().numpy())
 
 
-def _side_by_side(scores: Sequence[Scores]) -> Scores:
-    """Scores (folds,) of single models as (folds, e)."""
-    hits, losses = (np.stack(parts, 1) for parts in zip(*scores, strict=True))
-    return Scores(hits, losses)
+def epoch_scores(
+    fleet: Fleet, fold: int, valid: Sequence[LabeledData], scoring: Scoring, seed: int
+) -> NDArray[np.float64]:
+    """Return what the epochs of the networks of a fold are compared by, (candidates, 2): the larger, the better."""
+    rows = valid[fold]
+    if isinstance(scoring, str):
+        scores = fleet.rate(0, rows.X, rows.y, rows.score_weight)
+        return scores[:, ::-1] if scoring == "log-loss" else scores
+    log_proba = validation_log_proba(fleet, fold, valid, scoring, seed, group=0)
+    measured = log_proba, rows.y, rows.score_weight
+    return np.stack([accuracy(*measured), -log_loss(*measured)], -1)
+
+
+def score_candidates(
+    log_proba: Sequence[NDArray[Any]],
+    rows: ValidationRows,
+    log_prior: NDArray[np.float64],
+    density: NDArray[np.float64] | None = None,
+    pooling: Pooling = None,
+    fit_weights: bool = False,
+) -> ScoreTable:
+    """Return the scores of candidates, one after the other, from their log-probabilities (n, k) of the held-out rows.
+
+    Parameters
+    ----------
+    log_proba : sequence of arrays (n, k)
+    rows : ValidationRows
+    log_prior : array (k,)
+    density : array (n, k), optional
+        Log-posteriors of the density that the networks are pooled with.
+    pooling : PoolWeights, "cv" or None
+    fit_weights : bool
+        With "cv", whether all candidates are compared at the weights of the one that is best at equal weights: equal
+        weights mislead where the density is weak.
+    """
+    weights = _common_weights(log_proba, rows, log_prior, density, pooling, fit_weights)
+    network, compared, losses = [], [], []
+    for values in log_proba:
+        own = pooled = np.asarray(values, dtype=np.float64)
+        network.append(_fold_scores(own, rows))
+        if weights is not None:
+            pooled = pool(own, density, log_prior, weights)
+        compared.append(network[-1] if weights is None else _fold_scores(pooled, rows))
+        losses.append(row_losses(pooled, rows.y))
+    return ScoreTable(np.stack(network, -1), np.stack(compared, -1), np.stack(losses))
+
+
+def _common_weights(
+    log_proba: Sequence[NDArray[Any]],
+    rows: ValidationRows,
+    log_prior: NDArray[np.float64],
+    density: NDArray[np.float64] | None,
+    pooling: Pooling,
+    fit_weights: bool,
+) -> PoolWeights | None:
+    """Return the weights at which candidates are compared; None compares the networks."""
+    if density is None or pooling is None:
+        return None
+    if not isinstance(pooling, str):
+        return pooling
+    if not fit_weights:
+        return EQUAL_WEIGHTS
+    networks = [np.asarray(values, dtype=np.float64) for values in log_proba]
+    pooled = (pool(network, density, log_prior, EQUAL_WEIGHTS) for network in networks)
+    best = int(np.argmin([np.average(row_losses(values, rows.y), weights=rows.weight) for values in pooled]))
+    return fit_pool_weights(networks[best], density, rows.y, log_prior, rows.weight)
+
+
+def _fold_scores(log_proba: NDArray[np.float64], rows: ValidationRows) -> NDArray[np.float64]:
+    """Return accuracy and log-loss (2, folds) of log-probabilities (n, k)."""
+    masks = [rows.fold == fold for fold in np.unique(rows.fold)]
+    parts = [(log_proba[mask], rows.y[mask], None if rows.weight is None else rows.weight[mask]) for mask in masks]
+    return np.array([[measure(*part) for part in parts] for measure in (accuracy, log_loss)])
+
+
+def rank_candidates(scores: NDArray[np.float64], scoring: str) -> NDArray[np.int64]:
+    """Return the rank of each candidate, (candidates,), from 1, by accuracy and log-loss (2, folds, candidates)."""
+    hits, losses = (values.mean(0) for values in scores)
+    keys = (losses, -hits.round(12)) if scoring == "accuracy" else (-hits, losses)
+    ranks = np.empty(len(hits), dtype=np.int64)
+    ranks[np.lexsort(keys)] = np.arange(1, len(hits) + 1)
+    return ranks
+
+
+def results_table(params: list[dict[str, Any]], table: ScoreTable, scoring: str, pooled: bool) -> dict[str, Any]:
+    """Return the scores of all candidates in the form of `GridSearchCV.cv_results_`."""
+    hits, losses = table.network
+    names = dict.fromkeys(name for entry in params for name in entry)
+    with np.errstate(invalid="ignore"):  # a candidate that diverged has no spread
+        spread = losses.std(0)
+    results = {
+        "params": params,
+        **{f"param_{name}": np.array([p.get(name) for p in params], dtype=object) for name in names},
+        **{f"split{fold}_test_score": row for fold, row in enumerate(hits)},
+        **{f"split{fold}_test_log_loss": row for fold, row in enumerate(losses)},
+        "mean_test_score": hits.mean(0),
+        "std_test_score": hits.std(0),
+        "mean_test_log_loss": losses.mean(0),
+        "std_test_log_loss": spread,
+        "rank_test_score": rank_candidates(table.compared, scoring),
+    }
+    if pooled:
+        results["mean_test_pooled_score"] = table.compared[0].mean(0)
+        results["mean_test_pooled_log_loss"] = table.compared[1].mean(0)
+    return results
+
+
+def select_best(
+    table: ScoreTable,
+    weight: NDArray[np.float64] | None,
+    scoring: str,
+    candidates: Sequence[Hyperparameters],
+    ranks: NDArray[np.int64],
+) -> int:
+    """Return the candidate that a scoring chooses, from the scores and the ranks in the results table."""
+    if scoring == "accuracy":
+        return int(ranks.argmin())
+    decays, rates = [one.weight_decay for one in candidates], [one.learning_rate for one in candidates]
+    return one_standard_error(table.losses, decays, weight, rates)
+
+
+def one_standard_error(
+    losses: NDArray[Any], strength: Sequence[float], weight: Any = None, steps: Sequence[float] | None = None
+) -> int:
+    """Return the most strongly regularized candidate that is no worse than the best by more than the noise.
+
+    The noise of a candidate is the standard error of its mean difference to the best one, row by row: paired, so that
+    rows that are hard for all do not count. Among candidates of equal strength the lowest loss wins, and among those
+    whose losses agree to the sixth digit, the smallest step.
+
+    Parameters
+    ----------
+    losses : array (candidates, n)
+        Loss of each held-out row.
+    strength : sequence of float
+        Weight decay of each candidate.
+    weight : array (n,), optional
+    steps : sequence of float, optional
+        Learning rate of each candidate.
+
+    Examples
+    --------
+    >>> losses = np.array([[0.10, 0.50, 0.30, 0.20], [0.20, 0.41, 0.30, 0.21], [0.9, 0.9, 0.9, 0.9]])
+    >>> one_standard_error(losses, [1e-4, 1e-2, 1e-1])
+    1
+    """
+    share = np.full(losses.shape[1], 1.0) if weight is None else np.asarray(weight, dtype=np.float64)
+    share = share / share.sum()
+    with np.errstate(invalid="ignore", over="ignore"):
+        means = losses @ share
+        means = np.where(np.isfinite(means), means, np.inf)
+        best = int(means.argmin())
+        gaps = losses - losses[best]
+        spread = np.sqrt(((gaps - (gaps @ share)[:, None]) ** 2) @ share * (share**2).sum())
+        within = means <= means[best] + np.nan_to_num(spread, nan=0.0, posinf=0.0)
+    size = np.zeros(len(means)) if steps is None else np.asarray(steps)
+    level = means if steps is None else means.round(6)
+    within |= level == level[best]
+    return min(np.flatnonzero(within).tolist(), key=lambda i: (-strength[i], level[i], size[i], i))

@@ -1,104 +1,143 @@
-"""A sample that is dealt into folds: what its rows, the settings and a seed fix before anything is trained."""
+"""Training data of a fit and its cross-validation folds, standardized."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, cast, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genlabel._splits import Fold, check_folds, folds_by_size, make_folds, stratified_folds, stratified_folds_rare
 from genlabel._standardization import Standardization
-from genlabel.estimators.validation import LabeledData
-from genlabel.model_selection.pooling import POOLED_FLOOR
-from genlabel.model_selection.selection import ValidationPredictions
+from genlabel.model_selection.pooling import MIN_LOG_PROBA
 from genlabel.training.networks import MLP
 
 
-class FoldData(NamedTuple):
-    """A training set and the points held out from it, both standardised by the training set."""
+@dataclass(frozen=True)
+class LabeledData:
+    """A checked training set."""
 
-    train: LabeledData
-    valid: LabeledData
-    scaler: Standardization
+    X: NDArray[np.float64]
+    """(n, d)"""
+    y: NDArray[np.int64]
+    """Class indices (n,)."""
+    classes: NDArray[Any]
+    """The labels of the user, sorted, (k,)."""
+    weight: NDArray[np.float64] | None
+    """Sample weights (n,), all positive; None if all are 1."""
+    rows: NDArray[np.int64]
+    """The row of the user's table that each sample was; rows of weight zero are dropped."""
+    n_rows: int
+    """Number of rows of the user's table."""
+    class_weight: NDArray[np.float64] | None
+    """(k,), of mean 1 over the samples; None if none were given."""
+    groups: NDArray[np.intp] | None = None
+    """The number of each row's group, (n,); None if each row is a group of its own."""
+
+    def take(self, rows: NDArray[Any]) -> LabeledData:
+        """Return the data of some rows."""
+        weight, groups = (None if values is None else values[rows] for values in (self.weight, self.groups))
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=weight, rows=self.rows[rows], groups=groups)
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The class of each row, as the user wrote it."""
+        return self.classes[self.y]
+
+    @property
+    def score_weight(self) -> NDArray[np.float64] | None:
+        """The weight of each row in a score: its sample weight times its class weight."""
+        if self.class_weight is None:
+            return self.weight
+        tilt = self.class_weight[self.y]
+        return tilt if self.weight is None else tilt * self.weight
+
+    def fit_scaler(self, standardize: bool, whole: Standardization | None = None) -> Standardization:
+        """Return the standardization of the features, or the identity.
+
+        A fold keeps the features of the `whole` data, and its scale of those that are constant in the fold.
+        """
+        if not standardize:
+            return Standardization.identity(self.X)
+        return Standardization.fit(self.X, self.weight, whole=whole)
+
+    def scaled(self, scaler: Standardization) -> LabeledData:
+        """Return the data with standardized features."""
+        return replace(self, X=scaler(self.X))
 
 
 @final
 class CVData:
-    """A sample, its folds and their scalers.
+    """Training data with folds, each standardized by its training rows; folds are made when they are first needed.
 
     Parameters
     ----------
-    sample : Sample
+    raw : LabeledData
+        Not standardized.
     cv : "auto", int, splitter or pairs of rows
     standardize : bool
     seed : int
-        Of the folds.
-    rare : bool
-        Whether a class of few rows is in as few folds; else it makes all of them fewer, as scikit-learn deals.
+        Seed of the folds, and of all training.
+    keep_rare : bool
+        Whether a class of few rows is held out in as few folds; else it makes all folds fewer, as in scikit-learn.
     """
 
-    def __init__(self, sample: LabeledData, *, cv: Any, standardize: bool, seed: int, rare: bool) -> None:
-        self.sample, self.cv, self.standardize, self.seed, self.rare = sample, cv, standardize, seed, rare
-        self.scaler = sample.standardisation(standardize)
+    def __init__(self, raw: LabeledData, *, cv: Any, standardize: bool, seed: int, keep_rare: bool) -> None:
+        self.raw, self.cv, self.standardize, self.seed, self.keep_rare = raw, cv, standardize, seed, keep_rare
+        self.scaler = raw.fit_scaler(standardize)
 
     @cached_property
     def whole(self) -> LabeledData:
-        """The whole sample, standardised."""
-        return self.sample.scaled(self.scaler)
+        """All rows, standardized."""
+        return self.raw.scaled(self.scaler)
 
     @cached_property
     def folds(self) -> list[Fold]:
-        """Rows of the sample to train on and to hold out; drawn when they are first needed."""
-        sample = self.sample
+        """Indices of the rows to train on and to hold out."""
+        raw = self.raw
         by_size = isinstance(self.cv, str) and self.cv == "auto"
-        count, used = folds_by_size(len(sample.X)) if by_size else (self.cv, None)
+        count, used = folds_by_size(len(raw.X)) if by_size else (self.cv, None)
         folds = make_folds(
             count,
-            sample.y,
+            raw.y,
             self.seed,
-            stratified_folds_rare if self.rare else stratified_folds,
-            fewer=not self.rare,
-            classes=sample.classes,
-            X=sample.X,
-            rows=sample.rows,
-            n_rows=sample.n_rows,
-            groups=sample.groups,
+            stratified_folds_rare if self.keep_rare else stratified_folds,
+            fewer=not self.keep_rare,
+            classes=raw.classes,
+            X=raw.X,
+            rows=raw.rows,
+            n_rows=raw.n_rows,
+            groups=raw.groups,
         )[:used]
-        check_folds(folds, self.cv, sample.y, sample.classes, sample.score_weight)
+        check_folds(folds, self.cv, raw.y, raw.classes, raw.score_weight)
         return folds
 
     @cached_property
-    def parts(self) -> list[FoldData]:
-        """The samples of the folds."""
-        return [self._part(fold) for fold in self.folds]
+    def scalers(self) -> list[Standardization]:
+        """The standardization of each fold."""
+        return [self.raw.take(fold.train).fit_scaler(self.standardize, self.scaler) for fold in self.folds]
 
-    def _part(self, fold: Fold) -> FoldData:
-        inside = self.sample.take(fold.train)
-        scaler = inside.standardisation(self.standardize, self.scaler)
-        return FoldData(inside.scaled(scaler), self.sample.take(fold.valid).scaled(scaler), scaler)
+    @cached_property
+    def train(self) -> list[LabeledData]:
+        """The training rows of each fold, standardized."""
+        return [self.raw.take(fold.train).scaled(s) for fold, s in zip(self.folds, self.scalers, strict=True)]
+
+    @cached_property
+    def valid(self) -> list[LabeledData]:
+        """The held-out rows of each fold, standardized."""
+        return [self.raw.take(fold.valid).scaled(s) for fold, s in zip(self.folds, self.scalers, strict=True)]
 
     @cached_property
     def log_prior(self) -> NDArray[np.float64]:
-        """Log-frequencies of the classes, (k,), each row counting as it does when a model is judged."""
-        mass = np.bincount(self.sample.y, weights=self.sample.score_weight, minlength=len(self.sample.classes))
+        """Logarithms of the class priors, (k,), with the weights of the rows in a score."""
+        mass = np.bincount(self.raw.y, weights=self.raw.score_weight, minlength=len(self.raw.classes))
         with np.errstate(divide="ignore"):
-            return np.maximum(np.log(mass / mass.sum()), POOLED_FLOOR)
+            return np.maximum(np.log(mass / mass.sum()), MIN_LOG_PROBA)
 
-    def held_out_rows(self) -> ValidationPredictions:
-        """The rows of all folds, fold after fold, without log-probabilities."""
-        valid = [part.valid for part in self.parts]
-        weighted = valid[0].score_weight is not None
-        return ValidationPredictions(
-            np.empty(0),
-            np.concatenate([sample.y for sample in valid]),
-            np.concatenate([cast(NDArray[Any], sample.score_weight) for sample in valid]) if weighted else None,
-            np.repeat(np.arange(len(valid)), [len(sample.y) for sample in valid]),
-        )
-
-    def unscaled(self, network: MLP, fold: int) -> MLP:
-        """A network of points that a fold has standardised, as one of points that the whole sample has."""
-        own, whole, keep = self.parts[fold].scaler, self.scaler, self.scaler.keep
+    def to_whole(self, network: MLP, fold: int) -> MLP:
+        """Return the network of a fold as one that takes features which all rows have standardized."""
+        own, whole, keep = self.scalers[fold], self.scaler, self.scaler.keep
         scale, shift = whole.scale / own.scale, (whole.mean - own.mean) / own.scale
         return network.behind(scale[keep], shift[keep])

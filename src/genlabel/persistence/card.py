@@ -127,9 +127,9 @@ def _warnings(about: Mapping[str, Any], schema: Schema) -> list[str]:
         listed = ", ".join(map(_safe, few[:SHOWN])) + _more(few)
         found.append(f"Where these classes matter, of which it has seen fewer than {FEW} rows each: {listed}.")
     found.append(
-        "For rows unlike those of training: where `support` is 0.05 or less, look at the row first."
+        "For rows unlike those of training: where `typicality` is 0.05 or less, look at the row first."
         if about["knows_support"]
-        else "For rows unlike those of training: it cannot tell them (`fit_support` before saving would)."
+        else "For rows unlike those of training: it cannot tell them (`fit_typicality` before saving would)."
     )
     if any(column.categories for column in schema.columns):
         found.append("For values of a text column that it has never seen: they count as none, or as rare ones.")

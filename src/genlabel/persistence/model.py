@@ -84,7 +84,7 @@ class LoadedModel:
 
     def features(self, X: Any) -> NDArray[np.float64]:
         """The table as numbers (m, d), without gaps, before the classifier standardises them."""
-        return self.classifier.numbers_of(self._given(X))
+        return self.classifier.encode(self._given(X))
 
     def predict(self, X: Any, return_typicality: bool = False) -> Any:
         """The most probable class of each row, (m,); with `return_typicality`, also the support of each, (m,)."""
@@ -98,9 +98,9 @@ class LoadedModel:
         """Log-probability of each class, (m, k)."""
         return self.classifier.predict_log_proba(self._given(X))
 
-    def support(self, X: Any) -> NDArray[np.float64]:
+    def typicality(self, X: Any) -> NDArray[np.float64]:
         """How typical each row is of the training rows, (m,), in (0, 1]."""
-        return self.classifier.support(self._given(X))
+        return self.classifier.typicality(self._given(X))
 
     def predict_proba_interval(self, X: Any) -> Intervals:
         """A lower and an upper probability of each class, (m, k) each, by Venn-Abers on held-out rows."""
@@ -123,7 +123,7 @@ def save_model(
     Parameters
     ----------
     model : GenLabelClassifier, MixupClassifier, AdaMixupClassifier, GenerativeClassifier, Pipeline or LoadedModel
-        Fitted; or a pipeline of `genlabel.data.datasets.table_pipeline` that ends in one, preparation included.
+        Fitted; or a pipeline of `genlabel.data.table_pipeline` that ends in one, preparation included.
     folder : path
     notes : sequence of str
         Lines for the model card: where the data came from, what was left out.
@@ -190,9 +190,8 @@ def load_model(folder: str | PathLike[str]) -> LoadedModel:
     Returns
     -------
     LoadedModel
-        With `predict`, `predict_proba`, `predict_log_proba`, `support` and `predict_proba_interval`; `.model` is what
-        was
-        saved.
+        With `predict`, `predict_proba`, `predict_log_proba`, `typicality` and `predict_proba_interval`; `.model` is the
+        saved object.
 
     Examples
     --------
@@ -235,7 +234,7 @@ def classifier_of(model: Any) -> ProbabilityClassifier:
     if not isinstance(last, ProbabilityClassifier):
         raise PersistenceError(
             f"{type(last).__name__} cannot be kept; fit a GenLabelClassifier, MixupClassifier, AdaMixupClassifier or "
-            "GenerativeClassifier, alone or at the end of genlabel.data.datasets.table_pipeline"
+            "GenerativeClassifier, alone or at the end of genlabel.data.table_pipeline"
         )
     return last
 
@@ -257,7 +256,7 @@ def _answers(model: LoadedModel) -> dict[str, NDArray[np.float64]]:
         asked: Any = model if model.schema.table else model.classifier
         found = {"log_proba": asked.predict_log_proba(rows)}
         if hasattr(model.classifier, "typicality_"):
-            found["support"] = asked.support(rows)
+            found["support"] = asked.typicality(rows)
         if hasattr(model.classifier, "venn_abers_"):
             found["interval"] = np.stack(asked.predict_proba_interval(rows))
     return found

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from genlabel._validation import check_choice
 from genlabel.estimators.base import NetworkClassifier
 from genlabel.estimators.encoding import Columns
-from genlabel.model_selection.pooling import POOLED_FLOOR, Pooling
+from genlabel.model_selection.pooling import MIN_LOG_PROBA, PoolWeights
 from genlabel.persistence.model import classifier_of
 from genlabel.training.networks import MLP, Ensemble
 
@@ -28,12 +28,12 @@ IR_VERSION = 8
 def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64") -> Path:
     """Write the network of a fitted classifier as an ONNX file.
 
-    The graph takes the classifier's numbers (m, d), not standardised and without gaps: `classifier.numbers_of(X)`, of a
+    The graph takes the classifier's numbers (m, d), not standardised and without gaps: `classifier.encode(X)`, of a
     pipeline what its last step is given, of a loaded model `LoadedModel.features(X)`. It gives `log_proba` (m, k) and
     `class_index` (m,). The names of classes and numbers are in the file's metadata, "classes" and "features".
 
     A stacked density that is averaged with the network is *not* exported: the file then holds the network alone, with a
-    UserWarning. `average=None` trains a classifier that is a network and nothing else.
+    UserWarning. `pool_with_density=None` trains a classifier that is a network and nothing else.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def export_onnx(model: Any, path: str | PathLike[str], *, dtype: str = "float64"
     >>> import onnx
     >>> from sklearn.datasets import load_iris
     >>> from genlabel import MixupClassifier
-    >>> model = MixupClassifier.from_paper(learning_rate=0.1, epochs=2).fit(*load_iris(return_X_y=True))
+    >>> model = MixupClassifier.from_paper(training__epochs=2).fit(*load_iris(return_X_y=True))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     graph = onnx.load(export_onnx(model, f"{folder}/iris.onnx")).graph
     >>> [given.name for given in graph.input], [found.name for found in graph.output]
@@ -128,17 +128,17 @@ class _Graph:
         mean = self.add("Sub", total, math.log(len(each)))
         if ensemble.log_prior is None:
             return mean
-        return self.pooled(mean, ensemble.log_prior, Pooling(ensemble.weight, doubt=ensemble.doubt))
+        return self.pooled(mean, ensemble.log_prior, PoolWeights(ensemble.weight, prior=ensemble.doubt))
 
-    def pooled(self, logs: str, log_prior: Any, pooling: Pooling) -> str:
+    def pooled(self, logs: str, log_prior: Any, pooling: PoolWeights) -> str:
         """log of (1 - e) r + e pi, where log r = log pi + a (logs - log pi), normalised."""
         prior = np.asarray(log_prior, dtype=np.float64)
         far = self.add("Mul", self.add("Sub", logs, prior), float(pooling.network))
         found = self.add("LogSoftmax", self.add("Add", far, prior), axis=1)
-        if pooling.doubt == 0.0:
+        if pooling.prior == 0.0:
             return found
-        sure = self.add("Mul", self.add("Exp", found), 1.0 - pooling.doubt)
-        return self.add("Log", self.add("Add", sure, pooling.doubt * np.exp(prior)))
+        sure = self.add("Mul", self.add("Exp", found), 1.0 - pooling.prior)
+        return self.add("Log", self.add("Add", sure, pooling.prior * np.exp(prior)))
 
     def model(self, d: int, k: int, metadata: dict[str, str]) -> Any:
         """The whole file."""
@@ -159,18 +159,18 @@ class _Graph:
 def _pooled(graph: _Graph, classifier: NetworkClassifier, logs: str) -> str:
     """The log-probabilities as predicted, but for a stacked density, of which a warning tells."""
     pooling = classifier.pool_weights_
-    if classifier.average_ is None or pooling is None:
+    if classifier.predicts_by_network or pooling is None:
         return logs
-    if pooling.label_model:
-        said = f"{pooling.network:.3g} and {pooling.label_model:.3g}"
+    if pooling.density:
+        said = f"{pooling.network:.3g} and {pooling.density:.3g}"
         message = (
             f"this {type(classifier).__name__} averages its network with a stacked density (weights {said}); the "
             f"ONNX file "
-            "holds the network alone, and predicts otherwise; average=None trains one without"
+            "holds the network alone, and predicts otherwise; pool_with_density=None trains one without"
         )
         warnings.warn(message, UserWarning, stacklevel=3)
         return logs
-    return graph.pooled(graph.add("Max", logs, POOLED_FLOOR), classifier.log_prior_, pooling)
+    return graph.pooled(graph.add("Max", logs, MIN_LOG_PROBA), classifier.log_prior_, pooling)
 
 
 def _metadata(classifier: NetworkClassifier) -> dict[str, str]:

@@ -13,9 +13,9 @@ import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
-from genlabel.data.datasets import table_pipeline
+from genlabel.data.tables import table_pipeline
 
-OTHER = "the ColumnTransformer is none of genlabel.data.datasets.table_pipeline; other preparations cannot be kept"
+OTHER = "the ColumnTransformer is none of genlabel.data.table_pipeline; other preparations cannot be kept"
 
 
 class PersistenceError(ValueError):
@@ -23,7 +23,7 @@ class PersistenceError(ValueError):
 
 
 def plain_preparation(columns: ColumnTransformer) -> dict[str, Any]:
-    """Return what a fitted preparation of `genlabel.data.datasets.table_pipeline` has learned, or raise.
+    """Return what a fitted preparation of `genlabel.data.table_pipeline` has learned, or raise.
 
     The names of all columns; the median of each of numbers; of each of text the values that have a column of their own,
     and the rare ones that share one.

@@ -12,7 +12,8 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from genlabel.data.tables.columns import as_text, kind_of
+from genlabel.data.tables import kind_of
+from genlabel.data.tables.columns import as_strings
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.encoding import Columns
 from genlabel.persistence.preprocessing import PersistenceError
@@ -51,7 +52,7 @@ class Schema(NamedTuple):
 
     @classmethod
     def of(cls, model: Any) -> Schema:
-        """Read the schema off a fitted classifier, or a pipeline of `genlabel.data.datasets.table_pipeline`.
+        """Read the schema off a fitted classifier, or a pipeline of `genlabel.data.table_pipeline`.
 
         >>> from sklearn.datasets import load_iris
         >>> from genlabel import GenerativeClassifier
@@ -162,7 +163,7 @@ def _fitting(values: pd.Series[Any], column: ColumnSchema) -> pd.Series[Any]:
             return numbers.reindex(values.index)
         strange = known[numbers.isna()]
     else:
-        as_read = as_text(known.to_frame())[column.name]
+        as_read = as_strings(known.to_frame())[column.name]
         if as_read.isin(column.categories).all():
             return values
         strange = known[~as_read.isin(column.categories)]

@@ -1,6 +1,6 @@
 """Training: the plan of points and labels, the loop for one network, the fleet for many small ones at once."""
 
-from genlabel.labeling import WeightedLabel
+from genlabel._runtime import eval_mode
 from genlabel.training.adamixup.network_step import AdaMixupRun, train_adamixup_network
 from genlabel.training.adamixup.trainer import AdaMixupNetworks, mixing_share, policy_range, train_adamixup
 from genlabel.training.batched.best_epoch import EPOCH_CHOICES, BestEpoch, BestEpochTracker, Score
@@ -9,7 +9,7 @@ from genlabel.training.batched.optimizer import AVERAGING_POWER
 from genlabel.training.batched.trainer import FleetTrainer, train_fleet
 from genlabel.training.batching import Batch, BatchPlan, Hyperparameters, StepBlock, TrainingTask, batches_per_epoch
 from genlabel.training.checkpoint import Checkpoint
-from genlabel.training.compile import CompileConfig, eval_mode, frozen_batchnorm_stats
+from genlabel.training.compile import CompileConfig, frozen_batchnorm_stats
 from genlabel.training.image_batches import ImageBatches, predict_scores
 from genlabel.training.loop import train_network, train_task
 from genlabel.training.optimizers import SGD, Adam, Optimizer, resolve_optimizer
@@ -36,7 +36,6 @@ __all__ = [
     "Score",
     "StepBlock",
     "TrainingTask",
-    "WeightedLabel",
     "batches_per_epoch",
     "eval_mode",
     "frozen_batchnorm_stats",

@@ -20,18 +20,9 @@ from torch import Tensor
 
 from genlabel._arrays import chunks, one_hot, to_device
 from genlabel.labeling import Labeler
-from genlabel.mixing import (
-    BatchInfo,
-    Mixer,
-    MixParams,
-    blend,
-    check_within_batch,
-    distance_to_rivals,
-    identity_params,
-    intrudes,
-    mix_batch,
-    stack_draws,
-)
+from genlabel.mixing import BatchInfo, Mixer, MixParams, blend, identity_params, intrudes
+from genlabel.mixing.base import check_within_batch, mix_batch, stack_draws
+from genlabel.mixing.intrusion import distance_to_rivals
 
 NUMBERS_AT_ONCE = 1 << 19
 """Points and labels that are planned, or scores that are computed, in one go."""
@@ -120,7 +111,7 @@ class Batch(NamedTuple):
     """Weights (n,): with a draw, those in the loss, of sum 1; without, those of the points. None is 1/n for each."""
     draw: MixParams | None = None
     """How they are mixed; None lets the loop draw."""
-    origin: BatchInfo = BatchInfo()
+    info: BatchInfo = BatchInfo()
 
 
 class StepBlock(NamedTuple):
@@ -238,11 +229,11 @@ class BatchPlan:
         """Mix and label the steps of the next epochs as if they were one batch."""
         stretch = self._draw(epochs)
         T, B = stretch.rows.shape
-        draw, origin = self._over_the_set(stretch, stretch.draw.flat()), self._origin(stretch)
+        draw, info = self._over_the_set(stretch, stretch.draw.flatten()), self._origin(stretch)
         rows = torch.from_numpy(stretch.rows.ravel()).to(self._like.device)
         plain, targets = self._points(rows), self._targets(rows)
-        mixed = mix_batch(self.task.mixer, plain, draw, origin)
-        labels = torch.stack([one.label(mixed, targets, draw, origin) for one in self.task.labelers], dim=-1)
+        mixed = mix_batch(self.task.mixer, plain, draw, info)
+        labels = torch.stack([one.label(mixed, targets, draw, info) for one in self.task.labelers], dim=-1)
         if self.task.class_weight is not None:
             labels = labels * torch.from_numpy(self.task.class_weight).to(labels)[:, None]
         depth = stretch.draw.depth
@@ -263,10 +254,10 @@ class BatchPlan:
         if self.task.mixer is not None:
             check_within_batch(self.task.mixer)
         stretch = self._draw(1)
-        draw, origin = stretch.draw.flat(), self._origin(stretch)
+        draw, info = stretch.draw.flatten(), self._origin(stretch)
         rows = torch.from_numpy(stretch.rows).to(self._like.device)
         excludes = self._reach is not None
-        mixed = mix_batch(self.task.mixer, self._points(rows.ravel()), draw, origin) if excludes else None
+        mixed = mix_batch(self.task.mixer, self._points(rows.ravel()), draw, info) if excludes else None
         weight = self._weights(stretch, draw, mixed).to(self._like)
         for t, real in enumerate(stretch.real):
             part = slice(0, int(real.sum()))
@@ -275,8 +266,8 @@ class BatchPlan:
                 self._points(rows[t, part]),
                 self._targets(rows[t, part]),
                 weight[t, part],
-                stretch.draw.at(t, part.stop),
-                BatchInfo(clean, stretch.rows[t, part], origin.points),
+                stretch.draw.batch(t, part.stop),
+                BatchInfo(clean, stretch.rows[t, part], info.points),
             )
 
     def _points(self, rows: Tensor) -> Tensor:
@@ -309,7 +300,7 @@ class BatchPlan:
                 if clean is not None:
                     count = round(task.clean_fraction * n)
                     clean[t, :count] = True
-                    draw = draw.keep(count)
+                    draw = draw.leave_clean(count)
                 draws.append(draw)
         return _Stretch(stack_draws(draws), rows, clean, real)
 
@@ -357,7 +348,7 @@ class BatchPlan:
         if self._reach is not None and mixed is not None:
             points = self._exact.reshape(len(self._exact), -1).to(mixed)
             flat = mixed.reshape(len(mixed), -1)
-            hit = intrudes(flat, draw, flat, task.y[rows], pool=(points, task.y), rows=rows, reach=self._reach)
+            hit = intrudes(flat, draw, flat, task.y[rows], pool=(points, task.y), rows=rows, rival_distance=self._reach)
             weight[hit.reshape(weight.shape) & (True if stretch.clean is None else ~stretch.clean)] = 0.0
         return torch.from_numpy(weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))
 

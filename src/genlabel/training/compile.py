@@ -105,7 +105,7 @@ class StepInputs(NamedTuple):
     """Weights in the loss (n,), of sum 1."""
     draw: MixParams
     """How they are mixed; the depth is a plain number."""
-    origin: BatchInfo = BatchInfo()
+    info: BatchInfo = BatchInfo()
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -154,7 +154,7 @@ class Stepper:
 
     def __call__(self, batch: StepInputs) -> Tensor:
         """Take a step, and return its loss."""
-        if not self._graphs or batch.origin != BatchInfo():
+        if not self._graphs or batch.info != BatchInfo():
             return self._plain(batch)
         kind = batch.kind
         if kind not in self._captured:
@@ -224,26 +224,6 @@ def frozen_batchnorm_stats(network: nn.Module) -> Iterator[None]:
     finally:
         for part in tracking:
             setattr(part, "track_running_stats", True)  # noqa: B010
-
-
-@contextmanager
-def eval_mode(network: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside, kernel by kernel: what is compiled for training stays as it is.
-
-    >>> dropout = nn.Dropout(0.5)
-    >>> with eval_mode(dropout):
-    ...     dropout(torch.ones(3)).tolist()
-    [1.0, 1.0, 1.0]
-    >>> dropout.training
-    True
-    """
-    before = network.training
-    network.eval()
-    try:
-        with torch.compiler.set_stance("force_eager"):
-            yield
-    finally:
-        network.train(before)
 
 
 @contextmanager

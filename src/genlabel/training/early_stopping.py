@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from genlabel._runtime import eval_mode
 from genlabel.metrics import accuracy, log_loss
-from genlabel.training.compile import eval_mode
 from genlabel.training.networks import StagedNetwork
 
 Valid: TypeAlias = tuple[Any, Any] | Callable[[StagedNetwork], Any]

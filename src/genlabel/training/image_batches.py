@@ -12,10 +12,11 @@ from torch import Tensor
 
 from genlabel._arrays import Seed, to_device
 from genlabel._distributed import rank_and_world_size
+from genlabel._runtime import eval_mode
 from genlabel._validation import check_count
-from genlabel.mixing import Mixer, MixParams, draw_on, identity_params, stack_draws
+from genlabel.mixing import Mixer, MixParams, identity_params
+from genlabel.mixing.base import draw_to_device, stack_draws
 from genlabel.training.batching import Batch
-from genlabel.training.compile import eval_mode
 
 PAD = 4
 """Pixels by which an image is padded with zeros before a part of its size is cut out."""
@@ -101,7 +102,7 @@ class ImageBatches:
         for t in range(self._steps):
             rows = epoch.rows[t]
             x = self._cut(self._images, rows, epoch.down[t], epoch.across[t])
-            yield Batch(x, self._labels[rows], None, epoch.draw.at(t))
+            yield Batch(x, self._labels[rows], None, epoch.draw.batch(t))
 
     def state_dict(self) -> dict[str, int]:
         """The number of its epochs, from which all that is random follows."""
@@ -123,7 +124,7 @@ class ImageBatches:
             across = np.where(own.random((T, B, 1)) < 0.5, across[..., ::-1], across)
         draws = [identity_params(B) if self.mixer is None else self.mixer.draw(B, own) for _ in range(T)]
         lines = [to_device(np.ascontiguousarray(values), like) for values in (rows, down, across)]
-        return _Epoch(lines[0], lines[1], lines[2], draw_on(stack_draws(draws), like))
+        return _Epoch(lines[0], lines[1], lines[2], draw_to_device(stack_draws(draws), like))
 
     def _lines(self, side: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Which lines of each padded image are taken, (T, B, side)."""

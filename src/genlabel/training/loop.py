@@ -17,7 +17,8 @@ from genlabel._distributed import broadcast_from_rank0
 from genlabel._progress import EpochCallback
 from genlabel._validation import check_choice
 from genlabel.labeling import Labeler, LinearLabel, WeightedLabel
-from genlabel.mixing import Mixer, check_within_batch
+from genlabel.mixing import Mixer
+from genlabel.mixing.base import check_within_batch
 from genlabel.training.batched.best_epoch import EPOCH_CHOICES
 from genlabel.training.batching import Batch, BatchPlan, Hyperparameters, TrainingTask, batches_per_epoch, check_task
 from genlabel.training.checkpoint import Checkpoint

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from genlabel._arrays import one_hot, to_device
 from genlabel._validation import check_choice
-from genlabel.labeling import Labeler, observe_and_label
-from genlabel.mixing import Mixer, MixParams, blend, draw_on, identity_params, mix_batch
+from genlabel.labeling import Labeler
+from genlabel.labeling.base import observe_and_label
+from genlabel.mixing import Mixer, MixParams, blend, identity_params
+from genlabel.mixing.base import draw_to_device, mix_batch
 from genlabel.training.batching import Batch
 from genlabel.training.compile import CompileConfig, StepInputs, frozen_batchnorm_stats
 from genlabel.training.networks import StagedNetwork
@@ -82,7 +84,8 @@ class Batches:
             x = x.contiguous(memory_format=self.format)
         draw = batch.draw or (identity_params(len(x)) if self.mixer is None else self.mixer.draw(len(x), self.rng))
         weight = self._weights(batch, x, draw)
-        return StepInputs(x, self._labels(batch.y, x), weight, draw_on(draw, x) if self.tensors else draw, batch.origin)
+        draw = draw_to_device(draw, x) if self.tensors else draw
+        return StepInputs(x, self._labels(batch.y, x), weight, draw, batch.info)
 
     def _weights(self, batch: Batch, x: Tensor, draw: MixParams) -> Tensor:
         """Weights in the loss, (n,), of sum 1; those that come with a draw are final."""
@@ -201,23 +204,23 @@ class NetworkStep:
         """Mix at the depth of the draw, and go on; a labeler of points sees the mixed inputs at any depth."""
         net, x, draw, depth = self.network, batch.x, batch.draw, int(batch.draw.depth)
         asked = depth == 0 or self.labeler.needs_inputs
-        points = self._mix(self.mixer, x, draw, batch.origin) if asked else x
-        h = points if depth == 0 else self._mix(self.mixer, net.encode(x, depth), draw, batch.origin)
+        points = self._mix(self.mixer, x, draw, batch.info) if asked else x
+        h = points if depth == 0 else self._mix(self.mixer, net.encode(x, depth), draw, batch.info)
         features = net.encode(h, net.depth, start=depth)
         return _Passed(points, features, net.decode(features, net.depth))
 
     def _label(self, batch: StepInputs, targets: Tensor, passed: _Passed) -> Tensor:
         """Labels (n, k); a labeler that learns is shown features first, and labels features (arXiv Alg. 3)."""
-        x, _, _, draw, origin = batch
+        x, _, _, draw, info = batch
         if self.labeler.update_source is None:
-            labels: Tensor = self.labeler.label(passed.points, targets, draw, origin)
+            labels: Tensor = self.labeler.label(passed.points, targets, draw, info)
             return labels
         self.labeler.allocate(passed.features)
         seen, whose = passed.features.detach(), targets
         if self.labeler.update_source == "clean":
             some = max(2, round(self.labeler.observed_fraction * len(x)))
             seen, whose = self._clean_features(x[:some]), targets[:some]
-        return self._labels(self.labeler, seen, whose, passed.features.detach(), targets, draw, origin)
+        return self._labels(self.labeler, seen, whose, passed.features.detach(), targets, draw, info)
 
     def _clean_features(self, x: Tensor) -> Tensor:
         """Features of the batch before mixing (arXiv Alg. 3): one more pass.

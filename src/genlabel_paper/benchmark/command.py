@@ -141,11 +141,12 @@ def benchmark(
         _check_records(records, restart)
     with one_line_errors(interrupted), show_progress("loading the datasets", lines=100) as bar:
         from genlabel.data import datasets
+        from genlabel.data.datasets.openml import find_home
         from genlabel_paper import benchmark as package
 
         others = {name: package.BaselineClassifier(name, device=device.value) for name in package.BASELINES}
         available = package.default_methods(hidden, epochs or "auto") | others
-        home = datasets.find_home(data_home)
+        home = find_home(data_home)
         reporter = RunReporter(bar)
         result = package.run_benchmark(
             chosen_ids,
@@ -192,7 +193,7 @@ def _read_ids(ids: list[int], path: Path | None) -> list[int]:
 
 def _manifest_ids(data_home: Path | None, max_features: int, min_rows: int, max_rows: int) -> list[int]:
     """Return the ids of the classification datasets of the manifest within the limits."""
-    from genlabel.data.datasets import manifest_ids, openml_manifest
+    from genlabel.data.datasets.openml import manifest_ids, openml_manifest
 
     manifest = openml_manifest(data_home)
     if manifest is None:

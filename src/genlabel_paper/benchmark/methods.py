@@ -6,41 +6,42 @@ from collections.abc import Callable
 from typing import Any
 
 
-def _default(**network: Any) -> Any:
+def _default(network: Any, epochs: Any) -> Any:
+    from genlabel import GenLabelClassifier, TrainingOptions
+
+    return GenLabelClassifier(network, training=TrainingOptions(epochs=epochs))
+
+
+def _paper(network: Any, epochs: Any) -> Any:
     from genlabel import GenLabelClassifier
 
-    return GenLabelClassifier(**network)
+    return GenLabelClassifier.from_paper(**_paper_network(network, epochs))
 
 
-def _paper(**network: Any) -> Any:
-    from genlabel import GenLabelClassifier
-
-    return GenLabelClassifier.from_paper(**_paper_network(network))
-
-
-def _paper_mixup(**network: Any) -> Any:
+def _paper_mixup(network: Any, epochs: Any) -> Any:
     from genlabel import MixupClassifier
 
-    return MixupClassifier.from_paper(**_paper_network(network))
+    return MixupClassifier.from_paper(**_paper_network(network, epochs))
 
 
-def _paper_network(network: dict[str, Any]) -> dict[str, Any]:
+def _paper_network(network: Any, epochs: Any) -> dict[str, Any]:
     """Replace "auto" by the paper's network and epochs for tables."""
-    printed = {"network": "mlp", "epochs": 100}
-    auto = {name for name, value in network.items() if isinstance(value, str) and value == "auto"}
-    return {name: printed[name] if name in auto else value for name, value in network.items()}
+    return {
+        "network": "mlp" if isinstance(network, str) and network == "auto" else network,
+        "training__epochs": 100 if isinstance(epochs, str) and epochs == "auto" else epochs,
+    }
 
 
-def _vanilla(**network: Any) -> Any:
-    from genlabel import MixupClassifier
+def _vanilla(network: Any, epochs: Any) -> Any:
+    from genlabel import MixupClassifier, TrainingOptions
 
-    return MixupClassifier(mixer=None, **network)
+    return MixupClassifier(network, mixer=None, training=TrainingOptions(epochs=epochs))
 
 
-def _mixup(**network: Any) -> Any:
-    from genlabel import MixupClassifier
+def _mixup(network: Any, epochs: Any) -> Any:
+    from genlabel import MixupClassifier, TrainingOptions
 
-    return MixupClassifier(**network)
+    return MixupClassifier(network, training=TrainingOptions(epochs=epochs))
 
 
 def _stacked_density(**_: Any) -> Any:

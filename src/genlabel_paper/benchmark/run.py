@@ -11,8 +11,8 @@ import torch
 from sklearn.base import BaseEstimator
 
 from genlabel._validation import check_count, check_interval
-from genlabel.data.datasets import Table, load_openml
-from genlabel.data.tables import drop_rare
+from genlabel.data.datasets import load_openml
+from genlabel.data.tables import Table, drop_rare_classes
 from genlabel.evaluation.records import RecordSet, RunPlan, TrialResult, open_store
 from genlabel.evaluation.runner import Bench, Heard
 from genlabel_paper.benchmark.methods import default_methods
@@ -105,7 +105,7 @@ class _LoadCommonClasses:
     load: Callable[[int], Table]
 
     def __call__(self, number: int) -> Table:
-        return drop_rare(self.load(number))
+        return drop_rare_classes(self.load(number))
 
 
 def describe_table(table: Table, warnings: Heard) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def _round(metric: str, value: float) -> float:
     return min(round(value, 4), float(f"{value:.4g}"), key=lambda near: abs(near - value))
 
 
-STUDY = RecordSchema(
+PAPER_SCHEMA = RecordSchema(
     "paper",
     "genlabel reproduce",
     Cell,

@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.preprocessing import MinMaxScaler
 
-from genlabel.data.datasets import Table, load_openml, table_pipeline
-from genlabel.data.datasets.synthetic import SYNTHETIC
-from genlabel.data.tables import FEWEST_ROWS, drop_rare, make_splits
+from genlabel.data.datasets import SYNTHETIC, load_openml
+from genlabel.data.tables import Table, drop_rare_classes, make_splits, table_pipeline
+from genlabel.data.tables.table import MIN_CLASS_ROWS
 from genlabel_paper.runs.cells import BUDGETS
 from genlabel_paper.runs.manifest import ROUNDED
 
@@ -39,7 +39,7 @@ class Parts(NamedTuple):
     y_test: NDArray[Any]
 
 
-def load_parts(
+def load_split(
     dataset: str,
     split: int,
     data_home: str | Path | None = None,
@@ -54,7 +54,7 @@ def load_parts(
     standardise. Classes of fewer than 4 rows are left out. The other readings of the paper's text have another share of
     test rows, texts as codes (text="codes"), or features from 0 to 1 (scale="min-max").
 
-    >>> load_parts("cube-2d", split=0).X_test.shape
+    >>> load_split("cube-2d", split=0).X_test.shape
     (20000, 2)
     """
     if dataset in SYNTHETIC:
@@ -85,7 +85,7 @@ def describe_parts(dataset: str) -> dict[str, Any]:
     """
     if dataset in SYNTHETIC:
         return {"fresh": FRESH, **_points(dataset)[1]}
-    return {"test_size": TEST_SIZE, "seed": 0, "fewest_rows": FEWEST_ROWS, "rounded": dataset in ROUNDED}
+    return {"test_size": TEST_SIZE, "seed": 0, "fewest_rows": MIN_CLASS_ROWS, "rounded": dataset in ROUNDED}
 
 
 def _table(dataset: str, data_home: str | Path | None) -> Table:
@@ -103,7 +103,7 @@ def _table(dataset: str, data_home: str | Path | None) -> Table:
 @lru_cache(maxsize=256)
 def _load(dataset: str, data_home: str | Path | None) -> Table:
     """NOTE[PAPER]: classes of fewer than 4 rows cannot be cut into parts, and are left out (24 of 48 in set 313)."""
-    return drop_rare(load_openml(int(dataset), data_home, round_target=dataset in ROUNDED))
+    return drop_rare_classes(load_openml(int(dataset), data_home, round_target=dataset in ROUNDED))
 
 
 _failed: dict[tuple[str, str | Path | None], tuple[float, str]] = {}

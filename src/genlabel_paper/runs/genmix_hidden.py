@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from genlabel.attacks import PGD, robust_accuracy, train_robust
-from genlabel.data.datasets import load_images
-from genlabel.data.datasets.images import ImageSet
+from genlabel.data.datasets import ImageDataset, load_images
 from genlabel.densities import GaussianDensity
 from genlabel.mixing import GenMix, HiddenGenMix
 from genlabel.training import SGD, ImageBatches, predict_scores, train_network
@@ -35,7 +34,7 @@ class HiddenSet(NamedTuple):
     """Of the attack in training, in the L2 norm, for pixels in [0, 1]."""
 
 
-HIDDEN_SETS = {
+HIDDEN_DATASETS = {
     "digits": HiddenSet("digits, 8 by 8", 1_438, 30, 0.5),
     "mnist": HiddenSet("MNIST", 6_000, 8, 1.5),
     "cifar10": HiddenSet("CIFAR-10", 10_000, 15, 0.5),
@@ -65,22 +64,22 @@ class HiddenSetting(Setting):
 
     def variants(self, dataset: str) -> Set[Variant]:
         """GenMix in the hidden space."""
-        return {("genmix-hidden", 1.0)} if dataset in HIDDEN_SETS else set()
+        return {("genmix-hidden", 1.0)} if dataset in HIDDEN_DATASETS else set()
 
     def describe(self, dataset: str, variant: Variant) -> dict[str, Any]:
         """All numbers of this module."""
         training = {"rate": RATE, "batch": BATCH, "steps": ATTACK_STEPS, "attacked": ATTACKED, "optimizer": SGD()}
         points = {"each": EACH, "shown": SHOWN, "inversion": INVERSION, "density": GaussianDensity()}
-        return {"set": HIDDEN_SETS[dataset], "training": training, "points": points}
+        return {"set": HIDDEN_DATASETS[dataset], "training": training, "points": points}
 
     def cost(self, dataset: str) -> float:
         """By the images of all epochs."""
-        return 1e3 * HIDDEN_SETS[dataset].images * HIDDEN_SETS[dataset].epochs
+        return 1e3 * HIDDEN_DATASETS[dataset].images * HIDDEN_DATASETS[dataset].epochs
 
     def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:
         """Train the two networks of the one cell, find points between classes, and measure them."""
         (cell,) = cells
-        about, images = HIDDEN_SETS[cell.dataset], _take(cell, data_home)
+        about, images = HIDDEN_DATASETS[cell.dataset], _take(cell, data_home)
         shape = images.x_train.shape[1:]
         robust, judge = (_train(images, about, cell.seed, attacked) for attacked in (True, False))
         X = images.x_train.reshape(len(images.x_train), -1) / 255.0
@@ -110,15 +109,15 @@ def _write(images: NDArray[np.uint8]) -> str:
     return b85encode(compress(images.tobytes(), level=9)).decode()
 
 
-def _take(cell: Cell, data_home: str | Path | None) -> ImageSet:
+def _take(cell: Cell, data_home: str | Path | None) -> ImageDataset:
     """The images of a set: a draw of the training part, as many as are asked for."""
     images = load_images(cell.dataset, data_home)
     rng = np.random.default_rng(cell.split)
-    chosen = np.sort(rng.permutation(len(images.x_train))[: HIDDEN_SETS[cell.dataset].images])
+    chosen = np.sort(rng.permutation(len(images.x_train))[: HIDDEN_DATASETS[cell.dataset].images])
     return images._replace(x_train=images.x_train[chosen], y_train=images.y_train[chosen])
 
 
-def _train(images: ImageSet, about: HiddenSet, seed: int, attacked: bool) -> LeNet5:
+def _train(images: ImageDataset, about: HiddenSet, seed: int, attacked: bool) -> LeNet5:
     """A LeNet-5, on images as they are, or as an attack has moved them."""
     _, channels, side, _ = images.x_train.shape
     weights, draws = np.random.default_rng([seed, attacked]).spawn(2)
@@ -135,7 +134,7 @@ def _train(images: ImageSet, about: HiddenSet, seed: int, attacked: bool) -> LeN
     return network.eval()
 
 
-def _measure(network: LeNet5, images: ImageSet, about: HiddenSet) -> dict[str, float]:
+def _measure(network: LeNet5, images: ImageDataset, about: HiddenSet) -> dict[str, float]:
     """Accuracy of the robust network, and under the attack that it was trained against."""
     found = predict_scores(network, images.x_test).argmax(1).numpy()
     attack = PGD(about.radius, "l2", ATTACK_STEPS)
@@ -155,7 +154,7 @@ def _judge(judge: LeNet5, points: NDArray[np.float64], hidden: HiddenGenMix) -> 
     }
 
 
-def _keep(points: NDArray[np.float64], hidden: HiddenGenMix, images: ImageSet, about: HiddenSet) -> dict[str, Any]:
+def _keep(points: NDArray[np.float64], hidden: HiddenGenMix, images: ImageDataset, about: HiddenSet) -> dict[str, Any]:
     """Some images, each of another pair: of the pair's the one whose features are nearest to what was asked for."""
     pair = np.sort(hidden.pair_, axis=1)
     pairs = np.unique(pair, axis=0)

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from genlabel.data.datasets import SYNTHETIC, load_images
-from genlabel.data.datasets.images import ImageSet
+from genlabel.data.datasets import SYNTHETIC, ImageDataset, load_images
 from genlabel_paper.runs.data import FRESH, Parts
 
 
@@ -103,7 +102,7 @@ class ImagePair:
 GenMixSet: TypeAlias = PointSet | ImagePair
 
 _MANY = {"n_samples": 10_000}
-GENMIX_SETS: dict[str, GenMixSet] = {
+GENMIX_DATASETS: dict[str, GenMixSet] = {
     "circle-2d": PointSet("Circle (2D)", "circle", {"n_samples": 100, "noise": 0.04}, _MANY),
     "circle-3d": PointSet("Circle (3D)", "circle-3d", {"n_samples": 200, "noise": 0.02}, _MANY),
     "mnist-79": ImagePair("MNIST 7/9", "mnist", (7, 9), 500, (1, 28, 28)),
@@ -121,14 +120,14 @@ NOTE[PAPER]: neither size nor noise of the circles of Table 15 are printed, and 
 vanilla training errs on 0.3 % of it. With noise 0.04 no classifier errs on less than 4.2 % of Circle 2D, with 0.02 on
 less than 0.2 % of Circle 3D (GenMix+GAN is printed with 4.90 and 0.22), and with 100 and 200 training points vanilla
 training errs on somewhat more (printed: 8.60 and 1.40). Moon is drawn with less noise than in Table 1, so that a curve
-can be seen; the others are our design, see `genlabel.data.datasets.strokes`. digits, which are always at hand, are
+can be seen; the others are our design, see `genlabel.data.datasets.synthetic`. digits, which are always at hand, are
 not in
 the paper.
 """
 
 
 @lru_cache(maxsize=2)
-def _load(source: str, data_home: str | Path | None) -> ImageSet:
+def _load(source: str, data_home: str | Path | None) -> ImageDataset:
     return load_images(source, data_home)
 
 

@@ -13,13 +13,18 @@ from genlabel._runtime import one_thread
 from genlabel.attacks import Attack, AttackedFleet
 from genlabel.estimators.base import NetworkClassifier
 from genlabel.metrics import accuracy, index_labels, log_loss
-from genlabel.model_selection.search import LOOKS_UNDER_ATTACK, NETWORK, WHOLE, CandidateSearch
-from genlabel.model_selection.search_space import Rule, SearchSpace
-from genlabel.model_selection.stages import shares_of
+from genlabel.model_selection.labelers import prepare_labelers
+from genlabel.model_selection.scoring import Scoring
+from genlabel.model_selection.search import EPOCHS_BETWEEN_ATTACKS
+from genlabel.model_selection.search_space import SearchSpace
+from genlabel.model_selection.tasks import NETWORK_STREAM, fold_tasks, make_task, make_trainer
+from genlabel.model_selection.time_budget import stage_shares
 from genlabel.training import BestEpoch, Fleet, TrainingTask
 
 Changed = Callable[[SearchSpace], SearchSpace]
-"""What is made of the method of a classifier before it is followed."""
+"""Changes the search space of a classifier before it is trained."""
+Look = Callable[[Fleet, int], NDArray[np.float64]]
+"""Scores (candidates, m) of the networks of a task, by a fleet and the index of the task."""
 
 
 class Paths(NamedTuple):
@@ -55,7 +60,7 @@ def learning_curves(
     Parameters
     ----------
     model : MixupClassifier, GenLabelClassifier or AdaMixupClassifier
-        With `search="full"`, and one recipe for mixing, as `from_paper` makes it.
+        With a grid search and one way of mixing, as `from_paper` makes it.
     X, y
         As of `fit`; numbers.
     apart : tuple of X (m, d) and y (m,)
@@ -64,80 +69,67 @@ def learning_curves(
         Which candidates.
     changed : callable (method) -> method
     attack : Attack, optional
-        That of `select` if not given.
+        That of the search if not given.
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> from genlabel import MixupClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = MixupClassifier.from_paper(epochs=5, random_state=0)
+    >>> model = MixupClassifier.from_paper(training__epochs=5, random_state=0)
     >>> paths = learning_curves(model, X[::2], y[::2], (X[1::2], y[1::2]))
     >>> paths.valid.shape, paths.whole.shape  # 5 epochs, 6 folds, 4 learning rates
     ((5, 6, 4, 2), (5, 4, 2))
     """
-    with one_thread(), model._followed() as course:
-        settings = model._settings()
-        method = changed(model._method(settings))
-        if settings.halving or len(method.recipes) > 1:
-            raise ValueError("paths are those of a full search with one way of mixing; use search='full'")
-        study = model._open((X, y, None, None), settings, course)
-        places = [place for place, params in enumerate(method.params) if wanted({**params, **method.recipes[0].params})]
-        return _LearningCurves(study, method, model.select if attack is None else attack, apart, places).paths()
+    with one_thread(), model._track_progress() as progress:
+        config = model._trainer_config()
+        space = changed(model._search_space(config))
+        if config.search.is_halving or len(space.mixing) > 1:
+            raise ValueError("learning curves are those of a grid search with one way of mixing; use search='grid'")
+        data = model._training_data(X, y, None, None, config, progress)
+        progress.plan(stage_shares(space, config, searches=True, typicality=False))
+        labelers = prepare_labelers(space, data, config, progress)
+        indices = [i for i, params in enumerate(space.params) if wanted({**params, **space.mixing[0].params})]
+        candidates, epochs = [space.candidates[i] for i in indices], config.max_epochs(len(data.raw.X))
+        rule: Scoring = config.search.scoring if attack is None else attack
+        every = 1 if isinstance(rule, str) else EPOCHS_BETWEEN_ATTACKS
+        test = np.asarray(apart[0], dtype=np.float64), index_labels(apart[1], data.raw.classes)
 
+        def on_fold(fleet: Fleet, fold: int) -> NDArray[np.float64]:
+            held = _rate(rule, fleet, data.valid[fold].X, data.valid[fold].y)
+            on_test = _rate(rule, fleet, data.scalers[fold](test[0]), test[1]) if fold == 0 else np.zeros_like(held)
+            return np.hstack([held, on_test])
 
-class _LearningCurves:
-    """The training of candidates, and what is seen of it."""
+        def on_whole(fleet: Fleet, group: int) -> NDArray[np.float64]:
+            return _rate(rule, fleet, data.scaler(test[0]), test[1])
 
-    def __init__(
-        self, study: CandidateSearch, method: SearchSpace, rule: Rule, apart: tuple[Any, Any], places: Sequence[int]
-    ) -> None:
-        self.study, self.method, self.rule, self.places = study, method, rule, list(places)
-        self.apart = np.asarray(apart[0], dtype=np.float64), index_labels(apart[1], study.dealt.sample.classes)
-        self.every = 1 if isinstance(rule, str) else LOOKS_UNDER_ATTACK
-        study.course.plan(shares_of(method, study.settings, searches=True, supported=False))
+        def record(tasks: Sequence[TrainingTask], look: Look) -> NDArray[np.float64]:
+            """Train tasks to the end; return what was seen of them, (looks, tasks, candidates, m)."""
+            seen: list[list[NDArray[np.float64]]] = [[] for _ in tasks]
 
-    def paths(self) -> Paths:
-        study, method = self.study, self.method
-        sources = study._sources(method, self.rule)
-        folds = study._tasks(method, sources, NETWORK)[0][: None if len(self.places) > 1 else 1]
-        whole = study._task(method, method.recipes[0], study.dealt.whole, WHOLE, sources, NETWORK)
-        of_folds, of_whole = self._seen(folds, self._on_fold), self._seen([whole], self._on_whole)
-        looks = [e for e in range(1, study.epochs + 1) if e % self.every == 0 or e == study.epochs]
-        params = [dict(method.params[place]) for place in self.places]
+            def score(fleet: Fleet, group: int) -> NDArray[np.float64]:
+                scores = look(fleet, group)
+                seen[group].append(scores.reshape(-1, len(indices), scores.shape[-1]))
+                return scores
+
+            keep = BestEpoch(score, every)
+            trainer = make_trainer(space, config, tasks, 0, epochs, candidates, keep=keep, progress=progress)
+            trainer.advance(epochs)
+            return np.stack([np.concatenate(parts) for parts in seen], 1)
+
+        folds = fold_tasks(space, data, labelers, NETWORK_STREAM)[0][: None if len(indices) > 1 else 1]
+        whole = space.mixing[0].apply(make_task(space, data, labelers, None, NETWORK_STREAM))
+        of_folds, of_whole = record(folds, on_fold), record([whole], on_whole)
+        looks = [e for e in range(1, epochs + 1) if e % every == 0 or e == epochs]
+        params = [dict(space.params[i]) for i in indices]
         return Paths(params, looks, of_folds[..., :2], of_folds[:, 0, :, 2:], of_whole[:, 0])
 
-    def _seen(
-        self, tasks: Sequence[TrainingTask], look: Callable[[Fleet, int], NDArray[np.float64]]
-    ) -> NDArray[np.float64]:
-        """Train tasks to the end; what was seen of them, (looks, tasks, candidates, m)."""
-        seen: list[list[NDArray[np.float64]]] = [[] for _ in tasks]
 
-        def score(fleet: Fleet, group: int) -> NDArray[np.float64]:
-            found = look(fleet, group)
-            seen[group].append(found.reshape(-1, len(self.places), found.shape[-1]))
-            return found
-
-        chosen = [self.method.candidates[place] for place in self.places]
-        study = self.study
-        run = study._start(self.method, tasks, 0, study.epochs, chosen, kept=BestEpoch(score, self.every))
-        run.advance(study.epochs)
-        return np.stack([np.concatenate(parts) for parts in seen], 1)
-
-    def _on_fold(self, fleet: Fleet, fold: int) -> NDArray[np.float64]:
-        part = self.study.dealt.parts[fold]
-        held = self._rate(fleet, part.valid.X, part.valid.y)
-        apart = self._rate(fleet, part.scaler(self.apart[0]), self.apart[1]) if fold == 0 else np.zeros_like(held)
-        return np.hstack([held, apart])
-
-    def _on_whole(self, fleet: Fleet, group: int) -> NDArray[np.float64]:
-        return self._rate(fleet, self.study.dealt.scaler(self.apart[0]), self.apart[1])
-
-    def _rate(self, fleet: Fleet, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
-        """Scores (C, 2) on rows; attacked ones if candidates are chosen so."""
-        if isinstance(self.rule, str):
-            return fleet.rate(0, X, y)
-        target = AttackedFleet(fleet)
-        attacked = self.rule(target, torch.from_numpy(X), y, rng=0)
-        said = target.log_proba(attacked).cpu().numpy()
-        return np.stack([accuracy(said, y), -log_loss(said, y)], -1)
+def _rate(rule: Scoring, fleet: Fleet, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
+    """Return scores (candidates, 2) on rows; on attacked ones if candidates are chosen so."""
+    if isinstance(rule, str):
+        return fleet.rate(0, X, y)
+    target = AttackedFleet(fleet)
+    attacked = rule(target, torch.from_numpy(X), y, rng=0)
+    log_proba = target.log_proba(attacked).cpu().numpy()
+    return np.stack([accuracy(log_proba, y), -log_loss(log_proba, y)], -1)

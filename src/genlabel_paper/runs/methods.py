@@ -6,13 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
 
-from genlabel import AdaMixupClassifier, GenerativeClassifier, GenLabelClassifier, Mixup, MixupClassifier
+from genlabel import (
+    AdaMixupClassifier,
+    GenerativeClassifier,
+    GenLabelClassifier,
+    GridSearch,
+    Mixup,
+    MixupClassifier,
+    TrainingOptions,
+)
 from genlabel.densities import GaussianDensity, KernelDensity
 
 Candidate: TypeAlias = dict[str, Any]
 """The parameters of one candidate of a search."""
 Classifier: TypeAlias = MixupClassifier | GenLabelClassifier | AdaMixupClassifier | GenerativeClassifier
-UNCHOSEN = {"select": "log-loss"}
+UNCHOSEN = {"search__scoring": "log-loss"}
 """Where a setting fixes the learning rate there is nothing to choose; the word is that of the records."""
 Kind: TypeAlias = Literal["vanilla", "mixup", "generative", "genlabel", "density"]
 
@@ -47,7 +55,10 @@ def _vanilla(alpha: float, seed: int, **params: Any) -> MixupClassifier:
 
 
 def _adamixup(alpha: float, seed: int, **params: Any) -> AdaMixupClassifier:
-    return AdaMixupClassifier(random_state=seed, **params)
+    model = AdaMixupClassifier(
+        "logistic", search=GridSearch(cv=6), training=TrainingOptions(epochs=100), random_state=seed
+    )
+    return model.set_params(**params)
 
 
 def _mixup(alpha: float, seed: int, **params: Any) -> MixupClassifier:

@@ -53,7 +53,7 @@ class Look:
         return kept[self.epoch] + (", candidate by TEST rows" if self.choice == "test" else "")
 
 
-LOOKS = tuple(Look(epoch, choice) for choice in ("cv", "test") for epoch in ("last", "validation", "test"))
+SELECTION_RULES = tuple(Look(epoch, choice) for choice in ("cv", "test") for epoch in ("last", "validation", "test"))
 """All of them; the first is ours. One training serves all."""
 
 
@@ -70,7 +70,7 @@ class Reading:
     """Of which sets it says anything: "all", "real" (OpenML's), "text" (those with columns of text), or "drawn" (the
     synthetic ones of table 1)."""
     data: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), hash=False)
-    """How the rows are made otherwise, see `genlabel_paper.runs.data.load_parts`."""
+    """How the rows are made otherwise, see `genlabel_paper.runs.data.load_split`."""
     change: tuple[Change, ...] = ()
     pairs: str = "batch"
     """Where partners come from, see `genlabel.mixing.Mixup`."""
@@ -94,9 +94,9 @@ class Reading:
             return method
         ways = [
             way if way.mixer is None else replace(way, mixer=clone(way.mixer).set_params(pairs=self.pairs))
-            for way in method.recipes
+            for way in method.mixing
         ]
-        return replace(method, recipes=ways)
+        return replace(method, mixing=ways)
 
     def describe(self) -> dict[str, Any]:
         """What a record depends on beside the classifier, for fingerprints."""
@@ -104,16 +104,18 @@ class Reading:
 
 
 def _unscaled(model: Classifier) -> dict[str, Any]:
-    return {"standardize": False}
+    return {_standardize(model): False}
 
 
 def _scaled(model: Classifier) -> dict[str, Any]:
-    return {"standardize": True}
+    return {_standardize(model): True}
+
+
+def _standardize(model: Classifier) -> str:
+    return "standardize" if isinstance(model, GenerativeClassifier) else "training__standardize"
 
 
 def _per_sample(model: Classifier) -> dict[str, Any]:
-    if isinstance(model, GenLabelClassifier):
-        return {"lam_per": "sample"}
     return {"mixer": clone(model.mixer).set_params(lam_per="sample")} if _mixes(model) else {}
 
 

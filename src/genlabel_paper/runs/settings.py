@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from genlabel.attacks import FGSM
-from genlabel.data.datasets.synthetic import NINE_CENTRES
+from genlabel.data.datasets.synthetic import NINE_CENTERS
 from genlabel.densities import KernelDensity, fixed_gaussians
 from genlabel.training import SGD
 from genlabel_paper.runs.genmix import ABOUT as ABOUT_GENMIX
@@ -17,20 +17,20 @@ from genlabel_paper.runs.methods import METHODS, Classifier, keys_of
 from genlabel_paper.runs.multiverse import read_settings
 from genlabel_paper.runs.schedules import SCHEDULES
 from genlabel_paper.runs.setting import Setting
-from genlabel_paper.runs.tables import Search, TableSetting
+from genlabel_paper.runs.table_setting import Search, TableSetting
 
 Params: TypeAlias = dict[str, Any]
 
-TUNED: Params = {"weight_decay": 1e-4, "select": "accuracy"}
+TUNED: Params = {"training__weight_decay": 1e-4, "search__scoring": "accuracy"}
 """arXiv Table 11; the classifiers' own defaults are the rest: Adam, 100 epochs, batches of 128, four rates, 6 folds."""
 ROBUST: Params = {
-    "optimizer": SGD(milestones=()),
-    "learning_rate": 0.02,
-    "weight_decay": 1e-4,
-    "epochs": 50,
+    "training__optimizer": SGD(milestones=()),
+    "training__learning_rate": 0.02,
+    "training__weight_decay": 1e-4,
+    "training__epochs": 50,
 }
 """arXiv Table 12: SGD, momentum 0.9. NOTE[PAPER]: it names no decay of the rate, so there is none."""
-FIXED: Params = {"optimizer": "sgd", "weight_decay": 1e-4, "standardize": False}
+FIXED: Params = {"training__optimizer": "sgd", "training__weight_decay": 1e-4, "training__standardize": False}
 """arXiv Table 10: SGD, momentum 0.9, multi-step decay, batches of 128.
 
 NOTE[PAPER]: nothing says that the synthetic sets are standardised, and the given means and covariance of the 9-class
@@ -38,7 +38,7 @@ set are those of the raw points: nothing is standardised here.
 """
 ATTACK = FGSM(0.2)
 """arXiv Table 12: radius 0.2, on standardised features."""
-NINE = fixed_gaussians(NINE_CENTRES)
+NINE = fixed_gaussians(NINE_CENTERS)
 """Of the 9-class set: the true means and identity covariance (arXiv Section E.1, "Training setting")."""
 RINGS = KernelDensity("likelihood")
 """Of Two-circle.
@@ -49,15 +49,15 @@ by the leave-one-out likelihood of the training points; no test data is involved
 """
 LATENT: Params = {"density": "gaussian", "space": "latent"}
 """arXiv Alg. 2: Gaussians in the penultimate layer of a twin network."""
-_CUBE: Params = {"network": (64, 128), "learning_rate": 0.1, "epochs": 40}
-_CIRCLE: Params = {"network": (64, 128, 128), "learning_rate": 0.1, "epochs": 100}
+_CUBE: Params = {"network": (64, 128), "training__learning_rate": 0.1, "training__epochs": 40}
+_CIRCLE: Params = {"network": (64, 128, 128), "training__learning_rate": 0.1, "training__epochs": 100}
 SHAPES = {
     "circle": _CIRCLE,
     "moon": _CIRCLE,
     "two-circle": _CIRCLE,
     "cube-2d": _CUBE,
     "cube-3d": _CUBE,
-    "nine-gaussians": {"network": (64, 128), "learning_rate": 0.01, "epochs": 20},
+    "nine-gaussians": {"network": (64, 128), "training__learning_rate": 0.01, "training__epochs": 20},
 }
 """Network, learning rate and epochs of the synthetic sets (arXiv Table 10).
 
@@ -129,7 +129,7 @@ _OURS: dict[str, Setting] = {
         "0.2 over 6 folds (arXiv Table 12)",
         (
             _search("vanilla", network="logistic", **ROBUST),
-            _search("mixup", "genlabel-gm", network="logistic", density="gaussian", select=ATTACK, **ROBUST),
+            _search("mixup", "genlabel-gm", network="logistic", density="gaussian", search__scoring=ATTACK, **ROBUST),
         ),
         ATTACK,
     ),
@@ -149,7 +149,7 @@ _OURS: dict[str, Setting] = {
         "softmax regression under attack (arXiv Table 12)",
         (
             _search("vanilla", network="mlp", **ROBUST),
-            _search("mixup", "genlabel-gm", network="mlp", select=ATTACK, **LATENT, **ROBUST),
+            _search("mixup", "genlabel-gm", network="mlp", search__scoring=ATTACK, **LATENT, **ROBUST),
         ),
         ATTACK,
         weight=10.0,

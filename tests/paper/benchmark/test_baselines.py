@@ -17,8 +17,8 @@ from sklearn.metrics import log_loss
 from typer.testing import CliRunner
 
 from genlabel.cli import app
-from genlabel.data.datasets import Table, load_table
-from genlabel.data.tables import make_splits
+from genlabel.data.datasets import load_table
+from genlabel.data.tables import Table, make_splits
 from genlabel.evaluation.records import Fit, fingerprint, read_records
 from genlabel_paper.benchmark import (
     BASELINES,

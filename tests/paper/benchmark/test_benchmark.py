@@ -26,8 +26,8 @@ from typer.testing import CliRunner
 
 import genlabel
 from genlabel.cli import app
-from genlabel.data.datasets import Table, load_openml, load_table
-from genlabel.data.tables import drop_rare
+from genlabel.data.datasets import load_openml, load_table
+from genlabel.data.tables import Table, drop_rare_classes
 from genlabel.evaluation.comparison import compare
 from genlabel.evaluation.records import (
     Fit,
@@ -131,7 +131,7 @@ def test_numbers_are_those_of_a_comparison(tmp_path: Path) -> None:
     found = run_benchmark([1, 2], CHEAP, repeats=2, seed=3, records=tmp_path / "r.sqlite", load=load).frame
     assert len(found) == 2 * 2 * 3
     for number in (1, 2):
-        table = drop_rare(load(number))
+        table = drop_rare_classes(load(number))
         expected = compare(table, CHEAP, repeats=2, seed=3).set_index(["method", "split"])
         ours = found[found["dataset"] == number].set_index(["method", "split"])
         pd.testing.assert_frame_equal(

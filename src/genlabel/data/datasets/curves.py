@@ -1,26 +1,23 @@
-"""The true curves of the synthetic sets: on which each class lies without noise, and how far points are from them."""
+"""True curves of the synthetic datasets, on which each class lies without noise, and distances to them."""
 
 from __future__ import annotations
-
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genlabel._validation import check_choice
-from genlabel.data.datasets.strokes import SPHERES, STROKES
+from genlabel.data.datasets.synthetic import SPHERES, STROKES, Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 NORMS = ("l1", "l2", "linf")
 """The norms in which a distance is measured."""
-CORNERS = 2000
-"""Straight pieces that stand for a whole turn: a chord is nearer than 2e-6 to its arc of radius 1."""
-AT_ONCE = 1 << 21
-"""Distances of points to pieces that are computed in one go."""
+SEGMENTS_PER_TURN = 2000
+"""Segments that approximate a full circle: a chord is within 2e-6 of its arc of radius 1."""
+MAX_DISTANCES = 1 << 21
+"""Distances of points to segments that are computed at once."""
 
 
 def true_curves(name: str) -> list[list[Floats]]:
-    """Return the curves of each class of a set of the plane, each by its corners (s, 2), arcs in short straight pieces.
+    """Return the curves of each class of a dataset in the plane, each by its corners (s, 2), arcs in short segments.
 
     Parameters
     ----------
@@ -37,7 +34,7 @@ def true_curves(name: str) -> list[list[Floats]]:
 
 
 def curve_distances(X: Floats, name: str, norm: str = "l2") -> Floats:
-    """Return how far points are from the true curve of each class, in a norm.
+    """Return the distance of points to the true curve of each class, in a norm.
 
     Exact for straight strokes and for spheres, within 2e-6 for arcs.
 
@@ -45,7 +42,7 @@ def curve_distances(X: Floats, name: str, norm: str = "l2") -> Floats:
     ----------
     X : array (m, d)
     name : str
-        As of :func:`true_curves`, or "circle-3d", whose classes are spheres: "l2" only.
+        A dataset of :func:`true_curves`, or "circle-3d", whose classes are spheres: "l2" only.
     norm : "l1", "l2" or "linf"
 
     Returns
@@ -63,20 +60,20 @@ def curve_distances(X: Floats, name: str, norm: str = "l2") -> Floats:
         if norm != "l2":
             raise ValueError(f"norm={norm!r}: the distance to the spheres of 'circle-3d' is known in 'l2' only")
         return np.abs(np.linalg.norm(points, axis=1)[:, None] - np.array(SPHERES))
-    classes = [[_to_polyline(points, corners, norm) for corners in curves] for curves in true_curves(name)]
-    return np.column_stack([np.min(found, axis=0) for found in classes])
+    classes = [[_polyline_distance(points, corners, norm) for corners in curves] for curves in true_curves(name)]
+    return np.column_stack([np.min(distances, axis=0) for distances in classes])
 
 
 def equidistance_error(X: Floats, name: str, pair: NDArray[np.int64], norm: str = "l2") -> Floats:
     """Return |d_i - d_j| / max(d_i, d_j), where d_i and d_j are the distances to the true curves of two classes.
 
-    0 is as far from the one as from the other, 1 is on one of them: what arXiv Figure 15 shows to the eye.
+    0 is equally far from both, 1 is on one of them (compare arXiv Figure 15).
 
     Parameters
     ----------
     X : array (m, d)
     name : str
-        As of :func:`curve_distances`.
+        A dataset of :func:`curve_distances`.
     pair : array (m, 2)
         The two classes of each point.
     norm : "l1", "l2" or "linf"
@@ -91,18 +88,18 @@ def equidistance_error(X: Floats, name: str, pair: NDArray[np.int64], norm: str 
     [0.0, 0.67]
     """
     both = np.take_along_axis(curve_distances(X, name, norm), np.asarray(pair), axis=1)
-    gap, larger = np.abs(both[:, 0] - both[:, 1]), both.max(axis=1)
-    return np.divide(gap, larger, out=np.zeros_like(gap), where=larger > 0)
+    difference, larger = np.abs(both[:, 0] - both[:, 1]), both.max(axis=1)
+    return np.divide(difference, larger, out=np.zeros_like(difference), where=larger > 0)
 
 
-def _arc(centre: tuple[float, float], radius: float, begin: float, end: float) -> Floats:
-    """Corners along an arc, from one angle to another."""
-    angles = np.linspace(begin, end, round(CORNERS * abs(end - begin) / (2.0 * np.pi)) + 1)
-    return np.array(centre) + radius * np.column_stack([np.cos(angles), np.sin(angles)])
+def _arc(center: tuple[float, float], radius: float, begin: float, end: float) -> Floats:
+    """Return corners along an arc from one angle to another."""
+    angles = np.linspace(begin, end, round(SEGMENTS_PER_TURN * abs(end - begin) / (2.0 * np.pi)) + 1)
+    return np.array(center) + radius * np.column_stack([np.cos(angles), np.sin(angles)])
 
 
-def _ring(radius: float, at: float = 0.0) -> Floats:
-    return _arc((at, 0.0), radius, 0.0, 2.0 * np.pi)
+def _ring(radius: float, x: float = 0.0) -> Floats:
+    return _arc((x, 0.0), radius, 0.0, 2.0 * np.pi)
 
 
 _ROUND: dict[str, list[list[Floats]]] = {
@@ -112,49 +109,47 @@ _ROUND: dict[str, list[list[Floats]]] = {
 }
 
 
-def _to_polyline(points: Floats, corners: Floats, norm: str) -> Floats:
-    """The distance (m,) of points (m, 2) to the straight pieces between corners (s, 2)."""
-    size = max(1, AT_ONCE // len(corners))
-    parts = [points[at : at + size] for at in range(0, len(points), size)]
-    return np.concatenate([_to_corners(part, corners, norm) for part in parts]) if parts else np.empty(0)
+def _polyline_distance(points: Floats, corners: Floats, norm: str) -> Floats:
+    """Return the distance (m,) of points (m, 2) to the segments between corners (s, 2).
 
-
-def _to_corners(points: Floats, corners: Floats, norm: str) -> Floats:
-    """The same of few points; only pieces are asked that may be the nearest, by the distances of their corners.
-
-    A point of a piece is at most half of its length from a corner of it.
+    Only segments that may be the nearest are examined: a point of a segment is at most half its length from one of its
+    corners.
     """
-    ends = _length(points[:, None] - corners, norm)
+    size = max(1, MAX_DISTANCES // len(corners))
     begin, along = corners[:-1], np.diff(corners, axis=0)
-    nearer = np.minimum(ends[:, :-1], ends[:, 1:])
-    reach = 0.5 * _length(along, norm) * (1.0 + 1e-9)
-    rows, pieces = np.nonzero(nearer - reach <= ends.min(axis=1, keepdims=True))
-    found = _to_pieces(points[rows] - begin[pieces], along[pieces], norm)
-    least: Floats = np.minimum.reduceat(found, np.searchsorted(rows, np.arange(len(points))))
-    return least
+    reach = 0.5 * _norm(along, norm) * (1.0 + 1e-9)
+    parts = [np.empty(0)]
+    for start in range(0, len(points), size):
+        chunk = points[start : start + size]
+        ends = _norm(chunk[:, None] - corners, norm)
+        nearer = np.minimum(ends[:, :-1], ends[:, 1:])
+        rows, segments = np.nonzero(nearer - reach <= ends.min(axis=1, keepdims=True))
+        distances = _segment_distance(chunk[rows] - begin[segments], along[segments], norm)
+        parts.append(np.minimum.reduceat(distances, np.searchsorted(rows, np.arange(len(chunk)))))
+    return np.concatenate(parts)
 
 
-def _to_pieces(gap: Floats, along: Floats, norm: str) -> Floats:
-    """The least norm of `gap - t along`, t in [0, 1], (q,): convex in t, so one of few t is the best.
+def _segment_distance(offset: Floats, along: Floats, norm: str) -> Floats:
+    """Return the minimum over t in [0, 1] of the norm of `offset - t along`, (q,).
 
-    In l2 it is the foot of the perpendicular. In l1 and linf the distance is linear between the t where a coordinate of
-    the gap, or the sum or difference of the two, is zero.
+    The norm is convex in t, so that few t can be the minimum. In l2 it is the foot of the perpendicular. In l1 and linf
+    the norm is linear between the t where a coordinate, or the sum or difference of the two coordinates, is zero.
     """
     if norm == "l2":
-        times = [(gap * along).sum(-1) / (along**2).sum(-1)]
+        times = [(offset * along).sum(-1) / (along**2).sum(-1)]
     else:
-        (x, y), (v, w) = gap.T, along.T
+        (x, y), (v, w) = offset.T, along.T
         breaks = [(x, v), (y, w)] if norm == "l1" else [(x, v), (y, w), (x + y, v + w), (x - y, v - w)]
         times = [np.divide(a, b, out=np.zeros_like(a), where=b != 0.0) for a, b in breaks]
         times += [np.zeros_like(x), np.ones_like(x)]
-    lengths = [_length(gap - t.clip(0.0, 1.0)[..., None] * along, norm) for t in times]
-    least: Floats = np.minimum.reduce(lengths)
-    return least
+    lengths = [_norm(offset - t.clip(0.0, 1.0)[..., None] * along, norm) for t in times]
+    minimum: Floats = np.minimum.reduce(lengths)
+    return minimum
 
 
-def _length(gap: Floats, norm: str) -> Floats:
-    """The norm of vectors along the last axis."""
+def _norm(vectors: Floats, norm: str) -> Floats:
+    """Return the norm of vectors along the last axis."""
     if norm == "l2":
-        return np.hypot(gap[..., 0], gap[..., 1])
-    x, y = np.abs(gap[..., 0]), np.abs(gap[..., 1])
+        return np.hypot(vectors[..., 0], vectors[..., 1])
+    x, y = np.abs(vectors[..., 0]), np.abs(vectors[..., 1])
     return x + y if norm == "l1" else np.maximum(x, y)

@@ -1,12 +1,10 @@
-"""Files of images as arrays: IDX (MNIST), the binary version of CIFAR, and .npz."""
+"""Image files as arrays: IDX (MNIST), the binary version of CIFAR, and .npz."""
 
 from __future__ import annotations
 
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -19,74 +17,66 @@ IDX_NAMES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
 }
-"""Images and labels of each part; `train-images.idx3-ubyte` and an ending .gz are read as well."""
+"""Files of images and labels; `train-images.idx3-ubyte` and the ending .gz are accepted as well."""
 CIFAR_SHAPE = (3, 32, 32)
-KEYS = ("x_train", "y_train", "x_test", "y_test")
+NPZ_KEYS = ("x_train", "y_train", "x_test", "y_test")
 CHANNELS = (1, 3)
-UNPACKED = 1100
-"""Bytes that a packed one makes at most; deflate makes 1032."""
+MAX_EXPANSION = 1100
+"""Bytes that a compressed byte can expand to; the maximum of deflate is 1032."""
 
 
 class ImageArrays(NamedTuple):
-    """Images and the labels as the file has them."""
+    """Images and labels as they are in a file."""
 
     x: NDArray[np.uint8]
     """(N, C, H, W)"""
     y: NDArray[Any]
-    """(N,), whole numbers or text"""
+    """(N,), integers or strings"""
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """Read an IDX file of bytes with so many dimensions; one that ends in .gz is unpacked.
+    """Read an IDX file of bytes with a given number of dimensions; one that ends in .gz is unpacked.
 
     >>> read_idx(Path("nowhere"), 3)
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'nowhere'
     """
-    start, magic = 4 + 4 * dimensions, 0x800 + dimensions
-    with _opened(path) as file:
-        head = file.read(start)
-        if len(head) < start or int.from_bytes(head[:4], "big") != magic:
-            raise ValueError(
-                f"{str(path)!r} begins with the bytes {head[:4].hex()!r}; an IDX file of {dimensions} dimensions "
-                f"begins with '{magic:08x}'"
-            )
-        shape = tuple(int(size) for size in np.frombuffer(head, ">u4", dimensions, 4))
-        size = prod(shape)
-        room = path.stat().st_size * (UNPACKED if path.suffix == ".gz" else 1)
-        body = file.read(size + 1) if size <= room else b""
+    packed, header_size = path.suffix == ".gz", 4 + 4 * dimensions
+    max_size = path.stat().st_size * (MAX_EXPANSION if packed else 1)
+    try:
+        with cast(IO[bytes], gzip.open(path)) if packed else path.open("rb") as file:
+            header = file.read(header_size)
+            if len(header) < header_size or int.from_bytes(header[:4], "big") != 0x800 + dimensions:
+                raise ValueError(
+                    f"{str(path)!r} begins with the bytes {header[:4].hex()!r}; an IDX file of {dimensions} dimensions "
+                    f"begins with '{0x800 + dimensions:08x}'"
+                )
+            shape = tuple(int(size) for size in np.frombuffer(header, ">u4", dimensions, 4))
+            size = prod(shape)
+            body = file.read(size + 1) if size <= max_size else b""
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{str(path)!r} is not a complete gzip file ({error}); download it again") from error
     if len(body) != size:
-        has = f"more than {start + size}" if len(body) > size else f"{start + len(body)}" if size <= room else "fewer"
+        wanted = header_size + size
+        actual = f"more than {wanted}" if len(body) > size else f"{header_size + len(body)}"
         raise ValueError(
-            f"{str(path)!r} has {has} bytes; for its shape {shape} it should have {start + size}; fetch it again"
+            f"{str(path)!r} has {actual if size <= max_size else 'fewer'} bytes; its shape {shape} needs {wanted}; "
+            "download it again"
         )
     return np.frombuffer(body, np.uint8).reshape(shape).copy()
 
 
-def read_idx_part(folder: Path, part: str) -> ImageArrays:
+def read_idx_folder(folder: Path, part: str) -> ImageArrays:
     """Read the images and labels of "train" or "test" from the IDX files of a folder."""
-    images, labels = (_find_idx(folder, name) for name in IDX_NAMES[part])
-    return ImageArrays(read_idx(images, 3)[:, None], read_idx(labels, 1))
-
-
-def _find_idx(folder: Path, name: str) -> Path:
-    """The file of a name, in any of its spellings."""
-    spelled = (name, name.replace("-idx", ".idx"))
-    places = [folder / f"{spelling}{ending}" for spelling in spelled for ending in ("", ".gz")]
-    found = [place for place in places if place.is_file()]
-    if not found:
-        raise FileNotFoundError(f"{str(folder)!r} has no file {name!r} (or {name + '.gz'!r}); it needs all four")
-    return found[0]
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file to be read, unpacked if it ends in .gz."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            yield cast(IO[bytes], file)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{str(path)!r} is no whole gzip file ({error}); fetch it again") from error
+    paths = []
+    for name in IDX_NAMES[part]:
+        spellings = (name, name.replace("-idx", ".idx"))
+        candidates = [folder / f"{spelling}{ending}" for spelling in spellings for ending in ("", ".gz")]
+        existing = [path for path in candidates if path.is_file()]
+        if not existing:
+            raise FileNotFoundError(f"{str(folder)!r} has no file {name!r} (or {name + '.gz'!r}); it needs all four")
+        paths.append(existing[0])
+    return ImageArrays(read_idx(paths[0], 3)[:, None], read_idx(paths[1], 1))
 
 
 def read_cifar(paths: list[Path], label_bytes: int) -> ImageArrays:
@@ -111,80 +101,70 @@ def read_cifar(paths: list[Path], label_bytes: int) -> ImageArrays:
 
 
 def read_npz(path: Path) -> tuple[ImageArrays, ImageArrays]:
-    """Read the training and the test part of an .npz file with x_train, y_train, x_test, y_test."""
-    arrays = _npz_arrays(path)
-    missing = [key for key in KEYS if key not in arrays]
-    if missing:
-        raise ValueError(f"{str(path)!r} has no {', '.join(missing)}; it has {sorted(arrays)} and needs {list(KEYS)}")
-    train, test = (
-        ImageArrays(
-            _as_images(arrays[f"x_{part}"], f"x_{part} of {str(path)!r}"),
-            _as_labels(arrays[f"y_{part}"], f"y_{part} of {str(path)!r}"),
-        )
-        for part in ("train", "test")
-    )
-    return train, test
-
-
-def _npz_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of the file that are read here; nothing is unpickled."""
+    """Read the training and test images of an .npz file with x_train, y_train, x_test, y_test; nothing is unpickled."""
     try:
         with ZipFile(path) as archive:
             names = {name.removesuffix(".npy"): name for name in archive.namelist()}
-            return {key: _npy(archive, name) if key in KEYS else np.empty(0) for key, name in names.items()}
+            arrays = {key: _read_npy(archive, name) for key, name in names.items() if key in NPZ_KEYS}
     except FileNotFoundError:
         raise
     except Exception as error:  # a damaged archive may fail in any way
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise ValueError(
             f"{str(path)!r} could not be read as .npz ({reason}); write it with np.savez(path, x_train=..., "
-            "y_train=..., x_test=..., y_test=...), numbers and text only"
+            "y_train=..., x_test=..., y_test=...), numbers and strings only"
         ) from error
-
-
-def _npy(archive: ZipFile, name: str) -> NDArray[Any]:
-    """One array; memory is taken only for as many bytes as the archive can hold."""
-    about = archive.getinfo(name)
-    length = os.fstat(archive.fp.fileno()).st_size if archive.fp is not None else 0
-    if not 0 < about.file_size <= UNPACKED * min(about.compress_size, length) + UNPACKED:
-        raise ValueError(
-            f"its {name} says that it has {about.file_size} bytes, which {about.compress_size} cannot hold"
+    missing = [key for key in NPZ_KEYS if key not in names]
+    if missing:
+        has = f"it has {sorted(names)} and needs {list(NPZ_KEYS)}"
+        raise ValueError(f"{str(path)!r} has no {', '.join(missing)}; {has}")
+    train, test = (
+        ImageArrays(
+            _to_images(arrays[f"x_{part}"], f"x_{part} of {str(path)!r}"),
+            _to_labels(arrays[f"y_{part}"], f"y_{part} of {str(path)!r}"),
         )
+        for part in ("train", "test")
+    )
+    return train, test
+
+
+def _read_npy(archive: ZipFile, name: str) -> NDArray[Any]:
+    """Read one array; memory is allocated only for as many bytes as the archive can hold."""
+    info = archive.getinfo(name)
+    archive_size = os.fstat(archive.fp.fileno()).st_size if archive.fp is not None else 0
+    if not 0 < info.file_size <= MAX_EXPANSION * min(info.compress_size, archive_size) + MAX_EXPANSION:
+        raise ValueError(f"its {name} claims {info.file_size} bytes, which {info.compress_size} cannot hold")
     with archive.open(name) as file:
         version = np.lib.format.read_magic(file)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read_header(file)
-        if dtype.hasobject or prod(shape) * dtype.itemsize != about.file_size - file.tell():
+        if dtype.hasobject or prod(shape) * dtype.itemsize != info.file_size - file.tell():
             raise ValueError(f"its {name} is not {dtype} of the shape {shape}, as its header says")
     with archive.open(name) as file:
         return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def _as_images(x: NDArray[Any], what: str) -> NDArray[np.uint8]:
-    """Images (N, C, H, W) of bytes, from grey or colour images with the channels in either place."""
-    if x.ndim == 3:
-        return _as_bytes(x, what)[:, None]
+def _to_images(x: NDArray[Any], name: str) -> NDArray[np.uint8]:
+    """Return images (N, C, H, W) of bytes from grayscale or color images with the channels first or last.
+
+    Floats in [0, 1] are rounded to multiples of 1/255.
+    """
     last, first = x.ndim == 4 and x.shape[3] in CHANNELS, x.ndim == 4 and x.shape[1] in CHANNELS
-    if last == first:
+    if x.ndim != 3 and last == first:
         raise ValueError(
-            f"{what} has shape {x.shape}; images are (N, H, W), (N, H, W, C) or (N, C, H, W) with 1 or 3 channels"
+            f"{name} has shape {x.shape}; images are (N, H, W), (N, H, W, C) or (N, C, H, W) with 1 or 3 channels"
         )
-    return np.ascontiguousarray(np.moveaxis(_as_bytes(x, what), 3, 1) if last else _as_bytes(x, what))
-
-
-def _as_bytes(x: NDArray[Any], what: str) -> NDArray[np.uint8]:
-    """Bytes as they are, numbers in [0, 1] rounded to 1/255."""
-    if x.dtype == np.uint8:
-        return x
     if x.dtype.kind == "f" and x.size and float(x.min()) >= 0.0 and float(x.max()) <= 1.0:
-        return np.rint(x * 255.0).astype(np.uint8)
-    span = f" from {x.min():g} to {x.max():g}" if x.dtype.kind in "fiu" and x.size else ""
-    raise ValueError(f"{what} is {x.dtype}{span}; pixels must be uint8 (0 to 255), or float in [0, 1]")
+        x = np.rint(x * 255.0).astype(np.uint8)
+    if x.dtype != np.uint8:
+        values = f" from {x.min():g} to {x.max():g}" if x.dtype.kind in "fiu" and x.size else ""
+        raise ValueError(f"{name} is {x.dtype}{values}; pixels must be uint8 (0 to 255), or float in [0, 1]")
+    return x[:, None] if x.ndim == 3 else np.ascontiguousarray(np.moveaxis(x, 3, 1) if last else x)
 
 
-def _as_labels(y: NDArray[Any], what: str) -> NDArray[Any]:
-    """Labels (N,), whole numbers or text."""
+def _to_labels(y: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return labels (N,), integers or strings."""
     labels = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if labels.ndim != 1 or labels.dtype.kind not in "iuU":
-        raise ValueError(f"{what} is {y.dtype} of shape {y.shape}; labels are whole numbers or text, (N,) or (N, 1)")
+        raise ValueError(f"{name} is {y.dtype} of shape {y.shape}; labels are whole numbers or text, (N,) or (N, 1)")
     return labels

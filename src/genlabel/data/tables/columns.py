@@ -1,4 +1,4 @@
-"""The columns of a table: what kind each is, what is made of it, and which are no features at all."""
+"""Column types of a table: which features each column makes, and which columns are no features."""
 
 from __future__ import annotations
 
@@ -12,24 +12,40 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from genlabel.data.tables.parse_values import STRAYS, find_decimal, parse_dates, read_amounts, read_dates
+from genlabel.data.tables.parse_values import (
+    MAX_UNPARSED_SHARE,
+    infer_date_format,
+    infer_decimal_mark,
+    parse_dates,
+    parse_numbers,
+)
 
-MANY = 20
-"""Columns that a text makes at most, and distinct values above which a target of numbers is asked about."""
-DAY = 86_400.0
-"""Seconds."""
-YES, NO = ("true", "t", "yes", "y", "1", "1.0"), ("false", "f", "no", "n", "0", "0.0")
-MONTHS = 60
-"""Days that dates must span for their month to tell anything."""
+MAX_CATEGORIES = 20
+"""One-hot features of a string column at most; a numeric target with more distinct values may be a quantity."""
+SECONDS_PER_DAY = 86_400.0
+MIN_DAYS_FOR_MONTH = 60
+"""Days that dates must span for their month to be a feature."""
+TRUTH_VALUES = dict.fromkeys(("true", "t", "yes", "y", "1", "1.0"), 1.0)
+TRUTH_VALUES |= dict.fromkeys(("false", "f", "no", "n", "0", "0.0"), 0.0)
+OBJECT_NUMBERS = ("decimal", "integer", "floating", "mixed-integer-float")
+"""Inferred types of object columns that hold numbers."""
+KIND_TITLES = {
+    "number": "numbers",
+    "amount": "numbers written as text",
+    "boolean": "yes and no",
+    "date": "dates",
+    "duration": "durations, in days",
+    "text": "text, a feature for each value",
+}
 
 
 @final
 @dataclass(frozen=True)
 class ColumnSpec:
-    """What is made of a column of a file; plain, so that it can be kept and used on another file.
+    """Conversion of a file column to features; plain values, so that it can be saved and applied to another file.
 
     >>> prices = pd.DataFrame({"price": ["$5.00", "$1,234.50"]})
-    >>> convert_columns(prices, [ColumnSpec("price", "amount", ("price",), way=".")])["price"].tolist()
+    >>> convert_columns(prices, [ColumnSpec("price", "amount", ("price",), format=".")])["price"].tolist()
     [5.0, 1234.5]
     """
 
@@ -37,47 +53,47 @@ class ColumnSpec:
     kind: str
     """"number", "amount" (a number written with signs), "boolean", "text", "date" or "duration"."""
     features: tuple[str, ...] = ()
-    """The features that it makes, none if it is left out."""
-    why: str = ""
-    """Why it is left out."""
-    way: str = ""
-    """How texts are read as dates; of amounts, what stands before a fraction."""
+    """Names of the features that the column makes; empty if it is left out."""
+    reason: str = ""
+    """Why the column is left out."""
+    format: str = ""
+    """Format of dates in a string column; decimal mark of amounts."""
 
 
 @contextmanager
 def clear_unicode_errors() -> Iterator[None]:
-    """Turn what pandas says of a text that is half a letter, such as JSON may hold, into an error that names it.
+    """Turn the Unicode error of pandas for a lone surrogate, which JSON may hold, into an error that names the string.
 
     >>> with clear_unicode_errors():
     ...     pd.Series(["\\ud800"], dtype="string")
     Traceback (most recent call last):
-    ValueError: a text of X, '\\ud800', is no Unicode: character 0 is half of one; mend it or take it away
+    ValueError: X has the string '\\ud800', which is not valid Unicode (character 0); fix or remove it
     """
     try:
         yield
     except UnicodeEncodeError as error:
         shown = ascii(error.object[max(error.start - 20, 0) : error.end + 20])
         raise ValueError(
-            f"a text of X, {shown}, is no Unicode: character {error.start} is half of one; mend it or take it away"
+            f"X has the string {shown}, which is not valid Unicode (character {error.start}); fix or remove it"
         ) from error
 
 
 def plan_columns(
     frame: pd.DataFrame, force_include: Iterable[str] = (), notes: list[str] | None = None
 ) -> list[ColumnSpec]:
-    """Say what is to be made of each column of a frame.
+    """Decide which features each column of a frame makes.
 
-    Numbers stay; texts that read "1,234", "$5.00" or "12%" become numbers; dates become the number of the day, the
-    month, the weekday and the hour, those that vary; other texts and categories stay texts. Left out are columns
-    without values, with a single one, the number of the row, and texts of which most are distinct.
+    Numbers stay; strings such as "1,234", "$5.00" or "12%" become numbers; dates become the day number, month, weekday
+    and hour, as far as these vary; other strings and categories stay strings. Columns without values, with a single
+    value, row numbers, and string columns with mostly distinct values are left out.
 
     Parameters
     ----------
     frame : DataFrame (n, d)
     force_include : iterable of str
-        Columns that are not left out, whatever they look like, unless they have no values.
+        Columns that are used whatever they look like, unless they have no values.
     notes : list of str, optional
-        Gets a line for whatever is changed.
+        Receives a line for each change.
 
     Examples
     --------
@@ -85,24 +101,24 @@ def plan_columns(
     >>> [(column.name, column.kind, column.features) for column in plan_columns(frame)]
     [('price', 'amount', ('price',)), ('day', 'date', ('day (day)', 'day (weekday)')), ('odd', 'text', ())]
     """
-    told = [] if notes is None else notes
-    kept = set(force_include)
+    notes = [] if notes is None else notes
+    forced = set(force_include)
     with clear_unicode_errors():
-        columns = [_plan(frame[name], str(name) in kept, told, set(frame.columns)) for name in frame.columns]
-    told += [f"left out column {column.name!r}: {column.why}" for column in columns if column.why]
+        columns = [_plan_column(frame[name], str(name) in forced, notes, set(frame.columns)) for name in frame.columns]
+    notes += [f"left out column {column.name!r}: {column.reason}" for column in columns if column.reason]
     return columns
 
 
 def convert_columns(frame: pd.DataFrame, columns: Sequence[ColumnSpec], notes: list[str] | None = None) -> pd.DataFrame:
-    """Return the features (n, d) that the columns of a frame make: numbers and booleans, or text.
+    """Return the features (n, d) that the columns of a frame make: numbers and booleans, or strings.
 
     Parameters
     ----------
     frame : DataFrame
-    columns : sequence of Column
-        As of `plan_columns`, of this frame or of another one of the same columns.
+    columns : sequence of ColumnSpec
+        Result of `plan_columns` for this frame or for another one with the same columns.
     notes : list of str, optional
-        Gets a line for values that count as missing.
+        Receives a line for values that become missing values.
 
     Examples
     --------
@@ -110,115 +126,40 @@ def convert_columns(frame: pd.DataFrame, columns: Sequence[ColumnSpec], notes: l
     >>> convert_columns(pd.DataFrame({"share": ["50%"]}), columns)["share"].tolist()
     [0.5]
     """
-    told = [] if notes is None else notes
-    parts = [_convert(frame[column.name], column, told) for column in columns if column.features]
+    notes = [] if notes is None else notes
+    parts = [_convert_column(frame[column.name], column, notes) for column in columns if column.features]
     return pd.concat(parts, axis=1) if parts else pd.DataFrame(index=frame.index)
 
 
 def describe_columns(columns: Sequence[ColumnSpec], X: pd.DataFrame) -> list[str]:
-    """Return a line for each kind of column, with what was made of it.
+    """Return a line for each kind of column that says which features it makes.
 
     >>> X = pd.DataFrame({"a": [1, 2], "b": ["u", "v"]})
     >>> describe_columns(plan_columns(X), X)
     ['columns of numbers (1): a', 'columns of text, a feature for each value (1): b (2 values)']
     """
-    heads = {
-        "number": "numbers",
-        "amount": "numbers written as text",
-        "boolean": "yes and no",
-        "date": "dates",
-        "duration": "durations, in days",
-        "text": "text, a feature for each value",
-    }
+
+    def describe(column: ColumnSpec) -> str:
+        if column.kind == "text":
+            count = X[column.features[0]].nunique()
+            rest = f", all but the {MAX_CATEGORIES - 1} most frequent in one feature" * (count > MAX_CATEGORIES)
+            return f"{column.name} ({count} values{rest})"
+        if column.kind == "date":
+            parts = [name.removeprefix(f"{column.name} ").strip("()") for name in column.features if name in X]
+            return f"{column.name} ({', '.join(parts)})"
+        return column.name
+
     used = [column for column in columns if set(column.features) & set(X.columns)]
     lines = []
-    for kind, head in heads.items():
-        found = [_tell(column, X) for column in used if column.kind == kind]
-        more = f" and {len(found) - 12} more" if len(found) > 12 else ""
-        lines += [f"columns of {head} ({len(found)}): {', '.join(found[:12])}{more}"] if found else []
+    for kind, title in KIND_TITLES.items():
+        names = [describe(column) for column in used if column.kind == kind]
+        more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+        lines += [f"columns of {title} ({len(names)}): {', '.join(names[:12])}{more}"] if names else []
     return lines
 
 
-def _tell(column: ColumnSpec, X: pd.DataFrame) -> str:
-    if column.kind == "text":
-        count = X[column.features[0]].nunique()
-        return f"{column.name} ({count} values{f', the {MANY - 1} most frequent apart' if count > MANY else ''})"
-    if column.kind == "date":
-        parts = [name.removeprefix(f"{column.name} ").strip("()") for name in column.features if name in X]
-        return f"{column.name} ({', '.join(parts)})"
-    return column.name
-
-
-def _plan(column: pd.Series[Any], keep: bool, notes: list[str], taken: set[str]) -> ColumnSpec:
-    name, kind, way = str(column.name), _fine_kind(column), ""
-    if kind == "text" and not types.is_bool_dtype(column):
-        kind, way = _read_text(column, notes)
-    why = _no_feature(column, kind, keep)
-    if why:
-        return ColumnSpec(name, kind, (), why, way)
-    if kind != "date":
-        return ColumnSpec(name, kind, (name,), "", way)
-    parts = _date_parts(_as_dates(column, way))
-    return ColumnSpec(name, kind, tuple(_free(f"{name} ({part})", taken) for part in parts), "", way)
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """A name that no column has."""
-    while name in taken:
-        name += "'"
-    return name
-
-
-def _fine_kind(column: pd.Series[Any]) -> str:
-    """The kind that the type of a column tells."""
-    kind = types.infer_dtype(column, skipna=True)
-    if types.is_bool_dtype(column) or kind == "boolean":
-        return "boolean"
-    if types.is_numeric_dtype(column) or kind in ("decimal", "integer", "floating", "mixed-integer-float"):
-        return "number"
-    if kind.startswith(("timedelta", "time")):
-        return "duration"
-    return "date" if kind.startswith(("date", "period")) else "text"
-
-
-def _read_text(column: pd.Series[Any], notes: list[str]) -> tuple[str, str]:
-    """Whether texts are numbers or dates, and how they are read."""
-    known = column.dropna().astype(str)
-    if len(known) and read_amounts(known).isna().mean() <= STRAYS:
-        signs = known[pd.to_numeric(known, errors="coerce").isna() & read_amounts(known).notna()]
-        if len(signs):
-            one = signs.iloc[0]
-            read = read_amounts(known)[signs.index[0]]
-            notes.append(f"texts of {column.name!r} were read as numbers, such as {one!r} as {read:.10g}")
-        return "amount", find_decimal(known)
-    way = read_dates(column)[1]
-    if way.endswith("?"):
-        notes.append(f"dates of {column.name!r} were read with the month first; no day above 12 tells otherwise")
-    return ("date", way) if way else ("text", "")
-
-
-def _no_feature(column: pd.Series[Any], kind: str, keep: bool) -> str:
-    """Why a column tells nothing about the class of a new row; empty if it may."""
-    distinct = column.dropna().astype(str).nunique()
-    if distinct == 0:
-        return "it has no values"
-    if keep:
-        return ""
-    if distinct == 1 and not column.isna().any():
-        return "it has a single value"
-    return _names_rows(column, kind, distinct)
-
-
-def _names_rows(column: pd.Series[Any], kind: str, distinct: int) -> str:
-    if _is_index(column):
-        return "it numbers the rows"
-    if kind == "text" and distinct > max(MANY, column.notna().sum() // 2):
-        return f"{distinct} distinct texts in {len(column)} rows, it looks like an identifier"
-    return ""
-
-
 def why_not_a_feature(column: pd.Series[Any]) -> str:
-    """Why a column that is used as it is, without a plan, tells nothing about the class of a new row; empty if it may.
+    """Return why a column that is used without a plan says nothing about the class of a new row; empty if it may.
 
     >>> why_not_a_feature(pd.Series(pd.date_range("2024-05-31", periods=3)))
     'dates and times are not used'
@@ -230,99 +171,12 @@ def why_not_a_feature(column: pd.Series[Any]) -> str:
         return "dates and times are not used"
     if types.is_complex_dtype(column):
         return "complex numbers are not used"
-    numbers = kind == "text" and pd.to_numeric(column.dropna(), errors="coerce").isna().mean() <= STRAYS
-    return _names_rows(column, "number" if numbers else kind, column.astype(str).nunique())
-
-
-def _is_index(column: pd.Series[Any]) -> bool:
-    """Is it the nameless row number that `DataFrame.to_csv` writes?"""
-    nameless = str(column.name).startswith("Unnamed: ") and types.is_integer_dtype(column)
-    return nameless and bool(column.is_unique)
-
-
-def _convert(column: pd.Series[Any], plan: ColumnSpec, notes: list[str]) -> pd.DataFrame:
-    """The features of a column; whatever cannot be read is missing, and told."""
-    if plan.kind == "date":
-        dates = _as_dates(column, plan.way)
-        _tell_strays(column, dates, "dates", notes)
-        parts = _date_parts(dates, tuple(name.removeprefix(f"{plan.name} ").strip("()'") for name in plan.features))
-        return parts.set_axis(list(plan.features), axis=1)
-    if plan.kind in ("number", "amount", "duration"):
-        numbers = _as_numbers(column, plan.kind, plan.way)
-        _tell_strays(column, numbers, "numbers", notes)
-        column = _finite(column if types.is_numeric_dtype(column) else numbers, notes)
-    if plan.kind == "boolean" and not types.is_bool_dtype(column) and not types.is_numeric_dtype(column):
-        truths = column.map(_as_truth).astype("float64")
-        _tell_strays(column, truths, "truth values", notes)
-        column = truths
-    if plan.kind == "text" and types.infer_dtype(column, skipna=True) == "string":
-        column = column.str.strip()
-    return column.to_frame(plan.features[0])
-
-
-def _as_numbers(column: pd.Series[Any], kind: str, decimal: str) -> pd.Series[Any]:
-    if kind == "duration":
-        return _as_days(column)
-    if types.is_numeric_dtype(column):
-        return column
-    if types.infer_dtype(column, skipna=True) in ("decimal", "integer", "floating", "mixed-integer-float"):
-        return column.map(float, na_action="ignore").astype("float64")
-    text = column.astype(object).where(column.notna(), "").astype(str)
-    plain = pd.to_numeric(text, errors="coerce") if kind == "number" else pd.Series(np.nan, index=column.index)
-    return plain.fillna(read_amounts(text, decimal)).where(column.notna()).astype("float64")
-
-
-def _as_truth(value: Any) -> float:
-    """1 for yes, 0 for no, NaN for what is neither."""
-    word = str(value).strip().lower()
-    return 1.0 if word in YES else 0.0 if word in NO else np.nan
-
-
-def _as_days(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Times of a day and durations as days."""
-    spans = column.map(lambda value: str(value) if isinstance(value, datetime.time) else value, na_action="ignore")
-    return pd.to_timedelta(spans, errors="coerce").dt.total_seconds() / DAY
-
-
-def _as_dates(column: pd.Series[Any], way: str) -> pd.Series[Any]:
-    if way:
-        return parse_dates(column.astype(object).where(column.notna(), None), way)
-    kind = types.infer_dtype(column, skipna=True)
-    if kind == "string":  # another file has texts for them
-        return parse_dates(column, "ISO8601")
-    if kind == "period":
-        column = pd.PeriodIndex(column).to_timestamp().to_series(index=column.index)
-    return pd.to_datetime(column, errors="coerce", utc=True).dt.tz_localize(None).astype("datetime64[ns]")
-
-
-def _date_parts(dates: pd.Series[Any], wanted: Sequence[str] | None = None) -> pd.DataFrame:
-    """The day since 1970, month, weekday and hour of dates: those wanted, or the day and those that vary."""
-    days = (dates - pd.Timestamp(0)).dt.total_seconds() / DAY
-    parts = {"day": days, "month": dates.dt.month, "weekday": dates.dt.day_of_week, "hour": dates.dt.hour}
-    if wanted is None:
-        several = [name for name, part in parts.items() if part.nunique() > 1]
-        short = days.max() - days.min() < MONTHS
-        wanted = ["day", *(name for name in several if name != "day" and not (name == "month" and short))]
-    return pd.DataFrame({name: parts[name].astype("float64") for name in wanted})
-
-
-def _tell_strays(column: pd.Series[Any], read: pd.Series[Any], what: str, notes: list[str]) -> None:
-    strays = column[read.isna() & column.notna()]
-    if len(strays):
-        shown = ", ".join(repr(str(value)) for value in strays.unique()[:3])
-        notes.append(f"values of {column.name!r} that are no {what} and count as missing: {len(strays)} ({shown})")
-
-
-def _finite(column: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
-    """Return the column with infinite values missing."""
-    infinite = np.isinf(_floats(column).to_numpy())
-    if infinite.any():
-        notes.append(f"infinite values of {column.name!r} that count as missing: {infinite.sum()}")
-    return column.mask(infinite) if infinite.any() else column
+    numeric = kind == "text" and pd.to_numeric(column.dropna(), errors="coerce").isna().mean() <= MAX_UNPARSED_SHARE
+    return _identifier_reason(column, "number" if numeric else kind, column.astype(str).nunique())
 
 
 def kind_of(column: pd.Series[Any]) -> str:
-    """Tell "numbers", "text" and "time" apart; text that reads 2024-05-31 throughout is a time.
+    """Return "numbers", "text" or "time"; a string column of dates such as 2024-05-31 is "time".
 
     >>> [kind_of(pd.Series(values)) for values in ([1, None], ["a", "b"], ["2024-05-31", "2024-06-01"])]
     ['numbers', 'text', 'time']
@@ -332,22 +186,155 @@ def kind_of(column: pd.Series[Any]) -> str:
         return "numbers"
     if kind.startswith(("date", "time", "period")):
         return "time"
-    known = column.dropna().astype(str)
-    dates = kind == "string" and len(known) > 0 and known.str.match(r"\d{4}-\d\d-\d\d").all()
+    strings = column.dropna().astype(str)
+    dates = kind == "string" and len(strings) > 0 and strings.str.match(r"\d{4}-\d\d-\d\d").all()
     return "time" if dates else "text"
 
 
-def as_numbers(X: pd.DataFrame) -> pd.DataFrame:
-    """Numbers and booleans of every kind as floats, missing ones as NaN."""
-    return X.apply(_floats)
+def as_floats(X: pd.DataFrame) -> pd.DataFrame:
+    """Return numbers and booleans of every dtype as float64, missing values as NaN."""
+    return X.apply(_to_float)
 
 
-def _floats(column: pd.Series[Any]) -> pd.Series[Any]:
+def as_strings(X: pd.DataFrame) -> pd.DataFrame:
+    """Return every value as a string, a missing value as "(missing)"."""
+    return X.astype(object).where(X.notna(), "(missing)").astype(str).astype(object)
+
+
+def _to_float(column: pd.Series[Any]) -> pd.Series[Any]:
     if types.is_object_dtype(column):
         column = column.map(float, na_action="ignore")
     return column.astype("Float64").astype("float64")
 
 
-def as_text(X: pd.DataFrame) -> pd.DataFrame:
-    """Every value as text, a missing one as "(missing)"."""
-    return X.astype(object).where(X.notna(), "(missing)").astype(str).astype(object)
+# Planning
+
+
+def _plan_column(column: pd.Series[Any], forced: bool, notes: list[str], taken: set[str]) -> ColumnSpec:
+    name, kind, column_format = str(column.name), _dtype_kind(column), ""
+    if kind == "text" and not types.is_bool_dtype(column):
+        kind, column_format = _infer_string_kind(column, notes)
+    distinct = column.dropna().astype(str).nunique()
+    if distinct == 0:
+        reason = "it has no values"
+    elif forced:
+        reason = ""
+    elif distinct == 1 and not column.isna().any():
+        reason = "it has a single value"
+    else:
+        reason = _identifier_reason(column, kind, distinct)
+    if reason:
+        return ColumnSpec(name, kind, (), reason, column_format)
+    if kind != "date":
+        return ColumnSpec(name, kind, (name,), "", column_format)
+    features = [f"{name} ({part})" for part in _date_parts(_to_datetime(column, column_format))]
+    for i in range(len(features)):
+        while features[i] in taken:  # the name of another column
+            features[i] += "'"
+    return ColumnSpec(name, kind, tuple(features), "", column_format)
+
+
+def _dtype_kind(column: pd.Series[Any]) -> str:
+    kind = types.infer_dtype(column, skipna=True)
+    if types.is_bool_dtype(column) or kind == "boolean":
+        return "boolean"
+    if types.is_numeric_dtype(column) or kind in OBJECT_NUMBERS:
+        return "number"
+    if kind.startswith(("timedelta", "time")):
+        return "duration"
+    return "date" if kind.startswith(("date", "period")) else "text"
+
+
+def _infer_string_kind(column: pd.Series[Any], notes: list[str]) -> tuple[str, str]:
+    """Return the kind of a string column, "amount", "date" or "text", and its format."""
+    strings = column.dropna().astype(str)
+    if len(strings) and parse_numbers(strings).isna().mean() <= MAX_UNPARSED_SHARE:
+        signed = strings[pd.to_numeric(strings, errors="coerce").isna() & parse_numbers(strings).notna()]
+        if len(signed):
+            value = parse_numbers(strings)[signed.index[0]]
+            notes.append(f"texts of {column.name!r} were read as numbers, such as {signed.iloc[0]!r} as {value:.10g}")
+        return "amount", infer_decimal_mark(strings)
+    date_format = infer_date_format(column)
+    if date_format.endswith("?"):
+        notes.append(f"dates of {column.name!r} were read with the month first; no day is above 12")
+    return ("date", date_format) if date_format else ("text", "")
+
+
+def _identifier_reason(column: pd.Series[Any], kind: str, distinct: int) -> str:
+    """Return why a column identifies rows, empty if it does not."""
+    nameless = str(column.name).startswith("Unnamed: ") and types.is_integer_dtype(column)
+    if nameless and bool(column.is_unique):  # the index that DataFrame.to_csv writes
+        return "it is the row number"
+    if kind == "text" and distinct > max(MAX_CATEGORIES, column.notna().sum() // 2):
+        return f"{distinct} distinct texts in {len(column)} rows, it looks like an identifier"
+    return ""
+
+
+# Conversion
+
+
+def _convert_column(column: pd.Series[Any], spec: ColumnSpec, notes: list[str]) -> pd.DataFrame:
+    """Return the features of a column; values that cannot be parsed are missing, and noted."""
+    if spec.kind == "date":
+        dates = _to_datetime(column, spec.format)
+        _note_unparsed(column, dates, "dates", notes)
+        parts = _date_parts(dates, tuple(name.removeprefix(f"{spec.name} ").strip("()'") for name in spec.features))
+        return parts.set_axis(list(spec.features), axis=1)
+    if spec.kind in ("number", "amount", "duration"):
+        numbers = _parse_column(column, spec.kind, spec.format)
+        _note_unparsed(column, numbers, "numbers", notes)
+        column = column if types.is_numeric_dtype(column) else numbers
+        infinite = np.isinf(_to_float(column).to_numpy())
+        if infinite.any():
+            notes.append(f"infinite values of {column.name!r} that count as missing: {infinite.sum()}")
+            column = column.mask(infinite)
+    if spec.kind == "boolean" and not types.is_bool_dtype(column) and not types.is_numeric_dtype(column):
+        truths = column.map(lambda value: TRUTH_VALUES.get(str(value).strip().lower(), np.nan)).astype("float64")
+        _note_unparsed(column, truths, "truth values", notes)
+        column = truths
+    if spec.kind == "text" and types.infer_dtype(column, skipna=True) == "string":
+        column = column.str.strip()
+    return column.to_frame(spec.features[0])
+
+
+def _parse_column(column: pd.Series[Any], kind: str, decimal: str) -> pd.Series[Any]:
+    """Return a column of numbers, amounts or durations as numbers; durations and times of day in days."""
+    if kind == "duration":
+        spans = column.map(lambda value: str(value) if isinstance(value, datetime.time) else value, na_action="ignore")
+        return pd.to_timedelta(spans, errors="coerce").dt.total_seconds() / SECONDS_PER_DAY
+    if types.is_numeric_dtype(column):
+        return column
+    if types.infer_dtype(column, skipna=True) in OBJECT_NUMBERS:
+        return column.map(float, na_action="ignore").astype("float64")
+    strings = column.astype(object).where(column.notna(), "").astype(str)
+    plain = pd.to_numeric(strings, errors="coerce") if kind == "number" else pd.Series(np.nan, index=column.index)
+    return plain.fillna(parse_numbers(strings, decimal)).where(column.notna()).astype("float64")
+
+
+def _to_datetime(column: pd.Series[Any], date_format: str) -> pd.Series[Any]:
+    if date_format:
+        return parse_dates(column.astype(object).where(column.notna(), None), date_format)
+    kind = types.infer_dtype(column, skipna=True)
+    if kind == "string":  # another file may have strings here
+        return parse_dates(column, "ISO8601")
+    if kind == "period":
+        column = pd.PeriodIndex(column).to_timestamp().to_series(index=column.index)
+    return pd.to_datetime(column, errors="coerce", utc=True).dt.tz_localize(None).astype("datetime64[ns]")
+
+
+def _date_parts(dates: pd.Series[Any], names: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the named ones of day (since 1970), month, weekday and hour; without names, the day and what varies."""
+    days = (dates - pd.Timestamp(0)).dt.total_seconds() / SECONDS_PER_DAY
+    parts = {"day": days, "month": dates.dt.month, "weekday": dates.dt.day_of_week, "hour": dates.dt.hour}
+    if names is None:
+        varying = [name for name, part in parts.items() if part.nunique() > 1]
+        short = days.max() - days.min() < MIN_DAYS_FOR_MONTH
+        names = ["day", *(name for name in varying if name != "day" and not (name == "month" and short))]
+    return pd.DataFrame({name: parts[name].astype("float64") for name in names})
+
+
+def _note_unparsed(column: pd.Series[Any], parsed: pd.Series[Any], kind: str, notes: list[str]) -> None:
+    unparsed = column[parsed.isna() & column.notna()]
+    if len(unparsed):
+        shown = ", ".join(repr(str(value)) for value in unparsed.unique()[:3])
+        notes.append(f"values of {column.name!r} that are no {kind} and count as missing: {len(unparsed)} ({shown})")

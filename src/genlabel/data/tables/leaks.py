@@ -1,4 +1,4 @@
-"""Leaks: columns and rows that would tell the class of a held-out row in a way that no new row will."""
+"""Leaks: columns and rows that reveal the class of a held-out row in a way that no new row will."""
 
 from __future__ import annotations
 
@@ -13,52 +13,47 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.tree import DecisionTreeClassifier
 
-from genlabel.data.tables.columns import MANY, as_numbers, as_text, kind_of
+from genlabel.data.tables.columns import MAX_CATEGORIES, as_floats, as_strings, kind_of
 from genlabel.data.tables.splits import merge_groups
 from genlabel.data.tables.table import Table
 
-FEW = 20
-"""Rows below which numbers may follow one another by chance."""
-DISTINCT = 0.9
-"""Share of distinct values from which whole numbers may be those of rows."""
-DENSE = 1.2
-"""How much wider than the count of its values the range of such numbers may be."""
-DIFFERENT = 0.1
-"""Share of equal rows with another class from which they are no copies."""
-FEW_DIFFERENT = 5
-"""Such rows that may be errors of labels."""
-RANKS = 3
-"""Columns without gaps, otherwise unremarkable, that are ranks and not numbers of rows."""
-SURE = 0.995
-"""Mean share of each class that a column alone must tell."""
-FEW_ROWS = 10
-"""Rows of each class below which a quantity may tell them all apart by luck; codes of the class may not."""
-CODES = 2
-"""Distinct values for each class of what may be codes of it."""
-SAMPLE = 2000
-"""Rows that are looked at for that."""
-NUMBERS = "its whole numbers number the rows"
-NUMBERING = re.compile(r"(^|[\s_.-])(id|ids|uid|guid|uuid|key|index|idx|row|nr|no|num|number)$|[a-z](Id|ID|Key|No|Nr)$")
-NAMING = re.compile(r"(^|[\s_.-])(id|ids|uid|guid|uuid)$|[a-z](Id|ID)$")
+MIN_ROWS = 20
+"""Rows below which a column may be sorted or evenly spaced by chance."""
+MIN_DISTINCT_SHARE = 0.9
+"""Share of distinct values from which integers may be row ids."""
+MAX_ID_DENSITY = 1.2
+"""Range of row ids, at most this many times the number of distinct values."""
+MIN_RANK_COLUMNS = 3
+"""From this many columns of dense integers on, these are ranks and not row ids."""
+MIN_CLASS_RECALL = 0.995
+"""Mean recall over the classes from which a column alone reveals the class."""
+MIN_CLASS_ROWS_OF_QUANTITY = 10
+"""Rows of each class below which a quantity may separate the classes by chance; a code of the class may not."""
+MAX_CODES_PER_CLASS = 2
+"""Distinct values for each class of a column that may be a code of the class."""
+MAX_SAMPLE_ROWS = 2000
+"""Rows that the search for such columns uses."""
+ROW_ID = "its values are row numbers"
+ROW_ID_NAME = re.compile(
+    r"(^|[\s_.-])(id|ids|uid|guid|uuid|key|index|idx|row|nr|no|num|number)$|[a-z](Id|ID|Key|No|Nr)$"
+)
+GROUP_ID_NAME = re.compile(r"(^|[\s_.-])(id|ids|uid|guid|uuid)$|[a-z](Id|ID)$")
 
 
 @final
 @dataclass(frozen=True)
 class Leak:
-    """A column that would tell too much.
-
-    `find_leaks` returns a list of them.
-    """
+    """Column that reveals too much; `find_leaks` returns a list of them."""
 
     column: str
-    """The feature."""
-    why: str
-    leaves: bool = True
-    """Whether it is left out unless it is kept on purpose."""
+    """Name of the feature."""
+    reason: str
+    dropped: bool = True
+    """Whether the column is left out unless it is included on purpose."""
 
 
 def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:
-    """Return the table without columns that leak, and with equal rows in one group; notes tell what was done.
+    """Return the table without columns that leak, and with equal rows in one group; notes say what was done.
 
     Parameters
     ----------
@@ -69,56 +64,67 @@ def drop_leaks(table: Table, force_include: Iterable[str] = ()) -> Table:
     Examples
     --------
     >>> X = pd.DataFrame({"customer": range(1, 41), "size": np.random.default_rng(0).normal(size=40)})
-    >>> guarded = drop_leaks(Table("t", X, pd.Series(list("ab" * 20))))
-    >>> list(guarded.X.columns)
+    >>> clean = drop_leaks(Table("t", X, pd.Series(list("ab" * 20))))
+    >>> list(clean.X.columns)
     ['size']
-    >>> guarded.notes
-    ["left out column 'customer': its whole numbers number the rows (--force-include 'customer' uses it)"]
+    >>> clean.notes
+    ["left out column 'customer': its values are row numbers (--force-include 'customer' uses it)"]
     """
-    kept = _features_of(table, force_include)
+    features = {column.name: column.features for column in table.columns}
+    forced = {feature for name in force_include for feature in features.get(name, (name,))}
     leaks = find_leaks(table)
-    out = [leak.column for leak in leaks if leak.leaves and leak.column not in kept]
-    stays = [str(name) not in out for name in table.X.columns]
-    spared = not any(stays)
-    notes = [_tell(leak, leak.column in kept, spared) for leak in leaks]
-    X = table.X if spared else table.X.loc[:, stays]
-    return group_duplicates(replace(table, X=X, notes=[*table.notes, *notes, *_runs(table)]))
+    dropped = [leak.column for leak in leaks if leak.dropped and leak.column not in forced]
+    remains = [str(name) not in dropped for name in table.X.columns]
+    notes = []
+    for leak in leaks:
+        if not leak.dropped:
+            notes.append(f"column {leak.column!r}: {leak.reason}")
+        elif leak.column in forced:
+            notes.append(f"kept column {leak.column!r}, as requested: {leak.reason}")
+        elif not any(remains):
+            notes.append(f"kept column {leak.column!r}, as no other would be left: {leak.reason}")
+        else:
+            hint = f"--force-include {leak.column!r} uses it"
+            notes.append(f"left out column {leak.column!r}: {leak.reason} ({hint})")
+    X = table.X.loc[:, remains] if any(remains) else table.X
+    return group_duplicates(replace(table, X=X, notes=[*table.notes, *notes, *_note_runs(table)]))
 
 
 def find_leaks(table: Table) -> list[Leak]:
-    """Find the columns that number or name rows, follow their order, or alone give the class.
+    """Find the columns that number or name rows, follow their order, or reveal the class alone.
 
-    Numbers of rows are whole, nearly all distinct, and either without gaps, in the order of the rows, or called so
-    ("id", "key", ...). A column alone gives the class if a tree that sees nothing else predicts at least 99.5 % of the
-    rows of every class on average, in three folds.
+    Row ids are integers, nearly all distinct, and either without gaps, in the order of the rows, or named so ("id",
+    "key", ...). A column alone reveals the class if a decision tree on it has a mean recall over the classes of at
+    least 99.5 % in three folds.
 
     Examples
     --------
     >>> X = pd.DataFrame({"u": [0.1, 0.7, 0.4, 0.9, 0.2] * 8, "code": ["x", "y"] * 20})
-    >>> [(leak.column, leak.why) for leak in find_leaks(Table("t", X, pd.Series(["no", "yes"] * 20)))]
+    >>> [(leak.column, leak.reason) for leak in find_leaks(Table("t", X, pd.Series(["no", "yes"] * 20)))]
     [('code', 'it alone gives the class of 100.0 % of the rows')]
     """
     table = replace(table, X=table.X.rename(columns=str))
-    named = [_number_leak(table, name) or _order_leak(table, name) for name in table.X.columns]
+    candidates = [_id_leak(table, name) or _order_leak(table, name) for name in table.X.columns]
     dense = [name for name in table.X.columns if _is_dense(table.X[name])]
-    named += [Leak(name, NUMBERS + _when(table, name)) for name in dense if len(dense) < RANKS]
-    found = {leak.column: leak for leak in named if leak is not None}
-    rows = _sample(table.y)
+    candidates += [Leak(name, ROW_ID + _time_hint(table, name)) for name in dense if len(dense) < MIN_RANK_COLUMNS]
+    leaks = {leak.column: leak for leak in candidates if leak is not None}
+    counts = table.y.map(table.y.value_counts()).to_numpy()
+    sample = np.sort(np.random.default_rng(0).permutation(np.flatnonzero(counts >= 3))[:MAX_SAMPLE_ROWS])
     for name in table.X.columns:
-        if name in found and found[name].leaves:
+        if name in leaks and leaks[name].dropped:
             continue
-        sure = _tells_alone(table.X[name].iloc[rows], table.y.iloc[rows])
-        if sure >= SURE:
-            found[name] = Leak(name, f"it alone gives the class of {100 * sure:.1f} % of the rows")
-    return [found[name] for name in table.X.columns if name in found]
+        recall = _recall_alone(table.X[name].iloc[sample], table.y.iloc[sample])
+        if recall >= MIN_CLASS_RECALL:
+            leaks[name] = Leak(name, f"it alone gives the class of {100 * recall:.1f} % of the rows")
+    return [leaks[name] for name in table.X.columns if name in leaks]
 
 
 def group_duplicates(table: Table) -> Table:
-    """Return the table with rows of equal features in one group, unless they are no copies.
+    """Return the table with rows of equal features in one group, unless they are equal by chance.
 
-    A table of a few yes and no has equal rows that are no copies: if more than one in ten of them, and more than five,
-    have another class than the first of their kind, or if half as many are equal when each column is shuffled within
-    the classes.
+    A table with few distinct values has equal rows that are no copies: more than one in ten of them, and more than
+    five, have another class than the first of their kind, or half as many rows are equal when each column is shuffled
+    within the classes.
 
     >>> X = pd.DataFrame({"x": [1.5, 1.5, 2.5, 3.5], "z": [7.1, 7.1, 8.1, 9.1]})
     >>> table = Table("t", X, pd.Series(list("abab")))
@@ -126,154 +132,127 @@ def group_duplicates(table: Table) -> Table:
     [0, 0, 1, 2]
     """
     hashes = _hash_rows(table.X)
-    again = len(hashes) - hashes.nunique()
-    if not again:
+    n_duplicates = len(hashes) - hashes.nunique()
+    if not n_duplicates:
         return table
-    same = f"rows that equal an earlier row: {again}"
+    note = f"rows that equal an earlier row: {n_duplicates}"
     differ = int((table.y != table.y.groupby(hashes.to_numpy()).transform("first")).sum())
-    if differ > max(DIFFERENT * again, FEW_DIFFERENT):
-        note = f"{same}; {differ} of them have another class, so that they are no copies, and are split like any other"
+    if differ > max(0.1 * n_duplicates, 5):
+        note += f"; {differ} of them have another class, so that they are no copies, and are split like any other"
         return replace(table, notes=[*table.notes, note])
-    chance = len(hashes) - _hash_rows(_shuffled(table)).nunique()
-    if 2 * chance >= again:
-        note = f"{same}; so few values give {chance} by chance, so that they are split like any other"
+    by_chance = len(hashes) - _hash_rows(_shuffle_within_classes(table)).nunique()
+    if 2 * by_chance >= n_duplicates:
+        note += f"; so few values give {by_chance} by chance, so that they are split like any other"
         return replace(table, notes=[*table.notes, note])
     groups = merge_groups(hashes) if table.groups is None else merge_groups(hashes, table.groups)
-    note = f"{same}; equal rows stay on one side of every split"
+    note += "; equal rows stay on one side of every split"
     return replace(table, groups=groups, notes=[*table.notes, note])
 
 
-def _features_of(table: Table, names: Iterable[str]) -> set[str]:
-    made = {column.name: column.features for column in table.columns}
-    return {feature for name in names for feature in made.get(name, (name,))}
-
-
-def _column_of(table: Table, feature: str) -> str:
-    """The column of the file that a feature is made of."""
+def _file_column(table: Table, feature: str) -> str:
+    """Return the column of the file that makes a feature."""
     return next((column.name for column in table.columns if feature in column.features), feature)
 
 
-def _tell(leak: Leak, kept: bool, spared: bool) -> str:
-    if not leak.leaves:
-        return f"column {leak.column!r}: {leak.why}"
-    if kept:
-        return f"kept column {leak.column!r}, as asked: {leak.why}"
-    if spared:
-        return f"kept column {leak.column!r}, as no other would be left: {leak.why}"
-    return f"left out column {leak.column!r}: {leak.why} (--force-include {leak.column!r} uses it)"
+def _time_hint(table: Table, feature: str) -> str:
+    """Return the hint that a feature of a date can split by time."""
+    column = _file_column(table, feature)
+    return f"; --time {column!r} splits by it" if column != feature else ""
 
 
-def _number_leak(table: Table, name: str) -> Leak | None:
-    """Numbers of rows, or names of groups of rows."""
+def _id_leak(table: Table, name: str) -> Leak | None:
+    """Return the leak of a column of row ids, or of ids of groups of rows."""
     column = table.X[name]
     known = column.dropna()
     distinct, n = known.nunique(), len(column)
-    if n < FEW:
+    if n < MIN_ROWS:
         return None
-    if NAMING.search(name) and MANY < distinct < DISTINCT * n:
+    if GROUP_ID_NAME.search(name) and MAX_CATEGORIES < distinct < MIN_DISTINCT_SHARE * n:
         return Leak(name, f"it names {distinct} groups of rows; --groups {name!r} keeps each on one side")
-    if kind_of(column) != "numbers" or distinct < DISTINCT * n:
+    if kind_of(column) != "numbers" or distinct < MIN_DISTINCT_SHARE * n:
         return None
-    values = as_numbers(known.to_frame()).to_numpy()[:, 0]
-    whole = bool((values % 1 == 0).all())
+    values = as_floats(known.to_frame()).to_numpy()[:, 0]
+    integers = bool((values % 1 == 0).all())
     steps = np.diff(values)
     even = len(steps) > 0 and steps[0] != 0 and np.allclose(steps, steps[0], rtol=1e-6, atol=0.0)
-    if even and not whole:
-        return Leak(name, "it rises evenly from row to row" + _when(table, name))
-    if even or (whole and (_sorted(values) or NUMBERING.search(name))):
-        return Leak(name, NUMBERS + _when(table, name))
+    if even and not integers:
+        return Leak(name, "it rises evenly from row to row" + _time_hint(table, name))
+    if even or (integers and (_is_monotonic(values) or ROW_ID_NAME.search(name))):
+        return Leak(name, ROW_ID + _time_hint(table, name))
     return None
 
 
 def _is_dense(column: pd.Series[Any]) -> bool:
-    """Are they whole numbers, nearly all distinct, with hardly a gap?"""
+    """Return whether the values are integers, nearly all distinct, that fill their range."""
     distinct, n = column.nunique(), len(column)
-    if n < FEW or kind_of(column) != "numbers" or distinct < DISTINCT * n:
+    if n < MIN_ROWS or kind_of(column) != "numbers" or distinct < MIN_DISTINCT_SHARE * n:
         return False
-    values = as_numbers(column.dropna().to_frame()).to_numpy()[:, 0]
-    return bool((values % 1 == 0).all() and values.max() - values.min() + 1 <= DENSE * distinct)
+    values = as_floats(column.dropna().to_frame()).to_numpy()[:, 0]
+    return bool((values % 1 == 0).all() and values.max() - values.min() + 1 <= MAX_ID_DENSITY * distinct)
 
 
 def _order_leak(table: Table, name: str) -> Leak | None:
-    """A column in the order of the rows that may yet be a quantity: told, and kept."""
+    """Return the leak of a sorted column; it may be a quantity, so that it is noted and not dropped."""
     column = table.X[name]
-    if len(column) < FEW or kind_of(column) != "numbers" or column.isna().any():
+    if len(column) < MIN_ROWS or kind_of(column) != "numbers" or column.isna().any():
         return None
-    if not _sorted(as_numbers(column.to_frame()).to_numpy()[:, 0]):
+    if not _is_monotonic(as_floats(column.to_frame()).to_numpy()[:, 0]):
         return None
-    origin = _column_of(table, name)
-    why = f"the rows are in its order; if that is time, --time {origin!r} splits by it, --drop {origin!r} leaves it out"
-    return Leak(name, why, leaves=False)
+    source = _file_column(table, name)
+    reason = f"the rows are in its order; if that is time, --time {source!r} splits by it, --drop {source!r} drops it"
+    return Leak(name, reason, dropped=False)
 
 
-def _when(table: Table, name: str) -> str:
-    """What else to do with a date."""
-    origin = _column_of(table, name)
-    return f"; --time {origin!r} splits by it" if origin != name else ""
-
-
-def _sorted(values: NDArray[np.float64]) -> bool:
-    """Does every number differ from the one before it in the same direction?"""
+def _is_monotonic(values: NDArray[np.float64]) -> bool:
     steps = np.diff(values)
     return bool((steps > 0).all() or (steps < 0).all())
 
 
-def _sample(y: pd.Series[Any]) -> NDArray[np.int64]:
-    """Some rows, of classes that have enough of them."""
-    counts = y.map(y.value_counts())
-    rows = np.flatnonzero(counts.to_numpy() >= 3)
-    return np.sort(np.random.default_rng(0).permutation(rows)[:SAMPLE]).astype(np.int64)
-
-
-def _tells_alone(column: pd.Series[Any], y: pd.Series[Any]) -> float:
-    """The mean share of each class that a tree of one column predicts, in three folds; 0 where that says nothing."""
+def _recall_alone(column: pd.Series[Any], y: pd.Series[Any]) -> float:
+    """Return the mean recall of a tree on one column, in three folds; 0 where there are too few rows to tell."""
     classes, index = np.unique(y.to_numpy(dtype=str), return_inverse=True)
     counts = np.bincount(index)
-    least = FEW_ROWS if column.nunique() > CODES * len(classes) else 3
-    if len(index) < FEW or len(classes) < 2 or counts.min() < least:
+    min_rows = MIN_CLASS_ROWS_OF_QUANTITY if column.nunique() > MAX_CODES_PER_CLASS * len(classes) else 3
+    if len(index) < MIN_ROWS or len(classes) < 2 or counts.min() < min_rows:
         return 0.0
     if kind_of(column) == "numbers":
-        values = _unit(as_numbers(column.to_frame()).to_numpy())
+        values = _scale_to_unit(as_floats(column.to_frame()).to_numpy())
     else:
-        codes, known = pd.factorize(as_text(column.to_frame()).iloc[:, 0])
+        codes, known = pd.factorize(as_strings(column.to_frame()).iloc[:, 0])
         values = np.random.default_rng(0).permutation(len(known))[codes].astype(float)[:, None]  # not in order of rows
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     hit = cross_val_predict(DecisionTreeClassifier(random_state=0), values, index, cv=folds) == index
     return float(np.mean([hit[index == c].mean() for c in range(len(classes))]))
 
 
-def _unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Numbers from 0 to 1: a tree rounds to 32 bits, and takes what differs by less than 1e-7 for the same."""
-    shrunk = values / (np.nanmax(np.abs(values), initial=0.0) or 1.0)
-    risen = shrunk - np.nanmin(shrunk, initial=1.0)
-    return np.asarray(risen / (np.nanmax(risen, initial=0.0) or 1.0))
+def _scale_to_unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scale to [0, 1]: a tree rounds to 32 bits, and takes values that differ by less than 1e-7 as equal."""
+    scaled = values / (np.nanmax(np.abs(values), initial=0.0) or 1.0)
+    shifted = scaled - np.nanmin(scaled, initial=1.0)
+    return np.asarray(shifted / (np.nanmax(shifted, initial=0.0) or 1.0))
 
 
 def _hash_rows(X: pd.DataFrame) -> pd.Series[Any]:
-    plain = pd.DataFrame({i: _plain(X.iloc[:, i]) for i in range(X.shape[1])})
-    return pd.util.hash_pandas_object(plain, index=False)
+    columns = [X.iloc[:, [i]] for i in range(X.shape[1])]
+    plain = [as_floats(part) if kind_of(part.iloc[:, 0]) == "numbers" else as_strings(part) for part in columns]
+    return pd.util.hash_pandas_object(pd.DataFrame({i: part.iloc[:, 0] for i, part in enumerate(plain)}), index=False)
 
 
-def _plain(column: pd.Series[Any]) -> pd.Series[Any]:
-    part = column.to_frame()
-    return (as_numbers(part) if kind_of(column) == "numbers" else as_text(part)).iloc[:, 0]
-
-
-def _shuffled(table: Table) -> pd.DataFrame:
-    """The table with each column shuffled within the classes."""
+def _shuffle_within_classes(table: Table) -> pd.DataFrame:
+    """Return the features, each column shuffled within the classes by itself."""
     rng = np.random.default_rng(0)
-    places = [np.flatnonzero(part) for part in pd.get_dummies(table.y).to_numpy(dtype=bool).T]
+    members = [np.flatnonzero(mask) for mask in pd.get_dummies(table.y).to_numpy(dtype=bool).T]
     columns = {}
     for i, name in enumerate(table.X.columns):
         order = np.arange(len(table.X))
-        for place in places:
-            order[place] = rng.permutation(place)
+        for rows in members:
+            order[rows] = rng.permutation(rows)
         columns[i] = table.X[name].iloc[order].reset_index(drop=True)
     return pd.DataFrame(columns)
 
 
-def _runs(table: Table) -> list[str]:
-    """Whether neighbouring rows tend to have the same class, but are not simply sorted by it."""
+def _note_runs(table: Table) -> list[str]:
+    """Return a note if neighboring rows tend to have the same class, but are not simply sorted by it."""
     if table.time is not None or table.groups is not None:
         return []
     y = pd.factorize(table.y)[0]
@@ -283,6 +262,6 @@ def _runs(table: Table) -> list[str]:
     if changes < len(counts) or changes > 0.6 * expected or expected - changes < 5 * np.sqrt(expected):
         return []
     return [
-        f"neighbouring rows tend to have the same class ({changes} changes, {expected:.0f} by chance): if the rows are "
+        f"neighboring rows tend to have the same class ({changes} changes, {expected:.0f} by chance): if the rows are "
         "in order of time or come in groups, --time or --groups gives the honest splits"
     ]

@@ -1,19 +1,22 @@
-"""Read a labelled table from a file: its target, its features, and what tells groups and times."""
+"""Labeled tables from files, and the specification that reads another file in the same way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api import types
 
-from genlabel.data.tables.columns import convert_columns, plan_columns
-from genlabel.data.tables.files import check_columns, read_frame, table_name
+from genlabel.data.tables.columns import ColumnSpec, convert_columns, kind_of, plan_columns
+from genlabel.data.tables.files import check_columns, closest_name, join_names, read_frame, table_name
+from genlabel.data.tables.parse_values import parse_numbers
 from genlabel.data.tables.table import Table
-from genlabel.data.tables.targets import find_cuts, read_target
+from genlabel.data.tables.targets import bin_target, find_bin_edges, read_target
 
 
 def read_table(
@@ -28,26 +31,27 @@ def read_table(
     groups: str | None = None,
     time: str | None = None,
 ) -> Table:
-    """Read a labelled table from a file; what was changed on the way is told in its notes.
+    """Read a labeled table from a file; the notes of the table list what was changed.
 
-    Leaks are not looked for here: see `drop_leaks`.
+    This function does not look for leaks: see `drop_leaks`.
 
     Parameters
     ----------
     path : path
-        As of `read_frame`.
+        File that `read_frame` can read.
     target : str
-        The column of the labels.
+        The label column.
     na_values : iterable of str
-        Values that count as missing, in every column, besides empty cells and the usual words.
+        Values that count as missing, in every column, in addition to empty cells and the usual words.
     drop : iterable of str
         Columns that are not used.
     force_include : iterable of str
-        Columns that are used even if they look like identifiers, or tell groups or times.
+        Columns that are used even if they look like identifiers, or hold the groups or times.
     classes, bins
-        What to do with a target of numbers, as of `read_target`.
+        Treatment of a numeric target, see `read_target`.
     groups : str, optional
-        A column whose equal values keep rows on one side of a split; a row without a value is by itself.
+        A column of groups: rows with equal values stay on one side of a split. A row without a value is a group of its
+        own.
     time : str, optional
         A column of dates or numbers: splits train on earlier rows.
 
@@ -64,95 +68,204 @@ def read_table(
     path, drop, force_include, source = Path(path), list(drop), list(force_include), str(path)
     notes: list[str] = []
     frame = read_frame(path, target, notes)
-    named = {
-        "target": [target],
-        "drop": drop,
-        "force_include": force_include,
-        "groups": _one(groups),
-        "time": _one(time),
-    }
-    for option, names in named.items():
+    group_columns = [] if groups is None else [groups]
+    time_columns = [] if time is None else [time]
+    options = {"target": [target], "drop": drop, "force_include": force_include}
+    for option, names in (options | {"groups": group_columns, "time": time_columns}).items():
         check_columns(option, names, frame.columns, source)
-    _check_choices(target, drop, groups, time)
-    words = tuple(na_values)
-    frame = replace_na_values(frame, words)
-    y = read_target(frame[target], source, classes=classes, bins=bins, notes=notes)
-    cuts = () if bins is None else tuple(find_cuts(frame[target], bins, source))
-    frame = _complete(frame.assign(**{target: y}), target, time, notes)
-    rows, frame = pd.Series(frame.index), frame.reset_index(drop=True)
-    apart = {target, *drop, *({*_one(groups), *_one(time)} - set(force_include))}
-    features = frame[[name for name in frame.columns if name not in apart]]
-    columns = plan_columns(features, force_include, notes)
-    X = convert_columns(features, columns, notes)
-    if not len(X.columns):
-        raise ValueError(f"{source!r} has no column of features; it needs at least one besides the target")
-    when = None if time is None else _read_time(frame[time], source)
-    grouped = _read_groups(frame, groups)
-    return Table(table_name(path), X, _settle(frame[target]), notes, columns, grouped, when, words, cuts, rows)
-
-
-def _one(name: str | None) -> list[str]:
-    return [] if name is None else [name]
-
-
-def _check_choices(target: str, drop: Sequence[str], groups: str | None, time: str | None) -> None:
-    for option, name in (("groups", groups), ("time", time)):
+    for option, name in (("groups", groups), ("time", time), ("drop", target if target in drop else None)):
         if name == target:
             raise ValueError(f"{option}={name!r} is the target; name another column")
-    if target in drop:
-        raise ValueError(f"drop={target!r} is the target; name another column")
-
-
-def replace_na_values(frame: pd.DataFrame, words: Sequence[str]) -> pd.DataFrame:
-    """Return the frame with NaN where a value is one of the words, or the number that a word says.
-
-    >>> replace_na_values(pd.DataFrame({"n": [1, -9], "t": ["-9", "u"]}), ["-9"]).isna().sum().tolist()
-    [1, 1]
-    """
-    if not words:
-        return frame
-    numbers = pd.to_numeric(pd.Series(words, dtype=object), errors="coerce").dropna().tolist()
-    marked = {}
-    for name in frame.columns:
-        column = frame[name]
-        numeric = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
-        hit = column.isin(numbers) if numeric else column.astype(str).str.strip().isin(words)
-        marked[name] = column.mask(hit)
-    return pd.DataFrame(marked, index=frame.index)
-
-
-def _complete(frame: pd.DataFrame, target: str, time: str | None, notes: list[str]) -> pd.DataFrame:
-    """The rows that have a target, and a time if that is asked for."""
-    for name in [target, *_one(time)]:
+    na_strings = tuple(na_values)
+    frame = replace_na_values(frame, na_strings)
+    y = read_target(frame[target], source, classes=classes, bins=bins, notes=notes)
+    bin_edges = () if bins is None else tuple(find_bin_edges(frame[target], bins, source))
+    frame = frame.assign(**{target: y})
+    for name in [target, *time_columns]:
         missing = frame[name].isna()
         if missing.any():
             frame = frame[~missing]
             notes.append(f"rows dropped because {name!r} is missing: {missing.sum()}")
-    return frame
+    rows, frame = pd.Series(frame.index), frame.reset_index(drop=True)
+    unused = {target, *drop, *({*group_columns, *time_columns} - set(force_include))}
+    features = frame[[name for name in frame.columns if name not in unused]]
+    columns = plan_columns(features, force_include, notes)
+    X = convert_columns(features, columns, notes)
+    if not len(X.columns):
+        raise ValueError(f"{source!r} has no column of features; it needs at least one in addition to the target")
+    y = frame[target].astype("int64") if types.is_numeric_dtype(frame[target]) else frame[target].astype(str)
+    return Table(
+        table_name(path),
+        X,
+        y,
+        notes,
+        columns,
+        groups=None if groups is None else _encode_groups(frame[groups]),
+        time=None if time is None else _parse_time(frame[time], source),
+        na_values=na_strings,
+        bin_edges=bin_edges,
+        rows=rows,
+    )
 
 
-def _settle(y: pd.Series[Any]) -> pd.Series[Any]:
-    """Labels without gaps: whole numbers or text."""
-    return y.astype("int64") if types.is_numeric_dtype(y) else y.astype(str)
+@final
+@dataclass(frozen=True)
+class TableReadSpec:
+    """Specification of how a table was read: the conversion of its columns, and what counts as missing.
+
+    It holds plain values, so that it can be saved with a model and read another file in the same way.
+
+    Examples
+    --------
+    >>> X, y = pd.DataFrame({"price": [5.0, 1234.5]}), pd.Series(["no", "yes"], name="paid")
+    >>> spec = TableReadSpec.of(Table("t", X, y, columns=[ColumnSpec("price", "amount", ("price",), format=".")]))
+    >>> new, notes = pd.DataFrame({"price": ["$7.50", "none"], "who": ["ann", "bob"]}), []
+    >>> spec.features_of(new, notes)["price"].tolist()
+    [7.5, nan]
+    >>> notes
+    ["values of 'price' that are no numbers and count as missing: 1 ('none')",
+     "missing values of 'price', which had none in training: 1"]
+    """
+
+    target: str
+    columns: tuple[ColumnSpec, ...]
+    """The columns that make features."""
+    features: tuple[str, ...]
+    """Names of the features in their order."""
+    features_with_missing: tuple[str, ...] = ()
+    """The features that had missing values."""
+    na_values: tuple[str, ...] = ()
+    """Values that count as missing, in addition to the usual ones."""
+    bin_edges: tuple[float, ...] = ()
+    """Edges at which a numeric target was cut into classes."""
+
+    @classmethod
+    def of(cls, table: Table) -> Self:
+        """Return the specification of a table, after leaks were dropped."""
+        features = tuple(str(name) for name in table.X.columns)
+        known = table.columns or [ColumnSpec(name, _feature_kind(table.X[name]), (name,)) for name in features]
+        columns = tuple(column for column in known if set(column.features) & set(features))
+        with_missing = tuple(str(name) for name in table.X.columns[table.X.isna().any()])
+        return cls(str(table.y.name), columns, features, with_missing, table.na_values, table.bin_edges)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain values, fit for JSON."""
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        columns = [{**column, "features": list(column["features"])} for column in plain["columns"]]
+        return {**plain, "columns": columns}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """Return the specification that `to_plain` made plain."""
+        columns = tuple(ColumnSpec(**{**column, "features": tuple(column["features"])}) for column in plain["columns"])
+        names = ("features", "features_with_missing", "na_values", "bin_edges")
+        return cls(str(plain["target"]), columns, **{name: tuple(plain[name]) for name in names})
+
+    def read(self, path: str | Path, notes: list[str] | None = None) -> pd.DataFrame:
+        """Read another file; columns that were read as strings are strings, whatever their values look like here.
+
+        Parameters
+        ----------
+        path : path
+            File that `read_frame` can read.
+        notes : list of str, optional
+            Receives a line for what is unusual.
+        """
+        strings = [column.name for column in self.columns if column.kind in ("text", "amount") or column.format]
+        return read_frame(path, self.target, notes, strings)
+
+    def features_of(self, frame: pd.DataFrame, notes: list[str] | None = None) -> pd.DataFrame:
+        """Return the features (m, d) of a frame that `read` returned; each row is converted by itself.
+
+        Parameters
+        ----------
+        frame : DataFrame (m, ...)
+            The columns that make features; others are ignored.
+        notes : list of str, optional
+            Receives a line for values that become missing values, and for missing values where training had none.
+        """
+        notes = [] if notes is None else notes
+        self._check_columns(frame)
+        marked = replace_na_values(frame[[column.name for column in self.columns]], self.na_values)
+        X = convert_columns(marked, self.columns, notes)[list(self.features)]
+        for column in self.columns:
+            if column.kind == "text":  # strings that are never taken for anything else
+                values = X[column.name]
+                strings = values.astype(object).where(values.notna(), None).map(str, na_action="ignore")
+                X[column.name] = strings.astype("category")
+                continue
+            if column.kind == "number" and not types.is_numeric_dtype(frame[column.name]):
+                X[[column.name]] = replace_na_values(X[[column.name]], self.na_values)
+            used = [name for name in column.features if name in self.features]
+            missing = int(X[used].isna().any(axis=1).sum())
+            if missing and not set(used) & set(self.features_with_missing):
+                notes.append(f"missing values of {column.name!r}, which had none in training: {missing}")
+        return X
+
+    def classes_of(self, frame: pd.DataFrame, classes: NDArray[Any]) -> NDArray[np.int64] | None:
+        """Return the class index of each row, (m,), -1 for a label that is no class; None without a target column."""
+        if self.target not in frame:
+            return None
+        y = replace_na_values(frame[[self.target]], self.na_values)[self.target]
+        if self.bin_edges:
+            labels = bin_target(y, self.bin_edges)
+        elif classes.dtype.kind in "iu":
+            labels = parse_numbers(y.where(y.notna(), ""))
+        else:
+            labels = y.astype(object).where(y.notna(), None).map(lambda value: str(value).strip(), na_action="ignore")
+        return pd.Index(classes).get_indexer(pd.Index(labels)).astype(np.int64)
+
+    def _check_columns(self, frame: pd.DataFrame) -> None:
+        missing = [column.name for column in self.columns if column.name not in frame]
+        if missing:
+            known = {self.target, *(column.name for column in self.columns)}
+            closest = closest_name(missing[0], [name for name in frame.columns if name not in known])
+            hint = f"is {closest!r} meant for it? Rename it" if closest else "add it, it may be empty"
+            one = f"the column {missing[0]!r}"
+            names = one if len(missing) == 1 else f"{len(missing)} columns, {join_names(missing, 4)}"
+            raise ValueError(f"the table lacks {names}; the model was fitted with it: {hint}")
 
 
-def _read_groups(frame: pd.DataFrame, groups: str | None) -> pd.Series[Any] | None:
-    if groups is None:
-        return None
-    codes = pd.factorize(frame[groups])[0].astype(np.int64)
-    alone = codes < 0
-    codes[alone] = codes.max(initial=-1) + 1 + np.arange(alone.sum())
+def replace_na_values(frame: pd.DataFrame, na_values: Sequence[str]) -> pd.DataFrame:
+    """Return the frame with NaN where a value is one of the strings, or equals the number that a string writes.
+
+    >>> replace_na_values(pd.DataFrame({"n": [1, -9], "t": ["-9", "u"]}), ["-9"]).isna().sum().tolist()
+    [1, 1]
+    """
+    if not na_values:
+        return frame
+    numbers = pd.to_numeric(pd.Series(na_values, dtype=object), errors="coerce").dropna().tolist()
+    masked = {}
+    for name in frame.columns:
+        column = frame[name]
+        numeric = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
+        hit = column.isin(numbers) if numeric else column.astype(str).str.strip().isin(na_values)
+        masked[name] = column.mask(hit)
+    return pd.DataFrame(masked, index=frame.index)
+
+
+def _encode_groups(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the index of the group of each row; rows without a value are groups of their own."""
+    codes = pd.factorize(column)[0].astype(np.int64)
+    single = codes < 0
+    codes[single] = codes.max(initial=-1) + 1 + np.arange(single.sum())
     return pd.Series(codes)
 
 
-def _read_time(column: pd.Series[Any], source: str) -> pd.Series[Any]:
-    """When each row was recorded, as a number."""
+def _parse_time(column: pd.Series[Any], source: str) -> pd.Series[Any]:
     name = str(column.name)
-    plan = plan_columns(column.to_frame(), force_include=[name])
-    if plan[0].kind not in ("number", "amount", "date", "duration"):
+    columns = plan_columns(column.to_frame(), force_include=[name])
+    if columns[0].kind not in ("number", "amount", "date", "duration"):
         raise ValueError(f"time={name!r} of {source!r} has neither dates nor numbers; name a column that does")
-    when = convert_columns(column.to_frame(), plan).iloc[:, 0].astype("float64")
-    if when.isna().any():
-        wrong = column[when.isna()].iloc[0]
-        raise ValueError(f"time={name!r} of {source!r} has values that are no dates, such as {str(wrong)!r}; mend them")
-    return when
+    time = convert_columns(column.to_frame(), columns).iloc[:, 0].astype("float64")
+    if time.isna().any():
+        value = str(column[time.isna()].iloc[0])
+        raise ValueError(f"time={name!r} of {source!r} has values that are no dates, such as {value!r}; fix them")
+    return time
+
+
+def _feature_kind(column: pd.Series[Any]) -> str:
+    """Return the kind of a feature that does not come from a file."""
+    if types.is_bool_dtype(column):
+        return "boolean"
+    return "number" if kind_of(column) == "numbers" else "text"

@@ -1,4 +1,4 @@
-"""A labelled table, and the preparation of its columns in front of an estimator."""
+"""Labeled tables, and the preprocessing of their columns in front of an estimator."""
 
 from __future__ import annotations
 
@@ -12,110 +12,106 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-from genlabel.data.tables.columns import MANY, ColumnSpec, as_numbers, as_text, kind_of
+from genlabel.data.tables.columns import MAX_CATEGORIES, ColumnSpec, as_floats, as_strings, kind_of
 
-FEWEST_ROWS = 4
-"""Rows that a class needs: two to train on, and two more so that a cut of about a third leaves them there."""
+MIN_CLASS_ROWS = 4
+"""Rows that a class needs, so that two of them remain for training when about a third is held out."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A labelled table.
+    """Labeled table.
 
-    >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "colour": ["red", "blue", "red"]})
+    >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "color": ["red", "blue", "red"]})
     >>> table = Table("flowers", X, pd.Series(["a", "b", "a"]), groups=pd.Series([0, 1, 0]))
-    >>> part = select_rows(table, [True, False, True])
-    >>> part.X["size"].tolist(), part.y.tolist(), part.groups.tolist()
+    >>> subset = select_rows(table, [True, False, True])
+    >>> subset.X["size"].tolist(), subset.y.tolist(), subset.groups.tolist()
     ([1.0, 3.0], ['a', 'a'], [0, 0])
     """
 
     name: str
     X: pd.DataFrame
-    """Features: numbers and booleans, or text; missing values are NaN."""
+    """Features: numbers and booleans, or strings; missing values are NaN."""
     y: pd.Series[Any]
-    """The label of each row: whole numbers or text, none missing."""
+    """Label of each row, an integer or a string; none is missing."""
     notes: list[str] = field(default_factory=list)
-    """What was changed on the way in, one line each."""
+    """A line for each change that was made when the table was read."""
     columns: Sequence[ColumnSpec] = ()
-    """What was made of each column of a file."""
+    """Conversion of each column of the file."""
     groups: pd.Series[Any] | None = None
-    """The group of each row, a whole number: rows of one group stay on one side of a split."""
+    """Group of each row, an integer: rows of one group stay on one side of a split."""
     time: pd.Series[Any] | None = None
-    """When each row was recorded, a number: a split trains on earlier rows than it tests on."""
+    """Time of each row, a number: a split trains on earlier rows than it tests on."""
     na_values: tuple[str, ...] = ()
-    """Values that count as missing, besides the usual ones."""
-    cuts: tuple[float, ...] = ()
-    """Where a target of numbers was cut into classes."""
+    """Values that count as missing, in addition to the usual ones."""
+    bin_edges: tuple[float, ...] = ()
+    """Edges at which a numeric target was cut into classes."""
     rows: pd.Series[Any] | None = None
-    """The row of the file that each row was, numbered from 0."""
+    """Row number of each row in the file, from 0."""
 
 
 def select_rows(table: Table, rows: Any) -> Table:
-    """Return the rows of a table that a mask (n,) names, numbered anew.
+    """Return the rows of a table that a mask (n,) selects, with a new index.
 
     >>> table = Table("t", pd.DataFrame({"x": [5, 6, 7]}), pd.Series(list("aab")))
     >>> select_rows(table, [True, False, True]).X["x"].tolist()
     [5, 7]
     """
-    X, y = table.X[rows].reset_index(drop=True), table.y[rows].reset_index(drop=True)
-    beside = {"groups": table.groups, "time": table.time, "rows": table.rows}
-    taken: dict[str, Any] = {
-        name: None if part is None else part[rows].reset_index(drop=True) for name, part in beside.items()
-    }
-    return replace(table, X=X, y=y, **taken)
+    names = ("X", "y", "groups", "time", "rows")
+    parts = {name: getattr(table, name) for name in names if getattr(table, name) is not None}
+    return replace(table, **{name: part[rows].reset_index(drop=True) for name, part in parts.items()})
 
 
-def drop_rare(table: Table, fewest: int = FEWEST_ROWS) -> Table:
-    """Return the table without the classes of fewer than `fewest` rows; a note names them.
+def drop_rare_classes(table: Table, min_rows: int = MIN_CLASS_ROWS) -> Table:
+    """Return the table without the classes of fewer than `min_rows` rows; a note names them.
 
     >>> table = Table("t", pd.DataFrame({"x": range(9)}), pd.Series(list("aaaabbbbc")))
-    >>> drop_rare(table).notes
+    >>> drop_rare_classes(table).notes
     ['1 class of fewer than 4 rows dropped, 1 row: c']
     """
     counts = table.y.value_counts(sort=False)
-    rare = counts[counts < fewest]
+    rare = counts[counts < min_rows]
     if not len(rare):
         return table
-    classes = f"{len(rare)} class{'es' * (len(rare) > 1)}"
-    gone = int(rare.sum())
-    rows = f"{gone} row{'s' * (gone > 1)}"
+    n = int(rare.sum())
+    classes, rows = f"{len(rare)} class{'es' * (len(rare) > 1)}", f"{n} row{'s' * (n > 1)}"
     names = ", ".join(str(name) for name in rare.index[:5]) + ", ..." * (len(rare) > 5)
-    kept = select_rows(table, ~table.y.isin(list(rare.index)).to_numpy())
-    return replace(kept, notes=[*table.notes, f"{classes} of fewer than {fewest} rows dropped, {rows}: {names}"])
+    note = f"{classes} of fewer than {min_rows} rows dropped, {rows}: {names}"
+    rest = select_rows(table, ~table.y.isin(list(rare.index)).to_numpy())
+    return replace(rest, notes=[*table.notes, note])
 
 
 def table_pipeline(X: pd.DataFrame, estimator: Any) -> Pipeline:
-    """Put the preparation of a table in front of an estimator, to be fitted together on the training rows only.
+    """Put the preprocessing of a table in front of an estimator, to be fitted together on the training rows only.
 
-    Numbers and booleans: median imputation. Text and categories: a column for each value, a missing one being a
-    value of its own; of more than 20, the 19 most frequent and a column for the rest. Dates and times: left out.
+    Numbers and booleans: median imputation. Strings and categories: one-hot encoding, where a missing value is a
+    category; of more than 20 categories, the 19 most frequent and one for the rest. Dates and times: left out.
 
     Parameters
     ----------
     X : DataFrame (n, d)
-        Tells the kind of each column; nothing is learned from it here.
+        Only the column types are used; nothing is fitted here.
     estimator : scikit-learn estimator
-        Takes the numbers.
 
     Examples
     --------
-    >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "colour": ["red", "blue", None]})
+    >>> X = pd.DataFrame({"size": [1.0, None, 3.0], "color": ["red", "blue", None]})
     >>> table_pipeline(X, "passthrough").fit_transform(X).tolist()
     [[1.0, 0.0, 0.0, 1.0], [2.0, 0.0, 1.0, 0.0], [3.0, 1.0, 0.0, 0.0]]
     """
     numbers = make_pipeline(
-        FunctionTransformer(as_numbers, feature_names_out="one-to-one"),
+        FunctionTransformer(as_floats, feature_names_out="one-to-one"),
         SimpleImputer(strategy="median", keep_empty_features=True),
     )
     text = make_pipeline(
-        FunctionTransformer(as_text, feature_names_out="one-to-one"),
-        OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MANY, sparse_output=False),
+        FunctionTransformer(as_strings, feature_names_out="one-to-one"),
+        OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MAX_CATEGORIES, sparse_output=False),
     )
     kinds = {name: kind_of(X[name]) for name in X.columns}
-    named = all(isinstance(name, str) for name in X.columns)  # a number would be taken for a place
-    parts = [
-        (kind, part, [name if named else place for place, name in enumerate(X.columns) if kinds[name] == kind])
-        for kind, part in (("numbers", numbers), ("text", text))
+    named = all(isinstance(name, str) for name in X.columns)  # scikit-learn would take an integer for a position
+    transformers = [
+        (kind, steps, [name if named else i for i, name in enumerate(X.columns) if kinds[name] == kind])
+        for kind, steps in (("numbers", numbers), ("text", text))
         if kind in kinds.values()
     ]
-    return Pipeline([("columns", ColumnTransformer(parts)), ("estimator", estimator)])
+    return Pipeline([("columns", ColumnTransformer(transformers)), ("estimator", estimator)])

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from genlabel._arrays import Seed, as_rng, chunks, like, named_device
 from genlabel._progress import EpochCallback, epoch_callback_for
+from genlabel._registry import DENSITIES
 from genlabel._standardization import Standardization
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
 from genlabel.densities.base import ClassDensity, DensityWarning
@@ -36,6 +37,7 @@ class CollapsedGeneratorError(RuntimeError):
     """The generator of a class leaves out a part of it; the message names the class and says what to do."""
 
 
+@DENSITIES.register("gan")
 @final
 class GANDensity(ClassDensity):
     r"""log p_c(x) = -d(x, M_c) / scale, with M_c = {G(w, c)} the manifold that a GAN has learned of class c.
@@ -105,7 +107,7 @@ class GANDensity(ClassDensity):
     (1, 2, 2)
     """
 
-    normalised: ClassVar[bool] = False
+    normalized: ClassVar[bool] = False
     chunk_rows: int = 512
 
     def __init__(

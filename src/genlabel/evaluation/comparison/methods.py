@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
+from genlabel.model_selection import TrainingOptions
 
 PRIOR_BASELINE = "class shares"
 """The method that does not look at the features: its accuracy is the majority rate."""
@@ -36,7 +37,7 @@ def default_methods(
     ['vanilla', 'mixup', 'GenLabel', 'generative (gaussian)', 'generative (kernel)', 'logistic', 'boosting',
      'class shares']
     """
-    common = {"network": network, "epochs": epochs}
+    common = {"network": network, "training": TrainingOptions(epochs=epochs)}
     names = ("gaussian", "kernel") if density == "auto" else (density,)
     alone = density if density == "stacked" else "generative"
     generative = {
@@ -46,7 +47,7 @@ def default_methods(
         "vanilla": MixupClassifier(mixer=None, **common),
         "mixup": MixupClassifier(**common),
         "GenLabel": GenLabelClassifier(density=density, **common),
-        **(_as_printed(common) if paper else {}),
+        **(_paper_methods(network, epochs) if paper else {}),
         **generative,
         "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)),
         "boosting": HistGradientBoostingClassifier(),
@@ -54,11 +55,11 @@ def default_methods(
     }
 
 
-def _as_printed(common: dict[str, Any]) -> dict[str, Any]:
-    """The paper's setting, its network and its epochs where "auto" leaves the choice."""
-    printed = {"network": "mlp", "epochs": 100}
-    given = {
-        name: printed[name] if isinstance(value, str) and value == "auto" else value for name, value in common.items()
+def _paper_methods(network: Any, epochs: Any) -> dict[str, Any]:
+    """Return the methods in the paper's setting, with its network and its epochs in the place of "auto"."""
+    given: dict[str, Any] = {
+        "network": "mlp" if isinstance(network, str) and network == "auto" else network,
+        "training__epochs": 100 if isinstance(epochs, str) and epochs == "auto" else epochs,
     }
     return {
         "mixup (paper)": MixupClassifier.from_paper(**given),

@@ -16,7 +16,7 @@ from genlabel._standardization import Standardization
 from genlabel._validation import check_count, check_interval, check_positive, deduplicate_warnings
 from genlabel.densities import StackedDensity, Typicality
 from genlabel.estimators import GenLabelClassifier
-from genlabel.estimators.validation import LabeledData, validate_fit_input
+from genlabel.estimators.validation import validate_fit_input
 from genlabel.evaluation.diagnosis.density_check import measure_trust
 from genlabel.evaluation.diagnosis.mixed_samples import (
     MOST_PAIRS,
@@ -31,6 +31,7 @@ from genlabel.evaluation.diagnosis.plane import Plane, decision_regions
 from genlabel.evaluation.diagnosis.result import Diagnosis
 from genlabel.evaluation.diagnosis.verdict import decide, untrusted_verdict
 from genlabel.labeling import GenLabel
+from genlabel.model_selection.splits import LabeledData
 
 
 def diagnose(
@@ -102,7 +103,7 @@ def diagnose(
         "random_state": check_count("random_state", random_state, low=0),
     }
     with deduplicate_warnings(), one_thread(), track_fit(verbose, "diagnose") as course:
-        sample = validate_fit_input(GenLabelClassifier(), X, y, None, None, smallest_class=1, groups=groups)
+        sample, _ = validate_fit_input(GenLabelClassifier(), X, y, None, None, smallest_class=1, groups=groups)
         patient = _Patient(_some(sample, max_rows, random_state), settings, _notes(sample, max_rows), course)
         course.plan(
             {"stacked density": 1.0, "blends": 1.0, "paired run": 8.0} | ({"plane": 2.5} if patient.has_plane else {})
@@ -153,9 +154,7 @@ class _Patient:
         asked: dict[str, Callable[[NDArray[np.float64]], Any]] = {
             name: arm.predict_log_proba for name, arm in arms.items()
         }
-        return decision_regions(
-            self.sample.X, asked | {"stacked density": lambda at: labels.log_posterior_of(scaler(at))}
-        )
+        return decision_regions(self.sample.X, asked | {"stacked density": lambda at: labels.log_posterior(scaler(at))})
 
     def _folds(self) -> list[Fold]:
         """Those that the stacked density would deal itself, but with the names of the classes, and groups together."""

@@ -21,6 +21,7 @@ from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.labeling import GenLabel
 from genlabel.metrics import LEAST_PROBABILITY
 from genlabel.mixing import MixParams, Mixup, blend
+from genlabel.model_selection import TrainingOptions
 
 ARMS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "vanilla": lambda params: params["clean_fraction"] == 1.0,
@@ -96,10 +97,9 @@ def train_arms(
     search = GenLabelClassifier(
         gamma=(0.0, 1.0),
         clean_fraction=(clean_fraction, 1.0),
-        alpha=alpha,
-        average=None,
-        learning_rate=RATES,
-        weight_decay=DECAYS,
+        mixer=Mixup(alpha),
+        pool_with_density=None,
+        training=TrainingOptions(RATES, DECAYS),
         random_state=seed,
     )
     return search.fit_subsets(X, y, ARMS, groups=groups)
@@ -193,7 +193,7 @@ class _Mixed(NamedTuple):
 
 def _relabel(arm: Any, points: Values) -> Values:
     """The stacked density's labels of blends, (m, k)."""
-    return np.exp(cast(GenLabel, arm.labeler_).log_posterior_of(arm.scaler_(points)))
+    return np.exp(cast(GenLabel, arm.labeler_).log_posterior(arm.scaler_(points)))
 
 
 def _training_loss(

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from genlabel._validation import check_choice, check_count, check_interval, check_positive
-from genlabel.data.datasets.images import ImageSet, hold_out
+from genlabel.data.datasets import ImageDataset
+from genlabel.data.datasets.images import hold_out
 from genlabel.evaluation.images.history import Entry, ImageScores, TrainingHistory, measure, state_on_cpu
 from genlabel.evaluation.images.methods import ImageMethod, choose_network, make_image_method
 from genlabel.training import (
@@ -98,7 +99,7 @@ def load_network(path: str | Path) -> tuple[StagedNetwork, list[str]]:
 
 
 def train_images(
-    images: ImageSet,
+    images: ImageDataset,
     *,
     method: str = "genlabel",
     network: str = "auto",
@@ -126,7 +127,7 @@ def train_images(
 
     Parameters
     ----------
-    images : ImageSet
+    images : ImageDataset
     method : one of METHODS
     network : "auto", "lenet5", "resnet18" or "preact-resnet18"
         "auto" is LeNet-5 for small square images of one channel, and ResNet-18 for others.
@@ -170,8 +171,8 @@ def train_images(
     (2, True)
     """
     given = dict(locals())
-    if not isinstance(images, ImageSet):
-        raise TypeError(f"images is a {type(images).__name__}; give an ImageSet, as load_images makes it")
+    if not isinstance(images, ImageDataset):
+        raise TypeError(f"images is a {type(images).__name__}; give an ImageDataset, as load_images makes it")
     if images.x_train.dtype != np.uint8 or images.x_test.dtype != np.uint8:
         raise TypeError(f"images has pixels of {images.x_train.dtype} and {images.x_test.dtype}; give uint8, 0 to 255")
     check_count("seed", seed, low=0)
@@ -243,7 +244,7 @@ def _go_down(
     train_adamixup_network(network, batches, policy=policy, critic=critic, **options)
 
 
-def _measure_best(network: StagedNetwork, diary: TrainingHistory, images: ImageSet) -> ImageScores | None:
+def _measure_best(network: StagedNetwork, diary: TrainingHistory, images: ImageDataset) -> ImageScores | None:
     """Measure the best epoch on the test images; the network is as before afterwards."""
     if diary.best_state is None:
         return None
@@ -281,7 +282,7 @@ def _acceleration(precision: str, network: StagedNetwork) -> CompileConfig:
     return replace(fast, precision=precision, channels_last=fast.graphs and precision == "bf16")
 
 
-def _fingerprint(images: ImageSet) -> int:
+def _fingerprint(images: ImageDataset) -> int:
     """A number that other images or labels do not have."""
     value = 0
     for part in (images.x_train, images.y_train, images.x_test, images.y_test):

@@ -16,7 +16,8 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from genlabel._validation import check_choice
-from genlabel.data.tables import FEWEST_ROWS, Split, Table, TableReadSpec, make_splits, select_rows, table_pipeline
+from genlabel.data.tables import Split, Table, TableReadSpec, make_splits, select_rows, table_pipeline
+from genlabel.data.tables.table import MIN_CLASS_ROWS
 from genlabel.evaluation.comparison import count_warnings, default_methods, score_table
 from genlabel.evaluation.runner import groups_fit_param, with_random_state
 from genlabel.metrics import index_labels, predict_log_proba, shares_log_loss
@@ -147,14 +148,14 @@ def fit_table(
             model = _fit(table, method, seed, left)
         if not hasattr(model[-1], "typicality_"):
             with watching("support"):
-                model[-1].fit_support(model[:-1].transform(table.X), table.y)
+                model[-1].fit_typicality(model[:-1].transform(table.X), table.y)
     return FittedTable(model, TableReadSpec.of(table), held_out, count_warnings(heard), monotonic() - start)
 
 
 def _hold_out(table: Table, share: float, seed: int) -> Split | None:
     """The rows to train on and to hold out; None, with a warning, where a table is too small for that."""
     counts = table.y.map(table.y.value_counts())
-    enough = (counts >= FEWEST_ROWS).to_numpy()
+    enough = (counts >= MIN_CLASS_ROWS).to_numpy()
     place, rare = np.flatnonzero(enough), np.flatnonzero(~enough)
     try:
         train, test = make_splits(select_rows(table, enough), 1, share, seed)[0]
@@ -182,8 +183,8 @@ def _mask(rows: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
 
 def _fit(table: Table, method: BaseEstimator, seed: int, time_limit: float | None) -> Pipeline:
     estimator = with_random_state(method, seed)
-    if time_limit is not None and "time_limit" in estimator.get_params():
-        estimator.set_params(time_limit=time_limit)
+    if time_limit is not None and "search__time_limit" in estimator.get_params():
+        estimator.set_params(search__time_limit=time_limit)
     model = table_pipeline(table.X, estimator)
     return model.fit(table.X, table.y, **groups_fit_param(model, table))
 

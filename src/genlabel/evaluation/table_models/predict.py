@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from genlabel.data.tables import TableReadSpec, join_names, read_frame
-from genlabel.data.tables.columns import as_text
+from genlabel.data.tables.columns import as_strings
 from genlabel.evaluation.table_models.fit import PLAN
 from genlabel.metrics import score_log_proba
 from genlabel.persistence import LoadedModel, Schema
@@ -149,7 +149,7 @@ def _predict(model: LoadedModel, X: pd.DataFrame, intervals: bool) -> pd.DataFra
         for c, name in enumerate(model.classes_):
             found |= {f"low_{name}": low[:, c], f"high_{name}": high[:, c]}
     if hasattr(model.classifier, "typicality_"):
-        found["support"] = model.support(X)
+        found["support"] = model.typicality(X)
     return pd.DataFrame(found)
 
 
@@ -160,7 +160,7 @@ def _strangers(schema: Schema, X: pd.DataFrame) -> list[str]:
         if kind != "text":
             continue
         missing = X[name].isna()
-        text = as_text(X[[name]])[name][~missing]
+        text = as_strings(X[[name]])[name][~missing]
         strange = text[~text.isin(categories)]
         if len(strange):
             shown = join_names(strange.unique()[:SHOWN]) + ", ..." * (strange.nunique() > SHOWN)

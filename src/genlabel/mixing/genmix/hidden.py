@@ -1,60 +1,60 @@
-"""GenMix in a hidden space: points between the features of two classes, inverted back to the input."""
+"""GenMix in feature space: points between the features of two classes, inverted to inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
-from torch import Tensor, nn
+from torch import Tensor
 
 from genlabel._arrays import chunks
+from genlabel._runtime import eval_mode
 from genlabel._validation import check_count, check_positive
 from genlabel.densities.latent import encode_rows
 from genlabel.mixing.genmix.sampler import GenMix
 from genlabel.mixing.sampler import Sampler, Synthetic
 
-AT_ONCE = 512
-"""Points that are encoded, or inverted, at once."""
+BATCH_SIZE = 512
+"""Points encoded or inverted at once."""
 
 
 @final
 class HiddenGenMix(Sampler):
     r"""GenMix on the features z = f(x) of a network; a point is inverted to :math:`\arg\min_x \lVert z - f(x) \rVert`.
 
-    arXiv Section F.4. The features of a network that was trained against attacks can
-    be inverted (Engstrom et al., 2019; see :func:`genlabel.attacks.train_robust`); those of others give points that
-    look like noise. The label is that of the point between the features.
+    arXiv Section F.4. Features of an adversarially trained network can be inverted (Engstrom et al., 2019; see
+    :func:`genlabel.attacks.train_robust`); those of other networks give points that look like noise. The label is that
+    of the point between the features.
 
     Parameters
     ----------
     network : nn.Module with encode(x, depth)
-        Trained; a :class:`genlabel.training.networks.StagedNetwork`, for example.
+        Trained network, such as a :class:`genlabel.training.networks.StagedNetwork`.
     depth : int or None
-        How many of its stages make the features; None is all but the last layer.
+        Number of stages that compute the features; None is all but the last layer.
     genmix : GenMix or None
-        What finds points between the features, with its number of points and its lam; None is `GenMix()`.
+        Sampler of points between the features; None is `GenMix()`.
     shape : (c, h, w) or None
-        What the rows of `X` are to the network, if not rows: images.
+        Shape to which each row of `X` is reshaped for the network; None leaves rows.
     bounds : (low, high) or None
-        Where the inverted points must stay; (0, 1) for pixels.
+        Range of the inverted points; (0, 1) for pixels.
     steps, learning_rate : int, float
-        Of Adam, which inverts from a row of the first class of the pair: the one whose features are nearest.
+        Steps and rate of Adam, which starts from the row of the pair's first class with the nearest features.
     output : "hard", "soft" or "weighted"
+        See :meth:`fit_resample`.
     random_state : int, Generator or None
 
     Attributes
     ----------
     genmix_ : GenMix
-        Fitted to the features.
+        Sampler fitted to the features.
     features_ : ndarray (s, q)
-        The points between the features.
+        Points between the features.
     misfit_ : ndarray (s,)
-        How far the features of the inverted points are from them: |f(x) - z| / |z|.
+        Relative distance of the inverted points' features from them, |f(x) - z| / |z|.
     classes_, is_synthetic_, pair_, lam_, sample_weight_
         See :class:`Sampler`.
 
@@ -92,7 +92,7 @@ class HiddenGenMix(Sampler):
         self.random_state = random_state
 
     def __sklearn_clone__(self) -> HiddenGenMix:
-        """A copy with the same network: its weights are shared, not reset."""
+        """Return a copy that shares the network, weights included."""
         params = self.get_params(deep=False)
         return HiddenGenMix(**{**params, "genmix": None if self.genmix is None else clone(self.genmix)})
 
@@ -102,21 +102,20 @@ class HiddenGenMix(Sampler):
         rows = torch.from_numpy(X.copy()).to(next(iter(self.network.parameters())))
         images = rows if self.shape is None else rows.reshape(len(rows), *self.shape)
         depth = self.network.depth if self.depth is None else self.depth
-        with _evaluating(self.network), torch.no_grad():
-            z = torch.cat(
-                [encode_rows(self.network, images[some], depth).flatten(1) for some in chunks(len(X), AT_ONCE)]
-            )
+        with eval_mode(self.network), torch.no_grad():
+            batches = [images[rows] for rows in chunks(len(X), BATCH_SIZE)]
+            z = torch.cat([encode_rows(self.network, batch, depth).flatten(1) for batch in batches])
         features = z.double().cpu().numpy()
         self.genmix_ = clone(GenMix() if self.genmix is None else self.genmix)
         self.genmix_.set_params(output="soft", random_state=rng)
         between, labels = (part[len(X) :] for part in self.genmix_.fit_resample(features, self.classes_[index]))
         made = Synthetic(between, labels, self.genmix_.pair_, self.genmix_.lam_)
-        start = images[torch.from_numpy(_nearest_of_first(features, index, made)).to(images.device)]
-        found, self.misfit_ = invert_features(
+        start = images[torch.from_numpy(_nearest_of_first_class(features, index, made)).to(images.device)]
+        inverted, self.misfit_ = invert_features(
             self.network, depth, made.points, start, self.bounds, self.steps, self.learning_rate
         )
         self.features_ = made.points
-        return made._replace(points=found.flatten(1).double().cpu().numpy())
+        return made._replace(points=inverted.flatten(1).double().cpu().numpy())
 
 
 def invert_features(
@@ -128,9 +127,9 @@ def invert_features(
     steps: int = 200,
     learning_rate: float = 0.05,
 ) -> tuple[Tensor, NDArray[np.float64]]:
-    """Return inputs whose features are as near as can be, like `start`, and how far they are, |f(x) - z| / |z|, (m,).
+    """Return inputs (m, ...) with features near the given ones (m, q), and their misfit |f(x) - z| / |z|, (m,).
 
-    Adam on x, from `start` (m, ...), for features (m, q) of a network at `depth`; the best of all steps is kept.
+    Adam on x, from `start` (m, ...), with the network's features at `depth`; the best of all steps is returned.
 
     Examples
     --------
@@ -143,55 +142,33 @@ def invert_features(
     """
     points, misfits = [], []
     wanted = torch.from_numpy(features).to(start)
-    with _evaluating(network):
-        for some in chunks(len(start), AT_ONCE):
-            found = _invert(network, depth, wanted[some], start[some], bounds, steps, learning_rate)
-            points.append(found[0])
-            misfits.append(found[1].double().cpu().numpy())
+    with eval_mode(network):
+        for rows in chunks(len(start), BATCH_SIZE):
+            x = start[rows].detach().clone().requires_grad_()
+            size = wanted[rows].norm(dim=1).clamp_min(torch.finfo(wanted.dtype).tiny)
+            best, least = x.detach().clone(), torch.full_like(size, torch.inf)
+            adam = torch.optim.Adam([x], lr=learning_rate)
+            for _ in range(steps + 1):
+                with torch.enable_grad():
+                    misfit = (network.encode(x, depth).flatten(1) - wanted[rows]).norm(dim=1) / size
+                    x.grad = torch.autograd.grad(misfit.square().sum(), x)[0]
+                better = misfit.detach() < least
+                best[better], least[better] = x.detach()[better], misfit.detach()[better]
+                adam.step()
+                if bounds is not None:
+                    x.data.clamp_(*bounds)
+            points.append(best)
+            misfits.append(least.double().cpu().numpy())
     return torch.cat(points), np.concatenate(misfits)
 
 
-def _invert(
-    network: Any,
-    depth: int,
-    wanted: Tensor,
-    start: Tensor,
-    bounds: tuple[float, float] | None,
-    steps: int,
-    learning_rate: float,
-) -> tuple[Tensor, Tensor]:
-    x = start.detach().clone().requires_grad_()
-    size = wanted.norm(dim=1).clamp_min(torch.finfo(wanted.dtype).tiny)
-    best, least = x.detach().clone(), torch.full_like(size, torch.inf)
-    adam = torch.optim.Adam([x], lr=learning_rate)
-    for _ in range(steps + 1):
-        with torch.enable_grad():
-            misfit = (network.encode(x, depth).flatten(1) - wanted).norm(dim=1) / size
-            x.grad = torch.autograd.grad(misfit.square().sum(), x)[0]
-        better = misfit.detach() < least
-        best[better], least[better] = x.detach()[better], misfit.detach()[better]
-        adam.step()
-        if bounds is not None:
-            x.data.clamp_(*bounds)
-    return best, least
-
-
-def _nearest_of_first(features: NDArray[np.float64], index: NDArray[np.int64], made: Synthetic) -> NDArray[np.int64]:
-    """For each point, the row of the first class of its pair whose features are nearest, (s,)."""
-    found = np.empty(len(made.points), dtype=np.int64)
+def _nearest_of_first_class(
+    features: NDArray[np.float64], index: NDArray[np.int64], made: Synthetic
+) -> NDArray[np.int64]:
+    """Return for each point the row of the pair's first class with the nearest features, (s,)."""
+    result = np.empty(len(made.points), dtype=np.int64)
     for c in np.unique(made.pair[:, 0]):
-        rows, asked = np.flatnonzero(index == c), np.flatnonzero(made.pair[:, 0] == c)
-        z, known = torch.from_numpy(made.points[asked]), torch.from_numpy(features[rows])
-        found[asked] = rows[torch.cdist(z, known).argmin(1).numpy()]
-    return found
-
-
-@contextmanager
-def _evaluating(network: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside, the former mode afterwards."""
-    before = network.training
-    network.eval()
-    try:
-        yield
-    finally:
-        network.train(before)
+        rows, queries = np.flatnonzero(index == c), np.flatnonzero(made.pair[:, 0] == c)
+        distance = torch.cdist(torch.from_numpy(made.points[queries]), torch.from_numpy(features[rows]))
+        result[queries] = rows[distance.argmin(1).numpy()]
+    return result

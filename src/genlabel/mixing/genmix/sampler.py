@@ -1,75 +1,79 @@
-"""GenMix: points where two classes are as likely as asked, found through class densities (arXiv Alg. 4)."""
+"""GenMix: add points between two classes at a given ratio of their learned densities (arXiv Alg. 4)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from genlabel._registry import SAMPLERS
 from genlabel._standardization import Standardization
 from genlabel._validation import check_positive, warn
 from genlabel.densities import ClassDensity, named_density
-from genlabel.mixing.genmix.projection import ProjectionFinder
-from genlabel.mixing.genmix.quadric import QuadricFinder
-from genlabel.mixing.genmix.roots import SegmentFinder
-from genlabel.mixing.genmix.surface import Finder, Missing, sample_surfaces
-from genlabel.mixing.sampler import Sampler, Synthetic, count_of
+from genlabel.mixing.genmix.finders import Finder, ProjectionFinder, QuadricFinder, third_is_likelier
+from genlabel.mixing.genmix.segments import SegmentFinder
+from genlabel.mixing.sampler import Sampler, Synthetic, resolve_n_aug
 
-NAMED = 8
-"""Pairs of classes that a warning names at most."""
-MARGIN = 1e-9
-"""lam="uniform" stays so far from 0 and 1, where there is no surface."""
+MAX_SEARCHES = 1 << 14
+"""Searches that run at once."""
+MAX_NAMED_PAIRS = 8
+"""Pairs of classes named in a warning."""
+LAM_MARGIN = 1e-9
+"""Distance of lam="uniform" from 0 and 1, where there is no surface."""
 
 
 class GenMixWarning(UserWarning):
-    """No point was found between some classes; the message names them and says why that may be."""
+    """No point was found between some classes; the message names them and gives the likely reason."""
 
 
 @final
+@SAMPLERS.register("genmix")
 class GenMix(Sampler):
-    r"""Add points between each two classes whose likelihoods under learned densities are as lambda asks.
+    r"""Add points between every two classes whose likelihoods under learned densities have the ratio lambda.
 
     .. math:: \left| \frac{p_j(x)}{p_i(x) + p_j(x)} - \lambda \right| \le \epsilon
 
-    (arXiv Alg. 4, Eq. (37)). A point is kept if i and j are its two most likely classes, and its label is shared by the
-    two: p_i / (p_i + p_j) and p_j / (p_i + p_j).
+    (arXiv Alg. 4, Eq. (37)). A point is accepted if i and j are its two most likely classes. Its label is
+    p_i / (p_i + p_j) for class i and p_j / (p_i + p_j) for class j.
 
-    Where the density is one Gaussian a class, the points are the roots of quadratics along lines from a draw of class i
-    to a draw of class j (GenMix+GM, arXiv Section F.2; exact but for rounding). Where it is a distance to manifolds
-    (GenMix+GAN, arXiv Section F.3), points move with frozen projections. Of any other density they are sought between
-    rows of the two classes, and along gradients.
+    If the density is one Gaussian per class, the points are roots of quadratics on lines from a draw of class i to a
+    draw of class j (GenMix+GM, arXiv Section F.2; exact up to rounding). If it is a distance to manifolds (GenMix+GAN,
+    arXiv Section F.3), points move with frozen projections. For any other density they are searched between rows of
+    the two classes, and along gradients.
 
     Parameters
     ----------
     density : str or ClassDensity
-        "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "stacked". By name, "gaussian" is
-        shrunk by Ledoit and Wolf's rule; the paper's GM is `GaussianDensity()`.
+        A density or its registered name, such as "gaussian", "kernel" or "stacked". By name, "gaussian" is shrunk by
+        Ledoit and Wolf's rule; the paper's GM is `GaussianDensity()`.
     n_aug : float or int
-        How many points: a share of the rows if it is a float (1.0 doubles the table), a number if it is an int. They
-        are spread over all pairs as evenly as can be. Pairs that have no point are named in a :class:`GenMixWarning`;
-        what they lack goes to the others.
+        Number of points: a fraction of the rows if it is a float (1.0 doubles the table), a number if it is an int.
+        They are spread over all pairs as evenly as possible. Pairs without a point are named in a
+        :class:`GenMixWarning`; their share goes to the other pairs.
     lam : float, (low, high) or "uniform"
-        The share of p_j, above 0 and below 1; of a range, one is drawn for each trial. "uniform" is (0, 1).
+        Wanted p_j / (p_i + p_j), above 0 and below 1; from a range, one is drawn per search. "uniform" is (0, 1).
     eps : float
-        How far from lambda a point may be. Those that are further are never kept. A density that is evaluated in
-        float32, or by an inexact inversion, may need a larger one.
+        Largest accepted distance from lambda. A density evaluated in float32, or by an inexact inversion, may need a
+        larger one.
     output : "hard", "soft" or "weighted"
         See :meth:`fit_resample`.
     standardize : bool
-        Whether the density works on standardised features; else on those given.
+        If True, the density is fitted to standardized features.
     prefit : bool
-        The density is fitted already, and is used as it is; else a copy is fitted to the rows.
+        If True, the density is fitted already and used as it is; else a copy is fitted to the rows.
     random_state : int, Generator or None
 
     Attributes
     ----------
     density_ : ClassDensity
-        Fitted to `scaler_(X)`.
+        Density fitted to `scaler_(X)`.
+    scaler_ : Standardization
     classes_, is_synthetic_, pair_, lam_, sample_weight_
         See :class:`Sampler`.
 
@@ -105,22 +109,29 @@ class GenMix(Sampler):
         self.random_state = random_state
 
     def __sklearn_clone__(self) -> GenMix:
-        """A copy, with an unfitted density, or with the same one if it is fitted already."""
+        """Return a copy with an unfitted density, or with the same density if prefit."""
         params = self.get_params(deep=False)
         return GenMix(**params if self.prefit else {name: clone(value, safe=False) for name, value in params.items()})
 
     def _synthesize(self, X: NDArray[np.float64], index: NDArray[np.int64], rng: np.random.Generator) -> Synthetic:
         eps = check_positive("eps", self.eps, "1e-6 is the usual choice")
-        low, high = self._range_of_lam()
-        count = count_of(self.n_aug, len(X))
+        low, high = self._lam_range()
+        count = resolve_n_aug(self.n_aug, len(X))
         self.scaler_ = Standardization.fit(X) if self.standardize else Standardization.identity(X)
         points = self.scaler_(X)
         self.density_ = self._fitted_density(points, index)
-        finder = _finder(self.density_, points, index, eps)
+        gaussians, manifolds = self.density_.gaussians(), self.density_.manifolds()
+        finder: Finder
+        if gaussians is not None:
+            finder = QuadricFinder(self.density_, gaussians)
+        elif manifolds is not None:
+            finder = ProjectionFinder(manifolds, points, index, tolerance=0.5 * eps)
+        else:
+            finder = SegmentFinder(self.density_, points, index, tolerance=1e-3 * eps)
         made, missing = sample_surfaces(
             finder, len(self.classes_), count, lambda n, rng: rng.uniform(low, high, n), eps, rng
         )
-        self._warn_of(missing, len(made.points), count)
+        self._warn_about(missing, len(made.points), count)
         return made._replace(points=self.scaler_.inverse(made.points))
 
     def _fitted_density(self, points: NDArray[np.float64], index: NDArray[np.int64]) -> ClassDensity:
@@ -128,53 +139,133 @@ class GenMix(Sampler):
         if not self.prefit:
             return clone(density).fit(points, self.classes_[index])
         if self.standardize:
-            raise ValueError(
-                "standardize=True and prefit=True: the density was fitted to other features; use one of them"
-            )
+            raise ValueError("standardize=True and prefit=True exclude each other: the density has its own features")
         check_is_fitted(density, "classes_")
         if not np.array_equal(density.classes_, self.classes_):
-            known = density.classes_.tolist()
-            raise ValueError(f"y has the classes {self.classes_.tolist()}, but the density was fitted to {known}")
+            classes = density.classes_.tolist()
+            raise ValueError(f"y has the classes {self.classes_.tolist()}, but the density was fitted to {classes}")
         return density
 
-    def _range_of_lam(self) -> tuple[float, float]:
-        lam: Any = (MARGIN, 1.0 - MARGIN) if isinstance(self.lam, str) and self.lam == "uniform" else self.lam
-        ends = isinstance(lam, Sequence | np.ndarray) and not isinstance(lam, str) and len(lam) == 2
-        low, high = lam if ends else (lam, lam)
-        numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (low, high))
-        if not numbers or not (0.0 < float(low) < 1.0 and 0.0 < float(high) < 1.0):
-            raise ValueError(
-                f"lam={self.lam!r} must be a number above 0 and below 1, a range (low, high) of such, or 'uniform'"
-            )
+    def _lam_range(self) -> tuple[float, float]:
+        is_uniform = isinstance(self.lam, str) and self.lam == "uniform"
+        lam: Any = (LAM_MARGIN, 1.0 - LAM_MARGIN) if is_uniform else self.lam
+        is_range = isinstance(lam, Sequence | np.ndarray) and not isinstance(lam, str) and len(lam) == 2
+        low, high = lam if is_range else (lam, lam)
+        are_numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (low, high))
+        if not are_numbers or not (0.0 < float(low) < 1.0 and 0.0 < float(high) < 1.0):
+            raise ValueError(f"lam={self.lam!r} must be a number above 0 and below 1, a range (low, high) or 'uniform'")
         if float(low) > float(high):
             raise ValueError(f"lam={self.lam!r} is an empty range; give (low, high) with low <= high")
         return float(low), float(high)
 
-    def _warn_of(self, missing: Missing, made: int, count: int) -> None:
-        """Name the pairs that were given up; raise if nothing was found at all."""
+    def _warn_about(self, missing: Missing, made: int, count: int) -> None:
+        """Name the pairs of classes that were given up; raise if no point was found at all."""
         if len(missing.pairs) == 0:
             return
-        names = [f"{a!r} and {b!r}" for a, b in self.classes_[missing.pairs[:NAMED]].tolist()]
-        more = len(missing.pairs) - len(names)
-        between = ", ".join(names) + (f" and {more} more pairs" if more > 0 else "")
-        why = "a third class is more likely there, or their densities never have that ratio"
-        if missing.nearest < np.inf:
-            why += f"; the nearest miss of lam={self.lam!r} was by {missing.nearest:.1g}, with eps={self.eps:g}"
+        names = [f"{a!r} and {b!r}" for a, b in self.classes_[missing.pairs[:MAX_NAMED_PAIRS]].tolist()]
+        n_more = len(missing.pairs) - len(names)
+        between = ", ".join(names) + (f" and {n_more} more pairs" if n_more > 0 else "")
+        reason = "a third class is more likely there, or their densities never have that ratio"
+        if missing.smallest_error < np.inf:
+            reason += f"; the nearest miss of lam={self.lam!r} was by {missing.smallest_error:.1g}, eps is {self.eps:g}"
         if made == 0:
             raise ValueError(
-                f"GenMix found no point between {between}: {why}; try another density, lam or a larger eps"
+                f"GenMix found no point between {between}: {reason}; try another density, lam or a larger eps"
             )
-        lost = f"; {made} of {count} points were made" if made < count else ""
-        message = f"GenMix gave up seeking points between {between}: {why}. Other pairs have more instead{lost}"
+        shortfall = f"; {made} of {count} points were made" if made < count else ""
+        message = f"GenMix found no point between {between}: {reason}. Other pairs get more instead{shortfall}"
         warn(("GenMix", between), message, GenMixWarning)
 
 
-def _finder(density: ClassDensity, X: NDArray[np.float64], index: NDArray[np.int64], eps: float) -> Finder:
-    """What finds points of a fitted density."""
-    gaussians = density.gaussians()
-    if gaussians is not None:
-        return QuadricFinder(density, gaussians)
-    manifolds = density.manifolds()
-    if manifolds is not None:
-        return ProjectionFinder(manifolds, X, index, tolerance=0.5 * eps)
-    return SegmentFinder(density, X, index, tolerance=1e-3 * eps)
+class Missing(NamedTuple):
+    """Pairs of classes that were given up."""
+
+    pairs: NDArray[np.int64]
+    """(q, 2)"""
+    smallest_error: float
+    """Smallest distance to lambda among the points rejected for it; infinity if there was none."""
+
+
+class _Quotas:
+    """Number of points that each pair of classes needs and has, and of its searches."""
+
+    def __init__(self, wanted: NDArray[np.int64], patience: int) -> None:
+        self.wanted, self.patience = wanted, patience
+        self.accepted, self.searched = np.zeros_like(wanted), np.zeros_like(wanted)
+        self.given_up = np.zeros(len(wanted), dtype=bool)
+
+    def next_searches(self) -> NDArray[np.int64]:
+        """Return the pairs to search next, sorted, each as often as its rate of success suggests."""
+        lacking = self.wanted - self.accepted
+        needed = np.ceil(1.1 * lacking * (self.searched + 1) / (self.accepted + 1)).astype(np.int64)
+        until_given_up = self.patience * (self.accepted + 1) - self.searched
+        number = np.where(lacking > 0, np.minimum(needed + 4, until_given_up), 0)
+        if number.sum() > MAX_SEARCHES:
+            number = -(-number * MAX_SEARCHES // number.sum())
+        return np.repeat(np.arange(len(number)), number)
+
+    def accept(self, which: NDArray[np.int64], good: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Count the searches of pairs, and return a mask of the successful ones within the quotas."""
+        nth = np.cumsum(good)
+        first = np.searchsorted(which, which)  # `which` is sorted: the first search of the same pair
+        rank = nth - nth[first] + good[first]
+        accepted = good & (rank <= (self.wanted - self.accepted)[which])
+        self.searched += np.bincount(which, minlength=len(self.searched))
+        self.accepted += np.bincount(which[accepted], minlength=len(self.accepted))
+        return accepted
+
+    def give_up(self, rng: np.random.Generator) -> None:
+        """Give up pairs that succeed too rarely, and pass their quotas on to the others."""
+        lacking = self.wanted - self.accepted
+        now = (lacking > 0) & (self.searched >= self.patience * (self.accepted + 1))
+        self.given_up |= now
+        others = np.flatnonzero(~self.given_up)
+        self.wanted = np.where(now, self.accepted, self.wanted)
+        self.wanted[others] += share_out(int(lacking[now].sum()), len(others), rng)
+
+
+def share_out(count: int, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Split a number into n parts as even as possible, (n,); the remainder goes to random parts.
+
+    >>> sorted(share_out(7, 3, np.random.default_rng(0)).tolist())
+    [2, 2, 3]
+    """
+    if n == 0:
+        return np.zeros(0, dtype=np.int64)
+    return count // n + (rng.permutation(n) < count % n)
+
+
+def sample_surfaces(
+    finder: Finder,
+    k: int,
+    count: int,
+    draw_lam: Callable[[int, np.random.Generator], NDArray[np.float64]],
+    eps: float,
+    rng: np.random.Generator,
+) -> tuple[Synthetic, Missing]:
+    """Find `count` points between k classes, spread over their pairs; fewer if every pair is given up.
+
+    arXiv Alg. 4, with all pairs at once. NOTE[PAPER]: the paper's loop never ends for a pair without a point; here the
+    pair is given up.
+    """
+    pairs = np.stack(np.triu_indices(k, 1), 1)
+    quotas = _Quotas(share_out(count, len(pairs), rng), finder.patience)
+    parts: list[Synthetic] = []
+    smallest_error = np.inf
+    while len(which := quotas.next_searches()):
+        pair, lam = pairs[which], draw_lam(len(which), rng)
+        points, log_prob = finder.find(pair, logit(lam), rng)
+        rows = np.arange(len(pair))
+        with np.errstate(invalid="ignore"):  # NaN where nothing was found, or both densities vanish
+            ratio = np.asarray(expit(log_prob[rows, pair[:, 1]] - log_prob[rows, pair[:, 0]]))
+        error = np.abs(ratio - lam)
+        good = (error <= eps) & ~third_is_likelier(log_prob, pair)  # arXiv Alg. 4 and Eq. (37)
+        smallest_error = min(smallest_error, float(np.min(error, initial=np.inf, where=error > eps)))
+        mask = quotas.accept(which, good)
+        labels = np.zeros((int(mask.sum()), k))
+        labels[np.arange(len(labels))[:, None], pair[mask]] = np.stack([1.0 - ratio[mask], ratio[mask]], 1)
+        parts.append(Synthetic(points[mask], labels, pair[mask], lam[mask]))
+        quotas.give_up(rng)
+    made = Synthetic.concatenate(parts)
+    order = np.lexsort((made.pair[:, 1], made.pair[:, 0]))
+    return made.select(order), Missing(pairs[quotas.given_up], smallest_error)

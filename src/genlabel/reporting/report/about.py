@@ -66,7 +66,7 @@ def _columns(given: ReportData) -> Markup:
                 column.kind,
                 ", ".join(name for name in column.features if name in table.X) or "left out",
                 *_filled(table.X, column.features),
-                column.why,
+                column.reason,
             ]
             for column in table.columns[:MOST_COLUMNS]
         ]

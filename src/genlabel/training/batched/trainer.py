@@ -117,11 +117,6 @@ class FleetTrainer:
         found.losses = torch.cat(self._losses).numpy() if self._losses else self._fleet.losses
         return found
 
-    @property
-    def trio(self) -> None:
-        """Nothing is trained beside them."""
-        return
-
     @torch.no_grad()
     def advance(self, epochs: int) -> None:
         """Train for some epochs more."""

@@ -11,7 +11,9 @@ import pytest
 from sklearn import datasets as embedded
 from sklearn.dummy import DummyClassifier
 
-from genlabel.data.datasets import EMBEDDED, SYNTHETIC, find_source, load_table, table_pipeline
+from genlabel.data.datasets import SYNTHETIC, load_table
+from genlabel.data.datasets.catalog import EMBEDDED, find_source
+from genlabel.data.tables import table_pipeline
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -124,7 +126,7 @@ def test_notes_tell_what_was_left_out(tmp_path: Path) -> None:
     table = load_table(tmp_path / "t.csv", "label")
     assert table.notes == [
         "rows dropped because 'label' is missing: 5",
-        "left out column 'Unnamed: 0': it numbers the rows",
+        "left out column 'Unnamed: 0': it is the row number",
         "left out column 'day': it has a single value",
         "left out column 'moment': it has a single value",
         "infinite values of 'wild' that count as missing: 10",
@@ -161,9 +163,9 @@ IDENTIFIER = "a,y\n" + "\n".join(f"{i},id{i}" for i in range(60))
         ("t.csv", "a,y\n1,p,3\n2,q,3\n", "y", "could not be read: Length of header"),
         ("t.csv", 'a,y\n"1,p\n', "y", "could not be read: .*EOF inside string"),
         ("t.csv", b"\xff\xfea,y", "y", "could not be read: .*truncated data"),
-        ("t.csv", b"a,y\x00\x01\n", "y", "could not be read: it is no text; save the table as one of .csv"),
+        ("t.csv", b"a,y\x00\x01\n", "y", "not a text file"),
         ("t.csv.gz", b"\x1f\x8bjunk", "y", "could not be read: "),
-        ("t.jsonl", '{"a": 1}\n[2]\n', "y", "could not be read: line 2 is no JSON object"),
+        ("t.jsonl", '{"a": 1}\n[2]\n', "y", "could not be read: line 2"),
         ("t.csv", "a,b\n1,2\n", "y", "target='y' is no column of .*its columns are 'a', 'b'"),
         ("t.csv", "a,b\n1,2\n", None, "name the label column of .*--target: one of 'a', 'b'"),
         ("t.csv", CONTINUOUS, "y", "60 distinct numbers in 60 rows, it looks like a quantity; .*--classes.*--bins 3"),

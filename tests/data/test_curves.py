@@ -7,18 +7,9 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
-from genlabel.data.datasets import (
-    FOUR_CENTRES,
-    FOUR_DEVIATIONS,
-    NORMS,
-    SPHERES,
-    SYNTHETIC,
-    curve_distances,
-    equidistance_error,
-    make_circle_3d,
-    make_four_gaussians,
-    true_curves,
-)
+from genlabel.data.datasets import SYNTHETIC, make_circle_3d, make_four_gaussians
+from genlabel.data.datasets.curves import NORMS, curve_distances, equidistance_error, true_curves
+from genlabel.data.datasets.synthetic import FOUR_CENTERS, FOUR_DEVIATIONS, SPHERES
 
 PLANE = ["circle", "moon", "two-circle", "v", "ket", "y"]
 LENGTHS = {
@@ -120,7 +111,7 @@ def test_circle_3d_fills_two_spheres_evenly() -> None:
 
 def test_the_four_gaussians_are_gaussian_around_their_centres() -> None:
     X, y = make_four_gaussians(2000, random_state=0)
-    z = (X - FOUR_CENTRES[y]) / FOUR_DEVIATIONS[y]
+    z = (X - FOUR_CENTERS[y]) / FOUR_DEVIATIONS[y]
     for c in range(4):
         for column in z[y == c].T:
             assert stats.kstest(column, "norm").pvalue > 1e-4
@@ -131,7 +122,7 @@ def test_between_classes_1_and_2_of_the_four_gaussians_class_0_is_always_the_mor
     line = np.column_stack([np.zeros(2001), np.linspace(-50.0, 50.0, 2001)])
     logs = [
         stats.multivariate_normal(centre, np.diag(deviations**2)).logpdf(line)
-        for centre, deviations in zip(FOUR_CENTRES, FOUR_DEVIATIONS, strict=True)
+        for centre, deviations in zip(FOUR_CENTERS, FOUR_DEVIATIONS, strict=True)
     ]
     np.testing.assert_allclose(logs[1], logs[2], rtol=1e-9)
     assert (logs[0] > logs[1]).all()

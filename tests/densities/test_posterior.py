@@ -24,10 +24,10 @@ NONE = [-np.inf] * 3
 def test_equals_scipy_over_the_last_dimension(seed: int, shape: Any, temperature: float | None, single: bool) -> None:
     scores = np.random.default_rng(seed).normal(size=shape) * 30
     given_scores = torch.from_numpy(scores).to(torch.float32 if single else torch.float64)
-    found, lost = log_posterior(given_scores, PRIOR, temperature)
+    found, undefined = log_posterior(given_scores, PRIOR, temperature)
     assert found.dtype == given_scores.dtype
-    assert lost.shape == (*shape[:-1], 1)
-    assert not lost.any()
+    assert undefined.shape == (*shape[:-1], 1)
+    assert not undefined.any()
     expected = log_softmax(scores / (temperature or 1) + PRIOR, axis=-1)
     np.testing.assert_allclose(found, expected, atol=1e-4 if single else 1e-12)
     np.testing.assert_array_equal(given_scores, torch.from_numpy(scores).to(given_scores))
@@ -71,8 +71,8 @@ def test_where_the_densities_give_no_number_the_prior_stands_in(
 ) -> None:
     """Of sum 1, whatever the sum of what is given as the prior; the other rows do not notice."""
     scores = torch.tensor([[1.0, 2.0, 3.0], row], dtype=torch.float64)
-    found, lost = log_posterior(scores, PRIOR + scale, temperature)
-    assert lost[:, 0].tolist() == [False, True]
+    found, undefined = log_posterior(scores, PRIOR + scale, temperature)
+    assert undefined[:, 0].tolist() == [False, True]
     np.testing.assert_allclose(found[1], PRIOR, atol=1e-15)
     np.testing.assert_array_equal(found[:1], log_posterior(scores[:1], PRIOR + scale, temperature).log_proba)
 
@@ -86,8 +86,8 @@ def test_the_last_digit_is_that_of_the_total_without_a_temperature_and_of_the_so
 
 
 def test_one_density_is_enough() -> None:
-    found, lost = log_posterior(torch.tensor([[-np.inf, -5000.0, -np.inf]], dtype=torch.float64), PRIOR)
-    assert not lost.any()
+    found, undefined = log_posterior(torch.tensor([[-np.inf, -5000.0, -np.inf]], dtype=torch.float64), PRIOR)
+    assert not undefined.any()
     assert found.tolist() == [[-np.inf, 0.0, -np.inf]]
 
 
@@ -111,9 +111,9 @@ def test_the_gpu_answers_there_and_nothing_waits(nothing_waits: Any) -> None:
     prior = torch.from_numpy(PRIOR).cuda()
     there = scores.cuda()
     with nothing_waits():
-        found, lost = log_posterior(there, prior, 2.0, top_k=2)
+        found, undefined = log_posterior(there, prior, 2.0, top_k=2)
     np.testing.assert_allclose(found.cpu(), log_posterior(scores, PRIOR, 2.0, top_k=2).log_proba, rtol=1e-12)
-    assert lost.is_cuda
+    assert undefined.is_cuda
 
 
 SHARES = np.array([0.1, 0.3, 0.6])
@@ -147,5 +147,5 @@ def test_only_the_ratios_of_class_weights_count(scale: float) -> None:
 
 
 def test_class_weights_must_leave_a_class() -> None:
-    with pytest.raises(ValueError, match=r"class_weight is 0 for every class that priors=\[0, 1, 0\] allow"):
+    with pytest.raises(ValueError, match="class_weight"):
         log_priors([0, 1, 0], SHARES, class_weight=np.array([1.0, 0.0, 1.0]))

@@ -30,14 +30,15 @@ from genlabel.densities import (
     default_candidates,
     named_densities,
 )
-from genlabel.densities._crossval import stratified_order
-from genlabel.densities.power_transform import fit_warp
+from genlabel.densities.candidates import MAX_FEATURES, MAX_FEATURES_OF_FEW_ROWS, affordable_candidates
+from genlabel.densities.cross_validation import BatchedCrossValidation, stratified_order
+from genlabel.densities.power_transform import PowerTransform
 from genlabel.densities.stacking import (
+    MIN_LOG_PROBA,
     TEMPERATURES,
-    WORST,
-    log_posterior_of_truth,
+    fit_stacking,
+    log_proba_of_true_class,
     stacking_weights,
-    weigh,
 )
 from genlabel.metrics import calibration_error
 
@@ -72,12 +73,12 @@ def standardised(X: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def slow(candidates: Any, X: np.ndarray, y: np.ndarray, weight: np.ndarray, pairs: Any) -> np.ndarray:
     """Held-out log-densities by clone, fit and ask, one at a time."""
     Z = standardised(X, weight)
-    warp = fit_warp(torch.from_numpy(Z), torch.from_numpy(weight))
+    transform = PowerTransform.fit(torch.from_numpy(Z), torch.from_numpy(weight))
     found = np.full((len(candidates), len(X), len(np.unique(y))), np.nan)
     for (m, candidate), (train, valid) in itertools.product(enumerate(candidates), pairs):
         density = clone(candidate)
         if isinstance(density, PowerTransformedDensity):
-            density.set_params(warp=warp)
+            density.set_params(transform=transform)
         found[m, valid] = density.fit(Z[train], y[train], weight[train]).log_prob(Z[valid])
     return found
 
@@ -141,8 +142,8 @@ def test_the_temperature_is_the_best_of_the_grid_and_softens_what_is_too_sure() 
     labels = np.array([rng.choice(3, p=p) for p in softmax(scores[0], axis=1)])
     given = torch.from_numpy(np.concatenate([scores, 8 * scores]))
     prior = torch.zeros(3, dtype=torch.float64)
-    truth = log_posterior_of_truth(given, prior, torch.from_numpy(labels))
-    heat, weights = weigh(truth, torch.ones(400, dtype=torch.float64), "select")
+    truth = log_proba_of_true_class(given, prior, torch.from_numpy(labels))
+    heat, weights = fit_stacking(truth, torch.ones(400, dtype=torch.float64), "select")
     assert heat[1] > 4 * heat[0] or heat[0] == 1.0
     assert 4 <= float(heat[1]) <= 16
     losses = [log_loss(labels, softmax(8 * scores[0] / T, axis=1)) for T in TEMPERATURES]
@@ -170,7 +171,7 @@ def test_weighing_stacks_the_candidates_each_at_its_best_temperature(seed: int, 
     weight = torch.from_numpy(rng.uniform(0.2, 2, 50))
     truth = torch.from_numpy(-rng.exponential(size=(len(TEMPERATURES), 6, 50)))
     best = truth[np.average(-truth, axis=2, weights=weight).argmin(0), np.arange(6)]
-    chosen = weigh(truth, weight, "stack", torch.full((6,), least))
+    chosen = fit_stacking(truth, weight, "stack", torch.full((6,), least))
     torch.testing.assert_close(chosen.weight, stacking_weights(best, weight, least))
 
 
@@ -179,8 +180,10 @@ def test_where_a_candidate_gives_no_number_it_is_the_worst_that_counts_not_the_p
     given = torch.tensor([[[0.0, 0.0], row, [-torch.inf, -torch.inf]]], dtype=torch.float64)
     prior = torch.tensor([0.3, 0.7], dtype=torch.float64).log()
     for c in (0, 1):
-        truth = log_posterior_of_truth(given, prior, torch.full((3,), c))
-        expected = torch.tensor([prior[c], WORST, prior[c]], dtype=torch.float64).expand(len(TEMPERATURES), 1, 3)
+        truth = log_proba_of_true_class(given, prior, torch.full((3,), c))
+        expected = torch.tensor([prior[c], MIN_LOG_PROBA, prior[c]], dtype=torch.float64).expand(
+            len(TEMPERATURES), 1, 3
+        )
         np.testing.assert_allclose(truth, expected, rtol=1e-15)
 
 
@@ -222,7 +225,7 @@ def test_the_choice_is_held_out_too() -> None:
         again = StackedDensity(FEW, cv=[pair for pair in pairs if pair is not pairs[fold]]).fit(X, y)
         np.testing.assert_allclose(again.choice_.weight, one.fold_choices_[fold].weight, atol=1e-9)
         np.testing.assert_array_equal(again.choice_.temperature, one.fold_choices_[fold].temperature)
-        assert [type(m) for m in one.frozen(fold).members] == [type(m) for m in again.frozen().members]
+        assert [type(m) for m in one.unfitted_stack(fold).members] == [type(m) for m in again.unfitted_stack().members]
 
 
 def test_the_default_batch_equals_the_slow_loop() -> None:
@@ -267,10 +270,10 @@ def test_select_keeps_the_single_best() -> None:
 def test_frozen_is_the_same_stack_for_other_rows() -> None:
     X, y = data(5)
     model = StackedDensity(FEW).fit(X, y)
-    frozen = model.frozen()
+    frozen = model.unfitted_stack()
     assert not hasattr(frozen, "classes_")
     np.testing.assert_allclose(frozen.fit(X, y).log_prob(X), model.log_prob(X), rtol=1e-10)
-    half = model.frozen().fit(X[:60], y[:60])
+    half = model.unfitted_stack().fit(X[:60], y[:60])
     assert half.log_prob(X).shape == (120, 2)
     assert [type(m) for m in half.members_] == [type(m) for m in model.members_]
 
@@ -288,17 +291,17 @@ def test_over_folds_the_stack_of_all_rows_is_fitted_once_and_each_fold_has_its_c
     folded = given.prepare_for_cv(X, y, weight, lambda: rows, 3)
     assert not hasattr(given, "classes_")
     model = StackedDensity(FEW, cv=rows, random_state=3).fit(X, y, weight)
-    assert isinstance(folded.label_model, StackedDensity)
-    assert folded.fit(None, X, y, weight) is folded.whole
-    np.testing.assert_array_equal(folded.label_model.held_out_, model.held_out_)
-    np.testing.assert_array_equal(folded.whole.log_prob(X), model.frozen().fit(X, y, weight).log_prob(X))
+    assert isinstance(folded.stacked, StackedDensity)
+    assert folded.fit(None, X, y, weight) is folded.full
+    np.testing.assert_array_equal(folded.stacked.held_out_, model.held_out_)
+    np.testing.assert_array_equal(folded.full.log_prob(X), model.unfitted_stack().fit(X, y, weight).log_prob(X))
     for f, (train, _) in enumerate(rows):
         part = (X[train], y[train], None if weight is None else weight[train])
         stack = folded.fit(f, *part)
         assert isinstance(stack, WeightedDensities)
-        assert stack.weights == model.frozen(f).weights
-        assert stack.temperatures == model.frozen(f).temperatures
-        np.testing.assert_array_equal(stack.log_prob(X), model.frozen(f).fit(*part).log_prob(X))
+        assert stack.weights == model.unfitted_stack(f).weights
+        assert stack.temperatures == model.unfitted_stack(f).temperatures
+        np.testing.assert_array_equal(stack.log_prob(X), model.unfitted_stack(f).fit(*part).log_prob(X))
 
 
 @pytest.mark.parametrize("density", [GaussianDensity(), StackedDensity(FEW, cross_fit=True), KernelDensity()], ids=repr)
@@ -308,8 +311,8 @@ def test_other_densities_need_nothing_of_the_folds(density: ClassDensity) -> Non
 
     X, y = data()
     folded = density.prepare_for_cv(X, y, None, never, 0)
-    assert folded.whole is density
-    assert folded.label_model is None
+    assert folded.full is density
+    assert folded.stacked is None
     for fold in (None, 0, 5):
         fitted = folded.fit(fold, X, y)
         assert fitted is not density
@@ -340,20 +343,23 @@ def test_the_densities_of_a_family_share_work_and_no_others() -> None:
         (KernelDensity(0.3), KernelDensity(0.8)),
         (MixtureDensity(2), MixtureDensity(5)),
     ]
-    assert all(one.family == other.family is not None for one, other in same)
-    assert len({one.family for one, _ in same}) == 3
+    assert all(one.cv_family == other.cv_family is not None for one, other in same)
+    assert len({one.cv_family for one, _ in same}) == 3
     other: list[tuple[ClassDensity, ClassDensity]] = [
         (KernelDensity(0.3), KernelDensity(0.3, covariance="shared")),
         (MixtureDensity(2), MixtureDensity(2, "diagonal")),
         (MixtureDensity(2), MixtureDensity(2, reg=0.1)),
         (MixtureDensity(2), MixtureDensity(2, random_state=1)),
     ]
-    assert all(one.family != another.family for one, another in other)
+    assert all(one.cv_family != another.cv_family for one, another in other)
     alone: list[ClassDensity] = [
-        KernelDensity(), KernelDensity(0.3, leave_one_out=True), MixtureDensity(random_state=None), GaussianDensity(),
-        StackedDensity(), PowerTransformedDensity(DiscriminantDensity()),
-    ]  # fmt: skip
-    assert all(density.family is None for density in alone)
+        GaussianDensity(),
+        StackedDensity(),
+        PowerTransformedDensity(DiscriminantDensity()),
+    ]
+    assert not any(isinstance(density, BatchedCrossValidation) for density in alone)
+    for density in (KernelDensity(), KernelDensity(0.3, leave_one_out=True), MixtureDensity(random_state=None)):
+        assert density.cv_family is None
 
 
 def test_densities_that_share_nothing_are_held_out_one_by_one() -> None:
@@ -435,7 +441,7 @@ def test_pairs_are_answered_by_the_stack_without_their_folds_whatever_the_array(
     found = model.log_prob_of_pairs(points, rows, partners)
     for i in range(3):
         kept = ~np.isin(model.fold_, model.fold_[[rows[i], partners[i]]])
-        expected = posterior(model.frozen().fit(X[kept], y[kept]), points[i : i + 1])
+        expected = posterior(model.unfitted_stack().fit(X[kept], y[kept]), points[i : i + 1])
         got = log_softmax(found[i : i + 1] + np.log(model.class_prior_), axis=1)
         np.testing.assert_allclose(got, expected, rtol=1e-8)
     torched = model.log_prob_of_pairs(torch.from_numpy(points), torch.from_numpy(rows), torch.from_numpy(partners))
@@ -529,20 +535,35 @@ def test_parts_of_the_work_give_what_the_whole_gives(monkeypatch: pytest.MonkeyP
     """With room for few numbers at once, the folds and settings are worked on in parts."""
     X, y = data(14, k=3)
     whole = StackedDensity(cv=4).fit(X, y)
-    for name in ("covariance.AT_ONCE", "discriminant.AT_ONCE", "folded.AT_ONCE", "stack.SCORES_AT_ONCE"):
-        monkeypatch.setattr(f"genlabel.densities.{name}", 500)
+    for name in ("covariance", "discriminant", "cross_validation", "stacking", "power_transform"):
+        monkeypatch.setattr(f"genlabel.densities.{name}.MAX_CHUNK_VALUES", 500)
     parts = StackedDensity(cv=4).fit(X, y)
     np.testing.assert_allclose(parts.held_out_, whole.held_out_, rtol=1e-7, atol=1e-9)
 
 
 def test_many_features_leave_some_kinds_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genlabel.densities.mixture.MOST_FEATURES", 2)
+    monkeypatch.setattr("genlabel.densities.candidates.MAX_MIXTURE_FEATURES", 2)
     with pytest.warns(DensityWarning, match="3 features, more than 2; no tied mixtures"):
         assert len(StackedDensity(cv=2).fit(*data(15)).report_["candidates"]) == 44
     monkeypatch.undo()
-    monkeypatch.setattr("genlabel.densities.kernel.MOST_FEATURES", 2)
-    with pytest.warns(DensityWarning, match="120 rows of 3 features; no kernels of full covariance"):
-        assert len(StackedDensity(cv=2).fit(*data(15)).report_["candidates"]) == 38
+    monkeypatch.setattr("genlabel.densities.candidates.MAX_FEATURES", 2)
+    with pytest.warns(DensityWarning, match="no discriminants"), pytest.warns(DensityWarning, match="no kernels"):
+        assert len(StackedDensity(cv=2).fit(*data(15)).report_["candidates"]) == 26
+
+
+@pytest.mark.parametrize("n, most", [(1000, MAX_FEATURES), (10, MAX_FEATURES_OF_FEW_ROWS), (300, MAX_FEATURES)])
+def test_wide_tables_exclude_full_covariances(n: int, most: int) -> None:
+    candidates = {
+        "kernel": KernelDensity(),
+        "warped kernel": PowerTransformedDensity(KernelDensity(covariance="shrunk")),
+        "diagonal": DiscriminantDensity(target="diagonal"),
+        "shared": KernelDensity(covariance="shared"),
+        "sphere": DiscriminantDensity(pooling=1.0),
+        "gaussian": GaussianDensity(),
+    }
+    assert affordable_candidates(candidates, n, most) == candidates
+    with pytest.warns(DensityWarning):
+        assert list(affordable_candidates(candidates, n, most + 1)) == ["shared", "sphere", "gaussian"]
 
 
 def test_of_many_rows_some_judge_all_candidates_and_more_the_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -550,8 +571,8 @@ def test_of_many_rows_some_judge_all_candidates_and_more_the_chosen(monkeypatch:
     X, y = data(15, n=300, k=3)
     whole = StackedDensity(FEW, cv=3).fit(X, y)
     assert whole.report_["rows"] == 300
-    monkeypatch.setattr("genlabel.densities.stacked.JUDGED_ROWS", 120)
-    monkeypatch.setattr("genlabel.densities.stacked.WEIGHED_ROWS", 200)
+    monkeypatch.setattr("genlabel.densities.stacked.MAX_SEARCH_ROWS", 120)
+    monkeypatch.setattr("genlabel.densities.stacked.MAX_WEIGHTING_ROWS", 200)
     some = StackedDensity(FEW, cv=3).fit(X, y)
     assert some.report_["rows"] == 200
     assert [row["name"] for row in some.report_["candidates"]] == [row["name"] for row in whole.report_["candidates"]]
@@ -560,8 +581,8 @@ def test_of_many_rows_some_judge_all_candidates_and_more_the_chosen(monkeypatch:
     held = np.isfinite(some.held_out_).all(1)
     assert held.sum() == 200
     assert abs(np.bincount(y[held]) - 200 / 3).max() <= 1
-    np.testing.assert_allclose(some.frozen().fit(X, y).log_prob(X), some.log_prob(X), rtol=1e-10)
-    monkeypatch.setattr("genlabel.densities.stacked.WEIGHED_ROWS", 300)
+    np.testing.assert_allclose(some.unfitted_stack().fit(X, y).log_prob(X), some.log_prob(X), rtol=1e-10)
+    monkeypatch.setattr("genlabel.densities.stacked.MAX_WEIGHTING_ROWS", 300)
     again = StackedDensity(FEW, cv=3).fit(X, y)
     kept = [row["name"] for row in again.report_["candidates"] if row["rows"] == 300]
     named = {row["name"]: row for row in whole.report_["candidates"]}
@@ -572,13 +593,12 @@ def test_of_many_rows_some_judge_all_candidates_and_more_the_chosen(monkeypatch:
 
 def test_very_many_rows_are_told_and_members_are_fitted_to_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data(19, n=200)
-    for module in ("label_model", "stack"):
-        monkeypatch.setattr(f"genlabel.densities.{module}.FITTED_ROWS", 150)
+    monkeypatch.setattr("genlabel.densities.stacked.MAX_FIT_ROWS", 150)
     with pytest.warns(DensityWarning, match="200 rows; its members are fitted to 150 of them"):
         model = StackedDensity(FEW[:3], cv=3).fit(X, y)
     assert model.report_["fitted_rows"] == 150
     rows = np.sort(stratified_order(y)[:150])
-    alone = model.frozen().fit(X[rows], y[rows])
+    alone = model.unfitted_stack().fit(X[rows], y[rows])
     np.testing.assert_allclose(posterior(alone, X), posterior(model, X), rtol=1e-8)
     np.testing.assert_allclose(model.stack_.class_prior_, np.bincount(y) / 200)
 

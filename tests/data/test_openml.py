@@ -16,7 +16,9 @@ from sklearn.utils import Bunch
 from typer.testing import CliRunner
 
 from genlabel.cli import app
-from genlabel.data.datasets import find_source, load_openml, openml, openml_manifest
+from genlabel.data.datasets import load_openml
+from genlabel.data.datasets.catalog import find_source
+from genlabel.data.datasets.openml import openml_manifest
 
 MIRROR = Path(__file__).parents[2] / "shared" / "data" / "openml_mirror"
 needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="needs a cache of OpenML in ../shared/data/openml_mirror")
@@ -109,7 +111,7 @@ def test_numeric_classes_are_read_as_whole_numbers(tmp_path: Path, offline: None
         (["1,1,no", "2,2,no"], KINDS, "class", r"made \(7\) has one class only in 'class'"),
         (["1,1,yes", "2,2,no"], KINDS, "code,class", "has 2 usable targets, 'code', 'class'; one is needed"),
         (["1,1,yes", "2,2,no"], KINDS, "", "has 0 usable targets"),
-        (["yes", "no"], {"class": "{yes,no}"}, "class", "has no column of features besides 'class'"),
+        (["yes", "no"], {"class": "{yes,no}"}, "class", "no column of features"),
     ],
 )
 def test_sets_that_are_no_classification(
@@ -121,7 +123,7 @@ def test_sets_that_are_no_classification(
 
 
 def test_a_set_that_cannot_be_had(tmp_path: Path, offline: None) -> None:
-    with pytest.raises(OSError, match=r"OpenML set 7 is not cached in .*no network.*GENLABEL_DATA_HOME"):
+    with pytest.raises(OSError, match=r"OpenML dataset 7 is not cached in .*no network.*GENLABEL_DATA_HOME"):
         load_openml(7, tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
 
@@ -138,7 +140,7 @@ def test_a_damaged_cache_is_told_and_stays(tmp_path: Path, offline: None, broken
     else:
         write(path, "[]")
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match=r"OpenML set 7 is cached in .*, but cannot be read \(.*remove its files"):
+    with pytest.raises(ValueError, match=r"OpenML dataset 7 is cached in .*, but cannot be read \(.*remove its files"):
         load_openml(7, tmp_path)
     assert contents(tmp_path) == before
 
@@ -162,7 +164,7 @@ def test_what_was_downloaded_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
         shutil.copytree(source, data_home, dirs_exist_ok=True)
         return Bunch(frame=frame, details={"name": "made"})
 
-    monkeypatch.setattr(openml, "fetch_openml", download)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", download)
     assert load_openml(7, home).y.tolist() == ["yes", "no"]
     kept = {path.relative_to(home): path.read_bytes() for path in home.rglob("*") if path.is_file()}
     assert kept == {path.relative_to(source): path.read_bytes() for path in source.rglob("*.gz")}
@@ -223,7 +225,7 @@ def test_commands_list_and_name_the_sets_at_hand(
     assert (found["rows"], found["classes"], found["paper"]) == (60, "2", "Table 1, Table 9")
     assert "2 tables" in invoke("datasets", "--search", "twin").stdout
     assert find_source("openml:made") == find_source("OpenML:7") == ("openml-7", None)
-    for wrong, told in (("openml:twin", "'8', '9' are called so"), ("openml:none", "no OpenML set at hand")):
+    for wrong, told in (("openml:twin", "'8', '9'"), ("openml:none", "not an available")):
         with pytest.raises(ValueError, match=told):
             find_source(wrong)
     folder = str(tmp_path / "m")

@@ -11,11 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
-from genlabel.data.datasets import synthetic
-from genlabel.data.datasets.synthetic import (
-    CUBE_2D_CENTRES,
-    CUBE_3D_CENTRES,
-    NINE_CENTRES,
+from genlabel.data import datasets
+from genlabel.data.datasets import (
     SYNTHETIC,
     make_circle,
     make_circle_3d,
@@ -32,6 +29,7 @@ from genlabel.data.datasets.synthetic import (
     make_v,
     make_y,
 )
+from genlabel.data.datasets.synthetic import CUBE_2D_CENTERS, CUBE_3D_CENTERS, NINE_CENTERS
 
 
 class Case(NamedTuple):
@@ -63,7 +61,7 @@ NOISY = [name for name, case in CASES.items() if case.noise is not None]
 every = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 noisy = pytest.mark.parametrize("case", [CASES[name] for name in NOISY], ids=NOISY)
 cubes = pytest.mark.parametrize(
-    "make, centres", [(make_cube_2d, CUBE_2D_CENTRES), (make_cube_3d, CUBE_3D_CENTRES)], ids=["2d", "3d"]
+    "make, centres", [(make_cube_2d, CUBE_2D_CENTERS), (make_cube_3d, CUBE_3D_CENTERS)], ids=["2d", "3d"]
 )
 
 
@@ -78,7 +76,7 @@ def assert_plausible(p_value: Any) -> None:
 
 def test_the_registry_holds_every_random_set() -> None:
     assert {name: case.make for name, case in CASES.items()} == SYNTHETIC
-    assert set(synthetic.__all__) >= {case.make.__name__ for case in CASES.values()}
+    assert set(datasets.__all__) >= {case.make.__name__ for case in CASES.values()}
 
 
 @every
@@ -235,11 +233,11 @@ def test_a_pair_of_points_scatters_around_its_known_place(name: str) -> None:
 
 
 def test_centres_are_in_lexicographic_order() -> None:
-    assert CUBE_2D_CENTRES.tolist() == [[-1, 0], [1, 0]]
+    assert CUBE_2D_CENTERS.tolist() == [[-1, 0], [1, 0]]
     binary = [[2 * int(b) - 1 for b in f"{c:03b}"] for c in range(8)]
-    assert CUBE_3D_CENTRES.tolist() == binary
-    assert NINE_CENTRES.tolist() == [[10 * (c // 3) - 10, 10 * (c % 3) - 10] for c in range(9)]
-    for centres in (CUBE_2D_CENTRES, CUBE_3D_CENTRES, NINE_CENTRES):
+    assert CUBE_3D_CENTERS.tolist() == binary
+    assert NINE_CENTERS.tolist() == [[10 * (c // 3) - 10, 10 * (c % 3) - 10] for c in range(9)]
+    for centres in (CUBE_2D_CENTERS, CUBE_3D_CENTERS, NINE_CENTERS):
         assert centres.dtype == np.float64
         assert sorted(centres.tolist()) == centres.tolist()
 
@@ -267,7 +265,7 @@ def test_cube_classes_are_told_apart_by_their_signs(make: Callable[..., Any], ce
 def test_nine_gaussians_have_the_papers_means_and_covariance() -> None:
     X, y = make_nine_gaussians(random_state=0)
     n = 5000
-    for c, centre in enumerate(NINE_CENTRES):
+    for c, centre in enumerate(NINE_CENTERS):
         z = (X[y == c] - centre) / np.sqrt(0.1)
         np.testing.assert_allclose(z.mean(axis=0), 0, atol=5 / np.sqrt(n))
         np.testing.assert_allclose(np.cov(z.T), np.eye(2), atol=5 * np.sqrt(2 / n))

@@ -75,7 +75,7 @@ def test_the_bound_of_a_vae_holds_less_than_one_and_more_with_more_samples(moons
     assert (masses[1] < masses[2]).all()
     assert (masses[1] < 1.0).all()
     np.testing.assert_allclose(masses[2], 1.0, atol=0.05)
-    assert not vae.normalised
+    assert not vae.normalized
 
 
 def test_with_many_samples_the_bound_is_the_integral_over_the_latent_space(moons: dict[str, NeuralDensity]) -> None:
@@ -162,7 +162,7 @@ def test_every_random_number_comes_from_the_seed_and_the_global_generator_is_lef
     density: NeuralDensity,
 ) -> None:
     X, y = lumps(100)
-    quick = clone(density).set_params(epochs=2)
+    quick = clone(density).set_params(training__epochs=2)
     before = torch.random.get_rng_state()
     first = clone(quick).fit(X, y).log_prob(X)
     assert torch.equal(torch.random.get_rng_state(), before)
@@ -176,7 +176,7 @@ def test_a_class_of_few_points_is_a_gaussian_and_is_named(density: NeuralDensity
     X, y = lumps(100)
     X, y = np.vstack([X, [[50.0, 5.0], [51.0, 5.1], [50.5, 4.9]]]), np.append(y, [2, 2, 2])
     names = np.array(["a", "b", "few"])[y]
-    quick = clone(density).set_params(epochs=2)
+    quick = clone(density).set_params(training__epochs=2)
     with pytest.warns(DensityWarning, match=f"class 'few' has fewer than 20 distinct points.*{type(density).__name__}"):
         fitted = clone(quick).fit(X, names)
     assert fitted.places_[2] == -1
@@ -204,7 +204,7 @@ def test_epochs_are_told_and_the_best_one_is_kept(density: NeuralDensity) -> Non
     X, y = lumps(100)
     heard: list[int] = []
     with epoch_callback(heard.append):
-        fitted = clone(density).set_params(epochs=12, patience=3).fit(X, y)
+        fitted = clone(density).set_params(training__epochs=12, patience=3).fit(X, y)
     assert sum(heard) == len(fitted.losses_) <= 12
     assert np.argmin(fitted.losses_) >= len(fitted.losses_) - 4
 
@@ -240,9 +240,11 @@ def test_densities_have_names_at_the_door(name: str) -> None:
 @pytest.mark.parametrize("density", [FLOW, VAE], ids=repr)
 def test_the_classifiers_take_them(density: NeuralDensity) -> None:
     X, y = make_moon(200, random_state=0)
-    quick = clone(density).set_params(epochs=20)
+    quick = clone(density).set_params(training__epochs=20)
     names = np.array(["left", "right"])[y]
     alone = GenerativeClassifier(quick).fit(X, names)
     assert alone.score(X, names) > 0.85
-    mixed = GenLabelClassifier("mlp", quick, gamma=1.0, clean_fraction=0.5, learning_rate=0.01, epochs=10, cv=2)
+    mixed = GenLabelClassifier("mlp", quick, gamma=1.0, clean_fraction=0.5).set_params(
+        training__learning_rate=0.01, training__epochs=10, search__cv=2
+    )
     assert mixed.fit(X, names).score(X, names) > 0.85

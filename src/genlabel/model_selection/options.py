@@ -1,0 +1,344 @@
+"""Options of a search and of a training: what the classifiers take as `search` and as `training`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, final
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+
+from genlabel._arrays import named_device
+from genlabel._validation import check_choice, check_count, check_positive
+from genlabel.attacks import Attack
+from genlabel.model_selection.halving import Rung, halving_schedule
+from genlabel.training import Optimizer, batches_per_epoch, resolve_optimizer
+
+SCORINGS = ("log-loss", "accuracy")
+"""Held-out log-loss with the one-standard-error rule, or held-out accuracy (the paper's)."""
+MAX_HALVING_EPOCHS, MAX_BATCHES = 50, 256
+"""Limits of a halving search: epochs, and optimizer steps of one; where a pass has more, an epoch is a part of it."""
+HALVING_STEPS = 320.0
+"""Epochs of a halving search, times the square root of the steps of an epoch."""
+GRID_EPOCHS = 100
+"""Epochs of a grid search (arXiv Table 11)."""
+
+
+class CandidateSearch(BaseEstimator, ABC):
+    """Base class of the searches: the folds, the score, and the networks that predict."""
+
+    learning_rates: ClassVar[Sequence[float]]
+    """Candidates for `learning_rate="auto"`."""
+    is_halving: ClassVar[bool]
+    restore_best: bool = False
+    cv: Any
+    scoring: Any
+    ensemble: Any
+    time_limit: float | None
+    verbose: int
+
+    def check(self) -> None:
+        """Raise if a parameter has no meaning; `cv` is checked where the folds are made."""
+        if not isinstance(self.scoring, Attack):
+            check_choice("scoring", self.scoring, SCORINGS, also="an Attack such as FGSM(0.2)")
+        if isinstance(self.ensemble, str):
+            check_choice("ensemble", self.ensemble, ["cv"], also="a number of networks")
+        else:
+            check_count("ensemble", self.ensemble)
+        if self.time_limit is not None:
+            check_positive("time_limit", self.time_limit, "None is no limit")
+
+    @property
+    def predicts_with_folds(self) -> bool:
+        """Whether the networks of all folds predict."""
+        return isinstance(self.ensemble, str) and self.ensemble == "cv"
+
+    @property
+    def refits(self) -> bool:
+        """Whether the networks that predict are trained on all rows, after the search."""
+        return not self.predicts_with_folds and not self.restore_best
+
+    @abstractmethod
+    def epochs_per_pass(self, rows: int, batch_size: int) -> int:
+        """Return how many epochs make a pass over the rows, if the number of epochs is "auto"."""
+
+    @abstractmethod
+    def max_epochs(self, rows: int, batch_size: int) -> int:
+        """Return for how many epochs a network is trained at most, if their number is "auto"."""
+
+    @abstractmethod
+    def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
+        """Return after how many epochs candidates are compared, and how many of them continue."""
+
+
+@final
+class HalvingSearch(CandidateSearch):
+    """Successive halving: all candidates train for a few epochs, the best of them for longer.
+
+    After a tenth of the epochs the best 8 candidates continue, after a quarter the best 5, after a half the best 3; on
+    large tables, whose passes take several epochs, the best 4 after a twentieth, 2 after an eighth and 1 after a third.
+    The parameters of a network are averaged over its steps, and a candidate may be chosen as it was at any of these
+    points, which is early stopping.
+
+    Parameters
+    ----------
+    cv : "auto", int, splitter or iterable of (train, test) rows
+        Folds. "auto" is 6 folds below 600 rows, 4 below 20,000, and the first 2 of 10 from there on. An int makes
+        stratified, shuffled folds. A class of few rows is held out in as few folds; a single row is always trained on,
+        with a warning.
+    scoring : "log-loss", "accuracy" or Attack
+        How the best candidate is chosen: by held-out log-loss and the one-standard-error rule (of the candidates that
+        are not worse than the best by more than the noise, the one of the largest weight decay); by held-out accuracy,
+        ties by log-loss (the paper's); or by held-out accuracy of the network alone under an attack such as FGSM(0.2)
+        (the paper's robust runs).
+    ensemble : "cv" or int
+        Networks that predict, as the mean of their probabilities: "cv" takes those of the folds, which the search has
+        trained anyway; an int trains as many on all rows.
+    time_limit : float or None
+        Seconds that a fit may take. A fit that would take longer uses fewer rows, fewer candidates and densities and
+        fewer epochs, and reports it in a warning; its result then depends on the speed of the machine. A density that
+        you name takes the time that it needs.
+    verbose : int
+        Above 0, show stage, progress, time left and held-out log-loss on the error stream: a bar on a terminal, else a
+        line every few seconds.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from genlabel import MixupClassifier
+    >>> model = MixupClassifier(search=HalvingSearch(cv=3, time_limit=60.0), random_state=0)
+    >>> model.fit(*load_iris(return_X_y=True)).score(*load_iris(return_X_y=True)) > 0.9
+    True
+    """
+
+    learning_rates = (0.1, 0.03, 0.01, 0.003)  # averaged parameters and few steps suit large rates
+    is_halving = True
+
+    def __init__(
+        self,
+        cv: Any = "auto",
+        scoring: Any = "log-loss",
+        *,
+        ensemble: Any = "cv",
+        time_limit: float | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.cv = cv
+        self.scoring = scoring
+        self.ensemble = ensemble
+        self.time_limit = time_limit
+        self.verbose = verbose
+
+    def epochs_per_pass(self, rows: int, batch_size: int) -> int:
+        """Return one, or more for large tables: an epoch has at most 256 steps."""
+        return -(-batches_per_epoch(rows, batch_size) // MAX_BATCHES)
+
+    def max_epochs(self, rows: int, batch_size: int) -> int:
+        """Return 50 epochs, or fewer if an epoch has many steps: their number grows with the square root of those."""
+        batches = batches_per_epoch(rows, batch_size * self.epochs_per_pass(rows, batch_size))
+        return int(min(MAX_HALVING_EPOCHS, round(HALVING_STEPS / batches**0.5)))
+
+    def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
+        """Return the rungs of the search."""
+        return halving_schedule(epochs, many_rows)
+
+
+@final
+class GridSearch(CandidateSearch):
+    """Grid search: every candidate trains for all epochs on every fold (the paper's search).
+
+    Parameters
+    ----------
+    cv, scoring, time_limit, verbose
+        See :class:`HalvingSearch`.
+    ensemble : int or "cv"
+        Networks that predict: as many are trained on all rows; "cv" takes those of the folds.
+    restore_best : bool
+        Take each network from its best epoch on the rows that its fold holds out (by `scoring`; under an attack, every
+        fifth epoch is evaluated) instead of the last one. The networks of the first folds then predict, as many as
+        `ensemble` states; none is trained on all rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from genlabel import MixupClassifier, TrainingOptions
+    >>> search = GridSearch(cv=3, scoring="accuracy", restore_best=True)
+    >>> model = MixupClassifier(search=search, training=TrainingOptions(epochs=30), random_state=0)
+    >>> model.fit(*load_iris(return_X_y=True)).n_iter_ <= 30
+    True
+    """
+
+    learning_rates = (0.1, 0.01, 0.001, 0.0001)  # arXiv Table 11
+    is_halving = False
+
+    def __init__(
+        self,
+        cv: Any = "auto",
+        scoring: Any = "log-loss",
+        *,
+        ensemble: Any = 1,
+        restore_best: bool = False,
+        time_limit: float | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.cv = cv
+        self.scoring = scoring
+        self.ensemble = ensemble
+        self.restore_best = restore_best
+        self.time_limit = time_limit
+        self.verbose = verbose
+
+    def check(self) -> None:
+        """Raise if a parameter has no meaning."""
+        super().check()
+        if not isinstance(self.restore_best, bool | np.bool_):
+            raise ValueError(f"restore_best={self.restore_best!r} must be True or False")
+
+    def epochs_per_pass(self, rows: int, batch_size: int) -> int:
+        """Return one."""
+        return 1
+
+    def max_epochs(self, rows: int, batch_size: int) -> int:
+        """Return 100, the paper's."""
+        return GRID_EPOCHS
+
+    def schedule(self, epochs: int, many_rows: bool = False) -> list[Rung]:
+        """Return one rung, at the end."""
+        return [Rung(epochs, None)]
+
+
+SEARCHES: dict[str, type[CandidateSearch]] = {"halving": HalvingSearch, "grid": GridSearch}
+"""The searches by name."""
+
+
+def resolve_search(search: Any) -> CandidateSearch:
+    """Return a search, checked; a name is one with default parameters.
+
+    >>> resolve_search("grid")
+    GridSearch()
+    """
+    if isinstance(search, str):
+        check_choice("search", search, SEARCHES, also="a HalvingSearch or GridSearch")
+        return SEARCHES[search]()
+    if not isinstance(search, CandidateSearch):
+        raise ValueError(f'search={search!r} must be "halving", "grid", a HalvingSearch or a GridSearch')
+    search.check()
+    return search
+
+
+@final
+class TrainingOptions(BaseEstimator):
+    """Options of the training of a network.
+
+    Parameters
+    ----------
+    learning_rate : float, "auto" or sequence of float
+        "auto" chooses among 0.1, 0.03, 0.01, 0.003 in a halving search and 0.1, 0.01, 0.001, 0.0001 in a grid search; a
+        sequence is a grid of its own.
+    weight_decay : float, "auto" or sequence of float
+        "auto" chooses among 1e-4, 1e-3, 1e-2.
+    epochs : int or "auto"
+        At most. "auto" is 50 in a halving search, and fewer where an epoch has many steps; from 32,768 rows on, an
+        epoch is then a part of a pass over them. In a grid search it is 100.
+    batch_size : int
+    optimizer : "adam", "sgd" or Optimizer
+        "sgd" has momentum 0.9 and multi-step decay.
+    standardize : bool
+        Standardize the features inside; constant ones are left out.
+    device : "auto", "cpu", "cuda" or torch.device
+        "auto" is the GPU, where there is one and the network has hidden layers.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from genlabel import MixupClassifier
+    >>> training = TrainingOptions(learning_rate=(0.1, 0.01), epochs=20)
+    >>> model = MixupClassifier(training=training, random_state=0).fit(*load_iris(return_X_y=True))
+    >>> model.best_params_["learning_rate"] in (0.1, 0.01)
+    True
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = "auto",
+        weight_decay: Any = "auto",
+        *,
+        epochs: Any = "auto",
+        batch_size: int = 128,
+        optimizer: Any = "adam",
+        standardize: bool = True,
+        device: Any = "auto",
+    ) -> None:
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.standardize = standardize
+        self.device = device
+
+    def resolve(self, search: CandidateSearch, hidden: tuple[int, ...]) -> TrainerConfig:
+        """Return the checked options, for networks with some hidden layers."""
+        if not isinstance(self.standardize, bool | np.bool_):
+            raise ValueError(f"standardize={self.standardize!r} must be True or False")
+        auto = isinstance(self.epochs, str) and self.epochs == "auto"
+        softmax_regression = isinstance(self.device, str) and self.device == "auto" and not hidden
+        return TrainerConfig(
+            search=search,
+            hidden=hidden,
+            optimizer=resolve_optimizer(self.optimizer),
+            epochs=None if auto else check_count("epochs", self.epochs),
+            batch_size=check_count("batch_size", self.batch_size),
+            # Softmax regression takes small steps, which a CPU does faster.
+            device=torch.device("cpu") if softmax_regression else named_device(self.device),
+        )
+
+
+def resolve_training(training: Any) -> TrainingOptions:
+    """Return the options of a training; None has the default ones."""
+    if training is None:
+        return TrainingOptions()
+    if not isinstance(training, TrainingOptions):
+        raise ValueError(f"training={training!r} must be TrainingOptions or None")
+    return training
+
+
+class TrainerConfig(NamedTuple):
+    """Checked options of the search and of the training of all its candidates."""
+
+    search: CandidateSearch
+    hidden: tuple[int, ...]
+    """Hidden layers of the networks whose mixing configuration states none."""
+    optimizer: Optimizer
+    epochs: int | None
+    """None is "auto"."""
+    batch_size: int
+    device: torch.device
+
+    def epochs_per_pass(self, rows: int) -> int:
+        """Return how many epochs make a pass over the rows: one, unless the number of epochs is "auto"."""
+        return 1 if self.epochs is not None else self.search.epochs_per_pass(rows, self.batch_size)
+
+    def max_epochs(self, rows: int) -> int:
+        """Return for how many epochs a network is trained at most."""
+        return self.epochs if self.epochs is not None else self.search.max_epochs(rows, self.batch_size)
+
+    def schedule(self, epochs: int, rows: int) -> list[Rung]:
+        """Return the rungs of the search, for networks of so many epochs."""
+        return self.search.schedule(epochs, self.epochs_per_pass(rows) > 1)
+
+    def resolved_config(self) -> dict[str, Any]:
+        """Return the options that change numbers, by name, without the device."""
+        search = self.search
+        found: dict[str, Any] = {
+            "hidden": self.hidden,
+            "optimizer": self.optimizer,
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+        }
+        if search.is_halving or search.predicts_with_folds or search.ensemble != 1:
+            found["search"] = "halving" if search.is_halving else "full"
+            found["members"] = "folds" if search.predicts_with_folds else search.ensemble
+        return found | ({"keep": "best"} if search.restore_best else {})

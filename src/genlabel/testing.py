@@ -1,0 +1,248 @@
+"""Checks of the contracts of genlabel: run them on your own density in the tests of your package.
+
+Each check raises an AssertionError that names what a class does not do; it returns None if all is well.
+
+>>> from genlabel.densities import KernelDensity
+>>> check_density(KernelDensity(bandwidth=0.5))
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.integrate import trapezoid
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from genlabel.densities import ClassDensity, DensityWarning
+
+
+def check_density(density: ClassDensity, *, rtol: float = 1e-9, symmetric: bool = True) -> None:
+    """Check that a density keeps the contract of :class:`genlabel.densities.ClassDensity`.
+
+    The density is cloned and fitted to small tables of 90 rows, three features and three classes. The checks cover
+    parameters and clones, shapes, kinds of arrays and precision, the order of the classes, independence of the rows,
+    gradients, sample weights, small and degenerate classes, far points, invalid input, pickling, and, for a density
+    that is `normalized`, the integral over a line.
+
+    Parameters
+    ----------
+    density : ClassDensity
+        An unfitted instance whose random numbers, if any, come from a fixed seed.
+    rtol : float
+        Relative tolerance between results that differ by rounding only; larger for training in single precision.
+    symmetric : bool
+        Whether renaming the classes permutes the columns of `log_prob`; False for a density that is made for three
+        given classes, which is not fitted to other tables.
+
+    Examples
+    --------
+    >>> from torch.distributions import Independent, StudentT
+    >>> from genlabel.densities import PerClassDensity
+    >>> class StudentTDensity(PerClassDensity):
+    ...     def __init__(self, df=4.0):
+    ...         self.df = df
+    ...     def _fit_class(self, sample):
+    ...         center = sample.X.median(0).values
+    ...         scale = (sample.X - center).abs().mean(0).clamp_min(1e-3)
+    ...         return Independent(StudentT(self.df, center, scale), 1)
+    >>> check_density(StudentTDensity())
+    """
+    assert isinstance(density, ClassDensity), f"{density!r} is not a ClassDensity"
+    X, y = _sample()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DensityWarning)
+        fitted = _check_fit(density, X, y)
+        _check_arrays(density, fitted, X, y, rtol)
+        _check_rows(fitted, X, rtol)
+        _check_classes(density, fitted, X, y, rtol, symmetric)
+        _check_weights(density, fitted, X, y, rtol)
+        _check_state(fitted, X, y)
+        if symmetric:
+            _check_degenerate_classes(density)
+            if density.normalized:
+                _check_integral(density)
+    _check_errors(density, fitted, X, y)
+
+
+def _sample(n: int = 90, d: int = 3, k: int = 3) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(n) % k)
+    return rng.normal(size=(n, d)) * (1 + y[:, None]) + 2 * y[:, None], y
+
+
+def _check_fit(density: ClassDensity, X: NDArray[np.float64], y: NDArray[np.int64]) -> ClassDensity:
+    """Check parameters, clone and fit; return the fitted density."""
+    parameters = density.get_params(deep=False)
+    unfitted = clone(density)
+    assert unfitted is not density, "clone returned the same object"
+    with _raises("an unfitted density was queried", NotFittedError):
+        unfitted.log_prob(X)
+    points, labels = X.copy(), y.copy()
+    fitted = clone(density)
+    assert fitted.fit(points, labels) is fitted, "fit must return the density"
+    assert (points == X).all(), "fit changed X"
+    assert (labels == y).all(), "fit changed y"
+    assert fitted.get_params(deep=False).keys() == parameters.keys(), "fit changed the parameters"
+    assert fitted.classes_.tolist() == [0, 1, 2], "classes_ must be the sorted classes"
+    assert fitted.n_features_in_ == 3, "n_features_in_ must be the number of features"
+    np.testing.assert_allclose(fitted.class_prior_, 1 / 3, err_msg="class_prior_ must be the class frequencies")
+    assert not hasattr(clone(fitted), "classes_"), "a clone of a fitted density must be unfitted"
+    return fitted
+
+
+def _check_arrays(
+    density: ClassDensity, fitted: ClassDensity, X: NDArray[np.float64], y: NDArray[np.int64], rtol: float
+) -> None:
+    """Check shape, kind and precision of the results for numpy arrays, tensors and lists."""
+    log_prob = fitted.log_prob(X)
+    assert isinstance(log_prob, np.ndarray), "a numpy array must give a numpy array"
+    assert log_prob.shape == (len(X), 3), f"log_prob has shape {log_prob.shape}, expected {(len(X), 3)}"
+    assert log_prob.dtype == np.float64, "numpy results must be float64"
+    assert np.isfinite(log_prob).all(), "log_prob must be finite at the training points"
+    assert fitted.log_prob(X.tolist()).shape == log_prob.shape, "lists must be accepted"
+    assert fitted.log_prob(X[:0]).shape == (0, 3), "no rows must give no rows"
+    for dtype in (torch.float64, torch.float32):
+        tensor = fitted.log_prob(torch.from_numpy(X).to(dtype))
+        assert isinstance(tensor, torch.Tensor), "a tensor must give a tensor"
+        assert tensor.dtype == dtype, f"a tensor of {dtype} must give a tensor of {dtype}"
+    exact = fitted.log_prob(torch.from_numpy(X)).detach().numpy()
+    np.testing.assert_array_equal(exact, log_prob, err_msg="tensors and arrays give different results")
+    from_tensors = clone(density).fit(torch.from_numpy(X), torch.from_numpy(y)).log_prob(X)
+    np.testing.assert_allclose(from_tensors, log_prob, rtol=rtol, err_msg="fits to tensors and to arrays differ")
+    gradient = fitted.gradient(X[:5])
+    assert gradient.shape == (5, 3, 3), f"gradient has shape {gradient.shape}, expected (5, 3, 3)"
+    assert not np.isnan(gradient).any(), "gradient is NaN"
+    far = fitted.log_prob(np.array([[1e308, 0.0, 0.0], [-1e6, 1e6, 1e6]]))
+    assert not np.isnan(far).any(), "log_prob is NaN at far points"
+
+
+def _check_rows(fitted: ClassDensity, X: NDArray[np.float64], rtol: float) -> None:
+    """Check that the result of a row does not depend on the other rows of the query."""
+    log_prob = fitted.log_prob(X)
+    single = np.concatenate([fitted.log_prob(X[i : i + 1]) for i in (0, 41)])
+    np.testing.assert_allclose(single, log_prob[[0, 41]], rtol=max(rtol, 1e-9), err_msg="rows depend on each other")
+    order = np.random.default_rng(1).permutation(len(X))
+    permuted = fitted.log_prob(X[order])
+    np.testing.assert_allclose(permuted, log_prob[order], rtol=max(rtol, 1e-9), err_msg="the order of rows matters")
+
+
+def _check_classes(
+    density: ClassDensity,
+    fitted: ClassDensity,
+    X: NDArray[np.float64],
+    y: NDArray[np.int64],
+    rtol: float,
+    symmetric: bool,
+) -> None:
+    """Check that columns follow the sorted classes, and that only their order depends on their names."""
+    log_prob = fitted.log_prob(X)
+    named = clone(density).fit(X, np.array(["a", "b", "c"])[y])
+    assert named.classes_.tolist() == ["a", "b", "c"], "classes_ must be the sorted classes"
+    np.testing.assert_allclose(named.log_prob(X), log_prob, rtol=rtol, err_msg="class names change the result")
+    if symmetric:
+        swapped = clone(density).fit(X, np.array(["c", "b", "a"])[y]).log_prob(X)[:, ::-1]
+        np.testing.assert_allclose(swapped, log_prob, rtol=rtol, err_msg="columns must follow the sorted classes")
+
+
+def _check_weights(
+    density: ClassDensity, fitted: ClassDensity, X: NDArray[np.float64], y: NDArray[np.int64], rtol: float
+) -> None:
+    """Check that unit weights change nothing and that rows of weight 0 are absent."""
+    ones = clone(density).fit(X, y, np.ones(len(X))).log_prob(X)
+    np.testing.assert_allclose(ones, fitted.log_prob(X), rtol=rtol, err_msg="unit weights change the result")
+    weight = (np.arange(len(X)) >= 10).astype(float)
+    weighted = clone(density).fit(X, y, weight)
+    present = clone(density).fit(X[10:], y[10:])
+    np.testing.assert_allclose(weighted.class_prior_, present.class_prior_, err_msg="class_prior_ ignores weights")
+    np.testing.assert_allclose(
+        weighted.log_prob(X), present.log_prob(X), rtol=rtol, err_msg="a row of weight 0 must count as absent"
+    )
+
+
+def _check_state(fitted: ClassDensity, X: NDArray[np.float64], y: NDArray[np.int64]) -> None:
+    """Check that refits, copies and pickles give the same results, and that queries do not change the density."""
+    log_prob = fitted.log_prob(X)
+    np.testing.assert_array_equal(fitted.log_prob(X), log_prob, err_msg="a second query differs")
+    refitted = clone(fitted).fit(X, y).log_prob(X)
+    np.testing.assert_array_equal(refitted, log_prob, err_msg="a refit differs; set the random state to a fixed seed")
+    copied = copy.deepcopy(fitted).log_prob(X)
+    np.testing.assert_array_equal(copied, log_prob, err_msg="a copy differs")
+    try:
+        content = pickle.dumps(fitted)
+    except (AttributeError, pickle.PicklingError):  # a class that was defined in a function or a session
+        return
+    np.testing.assert_array_equal(pickle.loads(content).log_prob(X), log_prob, err_msg="a pickled copy differs")  # nosec B301
+
+
+def _check_degenerate_classes(density: ClassDensity) -> None:
+    """Check that small classes, equal points and constant or copied columns give numbers."""
+    rng = np.random.default_rng(0)
+    plain = rng.normal(size=(30, 3))
+    tables = {
+        "a class of two points": plain[:22],
+        "a class of equal points": np.vstack([plain[:20], np.ones((6, 3))]),
+        "a constant column": np.column_stack([plain[:, :2], np.ones(30)]),
+        "a copied column": np.column_stack([plain[:, :2], plain[:, 0]]),
+    }
+    for name, X in tables.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                fitted = clone(density).fit(X, (np.arange(len(X)) >= 20).astype(int))
+        except ValueError as error:
+            raise AssertionError(f"fit fails with {name}: {error}") from error
+        log_prob = fitted.log_prob(np.vstack([X, X.mean(0) + 3.0]))
+        assert not np.isnan(log_prob).any(), f"log_prob is NaN with {name}"
+
+
+def _check_integral(density: ClassDensity) -> None:
+    """Check that sum_c pi_c p_c integrates to 1 over a line."""
+    rng = np.random.default_rng(1)
+    X = np.concatenate([rng.normal(size=40), rng.normal(4, 2, size=40)])[:, None]
+    try:
+        fitted = clone(density).fit(X, np.repeat([0, 1], 40))
+    except ValueError:  # the density is made for another number of features
+        return
+    grid = np.linspace(-200, 200, 400_001)[:, None]
+    integral = trapezoid(np.exp(fitted.log_prob(grid)) @ fitted.class_prior_, grid[:, 0])
+    assert abs(integral - 1.0) < 0.01, f"exp(log_prob) integrates to {integral:.3g}; set normalized = False"
+
+
+def _check_errors(density: ClassDensity, fitted: ClassDensity, X: NDArray[np.float64], y: NDArray[np.int64]) -> None:
+    """Check that invalid input raises ValueError and that a failing fit leaves the density as it was."""
+    missing = X.copy()
+    missing[3, 1] = np.nan
+    for what, arguments in {
+        "NaN in X": (missing, y),
+        "rows without labels": (X, y[:5]),
+        "no rows": (X[:0], y[:0]),
+        "negative weights": (X, y, -np.ones(len(X))),
+        "too few weights": (X, y, np.ones(5)),
+        "a missing label": (X, np.where(y == 0, np.nan, y)),
+    }.items():
+        with _raises(f"fit accepts {what}"):
+            clone(density).fit(*arguments)
+    with _raises("log_prob accepts another number of features"):
+        fitted.log_prob(X[:, :2])
+    before = fitted.log_prob(X)
+    with _raises("fit accepts NaN in X"):
+        fitted.fit(missing, y)
+    np.testing.assert_array_equal(fitted.log_prob(X), before, err_msg="a failing fit changed the density")
+
+
+@contextmanager
+def _raises(message: str, error: type[Exception] = ValueError) -> Iterator[Any]:
+    try:
+        yield
+    except error:
+        return
+    raise AssertionError(f"{message}: expected {error.__name__}")
