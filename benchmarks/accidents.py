@@ -44,7 +44,6 @@ def run(seed: int, folder: Path, home: Path | None, jobs: int) -> pd.DataFrame:
         settings={"network": "mlp", "epochs": "auto"},
         n_jobs=jobs,
         load=partial(load_openml, data_home=None if found is None else found.resolve()),
-        on_trial=lambda outcome: None,
     ).frame
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 import torch._dynamo
 
-from genlabel import GenLabelMixup, Mixup, OnlineGaussianDensity, OnlineGenLabel
+from genlabel import GenLabelMixup, LambdaCallback, Mixup, OnlineGaussianDensity, OnlineGenLabel
 from genlabel.labeling import Labeler
 from genlabel.training import SGD, ImageBatches, train_network
 from genlabel.training.networks import IMAGE_NETWORKS, Stages
@@ -37,8 +37,8 @@ def epoch_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int
     """Seconds of each epoch but the first, in which steps are compiled and captured."""
     times: list[float] = []
 
-    def tick(epoch: int, loss: torch.Tensor) -> None:
-        loss.item()  # waits until the epoch is done
+    def tick(epoch: int, logs: dict[str, torch.Tensor]) -> None:
+        logs["loss"].item()  # waits until the epoch is done
         times.append(perf_counter())
 
     train_network(
@@ -50,7 +50,7 @@ def epoch_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int
         learning_rate=0.01,
         epochs=epochs,
         acceleration="auto",
-        after_epoch=tick,
+        callback=LambdaCallback(on_epoch_end=tick),
     )
     return np.diff(times).tolist()
 

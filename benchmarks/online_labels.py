@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from genlabel import Mixup, OnlineGaussianDensity
+from genlabel import LambdaCallback, Mixup, OnlineGaussianDensity
 from genlabel.data.datasets import load_images
 from genlabel.evaluation.images import choose_network, train_images
 from genlabel.labeling import Labeler
@@ -94,7 +94,7 @@ def watch(images: Any, epochs: int, device: str, seed: int) -> list[dict[str, li
     )
     labeler, found = WitnessedLabel(Witness(len(images.classes), 0.95)), []
 
-    def tell(epoch: int, loss: Tensor) -> None:
+    def tell(epoch: int, logs: object) -> None:
         sums = labeler.witness.sums
         same, apart, sure = (sums[1:] / sums[0]).tolist()
         found.append({"same_class": same, "total_variation": apart, "confidence": sure})
@@ -113,7 +113,7 @@ def watch(images: Any, epochs: int, device: str, seed: int) -> list[dict[str, li
         learning_rate=0.1,
         epochs=epochs,
         acceleration="auto",
-        after_epoch=tell,
+        callback=LambdaCallback(on_epoch_end=tell),
     )
     return found
 

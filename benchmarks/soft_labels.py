@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from genlabel import GenLabel, GenLabelSampler, GenMix, SoftLabelClassifier
+from genlabel import GenLabel, GenLabelSampler, GenMix, LambdaCallback, SoftLabelClassifier
 from genlabel.data.datasets import load_openml
 from genlabel.data.datasets.openml import manifest_ids, openml_manifest
 from genlabel.densities import named_densities
@@ -139,7 +139,9 @@ def main() -> None:
                 records=asked.records,
                 n_jobs=asked.jobs,
                 load=partial(load_openml, data_home=asked.data_home),
-                on_trial=lambda outcome: print(outcome.trial, outcome.error or "", flush=True),
+                callback=LambdaCallback(
+                    on_trial_end=lambda result: print(result.trial, result.error or "", flush=True)
+                ),
             )
     failures = [f"{cell.id}: {error}" for cell, error in kept.failures.items()]
     tables = {model: report(kept.frame, model) for model in asked.models}

@@ -24,13 +24,14 @@ from typer.testing import CliRunner
 
 import genlabel
 from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
+from genlabel._progress import Callback, LambdaCallback, RunPlan
+from genlabel._progress_display import ProgressDisplay
 from genlabel.cli import app
 from genlabel.cli.comparison_view import COLUMNS, _choices, _print
-from genlabel.cli.console import Lines, RunReporter
 from genlabel.data.datasets import load_table
 from genlabel.data.tables import Table, drop_rare_classes, group_duplicates, table_pipeline
 from genlabel.evaluation.comparison import SCORES, compare, default_methods, run_comparison, summarize
-from genlabel.evaluation.records import COMPARISON, RunPlan, open_store, read_records
+from genlabel.evaluation.records import COMPARISON, open_store, read_records
 
 FOLDER = Path(genlabel.__file__).parent
 FAST = ["--repeats", "2", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]
@@ -126,7 +127,12 @@ def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
 def test_comparison_leaves_its_methods_alone_and_repeats_itself() -> None:
     methods = {"mixup": MixupClassifier().set_params(training__epochs=2), "logistic": LogisticRegression()}
     steps: list[tuple[str, int]] = []
-    one = compare(small_table(20, 20), methods, repeats=2, on_step=lambda name, split: steps.append((name, split)))
+    one = compare(
+        small_table(20, 20),
+        methods,
+        repeats=2,
+        callback=LambdaCallback(on_trial_end=lambda result: steps.append((result.trial.method, result.trial.split))),
+    )
     assert steps == [("mixup", 0), ("logistic", 0), ("mixup", 1), ("logistic", 1)]
     assert not hasattr(methods["mixup"], "classes_")
     assert methods["mixup"].random_state is None
@@ -157,7 +163,9 @@ def test_records_are_those_of_one_table_and_its_settings(tmp_path: Path) -> None
 
     def again(table: Table, method: Any, seed: int = 0) -> pd.DataFrame:
         path = tmp_path / "r.sqlite"
-        return run_comparison(table, {"m": method}, 2, seed=seed, records=path, on_start=starts.append).frame
+        return run_comparison(
+            table, {"m": method}, 2, seed=seed, records=path, callback=LambdaCallback(on_run_start=starts.append)
+        ).frame
 
     first = again(small_table(20, 20), LogisticRegression())
     pd.testing.assert_frame_equal(again(small_table(20, 20), LogisticRegression()), first)
@@ -303,11 +311,11 @@ def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeyp
 
 
 def test_records_of_other_settings_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    RunReporter(Lines("loading")).start(RunPlan(todo=5, done=3, stale=2))
+    ProgressDisplay("loading").on_run_start(RunPlan(todo=5, done=3, stale=2))
     said = capsys.readouterr().err.splitlines()
-    assert said[1:] == [
+    assert said == [
         "fits on record: 3; to do: 5",
-        "fits on record that were made with other settings or data, to be done again: 2",
+        "fits on record with other settings or data, which will be done again: 2",
     ]
 
 
@@ -520,7 +528,7 @@ def first(what, *_, **__):
     print(what, [name for name in ("torch", "sklearn", "scipy", "matplotlib") if name in sys.modules])
     raise SystemExit
 for name in ("compare", "benchmark"):
-    sys.modules[f"genlabel.cli.{name}"].show_progress = first
+    sys.modules[f"genlabel.cli.{name}"].display_progress = first
 sys.argv = ["genlabel", *sys.argv[1].split()]
 genlabel.cli.main()
 """
@@ -599,14 +607,18 @@ def test_an_interrupt_ends_with_a_line(here: Path, monkeypatch: pytest.MonkeyPat
 def test_the_epochs_of_every_fit_are_heard() -> None:
     heard: dict[tuple[str, int], int] = {}
 
-    def hear(method: str, split: int, epochs: int) -> None:
-        heard[method, split] = heard.get((method, split), 0) + epochs
+    class EpochCounter(Callback):
+        def on_trial_start(self, trial: Any) -> None:
+            self.key = trial.method, trial.split
+
+        def on_epoch_end(self, epoch: int, logs: Any) -> None:
+            heard[self.key] = heard.get(self.key, 0) + 1
 
     methods = {
         "halved": MixupClassifier((8,), mixer=None).set_params(training__epochs=5),
         "searched": MixupClassifier.from_paper(training__epochs=3),
         "fixed": MixupClassifier.from_paper(training__learning_rate=0.1, training__epochs=4),
     }
-    compare(load_table("iris"), methods, repeats=2, on_epoch=hear)
+    compare(load_table("iris"), methods, repeats=2, callback=EpochCounter())
     # A search trains its folds together, and in full then the chosen candidate; one that halves has trained it already.
     assert heard == {(name, split): n for name, n in (("halved", 5), ("searched", 6), ("fixed", 4)) for split in (0, 1)}

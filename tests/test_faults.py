@@ -32,6 +32,7 @@ from typer.testing import CliRunner
 import genlabel
 from genlabel import GenerativeClassifier, load_model, save_model
 from genlabel._atomic_io import atomic_write, atomic_writer
+from genlabel._progress import LambdaCallback
 from genlabel.cli import add_commands, app, main
 from genlabel.cli.console import one_line_errors
 from genlabel.data.tables import write_frame
@@ -370,7 +371,7 @@ def test_a_database_that_stays_locked_is_told_and_nothing_is_lost(
                 other.execute("BEGIN IMMEDIATE")
 
         with pytest.raises(OSError, match=message):
-            run(CELLS, partial(noted, calls=calls), store=store, on_trial=lock)
+            run(CELLS, partial(noted, calls=calls), store=store, callback=LambdaCallback(on_trial_end=lock))
         assert len(store.done) == len(ids(path)) == 4
         other.execute("ROLLBACK")
         run(CELLS, partial(noted, calls=calls), store=store)
@@ -616,7 +617,12 @@ def test_a_kill_in_the_middle_of_training_goes_on_bit_for_bit(tmp_path: Path) ->
         network = MLP(1, 2, (8,), seed=0)
         pause = partial(time.sleep, seconds)
         losses = train_network(
-            network, [(x, y)], epochs=40, checkpoint=path, seed=1, after_epoch=lambda epoch, loss: pause()
+            network,
+            [(x, y)],
+            epochs=40,
+            checkpoint=path,
+            seed=1,
+            callback=LambdaCallback(on_epoch_end=lambda epoch, logs: pause()),
         )
         return losses, network.state_dict()
 

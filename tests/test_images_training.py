@@ -18,6 +18,7 @@ import torch
 from sklearn.metrics import accuracy_score, log_loss
 from typer.testing import CliRunner
 
+from genlabel._progress import LambdaCallback
 from genlabel.cli import app
 from genlabel.cli.train_images import Method, Network
 from genlabel.data.datasets import ImageDataset, load_images
@@ -99,7 +100,11 @@ def test_what_is_measured_is_what_the_network_says(held_out: float) -> None:
 
 def test_the_state_of_the_best_epoch_is_the_one_that_was_measured() -> None:
     seen: list[float] = []
-    trained = train_images(SMALL, after_epoch=lambda entry: seen.append(entry["held_out_accuracy"]), **FAST)
+    trained = train_images(
+        SMALL,
+        callback=LambdaCallback(on_epoch_end=lambda epoch, entry: seen.append(entry["held_out_accuracy"])),
+        **FAST,
+    )
     assert seen == [entry["held_out_accuracy"] for entry in trained.history]
     assert trained.best_state is not None
     network = trained.network
@@ -127,16 +132,20 @@ class StoppedError(Exception):
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path, method: str) -> None:
     whole = trained_once(method)
 
-    def stop(entry: dict[str, float]) -> None:
+    def stop(epoch: int, entry: dict[str, float]) -> None:
         if entry["epoch"] == 2:
             raise StoppedError
 
     path = tmp_path / "runs" / "checkpoint.pt"
     with pytest.raises(StoppedError):
-        train_images(SMALL, method=method, checkpoint=path, after_epoch=stop, **FAST)
+        train_images(SMALL, method=method, checkpoint=path, callback=LambdaCallback(on_epoch_end=stop), **FAST)
     told: list[float] = []
     resumed = train_images(
-        SMALL, method=method, checkpoint=path, after_epoch=lambda entry: told.append(entry["epoch"]), **FAST
+        SMALL,
+        method=method,
+        checkpoint=path,
+        callback=LambdaCallback(on_epoch_end=lambda epoch, entry: told.append(entry["epoch"])),
+        **FAST,
     )
     finished = train_images(SMALL, method=method, checkpoint=path, **FAST)
     assert told == [2, 3]

@@ -15,20 +15,12 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from genlabel import AdaMixupClassifier, FlowDensity, GenLabelClassifier, MixupClassifier
-from genlabel._progress import (
-    FitProgress,
-    ProgressEvent,
-    display,
-    epoch_callback,
-    fit_progress,
-    progress_callback,
-    track_fit,
-)
+from genlabel import AdaMixupClassifier, FlowDensity, GenLabelClassifier, MixupClassifier, _progress, _progress_display
+from genlabel._progress import FitProgress, LambdaCallback, ProgressEvent, track_fit, use_callback
 from genlabel.densities import DiscriminantDensity, ForestDensity, KernelDensity, StackedDensity
-from genlabel.estimators import limit
 from genlabel.estimators.validation import validate_fit_input
 from genlabel.evaluation.records.fingerprints import describe, fingerprint
+from genlabel.model_selection import time_budget
 from genlabel.model_selection.halving import halving_schedule, work_of
 from genlabel.model_selection.time_budget import fit_to_time_limit, subsample_for_time_limit
 
@@ -62,9 +54,10 @@ STAGES = {
 every = pytest.mark.parametrize("name", MODELS)
 
 
-def reports_of(model: Any) -> tuple[list[ProgressEvent], Any]:
+def reports_of(model: Any, epochs: list[int] | None = None) -> tuple[list[ProgressEvent], Any]:
     found: list[ProgressEvent] = []
-    with progress_callback(found.append):
+    epochs = [] if epochs is None else epochs
+    with use_callback(LambdaCallback(on_progress=found.append, on_epoch_end=lambda epoch, logs: epochs.append(epoch))):
         fitted = clone(model).fit(X, Y)
     return found, fitted
 
@@ -76,18 +69,17 @@ def stage_of(report: ProgressEvent) -> str:
 @every
 def test_a_fit_says_what_it_is_at_and_how_much_of_it_is_done(name: str) -> None:
     epochs: list[int] = []
-    with epoch_callback(epochs.append):
-        found, _ = reports_of(MODELS[name])
+    found, _ = reports_of(MODELS[name], epochs)
     assert list(dict.fromkeys(stage_of(report) for report in found)) == STAGES[name]
-    done = [report.done for report in found]
+    done = [report.fraction for report in found]
     assert done[0] == 0.0
     assert (np.diff(done) >= 0.0).all()
     assert done[-1] == 1.0
-    assert found[-1].left == 0.0
-    assert all(report.left is None or report.left >= 0.0 for report in found)
-    assert found[-1].epochs == sum(epochs)
+    assert found[-1].seconds_left == 0.0
+    assert all(report.seconds_left is None or report.seconds_left >= 0.0 for report in found)
+    assert found[-1].epochs == len(epochs)
     for stage in STAGES[name]:
-        assert any(report.ended for report in found if stage_of(report) == stage)
+        assert any(report.stage_ended for report in found if stage_of(report) == stage)
 
 
 def test_an_epoch_counts_as_many_times_as_there_are_candidates_left() -> None:
@@ -95,7 +87,7 @@ def test_an_epoch_counts_as_many_times_as_there_are_candidates_left() -> None:
     work = np.cumsum([24 * 1, 8 * (2 - 1), 5 * (5 - 2), 3 * (10 - 5)])
     assert [rung.epochs for rung in halving_schedule(10, halving=True)] == [1, 2, 5, 10]
     assert work_of(halving_schedule(10, halving=True), 24) == work[-1]
-    ends = [report.done for report in found if report.ended]
+    ends = [report.fraction for report in found if report.stage_ended]
     np.testing.assert_allclose(ends, work / work[-1], atol=1e-8)
 
 
@@ -105,7 +97,7 @@ def test_the_loss_that_is_told_is_the_lowest_of_the_best_candidates(name: str) -
     results = fitted.cv_results_
     pooled = fitted.average_ is not None
     losses = results["mean_test_pooled_log_loss" if pooled else "mean_test_log_loss"]
-    told = [report.loss for report in found if report.loss is not None]
+    told = [report.best_loss for report in found if report.best_loss is not None]
     assert (np.diff(told) <= 0.0).all()
     if name == "mixup":
         assert told[-1] == pytest.approx(losses.min(), rel=1e-6)  # iris makes six folds of one size
@@ -117,27 +109,28 @@ def test_the_loss_that_is_told_is_the_lowest_of_the_best_candidates(name: str) -
 
 def test_the_time_left_is_that_of_the_work_left(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(fit_progress, "monotonic", clock)
+    monkeypatch.setattr(_progress, "monotonic", clock)
     found: list[ProgressEvent] = []
-    fit = FitProgress(watcher=found.append)
+    fit = FitProgress(LambdaCallback(on_progress=found.append))
     fit.plan({"stacked density": 1.0, "search": 3.0})
     with fit.stage("stacked density"):
         clock.now += 10.0
-        fit.part(1, 2)
-        assert found[-1].left == pytest.approx(70.0)  # an eighth took 10 s
+        fit.update(1, 2)
+        assert found[-1].seconds_left == pytest.approx(70.0)  # an eighth took 10 s
         clock.now += 10.0
     with fit.stage("search"):
-        assert found[-1].left == pytest.approx(60.0)
+        assert found[-1].seconds_left == pytest.approx(60.0)
         with fit.step("rung 1 of 2", work=30.0):
-            fit.weight = 10.0
+            fit.epoch_weight = 10.0
             clock.now += 4.0
-            fit.epochs(2)
-            assert found[-1].left == pytest.approx(2.0)  # 20 of 30 took 4 s
+            for epoch in range(2):
+                fit.on_epoch_end(epoch, {})
+            assert found[-1].seconds_left == pytest.approx(2.0)  # 20 of 30 took 4 s
         with fit.step("rung 2 of 2", work=5.0):  # fewer candidates are left than there might have been
-            fit.weight = 1.0
+            fit.epoch_weight = 1.0
             clock.now += 4.0
-            fit.epochs(1)
-            assert found[-1].done == pytest.approx(1.0 - 0.75 * 4 / 15)
+            fit.on_epoch_end(2, {})
+            assert found[-1].fraction == pytest.approx(1.0 - 0.75 * 4 / 15)
 
 
 class Clock:
@@ -172,14 +165,14 @@ def test_a_log_has_a_line_every_few_seconds_at_most(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(display, "monotonic", clock)
+    monkeypatch.setattr(_progress_display, "monotonic", clock)
     with track_fit(1, "fit") as fit:
         fit.plan({"search": 1.0})
         with fit.stage("search"):
             for done in range(2200):
                 clock.now += 0.01
-                fit.part(done, 2200)
-    assert len(capsys.readouterr().err.splitlines()) == 22.0 // display.EVERY + 1
+                fit.update(done, 2200)
+    assert len(capsys.readouterr().err.splitlines()) == 22.0 // _progress_display.MIN_SECONDS_BETWEEN_LINES + 1
 
 
 def test_on_a_terminal_there_is_a_bar_on_the_error_stream(
@@ -206,8 +199,8 @@ def test_on_a_terminal_there_is_a_bar_on_the_error_stream(
 @pytest.fixture
 def own_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
     """The clock of a fit, and of its test, is the time of its thread: that of a quiet machine."""
-    monkeypatch.setattr(fit_progress, "monotonic", time.thread_time)
-    monkeypatch.setattr(limit, "monotonic", time.thread_time)
+    monkeypatch.setattr(_progress, "monotonic", time.thread_time)
+    monkeypatch.setattr(time_budget, "monotonic", time.thread_time)
     return time.thread_time
 
 
@@ -254,11 +247,11 @@ def test_with_little_time_there_are_fewer_rows_but_no_class_is_lost(own_time: Ca
     sample = validate_fit_input(MixupClassifier(), points, y, None, None, smallest_class=1)
     told = FitProgress(time_limit=1.0)
     few = subsample_for_time_limit(sample, told)
-    assert len(few.X) == pytest.approx(limit.NUMBERS_A_SECOND / 8, rel=0.01)
+    assert len(few.X) == pytest.approx(time_budget.NUMBERS_A_SECOND / 8, rel=0.01)
     np.testing.assert_array_equal(few.X, points[few.rows])
     np.testing.assert_allclose(np.bincount(few.y)[:2] / len(few.y), np.bincount(sample.y)[:2] / 30_000, atol=0.01)
     assert (few.y == 1).sum() == 3
-    assert told.cuts == [f"it is fitted to {len(few.X):,} of 30,000 rows"]
+    assert told.truncations == [f"it is fitted to {len(few.X):,} of 30,000 rows"]
     assert subsample_for_time_limit(sample, FitProgress()) is sample
     assert subsample_for_time_limit(sample, FitProgress(time_limit=10.0)) is sample
     model = MixupClassifier((4,), random_state=0).set_params(search__time_limit=0.2)
@@ -288,7 +281,7 @@ def test_what_is_tried_fits_into_the_time_and_grows_with_it(name: str, halving: 
     paces = {r: 0.01 * (r + 1) for r in range(len(method.recipes))}
     before = (0, 0)
     for seconds in np.geomspace(0.01, 100.0, 60):
-        told = SimpleNamespace(stage_left=seconds, cut=lambda what: None)
+        told = SimpleNamespace(stage_time_left=seconds, truncations=[])
         ((entries,), epochs) = fit_to_time_limit(
             method, every_one, 40, partial(halving_schedule, halving=halving), paces, told
         )
@@ -344,12 +337,12 @@ def test_an_interrupt_leaves_everything_as_it_was(name: str, stage: str, fitted:
             raise KeyboardInterrupt
 
     try:
-        with progress_callback(stop), pytest.raises(KeyboardInterrupt):
+        with use_callback(LambdaCallback(on_progress=stop)), pytest.raises(KeyboardInterrupt):
             model.fit(X, Y)
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(threads)
-    assert fit_progress.current_course() is None
+    assert _progress.current_fit() is None
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[key] is value for key, value in before.items())
     if fitted:
@@ -362,12 +355,12 @@ def test_an_interrupt_between_epochs_leaves_everything_as_it_was(name: str) -> N
     before = dict(vars(model))
     heard: list[int] = []
 
-    def stop(epochs: int) -> None:
-        heard.append(epochs)
-        if sum(heard) > 3:
+    def stop(epoch: int, logs: Any) -> None:
+        heard.append(epoch)
+        if len(heard) > 3:
             raise KeyboardInterrupt
 
-    with epoch_callback(stop), pytest.raises(KeyboardInterrupt):
+    with use_callback(LambdaCallback(on_epoch_end=stop)), pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     assert vars(model) == before
 

@@ -9,7 +9,7 @@ import torch
 from sklearn.base import BaseEstimator, clone
 
 from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
-from genlabel._progress import epoch_callback
+from genlabel._progress import LambdaCallback, use_callback
 from genlabel._runtime import one_thread
 
 FITS = [
@@ -32,7 +32,7 @@ def three_threads() -> None:
 def test_a_fit_keeps_to_one_thread_and_gives_the_others_back(model: BaseEstimator) -> None:
     X, y = np.random.default_rng(0).normal(size=(40, 2)), [0, 1] * 20
     seen: list[int] = []
-    with epoch_callback(lambda epochs: seen.append(torch.get_num_threads())):
+    with use_callback(LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(torch.get_num_threads()))):
         clone(model).fit(X, y)
         with pytest.raises(ValueError, match="infinity"):
             clone(model).fit(np.full((40, 2), np.inf), y)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from genlabel._lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    from genlabel._progress import Callback, LambdaCallback, ProgressEvent, use_callback
     from genlabel.densities import (
         ClassDensity,
         CollapseWarning,
@@ -44,6 +45,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "AdaMixupClassifier",
+    "Callback",
     "ClassDensity",
     "CollapseWarning",
     "CutMix",
@@ -63,6 +65,7 @@ __all__ = [
     "GridSearch",
     "HalvingSearch",
     "KernelDensity",
+    "LambdaCallback",
     "LinearLabel",
     "LoadedModel",
     "LogisticLabel",
@@ -72,6 +75,7 @@ __all__ = [
     "MixupClassifier",
     "OnlineGaussianDensity",
     "OnlineGenLabel",
+    "ProgressEvent",
     "SoftLabelClassifier",
     "StackedDensity",
     "TrainingOptions",
@@ -84,10 +88,12 @@ __all__ = [
     "load_model",
     "mixed_accuracy",
     "save_model",
+    "use_callback",
     "write_report",
 ]
 
 _ROOMS = {
+    "_progress": ("Callback", "LambdaCallback", "ProgressEvent", "use_callback"),
     "densities": (
         "ClassDensity",
         "CollapseWarning",

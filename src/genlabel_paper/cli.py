@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from genlabel._atomic_io import atomic_writer
+from genlabel._progress_display import ProgressDisplay, display_progress
 from genlabel.cli.console import (
-    Bar,
     Dask,
     Jobs,
-    Lines,
     Restart,
-    RunReporter,
     check_jobs,
     check_outputs,
     end,
     one_line_errors,
     print_line,
-    show_progress,
 )
 from genlabel_paper.registry import COMPUTED, check_ids, find
 
@@ -90,8 +87,8 @@ def reproduce(
             raise ValueError(f"{', '.join(names)}: nothing is trained; leave out --dataset")
         if not all(name.startswith("table") for name in names):
             _make_folder("pictures", pictures)
-    with one_line_errors(kept), show_progress("loading the study", lines=50) as bar:
-        failed = _run(names, budget, dataset or [], jobs, dask, records, restart, data_home, bar) if trains else 0
+    with one_line_errors(kept), display_progress("loading the study", unit="cell", max_lines=50) as display:
+        failed = _run(names, budget, dataset or [], jobs, dask, records, restart, data_home, display) if trains else 0
     with one_line_errors(kept):
         current, left_out = _drop_stale(_read(records, trains).frame)
         _show(find(names), current, pictures)
@@ -178,7 +175,7 @@ def _run(
     records: Path,
     restart: bool,
     data_home: Path | None,
-    bar: Lines | Bar,
+    display: ProgressDisplay,
 ) -> int:
     """Run the cells that are not on record; return how many trials failed. A bad file of records is told at once."""
     from genlabel.evaluation.records import check_store, open_store, run_trials
@@ -192,7 +189,7 @@ def _run(
         from genlabel.data.datasets.openml import find_home
         from genlabel_paper.runs.trials import fingerprint_cell, order, run_trial
 
-        home, tell = find_home(data_home), RunReporter(bar, "cells")
+        home = find_home(data_home)
         run_trials(
             cells,
             partial(run_trial, data_home=None if home is None else str(home.resolve())),
@@ -201,10 +198,9 @@ def _run(
             n_jobs=jobs,
             dask=dask,
             order=order,
-            on_start=tell.start,
-            on_trial=tell.trial,
+            callback=display,
         )
-    return len(tell.failures)
+    return len(display.failures)
 
 
 def _read(records: Path, needed: bool) -> RecordSet:

@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from sklearn.datasets import load_iris
 
 from genlabel import Diagnosis, MixupClassifier, diagnose
-from genlabel._progress import progress_callback
+from genlabel._progress import LambdaCallback, use_callback
 from genlabel.evaluation.diagnosis.paired_experiment import DECAYS, RATES, train_arms
 from genlabel.evaluation.diagnosis.verdict import WORDS
 
@@ -171,9 +171,9 @@ def test_no_text_of_the_picture_lies_on_another_or_outside(name: str) -> None:
 
 def test_it_tells_how_far_it_is_and_repeats_itself() -> None:
     reports: list[Any] = []
-    with progress_callback(reports.append):
+    with use_callback(LambdaCallback(on_progress=reports.append)):
         again = diagnose(*iris(), folds=2, blends=600)
-    done = [report.done for report in reports]
+    done = [report.fraction for report in reports]
     assert done == sorted(done)
     assert done[-1] == 1.0
     assert again.to_dict() == found("iris").to_dict()

@@ -17,7 +17,7 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from genlabel import GaussianDensity, GenLabel, GenLabelClassifier, LinearLabel, Mixup, MixupClassifier
-from genlabel._progress import epoch_callback
+from genlabel._progress import LambdaCallback, use_callback
 from genlabel._splits import stratified_folds_rare
 from genlabel.metrics import score, shares_log_loss
 from genlabel.model_selection.halving import halving_schedule
@@ -316,18 +316,18 @@ def test_an_interrupt_leaves_the_estimator_as_it_was(model: Any) -> None:
     before, proba = dict(vars(fitted)), fitted.predict_proba(X)
     heard: list[int] = []
 
-    def interrupt(epochs: int) -> None:
-        heard.append(epochs)
+    def interrupt(epoch: int, logs: Any) -> None:
+        heard.append(epoch)
         if len(heard) == 7:
             raise KeyboardInterrupt
 
-    with epoch_callback(interrupt), pytest.raises(KeyboardInterrupt):
+    with use_callback(LambdaCallback(on_epoch_end=interrupt)), pytest.raises(KeyboardInterrupt):
         fitted.fit(X[:60, :3], Y[:60])
     assert vars(fitted) == before
     np.testing.assert_array_equal(fitted.predict_proba(X), proba)
     fresh = clone(model)
     heard.clear()
-    with epoch_callback(interrupt), pytest.raises(KeyboardInterrupt):
+    with use_callback(LambdaCallback(on_epoch_end=interrupt)), pytest.raises(KeyboardInterrupt):
         fresh.fit(X, Y)
     assert not [name for name in vars(fresh) if name.endswith("_")]
 

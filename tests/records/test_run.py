@@ -24,11 +24,10 @@ import pytest
 import torch
 
 import genlabel_paper
+from genlabel._progress import LambdaCallback, RunPlan, TrialResult
 from genlabel.evaluation.records import (
     Record,
-    RunPlan,
     Store,
-    TrialResult,
     check_dask_scheduler,
     open_store,
     read_records,
@@ -175,7 +174,8 @@ def test_only_what_is_missing_is_done(store: Store) -> None:
 
     def again(cells: Sequence[Cell], order: Callable[[Trial], Any] | None = None) -> None:
         done = partial(noted, calls=calls)
-        run_trials(cells, done, store=store, order=order, on_start=starts.append, on_trial=outcomes.append)
+        recorder = LambdaCallback(on_run_start=starts.append, on_trial_end=outcomes.append)
+        run_trials(cells, done, store=store, order=order, callback=recorder)
 
     vanilla = [cell for cell in SEEDS if cell.method == "vanilla"]
     again(vanilla[:3])
@@ -197,7 +197,7 @@ def test_what_was_made_with_other_settings_is_done_again(store: Store) -> None:
             partial(noted, calls=calls),
             store=store,
             fingerprint=lambda cell, edited=edited: "edited" if cell.method == edited else "as before",
-            on_start=starts.append,
+            callback=LambdaCallback(on_run_start=starts.append),
         )
     assert starts == [(12, 0, 0), (6, 6, 6), (0, 12, 0)]
     assert [len(names) for names in calls] == [2] * 6 + [1] * 6
@@ -212,7 +212,7 @@ def test_trials_are_done_in_order(store: Store) -> None:
         partial(noted, calls=[]),
         store=store,
         order=lambda trial: (trial.seed, -float(trial.dataset)),
-        on_trial=outcomes.append,
+        callback=LambdaCallback(on_trial_end=outcomes.append),
     )
     seeds = sorted({cell.seed for cell in cells})
     expected = [(seed, name) for seed in seeds for name in ("3", "2", "1")]
@@ -234,7 +234,7 @@ def test_a_failure_is_one_of_a_trial_and_is_tried_again(store: Store) -> None:
         return records[1:] if seed == 3 else records
 
     outcomes: list[TrialResult] = []
-    run_trials(SEEDS[:10], moody, store=store, on_trial=outcomes.append)
+    run_trials(SEEDS[:10], moody, store=store, callback=LambdaCallback(on_trial_end=outcomes.append))
     assert len(outcomes) == 5
     assert len(store.done) == 2
     first, second, third, fourth = store.read().failures.values()
@@ -287,7 +287,7 @@ def test_an_error_of_the_caller_ends_the_run_and_keeps_what_ended(
     for jobs in (1, 2):
         before = len(store.done)
         with pytest.raises(KeyboardInterrupt):
-            run_trials(CELLS, work, store=store, n_jobs=jobs, on_trial=stop)
+            run_trials(CELLS, work, store=store, n_jobs=jobs, callback=LambdaCallback(on_trial_end=stop))
         assert len(read_records(store.path, STUDY)) == before + 2
 
 
@@ -377,7 +377,13 @@ def test_a_killed_worker_costs_no_cell(
         if len(outcomes) == 3:
             os.kill(victim, signal.SIGKILL)
 
-    run_trials(CELLS, partial(work, pause=0.1), store=store, dask=cluster.scheduler_address, on_trial=kill)
+    run_trials(
+        CELLS,
+        partial(work, pause=0.1),
+        store=store,
+        dask=cluster.scheduler_address,
+        callback=LambdaCallback(on_trial_end=kill),
+    )
     assert [outcome.error for outcome in outcomes] == [None] * 12
     assert store.read().failures == {}
     pd.testing.assert_frame_equal(comparable(store.path), undisturbed)
@@ -516,14 +522,16 @@ def test_a_scheduler_that_restarts_loses_and_doubles_nothing(
                 scheduler.kill()
 
         with pytest.raises(OSError, match=r"the scheduler at 'tcp://.*' was lost; what ended is on record"):
-            run_trials(CELLS, partial(work, pause=0.2), store=store, dask=address, on_trial=kill)
+            run_trials(
+                CELLS, partial(work, pause=0.2), store=store, dask=address, callback=LambdaCallback(on_trial_end=kill)
+            )
     before = read_records(store.path, STUDY)
     assert 6 <= len(before) == 2 * len(outcomes) < 24
     (tmp_path / "again").mkdir()
     port = int(address.rpartition(":")[2])
     with started_scheduler(tmp_path / "again", port) as (_, again), started_worker(again):
         assert again == address
-        run_trials(CELLS, work, store=store, dask=address, on_trial=outcomes.append)
+        run_trials(CELLS, work, store=store, dask=address, callback=LambdaCallback(on_trial_end=outcomes.append))
     assert len(outcomes) == 12
     after = read_records(store.path, STUDY)
     kept = after[after["id"].isin(before["id"])].reset_index(drop=True)

@@ -11,6 +11,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
+from genlabel._progress import LambdaCallback
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler, OnlineGenLabel
 from genlabel.mixing import CutMix, ManifoldMixup, Mixer, MixParams, Mixup
@@ -219,7 +220,7 @@ def test_a_rate_that_falls_reaches_the_graph() -> None:
         epochs=6,
         weight_decay=0.0,
         acceleration=CompileConfig(graphs=True),
-        after_epoch=lambda epoch, loss: seen.append(net.head.weight.detach().clone()),
+        callback=LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(net.head.weight.detach().clone())),
     )
     assert not torch.equal(seen[1], seen[2])
     torch.testing.assert_close(seen[2], seen[5], rtol=0, atol=1e-7)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from genlabel._progress import LambdaCallback
 from genlabel.densities import GaussianDensity
 from genlabel.labeling import GenLabel, LinearLabel
 from genlabel.metrics import accuracy, log_loss
@@ -127,11 +128,17 @@ def test_a_score_of_ones_own_chooses_the_epoch() -> None:
     values = iter([1.0, 3.0, float("nan"), 3.0, 2.0])
     network, states = MLP(4, 3, seed=0, dtype=torch.float64), []
 
-    def note(epoch: int, loss: torch.Tensor) -> None:
+    def note(epoch: int, logs: object) -> None:
         states.append(next(network.parameters()).detach().clone())
 
     train_network(
-        network, [(x, y)], epochs=5, seed=0, keep="best", valid=lambda network: next(values), after_epoch=note
+        network,
+        [(x, y)],
+        epochs=5,
+        seed=0,
+        keep="best",
+        valid=lambda network: next(values),
+        callback=LambdaCallback(on_epoch_end=note),
     )
     assert torch.equal(next(network.parameters()), states[1])
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
+from genlabel._progress import LambdaCallback
 from genlabel.densities import OnlineGaussianDensity
 from genlabel.labeling import Labeler, OnlineGenLabel
 from genlabel.mixing import CutMix, ManifoldMixup, Mixup
@@ -30,7 +31,7 @@ class StoppedError(Exception):
 def stop_after(epochs: int) -> Callable[[int, Tensor], None]:
     """Raise in the epoch after so many: as it is killed, the state of that epoch is lost."""
 
-    def look(epoch: int, loss: Tensor) -> None:
+    def look(epoch: int, logs: Any) -> None:
         if epoch == epochs:
             raise StoppedError
 
@@ -82,9 +83,11 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(name: str, stop: int, every:
     losses, learned = train(RUNS[name](), None)
     path = tmp_path / "deep" / "run.pt"
     with pytest.raises(StoppedError):
-        train(RUNS[name](), path, every, after_epoch=stop_after(stop))
+        train(RUNS[name](), path, every, callback=LambdaCallback(on_epoch_end=stop_after(stop)))
     seen: list[int] = []
-    again, relearned = train(RUNS[name](), path, every, after_epoch=lambda epoch, loss: seen.append(epoch))
+    again, relearned = train(
+        RUNS[name](), path, every, callback=LambdaCallback(on_epoch_end=lambda epoch, loss: seen.append(epoch))
+    )
     assert seen == list(range(stop - stop % every, 6))
     np.testing.assert_array_equal(again, losses)
     assert equal(relearned, learned)
@@ -112,7 +115,7 @@ def test_a_loader_that_shuffles_goes_on_with_its_generator(tmp_path: Path) -> No
         )
 
     with pytest.raises(StoppedError):
-        run(tmp_path / "run.pt", after_epoch=stop_after(3))
+        run(tmp_path / "run.pt", callback=LambdaCallback(on_epoch_end=stop_after(3)))
     np.testing.assert_array_equal(run(tmp_path / "run.pt"), run(None))
 
 
@@ -130,7 +133,7 @@ def test_adamixup_goes_on_bit_for_bit(tmp_path: Path) -> None:
         return done.losses, [value for net in (network, *judges) for value in net.state_dict().values()]
 
     with pytest.raises(StoppedError):
-        run(tmp_path / "run.pt", after_epoch=stop_after(2))
+        run(tmp_path / "run.pt", callback=LambdaCallback(on_epoch_end=stop_after(2)))
     (losses, learned), (again, relearned) = run(None), run(tmp_path / "run.pt")
     np.testing.assert_array_equal(again, losses)
     assert equal(relearned, learned)
@@ -138,7 +141,9 @@ def test_adamixup_goes_on_bit_for_bit(tmp_path: Path) -> None:
 
 def test_a_run_that_is_complete_is_not_trained_again(tmp_path: Path) -> None:
     first, learned = train(RUNS["online, near"](), tmp_path / "run.pt", every=4)
-    again, relearned = train(RUNS["online, near"](), tmp_path / "run.pt", after_epoch=stop_after(0))
+    again, relearned = train(
+        RUNS["online, near"](), tmp_path / "run.pt", callback=LambdaCallback(on_epoch_end=stop_after(0))
+    )
     np.testing.assert_array_equal(again, first)
     assert equal(relearned, learned)
 
@@ -201,10 +206,10 @@ def test_how_often_it_is_written(tmp_path: Path) -> None:
     """Every second epoch, and after the last, whatever its number."""
     path, found = tmp_path / "run.pt", []
 
-    def look(epoch: int, loss: Tensor) -> None:
+    def look(epoch: int, logs: Any) -> None:
         found.append(len(torch.load(path, weights_only=True)["losses"]) if path.exists() else 0)
 
-    train(RUNS["Adam"](), path, every=2, epochs=5, after_epoch=look)
+    train(RUNS["Adam"](), path, every=2, epochs=5, callback=LambdaCallback(on_epoch_end=look))
     assert found == [0, 0, 2, 2, 4]
     assert len(torch.load(path, weights_only=True)["losses"]) == 5
     with pytest.raises(ValueError, match="every=0 must be a whole number"):

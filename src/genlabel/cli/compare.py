@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from genlabel._atomic_io import atomic_writer
+from genlabel._progress_display import display_progress, failure_lines
 from genlabel.cli.comparison_view import ComparisonView
 from genlabel.cli.console import (
     Dask,
@@ -19,18 +20,15 @@ from genlabel.cli.console import (
     Epochs,
     NetworkName,
     Restart,
-    RunReporter,
     check_jobs,
     check_not_overwriting_input,
     check_outputs,
     check_picture,
     check_share,
     end,
-    failed_lines,
     one_line_errors,
     print_line,
     read_network,
-    show_progress,
 )
 from genlabel.cli.diagnose import try_diagnosis
 from genlabel.cli.reporting import ReportPath, check_report, command_line, numbers_of
@@ -159,7 +157,7 @@ def compare(
         with (
             one_line_errors(kept, debug),
             warnings.catch_warnings(record=True) as heard,
-            show_progress(f"loading {source}") as bar,
+            display_progress(f"loading {source}") as display,
         ):
             warnings.simplefilter("always")
             from genlabel.data import tables
@@ -167,7 +165,6 @@ def compare(
 
             table = load_source(place, target, reading, seed)
             table = tables.drop_rare_classes(table) if drop_rare else table
-            tell = RunReporter(bar)
             found = comparison.run_comparison(
                 table,
                 comparison.default_methods(hidden, density.value, epochs or "auto", paper),
@@ -178,12 +175,10 @@ def compare(
                 restart=restart,
                 n_jobs=_count_jobs(jobs),
                 dask=dask,
-                on_start=tell.start,
-                on_trial=tell.trial,
-                on_epoch=bar.epochs,
+                callback=display,
             )
     if not len(found.frame):
-        for line in failed_lines(found.failures):
+        for line in failure_lines(found.failures):
             print_line(line)
         end(len(found.failures))
     settled = f"network {network}, seed {seed}" + ("" if epochs is None else f", {epochs} epochs")

@@ -12,7 +12,8 @@ from rich import box
 from rich.table import Table as Grid
 from rich.text import Text
 
-from genlabel.cli.console import count_messages, failed_lines, has_room, plus_minus, print_grid, print_line
+from genlabel._progress_display import failure_lines
+from genlabel.cli.console import count_messages, has_room, plus_minus, print_grid, print_line
 from genlabel.cli.table_options import describe_table, plain_table
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class ComparisonView:
             test_size if table.time is None else test_size / splits,
             f"{cutting}, {settled}",
             [*table.notes, *count_messages([heard, *found.frame["warnings"]])],
-            failed_lines(found.failures),
+            failure_lines(found.failures),
         )
 
     def as_plain(self) -> dict[str, Any]:

@@ -11,17 +11,15 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from threading import Timer, main_thread
-from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import progress
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from genlabel.evaluation.records import RunPlan, TrialResult
+    pass
 
 
 MOST_WARNINGS = 5
@@ -216,119 +214,6 @@ def end(failed: int, what: str = "fits") -> None:
         raise typer.Exit(1)
 
 
-class Lines:
-    """Progress where there is no terminal: about `most` plain lines."""
-
-    def __init__(self, what: str, most: int = 10) -> None:
-        self.done, self.total, self.most, self.begin = 0, 0, most, monotonic()
-        self.say(f"{what} ...")
-
-    def start(self, total: int, what: str = "fitting") -> None:
-        """Begin to count fits, or whatever else."""
-        self.total, self.begin = total, monotonic()
-
-    def advance(self, count: int) -> None:
-        """Count some at once; lines are for fits only."""
-        self.done += count
-
-    def epochs(self, method: str, split: int, epochs: int) -> None:
-        """Lines are for fits only."""
-
-    def fitted(self, method: str, split: int) -> None:
-        """Count a fit."""
-        self.done += 1
-        if self.done * self.most // self.total > (self.done - 1) * self.most // self.total:
-            spent = monotonic() - self.begin
-            left = spent / self.done * (self.total - self.done)
-            rate = _rate(self.done / max(spent, 1e-9))
-            self.say(f"{self.done} of {self.total} fits, {spent:.0f} s elapsed, {rate}, {left:.0f} s left")
-
-    def step(self, line: str) -> None:
-        """Count one of what was begun, and print what it was."""
-        self.done += 1
-        self.say(line)
-
-    def say(self, line: str) -> None:
-        """Print a line."""
-        typer.echo(line, err=True)
-
-
-class Bar:
-    """Progress on a terminal."""
-
-    def __init__(self, bar: progress.Progress, what: str) -> None:
-        self.bar, self.task = bar, bar.add_task(what, total=None)
-        self.within = 0
-
-    def start(self, total: int, what: str = "fitting") -> None:
-        """Begin to count fits, or whatever else."""
-        self.bar.update(self.task, total=total, description=what)
-
-    def advance(self, count: int) -> None:
-        """Count some at once."""
-        self.bar.advance(self.task, count)
-
-    def epochs(self, method: str, split: int, epochs: int) -> None:
-        """Show the epochs of the fit that is under way."""
-        self.within += epochs
-        self.bar.update(self.task, description=f"split {split + 1}, {method}: {self.within} epochs")
-
-    def fitted(self, method: str, split: int) -> None:
-        """Count a fit."""
-        self.within = 0
-        self.bar.advance(self.task)
-
-    def step(self, line: str) -> None:
-        """Count one of what was begun, and show what it was."""
-        self.bar.update(self.task, advance=1, description=line)
-
-    def say(self, line: str) -> None:
-        """Print a line above the bar."""
-        self.bar.console.print(Text(line), soft_wrap=True, highlight=False)
-
-
-class RunReporter:
-    """Tells of the trials of a run as they end, and of each failure once."""
-
-    def __init__(self, bar: Lines | Bar, what: str = "fits") -> None:
-        self.bar, self.what = bar, what
-        self.failures: dict[Any, str] = {}
-
-    def start(self, counts: RunPlan) -> None:
-        """Say what is on record."""
-        if counts.done or counts.stale:
-            self.bar.say(f"{self.what} on record: {counts.done}; to do: {counts.todo}")
-        if counts.stale:
-            self.bar.say(
-                f"{self.what} on record that were made with other settings or data, to be done again: {counts.stale}"
-            )
-        self.bar.start(counts.todo)
-
-    def trial(self, outcome: TrialResult) -> None:
-        """Count a trial."""
-        if outcome.error is not None:
-            before = failed_lines(self.failures)
-            self.failures[outcome.trial] = outcome.error
-            for line in failed_lines(self.failures)[len(before) :]:
-                self.bar.say(line)
-        for cell in outcome.cells:
-            self.bar.fitted(cell.method, cell.split)
-
-
-def failed_lines(failures: Mapping[Any, str]) -> list[str]:
-    """Return a line for each failure of trials; the same error of a dataset once, with the number of further trials.
-
-    >>> from genlabel.evaluation.records import Fit
-    >>> failed_lines({Fit(61, "mixup", 0): "OSError: not there", Fit(61, "vanilla", 0): "OSError: not there"})
-    ['failed: 61, mixup and 1 more: OSError: not there']
-    """
-    alike: dict[tuple[Any, str], list[Any]] = {}
-    for trial, error in failures.items():
-        alike.setdefault((trial.dataset, error), []).append(trial)
-    more = {key: f" and {len(trials) - 1} more" if len(trials) > 1 else "" for key, trials in alike.items()}
-    return [f"failed: {trials[0][0]}, {trials[0][1]}{more[key]}: {key[1]}" for key, trials in alike.items()]
-
-
 def count_messages(heard: Iterable[Mapping[str, int]]) -> list[str]:
     """Return each warning once, with the number of times it was given, the most frequent first.
 
@@ -341,42 +226,3 @@ def count_messages(heard: Iterable[Mapping[str, int]]) -> list[str]:
     shown = [f"{text} ({times} times)" if times > 1 else text for text, times in counts.most_common(MOST_WARNINGS)]
     more = len(counts) - len(shown)
     return [*shown, f"other warnings of this kind: {more}"] if more > 0 else shown
-
-
-class _Rate(progress.ProgressColumn):
-    """Fits a second, or seconds a fit."""
-
-    def __init__(self, unit: str) -> None:
-        super().__init__()
-        self.unit = unit
-
-    def render(self, task: progress.Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text(_rate(speed, self.unit) if speed else "")
-
-
-def _rate(speed: float, unit: str = "fit") -> str:
-    """Say a speed with a number above one."""
-    return f"{speed:.1f} {unit}s/s" if speed >= 1 else f"{1 / speed:.1f} s a {unit}"
-
-
-@contextmanager
-def show_progress(what: str, lines: int = 10, unit: str = "fit") -> Iterator[Lines | Bar]:
-    """Show progress on the error stream, at once; where that is no terminal, in about so many lines."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield Lines(what, lines)
-        return
-    columns = (
-        progress.SpinnerColumn(),
-        progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        _Rate(unit),
-        progress.TextColumn("elapsed"),
-        progress.TimeElapsedColumn(),
-        progress.TextColumn("left"),
-        progress.TimeRemainingColumn(),
-    )
-    with progress.Progress(*columns, console=console, speed_estimate_period=600.0) as bar:
-        yield Bar(bar, what)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, final
 import typer
 
 from genlabel._atomic_io import atomic_writer
+from genlabel._progress_display import display_progress
 from genlabel.cli.console import (
     Debug,
     check_not_overwriting_input,
@@ -20,7 +21,6 @@ from genlabel.cli.console import (
     count_messages,
     one_line_errors,
     print_line,
-    show_progress,
 )
 from genlabel.cli.reporting import ReportPath, check_report, command_line, numbers_of
 from genlabel.cli.table_options import (
@@ -93,7 +93,7 @@ def diagnose(
             check_not_overwriting_input(place, csv=file)
         check_outputs(output=output, csv=None if csv is None else _files(csv)[0])
         check_report(report, place)
-        with show_progress(f"loading {source}"):
+        with display_progress(f"loading {source}"):
             table = load_source(place, target, reading, seed)
         settings = {"alpha": alpha, "clean_fraction": clean_fraction, "folds": folds, "max_rows": max_rows}
         found = Examined.of(table, reading, random_state=seed, **settings)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
+from genlabel._progress import use_callback
+from genlabel._progress_display import display_progress
 from genlabel.cli.console import (
     Debug,
     Epochs,
@@ -22,7 +23,6 @@ from genlabel.cli.console import (
     one_line_errors,
     print_line,
     read_network,
-    show_progress,
 )
 from genlabel.cli.table_options import (
     Bins,
@@ -104,7 +104,7 @@ def fit(
         name = check_source(place, target, reading)
         folder = output or Path(f"model-{name}")
         _check_folder(folder, force)
-        with show_progress(f"loading {source}"):
+        with display_progress(f"loading {source}"):
             from genlabel.evaluation import table_models as fitting
 
             table = load_source(place, target, reading, seed)
@@ -160,11 +160,7 @@ def _check_folder(folder: Path, force: bool) -> None:
 @contextmanager
 def _shown(name: str) -> Iterator[None]:
     """A part of the work, shown on the error stream from its begin."""
-    from genlabel._progress import progress_bar, progress_callback
-
-    if not Console(stderr=True).is_terminal:
-        typer.echo(f"{name} ...", err=True)
-    with progress_bar(name) as show, progress_callback(show):
+    with display_progress(name) as display, use_callback(display):
         yield
 
 

@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from genlabel.cli.console import Debug, check_not_overwriting_input, check_outputs, one_line_errors, show_progress
+from genlabel._progress_display import display_progress
+from genlabel.cli.console import Debug, check_not_overwriting_input, check_outputs, one_line_errors
 from genlabel.cli.table_options import open_source
 
 if TYPE_CHECKING:
@@ -56,15 +57,15 @@ def predict(
     """
     with one_line_errors(debug=debug), open_source(source) as place:
         _check(model, place, output)
-        with show_progress(f"loading {model}", unit="row") as bar:
+        with display_progress(f"loading {model}", unit="row") as display:
             from genlabel import load_model
             from genlabel.evaluation import table_models as fitting
 
             kept = load_model(model)
             new = fitting.NewRows.of(kept, place)
             copied = _copied(place, id_columns or [], keep_columns)
-            bar.start(len(new.X), f"predicting {len(new.X)} rows")
-            found = fitting.predict_table(kept, new.X, intervals=intervals, on_rows=bar.advance)
+            display.start(len(new.X), f"predicting {len(new.X)} rows")
+            found = fitting.predict_table(kept, new.X, intervals=intervals, on_rows=display.advance)
         _write(copied, found, output)
         for line in [*(f"note: {text}" for text in new.notes), *_about(kept, new, found)]:
             _say(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from genlabel._atomic_io import atomic_writer
+from genlabel._progress import Callback
+from genlabel._progress_display import ProgressDisplay, display_progress
 from genlabel.cli.console import (
-    Bar,
     Jobs,
-    Lines,
     Restart,
     check_jobs,
     check_outputs,
     one_line_errors,
     print_line,
-    show_progress,
 )
 
 if TYPE_CHECKING:
@@ -177,18 +176,18 @@ def _train_all(
     """What each seed comes to: one after the other, and each epoch is told of; or side by side."""
     what = f"{images.name}, {settings['method']}: {settings['epochs']} epochs"
     if jobs == 1:
-        with _progress(what, "epoch") as bar:
-            bar.start(len(folders) * settings["epochs"])
-            return [_train_one(images, seed, folder, settings, bar) for seed, folder in folders.items()]
+        with _progress(what, "epoch") as display:
+            display.start(len(folders) * settings["epochs"])
+            return [_train_one(images, seed, folder, settings, display) for seed, folder in folders.items()]
     from joblib import Parallel, delayed
 
-    with _progress(f"{what}, {len(folders)} seeds", "seed") as bar:
-        bar.start(len(folders))
+    with _progress(f"{what}, {len(folders)} seeds", "seed") as display:
+        display.start(len(folders))
         work = (delayed(_train_beside)(images, seed, folder, settings, os.getpid()) for seed, folder in folders.items())
         results = []
         for result in Parallel(n_jobs=jobs, return_as="generator_unordered", max_nbytes=None)(work):
             results.append(result)
-            bar.step(f"seed {result['seed']}: test accuracy {_percent(result['accuracy'])}")
+            display.step(f"seed {result['seed']}: test accuracy {_percent(result['accuracy'])}")
     return sorted(results, key=lambda result: result["seed"])
 
 
@@ -202,21 +201,35 @@ def _train_beside(
 
     exit_with_parent(parent)
     torch.set_num_threads(1)
-    return _train_one(images, seed, folder, settings, Quiet())
+    return _train_one(images, seed, folder, settings, ProgressDisplay("", quiet=True))
+
+
+class _EpochLines(Callback):
+    """Callback that displays a line for each epoch."""
+
+    def __init__(self, display: ProgressDisplay, seed: int, epochs: int) -> None:
+        self.display, self.seed, self.epochs = display, seed, epochs
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
+        self.display.step(f"seed {self.seed}, {_entry_line(logs, self.epochs)}")
 
 
 def _train_one(
-    images: ImageDataset, seed: int, folder: Path, settings: dict[str, Any], bar: Lines | Bar
+    images: ImageDataset, seed: int, folder: Path, settings: dict[str, Any], display: ProgressDisplay
 ) -> dict[str, Any]:
     """Train with one seed, write the models and the history, and return what is reported."""
     from genlabel.evaluation.images import train_images as train
 
-    def tell(entry: dict[str, float]) -> None:
-        bar.step(f"seed {seed}, {_entry_line(entry, settings['epochs'])}")
-
+    lines = _EpochLines(display, seed, settings["epochs"])
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        trained = train(images, seed=seed, checkpoint=folder / CHECKPOINT, after_epoch=tell, **settings)
+        trained = train(
+            images,
+            seed=seed,
+            checkpoint=folder / CHECKPOINT,
+            callback=lines,
+            **settings,
+        )
     if _rank() == 0:
         _write(trained, folder)
     best = {} if trained.best_test is None else {"best_epoch": trained.best_epoch, **trained.best_test._asdict()}
@@ -243,7 +256,7 @@ def _write(trained: TrainedImages, folder: Path) -> None:
         pd.DataFrame(trained.history).to_csv(beside, index=False)
 
 
-def _entry_line(entry: dict[str, float], epochs: int) -> str:
+def _entry_line(entry: Mapping[str, Any], epochs: int) -> str:
     """An epoch in words.
 
     >>> _entry_line({"epoch": 2, "loss": 0.5, "held_out_accuracy": 0.9, "images_per_second": 1234.0}, 30)
@@ -317,21 +330,11 @@ def _prepare(folder: Path, resume: bool, restart: bool) -> None:
     check_outputs(output=folder / MODEL)
 
 
-class Quiet(Lines):
-    """Progress that nobody sees: of processes but the first."""
-
-    def __init__(self) -> None:
-        super().__init__("")
-
-    def say(self, line: str) -> None:
-        """Say nothing."""
-
-
 @contextmanager
-def _progress(what: str, unit: str = "fit") -> Iterator[Lines | Bar]:
-    """Show progress, in the first process only."""
-    with nullcontext(Quiet()) if _rank() else show_progress(what, unit=unit) as bar:
-        yield bar
+def _progress(name: str, unit: str = "fit") -> Iterator[ProgressDisplay]:
+    """Display progress, in the first process only."""
+    with nullcontext(ProgressDisplay("", quiet=True)) if _rank() else display_progress(name, unit=unit) as display:
+        yield display
 
 
 def _in_group() -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from genlabel._arrays import chunks
-from genlabel._progress import EpochCallback
+from genlabel._progress import Callback
 
 STEEPEST = 10.0
 """Gradients of a larger norm are cut to it."""
@@ -70,7 +70,7 @@ def train_until_plateau(
     points: Points,
     schedule: Schedule,
     rng: np.random.Generator,
-    tell: EpochCallback | None = None,
+    callback: Callback | None = None,
 ) -> list[float]:
     """Train a network in place, keep the weights of its best epoch, and return the held-out loss after each epoch.
 
@@ -93,8 +93,8 @@ def train_until_plateau(
         _epoch(network, optimizer, loss, train, schedule, rng)
         with torch.no_grad():
             found.append(float(held.mean_loss(loss, np.random.default_rng(same))))
-        if tell is not None:
-            tell(1)
+        if callback is not None:
+            callback.on_epoch_end(epoch, {"loss": found[-1]})
         if found[-1] <= np.nanmin(np.array([*found, math.inf])):
             best = {name: value.detach().clone() for name, value in network.state_dict().items()}
             at = epoch

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genlabel._progress import EpochCallback
+from genlabel._progress import Callback
 from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, check_count
 from genlabel.densities._fit_network import Points, train_until_plateau
@@ -120,13 +120,13 @@ class FlowDensity(NeuralDensity):
         return built
 
     def _train(
-        self, network: nn.Module, points: Points, rng: np.random.Generator, tell: EpochCallback | None
+        self, network: nn.Module, points: Points, rng: np.random.Generator, callback: Callback | None
     ) -> list[float]:
         def loss(x: Tensor, c: Tensor, rng: np.random.Generator) -> Tensor:
             found: Tensor = -network(c).log_prob(x)
             return found
 
-        return train_until_plateau(network, loss, points, self._schedule(), rng, tell)
+        return train_until_plateau(network, loss, points, self._schedule(), rng, callback)
 
     def _class_log_prob(self, network: Any, x: Tensor, place: int) -> Tensor:
         found: Tensor = network(self._context(place, x)).log_prob(x)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from genlabel._arrays import Seed, as_rng, chunks, named_device, one_hot
-from genlabel._progress import EpochCallback, epoch_callback_for
+from genlabel._progress import Callback, training_callback
 from genlabel._standardization import Standardization
 from genlabel._validation import check_count, check_interval, check_positive, suppress_own_warnings, warn
 from genlabel.densities._fit_network import Points, Schedule, initialise
@@ -71,7 +71,7 @@ class NeuralDensity(ClassDensity):
 
     @abstractmethod
     def _train(
-        self, network: nn.Module, points: Points, rng: np.random.Generator, tell: EpochCallback | None
+        self, network: nn.Module, points: Points, rng: np.random.Generator, callback: Callback | None
     ) -> list[float]:
         """Train the network in place; what is returned is `losses_`."""
 
@@ -119,9 +119,9 @@ class NeuralDensity(ClassDensity):
         if (self.places_ >= 0).any():
             network = self._new_network()
             initialise(network, rng, self.gain)
-            with epoch_callback_for(self.verbose, type(self).__name__) as tell:
+            with training_callback(self.verbose, type(self).__name__) as callback:
                 points = self._points(x, index, weight, device)
-                self.losses_ = self._train(network.to(device), points, rng, tell)
+                self.losses_ = self._train(network.to(device), points, rng, callback)
             self.weights_ = {name: value.detach().cpu() for name, value in network.state_dict().items()}
 
     @final

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genlabel._progress import EpochCallback
+from genlabel._progress import Callback
 from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.densities._fit_network import Points, train_until_plateau
@@ -137,7 +137,7 @@ class VAEDensity(NeuralDensity):
         return _Autoencoder(d, k, self._size, hidden_sizes(self.hidden), self.noise, self.floor)
 
     def _train(
-        self, network: nn.Module, points: Points, rng: np.random.Generator, tell: EpochCallback | None
+        self, network: nn.Module, points: Points, rng: np.random.Generator, callback: Callback | None
     ) -> list[float]:
         self.query_seed_ = int(rng.integers(2**31))
 
@@ -145,7 +145,7 @@ class VAEDensity(NeuralDensity):
             eps = torch.from_numpy(rng.standard_normal((self.train_samples, len(x), self._size), np.float32))
             return -_bound(network, x, c, eps.to(x))
 
-        return train_until_plateau(network, loss, points, self._schedule(), rng, tell)
+        return train_until_plateau(network, loss, points, self._schedule(), rng, callback)
 
     def _class_log_prob(self, network: Any, x: Tensor, place: int) -> Tensor:
         rng = np.random.default_rng(self.query_seed_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from time import process_time
 from typing import Any, final
 from uuid import uuid4
@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from genlabel._progress import epoch_callback
+from genlabel._progress import Callback
 from genlabel.data.tables import Split, Table, make_splits, table_pipeline
 from genlabel.data.tables.table import MIN_CLASS_ROWS
 from genlabel.evaluation.prediction_counts import BINS, PredictionCounts
@@ -24,9 +24,7 @@ from genlabel.evaluation.records import (
     Fit,
     Record,
     RecordSet,
-    RunPlan,
     Store,
-    TrialResult,
     fingerprint,
     run_trials,
     software_versions,
@@ -60,8 +58,6 @@ class Bench:
     tally: bool = False
     """Whether a record also counts its held-out predictions, as the fact "held_out"
     (`genlabel.evaluation.prediction_counts`)."""
-    on_epoch: Callable[[str, int, int], None] | None = None
-    """Called with method, split, and the epochs done since the last call."""
     run_id: str = field(default_factory=lambda: uuid4().hex)
     """Tells a run from another, so that each loads its tables anew."""
 
@@ -73,8 +69,7 @@ class Bench:
         data: str = "",
         n_jobs: int = 1,
         dask: str | None = None,
-        on_start: Callable[[RunPlan], None] | None = None,
-        on_trial: Callable[[TrialResult], None] | None = None,
+        callback: Callback | None = None,
     ) -> RecordSet:
         """Do the fits that are not on record, and return the records and failures of all that are asked for.
 
@@ -86,7 +81,7 @@ class Bench:
             Open.
         data : str
             Tells the content of the tables, where their names alone do not.
-        n_jobs, dask, on_start, on_trial
+        n_jobs, dask, callback
             As of `genlabel.evaluation.records.run_trials`.
         """
         fits = [Fit(one, name, split) for one in datasets for split in range(self.repeats) for name in self.methods]
@@ -99,8 +94,7 @@ class Bench:
                 fingerprint=lambda fit: made[fit.method],
                 n_jobs=n_jobs,
                 dask=dask,
-                on_start=on_start,
-                on_trial=on_trial,
+                callback=callback,
             )
         finally:
             _prepare.cache_clear()
@@ -129,8 +123,7 @@ class Bench:
         table, splits = _prepare(_Source(self.run_id, fit.dataset, self)).parts()
         train, test = splits[fit.split]
         model = table_pipeline(table.X, with_random_state(self.methods[fit.method], self.seed + fit.split))
-        tell = partial(self.on_epoch, fit.method, fit.split) if self.on_epoch is not None else _ignore
-        with warnings.catch_warnings(record=True) as heard, epoch_callback(tell):
+        with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             start = process_time()
             model.fit(table.X.iloc[train], table.y.iloc[train], **groups_fit_param(model, table, train))
@@ -238,10 +231,6 @@ def _tally(
     logs = np.full((len(test), len(classes)), -np.inf)
     logs[:, index_labels(known, classes)] = log_proba
     return PredictionCounts.of(logs, index_labels(table.y.iloc[test], classes), classes.tolist()).to_dict()
-
-
-def _ignore(epochs: int) -> None:
-    """Nobody listens."""
 
 
 def _plain(value: Any) -> Any:

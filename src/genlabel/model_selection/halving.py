@@ -96,7 +96,7 @@ def successive_halving(
     checkpoints: list[list[Checkpoint]] = [[] for _ in subsets]
     for number, rung in enumerate(schedule):
         if number and progress.out_of_time:
-            progress.cut(f"the search ends after {state.epochs} of {schedule[-1].epochs} epochs")
+            progress.truncations.append(f"the search ends after {state.epochs} of {schedule[-1].epochs} epochs")
             break
         trained = union(alive)
         work = count_epochs(schedule[number:], len(trained), len(subsets), state.epochs)
@@ -111,8 +111,8 @@ def successive_halving(
                 tables.append(score([log_proba[e] for e in subset]))
                 order = rank(tables[-1]).argsort(kind="stable")[: rung.survivors]
                 continuing.append([subset[index] for index in sorted(order.tolist())])
-                if progress.watched:
-                    progress.better(float(np.average(tables[-1].losses[order[0]], weights=row_weight)))
+                if progress.has_callback:
+                    progress.record_loss(float(np.average(tables[-1].losses[order[0]], weights=row_weight)))
         survivors = union(continuing)
         fleets = {e: state.single_fleet(e) for e in survivors}
         for seen, before, after, table in zip(checkpoints, alive, continuing, tables, strict=True):
@@ -183,16 +183,16 @@ def train(trainers: Sequence[tuple[Trainer, int]], epochs: int, progress: FitPro
     Without a time limit each trainer, with its number of candidates, takes all epochs at once; with a limit, all take
     them together, a few at a time.
     """
-    done, step = 0, 1 if progress.limited else epochs
+    done, step = 0, 1 if progress.has_time_limit else epochs
     while True:
-        begin = progress.spent
+        begin = progress.elapsed
         for trainer, candidates in trainers:
-            progress.weight = candidates
+            progress.epoch_weight = candidates
             trainer.advance(step)
-        done, seconds = done + step, max(progress.spent - begin, 1e-9) / step
-        if done == epochs or progress.stage_left < seconds:
+        done, seconds = done + step, max(progress.elapsed - begin, 1e-9) / step
+        if done == epochs or progress.stage_time_left < seconds:
             return done
-        step = min(epochs - done, max(1, int(CLOCK_SHARE * progress.stage_left / seconds)))
+        step = min(epochs - done, max(1, int(CLOCK_SHARE * progress.stage_time_left / seconds)))
 
 
 def candidates_by_mixing(space: SearchSpace, subsets: Sequence[Sequence[int]]) -> dict[int, list[int]]:

@@ -119,7 +119,7 @@ def _train_on_all_rows(
         with progress.step(f"{epochs} epochs", work=epochs):
             done = train([(trainer, 1)], epochs, progress)
         if done < epochs:
-            progress.cut(f"final networks are trained for {done} of {epochs} epochs")
+            progress.truncations.append(f"final networks are trained for {done} of {epochs} epochs")
         fleet = trainer.fleet
         for i in group:
             index = chosen.index(results[i].configuration.candidate)
@@ -151,7 +151,7 @@ def _retry_if_diverged(
         return fit
     estimate = float(result.results["mean_test_log_loss"][result.index])
     limit, first = estimate + MAX_EXCESS_LOSS * prior_loss, _max_training_loss(fit, data.whole)
-    if first <= limit or progress.cuts:
+    if first <= limit or progress.truncations:
         return fit
     seed, stream, *rest = task.seed
     again = replace(task, seed=[seed, stream + RETRY_STREAM_OFFSET, *rest])

@@ -105,7 +105,7 @@ def search_candidates(
     epochs = config.max_epochs(rows)
     if not needs_folds(space, config, subsets):
         return [_only_configuration(space, subset[0], epochs) for subset in subsets]
-    progress.loss = None
+    progress.best_loss = None
     tasks = fold_tasks(space, data, fit_labelers, stream)
     subsets, epochs = _within_limits(space, data, config, progress, subsets, tasks, epochs)
     trainers = {
@@ -176,7 +176,7 @@ def _within_limits(
     rows, (d, k) = len(data.raw.X), (data.whole.X.shape[1], len(data.raw.classes))
     if config.search.is_halving:
         subsets = cap_candidates(space, subsets, config.hidden, d, k, len(data.folds))
-    if not progress.limited:
+    if not progress.has_time_limit:
         return subsets, epochs
 
     def one_epoch(probe: Sequence[TrainingTask], m: int, candidates: Sequence[Hyperparameters]) -> Trainer:

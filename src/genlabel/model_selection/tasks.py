@@ -70,7 +70,7 @@ def make_trainer(
         epochs=epochs,
         batch_size=config.batch_size,
         device=config.device,
-        progress=None if progress is None else progress.epochs,
+        callback=progress,
         **options,
     )
 

@@ -68,12 +68,12 @@ def search_deadline(search: CandidateSearch) -> float:
 def subsample_for_time_limit(data: LabeledData, progress: FitProgress) -> LabeledData:
     """Return the data, or as many rows as the time limit allows for: a stratified sample."""
     n, size = len(data.X), data.X.shape[1] + len(data.classes)
-    if not progress.limited or n <= (count := max(MIN_ROWS, int(VALUES_PER_SECOND * progress.left / size))):
+    if not progress.has_time_limit or n <= (count := max(MIN_ROWS, int(VALUES_PER_SECOND * progress.time_left / size))):
         return data
     sample = data.take(np.sort(stratified_order(data.y)[:count]))
     if not sample.fit_scaler(True).keep.any():
         return data
-    progress.cut(f"it is fitted to {count:,} of {n:,} rows")
+    progress.truncations.append(f"it is fitted to {count:,} of {n:,} rows")
     return sample
 
 
@@ -181,13 +181,13 @@ def fit_to_time_limit(
         tried = union(smaller)
         seconds = max(epoch_seconds[space.configurations[e].mixing] for e in tried)
         work = count_epochs(schedule(all_epochs), len(tried), len(smaller))
-        epochs = min(all_epochs, int(all_epochs * progress.stage_left / (EVALUATION_FACTOR * work * seconds)))
+        epochs = min(all_epochs, int(all_epochs * progress.stage_time_left / (EVALUATION_FACTOR * work * seconds)))
         if epochs >= all_epochs // 2:
             break
     if len(tried) < before:
-        progress.cut(f"it tries {len(tried)} of {before} candidates")
+        progress.truncations.append(f"it tries {len(tried)} of {before} candidates")
     if epochs < all_epochs:
-        progress.cut(f"networks are trained for at most {max(1, epochs)} of {all_epochs} epochs")
+        progress.truncations.append(f"networks are trained for at most {max(1, epochs)} of {all_epochs} epochs")
     return smaller, max(1, epochs)
 
 
@@ -196,13 +196,13 @@ def warn_about_truncation(progress: FitProgress) -> None:
 
     >>> import warnings
     >>> progress = FitProgress(time_limit=5.0)
-    >>> progress.cut("it tries 2 of 24 candidates")
+    >>> progress.truncations.append("it tries 2 of 24 candidates")
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     warn_about_truncation(progress)
     >>> print(caught[0].message)
     the fit would take longer than time_limit=5 s: it tries 2 of 24 candidates; give it more time, or None
     """
-    if progress.cuts:
-        limit, cuts = f"time_limit={progress.time_limit:g} s", ", ".join(progress.cuts)
+    if progress.truncations:
+        limit, cuts = f"time_limit={progress.time_limit:g} s", ", ".join(progress.truncations)
         warn("time", f"the fit would take longer than {limit}: {cuts}; give it more time, or None", UserWarning)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from genlabel._progress import Callback
 from genlabel._runtime import eval_mode
 from genlabel.metrics import accuracy, log_loss
 from genlabel.training.networks import StagedNetwork
@@ -21,13 +22,13 @@ AT_ONCE = 1000
 
 
 @final
-class BestState:
+class BestState(Callback):
     """Keeps the state of a network at its best epoch; of equally good ones the first.
 
     >>> from genlabel.training.networks import MLP
     >>> network = MLP(1, 2, seed=0)
     >>> best = BestState(network, lambda network: 1.0)
-    >>> best.look(0)
+    >>> best.on_epoch_end(0, {})
     >>> best.epoch, sorted(best.restore()) == sorted(network.state_dict())
     (1, True)
     """
@@ -40,7 +41,7 @@ class BestState:
         self._score: tuple[float, ...] = ()
         self._state: dict[str, Tensor] = {}
 
-    def look(self, epoch: int) -> None:
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
         """Score the network at the end of an epoch, from 0, and keep its state if it was never as good."""
         score = self._ask()
         if not self._state or score > self._score:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from genlabel._arrays import as_rng
 from genlabel._distributed import broadcast_from_rank0
-from genlabel._progress import EpochCallback
+from genlabel._progress import Callback, CallbackList
 from genlabel._validation import check_choice
 from genlabel.labeling import Labeler, LinearLabel, WeightedLabel
 from genlabel.mixing import Mixer
@@ -27,9 +27,6 @@ from genlabel.training.early_stopping import BestState, Valid
 from genlabel.training.networks import StagedNetwork
 from genlabel.training.optimizers import Adam, Optimizer
 from genlabel.training.step import NetworkStep, Step
-
-AfterEpoch: TypeAlias = Callable[[int, Tensor], None]
-"""Called with the epoch, from 0, and its mean loss, which lies where the network is."""
 
 
 def train_network(
@@ -44,9 +41,8 @@ def train_network(
     optimizer: Optimizer | None = None,
     epochs: int = 100,
     seed: Any = None,
-    progress: EpochCallback | None = None,
     acceleration: CompileConfig | str | None = None,
-    after_epoch: AfterEpoch | None = None,
+    callback: Callback | None = None,
     checkpoint: Checkpoint | str | PathLike[str] | None = None,
     keep: str = "last",
     valid: Valid | None = None,
@@ -77,12 +73,11 @@ def train_network(
     epochs : int
     seed : int, Generator or None
         Of the draws; a batch that brings its own needs none.
-    progress : callable, optional
-        Told of each epoch.
     acceleration : Acceleration, "auto" or None
         How steps are computed. None is plainly; "auto" is, on a GPU, bf16, compiled regions, and each step as one CUDA
         graph.
-    after_epoch : callable (epoch from 0, mean loss as a tensor), optional
+    callback : Callback, optional
+        Its `on_epoch_end` receives the mean loss as a tensor on the device of the network, `logs["loss"]`.
     checkpoint : Checkpoint or path, optional
         A file that is written after each epoch, and from which a run goes on, on a CPU bit for bit. Batches with a
         state of their own, such as :class:`ImageBatches`, belong in it: `Checkpoint(path, also={"batches": batches})`.
@@ -114,8 +109,7 @@ def train_network(
         weight_decay=weight_decay,
         epochs=epochs,
         acceleration=how,
-        progress=progress,
-        after_epoch=after_epoch if best is None else _looking(best, after_epoch),
+        callback=CallbackList([best, callback]),
         checkpoint=checkpoint if best is None or checkpoint is None else _with(checkpoint, best),
     )
     if best is not None and len(losses):
@@ -131,7 +125,7 @@ def train_task(
     optimizer: Optimizer | None = None,
     epochs: int = 100,
     batch_size: int = 128,
-    progress: EpochCallback | None = None,
+    callback: Callback | None = None,
     keep: str = "last",
 ) -> NDArray[np.float64]:
     """Train a network on a task, with the draws that a fleet would have; return the mean loss of each epoch.
@@ -161,7 +155,7 @@ def train_task(
         class_weight=task.class_weight,
         optimizer=optimizer,
         epochs=epochs,
-        progress=progress,
+        callback=callback,
         keep=keep,
         valid=task.valid if keep == "best" else None,
     )
@@ -176,8 +170,7 @@ def run_epochs(
     weight_decay: float,
     epochs: int,
     acceleration: CompileConfig,
-    progress: EpochCallback | None = None,
-    after_epoch: AfterEpoch | None = None,
+    callback: Callback | None = None,
     checkpoint: Checkpoint | str | PathLike[str] | None = None,
 ) -> NDArray[np.float64]:
     """Go through the batches once an epoch, a step each, and return the mean loss of each epoch.
@@ -186,7 +179,7 @@ def run_epochs(
     ----------
     step : Step
         What is made of a batch: :class:`NetworkStep`, or AdaMixup's.
-    batches, optimizer, learning_rate, weight_decay, epochs, acceleration, progress, after_epoch, checkpoint
+    batches, optimizer, learning_rate, weight_decay, epochs, acceleration, callback, checkpoint
         As of :func:`train_network`.
     """
     for network in step.trained:
@@ -203,12 +196,10 @@ def run_epochs(
             _set_rate(update, learning_rate * optimizer.factor(epoch, epochs))
             losses.append(_train_epoch(step, stepper, batches))
             step.check()
-            if after_epoch is not None:
-                after_epoch(epoch, losses[-1])
+            if callback is not None:
+                callback.on_epoch_end(epoch, {"loss": losses[-1]})
             if file is not None:
                 file.save(step.learned, update, step.rng, losses, last=epoch + 1 == epochs)
-            if progress is not None:
-                progress(1)
     return _finite(torch.stack(losses).cpu().double().numpy() if losses else np.empty(0))
 
 
@@ -235,17 +226,6 @@ def _best_state(network: StagedNetwork, keep: str, valid: Valid | None) -> BestS
     if keep == "last" and valid is not None:
         raise ValueError("valid has no effect where the last epoch is kept; use keep='best'")
     return BestState(network, valid) if keep == "best" else None
-
-
-def _looking(best: BestState, after_epoch: AfterEpoch | None) -> AfterEpoch:
-    """Look at the network after each epoch, then tell whoever else wants to know."""
-
-    def look(epoch: int, loss: Tensor) -> None:
-        best.look(epoch)
-        if after_epoch is not None:
-            after_epoch(epoch, loss)
-
-    return look
 
 
 def _with(checkpoint: Checkpoint | str | PathLike[str], best: BestState) -> Checkpoint:

@@ -17,23 +17,21 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from genlabel._atomic_io import atomic_write, atomic_writer
+from genlabel._progress_display import display_progress, failure_lines
 from genlabel.cli.console import (
     Dask,
     Epochs,
     Jobs,
     NetworkName,
     Restart,
-    RunReporter,
     check_jobs,
     check_outputs,
     check_picture,
     check_share,
     end,
-    failed_lines,
     one_line_errors,
     print_line,
     read_network,
-    show_progress,
 )
 
 if TYPE_CHECKING:
@@ -139,7 +137,7 @@ def benchmark(
         chosen = _choose_methods(names, baselines)
         chosen_ids = chosen_ids or _manifest_ids(data_home, max_features, min_rows, max_rows)
         _check_records(records, restart)
-    with one_line_errors(interrupted), show_progress("loading the datasets", lines=100) as bar:
+    with one_line_errors(interrupted), display_progress("loading the datasets", max_lines=100) as display:
         from genlabel.data import datasets
         from genlabel.data.datasets.openml import find_home
         from genlabel_paper import benchmark as package
@@ -147,7 +145,6 @@ def benchmark(
         others = {name: package.BaselineClassifier(name, device=device.value) for name in package.BASELINES}
         available = package.default_methods(hidden, epochs or "auto") | others
         home = find_home(data_home)
-        reporter = RunReporter(bar)
         result = package.run_benchmark(
             chosen_ids,
             {name: available[name] for name in chosen},
@@ -160,8 +157,7 @@ def benchmark(
             n_jobs=jobs,
             dask=dask,
             load=partial(datasets.load_openml, data_home=None if home is None else home.resolve()),
-            on_start=reporter.start,
-            on_trial=reporter.trial,
+            callback=display,
         )
     if result.frame.empty:
         end(len(result.failures))
@@ -304,7 +300,7 @@ def _report(records: RecordSet, output: Path | None, picture: Path | None, expor
     from genlabel_paper.benchmark import Section, as_markdown, report
 
     sections = report(records.frame, settings=records.settings)
-    failed = failed_lines(records.failures)
+    failed = failure_lines(records.failures)
     if failed:
         more = [f"and {len(failed) - MAX_FAILURES_SHOWN} more"] if len(failed) > MAX_FAILURES_SHOWN else []
         sections.append(Section("Failures", lines=[*failed[:MAX_FAILURES_SHOWN], *more]))

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from sklearn.base import BaseEstimator
 
+from genlabel._progress import Callback
 from genlabel._validation import check_count, check_interval
 from genlabel.data.datasets import load_openml
 from genlabel.data.tables import Table, drop_rare_classes
-from genlabel.evaluation.records import RecordSet, RunPlan, TrialResult, open_store
+from genlabel.evaluation.records import RecordSet, open_store
 from genlabel.evaluation.runner import Bench, Heard
 from genlabel_paper.benchmark.methods import default_methods
 from genlabel_paper.benchmark.schema import BENCHMARK
@@ -32,8 +33,7 @@ def run_benchmark(
     n_jobs: int = 1,
     dask: str | None = None,
     load: Callable[[int], Table] = load_openml,
-    on_start: Callable[[RunPlan], None] | None = None,
-    on_trial: Callable[[TrialResult], None] | None = None,
+    callback: Callback | None = None,
 ) -> RecordSet:
     """Fit the methods on repeated stratified splits of OpenML datasets, and return the records and failures.
 
@@ -63,9 +63,8 @@ def run_benchmark(
     dask : str, optional
         Address of a Dask scheduler whose workers do the fits, see `genlabel.evaluation.records.run_trials`.
     load : callable (id) -> Table
-    on_start : callable (RunPlan), optional
-    on_trial : callable (TrialResult), optional
-        Called after each fit.
+    callback : Callback, optional
+        It receives the plan of the run, and the progress and result of each fit.
 
     Returns
     -------
@@ -95,7 +94,7 @@ def run_benchmark(
     )
     fixed = {"seed": bench.seed, "test_size": bench.test_size, **(settings or {})}
     with open_store(records, BENCHMARK, settings=fixed, restart=restart) as store:
-        return bench.run(numbers, store, n_jobs=n_jobs, dask=dask, on_start=on_start, on_trial=on_trial)
+        return bench.run(numbers, store, n_jobs=n_jobs, dask=dask, callback=callback)
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,13 @@ from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 import genlabel
+from genlabel._progress import LambdaCallback, RunPlan, TrialResult
 from genlabel.cli import app
 from genlabel.data.datasets import load_openml, load_table
 from genlabel.data.tables import Table, drop_rare_classes
 from genlabel.evaluation.comparison import compare
 from genlabel.evaluation.records import (
     Fit,
-    RunPlan,
-    TrialResult,
     load_records,
     open_store,
     read_records,
@@ -166,7 +165,8 @@ def test_nothing_is_repeated_and_more_can_be_asked(tmp_path: Path) -> None:
 
     def again(ids: list[int], repeats: int, names: list[str]) -> pd.DataFrame:
         methods = {name: CHEAP[name] for name in names}
-        return run_benchmark(ids, methods, repeats, records=path, load=loading, on_start=starts.append).frame
+        callback = LambdaCallback(on_run_start=starts.append)
+        return run_benchmark(ids, methods, repeats, records=path, load=loading, callback=callback).frame
 
     first = again([1], 1, ["prior"])
     assert again([1], 1, ["prior"]).equals(first)
@@ -191,7 +191,9 @@ def test_an_edited_method_is_fitted_again_and_the_others_are_not(tmp_path: Path)
     path, starts = tmp_path / "r.sqlite", []
     before = run_benchmark([1], CHEAP, records=path, load=load).frame
     edited = CHEAP | {"trees": RandomForestClassifier(7)}
-    after = run_benchmark([1], edited, records=path, load=load, on_start=starts.append).frame
+    after = run_benchmark(
+        [1], edited, records=path, load=load, callback=LambdaCallback(on_run_start=starts.append)
+    ).frame
     assert starts == [(2, 4, 2)]
     same = before["fingerprint"].to_numpy() == after["fingerprint"].to_numpy()
     assert same.tolist() == [True, True, False] * 2
@@ -294,7 +296,8 @@ def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
         return load(number)
 
     methods = {"failing": Failing(), "nan": Nan(), "prior": DummyClassifier()}
-    found = run_benchmark([3, 1], methods, 1, records=path, load=missing, on_trial=told.append)
+    callback = LambdaCallback(on_trial_end=told.append)
+    found = run_benchmark([3, 1], methods, 1, records=path, load=missing, callback=callback)
     assert found.frame[["dataset", "method"]].to_numpy().tolist() == [[1, "prior"]]
     assert len(told) == 6
     assert asked == [3, 1]

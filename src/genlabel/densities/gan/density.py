@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import Seed, as_rng, chunks, like, named_device
-from genlabel._progress import EpochCallback, epoch_callback_for
+from genlabel._progress import Callback, training_callback
 from genlabel._registry import DENSITIES
 from genlabel._standardization import Standardization
 from genlabel._validation import check_choice, check_count, check_interval, check_positive, warn
@@ -218,8 +218,8 @@ class GANDensity(ClassDensity):
         points = self.standardisation_(X)
         members = [index == c for c in range(len(self.classes_))]
         classes = [split_rows(points[rows].float(), weight[rows], int(seeds[0])) for rows in members]
-        with epoch_callback_for(self.verbose, "GANDensity") as tell:
-            judged = self._choose(classes, np.random.default_rng(seeds[1]), tell)
+        with training_callback(self.verbose, "GANDensity") as callback:
+            judged = self._choose(classes, np.random.default_rng(seeds[1]), callback)
         self._keep(judged, np.random.default_rng(seeds[2]))
         self.scale_ = self._scale(classes)
 
@@ -261,12 +261,12 @@ class GANDensity(ClassDensity):
             return ConvReader(self.shape, n_beside, CHANNELS, n_out)
         return Perceptron((self.n_features_in_ + n_beside, *self.hidden, n_out))
 
-    def _choose(self, classes: list[ClassRows], rng: np.random.Generator, tell: EpochCallback | None) -> list[Judged]:
+    def _choose(self, classes: list[ClassRows], rng: np.random.Generator, callback: Callback | None) -> list[Judged]:
         """The best generator for each class; those that leave out too much are trained again."""
         tried: list[list[Judged]] = [[] for _ in classes]
         missing = list(range(len(classes)))
         for attempt in range(self.retries + 1):
-            found = self._round(self._trials(attempt), [classes[c] for c in missing], rng, tell)
+            found = self._round(self._trials(attempt), [classes[c] for c in missing], rng, callback)
             for c, judged in zip(missing, found, strict=True):
                 tried[c] += judged
             best = [choose(judged, self.min_coverage) for judged in tried]
@@ -311,15 +311,19 @@ class GANDensity(ClassDensity):
         )
 
     def _round(
-        self, trials: list[Trial], classes: list[ClassRows], rng: np.random.Generator, tell: EpochCallback | None
+        self, trials: list[Trial], classes: list[ClassRows], rng: np.random.Generator, callback: Callback | None
     ) -> list[list[Judged]]:
         """Train a generator for each class and trial, all at once, and judge them."""
         schedule = self._schedule(self.steps)
         epoch = max(1, sum(len(rows.train) for rows in classes) // (self.batch_size * len(classes)))
         size = self._latents().size if self.encoder == "bigan" else 0
         networks = Networks(self._generator(), self._reader(size, 1), self._reader(0, size) if size else None)
-        heard = (lambda step: tell(1) if step % epoch == 0 else None) if tell is not None else None
-        stacks = [train_gans(networks, self._latents(), classes, trials, schedule, rng, heard)]
+
+        def on_step(step: int) -> None:
+            if callback is not None and step % epoch == 0:
+                callback.on_epoch_end(step // epoch - 1, {})
+
+        stacks = [train_gans(networks, self._latents(), classes, trials, schedule, rng, on_step)]
         if self._latents().dim == 1:
             stacks.insert(0, refine_curves(stacks[0], classes, schedule, rng))
         seed, t = int(rng.integers(2**32)), len(trials)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
+from genlabel._progress import Callback, CallbackList, TrialResult
 from genlabel.data.tables import Split, Table, make_splits
 from genlabel.evaluation.comparison.methods import default_methods
-from genlabel.evaluation.records import COMPARISON, RecordSet, RunPlan, TrialResult, open_store
+from genlabel.evaluation.records import COMPARISON, RecordSet, open_store
 from genlabel.evaluation.runner import Bench, Heard
 from genlabel.metrics import LEAST_PROBABILITY, balanced_accuracy, roc_auc, score_log_proba
 
@@ -31,8 +32,7 @@ def compare(
     repeats: int = 10,
     test_size: float = 0.3,
     seed: int = 0,
-    on_step: Callable[[str, int], None] | None = None,
-    on_epoch: Callable[[str, int, int], None] | None = None,
+    callback: Callback | None = None,
 ) -> pd.DataFrame:
     """Fit every method on the same splits of a table, and measure it on the rows held out.
 
@@ -51,10 +51,8 @@ def compare(
         Share of the rows held out in each.
     seed : int
         Of the splits and of the methods.
-    on_step : callable (method, split), optional
-        Called after each fit.
-    on_epoch : callable (method, split, epochs), optional
-        Called within each fit of a network, with the epochs done since the last call.
+    callback : Callback, optional
+        It receives the begin, the progress and the result of each fit.
 
     Returns
     -------
@@ -73,14 +71,8 @@ def compare(
     0  generative      0
     1  generative      1
     """
-
-    def step(outcome: TrialResult) -> None:
-        if outcome.error is not None:
-            raise RuntimeError(f"{outcome.trial.method} failed on split {outcome.trial.split}: {outcome.error}")
-        if on_step is not None:
-            on_step(outcome.trial.method, outcome.trial.split)
-
-    return as_results(run_comparison(table, methods, repeats, test_size, seed, on_trial=step, on_epoch=on_epoch).frame)
+    callbacks = CallbackList([_RaiseOnFailure(), callback])
+    return as_results(run_comparison(table, methods, repeats, test_size, seed, callback=callbacks).frame)
 
 
 def run_comparison(
@@ -94,9 +86,7 @@ def run_comparison(
     restart: bool = False,
     n_jobs: int = 1,
     dask: str | None = None,
-    on_start: Callable[[RunPlan], None] | None = None,
-    on_trial: Callable[[TrialResult], None] | None = None,
-    on_epoch: Callable[[str, int, int], None] | None = None,
+    callback: Callback | None = None,
 ) -> RecordSet:
     """Do the fits of `compare` that are not on record, and return the records and the failures of all of them.
 
@@ -108,28 +98,26 @@ def run_comparison(
         As of `compare`.
     records : path, optional
         The file; in memory, and gone afterwards, if not given.
-    restart, n_jobs, dask, on_start, on_trial
+    restart, n_jobs, dask, callback
         As of `genlabel.evaluation.records.open_store` and `run_trials`.
-    on_epoch : callable (method, split, epochs), optional
-        Heard of fits in this process only.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from genlabel import GenerativeClassifier
+    >>> from genlabel import GenerativeClassifier, LambdaCallback
     >>> from genlabel.data.datasets import load_table
     >>> table, methods = load_table("iris"), {"generative": GenerativeClassifier()}
+    >>> printer = LambdaCallback(on_run_start=print)
     >>> with TemporaryDirectory() as folder:  # the second run finds the first fit on record
     ...     for repeats in (1, 2):
-    ...         kept = run_comparison(table, methods, repeats, records=f"{folder}/run.sqlite", on_start=print)
-    Counts(todo=1, done=0, stale=0)
-    Counts(todo=1, done=1, stale=0)
+    ...         kept = run_comparison(table, methods, repeats, records=f"{folder}/run.sqlite", callback=printer)
+    RunPlan(todo=1, done=0, stale=0)
+    RunPlan(todo=1, done=1, stale=0)
     >>> kept.frame["split"].tolist(), kept.failures
     ([0, 1], {})
     """
     chosen = default_methods() if methods is None else methods
     splits = make_splits(table, repeats, test_size, seed)
-    here = n_jobs == 1 and dask is None
     bench = Bench(
         chosen,
         len(splits),
@@ -140,7 +128,6 @@ def run_comparison(
         score=score_table,
         cut=_Cut(splits),
         tally=True,
-        on_epoch=on_epoch if here else None,
     )
     with open_store(records, COMPARISON, restart=restart) as store:
         return bench.run(
@@ -149,9 +136,16 @@ def run_comparison(
             data=hash_table(table) + (f" {repeats}" if table.time is not None else ""),
             n_jobs=n_jobs,
             dask=dask,
-            on_start=on_start,
-            on_trial=on_trial,
+            callback=callback,
         )
+
+
+class _RaiseOnFailure(Callback):
+    """Callback that raises the error of a trial."""
+
+    def on_trial_end(self, result: TrialResult) -> None:
+        if result.error is not None:
+            raise RuntimeError(f"{result.trial.method} failed on split {result.trial.split}: {result.error}")
 
 
 def as_results(records: pd.DataFrame) -> pd.DataFrame:

@@ -134,7 +134,7 @@ class _Patient:
         with self.course.stage("paired run"):
             how = (self.settings["folds"], self.settings["alpha"], self.settings["clean_fraction"], self.seed)
             about = (self.sample.groups, self.sample.classes)
-            trial = run_trial(self.sample.X, self.index, *how, *about, tell=lambda done: self.course.part(done, 1.0))
+            trial = run_trial(self.sample.X, self.index, *how, *about, tell=lambda done: self.course.update(done, 1.0))
         plane = None
         if self.has_plane and trial is not None:
             with self.course.stage("plane"):

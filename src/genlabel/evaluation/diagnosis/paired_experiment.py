@@ -4,7 +4,7 @@ labels."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial, reduce
+from functools import reduce
 from operator import add
 from typing import Any, NamedTuple, cast
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel._arrays import as_rng
-from genlabel._progress import ProgressEvent, progress_callback
+from genlabel._progress import Callback, ProgressEvent, use_callback
 from genlabel._splits import make_folds, stratified_folds_rare
 from genlabel._validation import suppress_own_warnings
 from genlabel.estimators import GenLabelClassifier
@@ -141,7 +141,7 @@ def run_trial(
     ):
         asked = np.isin(np.arange(len(index)), rows.valid)
         with (
-            progress_callback(partial(_tell_of_fold, tell, fold, folds)),
+            use_callback(_FoldProgress(tell, fold, folds)),
             suppress_own_warnings(),
         ):  # of classes that are few in a part
             others = None if groups is None else groups[~asked]
@@ -150,8 +150,14 @@ def run_trial(
     return _gather(parts) if parts else None
 
 
-def _tell_of_fold(tell: Callable[[float], None], fold: int, folds: int, report: ProgressEvent) -> None:
-    tell((fold + (report.done or 0.0)) / folds)
+class _FoldProgress(Callback):
+    """Callback that reports the progress of one fold as that of all folds."""
+
+    def __init__(self, report: Callable[[float], None], fold: int, folds: int) -> None:
+        self.report, self.fold, self.folds = report, fold, folds
+
+    def on_progress(self, event: ProgressEvent) -> None:
+        self.report((self.fold + (event.fraction or 0.0)) / self.folds)
 
 
 def _measure(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, final
@@ -16,6 +16,7 @@ from torch import Tensor
 from genlabel import metrics
 from genlabel._arrays import as_numpy
 from genlabel._distributed import rank_and_world_size
+from genlabel._progress import Callback
 from genlabel.training import predict_scores
 from genlabel.training.checkpoint import save_whole
 from genlabel.training.networks import StagedNetwork
@@ -47,7 +48,7 @@ def state_on_cpu(network: StagedNetwork) -> dict[str, Tensor]:
 
 
 @final
-class TrainingHistory:
+class TrainingHistory(Callback):
     """Writes down each epoch, and keeps the state of the best.
 
     Parameters
@@ -61,8 +62,8 @@ class TrainingHistory:
         Those of the run: a checkpoint of others is not gone on from.
     checkpoint : path, optional
         Of the training; the diary lies beside it.
-    tell : callable, optional
-        Given each entry.
+    callback : Callback, optional
+        Its `on_epoch_end` receives each entry.
 
     Attributes
     ----------
@@ -79,9 +80,9 @@ class TrainingHistory:
         n: int,
         settings: dict[str, Any],
         checkpoint: str | Path | None = None,
-        tell: Callable[[Entry], None] | None = None,
+        callback: Callback | None = None,
     ) -> None:
-        self.network, self.n, self.settings, self._tell = network, n, settings, tell
+        self.network, self.n, self.settings, self._callback = network, n, settings, callback
         self._x, self._y = x, y
         self.history: list[Entry] = []
         self.best_epoch: int | None = None
@@ -92,9 +93,9 @@ class TrainingHistory:
         self._keep()
         self._begin = perf_counter()
 
-    def write(self, done: int, loss: Tensor) -> None:
-        """Write down an epoch that has ended with a mean loss; `done` epochs went before it."""
-        epoch, mean = done + 1, float(loss)
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
+        """Add the entry of an epoch that has ended with the mean loss `logs["loss"]`."""
+        before, epoch, mean = epoch, epoch + 1, float(logs["loss"])
         seconds = max(perf_counter() - self._begin, 1e-9)
         if not np.isfinite(mean):
             raise ValueError(f"the loss of epoch {epoch} is {mean}; lower learning_rate")
@@ -110,8 +111,8 @@ class TrainingHistory:
         if len(self._x) and self._is_best(entry):
             self.best_epoch, self.best_state = epoch, state_on_cpu(self.network)
         self._keep()
-        if self._tell is not None:
-            self._tell(entry)
+        if self._callback is not None:
+            self._callback.on_epoch_end(before, entry)
         self._begin = perf_counter()
 
     def _is_best(self, entry: Entry) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -14,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from genlabel._progress import Callback
 from genlabel._validation import check_choice, check_count, check_interval, check_positive
 from genlabel.data.datasets import ImageDataset
 from genlabel.data.datasets.images import hold_out
@@ -118,7 +118,7 @@ def train_images(
     device: str = "auto",
     precision: str = "auto",
     held_out: float = 0.1,
-    after_epoch: Callable[[Entry], None] | None = None,
+    callback: Callback | None = None,
     checkpoint: str | Path | None = None,
 ) -> TrainedImages:
     """Train a network on images with a method of the paper, and score it on the test images (arXiv Alg. 3).
@@ -154,8 +154,8 @@ def train_images(
     held_out : float or int
         Share (a float, at most 0.5) or number (an int) of the training images that are not trained on and choose the
         best epoch; 0 is none.
-    after_epoch : callable, optional
-        Given each epoch's entry of the history as it ends.
+    callback : Callback, optional
+        Its `on_epoch_end` receives each entry of the history.
     checkpoint : path, optional
         Where the state is kept after each epoch; a run of the same settings goes on from the state that lies there.
 
@@ -198,7 +198,7 @@ def train_images(
     settings = {name: given[name] for name in SETTINGS}
     settings |= {"network": made[0], "optimizer": repr(rule), "data": _fingerprint(images)}
     n = len(batches) * min(batch_size, len(x))
-    diary = TrainingHistory(net, images.x_train[held], images.y_train[held], n, settings, checkpoint, after_epoch)
+    diary = TrainingHistory(net, images.x_train[held], images.y_train[held], n, settings, checkpoint, callback)
     begin = perf_counter()
     _go_down(
         recipe,
@@ -211,7 +211,7 @@ def train_images(
         optimizer=rule,
         epochs=check_count("epochs", epochs),
         acceleration=_acceleration(precision, net),
-        after_epoch=diary.write,
+        callback=diary,
         checkpoint=None if checkpoint is None else Checkpoint(checkpoint, {"batches": batches}),
     )
     seconds = perf_counter() - begin

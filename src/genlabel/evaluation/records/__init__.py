@@ -3,14 +3,7 @@
 from genlabel.evaluation.records.exports import RecordSet, export_records, load_records, read_records
 from genlabel.evaluation.records.fingerprints import describe, fingerprint
 from genlabel.evaluation.records.fits import COMPARISON, Fit
-from genlabel.evaluation.records.run import (
-    RunPlan,
-    TrialFunction,
-    TrialResult,
-    check_dask_scheduler,
-    run_trials,
-    software_versions,
-)
+from genlabel.evaluation.records.run import TrialFunction, check_dask_scheduler, run_trials, software_versions
 from genlabel.evaluation.records.schema import Record, RecordSchema, RunKey, trials
 from genlabel.evaluation.records.store import Store, check_store, make_frame, open_store
 
@@ -21,10 +14,8 @@ __all__ = [
     "RecordSchema",
     "RecordSet",
     "RunKey",
-    "RunPlan",
     "Store",
     "TrialFunction",
-    "TrialResult",
     "check_dask_scheduler",
     "check_store",
     "describe",

@@ -9,17 +9,18 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from logging import CRITICAL, getLogger
 from math import inf
 from threading import Thread
 from time import monotonic, sleep
-from typing import Any, NamedTuple
+from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 
+from genlabel._progress import Callback, RunPlan, TrialResult, use_callback
 from genlabel._runtime import limit_to_one_thread, one_thread
 from genlabel._validation import check_count
 from genlabel.evaluation.records.schema import Record, RunKey, trials
@@ -46,35 +47,6 @@ _Task = tuple[Sequence[RunKey], int]
 """The cells of a trial, and how often the cluster gave them up."""
 
 
-class RunPlan(NamedTuple):
-    """How many of the cells that are asked for are to be done, and are on record.
-
-    `run_trials` gives it to its `on_start`.
-    """
-
-    todo: int
-    done: int
-    """Made with the settings of today."""
-    stale: int
-    """Made with other settings: they are to be done again."""
-
-
-class TrialResult(NamedTuple):
-    """What came of the cells of a trial: their records, or an error.
-
-    `run_trials` gives it to its `on_trial`.
-    """
-
-    cells: Sequence[Any]
-    records: Sequence[Record]
-    error: str | None = None
-
-    @property
-    def trial(self) -> Any:
-        """What the cells have in common."""
-        return self.cells[0].trial
-
-
 def run_trials(
     cells: Iterable[RunKey],
     work: TrialFunction,
@@ -84,8 +56,7 @@ def run_trials(
     n_jobs: int = 1,
     dask: str | None = None,
     order: Callable[[Any], Any] | None = None,
-    on_start: Callable[[RunPlan], None] | None = None,
-    on_trial: Callable[[TrialResult], None] | None = None,
+    callback: Callback | None = None,
 ) -> None:
     """Do the cells that are not on record, trial by trial, and record each trial when it ends.
 
@@ -110,9 +81,9 @@ def run_trials(
         `n_jobs`, and may come and go.
     order : callable (trial) -> sort key, optional
         The trials are done in the order of their keys; without it, in that of the cells.
-    on_start : callable (Counts), optional
-    on_trial : callable (Outcome), optional
-        Called after each trial.
+    callback : Callback, optional
+        It receives the plan of the run and the result of each trial, and of trials in this process their begin and the
+        progress of their fits.
 
     Examples
     --------
@@ -133,12 +104,14 @@ def run_trials(
     todo = _missing(asked, made, store.done, order)
     store.ask(cell for group in asked.values() for cell in group)
     store.forget_failures(made)
-    if on_start is not None:
-        on_start(_count(made, store.done))
+    if callback is not None:
+        callback.on_run_start(_count(made, store.done))
     if todo:
-        results = _on_cluster(dask, work, todo) if dask is not None else _here(work, todo, effective_n_jobs(n_jobs))
+        results = (
+            _on_cluster(dask, work, todo) if dask is not None else _here(work, todo, effective_n_jobs(n_jobs), callback)
+        )
         with closing(results):
-            _record(results, made, store, on_trial)
+            _record(results, made, store, callback)
 
 
 def software_versions() -> dict[str, str]:
@@ -174,15 +147,15 @@ def _record(
     results: Iterable[TrialResult],
     made: Mapping[str, str],
     store: Store,
-    on_trial: Callable[[TrialResult], None] | None,
+    callback: Callback | None,
 ) -> None:
     for outcome in results:
         if outcome.error is None:
             store.write(outcome.records, made)
         else:
             store.write_failure(outcome.trial, outcome.error)
-        if on_trial is not None:
-            on_trial(outcome)
+        if callback is not None:
+            callback.on_trial_end(outcome)
 
 
 def _perform(work: TrialFunction, cells: Sequence[RunKey]) -> TrialResult:
@@ -229,11 +202,15 @@ def _shorten(error: BaseException) -> str:
 # Here
 
 
-def _here(work: TrialFunction, todo: Sequence[Sequence[RunKey]], jobs: int) -> Generator[TrialResult]:
+def _here(
+    work: TrialFunction, todo: Sequence[Sequence[RunKey]], jobs: int, callback: Callback | None
+) -> Generator[TrialResult]:
     """Do trials in this process or in some of its own, and give each as soon as it is done."""
     if jobs == 1:
         for cells in todo:
-            with one_thread():
+            if callback is not None:
+                callback.on_trial_start(cells[0].trial)
+            with one_thread(), use_callback(callback) if callback is not None else nullcontext():
                 outcome = _perform(work, cells)
             yield outcome
         return

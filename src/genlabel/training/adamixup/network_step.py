@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from genlabel._arrays import as_rng
-from genlabel._progress import EpochCallback
+from genlabel._progress import Callback
 from genlabel._validation import check_interval
 from genlabel.mixing import Mixup
 from genlabel.training.batching import Batch
 from genlabel.training.checkpoint import Checkpoint
 from genlabel.training.compile import CompileConfig, StepInputs, resolve_acceleration
-from genlabel.training.loop import AfterEpoch, run_epochs
+from genlabel.training.loop import run_epochs
 from genlabel.training.networks import StagedNetwork
 from genlabel.training.optimizers import Adam, Optimizer
 from genlabel.training.step import Batches, soft_cross_entropy
@@ -51,9 +51,8 @@ def train_adamixup_network(
     optimizer: Optimizer | None = None,
     epochs: int = 100,
     seed: Any = None,
-    progress: EpochCallback | None = None,
     acceleration: CompileConfig | str | None = None,
-    after_epoch: AfterEpoch | None = None,
+    callback: Callback | None = None,
     checkpoint: Checkpoint | str | None = None,
 ) -> AdaMixupRun:
     """Train a network in place by AdaMixup, with a policy and a critic that are trained beside it.
@@ -64,7 +63,7 @@ def train_adamixup_network(
     Parameters
     ----------
     network : StagedNetwork
-    batches, learning_rate, weight_decay, optimizer, epochs, progress, acceleration, after_epoch, checkpoint
+    batches, learning_rate, weight_decay, optimizer, epochs, acceleration, callback, checkpoint
         As of :func:`train_network`; a batch that brings a draw brings u as its lam.
     policy : StagedNetwork
         Pairs, one behind the other in the second axis (n, 2 c, ...), to 3 scores;
@@ -96,8 +95,7 @@ def train_adamixup_network(
         weight_decay=weight_decay,
         epochs=epochs,
         acceleration=how,
-        progress=progress,
-        after_epoch=after_epoch,
+        callback=callback,
         checkpoint=checkpoint,
     )
     return AdaMixupRun(losses, policy, critic)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import as_rng
-from genlabel._progress import EpochCallback
+from genlabel._progress import Callback
 from genlabel.training.adamixup.gradients import Pairs, gradient, plan_pairs
 from genlabel.training.batched.best_epoch import BestEpoch, watch_of
 from genlabel.training.batched.fleet import Fleet
@@ -50,7 +50,7 @@ def train_adamixup(
     batch_size: int = 128,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str = "cpu",
-    progress: EpochCallback | None = None,
+    callback: Callback | None = None,
     policy_hidden: int = 32,
     intrusion_weight: float = 1.0,
     alternating: bool = False,
@@ -64,7 +64,7 @@ def train_adamixup(
 
     Parameters
     ----------
-    tasks, candidates, hidden, optimizer, epochs, batch_size, dtype, device, progress
+    tasks, candidates, hidden, optimizer, epochs, batch_size, dtype, device, callback
         As in :func:`train_fleet`; rate and decay of a candidate are those of its three networks.
     policy_hidden : int
         Width of the one hidden layer of policies and critics.
@@ -91,7 +91,7 @@ def train_adamixup(
     rule = Adam() if optimizer is None else optimizer
     joint = _Joint(trio, candidates, rule, epochs, batches, alternating)
     seen = None if watch is None else partial(watch.record, slice(None))
-    joint.last.progress, joint.last.watch = progress, None if seen is None else partial(joint.show, seen)
+    joint.last.callback, joint.last.watch = callback, None if seen is None else partial(joint.show, seen)
     for pairs in plan_pairs(tasks, epochs, batches, joint.theta):
         for step in map(Pairs, *pairs):
             joint.step(step, intrusion_weight)

@@ -10,7 +10,7 @@ from typing import TypeAlias, final
 import torch
 from torch import Tensor
 
-from genlabel._progress import EpochCallback
+from genlabel._progress import Callback
 from genlabel.training.batching import Hyperparameters
 from genlabel.training.optimizers import Optimizer
 
@@ -54,13 +54,13 @@ class BatchedOptimizer:
         rule: Optimizer,
         epochs: int,
         batches: int,
-        progress: EpochCallback | None = None,
+        callback: Callback | None = None,
         averaged: bool = False,
         watch: Watching | None = None,
     ) -> None:
         self.theta, self.watch = theta, watch
         self.average = theta.clone() if averaged else None
-        self.epochs, self.batches, self.progress = epochs, batches, progress
+        self.epochs, self.batches, self.callback = epochs, batches, callback
         self._rule, self._state = rule, list(rule.start(theta))
         self._lr = theta.new_tensor([c.learning_rate for c in candidates])[:, None]
         self._decay = theta.new_tensor([c.weight_decay for c in candidates])[:, None]
@@ -73,7 +73,7 @@ class BatchedOptimizer:
         return torch.zeros_like(self.theta)
 
     def of_tasks(
-        self, tasks: slice, progress: EpochCallback | None = None, watch: Watching | None = None
+        self, tasks: slice, callback: Callback | None = None, watch: Watching | None = None
     ) -> BatchedOptimizer:
         """The descent of some tasks alone, in the same memory, but for the gradient."""
         part = copy(self)
@@ -81,7 +81,7 @@ class BatchedOptimizer:
         part.__dict__.pop("grad", None)
         part.average = None if self.average is None else self.average[tasks]
         part._state = [one[tasks] for one in self._state]
-        part._losses, part.progress, part.watch = [], progress, watch
+        part._losses, part.callback, part.watch = [], callback, watch
         return part
 
     def keep(self, places: Sequence[int]) -> None:
@@ -110,8 +110,8 @@ class BatchedOptimizer:
         """Tell those who want to know."""
         if self.watch is not None:
             self.watch(self.steps // self.batches, self.theta if self.average is None else self.average)
-        if self.progress is not None:
-            self.progress(1)
+        if self.callback is not None:
+            self.callback.on_epoch_end(self.steps // self.batches - 1, {})
 
     def epoch_losses(self) -> Tensor:
         """Mean loss of each epoch that it made, (epochs, G, C), in float64 on the CPU."""

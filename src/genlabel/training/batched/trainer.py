@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, final
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from genlabel._arrays import chunks
-from genlabel._progress import EpochCallback
+from genlabel._progress import Callback
 from genlabel.mixing import MixParams
 from genlabel.training.batched.best_epoch import BestEpoch, watch_of
 from genlabel.training.batched.fleet import Fleet
@@ -93,11 +93,11 @@ class FleetTrainer:
         device: torch.device | str = "cpu",
         averaged: bool = False,
         keep: str | BestEpoch = "last",
-        progress: EpochCallback | None = None,
+        callback: Callback | None = None,
     ) -> None:
         for task in tasks:
             _check_task(task, len(hidden), candidates)
-        self.tasks, self.candidates, self._progress, self._parts = tasks, list(candidates), progress, parts
+        self.tasks, self.candidates, self._callback, self._parts = tasks, list(candidates), callback, parts
         sizes = (tasks[0].X.shape[1], *hidden, tasks[0].num_classes)
         self._fleet = Fleet(sizes, [task.seed for task in tasks], len(candidates), dtype, torch.device(device))
         batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size * parts)
@@ -124,7 +124,7 @@ class FleetTrainer:
         losses = []
         for place, block in enumerate(blocks):
             seen = None if self.watch is None else partial(self.watch.record, block)
-            part = self._descent.of_tasks(block, _share(self._progress, place, len(blocks)), seen)
+            part = self._descent.of_tasks(block, _of_block(self._callback, place, len(blocks)), seen)
             self._train_block(part, block, epochs)
             if self.watch is not None:
                 self.watch.flush(block)
@@ -198,20 +198,20 @@ def _check_task(task: TrainingTask, depth: int, candidates: Sequence[Hyperparame
         )
 
 
-def _share(progress: EpochCallback | None, place: int, blocks: int) -> EpochCallback | None:
-    """What a block tells of its epochs: those of all blocks together count as one run."""
-    if progress is None or blocks == 1:
-        return progress
-    done = 0
+class _BlockCallback(Callback):
+    """Callback of one block of tasks: the epochs of all blocks together count as those of one run."""
 
-    def listener(epochs: int) -> None:
-        nonlocal done
-        before, done = done, done + epochs
-        more = (done + place) // blocks - (before + place) // blocks
-        if more:
-            progress(more)
+    def __init__(self, callback: Callback, index: int, blocks: int) -> None:
+        self.callback, self.index, self.blocks, self.done = callback, index, blocks, 0
 
-    return listener
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
+        before, self.done = self.done, self.done + 1
+        if (self.done + self.index) // self.blocks > (before + self.index) // self.blocks:
+            self.callback.on_epoch_end(epoch, logs)
+
+
+def _of_block(callback: Callback | None, index: int, blocks: int) -> Callback | None:
+    return callback if callback is None or blocks == 1 else _BlockCallback(callback, index, blocks)
 
 
 def _together(parts: Sequence[StepBlock]) -> StepBlock:
