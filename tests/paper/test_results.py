@@ -120,7 +120,7 @@ def test_the_page_tells_the_shares_of_table_3(rival: str, records: pd.DataFrame,
     higher, _, lower = count_wins(paired_gains(select_records(records, "logistic"), "genlabel-cv", rival, sets), WIDTH).percent
     assert re.search(rf"\| \W*{higher:.1f} %, {lower:.1f} %", page)
     said = f"higher on {higher:.1f} % of the sets, lower on {lower:.1f} %"
-    assert rival != "vanilla" or said in words_of("docs", "choosing.md")
+    assert rival != "vanilla" or said in words_of("docs", "which.md")
 
 
 def test_the_page_tells_the_mean_ranks(records: pd.DataFrame, page: str) -> None:
