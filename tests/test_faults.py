@@ -53,7 +53,7 @@ from genlabel.evaluation.records.run import exit_with_parent
 from genlabel.training import train_network
 from genlabel.training.networks import MLP, LeNet5
 from genlabel_paper.report.page import write_report
-from genlabel_paper.runs.cells import PAPER_SCHEMA
+from genlabel_paper.runs.cells import STUDY
 
 resource = pytest.importorskip("resource", reason="needs limits of processes")
 needs_fork = pytest.mark.skipif(
@@ -167,7 +167,7 @@ def keep_state(path: Path, which: int) -> None:
 
 
 def write_page(path: Path, which: int) -> None:
-    write_report(make_frame([], PAPER_SCHEMA), path, [], description=f"page {which}")
+    write_report(make_frame([], STUDY), path, [], description=f"page {which}")
 
 
 Writer = Callable[[Path, int], None]

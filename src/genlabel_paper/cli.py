@@ -179,13 +179,13 @@ def _run(
 ) -> int:
     """Run the cells that are not on record; return how many trials failed. A bad file of records is told at once."""
     from genlabel.evaluation.records import check_store, open_store, run_trials
-    from genlabel_paper.runs.cells import PAPER_SCHEMA
+    from genlabel_paper.runs.cells import STUDY
 
-    check_store(records, PAPER_SCHEMA, restart)
-    from genlabel_paper.report.experiment import select_cells
+    check_store(records, STUDY, restart)
+    from genlabel_paper.report.experiment import choose_cells
 
-    cells = select_cells(find(names), budget, datasets)
-    with open_store(records, PAPER_SCHEMA, restart=restart) as store:
+    cells = choose_cells(find(names), budget, datasets)
+    with open_store(records, STUDY, restart=restart) as store:
         from genlabel.data.datasets.openml import find_home
         from genlabel_paper.runs.trials import fingerprint_cell, order, run_trial
 
@@ -206,27 +206,27 @@ def _run(
 def _read(records: Path, needed: bool) -> RecordSet:
     """What a file of records holds, or nothing where nothing needs it."""
     from genlabel.evaluation.records import RecordSet, load_records, make_frame
-    from genlabel_paper.runs.cells import PAPER_SCHEMA
+    from genlabel_paper.runs.cells import STUDY
 
     if needed:
-        return load_records(records, PAPER_SCHEMA)
-    nothing = make_frame([], PAPER_SCHEMA)
+        return load_records(records, STUDY)
+    nothing = make_frame([], STUDY)
     return RecordSet(nothing, {}, {}, nothing)
 
 
 def _show(chosen: list[Experiment], records: pd.DataFrame, pictures: Path) -> None:
     from rich.console import Console
 
-    from genlabel_paper.report.terminal import print_rendering
+    from genlabel_paper.report.text import print_shown
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDE)
     for experiment in chosen:
         shown = experiment.render(records)
-        print_rendering(experiment, shown, console)
-        for place, picture in enumerate(shown.figures):
-            path = pictures / f"{experiment.id}{f'-{place + 1}' if len(shown.figures) > 1 else ''}.png"
+        print_shown(experiment, shown, console)
+        for place, picture in enumerate(shown.pictures):
+            path = pictures / f"{experiment.id}{f'-{place + 1}' if len(shown.pictures) > 1 else ''}.png"
             with atomic_writer(path) as beside:
                 picture.figure.savefig(beside)
             print_line(f"wrote {path}")
@@ -249,30 +249,30 @@ def _make_folder(name: str, folder: Path) -> None:
 def _check_export(records: pd.DataFrame, folder: Path) -> None:
     """Raise if the folder has exports of cells that these records do not have: they would be lost, or mixed."""
     from genlabel.evaluation.records import read_records
-    from genlabel_paper.runs.cells import PAPER_SCHEMA
+    from genlabel_paper.runs.cells import STUDY
 
     _make_folder("export", folder)
     if any(folder.glob("*.json")):
-        more = set(read_records(folder, PAPER_SCHEMA)["id"]) - set(records["id"])
+        more = set(read_records(folder, STUDY)["id"]) - set(records["id"])
         if more:
             raise ValueError(f"{str(folder)!r} has {len(more)} cells that these records do not have; name a new folder")
 
 
 def _export(records: pd.DataFrame, folder: Path) -> None:
     from genlabel.evaluation.records import export_records
-    from genlabel_paper.runs.cells import PAPER_SCHEMA
+    from genlabel_paper.runs.cells import STUDY
 
     for name, part in records.groupby(records["setting"].map(_file_of)):
         path = folder / f"{name}.json"
-        export_records(part, path, PAPER_SCHEMA)
+        export_records(part, path, STUDY)
         print_line(f"wrote {path}")
 
 
 def _file_of(setting: str) -> str:
     """The name of the file of a setting: one for all readings of it."""
-    from genlabel_paper.runs.multiverse import split_reading
+    from genlabel_paper.runs.multiverse import base_of
 
-    base, reading = split_reading(setting)
+    base, reading = base_of(setting)
     return f"multiverse-{base}" if reading else base
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from genlabel.cli import add_commands, app
 from genlabel.evaluation.records import Record, open_store, read_records
-from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell
+from genlabel_paper.runs.cells import STUDY, Cell
 from genlabel_paper.runs.trials import fingerprint_cell
 
 MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
@@ -133,12 +133,12 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     code, text = run(*words)
     assert code == 0, text
     assert "61.33" in text  # printed for 817, one of the two smallest
-    before = read_records(store, PAPER_SCHEMA)
+    before = read_records(store, STUDY)
     assert len(before) == 12
     code, text = run(*words)
     assert code == 0
     assert "cells on record: 12; to do: 0" in text
-    pd.testing.assert_frame_equal(read_records(store, PAPER_SCHEMA), before)
+    pd.testing.assert_frame_equal(read_records(store, STUDY), before)
 
     code, text = run("report", "-o", page, "--only", "table4", "--records", store, "--export", exports)
     assert code == 0, text
@@ -146,7 +146,7 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     assert "table4" in html
     assert f"{before['accuracy'].iloc[0]:.2f}" in html
     assert json.loads((exports / "logistic.json").read_text())
-    again = read_records(exports, PAPER_SCHEMA)
+    again = read_records(exports, STUDY)
     assert sorted(again["id"]) == sorted(before["id"])
     assert run("report", "-o", tmp_path / "other.html", "--only", "table4", "--records", exports)[0] == 0
     assert "so far" in text_of(run(*words))
@@ -156,12 +156,12 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     assert code == 0
     assert LEFT_OUT + "2." in again_shown.replace("\n", " ")
     assert f"{before['accuracy'].iloc[0]:.2f}" in again_shown
-    before = read_records(store, PAPER_SCHEMA)
+    before = read_records(store, STUDY)
 
     code, text = run("report", "-o", store, "--records", store)
     assert code == 2
     assert "the page is HTML" in text
-    pd.testing.assert_frame_equal(read_records(store, PAPER_SCHEMA), before)
+    pd.testing.assert_frame_equal(read_records(store, STUDY), before)
 
 
 LEFT_OUT = "Records left out, because they were made with other settings than those of today: "
@@ -169,7 +169,7 @@ LEFT_OUT = "Records left out, because they were made with other settings than th
 
 def keep(path: Path, accuracies: dict[Cell, float], made: str | None = None) -> None:
     """Put records in a store, with a fingerprint, that of today if none is given."""
-    with open_store(path, PAPER_SCHEMA) as store:
+    with open_store(path, STUDY) as store:
         for cell, accuracy in accuracies.items():
             metrics = {"accuracy": accuracy, "log_loss": 0.5}
             record = Record(cell=cell, parameters={}, metrics=metrics, seconds=0.1, versions={})
@@ -191,8 +191,8 @@ def test_records_of_other_settings_are_left_out_of_the_page_and_counted(tmp_path
         assert LEFT_OUT + "5." in told
     assert "71.23" in page.read_text()
     assert "51.23" not in page.read_text()
-    exported = read_records(tmp_path / "all", PAPER_SCHEMA)
-    assert exported["fingerprint"].tolist() == read_records(store, PAPER_SCHEMA)["fingerprint"].tolist()
+    exported = read_records(tmp_path / "all", STUDY)
+    assert exported["fingerprint"].tolist() == read_records(store, STUDY)["fingerprint"].tolist()
     keep(store, dict.fromkeys([Cell("logistic", "817", "vanilla", 0, seed) for seed in range(2)], 0.0), "older")
     assert run(*words)[0] == 0
     assert "71.23" not in page.read_text()
@@ -244,7 +244,7 @@ def test_a_set_that_cannot_be_had_is_told_and_the_others_go_on(tmp_path: Path) -
     assert code == 1
     assert text.count("is not cached in") == 2
     assert "failed: 2 of the trials" in text
-    assert set(read_records(tmp_path / "r.sqlite", PAPER_SCHEMA)["dataset"]) == {"circle"}
+    assert set(read_records(tmp_path / "r.sqlite", STUDY)["dataset"]) == {"circle"}
 
 
 @pytest.mark.long  # kills are tested with the runner
@@ -266,11 +266,11 @@ def test_kill_9_in_the_middle_and_start_again_is_as_if_nothing_had_happened(tmp_
     code, text = run(*words, "--records", killed)
     assert code == 0, text
     assert f"cells on record: {done}" in text
-    pd.testing.assert_frame_equal(read_records(killed, PAPER_SCHEMA)[SAME], read_records(whole, PAPER_SCHEMA)[SAME])
+    pd.testing.assert_frame_equal(read_records(killed, STUDY)[SAME], read_records(whole, STUDY)[SAME])
 
 
 def _count(path: Path) -> int:
     try:
-        return len(read_records(path, PAPER_SCHEMA))
+        return len(read_records(path, STUDY))
     except (OSError, ValueError):
         return 0

@@ -16,21 +16,21 @@ from genlabel_paper.experiments import table1, table2, table3, table4, table5, t
 from genlabel_paper.experiments.statistics import study_means
 from genlabel_paper.registry import COMPUTED as COMPUTED_IDS
 from genlabel_paper.registry import IDS, find
-from genlabel_paper.report.statements import Check, Trials, above
-from genlabel_paper.report.experiment import Experiment, select_records
-from genlabel_paper.report.results import Claim, Rendering
-from genlabel_paper.report.dataset_tables import coverage
-from genlabel_paper.report.win_rates import OUTCOMES, well_fitted_datasets, paired_gains, describe_win_rates
-from genlabel_paper.report.terminal import verdict
+from genlabel_paper.report.claims import Check, Trials, above
+from genlabel_paper.report.experiment import Experiment, of_cells
+from genlabel_paper.report.pieces import Claim, Shown
+from genlabel_paper.report.selected import extent
+from genlabel_paper.report.shares import SHARES, fitted_sets, gains, tell_shares
+from genlabel_paper.report.text import verdict
 from genlabel_paper.runs.cells import BUDGETS, Cell
-from genlabel_paper.runs.genmix_hidden import HIDDEN_DATASETS
-from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS
-from genlabel_paper.runs.manifest import manifest, study_datasets
+from genlabel_paper.runs.genmix_hidden import HIDDEN_SETS
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS
+from genlabel_paper.runs.manifest import manifest, study_sets
 from genlabel_paper.runs.methods import TITLES
-from genlabel_paper.runs.multiverse import split_reading
-from genlabel_paper.runs.plane import encode_points, predict_regions
-from genlabel_paper.runs.readings import SELECTION_RULES
-from genlabel_paper.runs.schedules import SCHEDULES, IMAGE_DATASETS
+from genlabel_paper.runs.multiverse import base_of
+from genlabel_paper.runs.plane import keep_points, keep_regions
+from genlabel_paper.runs.readings import LOOKS
+from genlabel_paper.runs.schedules import SCHEDULES, STUDY_IMAGES
 from genlabel_paper.runs.settings import SETTINGS
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
@@ -69,8 +69,8 @@ def made_up(cells: list[Cell], seed: int = 0) -> pd.DataFrame:
         if cell.setting == "genmix-hidden":
             metrics |= {"robust_accuracy": accuracy, "judged_pair": accuracy, "judged_one": accuracy}
         metrics |= {"train_accuracy": base + 10.0} if cell.method.startswith("generative") else {}
-        if split_reading(cell.setting)[1]:
-            metrics = {look.key: accuracy for look in SELECTION_RULES}
+        if base_of(cell.setting)[1]:
+            metrics = {look.key: accuracy for look in LOOKS}
         rows.append(
             {"id": cell.id, **cell.fields, "seconds": 1.0, "parameters": kept(cell), "versions": {"torch": "2"}}
             | metrics
@@ -80,11 +80,11 @@ def made_up(cells: list[Cell], seed: int = 0) -> pd.DataFrame:
 
 def kept(cell: Cell) -> dict[str, Any]:
     """What the record of a set that is drawn keeps: regions, and points that were added."""
-    limits = GENMIX_DATASETS[cell.dataset].limits if cell.setting == "genmix" else None
+    limits = GENMIX_SETS[cell.dataset].limits if cell.setting == "genmix" else None
     if limits is None:
         return {"augment_seconds": 1.5} if "genmix" in cell.method else {}
-    points = encode_points(np.array([[0.0, 0.5], [0.5, 0.0]]), np.array([[0, 1], [1, 0]]), limits)
-    regions = predict_regions(lambda X: (X[:, 0] > 0).astype(int), limits, steps=20).text
+    points = keep_points(np.array([[0.0, 0.5], [0.5, 0.0]]), np.array([[0, 1], [1, 0]]), limits)
+    regions = keep_regions(lambda X: (X[:, 0] > 0).astype(int), limits, steps=20).text
     return {"regions": regions, "augment_seconds": 1.5} | ({"points": points} if "genmix" in cell.method else {})
 
 
@@ -126,15 +126,15 @@ def by_set(cells: Sequence[Cell]) -> dict[tuple[str, str], list[Cell]]:
 
 @each_trained
 def test_every_cell_can_be_trained(experiment: Experiment) -> None:
-    available_datasets = dict.fromkeys(("synthetic", "plane", "densities"), tuple(SYNTHETIC))
-    available_datasets |= dict.fromkeys(SCHEDULES, tuple(IMAGE_DATASETS)) | {
-        "genmix": tuple(GENMIX_DATASETS),
-        "genmix-hidden": tuple(HIDDEN_DATASETS),
+    at_hand = dict.fromkeys(("synthetic", "plane", "densities"), tuple(SYNTHETIC))
+    at_hand |= dict.fromkeys(SCHEDULES, tuple(STUDY_IMAGES)) | {
+        "genmix": tuple(GENMIX_SETS),
+        "genmix-hidden": tuple(HIDDEN_SETS),
     }
     listed = set(manifest().index[manifest()["n"].notna()])
     for (setting, dataset), cells in by_set(experiment.cells("full")).items():
         assert {(cell.method, cell.alpha) for cell in cells} <= set(SETTINGS[setting].variants(dataset))
-        assert dataset in available_datasets.get(split_reading(setting)[0], listed)
+        assert dataset in at_hand.get(base_of(setting)[0], listed)
 
 
 def test_only_figure_9_and_manifold_mixup_ask_for_alpha_2_and_the_filter_is_in_every_study() -> None:
@@ -144,7 +144,7 @@ def test_only_figure_9_and_manifold_mixup_ask_for_alpha_2_and_the_filter_is_in_e
     for name in ("table2", "table3", "figure9", "statistics"):
         cells = EXPERIMENTS[name].cells("quick")
         assert {"generative-gm", "generative-kde"} <= {cell.method for cell in cells}
-        assert {cell.dataset for cell in cells} == set(study_datasets())
+        assert {cell.dataset for cell in cells} == set(study_sets())
 
 
 @pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is not at {TEX}")
@@ -174,7 +174,7 @@ def test_all_printed_shares_are_those_of_the_source(label: str, module) -> None:
     table = text[: text.index(rf"\label{{{label}}}")].rsplit(r"\begin{tabular}", 1)[1]
     rivals = list(dict.fromkeys(rival for _, rival in module.PAPER))
     found = [float(word) for word in re.findall(r"&\s*(?:\\textbf\{)?([\d.]+)\}?\\%", table)]
-    assert found == [module.PAPER[share, rival].mean for share in OUTCOMES for rival in rivals]
+    assert found == [module.PAPER[share, rival].mean for share in SHARES for rival in rivals]
 
 
 @pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is not at {TEX}")
@@ -193,7 +193,7 @@ def test_the_numbers_of_the_figures_are_those_of_the_text(name: str, pattern: st
     assert printed == [float(word) for word in found.groups()]
 
 
-def check_shown(shown: Rendering, experiment: Experiment) -> None:
+def check_shown(shown: Shown, experiment: Experiment) -> None:
     for grid in shown.grids:
         assert all(len(row) == len(grid.columns) for _, row in grid.rows)
         assert set(grid.best) <= {title for title, _ in grid.rows}
@@ -216,7 +216,7 @@ def test_without_records_everything_is_missing_and_nothing_is_said(
         check_shown(shown, experiment)
         assert all(claim.holds is None for claim in shown.claims)
         assert all(value.ours is None for grid in shown.grids for _, row in grid.rows for value in row)
-        assert not shown.figures
+        assert not shown.pictures
 
 
 @pytest.mark.parametrize("experiment", TRAINED[:-1], ids=lambda experiment: experiment.id)
@@ -225,7 +225,7 @@ def test_all_records_settle_every_statement(experiment: Experiment, records: pd.
     check_shown(shown, experiment)
     assert all(claim.holds is not None for claim in shown.claims)
     drawn = dict.fromkeys(("figure3", "figure5", "figure13", "figure14", "figure15", "multiverse"), 1) | {"figure9": 2}
-    assert len(shown.figures) == drawn.get(experiment.id, 0)
+    assert len(shown.pictures) == drawn.get(experiment.id, 0)
     missing = [value.why for grid in shown.grids for _, row in grid.rows for value in row if value.ours is None]
     assert len(missing) == {"table7": 4, "table9": 12, "table15": 2, "multiverse": 12}.get(experiment.id, 0)
     known = ("not part of this study", "no settings of AdaMixup", "not for images")
@@ -241,7 +241,7 @@ def test_what_is_computed_needs_no_records(experiment: Experiment, records: pd.D
     settled = [claim.holds for claim in shown.claims if claim.holds is not None]
     assert len(settled) >= max(len(shown.claims) - 1, 1)  # one depends on settings that are not printed
     assert all(value.ours is not None for grid in shown.grids for _, row in grid.rows for value in row)
-    assert shown.figures
+    assert shown.pictures
     assert shown.claims == experiment.render(records).claims
 
 
@@ -282,10 +282,10 @@ def test_shares_sum_to_100_and_agree_with_a_count_by_hand(
     records: pd.DataFrame, name: str, a: str, rivals: list[str], width: float, alpha: float
 ) -> None:
     shown = EXPERIMENTS[name].render(records)
-    chosen = select_records(records, "logistic", alpha)
-    kept = set(well_fitted_datasets(records)) & set(study_datasets())
-    assert 0 < len(kept) < len(study_datasets())
-    for grid, keep in zip(shown.grids, (kept, set(study_datasets())), strict=True):
+    chosen = of_cells(records, "logistic", alpha)
+    kept = set(fitted_sets(records)) & set(study_sets())
+    assert 0 < len(kept) < len(study_sets())
+    for grid, keep in zip(shown.grids, (kept, set(study_sets())), strict=True):
         for number, rival in enumerate(rivals):
             place = number if name != "figure9" else int(alpha) - 1
             shares = [row[place].ours.mean for _, row in grid.rows]
@@ -301,7 +301,7 @@ def test_a_dataset_passes_the_filter_where_either_model_fits_in_the_mean_over_sp
         ("48", "generative-gm", 0, 95.0), ("18", "mixup", 0, 99.0),
     ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=["dataset", "method", "split", "train_accuracy"])
-    assert well_fitted_datasets(frame.assign(setting="logistic", alpha=1.0)) == ["36"]
+    assert fitted_sets(frame.assign(setting="logistic", alpha=1.0)) == ["36"]
 
 
 def test_gains_are_paired_and_ties_are_ties() -> None:
@@ -313,11 +313,11 @@ def test_gains_are_paired_and_ties_are_ties() -> None:
         ("54", "b", 0, 80.3),
     ]
     frame = pd.DataFrame(rows, columns=["dataset", "method", "seed", "accuracy"]).assign(split=0)
-    gain = paired_gains(frame, "a", "b", ["54", "36"])
+    gain = gains(frame, "a", "b", ["54", "36"])
     assert list(gain.index) == ["54", "36"]
     assert gain["36"] == 1.0
-    assert describe_win_rates(gain, 0.0) == "higher on 50.0 %, on par on 50.0 %, lower on 0.0 % of 2 sets"
-    told = describe_win_rates(pd.Series([0.5, -0.5, 0.51, -0.51]))
+    assert tell_shares(gain, 0.0) == "higher on 50.0 %, on par on 50.0 %, lower on 0.0 % of 2 sets"
+    told = tell_shares(pd.Series([0.5, -0.5, 0.51, -0.51]))
     assert told == "higher on 25.0 %, on par on 50.0 %, lower on 25.0 % of 4 sets"
 
 
@@ -385,13 +385,13 @@ def test_methods_are_compared_on_the_splits_and_seeds_that_both_have() -> None:
     claim = check.claim(Trials(records, ["61"]), pd.DataFrame({"mixup": [0.0], "genlabel-gm": [1.0]}, index=["61"]))
     assert claim.holds
     assert claim.found == "on 1 of 1 sets"
-    assert coverage(records, ["61"], ["mixup", "genlabel-gm"]).endswith("splits of each method: 1 to 2; seeds: 2 to 5.")
+    assert extent(records, ["61"], ["mixup", "genlabel-gm"]).endswith("splits of each method: 1 to 2; seeds: 2 to 5.")
     study = records.assign(setting="logistic", alpha=1.0).replace({"genlabel-gm": "genlabel-cv", "61": "36"})
     assert study_means(study).loc["36"].to_dict() == {"mixup": 80.0, "genlabel-cv": 81.0}
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
-def test_no_number_is_cut_on_a_narrow_terminal(width: int, as_text: Callable[[Experiment, Rendering, int], str]) -> None:
+def test_no_number_is_cut_on_a_narrow_terminal(width: int, as_text: Callable[[Experiment, Shown, int], str]) -> None:
     """A table that does not fit is printed in parts."""
     text = as_text(EXPERIMENTS["table4"], EXPERIMENTS["table4"].render(pd.DataFrame()), width)
     assert "…" not in text

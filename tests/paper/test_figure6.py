@@ -12,9 +12,9 @@ from genlabel.data.datasets.synthetic import NINE_CENTERS
 from genlabel.evaluation.records import open_store, run_trials
 from genlabel_paper.experiments import figure6
 from genlabel_paper.runs import plane, tables
-from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell
-from genlabel_paper.runs.data import load_split
-from genlabel_paper.runs.plane import LIMITS, Regions, predict_regions
+from genlabel_paper.runs.cells import STUDY, Cell
+from genlabel_paper.runs.data import load_parts
+from genlabel_paper.runs.plane import LIMITS, Regions, keep_regions
 from genlabel_paper.runs.settings import SHAPES
 from genlabel_paper.runs.trials import run_trial
 
@@ -23,10 +23,10 @@ SETS = list(figure6.NAMES)
 
 @pytest.mark.parametrize("dataset", SETS)
 def test_regions_are_those_of_the_classifier_and_come_back_from_their_text(dataset: str) -> None:
-    parts = load_split(dataset, split=0)
+    parts = load_parts(dataset, split=0)
     model = GaussianNB().fit(parts.X, parts.y)
-    kept = predict_regions(model.predict, LIMITS[dataset])
-    again = Regions.decode(kept.text, LIMITS[dataset])
+    kept = keep_regions(model.predict, LIMITS[dataset])
+    again = Regions.read(kept.text, LIMITS[dataset])
     np.testing.assert_array_equal(again.cells, kept.cells)
     assert len(kept.text) < 4000
     points = np.random.default_rng(0).uniform(-1.0, 1.0, (2000, 2)) * LIMITS[dataset]
@@ -54,9 +54,9 @@ def test_genlabel_gives_the_nine_classes_the_label_of_the_nearest_centre() -> No
 @pytest.fixture(scope="module")
 def records() -> pd.DataFrame:
     """Of networks that were hardly trained, with few margins and coarse regions."""
-    with pytest.MonkeyPatch.context() as patch, open_store(None, PAPER_SCHEMA) as store:
+    with pytest.MonkeyPatch.context() as patch, open_store(None, STUDY) as store:
         patch.setattr(plane, "MEASURED", 10)
-        patch.setattr(tables, "predict_regions", partial(predict_regions, steps=60))
+        patch.setattr(tables, "keep_regions", partial(keep_regions, steps=60))
         for name in SETS:
             patch.setitem(SHAPES, name, SHAPES[name] | {"epochs": 1})
         run_trials(figure6.EXPERIMENT.cells("smoke"), run_trial, store=store, fingerprint=lambda cell: "hardly trained")
@@ -67,7 +67,7 @@ def records() -> pd.DataFrame:
 
 def test_records_alone_draw_all_panels(records: pd.DataFrame) -> None:
     shown = figure6.render(records)
-    (picture,) = shown.figures
+    (picture,) = shown.pictures
     assert len(picture.figure.axes) == 12
     words = [ax.get_xlabel() for ax in picture.figure.axes]
     for record in records.to_dict("records"):
@@ -79,8 +79,8 @@ def test_records_alone_draw_all_panels(records: pd.DataFrame) -> None:
 
 def test_without_one_of_the_regions_nothing_is_drawn(records: pd.DataFrame) -> None:
     bare = records.assign(parameters=[{}, *records["parameters"].iloc[1:]])
-    assert not figure6.render(bare).figures
-    assert not figure6.render(records.iloc[1:]).figures
+    assert not figure6.render(bare).pictures
+    assert not figure6.render(records.iloc[1:]).pictures
     assert figure6.render(records.iloc[1:]).claims[0].holds is None
 
 

@@ -14,17 +14,17 @@ from genlabel.mixing import GenMixWarning
 from genlabel.training import batches_per_epoch
 from genlabel_paper.experiments import densities, figure14, figure15, figure16, table15
 from genlabel_paper.runs import genmix, genmix_hidden, genmix_methods
-from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell
+from genlabel_paper.runs.cells import STUDY, Cell
 from genlabel_paper.runs.genmix import Rows
-from genlabel_paper.runs.genmix_hidden import HIDDEN_DATASETS
+from genlabel_paper.runs.genmix_hidden import HIDDEN_SETS
 from genlabel_paper.runs.genmix_methods import GENMIX_METHODS, make_density
-from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS, PointSet
-from genlabel_paper.runs.plane import encode_points, decode_points
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS, PointSet
+from genlabel_paper.runs.plane import keep_points, read_points
 from genlabel_paper.runs.settings import SETTINGS
 from genlabel_paper.runs.trials import fingerprint_cell, run_trial
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
-AT_HAND = [name for name in GENMIX_DATASETS if name != "mnist-79"]
+AT_HAND = [name for name in GENMIX_SETS if name != "mnist-79"]
 CHEAP = ["vanilla", "mixup", "manifold", "genmix-gaussian", "genmix-kernel", "genmix-mixture"]
 
 
@@ -36,7 +36,7 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", AT_HAND)
 def test_a_split_is_a_draw_of_its_own_and_the_test_rows_are_others(name: str) -> None:
-    about = GENMIX_DATASETS[name]
+    about = GENMIX_SETS[name]
     first, again, other = (about.load(split) for split in (0, 0, 1))
     for one, same in zip(first, again, strict=True):
         np.testing.assert_array_equal(one, same)
@@ -51,7 +51,7 @@ def test_the_digits_are_those_of_the_two_classes_in_unit_range() -> None:
 
     images, target = load_digits(return_X_y=True)
     classes = {row.tobytes(): c for row, c in zip(np.rint(images * 255 / 16), target, strict=True)}
-    parts = GENMIX_DATASETS["digits-79"].load(0)
+    parts = GENMIX_SETS["digits-79"].load(0)
     assert np.bincount(parts.y).tolist() == [100, 100]
     for X, y in ((parts.X, parts.y), (parts.X_test, parts.y_test)):
         assert [classes[np.rint(255 * row).tobytes()] for row in X] == np.array([7, 9])[y].tolist()
@@ -59,7 +59,7 @@ def test_the_digits_are_those_of_the_two_classes_in_unit_range() -> None:
 
 def test_without_the_file_mnist_says_where_to_put_it(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="mnist"):
-        GENMIX_DATASETS["mnist-79"].load(0, tmp_path)
+        GENMIX_SETS["mnist-79"].load(0, tmp_path)
 
 
 @pytest.mark.parametrize("limits", [(1.4, 1.4), (5.5, 6.0)])
@@ -67,8 +67,8 @@ def test_points_come_back_from_their_text(limits: tuple[float, float]) -> None:
     rng = np.random.default_rng(0)
     points, pair = rng.uniform(-1.1, 1.1, (300, 2)) * limits, rng.integers(0, 4, (300, 2))
     inside = (np.abs(points) <= limits).all(axis=1)
-    text = encode_points(points, pair, limits)
-    again, same = decode_points(text, limits)
+    text = keep_points(points, pair, limits)
+    again, same = read_points(text, limits)
     np.testing.assert_allclose(again, points[inside], atol=2e-5 * max(limits))
     np.testing.assert_array_equal(same, pair[inside])
     assert len(text) < 3000
@@ -107,8 +107,8 @@ def test_kernels_find_the_middle_of_v() -> None:
     """An end-to-end check by the true curves: the learned density knows nothing of them."""
     (record,) = run_trial([Cell("genmix", "v", "genmix-kernel", 0, 0)])
     assert record["metrics"]["equidistance_median"] < 0.2
-    limits = GENMIX_DATASETS["v"].limits
-    points, pair = decode_points(record["parameters"]["points"], limits)
+    limits = GENMIX_SETS["v"].limits
+    points, pair = read_points(record["parameters"]["points"], limits)
     assert np.abs(np.median(points[:, 0])) < 0.05  # V is symmetric: half way is x = 0
     assert set(map(tuple, np.sort(pair, axis=1).tolist())) == {(0, 1)}
 
@@ -142,7 +142,7 @@ def test_the_densities_of_a_name_are_seeded_and_part_of_the_fingerprint() -> Non
         assert make_density(name, 3).random_state == 3
     assert make_density("gan", norm="linf").norm == "linf"
     assert make_density("gan", image=(1, 28, 28)).shape == (1, 28, 28)
-    keys = [key for key, one in GENMIX_METHODS.items() if one.supports(GENMIX_DATASETS["v"])]
+    keys = [key for key, one in GENMIX_METHODS.items() if one.suits(GENMIX_SETS["v"])]
     made = {fingerprint_cell(Cell("genmix", "v", key, 0, 0, GENMIX_METHODS[key].alpha)) for key in keys}
     assert len(made) == len(keys)
 
@@ -152,7 +152,7 @@ def drawn() -> pd.DataFrame:
     """Records of figures 14 and 15, hardly trained, GANs included."""
     cells = [*figure14.cells("smoke"), *figure15.cells("smoke")]
     tiny = {"hidden": (8,), "steps": 30, "min_coverage": 0.0, "penalty": 0.05}
-    with pytest.MonkeyPatch.context() as patch, open_store(None, PAPER_SCHEMA) as store:
+    with pytest.MonkeyPatch.context() as patch, open_store(None, STUDY) as store:
         patch.setattr(genmix, "STEPS", 8)
         patch.setattr(genmix, "MEASURED", 5)
         patch.setattr(genmix, "ADDED", 30)
@@ -167,10 +167,10 @@ def drawn() -> pd.DataFrame:
 @pytest.mark.long
 def test_records_alone_draw_figures_14_and_15(drawn: pd.DataFrame) -> None:
     for module, panels in ((figure14, 9), (figure15, 3)):
-        (picture,) = module.render(drawn).figures
+        (picture,) = module.render(drawn).pictures
         assert len(picture.figure.axes) == panels
         bare = drawn.assign(parameters=[{}] * len(drawn))
-        assert not module.render(bare).figures
+        assert not module.render(bare).pictures
 
 
 def test_no_point_is_added_between_classes_1_and_2_of_the_four_gaussians(drawn: pd.DataFrame) -> None:
@@ -239,10 +239,10 @@ def test_every_density_of_the_repair_table_has_a_classifier() -> None:
 
 @pytest.mark.filterwarnings("ignore::genlabel.mixing.GenMixWarning")
 def test_images_between_classes_are_on_record_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(HIDDEN_DATASETS, "digits", HIDDEN_DATASETS["digits"]._replace(images=600, epochs=2))
+    monkeypatch.setitem(HIDDEN_SETS, "digits", HIDDEN_SETS["digits"]._replace(images=600, epochs=2))
     for name, value in (("INVERSION", 5), ("ATTACKED", 20), ("EACH", 1)):
         monkeypatch.setattr(genmix_hidden, name, value)
-    with open_store(None, PAPER_SCHEMA) as store:
+    with open_store(None, STUDY) as store:
         run_trials(figure16.cells("smoke"), run_trial, store=store, fingerprint=lambda cell: "hardly trained")
         kept = store.read()
     assert not kept.failures
@@ -251,12 +251,12 @@ def test_images_between_classes_are_on_record_and_drawn(monkeypatch: pytest.Monk
     assert images.shape == (len(held["pairs"]), 1, 8, 8)
     assert images.max() > 0
     shown = figure16.render(kept.frame)
-    (picture,) = shown.figures
+    (picture,) = shown.pictures
     assert [ax.get_xlabel() for ax in picture.figure.axes][: len(images)] == held["pairs"]
     assert all(value.ours is not None for _, row in shown.grids[0].rows for value in row)
 
 
 def test_sets_with_a_picture_keep_their_points_inside_it() -> None:
-    for about in GENMIX_DATASETS.values():
+    for about in GENMIX_SETS.values():
         if isinstance(about, PointSet) and about.limits is not None:
             assert (np.abs(about.load(0).X) <= about.limits).all(axis=1).mean() > 0.99

@@ -13,13 +13,13 @@ from sklearn.base import clone
 from genlabel.data.datasets.openml import find_home
 from genlabel.evaluation.records import read_records
 from genlabel_paper.experiments.multiverse import EXPERIMENT, agreements, mean_share, printed_tables
-from genlabel_paper.report.results import Rendering
-from genlabel_paper.report.universes import Mean, Scores, Universe, holding, nearness, universes
-from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell
-from genlabel_paper.runs.data import load_split
+from genlabel_paper.report.pieces import Shown
+from genlabel_paper.report.worlds import Mean, Scores, World, holding, nearness, worlds
+from genlabel_paper.runs.cells import STUDY, Cell
+from genlabel_paper.runs.data import load_parts
 from genlabel_paper.runs.learning_curves import Paths
-from genlabel_paper.runs.multiverse import BASES, split_reading, join_reading, apply_selection_rules
-from genlabel_paper.runs.readings import SELECTION_RULES, OURS, READINGS, WITH_TEXT
+from genlabel_paper.runs.multiverse import BASES, base_of, name_of, seen_so
+from genlabel_paper.runs.readings import LOOKS, OURS, READINGS, WITH_TEXT
 from genlabel_paper.runs.settings import SETTINGS
 from genlabel_paper.runs.trials import fingerprint_cell, run_trial
 
@@ -33,7 +33,7 @@ TABLES = {table.id: table for table in printed_tables()}
 
 @pytest.fixture(scope="module")
 def records() -> pd.DataFrame:
-    found = read_records(RECORDS, PAPER_SCHEMA)
+    found = read_records(RECORDS, STUDY)
     return found[found["setting"].isin([*BASES]) | found["setting"].str.contains("@")]
 
 
@@ -43,7 +43,7 @@ def found(records: pd.DataFrame) -> dict:
 
 
 @pytest.fixture(scope="module")
-def shown(records: pd.DataFrame) -> Rendering:
+def shown(records: pd.DataFrame) -> Shown:
     return EXPERIMENT.render(records)
 
 
@@ -89,7 +89,7 @@ def test_looks_are_what_a_search_by_hand_finds(seed: int) -> None:
         "validation/test": max(paths.apart[kept[0, c], c, 0] for c in chosen),
         "test/test": max(paths.whole[:, c, 0].max() for c in chosen),
     }
-    told, metrics = apply_selection_rules(paths, among.tolist())
+    told, metrics = seen_so(paths, among.tolist())
     assert metrics == pytest.approx({name: 100 * value for name, value in expected.items()})
     assert told["gamma"] == last
 
@@ -97,10 +97,10 @@ def test_looks_are_what_a_search_by_hand_finds(seed: int) -> None:
 def test_every_reading_changes_what_it_names_and_nothing_else() -> None:
     fingerprints = {}
     for base, reading in product(BASES, READINGS.values()):
-        name, dataset = join_reading(base, reading.name), "circle" if base == "synthetic" else "1006"
+        name, dataset = name_of(base, reading.name), "circle" if base == "synthetic" else "1006"
         if name in SETTINGS:
             for method, alpha in SETTINGS[name].variants(dataset):
-                assert reading.changes(dataset, method)
+                assert reading.touches(dataset, method)
                 fingerprints[name, method] = fingerprint_cell(Cell(name, dataset, method, 0, 0, alpha))
     assert len(set(fingerprints.values())) == len(fingerprints)
     made = [(base, search) for base in BASES for search in SETTINGS[base].searches]
@@ -122,19 +122,19 @@ def test_sets_with_text_are_those_that_codes_change() -> None:
     sets = {cell.dataset for cell in EXPERIMENT.cells("quick") if cell.dataset.isdigit()}
     assert sets >= WITH_TEXT
     for dataset in ("1006", "61", "40710"):
-        plain, codes = (load_split(dataset, 0, DATA, text=text) for text in ("one-hot", "codes"))
+        plain, codes = (load_parts(dataset, 0, DATA, text=text) for text in ("one-hot", "codes"))
         assert (plain.X.shape != codes.X.shape) is (dataset in WITH_TEXT)
         np.testing.assert_array_equal(plain.y, codes.y)
-    scaled = load_split("61", 0, DATA, scale="min-max").X
+    scaled = load_parts("61", 0, DATA, scale="min-max").X
     assert (scaled.min(0) == 0).all()
     assert np.allclose(scaled.max(0), 1)
-    assert len(load_split("61", 0, DATA, test_size=0.2).X_test) == 30
+    assert len(load_parts("61", 0, DATA, test_size=0.2).X_test) == 30
 
 
 @needs_data
 @pytest.mark.parametrize(("setting", "dataset"), [("logistic", "61"), ("synthetic", "cube-2d")])
 def test_our_reading_in_our_look_is_the_table_itself(setting: str, dataset: str) -> None:
-    ours = run_trial([Cell(join_reading(setting, "ours"), dataset, "mixup", 0, 0)], DATA)[0]
+    ours = run_trial([Cell(name_of(setting, "ours"), dataset, "mixup", 0, 0)], DATA)[0]
     table = run_trial([Cell(setting, dataset, "mixup", 0, 0)], DATA)[0]
     assert ours["metrics"]["last/cv"] == pytest.approx(table["metrics"]["accuracy"])
     assert ours["parameters"]["learning_rate"] == table["parameters"]["learning_rate"]
@@ -154,7 +154,7 @@ def test_nearness_is_that_of_scipy() -> None:
     means = {(d, m): Mean(paper.mean + rng.normal(0, 3), rng.uniform(0, 3)) for (m, d), paper in table.paper.items()}
     near = nearness(means, table)
     ranks, gaps, agree = [], [], []
-    for dataset in table.available_datasets:
+    for dataset in table.at_hand:
         pairs = [(means[dataset, m].mean, table.paper[m, dataset].mean) for m in table.methods]
         ranks.append(spearmanr(*zip(*pairs, strict=True)).statistic)
     for (dataset, method), ours in means.items():
@@ -175,13 +175,13 @@ def test_every_table_has_twelve_readings_or_more_of_nine_trials(records: pd.Data
     assert (read == 3).all(axis=None)
     for table in TABLES.values():
         own = {
-            split_reading(setting)[1]
+            base_of(setting)[1]
             for setting, dataset, method in read.index
-            if split_reading(setting)[0] in table.settings and (method, dataset) in table.paper
+            if base_of(setting)[0] in table.settings and (method, dataset) in table.paper
         }
         assert own >= {"ours", "share", "codes", "min-max", "raw", "lam", "clean", "pairs", "together"}
         different = {
-            world.reading.name if world.look == SELECTION_RULES[0] else world for world in universes() if world.split is None
+            world.reading.name if world.look == LOOKS[0] else world for world in worlds() if world.split is None
         }
         assert len({one for one in different if not isinstance(one, str) or one in own}) >= 12
 
@@ -190,7 +190,7 @@ def test_every_table_has_twelve_readings_or_more_of_nine_trials(records: pd.Data
 def test_our_reading_agrees_with_the_records_of_the_tables(records: pd.DataFrame, page: str) -> None:
     keys, same, total = ["dataset", "method", "split", "seed"], 0, 0
     for base in BASES:
-        ours = records[records["setting"] == join_reading(base, "ours")].set_index(keys)["last/cv"]
+        ours = records[records["setting"] == name_of(base, "ours")].set_index(keys)["last/cv"]
         metric = "robust_accuracy" if "robust" in base else "accuracy"
         table = records[(records["setting"] == base) & (records["alpha"] == 1.0)].set_index(keys)[metric]
         gaps = (ours - table.reindex(ours.index)).abs()
@@ -201,7 +201,7 @@ def test_our_reading_agrees_with_the_records_of_the_tables(records: pd.DataFrame
 
 @needs_records
 def test_the_way_rows_are_made_is_the_nearest_of_each_switch(found: dict) -> None:
-    share = {world.reading.name: mean_share(line) for world, line in found.items() if world.look == SELECTION_RULES[0]}
+    share = {world.reading.name: mean_share(line) for world, line in found.items() if world.look == LOOKS[0]}
     assert share["share"] > share["ours"]
     assert share["codes"] > share["ours"]
     assert share["raw"] > max(share["ours"], share["min-max"])
@@ -224,7 +224,7 @@ def test_the_page_has_every_reading_as_it_is(found: dict, page: str) -> None:
 
 
 @needs_records
-def test_the_page_tells_gains_and_table_nine_as_they_are(records: pd.DataFrame, shown: Rendering, page: str) -> None:
+def test_the_page_tells_gains_and_table_nine_as_they_are(records: pd.DataFrame, shown: Shown, page: str) -> None:
     for grid in shown.grids[4:8]:
         table = re.search(r"table (\d)", grid.title)[1]
         for place, title in enumerate(grid.columns):
@@ -235,8 +235,8 @@ def test_the_page_tells_gains_and_table_nine_as_they_are(records: pd.DataFrame, 
             assert all((a is None) == (b is None) for a, b in zip(told, said, strict=True))
             assert [a for a in said if a is not None] == pytest.approx([b for b in told if b is not None], abs=0.0501)
     scores, words = Scores(records), " ".join(page.split())
-    best = scores.of(TABLES["table9"], Universe(look=SELECTION_RULES[1]))
-    last = scores.of(TABLES["table9"], Universe())
+    best = scores.of(TABLES["table9"], World(look=LOOKS[1]))
+    last = scores.of(TABLES["table9"], World())
     for means, method in ((best, "genlabel-gm"), (last, "genlabel-gm"), (best, "mixup")):
         a, b, c = (f"{means[dataset, method].mean:.1f}" for dataset in ("797", "866", "718"))
         assert f"{a}, {b} and {c}" in words
@@ -246,15 +246,15 @@ def test_the_page_tells_gains_and_table_nine_as_they_are(records: pd.DataFrame, 
 def test_the_page_counts_the_cells_of_table_nine_as_they_are(records: pd.DataFrame, page: str) -> None:
     table, scores = TABLES["table9"], Scores(records)
     looks = {
-        "ours": SELECTION_RULES[0],
-        "best epoch on validation rows": SELECTION_RULES[1],
-        "best epoch and candidate on TEST rows": SELECTION_RULES[5],
+        "ours": LOOKS[0],
+        "best epoch on validation rows": LOOKS[1],
+        "best epoch and candidate on TEST rows": LOOKS[5],
     }
     for title, look in looks.items():
-        means = scores.of(table, Universe(look=look))
+        means = scores.of(table, World(look=look))
         counts = []
         for method in table.methods:
-            pairs = [(means[dataset, method], table.paper[method, dataset]) for dataset in table.available_datasets]
+            pairs = [(means[dataset, method], table.paper[method, dataset]) for dataset in table.at_hand]
             joint = [max(np.hypot(ours.spread, paper.spread), 0.5) for ours, paper in pairs]
             counts.append(sum(abs(o.mean - p.mean) <= j for (o, p), j in zip(pairs, joint, strict=True)))
         assert f"| {title} | {' | '.join(map(str, counts))} |" in page
@@ -262,10 +262,10 @@ def test_the_page_counts_the_cells_of_table_nine_as_they_are(records: pd.DataFra
 
 @needs_records
 def test_the_page_names_what_holds_with_the_help_of_the_test_rows(
-    records: pd.DataFrame, shown: Rendering, page: str
+    records: pd.DataFrame, shown: Shown, page: str
 ) -> None:
     scores = Scores(records)
-    held = {name: len(holding(scores.of(table, Universe(look=SELECTION_RULES[5])), table)) for name, table in TABLES.items()}
+    held = {name: len(holding(scores.of(table, World(look=LOOKS[5])), table)) for name, table in TABLES.items()}
     assert held == {"table1": 0, "table4": 4, "table5": 1, "table6": 0, "table8": 1, "table9": 0}
     assert "six of the 19 statements hold" in " ".join(page.split())
     for grid in shown.grids[8:]:

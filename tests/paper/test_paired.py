@@ -42,13 +42,13 @@ def test_nothing_to_pair_is_an_empty_table(records: pd.DataFrame, metric: str, m
 
 
 @given(st.lists(st.floats(-3, 3)), st.floats(0, 1))
-def test_wins_ties_and_losses_are_all_sets(paired_gains: list[float], width: float) -> None:
-    found = count_wins(pd.Series(paired_gains, dtype=float), width)
-    assert found.sets == len(paired_gains)
-    assert found.better == sum(gain > width + EXACT for gain in paired_gains)
-    mirrored = count_wins(-pd.Series(paired_gains, dtype=float), width)
+def test_wins_ties_and_losses_are_all_sets(gains: list[float], width: float) -> None:
+    found = count_wins(pd.Series(gains, dtype=float), width)
+    assert found.sets == len(gains)
+    assert found.better == sum(gain > width + EXACT for gain in gains)
+    mirrored = count_wins(-pd.Series(gains, dtype=float), width)
     assert mirrored == (found.worse, found.tie, found.better)
-    assert not paired_gains or sum(found.percent) == pytest.approx(100)
+    assert not gains or sum(found.percent) == pytest.approx(100)
 
 
 def test_a_difference_of_rounding_is_a_tie() -> None:

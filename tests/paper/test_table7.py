@@ -21,16 +21,16 @@ from genlabel.evaluation.records import read_records
 from genlabel.training import predict_scores
 from genlabel.training.networks import PreActResNet18, ResNet18, Stages
 from genlabel_paper.experiments.table7 import CLEAN, EXPERIMENT, PRINTED, ROBUST, ROWS
-from genlabel_paper.report.experiment import Experiment, select_cells
-from genlabel_paper.report.results import Rendering
-from genlabel_paper.report.terminal import verdict
-from genlabel_paper.runs.cells import BUDGETS, PAPER_SCHEMA, Cell
+from genlabel_paper.report.experiment import Experiment, choose_cells
+from genlabel_paper.report.pieces import Shown
+from genlabel_paper.report.text import verdict
+from genlabel_paper.runs.cells import BUDGETS, STUDY, Cell
 from genlabel_paper.runs.images import _attack
 from genlabel_paper.runs.methods import TITLES
 from genlabel_paper.runs.schedules import (
     SCHEDULES,
     SEEDS,
-    IMAGE_DATASETS,
+    STUDY_IMAGES,
     Kind,
     image_methods,
     image_run,
@@ -202,7 +202,7 @@ def test_the_printed_values_bear_out_the_papers_statements() -> None:
 
 
 def test_each_schedule_has_its_own_table_and_digits_only_with_records(
-    as_text: Callable[[Experiment, Rendering, int], str],
+    as_text: Callable[[Experiment, Shown, int], str],
 ) -> None:
     worse = {("mixup", "mnist"): 90.0, ("mixup-genlabel", "mnist"): 89.0}
     digits = {(method, "digits"): 50.0 for method in ROWS}
@@ -229,13 +229,13 @@ def test_each_schedule_has_its_own_table_and_digits_only_with_records(
 
 
 def test_datasets_choose_cells_and_digits_must_be_named() -> None:
-    assert {cell.dataset for cell in select_cells([EXPERIMENT], "quick")} == set(SETS)
-    assert {cell.dataset for cell in select_cells([EXPERIMENT], "quick", ["digits", "mnist"])} == {"digits", "mnist"}
+    assert {cell.dataset for cell in choose_cells([EXPERIMENT], "quick")} == set(SETS)
+    assert {cell.dataset for cell in choose_cells([EXPERIMENT], "quick", ["digits", "mnist"])} == {"digits", "mnist"}
     with pytest.raises(
         ValueError, match="dataset 'cifar' is not one of table7 in the budget 'full'; choose among mnist"
     ):
-        select_cells([EXPERIMENT], "full", ["cifar"])
-    assert {name for name, about in IMAGE_DATASETS.items() if about.printed} == set(SETS)
+        choose_cells([EXPERIMENT], "full", ["cifar"])
+    assert {name for name, about in STUDY_IMAGES.items() if about.printed} == set(SETS)
 
 
 def run(*words: str | Path) -> tuple[int, str]:
@@ -264,7 +264,7 @@ def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(
     assert code == 1, text
     assert "mnist" in text
     assert f"failed: {count} of the trials" in text
-    records = read_records(store, PAPER_SCHEMA)
+    records = read_records(store, STUDY)
     assert len(records) == count
     for kind in ("clean", "robust"):
         part = records[records["setting"] == f"images-{kind}-smoke-15"]
@@ -292,7 +292,7 @@ def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(
         "images-robust-smoke-15.json",
     ]
     assert json.loads((exports / "images-clean-smoke-15.json").read_text())["lines"]
-    assert read_records(exports, PAPER_SCHEMA)["id"].tolist() == records["id"].tolist()
+    assert read_records(exports, STUDY)["id"].tolist() == records["id"].tolist()
 
 
 @pytest.mark.parametrize("kind", [ResNet18, PreActResNet18], ids=lambda kind: kind.__name__)

@@ -17,8 +17,8 @@ from scipy.stats import beta
 from genlabel_paper.experiments import figure2, figure4, figure7, figure8
 from genlabel_paper.registry import find
 from genlabel_paper.report.experiment import Experiment
-from genlabel_paper.report.results import Grid, Rendering, agreement
-from genlabel_paper.report.figures import COLORS
+from genlabel_paper.report.pieces import Grid, Shown, agreement
+from genlabel_paper.report.theory_pictures import COLORS
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
 TIGHT = {"xatol": 1e-7}
@@ -42,7 +42,7 @@ def test_figure_8_shows_where_the_order_fails() -> None:
 
 
 @cache
-def show(name: str) -> Rendering:
+def show(name: str) -> Shown:
     return find([name])[0].render(pd.DataFrame())
 
 
@@ -276,7 +276,7 @@ def test_the_order_of_the_margins_is_that_of_the_source() -> None:
 
 @pytest.mark.parametrize("name, letters", [("figure2", "abcd"), ("figure4", "abcdefghijkl"), ("figure7", "abcdef")])
 def test_every_panel_is_lettered_and_named_in_the_caption(name: str, letters: str) -> None:
-    (picture,) = show(name).figures
+    (picture,) = show(name).pictures
     titles = [ax.get_title() for ax in picture.figure.axes]
     assert sorted(title[:3] for title in titles) == [f"({letter})" for letter in letters]
     assert all(len(title) > 4 for title in titles)
@@ -284,7 +284,7 @@ def test_every_panel_is_lettered_and_named_in_the_caption(name: str, letters: st
 
 
 def test_the_panels_show_what_was_computed() -> None:
-    loss = show("figure2").figures[0].figure.axes[3]
+    loss = show("figure2").pictures[0].figure.axes[3]
     minima = [line.get_xydata()[0].tolist() for line in loss.get_lines() if len(line.get_xydata()) == 1]
     grid = show("figure2").grids[0]
     expected = list(zip(column(grid, "theta*").values(), column(grid, "least loss").values(), strict=True))[:4]
@@ -292,14 +292,14 @@ def test_the_panels_show_what_was_computed() -> None:
     for line in [line for line in loss.get_lines() if len(line.get_xydata()) > 1]:
         lowest = line.get_xydata()[line.get_ydata().argmin()]
         assert np.abs(np.array(expected) - lowest).max(axis=1).min() < 0.01
-    written = [text.get_text() for ax in show("figure4").figures[0].figure.axes[1:6] for text in ax.texts]
+    written = [text.get_text() for ax in show("figure4").pictures[0].figure.axes[1:6] for text in ax.texts]
     margins = [row for _, row in show("figure4").grids[0].rows[:3]]
     assert written == [f"{row[place].ours.mean:.3f}" for place in (3, 5, 6, 7, 8) for row in margins]
 
 
 def test_a_scheme_has_one_colour_in_all_figures() -> None:
     def colors(name: str, panel: int) -> dict[str, str]:
-        ax = show(name).figures[0].figure.axes[panel]
+        ax = show(name).pictures[0].figure.axes[panel]
         return {line.get_label().split(",")[0]: to_hex(line.get_color()) for line in ax.get_lines()}
 
     assert colors("figure7", 0) == {
@@ -309,13 +309,13 @@ def test_a_scheme_has_one_colour_in_all_figures() -> None:
     two = colors("figure2", 3)
     assert (two["mixup"], two["GenLabel"]) == (COLORS["mixup"].lower(), COLORS["genlabel"].lower())
     assert (figure8.LOSSES["mix"], figure8.LOSSES["gen"]) == (COLORS["mixup"], COLORS["genlabel"])
-    steps = {to_hex(line.get_color()) for line in show("figure4").figures[0].figure.axes[6].get_lines()}
+    steps = {to_hex(line.get_color()) for line in show("figure4").pictures[0].figure.axes[6].get_lines()}
     assert steps == {to_hex(COLORS[scheme]) for scheme in ("vanilla", "mixup", "genlabel", "svm")}
 
 
 @each
 def test_no_letter_is_smaller_than_8_points(name: str) -> None:
-    for ax in show(name).figures[0].figure.axes:
+    for ax in show(name).pictures[0].figure.axes:
         labels = [ax.title, ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_yticklabels(), *ax.texts]
         labels += ax.get_legend().get_texts() if ax.get_legend() else []
         assert min(label.get_fontsize() for label in labels) >= 8.0
@@ -329,7 +329,7 @@ def test_every_verdict_is_a_plain_yes_or_no(name: str) -> None:
 
 @each
 def test_the_notes_name_the_errata_and_no_number_is_cut(
-    name: str, as_text: Callable[[Experiment, Rendering, int], str]
+    name: str, as_text: Callable[[Experiment, Shown, int], str]
 ) -> None:
     assert any("docs/theory.md" in note for note in show(name).notes)
     text = as_text(*find([name]), show(name), 80)
@@ -339,6 +339,6 @@ def test_the_notes_name_the_errata_and_no_number_is_cut(
 
 def test_what_is_not_printed_is_said() -> None:
     assert any("neither steps nor rate" in note for note in show("figure4").notes)
-    assert f"{figure4.STEPS:,} steps" in show("figure4").figures[0].caption
+    assert f"{figure4.STEPS:,} steps" in show("figure4").pictures[0].caption
     taken = f"n = {figure7.COPIES}, alpha = {figure7.ALPHA:g} and sigma = {figure7.SIGMA:g}"
     assert any(taken in note for note in show("figure7").notes)

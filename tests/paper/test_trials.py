@@ -12,13 +12,13 @@ from genlabel.data.datasets import SYNTHETIC, load_openml
 from genlabel_paper.experiments.table5 import PAPER as TABLE5
 from genlabel_paper.registry import find
 from genlabel_paper.runs.cells import Cell, Trial
-from genlabel_paper.runs.data import TEST_SIZE, load_split
-from genlabel_paper.runs.genmix_hidden import HIDDEN_DATASETS
-from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS
+from genlabel_paper.runs.data import TEST_SIZE, load_parts
+from genlabel_paper.runs.genmix_hidden import HIDDEN_SETS
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS
 from genlabel_paper.runs.manifest import ROUNDED, manifest
 from genlabel_paper.runs.methods import TITLES
-from genlabel_paper.runs.multiverse import split_reading
-from genlabel_paper.runs.schedules import SCHEDULES, IMAGE_DATASETS
+from genlabel_paper.runs.multiverse import base_of
+from genlabel_paper.runs.schedules import SCHEDULES, STUDY_IMAGES
 from genlabel_paper.runs.settings import SETTINGS
 from genlabel_paper.runs.trials import _fingerprint, fingerprint_cell, order, run_trial
 
@@ -29,9 +29,9 @@ KNOWN = {name: setting.variants("mnist") or setting.variants("61") for name, set
 
 
 AT_HAND = dict.fromkeys(("synthetic", "plane", "densities"), tuple(SYNTHETIC))
-AT_HAND |= dict.fromkeys(SCHEDULES, tuple(IMAGE_DATASETS)) | {
-    "genmix": tuple(GENMIX_DATASETS),
-    "genmix-hidden": tuple(HIDDEN_DATASETS),
+AT_HAND |= dict.fromkeys(SCHEDULES, tuple(STUDY_IMAGES)) | {
+    "genmix": tuple(GENMIX_SETS),
+    "genmix-hidden": tuple(HIDDEN_SETS),
 }
 
 
@@ -42,7 +42,7 @@ def test_every_cell_has_a_setting_a_method_and_a_dataset(experiment) -> None:
     for cell in cells:
         assert (cell.method, cell.alpha) in SETTINGS[cell.setting].variants(cell.dataset)
         assert cell.method in TITLES
-        assert cell.dataset in AT_HAND.get(split_reading(cell.setting)[0], manifest().index)
+        assert cell.dataset in AT_HAND.get(base_of(cell.setting)[0], manifest().index)
 
 
 @needs_mirror
@@ -76,7 +76,7 @@ def test_alpha_changes_mixup() -> None:
 @needs_mirror
 @pytest.mark.parametrize("dataset", ["61", "223", "817", "40710"])
 def test_splits_are_three_tenths_and_prepared_by_the_training_rows(dataset: str) -> None:
-    first, again, other = (load_split(dataset, split, MIRROR) for split in (0, 0, 1))
+    first, again, other = (load_parts(dataset, split, MIRROR) for split in (0, 0, 1))
     rows = len(first.y) + len(first.y_test)
     assert len(first.y_test) == pytest.approx(0.3 * rows, abs=1)
     np.testing.assert_array_equal(first.X, again.X)
@@ -98,7 +98,7 @@ def test_the_manifest_tells_the_size_of_the_sets(number: str) -> None:
 
 @pytest.mark.parametrize("name", SYNTHETIC)
 def test_a_split_of_a_synthetic_set_is_a_new_draw(name: str) -> None:
-    first, other = load_split(name, 0), load_split(name, 1)
+    first, other = load_parts(name, 0), load_parts(name, 1)
     assert not np.array_equal(first.X, other.X)
     assert not np.array_equal(first.X[:10], first.X_test[:10])
     assert len(first.X_test) == (10_000 * len(set(first.y)) if name.startswith("cube") else len(first.X))
@@ -145,7 +145,7 @@ DRAWN |= dict.fromkeys(SCHEDULES, ("mnist", "cifar10"))
 EVERY = [
     Cell(setting, dataset, method, 0, 0, alpha)
     for setting in SETTINGS
-    for dataset in DRAWN.get(split_reading(setting)[0], ("61", "223"))
+    for dataset in DRAWN.get(base_of(setting)[0], ("61", "223"))
     for method, alpha in sorted(SETTINGS[setting].variants(dataset))
 ]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from genlabel_paper.report.experiment import Experiment, measured, select_records
-from genlabel_paper.report.results import NOTHING, Claim, Grid, Rendering, Value
-from genlabel_paper.report.dataset_tables import coverage
+from genlabel_paper.report.experiment import Experiment, measured, of_cells
+from genlabel_paper.report.pieces import NOTHING, Claim, Grid, Shown, Value
+from genlabel_paper.report.selected import extent
 from genlabel_paper.runs.cells import Cell, make_cells
 from genlabel_paper.runs.settings import DENSITIES, SETTINGS
 
@@ -41,16 +41,16 @@ NOTES = (
 WIDTH = 0.5
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Show accuracy, margins and seconds, and say which density repairs mixup where.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
     [None]
     """
-    chosen = select_records(records, "densities")
+    chosen = of_cells(records, "densities")
     grids = [_grid(chosen, metric) for metric in METRICS]
-    notes = [f"{SETTINGS['densities'].about}.", coverage(chosen, list(SETS), ROWS), *NOTES, *_repairs(chosen)]
-    return Rendering(grids, [_claim(chosen)], notes=notes)
+    notes = [f"{SETTINGS['densities'].about}.", extent(chosen, list(SETS), ROWS), *NOTES, *_repairs(chosen)]
+    return Shown(grids, [_claim(chosen)], notes=notes)
 
 
 def _grid(records: pd.DataFrame, metric: str) -> Grid:
@@ -61,12 +61,12 @@ def _grid(records: pd.DataFrame, metric: str) -> Grid:
 
 
 def _value(records: pd.DataFrame, name: str, row: str, metric: str) -> Value:
-    return Value(mean_score(records, name, row, metric), None, "not run")
+    return Value(measured(records, name, row, metric), None, "not run")
 
 
 def _means(records: pd.DataFrame, name: str, rows: Sequence[str]) -> list[float] | None:
     """The accuracies of some methods on a set, if all of them are there."""
-    found = [mean_score(records, name, row) for row in rows]
+    found = [measured(records, name, row) for row in rows]
     return [value.mean for value in found if value] if all(found) else None
 
 

@@ -11,10 +11,10 @@ from genlabel._validation import check_choice
 from genlabel.reporting.figures import DPI, plot_points
 from genlabel_paper.report.experiment import Experiment, measured
 from genlabel_paper.report.genmix import METRICS, draw_added, draw_regions, first_records, genmix_grid, of_genmix
-from genlabel_paper.report.results import NOTHING, Claim, CaptionedFigure, Rendering
-from genlabel_paper.report.dataset_tables import coverage
+from genlabel_paper.report.pieces import NOTHING, Claim, Picture, Shown
+from genlabel_paper.report.selected import extent
 from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
-from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS
 from genlabel_paper.runs.settings import SETTINGS
 
 SETS = ["v", "ket", "y"]
@@ -38,7 +38,7 @@ def cells(budget: str) -> list[Cell]:
     return make_trials("genmix", SETS, [(row, 1.0) for row in ROWS], TRIALS[budget])
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Show accuracy, margins and how near to half way the added points are; nothing is trained.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
@@ -47,9 +47,9 @@ def render(records: pd.DataFrame) -> Rendering:
     chosen = of_genmix(records, SETS)
     grids = [genmix_grid(chosen, SETS, ROWS[-1:] if metric.startswith("equi") else ROWS, metric) for metric in METRICS]
     first = first_records(chosen)
-    notes = [f"{SETTINGS['genmix'].about}.", coverage(chosen, SETS, ROWS), *NOTES]
+    notes = [f"{SETTINGS['genmix'].about}.", extent(chosen, SETS, ROWS), *NOTES]
     pictures = [_picture(first)] if all((name, "genmix-gan") in first for name in SETS) else []
-    return Rendering(grids, [_claim(chosen)], pictures, notes)
+    return Shown(grids, [_claim(chosen)], pictures, notes)
 
 
 def _claim(records: pd.DataFrame) -> Claim:
@@ -59,12 +59,12 @@ def _claim(records: pd.DataFrame) -> Claim:
         "over trials; the paper shows its own boundaries only)."
     )
     said = "equiprobable points help the trained model to enjoy large margins in all datasets"
-    found = {name: [mean_score(records, name, row, "smallest_margin") for row in ROWS] for name in SETS}
+    found = {name: [measured(records, name, row, "smallest_margin") for row in ROWS] for name in SETS}
     if any(value is None for values in found.values() for value in values):
         return Claim(text, said, NOTHING, None, full=TRIALS["full"], brief=BRIEF)
     means = {name: [value.mean for value in values if value] for name, values in found.items()}
     words = [
-        f"{GENMIX_DATASETS[name].title}: {ours:.3g} against {vanilla:.3g} (vanilla) and {mixup:.3g} (mixup)"
+        f"{GENMIX_SETS[name].title}: {ours:.3g} against {vanilla:.3g} (vanilla) and {mixup:.3g} (mixup)"
         for name, (vanilla, mixup, ours) in means.items()
     ]
     holds = all(ours > max(vanilla, mixup) for vanilla, mixup, ours in means.values())
@@ -72,16 +72,16 @@ def _claim(records: pd.DataFrame) -> Claim:
     return Claim(text, said, "; ".join(words), holds, trials, full=TRIALS["full"], brief=BRIEF)
 
 
-def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> CaptionedFigure:
+def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> Picture:
     """A line for each set: training points, added points, regions."""
     figure = Figure(figsize=(9.6, 9.6), dpi=DPI, layout="constrained")
     for axes, name in zip(figure.subplots(3, 3), SETS, strict=True):
         record = first[name, "genmix-gan"]
-        parts = GENMIX_DATASETS[name].load(0)
+        parts = GENMIX_SETS[name].load(0)
         draw_added(axes[1], record, parts.X, parts.y)
         draw_regions(axes[2], record, parts.X, parts.y)
         plot_points(axes[0], parts.X, parts.y, size=3.0)
-        axes[0].set(xlim=axes[1].get_xlim(), ylim=axes[1].get_ylim(), aspect=1.0, ylabel=GENMIX_DATASETS[name].title)
+        axes[0].set(xlim=axes[1].get_xlim(), ylim=axes[1].get_ylim(), aspect=1.0, ylabel=GENMIX_SETS[name].title)
         axes[0].tick_params(labelsize=8)
         axes[1].legend(fontsize=7, loc="upper center", markerscale=2, frameon=True, handletextpad=0.1)
         axes[2].set_xlabel(f"smallest margin {record['smallest_margin']:.2g}", fontsize=9)
@@ -91,7 +91,7 @@ def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> CaptionedFigure:
         "GenMix+GAN on V, Ket and Y. (a) Training points, coloured by class. (b) With the added points, coloured by "
         "their pair of classes. (c) Decision regions of the network that was trained on both."
     )
-    return CaptionedFigure(caption, figure)
+    return Picture(caption, figure)
 
 
 EXPERIMENT = Experiment(

@@ -12,11 +12,11 @@ from genlabel._validation import check_choice
 from genlabel.reporting.figures import DPI
 from genlabel_paper.report.experiment import Experiment, measured
 from genlabel_paper.report.genmix import METRICS, draw_added, draw_regions, first_records, genmix_grid, of_genmix
-from genlabel_paper.report.results import NOTHING, Claim, Grid, CaptionedFigure, Rendering
-from genlabel_paper.report.dataset_tables import coverage
+from genlabel_paper.report.pieces import NOTHING, Claim, Grid, Picture, Shown
+from genlabel_paper.report.selected import extent
 from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
-from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS
-from genlabel_paper.runs.plane import decode_points
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS
+from genlabel_paper.runs.plane import read_points
 from genlabel_paper.runs.settings import SETTINGS
 
 GENMIX = {"four-gaussians": "genmix-gaussian", "circle": "genmix-gan", "moon": "genmix-gan"}
@@ -50,7 +50,7 @@ def cells(budget: str) -> list[Cell]:
     ]
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Show accuracy and margins, and what is on record of points and regions; nothing is trained.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
@@ -60,8 +60,8 @@ def render(records: pd.DataFrame) -> Rendering:
     grids = [_grid(chosen, metric) for metric in METRICS if not metric.startswith("equi")]
     first = first_records(chosen)
     there = all((name, method) in first for name, genmix in GENMIX.items() for method in ("mixup", genmix))
-    notes = [f"{SETTINGS['genmix'].about}.", coverage(chosen, list(GENMIX), ROWS), *NOTES]
-    return Rendering(grids, [_margin_claim(chosen), _pair_claim(first)], [_picture(first)] if there else [], notes)
+    notes = [f"{SETTINGS['genmix'].about}.", extent(chosen, list(GENMIX), ROWS), *NOTES]
+    return Shown(grids, [_margin_claim(chosen), _pair_claim(first)], [_picture(first)] if there else [], notes)
 
 
 def _grid(records: pd.DataFrame, metric: str) -> Grid:
@@ -76,14 +76,14 @@ def _margin_claim(records: pd.DataFrame) -> Claim:
     text = "GenMix has larger margins than mixup on all three sets (here: in the class of the least median margin)."
     said = "the suggested mixup enjoys larger margins for all classes than vanilla mixup"
     found = {
-        name: (mean_score(records, name, "mixup", "class_margin"), mean_score(records, name, genmix, "class_margin"))
+        name: (measured(records, name, "mixup", "class_margin"), measured(records, name, genmix, "class_margin"))
         for name, genmix in GENMIX.items()
     }
     pairs = {name: (mixup, ours) for name, (mixup, ours) in found.items() if mixup is not None and ours is not None}
     if len(pairs) < len(GENMIX):
         return Claim(text, said, NOTHING, None, full=TRIALS["full"], brief=BRIEFS[0])
     words = [
-        f"{GENMIX_DATASETS[name].title}: {ours.mean:.3g} against {mixup.mean:.3g}" for name, (mixup, ours) in pairs.items()
+        f"{GENMIX_SETS[name].title}: {ours.mean:.3g} against {mixup.mean:.3g}" for name, (mixup, ours) in pairs.items()
     ]
     trials = min(value.seeds for pair in pairs.values() for value in pair)
     holds = all(ours.mean > mixup.mean for mixup, ours in pairs.values())
@@ -95,23 +95,23 @@ def _pair_claim(first: dict[tuple[str, str], dict[str, Any]]) -> Claim:
     text = "GenMix adds no point between classes 1 and 2 of the Gaussians, where class 0 lies."
     said = "learns to not mix class-1 data and class-2 data"
     record = first.get(("four-gaussians", "genmix-gaussian"))
-    limits = GENMIX_DATASETS["four-gaussians"].limits
+    limits = GENMIX_SETS["four-gaussians"].limits
     if record is None or limits is None:
         return Claim(text, said, NOTHING, None, brief=BRIEFS[1])
-    _, pair = decode_points(record["parameters"]["points"], limits)
+    _, pair = read_points(record["parameters"]["points"], limits)
     between = int(((pair.min(axis=1) == 1) & (pair.max(axis=1) == 2)).sum())
     found = f"{between} of {len(pair)} points are between these classes"
     return Claim(text, said, found, between == 0, brief=BRIEFS[1])
 
 
-def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> CaptionedFigure:
+def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> Picture:
     """A line for each set: added points, regions of GenMix, regions of mixup."""
     figure = Figure(figsize=(10.8, 10.0), dpi=DPI, layout="constrained")
     grid = figure.subplots(3, 3)
     for axes, (name, genmix) in zip(grid, GENMIX.items(), strict=True):
-        parts = GENMIX_DATASETS[name].load(0)
+        parts = GENMIX_SETS[name].load(0)
         draw_added(axes[0], first[name, genmix], parts.X, parts.y)
-        axes[0].set_ylabel(f"{GENMIX_DATASETS[name].title} ({'GM' if 'gauss' in genmix else 'GAN'})", fontsize=11)
+        axes[0].set_ylabel(f"{GENMIX_SETS[name].title} ({'GM' if 'gauss' in genmix else 'GAN'})", fontsize=11)
         for ax, method in zip(axes[1:], (genmix, "mixup"), strict=True):
             draw_regions(ax, first[name, method], parts.X, parts.y)
             record = first[name, method]
@@ -123,7 +123,7 @@ def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> CaptionedFigure:
         "GenMix and mixup on four Gaussians, Circle and Moon. (a) Training points and the points that GenMix adds at "
         "lam = 0.5, coloured by their pair of classes. Decision regions of (b) GenMix and (c) mixup."
     )
-    return CaptionedFigure(caption, figure)
+    return Picture(caption, figure)
 
 
 EXPERIMENT = Experiment(

@@ -14,11 +14,11 @@ from genlabel.data.datasets.curves import curve_distances
 from genlabel.reporting.figures import DPI
 from genlabel_paper.report.experiment import Experiment, measured
 from genlabel_paper.report.genmix import AXES, METRICS, draw_added, first_records, genmix_grid, of_genmix
-from genlabel_paper.report.results import NOTHING, Claim, CaptionedFigure, Rendering
-from genlabel_paper.report.dataset_tables import coverage
+from genlabel_paper.report.pieces import NOTHING, Claim, Picture, Shown
+from genlabel_paper.report.selected import extent
 from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
 from genlabel_paper.runs.genmix import NEAR
-from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS
 from genlabel_paper.runs.settings import SETTINGS
 
 SET = "moon"
@@ -43,7 +43,7 @@ def cells(budget: str) -> list[Cell]:
     return make_trials("genmix", [SET], [(row, 1.0) for row in NORMS], TRIALS[budget])
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Show how near to half way the points are, and draw those that are on record; nothing is trained.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
@@ -54,8 +54,8 @@ def render(records: pd.DataFrame) -> Rendering:
     grids = [genmix_grid(chosen, [SET], list(NORMS), metric) for metric in METRICS if metric.startswith("equi")]
     first = first_records(chosen)
     pictures = [_picture(first)] if all((SET, row) in first for row in NORMS) else []
-    notes = [f"{SETTINGS['genmix'].about}.", coverage(chosen, [SET], list(NORMS)), *NOTES]
-    return Rendering(grids, [_claim(chosen)], pictures, notes)
+    notes = [f"{SETTINGS['genmix'].about}.", extent(chosen, [SET], list(NORMS)), *NOTES]
+    return Shown(grids, [_claim(chosen)], pictures, notes)
 
 
 def _claim(records: pd.DataFrame) -> Claim:
@@ -64,7 +64,7 @@ def _claim(records: pd.DataFrame) -> Claim:
         f"curves differ by at most {NEAR:.0%} of the larger one, in the median over the points)."
     )
     said = "successfully finds the points that are equidistant to both manifolds"
-    found = {SIGNS[norm]: mean_score(records, SET, row, "equidistance_median") for row, norm in NORMS.items()}
+    found = {SIGNS[norm]: measured(records, SET, row, "equidistance_median") for row, norm in NORMS.items()}
     known = {sign: value for sign, value in found.items() if value is not None}
     if len(known) < len(NORMS):
         return Claim(text, said, NOTHING, None, full=TRIALS["full"], brief=BRIEF)
@@ -75,9 +75,9 @@ def _claim(records: pd.DataFrame) -> Claim:
     return Claim(text, said, words, holds, trials, full=TRIALS["full"], brief=BRIEF)
 
 
-def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> CaptionedFigure:
+def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> Picture:
     figure = Figure(figsize=(12.0, 3.4), dpi=DPI, layout="constrained")
-    parts = GENMIX_DATASETS[SET].load(0)
+    parts = GENMIX_SETS[SET].load(0)
     for ax, (row, norm), letter in zip(figure.subplots(1, 3), NORMS.items(), "abc", strict=True):
         record = first[SET, row]
         draw_added(ax, record, parts.X, parts.y)
@@ -89,7 +89,7 @@ def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> CaptionedFigure:
         "Points that GenMix+GAN adds to Moon (red) in three norms. Grey lines: where the true half circles are equally "
         "far in that norm."
     )
-    return CaptionedFigure(caption, figure)
+    return Picture(caption, figure)
 
 
 def _draw_middle(ax: Axes, norm: str, steps: int = 80) -> None:

@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 
 from genlabel._validation import check_choice
 from genlabel.reporting.figures import DPI
-from genlabel_paper.report.experiment import Experiment, measured, select_records
-from genlabel_paper.report.results import NOTHING, Claim, Grid, CaptionedFigure, Rendering, Value
-from genlabel_paper.report.dataset_tables import coverage
+from genlabel_paper.report.experiment import Experiment, measured, of_cells
+from genlabel_paper.report.pieces import NOTHING, Claim, Grid, Picture, Shown, Value
+from genlabel_paper.report.selected import extent
 from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
-from genlabel_paper.runs.genmix_hidden import HIDDEN_DATASETS, read_images
+from genlabel_paper.runs.genmix_hidden import HIDDEN_SETS, read_images
 from genlabel_paper.runs.settings import SETTINGS
 
-SETS = {"smoke": ["digits"], "quick": ["digits", "mnist"], "full": list(HIDDEN_DATASETS)}
+SETS = {"smoke": ["digits"], "quick": ["digits", "mnist"], "full": list(HIDDEN_SETS)}
 METRICS = {
     "accuracy": "Test accuracy of the robust network",
     "robust_accuracy": "Under the attack that it was trained against (300 images)",
@@ -43,20 +43,20 @@ def cells(budget: str) -> list[Cell]:
     return make_trials("genmix-hidden", SETS[budget], [("genmix-hidden", 1.0)], 1)
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Show the images that are on record, and what another network says of all that were made; nothing is trained.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
     [None]
     """
-    chosen = select_records(records, "genmix-hidden")
-    sets = [name for name in HIDDEN_DATASETS if (chosen["dataset"] == name).any()] or SETS["quick"]
-    rows = [(title, [Value(mean_score(chosen, name, "genmix-hidden", metric), None, "not run") for name in sets])
+    chosen = of_cells(records, "genmix-hidden")
+    sets = [name for name in HIDDEN_SETS if (chosen["dataset"] == name).any()] or SETS["quick"]
+    rows = [(title, [Value(measured(chosen, name, "genmix-hidden", metric), None, "not run") for name in sets])
             for metric, title in METRICS.items()]  # fmt: skip
-    grid = Grid("GenMix in the hidden space", [HIDDEN_DATASETS[name].title for name in sets], rows, corner="dataset")
+    grid = Grid("GenMix in the hidden space", [HIDDEN_SETS[name].title for name in sets], rows, corner="dataset")
     pictures = [_picture(row) for row in chosen.to_dict("records") if "images" in row["parameters"]]
-    notes = [f"{SETTINGS['genmix-hidden'].about}.", coverage(chosen, sets, ["genmix-hidden"]), *NOTES]
-    return Rendering([grid], [_claim(chosen, sets)], pictures, notes)
+    notes = [f"{SETTINGS['genmix-hidden'].about}.", extent(chosen, sets, ["genmix-hidden"]), *NOTES]
+    return Shown([grid], [_claim(chosen, sets)], pictures, notes)
 
 
 def _claim(records: pd.DataFrame, sets: list[str]) -> Claim:
@@ -65,15 +65,15 @@ def _claim(records: pd.DataFrame, sets: list[str]) -> Claim:
         "than half of the images)."
     )
     said = "each generated image contains the features of both classes"
-    found = {name: mean_score(records, name, "genmix-hidden", "judged_pair") for name in sets}
+    found = {name: measured(records, name, "genmix-hidden", "judged_pair") for name in sets}
     known = {name: value.mean for name, value in found.items() if value is not None}
     if not known:
         return Claim(text, said, NOTHING, None, brief=BRIEF)
-    words = ", ".join(f"{value:.0f} % ({HIDDEN_DATASETS[name].title})" for name, value in known.items())
+    words = ", ".join(f"{value:.0f} % ({HIDDEN_SETS[name].title})" for name, value in known.items())
     return Claim(text, said, words, all(value > HALF for value in known.values()), 1, full=1, brief=BRIEF)
 
 
-def _picture(record: dict[Any, Any]) -> CaptionedFigure:
+def _picture(record: dict[Any, Any]) -> Picture:
     held = record["parameters"]
     images = read_images(held)
     figure = Figure(figsize=(9.0, 3.9), dpi=DPI, layout="constrained")
@@ -83,10 +83,10 @@ def _picture(record: dict[Any, Any]) -> CaptionedFigure:
         ax.imshow(pixels.squeeze(), cmap="gray" if pixels.shape[-1] == 1 else None, vmin=0, vmax=255)
         ax.set_xlabel(name, fontsize=9)
         ax.set(xticks=[], yticks=[])
-    title = HIDDEN_DATASETS[record["dataset"]].title
+    title = HIDDEN_SETS[record["dataset"]].title
     figure.suptitle(title, fontsize=11)
     caption = f"{title}: images whose features lie between those of the two classes below, equally likely under both."
-    return CaptionedFigure(caption, figure)
+    return Picture(caption, figure)
 
 
 EXPERIMENT = Experiment(

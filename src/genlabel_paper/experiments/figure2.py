@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from genlabel.data.datasets import make_example1
 from genlabel.reporting.figures import DPI
 from genlabel_paper.report.experiment import Experiment, no_cells
-from genlabel_paper.report.results import EXACT, Claim, Grid, CaptionedFigure, Printed, Rendering, computed
-from genlabel_paper.report.figures import CLASSES, COLORS, finish
+from genlabel_paper.report.pieces import EXACT, Claim, Grid, Picture, Printed, Shown, computed
+from genlabel_paper.report.theory_pictures import CLASSES, COLORS, finish
 from genlabel_paper.theory import example1_loss, example1_margin, example1_prediction, example1_theta
 
 PAPER = {("mixup", "margin"): Printed(7 / 16, least=1e-6), ("mixup-without-mi", "margin"): Printed(1 / 2, least=1e-6)}
@@ -30,7 +30,7 @@ DRAWN = ("mixup", "mixup, L_3 as printed", "mixup without MI", "GenLabel")
 FRACTIONS = {"mixup": "3/8", "mixup, L_3 as printed": "7/16", "mixup without MI": "1/2", "GenLabel": "√3/4"}
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Compute the margins of Example 1; no records are needed.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
@@ -45,7 +45,7 @@ def render(records: pd.DataFrame) -> Rendering:
         "f_theta cannot follow, so that it wins back most of the margin but not all.",
         "More, and the errata: docs/theory.md.",
     ]
-    return Rendering([_grid()], _claims(), [_picture()], notes)
+    return Shown([_grid()], _claims(), [_picture()], notes)
 
 
 def _grid() -> Grid:
@@ -98,7 +98,7 @@ def _style(name: str) -> dict[str, Any]:
     return {"color": COLORS[CASES[name][0]], "linestyle": "--" if "printed" in name else "-", "linewidth": 2.0}
 
 
-def _picture() -> CaptionedFigure:
+def _picture() -> Picture:
     figure = Figure(figsize=(11.0, 7.2), dpi=DPI, layout="constrained")
     axes = figure.subplots(2, 2, height_ratios=[0.8, 1.0]).ravel()
     for ax, draw in zip(axes, (_plot_data, _plot_classifier, _plot_labels, _plot_losses), strict=True):
@@ -111,7 +111,7 @@ def _picture() -> CaptionedFigure:
         "|x| = theta*. (c) The labels of the mixed points: the pair of -1 and +1 puts class 1 on the point of class 2. "
         "(d) The loss against theta and its minima; the margin of each is its theta*."
     )
-    return CaptionedFigure(caption, figure)
+    return Picture(caption, figure)
 
 
 def _plot_points(ax: Axes, heights: Sequence[float]) -> None:

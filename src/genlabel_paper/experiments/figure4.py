@@ -18,8 +18,8 @@ from genlabel.data.datasets import make_example2
 from genlabel.reporting.figures import DPI, plot_regions
 from genlabel_paper import theory
 from genlabel_paper.report.experiment import Experiment, no_cells
-from genlabel_paper.report.results import EXACT, Claim, Grid, CaptionedFigure, Rendering, computed
-from genlabel_paper.report.figures import CLASSES, COLORS, finish
+from genlabel_paper.report.pieces import EXACT, Claim, Grid, Picture, Shown, computed
+from genlabel_paper.report.theory_pictures import CLASSES, COLORS, finish
 
 Floats = NDArray[np.float64]
 STEPS, MOST, RATE, FASTER = 1000, 10_000, 0.1, 0.5
@@ -40,7 +40,7 @@ LIMIT = 8.0
 """End of the axes of a region's picture."""
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Compute the margins of Example 2; no records are needed.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
@@ -58,7 +58,7 @@ def render(records: pd.DataFrame) -> Rendering:
         "The caption speaks of the purple class; the text does not say which one that is.",
         "More, and the errata: docs/theory.md.",
     ]
-    return Rendering([_grid()], [*_order_claims(), *_label_claims()], [_picture()], notes)
+    return Shown([_grid()], [*_order_claims(), *_label_claims()], [_picture()], notes)
 
 
 def _printed_svm() -> theory.Example2:
@@ -152,7 +152,7 @@ def _label_claims() -> list[Claim]:
     ]
 
 
-def _picture() -> CaptionedFigure:
+def _picture() -> Picture:
     figure = Figure(figsize=(15.5, 6.3), dpi=DPI, layout="constrained")
     top, bottom = figure.subplots(2, len(TITLES) + 1)
     _plot_data(top[0])
@@ -169,7 +169,7 @@ def _picture() -> CaptionedFigure:
         "labels that it was fitted to (dashed; in (l) the logistic labels, which the SVM's scores are said to equal). "
         "GenLabel's labels are met exactly, the others cannot be: without a bias all scores are 1/3 at lam = 1/2."
     )
-    return CaptionedFigure(caption, figure)
+    return Picture(caption, figure)
 
 
 def _plot_points(ax: Axes) -> None:

@@ -19,12 +19,12 @@ from genlabel.data.datasets.synthetic import NINE_CENTERS
 from genlabel.densities import ClassDensity
 from genlabel.mixing import MixParams
 from genlabel.reporting.figures import DPI, plot_points, plot_regions, plot_soft_labels
-from genlabel_paper.report.experiment import Experiment, measured, select_records
-from genlabel_paper.report.results import FULL, NOTHING, Claim, Grid, Measured, CaptionedFigure, Rendering, Value
-from genlabel_paper.report.dataset_tables import coverage
+from genlabel_paper.report.experiment import Experiment, measured, of_cells
+from genlabel_paper.report.pieces import FULL, NOTHING, Claim, Grid, Measured, Picture, Shown, Value
+from genlabel_paper.report.selected import extent
 from genlabel_paper.runs.cells import Cell, make_cells
-from genlabel_paper.runs.data import load_split
-from genlabel_paper.runs.plane import LIMITS, STEPS, Regions, margin_points
+from genlabel_paper.runs.data import load_parts
+from genlabel_paper.runs.plane import LIMITS, STEPS, Regions, choose_points
 from genlabel_paper.runs.settings import NINE, RINGS
 
 GENLABEL = {"nine-gaussians": "genlabel-gm", "two-circle": "genlabel-kde"}
@@ -71,7 +71,7 @@ class Drawn(NamedTuple):
 @cache
 def _drawn(dataset: str) -> Drawn:
     """The first draw of a set, mixed once; for the 9 classes lam is 0.6, as in the paper, else uniform."""
-    parts = load_split(dataset, split=0)
+    parts = load_parts(dataset, split=0)
     n, rng = len(parts.X), np.random.default_rng([0, 1])
     if dataset == "nine-gaussians":
         draw, lam = MixParams(rng.permutation(n), np.full(n, 0.6)), "$\\lambda$ = 0.6"
@@ -85,25 +85,25 @@ def _drawn(dataset: str) -> Drawn:
     return Drawn(parts.X, parts.y, mixed, linear, generative, lam)
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Show accuracy and margins on both sets, and the regions that are on record; nothing is trained.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
     [None, None]
     """
-    chosen = select_records(records, "plane").replace({"method": dict.fromkeys(GENLABEL.values(), "genlabel")})
+    chosen = of_cells(records, "plane").replace({"method": dict.fromkeys(GENLABEL.values(), "genlabel")})
     grids = [_grid(chosen, metric) for metric in METRICS]
     claims = [_margin_claim(chosen), _label_claim(bool(len(chosen)))]
     regions = _regions(chosen)
     pictures = [_picture(regions, chosen)] if regions else []
-    notes = [coverage(chosen, list(NAMES), list(TITLES)), *NOTES, *([_true_margins()] if len(chosen) else [])]
-    return Rendering(grids, claims, pictures, notes)
+    notes = [extent(chosen, list(NAMES), list(TITLES)), *NOTES, *([_true_margins()] if len(chosen) else [])]
+    return Shown(grids, claims, pictures, notes)
 
 
 def _true_margins() -> str:
     """The margins of the rule by which the 9 classes were drawn, over the points that are measured."""
-    parts = load_split("nine-gaussians", split=0)
-    chosen = margin_points(len(parts.X), draw=0)
+    parts = load_parts("nine-gaussians", split=0)
+    chosen = choose_points(len(parts.X), draw=0)
     exact = linear_margins(NINE_CENTERS, parts.X[chosen], parts.y[chosen], -0.5 * (NINE_CENTERS**2).sum(axis=1))
     return (
         "The nearest centre, the true boundary of the 9 classes, has margins whose smallest is "
@@ -114,7 +114,7 @@ def _true_margins() -> str:
 def _grid(records: pd.DataFrame, metric: str) -> Grid:
     title, unit = METRICS[metric]
     rows = [
-        (heading, [Value(mean_score(records, name, method, metric), None, "not run") for name in NAMES])
+        (heading, [Value(measured(records, name, method, metric), None, "not run") for name in NAMES])
         for method, heading in TITLES.items()
     ]
     return Grid(title, list(NAMES.values()), rows, unit, list(TITLES.values()), "dataset", digits=2 if unit else 3)
@@ -122,7 +122,7 @@ def _grid(records: pd.DataFrame, metric: str) -> Grid:
 
 def _margin_claim(records: pd.DataFrame) -> Claim:
     """Whether GenLabel's smallest margin is the largest, in the mean over splits and seeds, on both sets."""
-    found = {name: [mean_score(records, name, method, "smallest_margin") for method in TITLES] for name in NAMES}
+    found = {name: [measured(records, name, method, "smallest_margin") for method in TITLES] for name in NAMES}
     text = (
         "Vanilla training and mixup have small margins for some samples, GenLabel has large ones for all: its smallest "
         "margin is the largest of the three on both sets."
@@ -169,14 +169,14 @@ def _regions(records: pd.DataFrame) -> dict[tuple[str, str], Regions]:
     """The regions by set and method; none if one is not on record."""
     first = records[(records["split"] == 0) & (records["seed"] == 0)]
     found = {
-        (str(row["dataset"]), str(row["method"])): Regions.decode(row["parameters"]["regions"], LIMITS[row["dataset"]])
+        (str(row["dataset"]), str(row["method"])): Regions.read(row["parameters"]["regions"], LIMITS[row["dataset"]])
         for row in first.to_dict("records")
         if "regions" in row["parameters"]
     }
     return found if len(found) == len(NAMES) * len(TITLES) else {}
 
 
-def _picture(regions: Mapping[tuple[str, str], Regions], records: pd.DataFrame) -> CaptionedFigure:
+def _picture(regions: Mapping[tuple[str, str], Regions], records: pd.DataFrame) -> Picture:
     """Both sets, one above the other: points, labels of mixed points, regions."""
     figure = Figure(figsize=(17.0, 5.4), dpi=DPI, layout="constrained")
     ratios = [LIMITS[name][1] / LIMITS[name][0] for name in NAMES]
@@ -198,7 +198,7 @@ def _picture(regions: Mapping[tuple[str, str], Regions], records: pd.DataFrame) 
         "Training points; mixed points in the colour of their largest label under mixup and under GenLabel; the "
         "decision regions of vanilla training, mixup and GenLabel. Top: 9-class Gaussian. Bottom: Two-circle."
     )
-    return CaptionedFigure(caption, figure)
+    return Picture(caption, figure)
 
 
 def _titles() -> list[str]:

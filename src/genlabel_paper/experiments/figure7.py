@@ -17,8 +17,8 @@ from scipy.optimize import brentq
 from genlabel.data.datasets import make_example3
 from genlabel.reporting.figures import DPI
 from genlabel_paper.report.experiment import Experiment, no_cells
-from genlabel_paper.report.results import EXACT, Claim, Grid, CaptionedFigure, Printed, Rendering, agreement, computed
-from genlabel_paper.report.figures import CLASSES, COLORS, finish
+from genlabel_paper.report.pieces import EXACT, Claim, Grid, Picture, Printed, Shown, agreement, computed
+from genlabel_paper.report.theory_pictures import CLASSES, COLORS, finish
 from genlabel_paper.theory import example3_angle, example3_limit, example3_order, example3_parameters
 from genlabel_paper.theory.example3 import PRINTED
 
@@ -44,7 +44,7 @@ VALUES = {
 }
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Compute the angles of Example 3; no records are needed.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
@@ -57,7 +57,7 @@ def render(records: pd.DataFrame) -> Rendering:
         "The order of the margins depends on the norm: at small norms mixup has not turned far enough to lose, and at "
         "large ones vanilla training is nearer to pi/4 than GenLabel, which ends beyond it. Errata: docs/theory.md.",
     ]
-    return Rendering([_grid()], [*map(_angle_claim, TITLES), *_margin_claims(), *_limit_claims()], [_picture()], notes)
+    return Shown([_grid()], [*map(_angle_claim, TITLES), *_margin_claims(), *_limit_claims()], [_picture()], notes)
 
 
 @cache
@@ -165,7 +165,7 @@ def _limit_claims() -> list[Claim]:
     ]
 
 
-def _picture() -> CaptionedFigure:
+def _picture() -> Picture:
     figure = Figure(figsize=(13.0, 7.8), dpi=DPI, layout="constrained")
     axes = figure.subplots(2, 3).ravel()
     for ax, draw in zip(axes, (_plot_data, _plot_angles, _plot_margins), strict=False):
@@ -183,7 +183,7 @@ def _picture() -> CaptionedFigure:
         "the printed angles, dotted: the limits. (c) The margin; shaded: the norms with the paper's "
         "order. (d)-(f) The parameters that give the printed angles (bands); dots: those taken here."
     )
-    return CaptionedFigure(caption, figure)
+    return Picture(caption, figure)
 
 
 def _style(scheme: str) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from genlabel.reporting.figures import DPI
 from genlabel_paper.report.experiment import Experiment, no_cells
-from genlabel_paper.report.results import Claim, Grid, CaptionedFigure, Rendering, computed
-from genlabel_paper.report.figures import CLASSES, COLORS, finish
+from genlabel_paper.report.pieces import Claim, Grid, Picture, Shown, computed
+from genlabel_paper.report.theory_pictures import CLASSES, COLORS, finish
 from genlabel_paper.theory import (
     GaussianPair,
     TheoremCheck,
@@ -37,7 +37,7 @@ UNEVEN = "5 and 35 points (all printed conditions hold)"
 SAID = "for every angle in [-pi/4, pi/4]"
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Compute the figure and check the statements of Section 5.3; no records are needed.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
@@ -55,7 +55,7 @@ def render(records: pd.DataFrame) -> Rendering:
         "The losses in full, and all that the theorem needs: docs/theory.md.",
     ]
     pictures = [_curve_picture(expanded, exact), _condition_picture()]
-    return Rendering([_grid(expanded, exact), _broken_grid()], _claims(expanded), pictures, notes)
+    return Shown([_grid(expanded, exact), _broken_grid()], _claims(expanded), pictures, notes)
 
 
 @cache
@@ -164,7 +164,7 @@ def _broken_grid() -> Grid:
     )
 
 
-def _curve_picture(expanded: Sequence[TheoremCheck], exact: Sequence[TheoremCheck]) -> CaptionedFigure:
+def _curve_picture(expanded: Sequence[TheoremCheck], exact: Sequence[TheoremCheck]) -> Picture:
     figure = Figure(figsize=(13.0, 4.2), dpi=DPI, layout="constrained")
     axes = figure.subplots(1, 3, width_ratios=[0.8, 1.0, 1.0])
     _plot_data(axes[0])
@@ -184,7 +184,7 @@ def _curve_picture(expanded: Sequence[TheoremCheck], exact: Sequence[TheoremChec
         "Mixup, GenLabel and adversarial loss against the angle of a linear model. The order is the same exact and "
         "expanded; the mixup loss itself is largest where its expansion is least."
     )
-    return CaptionedFigure(caption, figure)
+    return Picture(caption, figure)
 
 
 def _plot_data(ax: Axes) -> None:
@@ -201,7 +201,7 @@ def _plot_data(ax: Axes) -> None:
     finish(ax)
 
 
-def _condition_picture() -> CaptionedFigure:
+def _condition_picture() -> Picture:
     figure = Figure(figsize=(13.0, 3.9), dpi=DPI, layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     _plot_width(left)
@@ -211,7 +211,7 @@ def _condition_picture() -> CaptionedFigure:
         "What the theorem needs. Left and middle: A must be below mixup's 1/3, and A - B is 1/6 whatever the labels; "
         "B is then below 1/6. Right: the printed conditions leave out that the classes are balanced."
     )
-    return CaptionedFigure(caption, figure)
+    return Picture(caption, figure)
 
 
 def _plot_width(ax: Axes) -> None:

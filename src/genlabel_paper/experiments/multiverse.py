@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 
 from genlabel_paper.report.experiment import Experiment
-from genlabel_paper.report.results import Grid, Measured, CaptionedFigure, Rendering, Value
-from genlabel_paper.report.dataset_tables import describe_dataset
-from genlabel_paper.report.figures import plot_agreement
-from genlabel_paper.report.universes import Mean, Means, Nearness, PrintedTable, Scores, Universe, holding, nearness, universes
+from genlabel_paper.report.pieces import Grid, Measured, Picture, Shown, Value
+from genlabel_paper.report.selected import about_set
+from genlabel_paper.report.world_picture import plot_worlds
+from genlabel_paper.report.worlds import Mean, Means, Nearness, PrintedTable, Scores, World, holding, nearness, worlds
 from genlabel_paper.runs.cells import BUDGETS, Cell
 from genlabel_paper.runs.methods import TITLES, keys_of
-from genlabel_paper.runs.multiverse import join_reading
-from genlabel_paper.runs.readings import SELECTION_RULES, READINGS
+from genlabel_paper.runs.multiverse import name_of
+from genlabel_paper.runs.readings import LOOKS, READINGS
 
 TABLES = {
     "table1": ("synthetic", "logistic"),
@@ -32,7 +32,7 @@ TABLES = {
 """The tables, and the settings of their cells."""
 UNKNOWN = "not part of this study"
 """Why a number is missing: what a look gives to printed values, of which the paper has one only."""
-SEES_ALL = Universe(look=SELECTION_RULES[-1])
+SEES_ALL = World(look=LOOKS[-1])
 """The reading in which the test rows choose epoch and candidate."""
 SEEDS = 3
 """Of each split, at most."""
@@ -63,15 +63,15 @@ def printed_tables() -> tuple[PrintedTable, ...]:
     return tuple(PrintedTable(name, one.PAPER, one.CHECKS, TABLES[name]) for name, one in modules.items())
 
 
-def agreements(scores: Scores) -> dict[Universe, dict[str, Nearness]]:
-    """Return how near each world is to each table; universes without records are left out.
+def agreements(scores: Scores) -> dict[World, dict[str, Nearness]]:
+    """Return how near each world is to each table; worlds without records are left out.
 
     >>> agreements(Scores(pd.DataFrame()))
     {}
     """
     return {
         world: {table.id: nearness(scores.of(table, world), table) for table in printed_tables()}
-        for world in universes()
+        for world in worlds()
         if scores.has(world)
     }
 
@@ -81,7 +81,7 @@ def mean_share(found: dict[str, Nearness]) -> float:
     return float(np.nanmean([near.within for near in found.values()]))
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Show how near each reading comes to print, and what each choice is worth to each method.
 
     >>> render(pd.DataFrame()).measured
@@ -90,13 +90,13 @@ def render(records: pd.DataFrame) -> Rendering:
     scores = Scores(records)
     found = agreements(scores)
     if not found:
-        return Rendering(notes=NOTES)
+        return Shown(notes=NOTES)
     grids = [_grid(found, measure) for measure in MEASURES]
-    paired_gains = [
+    gains = [
         _gain_grid(scores, table) for table in printed_tables() if table.id in ("table4", "table6", "table8", "table9")
     ]
     seen = [_whole_grid(scores, table) for table in printed_tables()]
-    return Rendering([*grids, *paired_gains, *seen], [], [_picture(found)], [_told(found), _told_holding(scores), *NOTES])
+    return Shown([*grids, *gains, *seen], [], [_picture(found)], [_told(found), _told_holding(scores), *NOTES])
 
 
 class _Measure(NamedTuple):
@@ -118,7 +118,7 @@ MEASURES = (
 )
 
 
-def _grid(found: dict[Universe, dict[str, Nearness]], measure: _Measure) -> Grid:
+def _grid(found: dict[World, dict[str, Nearness]], measure: _Measure) -> Grid:
     """A measure of every world, by table, and over all of them."""
     lines = {}
     for world, line in found.items():
@@ -147,9 +147,9 @@ def _short(name: str) -> str:
 
 def _gain_grid(scores: Scores, table: PrintedTable) -> Grid:
     """What every look gives to every method of a table over ours, and the advantage of GenLabel that it makes."""
-    base = _best_means(scores.of(table, Universe()), table)
+    base = _best_means(scores.of(table, World()), table)
     lines = {}
-    for world in [Universe(look=look) for look in SELECTION_RULES]:
+    for world in [World(look=look) for look in LOOKS]:
         means = _best_means(scores.of(table, world), table)
         lines[world.title] = [*(means[kind] - base[kind] for kind in KINDS), *_leads(means)]
     printed = {(dataset, method): Mean(value.mean, 0.0) for (method, dataset), value in table.paper.items()}
@@ -166,11 +166,11 @@ def _whole_grid(scores: Scores, table: PrintedTable) -> Grid:
     """
     means, rows = scores.of(table, SEES_ALL), []
     for method in table.methods:
-        printed = [table.paper[method, dataset] for dataset in table.available_datasets]
-        rows.append((TITLES[method], [_spread(means.get((dataset, method))) for dataset in table.available_datasets]))
+        printed = [table.paper[method, dataset] for dataset in table.at_hand]
+        rows.append((TITLES[method], [_spread(means.get((dataset, method))) for dataset in table.at_hand]))
         rows.append((f"{TITLES[method]}, printed", [_spread(Mean(one.mean, one.spread or 0.0)) for one in printed]))
-    about = {dataset: describe_dataset(dataset) for dataset in table.available_datasets}
-    return Grid(f"{_short(table.id).capitalize()}, {SEES_ALL.title}", table.available_datasets, rows, about=about)
+    about = {dataset: about_set(dataset) for dataset in table.at_hand}
+    return Grid(f"{_short(table.id).capitalize()}, {SEES_ALL.title}", table.at_hand, rows, about=about)
 
 
 def _spread(one: Mean | None) -> Value:
@@ -195,20 +195,20 @@ def _best_means(means: Means, table: PrintedTable) -> dict[str, float]:
     """The mean over the sets at hand of each kind of method, of the best of its methods on each."""
     found = {}
     for kind, methods in KINDS.items():
-        known = [[means[d, m].mean for m in methods if (d, m) in means] for d in table.available_datasets]
+        known = [[means[d, m].mean for m in methods if (d, m) in means] for d in table.at_hand]
         found[kind] = float(np.mean([max(values) for values in known if values])) if any(known) else nan
     return found
 
 
-def _picture(found: dict[Universe, dict[str, Nearness]]) -> CaptionedFigure:
+def _picture(found: dict[World, dict[str, Nearness]]) -> Picture:
     best = max(found, key=lambda world: mean_share(found[world]))
     caption = "How near each reading comes to print: the share of the printed cells within one spread, by table."
     lines = [[near.within for near in line.values()] for line in found.values()]
     shares = pd.DataFrame(lines, index=[world.title for world in found], columns=[*map(_short, TABLES)])
-    return CaptionedFigure(caption, plot_agreement(shares), f"{caption} The nearest over all tables: {best.title}.")
+    return Picture(caption, plot_worlds(shares), f"{caption} The nearest over all tables: {best.title}.")
 
 
-def _told(found: dict[Universe, dict[str, Nearness]]) -> str:
+def _told(found: dict[World, dict[str, Nearness]]) -> str:
     """What the numbers say, in sentences."""
     share = {world: mean_share(line) for world, line in found.items()}
     best = max(share, key=lambda world: share[world])
@@ -216,7 +216,7 @@ def _told(found: dict[Universe, dict[str, Nearness]]) -> str:
     told = f"{blind.title}, {share[blind]:.0f} %"
     sees = "It chooses nothing on test rows." if best.blind else f"Where nothing is chosen on test rows: {told}."
     return (
-        f"Ours: {share[Universe()]:.0f} % of the printed cells within one spread, in the mean over the tables. The "
+        f"Ours: {share[World()]:.0f} % of the printed cells within one spread, in the mean over the tables. The "
         f"nearest: {best.title}, {share[best]:.0f} %. {sees}"
     )
 
@@ -229,10 +229,10 @@ def _cells(budget: str) -> list[Cell]:
     places = {(one.setting, one.dataset, one.method): None for table in tables for one in table.cells(budget)}
     _, _, splits, seeds = BUDGETS[budget]
     return [
-        Cell(join_reading(setting, reading.name), dataset, method, split, seed)
+        Cell(name_of(setting, reading.name), dataset, method, split, seed)
         for reading in READINGS.values()
         for setting, dataset, method in places
-        if join_reading(setting, reading.name) in SETTINGS and reading.changes(dataset, method)
+        if name_of(setting, reading.name) in SETTINGS and reading.touches(dataset, method)
         for split in range(splits)
         for seed in range(min(seeds, SEEDS))
     ]

@@ -14,9 +14,9 @@ from genlabel.reporting.figures import DPI, OKABE_ITO, RIVALS
 from genlabel_paper.experiments.table2 import EXPERIMENT as TABLE2
 from genlabel_paper.experiments.table3 import EXPERIMENT as TABLE3
 from genlabel_paper.paired import mean_scores, pair_trials
-from genlabel_paper.report.experiment import Experiment, select_records
-from genlabel_paper.report.results import Grid, CaptionedFigure, Rendering, computed
-from genlabel_paper.runs.manifest import study_datasets
+from genlabel_paper.report.experiment import Experiment, of_cells
+from genlabel_paper.report.pieces import Grid, Picture, Shown, computed
+from genlabel_paper.runs.manifest import study_sets
 from genlabel_paper.runs.methods import TITLES
 
 REFERENCE = "genlabel-cv"
@@ -41,8 +41,8 @@ def study_means(records: pd.DataFrame) -> pd.DataFrame:
     >>> study_means(records.assign(setting="logistic", alpha=1.0, split=0, seed=0)).loc["36"].to_dict()
     {'mixup': 90.0, 'genlabel-cv': 91.0}
     """
-    chosen = select_records(records, "logistic")
-    chosen = chosen[chosen["dataset"].isin(study_datasets())]
+    chosen = of_cells(records, "logistic")
+    chosen = chosen[chosen["dataset"].isin(study_sets())]
     known = len(pair_trials(chosen, "accuracy", [REFERENCE]))
     if not known:
         return pd.DataFrame()
@@ -140,7 +140,7 @@ def plot_signed_ranks(shares: pd.DataFrame) -> Figure:
     return figure
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Show ranks and probabilities over all sets of the study; a part whose library is missing says so.
 
     >>> render(pd.DataFrame()).notes
@@ -148,9 +148,9 @@ def render(records: pd.DataFrame) -> Rendering:
     """
     means = study_means(records)
     if len(means) < FEWEST or means.shape[1] < 3:
-        return Rendering(notes=[f"Fewer than {FEWEST} sets have every method: nothing is tested."])
+        return Shown(notes=[f"Fewer than {FEWEST} sets have every method: nothing is tested."])
     grids, notes = [_rank_grid(means)], [_friedman(means)]
-    pictures: list[CaptionedFigure] = []
+    pictures: list[Picture] = []
     for part in (_ranks, _bayes):
         try:
             more, picture, note = part(means)
@@ -158,19 +158,19 @@ def render(records: pd.DataFrame) -> Rendering:
             notes.append(f"Left out: {error}")
             continue
         grids, pictures, notes = grids + more, [*pictures, picture], [*notes, note]
-    return Rendering(grids, figures=pictures, notes=notes)
+    return Shown(grids, pictures=pictures, notes=notes)
 
 
-def _ranks(means: pd.DataFrame) -> tuple[list[Grid], CaptionedFigure, str]:
+def _ranks(means: pd.DataFrame) -> tuple[list[Grid], Picture, str]:
     gap = critical_difference(len(means), means.shape[1])
     caption = "Critical-difference diagram: a bar joins methods that Nemenyi's test does not tell apart at 5 %."
     note = f"Critical difference of the mean ranks at 5 % (Nemenyi): {gap:.2f}."
     ranks = _mean_ranks(means)
     alt = "Mean ranks: " + ", ".join(f"{TITLES[str(name)]} {rank:.2f}" for name, rank in ranks.items())
-    return [], CaptionedFigure(caption, plot_ranks(means), alt), note
+    return [], Picture(caption, plot_ranks(means), alt), note
 
 
-def _bayes(means: pd.DataFrame) -> tuple[list[Grid], CaptionedFigure, str]:
+def _bayes(means: pd.DataFrame) -> tuple[list[Grid], Picture, str]:
     shares = signed_ranks(means)
     titles = {"higher": "GenLabel (CV) higher", "same": f"Within {ROPE:g} points", "lower": "Rival higher"}
     columns = [TITLES[str(name)] for name in shares.index]
@@ -180,7 +180,7 @@ def _bayes(means: pd.DataFrame) -> tuple[list[Grid], CaptionedFigure, str]:
         f"Probability that each outcome is the likeliest on a dataset; differences within {ROPE:g} points are none."
     )
     note = f"Bayesian signed-rank test: {SAMPLES:,} draws with seed 0, on the mean accuracy of each set."
-    return [grid], CaptionedFigure(caption, plot_signed_ranks(shares)), note
+    return [grid], Picture(caption, plot_signed_ranks(shares)), note
 
 
 def _rank_grid(means: pd.DataFrame) -> Grid:

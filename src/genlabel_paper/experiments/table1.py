@@ -8,11 +8,11 @@ from dataclasses import replace
 import pandas as pd
 
 from genlabel_paper.paired import pair_trials
-from genlabel_paper.report.statements import Check, Trials, above
-from genlabel_paper.report.experiment import Experiment, methods_grid, measured, select_records
-from genlabel_paper.report.results import Rendering, Value
-from genlabel_paper.report.results import columns_of, printed_means, read_printed
-from genlabel_paper.report.dataset_tables import SPREADS, describe_dataset, coverage
+from genlabel_paper.report.claims import Check, Trials, above
+from genlabel_paper.report.experiment import Experiment, compare_grid, measured, of_cells
+from genlabel_paper.report.pieces import Shown, Value
+from genlabel_paper.report.printed import columns_of, printed_means, read_printed
+from genlabel_paper.report.selected import SPREADS, about_set, extent
 from genlabel_paper.runs.cells import Cell, make_cells
 
 PAPER = read_printed(
@@ -58,7 +58,7 @@ NOTES = [
 ]
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Show vanilla, mixup and their difference, and check that mixup is worse.
 
     >>> [row for row, _ in render(pd.DataFrame()).grids[0].rows]
@@ -66,17 +66,17 @@ def render(records: pd.DataFrame) -> Rendering:
     """
     sets = columns_of(PAPER)
     chosen = pd.concat([_of(records, "synthetic", SYNTHETIC), _of(records, "logistic", OPENML)])
-    about = {name: describe_dataset(name) or "synthetic" for name in sets}
-    grid = methods_grid("Clean accuracy of vanilla training and mixup", chosen, sets, METHODS, PAPER, about=about)
+    about = {name: about_set(name) or "synthetic" for name in sets}
+    grid = compare_grid("Clean accuracy of vanilla training and mixup", chosen, sets, METHODS, PAPER, about=about)
     differences = [_difference(chosen, name) for name in sets]
     grid = replace(grid, rows=[*grid.rows, ("Vanilla - mixup", differences)], corner="dataset")
     ours = Trials(chosen, sets)
     claims = [check.claim(ours, printed_means(PAPER)) for check in CHECKS]
-    return Rendering([grid], claims, notes=[coverage(chosen, sets, METHODS), SPREADS, *NOTES])
+    return Shown([grid], claims, notes=[extent(chosen, sets, METHODS), SPREADS, *NOTES])
 
 
 def _of(records: pd.DataFrame, setting: str, datasets: Sequence[str]) -> pd.DataFrame:
-    chosen = select_records(records, setting)
+    chosen = of_cells(records, setting)
     return chosen[chosen["dataset"].isin(list(datasets))]
 
 
@@ -88,7 +88,7 @@ def _difference(records: pd.DataFrame, dataset: str) -> Value:
         return Value(None, printed, "not run")
     pairs = pair_trials(trials, "accuracy", METHODS)
     gaps = (pairs["vanilla"] - pairs["mixup"]).rename("accuracy").reset_index()
-    return Value(mean_score(gaps.assign(method="difference"), dataset, "difference"), printed, "not run")
+    return Value(measured(gaps.assign(method="difference"), dataset, "difference"), printed, "not run")
 
 
 def _cells(budget: str) -> list[Cell]:

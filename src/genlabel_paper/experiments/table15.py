@@ -8,15 +8,15 @@ from dataclasses import replace
 import pandas as pd
 
 from genlabel._validation import check_choice
-from genlabel_paper.report.statements import Check, Trials, above
+from genlabel_paper.report.claims import Check, Trials, above
 from genlabel_paper.report.experiment import Experiment, measured
 from genlabel_paper.report.genmix import of_genmix
-from genlabel_paper.report.results import Claim, Grid, Rendering, Value
-from genlabel_paper.report.results import columns_of, printed_means, read_printed, rows_of
-from genlabel_paper.report.dataset_tables import coverage
+from genlabel_paper.report.pieces import Claim, Grid, Shown, Value
+from genlabel_paper.report.printed import columns_of, printed_means, read_printed, rows_of
+from genlabel_paper.report.selected import extent
 from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
 from genlabel_paper.runs.genmix_methods import GENMIX_METHODS
-from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS
 from genlabel_paper.runs.methods import TITLES
 from genlabel_paper.runs.settings import SETTINGS
 
@@ -63,7 +63,7 @@ def cells(budget: str) -> list[Cell]:
     'genmix/circle-2d/vanilla/alpha=1/split=0/seed=0'
     """
     check_choice("budget", budget, BUDGETS)
-    sets = [name for name in columns_of(PAPER) if budget != "smoke" or GENMIX_DATASETS[name].image is None]
+    sets = [name for name in columns_of(PAPER) if budget != "smoke" or GENMIX_SETS[name].image is None]
     return _cells(sets, budget)
 
 
@@ -79,12 +79,12 @@ def further_cells(budget: str) -> list[Cell]:
 
 def _cells(sets: Sequence[str], budget: str) -> list[Cell]:
     methods = {
-        name: [m.variant for m in map(GENMIX_METHODS.get, ROWS) if m and m.supports(GENMIX_DATASETS[name])] for name in sets
+        name: [m.variant for m in map(GENMIX_METHODS.get, ROWS) if m and m.suits(GENMIX_SETS[name])] for name in sets
     }
     return [cell for name in sets for cell in make_trials("genmix", [name], methods[name], TRIALS[budget])]
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Show the errors beside the printed ones, and what GenMix costs.
 
     >>> [row for row, _ in render(pd.DataFrame()).grids[0].rows][:4]
@@ -94,8 +94,8 @@ def render(records: pd.DataFrame) -> Rendering:
     chosen = of_genmix(records, sets)
     columns = [name for name in sets if name in PAPER_SETS or (chosen["dataset"] == name).any()]
     grids = [_errors(chosen, columns), *([_seconds(chosen, columns)] if len(chosen) else [])]
-    notes = [f"{SETTINGS['genmix'].about}.", coverage(chosen, columns, ROWS), *NOTES]
-    return Rendering(grids, _claims(chosen), notes=notes)
+    notes = [f"{SETTINGS['genmix'].about}.", extent(chosen, columns, ROWS), *NOTES]
+    return Shown(grids, _claims(chosen), notes=notes)
 
 
 PAPER_SETS = columns_of(PAPER)
@@ -110,26 +110,26 @@ def _claims(records: pd.DataFrame) -> list[Claim]:
 
 def _errors(records: pd.DataFrame, sets: Sequence[str]) -> Grid:
     rows = [(TITLES[row], [_value(records, name, row) for name in sets]) for row in ROWS]
-    titles = [GENMIX_DATASETS[name].title for name in sets]
+    titles = [GENMIX_SETS[name].title for name in sets]
     return Grid("Classification error (lower is better)", titles, rows, corner="dataset")
 
 
 def _value(records: pd.DataFrame, name: str, row: str) -> Value:
-    return Value(mean_score(records, name, row, "error"), PAPER.get((row, name)), _why(row, name))
+    return Value(measured(records, name, row, "error"), PAPER.get((row, name)), _why(row, name))
 
 
 def _why(row: str, name: str) -> str:
-    return "not run" if GENMIX_METHODS[row].supports(GENMIX_DATASETS[name]) else "not for images"
+    return "not run" if GENMIX_METHODS[row].suits(GENMIX_SETS[name]) else "not for images"
 
 
 def _seconds(records: pd.DataFrame, sets: Sequence[str]) -> Grid:
     """What it takes to fit a density and to find the points."""
     rows = [
-        (TITLES[row], [Value(mean_score(records, name, row, "augment_seconds"), None, _why(row, name)) for name in sets])
+        (TITLES[row], [Value(measured(records, name, row, "augment_seconds"), None, _why(row, name)) for name in sets])
         for row in ROWS
         if row not in RIVALS
     ]
-    titles = [GENMIX_DATASETS[name].title for name in sets]
+    titles = [GENMIX_SETS[name].title for name in sets]
     return Grid("Seconds to fit the density and to find the points, on one thread", titles, rows, "s", corner="dataset")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from genlabel_paper.report.statements import Check, above, both, join_words
-from genlabel_paper.report.results import read_printed
-from genlabel_paper.report.dataset_tables import selected_table
-from genlabel_paper.runs.manifest import dataset_title
+from genlabel_paper.report.claims import Check, above, both, in_words
+from genlabel_paper.report.printed import read_printed
+from genlabel_paper.report.selected import selected_table
+from genlabel_paper.runs.manifest import name_set
 from genlabel_paper.runs.methods import keys_of
 
 GENLABEL = keys_of("genlabel")
@@ -39,12 +39,12 @@ RESCUED = ["61", "721", "817", "830", "869", "885", "907", "915", "925", "938", 
 
 
 def _names(sets: Sequence[str]) -> str:
-    return join_words([*map(dataset_title, sets)])
+    return in_words([*map(name_set, sets)])
 
 
 CHECKS = [
     Check(
-        f"Mixup + GenLabel paired_gains over 7 points on mixup for {_names(GAINED)}.",
+        f"Mixup + GenLabel gains over 7 points on mixup for {_names(GAINED)}.",
         "over 7 % on each",
         above(GENLABEL, "mixup", 7.0),
         GAINED,

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pandas as pd
 
 from genlabel._validation import check_choice
-from genlabel_paper.report.statements import Check, Trials, above
-from genlabel_paper.report.experiment import Experiment, methods_grid
-from genlabel_paper.report.results import Claim, Grid, Printed, Rendering
-from genlabel_paper.report.results import printed_means, read_printed
-from genlabel_paper.report.dataset_tables import coverage
+from genlabel_paper.report.claims import Check, Trials, above
+from genlabel_paper.report.experiment import Experiment, compare_grid
+from genlabel_paper.report.pieces import Claim, Grid, Printed, Shown
+from genlabel_paper.report.printed import printed_means, read_printed
+from genlabel_paper.report.selected import extent
 from genlabel_paper.runs.cells import BUDGETS, Cell
-from genlabel_paper.runs.schedules import SCHEDULES, SEEDS, IMAGE_DATASETS, Kind, Schedule, image_methods, schedule_of
+from genlabel_paper.runs.schedules import SCHEDULES, SEEDS, STUDY_IMAGES, Kind, Schedule, image_methods, schedule_of
 from genlabel_paper.runs.settings import SETTINGS
 
 CLEAN = read_printed(
@@ -63,7 +63,7 @@ CHECKS["clean"].append(
         "Mixup + GenLabel has a higher clean accuracy than AdaMixup.",
         "a higher generalization performance than AdaMixup",
         above("mixup-genlabel", "adamixup"),
-        [name for name, about in IMAGE_DATASETS.items() if about.adamixup and about.printed],
+        [name for name, about in STUDY_IMAGES.items() if about.adamixup and about.printed],
         gain=("mixup-genlabel", "adamixup"),
         brief="GenLabel above AdaMixup, clean",
     )
@@ -92,7 +92,7 @@ def cells(budget: str) -> list[Cell]:
     >>> [cell.id for cell in cells("smoke")][0]
     'images-clean-smoke-2/mnist/vanilla/alpha=1/split=0/seed=0'
     """
-    return _cells(budget, [name for name, about in IMAGE_DATASETS.items() if about.printed])
+    return _cells(budget, [name for name, about in STUDY_IMAGES.items() if about.printed])
 
 
 def further_cells(budget: str) -> list[Cell]:
@@ -101,7 +101,7 @@ def further_cells(budget: str) -> list[Cell]:
     >>> {cell.dataset for cell in further_cells("quick")}
     {'digits'}
     """
-    return _cells(budget, [name for name, about in IMAGE_DATASETS.items() if not about.printed])
+    return _cells(budget, [name for name, about in STUDY_IMAGES.items() if not about.printed])
 
 
 def _cells(budget: str, datasets: Sequence[str]) -> list[Cell]:
@@ -116,7 +116,7 @@ def _cells(budget: str, datasets: Sequence[str]) -> list[Cell]:
     ]
 
 
-def render(records: pd.DataFrame) -> Rendering:
+def render(records: pd.DataFrame) -> Shown:
     """Show a table for each schedule that has records, and for what has none in that of the paper.
 
     >>> [grid.title for grid in render(pd.DataFrame()).grids]
@@ -134,7 +134,7 @@ def render(records: pd.DataFrame) -> Rendering:
             claims += _claims(part, schedule, sets)
             notes.append(_extent(part, schedule, sets))
     short = any(not SCHEDULES[name].paper for name in found["setting"].unique())
-    return Rendering(grids, claims, notes=[*notes, *([SHORTER] if short else []), *NOTES])
+    return Shown(grids, claims, notes=[*notes, *([SHORTER] if short else []), *NOTES])
 
 
 def _of_images(records: pd.DataFrame) -> pd.DataFrame:
@@ -151,9 +151,9 @@ def _columns(found: pd.DataFrame, schedule: Schedule) -> list[str]:
     kind = [name for name, one in SCHEDULES.items() if one.kind == schedule.kind]
     there = set(found.loc[found["setting"] == schedule.name, "dataset"])
     anywhere = set(found.loc[found["setting"].isin(kind), "dataset"])
-    printed = {name for name, about in IMAGE_DATASETS.items() if about.printed}
+    printed = {name for name, about in STUDY_IMAGES.items() if about.printed}
     rest = printed - anywhere if schedule.paper and (printed & anywhere or not anywhere) else set()
-    return [name for name in IMAGE_DATASETS if name in there | rest]
+    return [name for name in STUDY_IMAGES if name in there | rest]
 
 
 def _grids(part: pd.DataFrame, schedule: Schedule, sets: Sequence[str]) -> list[Grid]:
@@ -163,12 +163,12 @@ def _grids(part: pd.DataFrame, schedule: Schedule, sets: Sequence[str]) -> list[
         PRINTED[schedule.kind],
         METRICS[schedule.kind],
     )
-    about = {name: IMAGE_DATASETS[name].title for name in sets}
-    first = methods_grid(title, part, sets, ROWS, paper, metric, about=about)
+    about = {name: STUDY_IMAGES[name].title for name in sets}
+    first = compare_grid(title, part, sets, ROWS, paper, metric, about=about)
     found = [first]
     if schedule.kind == "clean" and part.get("best_accuracy", pd.Series(dtype=float)).notna().any():
         best = f"Clean accuracy of the epoch that is best on held-out images, {_length(schedule)}"
-        found.append(methods_grid(best, part, sets, ROWS, {}, "best_accuracy", about=about))
+        found.append(compare_grid(best, part, sets, ROWS, {}, "best_accuracy", about=about))
     return [_without_adamixup(replace(grid, corner="dataset")) for grid in found]
 
 
@@ -187,7 +187,7 @@ def _without_adamixup(grid: Grid) -> Grid:
 
 def _claims(part: pd.DataFrame, schedule: Schedule, sets: Sequence[str]) -> list[Claim]:
     """The statements of the paper about the sets of a schedule that it prints."""
-    printed = [name for name in sets if IMAGE_DATASETS[name].printed]
+    printed = [name for name in sets if STUDY_IMAGES[name].printed]
     means = printed_means(PRINTED[schedule.kind])
     ours = Trials(part, printed, METRICS[schedule.kind])
     checks = [check for check in CHECKS[schedule.kind] if set(printed) & set(check.sets or printed)]
@@ -210,7 +210,7 @@ def _extent(part: pd.DataFrame, schedule: Schedule, sets: Sequence[str]) -> str:
     about = SETTINGS[schedule.name].about
     attacked = sorted({held["attacked"] for held in part.get("parameters", []) if "attacked" in held})
     number = f" Attacked images: {', '.join(map(str, attacked))}." if attacked else ""
-    return f"{CAPTIONS[schedule.kind]}: {about}. {coverage(part, sets, ROWS)}{number}"
+    return f"{CAPTIONS[schedule.kind]}: {about}. {extent(part, sets, ROWS)}{number}"
 
 
 def _both() -> dict[tuple[str, str], Printed]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from genlabel_paper.report.statements import Check, above
-from genlabel_paper.report.results import read_printed
-from genlabel_paper.report.dataset_tables import selected_table
+from genlabel_paper.report.claims import Check, above
+from genlabel_paper.report.printed import read_printed
+from genlabel_paper.report.selected import selected_table
 
 PAPER = read_printed(
     """

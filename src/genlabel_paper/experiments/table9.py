@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from genlabel_paper.report.statements import Check, above
-from genlabel_paper.report.results import read_printed
-from genlabel_paper.report.dataset_tables import selected_table
+from genlabel_paper.report.claims import Check, above
+from genlabel_paper.report.printed import read_printed
+from genlabel_paper.report.selected import selected_table
 
 PAPER = read_printed(
     """
@@ -37,7 +37,7 @@ CHECKS = [
         brief="the most robust on every set",
     ),
     Check(
-        "GenLabel paired_gains 10 to 30 points on the better of mixup and vanilla: over 10 on as many of the sets at hand as "
+        "GenLabel gains 10 to 30 points on the better of mixup and vanilla: over 10 on as many of the sets at hand as "
         "in the table.",
         "10 to 30 %",
         above("genlabel-gm", ("vanilla", "mixup"), 10.0),

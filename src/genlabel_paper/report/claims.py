@@ -9,8 +9,8 @@ from typing import TypeAlias, final
 import pandas as pd
 
 from genlabel_paper.paired import mean_scores, pair_trials
-from genlabel_paper.report.results import EXACT, NOTHING, Claim
-from genlabel_paper.runs.manifest import dataset_title
+from genlabel_paper.report.pieces import EXACT, NOTHING, Claim
+from genlabel_paper.runs.manifest import name_set
 
 Methods: TypeAlias = str | tuple[str, ...]
 """One method, or several of which the best one on each dataset is meant."""
@@ -91,7 +91,7 @@ class Check:
             return NOTHING
         true = self.rule.test(known)
         text = f"on {int(true.sum())} of {len(known)} sets"
-        text += f"; not on {', '.join(map(dataset_title, known.index[~true]))}" if not true.all() else ""
+        text += f"; not on {', '.join(map(name_set, known.index[~true]))}" if not true.all() else ""
         text += f"; {len(means) - len(known)} not measured" if len(known) < len(means) else ""
         return text + (f"; {_tell_gain(known, *self.gain)}" if self.gain else "")
 
@@ -124,10 +124,10 @@ def both(*rules: Rule) -> Rule:
     return Rule(tuple(dict.fromkeys(name for rule in rules for name in rule.needs)), test)
 
 
-def join_words(names: Sequence[str]) -> str:
+def in_words(names: Sequence[str]) -> str:
     """Join names as a sentence does.
 
-    >>> join_words(["a"]), join_words(["a", "b", "c"])
+    >>> in_words(["a"]), in_words(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     *first, last = names

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from genlabel.reporting import Markup, figure
 from genlabel.reporting.svg import inline_svg
-from genlabel_paper.report.results import CaptionedFigure
+from genlabel_paper.report.pieces import Picture
 
 
-def picture(shown: CaptionedFigure, name: str) -> Markup:
+def picture(shown: Picture, name: str) -> Markup:
     """Return a figure that opens larger, with its caption; the same picture gives the same text.
 
     Parameters
     ----------
-    shown : CaptionedFigure
+    shown : Picture
     name : str
         Start of its ids, which differs from that of any other picture of the page.
     """

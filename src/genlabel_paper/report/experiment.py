@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from genlabel._validation import check_choice
-from genlabel_paper.report.results import Grid, Measured, Printed, Rendering, Value
+from genlabel_paper.report.pieces import Grid, Measured, Printed, Shown, Value
 from genlabel_paper.runs.cells import BUDGETS, Cell
 from genlabel_paper.runs.methods import TITLES
 
@@ -49,7 +49,7 @@ class Experiment:
     """Where it is in the paper."""
     cells: Callable[[str], list[Cell]]
     """The cells of a budget: "smoke", "quick" or "full"."""
-    render: Callable[[pd.DataFrame], Rendering]
+    render: Callable[[pd.DataFrame], Shown]
     """Show what the records, a frame of `genlabel.evaluation.records.read_records`, say of it."""
     paper: PrintedValues = field(default_factory=dict)
     further: Callable[[str], list[Cell]] = no_cells
@@ -68,11 +68,11 @@ class Experiment:
         return bool(self.cells("smoke"))
 
 
-def select_cells(experiments: Sequence[Experiment], budget: str, datasets: Sequence[str] = ()) -> list[Cell]:
+def choose_cells(experiments: Sequence[Experiment], budget: str, datasets: Sequence[str] = ()) -> list[Cell]:
     """Return the cells of experiments in a budget: all, or those of some datasets; raise if a dataset has none.
 
-    >>> one = Experiment("t", "", "", lambda budget: [Cell("logistic", "61", "mixup", 0, 0)], lambda records: Rendering())
-    >>> select_cells([one], "smoke", ["mnist"])
+    >>> one = Experiment("t", "", "", lambda budget: [Cell("logistic", "61", "mixup", 0, 0)], lambda records: Shown())
+    >>> choose_cells([one], "smoke", ["mnist"])
     Traceback (most recent call last):
     ValueError: dataset 'mnist' is not one of t in the budget 'smoke'; choose among 61
     """
@@ -88,10 +88,10 @@ def select_cells(experiments: Sequence[Experiment], budget: str, datasets: Seque
     return [cell for cell in cells if cell.dataset in datasets]
 
 
-def select_records(records: pd.DataFrame, setting: str, alpha: float = 1.0) -> pd.DataFrame:
+def of_cells(records: pd.DataFrame, setting: str, alpha: float = 1.0) -> pd.DataFrame:
     """Return the records of one setting and alpha.
 
-    >>> len(select_records(pd.DataFrame(), "logistic"))
+    >>> len(of_cells(pd.DataFrame(), "logistic"))
     0
     """
     if "setting" not in records:
@@ -99,13 +99,13 @@ def select_records(records: pd.DataFrame, setting: str, alpha: float = 1.0) -> p
     return records[(records["setting"] == setting) & (records["alpha"] == alpha)]
 
 
-def mean_score(records: pd.DataFrame, dataset: str, method: str, metric: str = "accuracy") -> Measured | None:
+def measured(records: pd.DataFrame, dataset: str, method: str, metric: str = "accuracy") -> Measured | None:
     """Return mean and standard deviation of a method on a dataset over all splits and seeds; None without records.
 
     The records are of one setting and alpha.
 
     >>> records = pd.DataFrame({"dataset": "61", "method": "mixup", "split": 0, "seed": [0, 1], "accuracy": [90, 94]})
-    >>> mean_score(records, "61", "mixup")
+    >>> measured(records, "61", "mixup")
     Measured(mean=92.0, spread=2.8284271247461903, splits=1, seeds=2)
     """
     trials = records[(records["dataset"] == dataset) & (records["method"] == method)]
@@ -117,7 +117,7 @@ def mean_score(records: pd.DataFrame, dataset: str, method: str, metric: str = "
     return Measured(float(values.mean()), spread, trials["split"].nunique(), trials["seed"].nunique())
 
 
-def methods_grid(
+def compare_grid(
     title: str,
     records: pd.DataFrame,
     datasets: Sequence[str],
@@ -133,7 +133,7 @@ def methods_grid(
     ----------
     title : str
     records : DataFrame
-        Of one setting and alpha, see `select_records`.
+        Of one setting and alpha, see `of_cells`.
     datasets, methods : sequences of str
     paper : dict of (method, dataset) -> Printed
     metric : str
@@ -147,7 +147,7 @@ def methods_grid(
         (
             TITLES[method],
             [
-                Value(mean_score(records, name, method, metric), paper.get((method, name)), why.get(name, "not run"))
+                Value(measured(records, name, method, metric), paper.get((method, name)), why.get(name, "not run"))
                 for name in datasets
             ],
         )

@@ -1,4 +1,4 @@
-"""Pictures of how much a method paired_gains over another: a histogram over many datasets, or a line for each of a few."""
+"""Pictures of how much a method gains over another: a histogram over many datasets, or a line for each of a few."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from matplotlib.ticker import MaxNLocator
 
 from genlabel.reporting.figures import DPI, RIVALS
 from genlabel_paper.paired import count_wins
-from genlabel_paper.report.results import EXACT
+from genlabel_paper.report.pieces import EXACT
 
 BINS = 0.5
 """Points of accuracy in a bar of a histogram."""
 EDGE = 10.0
-"""Points beyond which paired_gains are drawn in the last bar."""
+"""Points beyond which gains are drawn in the last bar."""
 
 
 def plot_gain_histograms(panels: Mapping[str, pd.Series[float]], title: str, width: float) -> Figure:

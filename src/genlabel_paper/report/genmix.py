@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from genlabel.reporting.figures import plot_points, plot_regions
 from genlabel_paper.report.experiment import measured
-from genlabel_paper.report.results import Grid, Value
-from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS
+from genlabel_paper.report.pieces import Grid, Value
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS
 from genlabel_paper.runs.methods import TITLES
-from genlabel_paper.runs.plane import Regions, decode_points
+from genlabel_paper.runs.plane import Regions, read_points
 
 PAIR_COLORS = {(0, 1): "#d62728", (0, 2): "#b58900", (1, 2): "#17a2b8", (0, 3): "#8c564b", (1, 3): "#e377c2"}
 """Of added points by their pair of classes: red, yellow and cyan as in arXiv Figure 13, and some more."""
@@ -65,20 +65,20 @@ def genmix_grid(records: pd.DataFrame, sets: Sequence[str], methods: Sequence[st
     """Return a table of methods and sets; none of it is printed in the paper."""
     title, unit, digits = METRICS[metric]
     rows = [
-        (TITLES[row], [Value(mean_score(records, name, row, metric), None, "not run") for name in sets])
+        (TITLES[row], [Value(measured(records, name, row, metric), None, "not run") for name in sets])
         for row in methods
     ]
-    titles = [GENMIX_DATASETS[name].title for name in sets]
+    titles = [GENMIX_SETS[name].title for name in sets]
     return Grid(title, titles, rows, unit, corner="dataset", digits=digits)
 
 
 def draw_added(ax: Axes, record: dict[str, Any], X: NDArray[np.float64], y: NDArray[Any]) -> None:
     """Draw training points and, on top of them, the added points of a record in the colours of their pairs."""
-    limits = GENMIX_DATASETS[record["dataset"]].limits
+    limits = GENMIX_SETS[record["dataset"]].limits
     assert limits is not None
     _set_axes(ax, record["dataset"])
     plot_points(ax, X, y, size=3.0)
-    points, pair = decode_points(record["parameters"]["points"], limits)
+    points, pair = read_points(record["parameters"]["points"], limits)
     pair = np.sort(pair, axis=1)
     for one in np.unique(pair, axis=0):
         x, height = points[(pair == one).all(axis=1)].T
@@ -89,10 +89,10 @@ def draw_added(ax: Axes, record: dict[str, Any], X: NDArray[np.float64], y: NDAr
 
 def draw_regions(ax: Axes, record: dict[str, Any], X: NDArray[np.float64], y: NDArray[Any]) -> None:
     """Draw the decision regions of a record, and the training points."""
-    limits = GENMIX_DATASETS[record["dataset"]].limits
+    limits = GENMIX_SETS[record["dataset"]].limits
     assert limits is not None
     _set_axes(ax, record["dataset"])
-    regions = Regions.decode(record["parameters"]["regions"], limits)
+    regions = Regions.read(record["parameters"]["regions"], limits)
     plot_regions(ax, regions.predict, X, y, size=3.0, steps=400)
 
 

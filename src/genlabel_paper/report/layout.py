@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from genlabel_paper.report.results import Grid, Value, agreement
+from genlabel_paper.report.pieces import Grid, Value, agreement
 
 SYMBOLS = {"agrees": "=", "near": "≈", "differs": "≠", "missing": "–"}  # noqa: RUF001
 """How far ours is from the paper's, in one sign."""
@@ -42,12 +42,12 @@ class Line:
     places: Sequence[Place]
 
 
-def grid_lines(grid: Grid) -> list[Line]:
+def lines_of(grid: Grid) -> list[Line]:
     """Turn a grid: a line for each of its columns, and the best of each line marked.
 
-    >>> from genlabel_paper.report.results import Measured
+    >>> from genlabel_paper.report.pieces import Measured
     >>> rows = [("A", [Value(Measured(90.0, None, 1, 1), None)]), ("B", [Value(Measured(91.0, None, 1, 1), None)])]
-    >>> [place.best_ours for place in grid_lines(Grid("t", ["61"], rows, best=["A", "B"]))[0].places]
+    >>> [place.best_ours for place in lines_of(Grid("t", ["61"], rows, best=["A", "B"]))[0].places]
     [False, True]
     """
     lines = []
@@ -75,7 +75,7 @@ def has_printed(grid: Grid) -> bool:
 def count_agreements(grid: Grid) -> dict[str, int]:
     """Count how many printed values of a grid agree with ours, are near, differ, or have none of ours.
 
-    >>> from genlabel_paper.report.results import Printed
+    >>> from genlabel_paper.report.pieces import Printed
     >>> count_agreements(Grid("t", ["61"], [("A", [Value(None, Printed(90.0))])]))
     {'agrees': 0, 'near': 0, 'differs': 0, 'missing': 1}
     """
@@ -86,7 +86,7 @@ def count_agreements(grid: Grid) -> dict[str, int]:
 def reasons(grid: Grid) -> list[str]:
     """Say why values of ours are missing, with their number for each reason.
 
-    >>> from genlabel_paper.report.results import Printed
+    >>> from genlabel_paper.report.pieces import Printed
     >>> reasons(Grid("t", ["61"], [("A", [Value(None, Printed(90.0), "not run")])]))
     ['1 missing: not run']
     """
@@ -94,12 +94,12 @@ def reasons(grid: Grid) -> list[str]:
     return [f"{count} missing: {why or 'no records'}" for why, count in found.items()]
 
 
-def measured_subgrid(grid: Grid) -> Grid:
+def measured_part(grid: Grid) -> Grid:
     """Leave out the columns and rows of a grid in which nothing is ours.
 
-    >>> from genlabel_paper.report.results import Measured
+    >>> from genlabel_paper.report.pieces import Measured
     >>> rows = [("A", [Value(None, None), Value(Measured(90.0, None, 1, 1), None)]), ("B", [Value(None, None)] * 2)]
-    >>> measured_subgrid(Grid("t", ["61", "36"], rows)).columns
+    >>> measured_part(Grid("t", ["61", "36"], rows)).columns
     ['36']
     """
     kept = [place for place in range(len(grid.columns)) if any(row[place].ours for _, row in grid.rows)]
@@ -108,17 +108,17 @@ def measured_subgrid(grid: Grid) -> Grid:
     return replace(grid, columns=[grid.columns[place] for place in kept], rows=rows)
 
 
-def describe_missing(grid: Grid) -> list[str]:
+def tell_missing(grid: Grid) -> list[str]:
     """Say in a few words what of a grid was not run: all of it, whole columns and rows, and single values.
 
-    >>> from genlabel_paper.report.results import Measured
+    >>> from genlabel_paper.report.pieces import Measured
     >>> row = [Value(None, None, "lost"), Value(Measured(90.0, None, 1, 1), None)]
-    >>> describe_missing(Grid("t", ["1038", "36"], [("A", row)]))
+    >>> tell_missing(Grid("t", ["1038", "36"], [("A", row)]))
     ['1038 (lost)']
     """
     if not grid.measured:
         return [*grid.columns]
-    part = measured_subgrid(grid)
+    part = measured_part(grid)
     gone = {name: grid.rows[0][1][place].why for place, name in enumerate(grid.columns) if name not in part.columns}
     gone |= {title: row[0].why for title, row in grid.rows if title not in dict(part.rows)}
     why = {reason: [name for name, other in gone.items() if other == reason] for reason in gone.values()}

@@ -9,12 +9,12 @@ import pandas as pd
 
 from genlabel._atomic_io import atomic_write
 from genlabel.reporting import Markup, element, facts, item_list, join, page, section
-from genlabel_paper.report.page import picture
+from genlabel_paper.report.drawing import picture
 from genlabel_paper.report.experiment import PARTS, Experiment
-from genlabel_paper.report.page import claim_list, grid_table, judged, legend, not_run
-from genlabel_paper.report.results import Rendering
-from genlabel_paper.report.page import CSS
-from genlabel_paper.report.page import Entry, conclusion, contents, in_short, part_title
+from genlabel_paper.report.page_parts import claim_list, grid_table, judged, legend, not_run
+from genlabel_paper.report.pieces import Shown
+from genlabel_paper.report.style import CSS
+from genlabel_paper.report.summary import Entry, conclusion, contents, in_short, part_title
 from genlabel_paper.runs.settings import SETTINGS
 
 PAPER = "https://arxiv.org/abs/2201.02354"
@@ -105,14 +105,14 @@ def _part(name: str, entries: Sequence[Entry]) -> Markup:
     return element("section", heading, *(_section(*entry) for entry in entries), id=f"part-{name}")
 
 
-def _section(experiment: Experiment, shown: Rendering) -> Markup:
+def _section(experiment: Experiment, shown: Shown) -> Markup:
     """One table or figure of the paper: the verdicts, what they are of, what was not run, and notes."""
     back = element("a", "Contents", href="#contents")
     parts = [
         element("h3", f"{experiment.name}: {experiment.title}"),
         element("p", f"{experiment.source}. ", back, class_="source"),
         *([claim_list(experiment, judged(shown))] if judged(shown) else []),
-        *(picture(one, f"{experiment.id}-p{place}") for place, one in enumerate(shown.figures, 1)),
+        *(picture(one, f"{experiment.id}-p{place}") for place, one in enumerate(shown.pictures, 1)),
         element("div", *(grid_table(grid) for grid in shown.grids if grid.measured), class_="tables"),
         *not_run(shown),
     ]

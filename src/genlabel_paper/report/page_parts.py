@@ -14,21 +14,21 @@ from genlabel_paper.report.layout import (
     Place,
     count_agreements,
     has_printed,
-    grid_lines,
-    measured_subgrid,
-    describe_missing,
+    lines_of,
+    measured_part,
+    tell_missing,
 )
-from genlabel_paper.report.results import Claim, Grid, Rendering, agreement
-from genlabel_paper.report.terminal import number, verdict
+from genlabel_paper.report.pieces import Claim, Grid, Shown, agreement
+from genlabel_paper.report.text import number, verdict
 
 KINDS = {False: "fails", None: "open", True: "holds"}
 """Classes of statements, in the order in which they are shown: what does not hold comes first."""
 
 
-def judged(shown: Rendering) -> list[Claim]:
+def judged(shown: Shown) -> list[Claim]:
     """Return the statements that there is anything to judge by, those that do not hold first.
 
-    >>> [claim.holds for claim in judged(Rendering(claims=[Claim("a", "", "", True), Claim("b", "", "", False)]))]
+    >>> [claim.holds for claim in judged(Shown(claims=[Claim("a", "", "", True), Claim("b", "", "", False)]))]
     [False, True]
     """
     return [claim for holds in KINDS for claim in shown.claims if claim.measured and claim.holds is holds]
@@ -51,17 +51,17 @@ def grid_table(grid: Grid) -> Markup:
     >>> grid_table(Grid("Shares", [], []))[:50]
     '<div><div class="scroll" role="region" tabindex="0'
     """
-    shown = measured_subgrid(grid)
+    shown = measured_part(grid)
     unit = f" ({grid.unit})" if grid.unit else ""
     head = [grid.corner, *(title for title, _ in shown.rows)]
-    lines = [_line(line, grid.digits) for line in grid_lines(shown)]
+    lines = [_line(line, grid.digits) for line in lines_of(shown)]
     table = data_table(shown.title + unit, head, lines, sortable=len(lines) > 2, filterable=False)
     return element("div", table, *(element("p", words, class_="counts") for words in _counts(shown)))
 
 
-def not_run(shown: Rendering) -> list[Markup]:
+def not_run(shown: Shown) -> list[Markup]:
     """Return one line about what of an experiment was not run, or none."""
-    found = {grid.title: "; ".join(describe_missing(grid)) for grid in shown.grids}
+    found = {grid.title: "; ".join(tell_missing(grid)) for grid in shown.grids}
     alike = len(set(found.values())) == 1
     words = [part if alike else f"{title}: {part}" for title, part in found.items() if part][: 1 if alike else None]
     count = sum(not claim.measured for claim in shown.claims)

@@ -18,9 +18,9 @@ __all__ = [
     "Claim",
     "Grid",
     "Measured",
-    "CaptionedFigure",
+    "Picture",
     "Printed",
-    "Rendering",
+    "Shown",
     "Value",
     "agreement",
     "computed",
@@ -96,7 +96,7 @@ class Grid:
     """Words on a column, such as the name of a dataset."""
 
     @property
-    def mean_score(self) -> bool:
+    def measured(self) -> bool:
         """Whether any value is ours."""
         return any(value.ours is not None for _, row in self.rows for value in row)
 
@@ -120,13 +120,13 @@ class Claim:
     """A few words for a list of all statements."""
 
     @property
-    def mean_score(self) -> bool:
+    def measured(self) -> bool:
         """Whether there is anything of ours to judge it by."""
         return self.found != NOTHING
 
 
 @dataclass(frozen=True)
-class CaptionedFigure:
+class Picture:
     """A figure and what it shows."""
 
     caption: str
@@ -136,20 +136,20 @@ class CaptionedFigure:
 
 
 @dataclass(frozen=True)
-class Rendering:
+class Shown:
     """All that an experiment shows of the records."""
 
     grids: Sequence[Grid] = ()
     claims: Sequence[Claim] = ()
-    pictures: Sequence[CaptionedFigure] = ()
+    pictures: Sequence[Picture] = ()
     notes: Sequence[str] = field(default_factory=tuple)
     headline: str = ""
     """A sentence for the conclusion of the page, where an experiment decides on the paper's main statement."""
 
     @property
-    def mean_score(self) -> bool:
+    def measured(self) -> bool:
         """Whether there is anything of ours in it."""
-        return bool(self.figures) or any(grid.measured for grid in self.grids) or any(c.measured for c in self.claims)
+        return bool(self.pictures) or any(grid.measured for grid in self.grids) or any(c.measured for c in self.claims)
 
 
 def agreement(value: Value) -> str:

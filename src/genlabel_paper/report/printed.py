@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from genlabel_paper.report.experiment import PrintedValues
-from genlabel_paper.report.results import Printed
+from genlabel_paper.report.pieces import Printed
 
 
 def read_printed(text: str) -> dict[tuple[str, str], Printed]:

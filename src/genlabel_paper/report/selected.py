@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from genlabel_paper.report.statements import Check, Trials
-from genlabel_paper.report.experiment import Experiment, PrintedValues, methods_grid, select_records
-from genlabel_paper.report.results import Rendering
-from genlabel_paper.report.results import columns_of, printed_means, rows_of
+from genlabel_paper.report.claims import Check, Trials
+from genlabel_paper.report.experiment import Experiment, PrintedValues, compare_grid, of_cells
+from genlabel_paper.report.pieces import Shown
+from genlabel_paper.report.printed import columns_of, printed_means, rows_of
 from genlabel_paper.runs.cells import Cell, make_cells
-from genlabel_paper.runs.manifest import manifest, dataset_title
+from genlabel_paper.runs.manifest import manifest, name_set
 from genlabel_paper.runs.methods import TITLES
 
 MISSING = dict.fromkeys(("1038", "1130", "1138", "1166"), "not at hand, and not part of this study")
@@ -22,11 +22,11 @@ SPREADS = (
 )
 
 
-def available_datasets(paper: PrintedValues) -> list[str]:
+def at_hand(paper: PrintedValues) -> list[str]:
     """Return the datasets of a printed table that we could have.
 
-    >>> from genlabel_paper.report.results import Printed
-    >>> available_datasets({("mixup", "61"): Printed(88.0), ("mixup", "1038"): Printed(14.45)})
+    >>> from genlabel_paper.report.pieces import Printed
+    >>> at_hand({("mixup", "61"): Printed(88.0), ("mixup", "1038"): Printed(14.45)})
     ['61']
     """
     return [name for name in columns_of(paper) if name not in MISSING]
@@ -62,7 +62,7 @@ def selected_table(
 
     Examples
     --------
-    >>> from genlabel_paper.report.results import Printed
+    >>> from genlabel_paper.report.pieces import Printed
     >>> paper = {("mixup", "61"): Printed(88.0)}
     >>> table = selected_table("t", "One", "", setting="logistic", caption="Iris", paper=paper, checks=[])
     >>> [cell.id for cell in table.cells("smoke")]
@@ -72,10 +72,10 @@ def selected_table(
     """
 
     def cells(budget: str) -> list[Cell]:
-        return make_cells(setting, available_datasets(paper), rows_of(paper), budget)
+        return make_cells(setting, at_hand(paper), rows_of(paper), budget)
 
-    def render(records: pd.DataFrame) -> Rendering:
-        chosen = select_records(records, setting)
+    def render(records: pd.DataFrame) -> Shown:
+        chosen = of_cells(records, setting)
         chosen = chosen[chosen["dataset"].isin(columns_of(paper))]
         return _show(chosen, caption, paper, checks, metric, notes)
 
@@ -89,23 +89,23 @@ def _show(
     checks: Sequence[Check],
     metric: str,
     notes: Sequence[str],
-) -> Rendering:
+) -> Shown:
     """The table of methods and datasets, the paper's statements about it, and notes."""
     sets, methods, means = columns_of(paper), rows_of(paper), printed_means(paper)
-    about = {name: describe_dataset(name) for name in sets}
-    grid = methods_grid(caption, records, sets, methods, paper, metric, MISSING, about)
-    ours = Trials(records, available_datasets(paper), metric)
+    about = {name: about_set(name) for name in sets}
+    grid = compare_grid(caption, records, sets, methods, paper, metric, MISSING, about)
+    ours = Trials(records, at_hand(paper), metric)
     claims = [check.claim(ours, means) for check in checks]
     ends = (methods[0], methods[-1])
-    largest = [majority_class_note(means[key], ours.means([key])[key], TITLES[key]) for key in ends]
-    return Rendering([grid], claims, notes=[coverage(records, sets, methods), SPREADS, *notes, *largest])
+    largest = [largest_class(means[key], ours.means([key])[key], TITLES[key]) for key in ends]
+    return Shown([grid], claims, notes=[extent(records, sets, methods), SPREADS, *notes, *largest])
 
 
-def coverage(records: pd.DataFrame, datasets: Sequence[str], methods: Sequence[str]) -> str:
+def extent(records: pd.DataFrame, datasets: Sequence[str], methods: Sequence[str]) -> str:
     """Say how many datasets, splits and seeds there are of the methods of a table, at the least and at the most.
 
     >>> records = pd.DataFrame({"dataset": "61", "method": "mixup", "split": 0, "seed": [0, 1]})
-    >>> coverage(records, ["61", "36"], ["mixup"])
+    >>> extent(records, ["61", "36"], ["mixup"])
     'Records of 1 of 2 datasets; splits of each method: 1; seeds: 2.'
     """
     chosen = records[records["dataset"].isin(list(datasets)) & records["method"].isin(list(methods))]
@@ -122,11 +122,11 @@ def _range(counts: pd.Series[int]) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-def majority_class_note(paper: pd.Series[float], ours: pd.Series[float], name: str) -> str:
+def largest_class(paper: pd.Series[float], ours: pd.Series[float], name: str) -> str:
     """Say on which sets always predicting the largest class is at least as good as a method: it cannot be attacked.
 
     >>> means = pd.Series([88.0, 10.0], index=["61", "36"])
-    >>> majority_class_note(means, means + 60.0, "Mixup")
+    >>> largest_class(means, means + 60.0, "Mixup")
     'The largest class alone scores as much as Mixup: as printed on 1 of 2 sets: 36 (segment); ours on 0 of 2 sets.'
     """
     return f"The largest class alone scores as much as {name}: as printed {_beaten(paper)}; ours {_beaten(ours)}."
@@ -137,13 +137,13 @@ def _beaten(means: pd.Series[float]) -> str:
     share = manifest()["largest"].reindex(known.index).astype(float)
     known, share = known[share.notna()], share.dropna()
     sets = known.index[known <= share + 0.005]
-    return f"on {len(sets)} of {len(known)} sets" + (f": {', '.join(map(dataset_title, sets))}" if len(sets) else "")
+    return f"on {len(sets)} of {len(known)} sets" + (f": {', '.join(map(name_set, sets))}" if len(sets) else "")
 
 
-def describe_dataset(name: str) -> str:
+def about_set(name: str) -> str:
     """Say what an OpenML set is: its name, rows, features and classes; nothing of other sets.
 
-    >>> describe_dataset("61")
+    >>> about_set("61")
     'iris, 150 × 4, 3 classes'
     """
     if name not in manifest().index:

@@ -8,9 +8,9 @@ from functools import cache
 import pandas as pd
 
 from genlabel_paper.paired import WinTieLoss, count_wins, pair_trials
-from genlabel_paper.report.experiment import PrintedValues, select_records
-from genlabel_paper.report.results import FULL, NOTHING, Claim, Grid, Measured, Value
-from genlabel_paper.runs.manifest import manifest, study_datasets
+from genlabel_paper.report.experiment import PrintedValues, of_cells
+from genlabel_paper.report.pieces import FULL, NOTHING, Claim, Grid, Measured, Value
+from genlabel_paper.runs.manifest import manifest, study_sets
 from genlabel_paper.runs.methods import keys_of
 
 FILTERED = "sets on which a generative model fits"
@@ -18,12 +18,12 @@ UNFILTERED = "all sets of the study"
 STUDY_NOTES = (
     "Filtered: sets where Gaussians or the kernel estimator have over 95 % of training accuracy, mean over the splits; "
     "109 of 160 in the paper. It does not list them.",
-    f"All: the {len(study_datasets())} sets that the paper's authors name and that are at hand.",
+    f"All: the {len(study_sets())} sets that the paper's authors name and that are at hand.",
     "The ± of a share is its standard error, from the number of sets.",
 )
 WIDTH = 0.5
 """Points within which two methods are on par, if not said otherwise."""
-OUTCOMES = ("higher", "on-par", "lower")
+SHARES = ("higher", "on-par", "lower")
 """The lines of a table of shares."""
 FIT = 95.0
 """Percent of training accuracy above which a generative model fits (arXiv Section 6)."""
@@ -31,13 +31,13 @@ ENOUGH = 0.9
 """Of the datasets, the share that must be measured before a statement about all is checked."""
 
 
-def paired_gains(records: pd.DataFrame, a: str, b: str, datasets: Sequence[str], metric: str = "accuracy") -> pd.Series[float]:
+def gains(records: pd.DataFrame, a: str, b: str, datasets: Sequence[str], metric: str = "accuracy") -> pd.Series[float]:
     """Return the mean difference of two methods for each dataset, over the splits and seeds that both have.
 
     The records are of one setting and alpha; a dataset without such a pair is left out.
 
     >>> records = pd.DataFrame({"dataset": "61", "method": ["a", "b"], "split": 0, "seed": 0, "accuracy": [90.0, 88.0]})
-    >>> paired_gains(records, "a", "b", ["61", "36"]).to_dict()
+    >>> gains(records, "a", "b", ["61", "36"]).to_dict()
     {'61': 2.0}
     """
     chosen = records[records["method"].isin([a, b]) & records["dataset"].isin(list(datasets))]
@@ -50,10 +50,10 @@ def paired_gains(records: pd.DataFrame, a: str, b: str, datasets: Sequence[str],
     return found
 
 
-def describe_win_rates(gain: pd.Series[float], width: float = WIDTH) -> str:
+def tell_shares(gain: pd.Series[float], width: float = WIDTH) -> str:
     """Say on which shares of the datasets a gain is above `width`, within it, and below.
 
-    >>> describe_win_rates(pd.Series([0.6, 0.5, -0.1, -3.0]))
+    >>> tell_shares(pd.Series([0.6, 0.5, -0.1, -3.0]))
     'higher on 25.0 %, on par on 50.0 %, lower on 25.0 % of 4 sets'
     """
     found = count_wins(gain, width)
@@ -63,16 +63,16 @@ def describe_win_rates(gain: pd.Series[float], width: float = WIDTH) -> str:
     return f"higher on {higher:.1f} %, on par on {on_par:.1f} %, lower on {lower:.1f} % of {found.sets} sets"
 
 
-def well_fitted_datasets(records: pd.DataFrame) -> list[str]:
+def fitted_sets(records: pd.DataFrame) -> list[str]:
     """Return the datasets that pass the paper's filter: a generative model has over 95 % of training accuracy.
 
     NOTE[PAPER]: the mean over the splits counts; the paper does not say how many splits it takes.
 
     >>> records = pd.DataFrame({"dataset": ["61", "36"], "method": "generative-gm", "train_accuracy": [96, 90]})
-    >>> well_fitted_datasets(records.assign(setting="logistic", alpha=1.0))
+    >>> fitted_sets(records.assign(setting="logistic", alpha=1.0))
     ['61']
     """
-    fitted = select_records(records, "logistic")
+    fitted = of_cells(records, "logistic")
     fitted = fitted[fitted["method"].isin(keys_of("generative"))]
     if "train_accuracy" not in fitted or not len(fitted):
         return []
@@ -81,17 +81,17 @@ def well_fitted_datasets(records: pd.DataFrame) -> list[str]:
 
 
 @cache
-def low_dimensional_datasets(classes: int = 2) -> list[str]:
+def low_dimensional(classes: int = 2) -> list[str]:
     """Return the sets of the study with at most 20 features and at least so many classes.
 
-    >>> len(low_dimensional_datasets()), len(low_dimensional_datasets(classes=3))
+    >>> len(low_dimensional()), len(low_dimensional(classes=3))
     (127, 16)
     """
-    lines = manifest().loc[study_datasets()]
+    lines = manifest().loc[study_sets()]
     return [str(name) for name in lines.index[(lines["d"] <= 20) & (lines["k"] >= classes)]]
 
 
-def win_rate_grid(
+def share_grid(
     title: str,
     gain: Mapping[str, pd.Series[float]],
     paper: PrintedValues,
@@ -118,7 +118,7 @@ def win_rate_grid(
 
     Examples
     --------
-    >>> win_rate_grid("Shares", {"mixup": pd.Series([1.0, -1.0])}, {}).rows[0][1][0].ours.mean
+    >>> share_grid("Shares", {"mixup": pd.Series([1.0, -1.0])}, {}).rows[0][1][0].ours.mean
     50.0
     """
     within, below = (f"within {width:g}", f"-{width:g}") if width else ("= 0", "0")
@@ -129,7 +129,7 @@ def win_rate_grid(
     return Grid(title, list(about), rows, "% of the datasets", corner=corner, digits=1, about=about)
 
 
-def win_rate_claim(
+def share_claim(
     text: str,
     printed: str,
     gain: pd.Series[float],
@@ -141,25 +141,25 @@ def win_rate_claim(
 ) -> Claim:
     """Check a statement about shares; without enough datasets nothing can be said.
 
-    >>> win_rate_claim("More often higher.", "60 %", pd.Series([1.0, 2.0]), True, lambda found: found.better > 0).holds
+    >>> share_claim("More often higher.", "60 %", pd.Series([1.0, 2.0]), True, lambda found: found.better > 0).holds
     True
     """
     found = count_wins(gain, width)
     holds = test(found) if enough and found.sets else None
-    return Claim(text, printed, describe_win_rates(gain, width), holds, gain.attrs.get("trials", FULL), brief=brief)
+    return Claim(text, printed, tell_shares(gain, width), holds, gain.attrs.get("trials", FULL), brief=brief)
 
 
-def covers_most(gain: pd.Series[float], datasets: Sequence[str]) -> bool:
+def are_enough(gain: pd.Series[float], datasets: Sequence[str]) -> bool:
     """Are nearly all of the datasets measured?
 
-    >>> covers_most(pd.Series([1.0]), ["61", "36"])
+    >>> are_enough(pd.Series([1.0]), ["61", "36"])
     False
     """
     return len(gain) >= ENOUGH * len(datasets)
 
 
 def _value(found: WinTieLoss, line: int, paper: PrintedValues, rival: str) -> Value:
-    printed = paper.get((OUTCOMES[line], rival))
+    printed = paper.get((SHARES[line], rival))
     if not found.sets:
         return Value(None, printed, "not run")
     share = found.percent[line]

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from genlabel.reporting import Markup, element, join, section
-from genlabel_paper.report.statements import join_words
+from genlabel_paper.report.claims import in_words
 from genlabel_paper.report.experiment import PARTS, Experiment
 from genlabel_paper.report.layout import count_agreements, has_printed
-from genlabel_paper.report.page import KINDS, judged, link
-from genlabel_paper.report.results import Claim, Rendering
-from genlabel_paper.report.terminal import SIGNS, verdict
+from genlabel_paper.report.page_parts import KINDS, judged, link
+from genlabel_paper.report.pieces import Claim, Shown
+from genlabel_paper.report.text import SIGNS, verdict
 
 TITLES = {False: "What did not hold", None: "What cannot be said", True: "What held"}
 
@@ -20,7 +20,7 @@ class Entry(NamedTuple):
     """An experiment with what it shows."""
 
     experiment: Experiment
-    shown: Rendering
+    shown: Shown
 
 
 def part_title(part: str) -> str:
@@ -43,7 +43,7 @@ def conclusion(entries: Sequence[Entry]) -> str:
     total = sum(len(entry.shown.claims) for entry in entries)
     told = [f"{counts[True]} hold here", f"{counts[False]} do not", f"{counts[None]} cannot be said"]
     told += [f"{total - len(claims)} were not run"] if total > len(claims) else []
-    first = f"Of {total} statements of the paper {join_words(told)}."
+    first = f"Of {total} statements of the paper {in_words(told)}."
     headlines = [entry.shown.headline for entry in entries if entry.shown.headline]
     return " ".join([first, *headlines, *_by_part(entries), *_values(entries), *_early(claims)])
 
@@ -72,7 +72,7 @@ def _by_part(entries: Sequence[Entry]) -> list[str]:
     for part, title in PARTS.items():
         found = [c.holds for e in entries if e.experiment.part == part for c in judged(e.shown) if c.holds is not None]
         words += [f"{sum(found)} of {len(found)} about {title}"] if found else []
-    return [f"Of the statements that can be judged, {join_words(words)} hold."] if len(words) > 1 else []
+    return [f"Of the statements that can be judged, {in_words(words)} hold."] if len(words) > 1 else []
 
 
 def _values(entries: Sequence[Entry]) -> list[str]:

@@ -10,21 +10,21 @@ from rich.table import Table
 from rich.text import Text
 
 from genlabel_paper.report.experiment import Experiment
-from genlabel_paper.report.layout import SYMBOLS, Place, count_agreements, has_printed, grid_lines, reasons
-from genlabel_paper.report.results import Claim, Grid, Measured, Printed, Rendering, agreement
+from genlabel_paper.report.layout import SYMBOLS, Place, count_agreements, has_printed, lines_of, reasons
+from genlabel_paper.report.pieces import Claim, Grid, Measured, Printed, Shown, agreement
 
 STYLES = {"agrees": "blue", "near": "yellow", "differs": "red", "missing": "dim"}
 SIGNS = {True: "✓", False: "✗", None: "?"}
 VERDICTS = {True: "holds", False: "does not hold", None: "cannot be said"}
 
 
-def print_rendering(experiment: Experiment, shown: Rendering, console: Console) -> None:
+def print_shown(experiment: Experiment, shown: Shown, console: Console) -> None:
     """Print an experiment: its title, its tables, the statements of the paper and the notes.
 
     Parameters
     ----------
     experiment : Experiment
-    shown : Rendering
+    shown : Shown
         What its `render` returned.
     console : rich.console.Console
     """
@@ -95,7 +95,7 @@ def _table(grid: Grid, rows: range) -> Table:
     """Some columns of a grid; a number is never cut."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
     table.add_column(grid.corner, no_wrap=len(grid.columns[0]) < 12 if grid.columns else True)
-    lines = [(line.name, [_place(line.places[row], grid.digits) for row in rows]) for line in grid_lines(grid)]
+    lines = [(line.name, [_place(line.places[row], grid.digits) for row in rows]) for line in lines_of(grid)]
     for column, row in enumerate(rows):
         widest = max((len(part) for _, texts in lines for part in texts[column].plain.split("\n")), default=0)
         table.add_column(grid.rows[row][0], justify="right", min_width=max(widest, 7))

@@ -12,11 +12,11 @@ LIGHT, DARK = "#fffff0", "#08205a"
 """Of letters on a field of a colour, which is the same on a dark page."""
 
 
-def plot_agreement(shares: pd.DataFrame) -> Figure:
+def plot_worlds(shares: pd.DataFrame) -> Figure:
     """Draw the share of the printed cells that agree, in percent, by reading (lines) and table (columns).
 
     >>> frame = pd.DataFrame({"table 4": [40.0, 50.0]}, index=["ours", "codes"])
-    >>> [text.get_text() for text in plot_agreement(frame).axes[0].texts]
+    >>> [text.get_text() for text in plot_worlds(frame).axes[0].texts]
     ['40', '40', '50', '50']
     """
     whole = shares.assign(**{"mean": shares.mean(axis=1)})

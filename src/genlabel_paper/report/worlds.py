@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from genlabel_paper.report.statements import Check
+from genlabel_paper.report.claims import Check
 from genlabel_paper.report.experiment import PrintedValues
-from genlabel_paper.report.results import rows_of
-from genlabel_paper.report.dataset_tables import available_datasets
-from genlabel_paper.runs.multiverse import split_reading, join_reading
-from genlabel_paper.runs.readings import SELECTION_RULES, OURS, READINGS, Look, Reading
+from genlabel_paper.report.printed import rows_of
+from genlabel_paper.report.selected import at_hand
+from genlabel_paper.runs.multiverse import base_of, name_of
+from genlabel_paper.runs.readings import LOOKS, OURS, READINGS, Look, Reading
 
 KEYS = ("setting", "dataset", "method")
-KNOWN = tuple(look.key for look in SELECTION_RULES)
+KNOWN = tuple(look.key for look in LOOKS)
 
 
 class PrintedTable(NamedTuple):
@@ -38,18 +38,18 @@ class PrintedTable(NamedTuple):
         return [row for row in rows_of(self.paper) if row != "difference"]
 
     @property
-    def available_datasets(self) -> list[str]:
+    def at_hand(self) -> list[str]:
         """Its datasets that we could have."""
-        return available_datasets(self.paper)
+        return at_hand(self.paper)
 
 
 @final
 @dataclass(frozen=True)
-class Universe:
+class World:
     """A reading, a look, and perhaps one split alone."""
 
     reading: Reading = OURS
-    look: Look = SELECTION_RULES[0]
+    look: Look = LOOKS[0]
     split: int | None = None
 
     @property
@@ -62,26 +62,26 @@ class Universe:
         """In words."""
         if self.split is not None:
             return f"one split, the {('first', 'second', 'third')[self.split]}"
-        if self == Universe():
+        if self == World():
             return f"ours: {self.look.title}, candidate by 6 folds"
         if self.reading == OURS:
             return self.look.title
-        plain = self.look == SELECTION_RULES[0]
+        plain = self.look == LOOKS[0]
         return self.reading.title if plain else f"{self.reading.title}; {self.look.title}"
 
 
-def universes() -> list[Universe]:
+def worlds() -> list[World]:
     """Return the designed set: ours and its looks, one split, each reading by itself, and the best of each together.
 
     Together are the nearest look and the nearest reading; then all readings that are nearer than ours, in all looks.
 
-    >>> [world.title for world in universes()][:2]
+    >>> [world.title for world in worlds()][:2]
     ['ours: last epoch, candidate by 6 folds', 'best epoch on validation rows']
     """
-    single = [Universe(reading) for reading in READINGS.values() if reading.name not in ("ours", "together")]
-    kept = [Universe(READINGS["codes"], look) for look in SELECTION_RULES[1:2]]
-    together = [Universe(READINGS["together"], look) for look in SELECTION_RULES]
-    return [*(Universe(look=look) for look in SELECTION_RULES), Universe(split=0), *single, *kept, *together]
+    single = [World(reading) for reading in READINGS.values() if reading.name not in ("ours", "together")]
+    kept = [World(READINGS["codes"], look) for look in LOOKS[1:2]]
+    together = [World(READINGS["together"], look) for look in LOOKS]
+    return [*(World(look=look) for look in LOOKS), World(split=0), *single, *kept, *together]
 
 
 class Mean(NamedTuple):
@@ -107,27 +107,27 @@ class Scores:
 
     def __init__(self, records: pd.DataFrame) -> None:
         names = records["setting"].unique().tolist() if "setting" in records else []
-        read = [name for name in names if split_reading(name)[1]]
+        read = [name for name in names if base_of(name)[1]]
         chosen = records[records["setting"].isin(read)] if read else pd.DataFrame()
         chosen = chosen.reindex(columns=[*KEYS, "split", *KNOWN]).dropna(subset=list(KNOWN))
         self._all, self._first = (_summed(part) for part in (chosen, chosen[chosen["split"] == 0]))
-        self._known = {split_reading(name)[1] for name in chosen["setting"].unique().tolist()}
+        self._known = {base_of(name)[1] for name in chosen["setting"].unique().tolist()}
 
-    def has(self, world: Universe) -> bool:
+    def has(self, world: World) -> bool:
         """Whether there are records of the reading of a world; where it says nothing of a table, that is as in ours."""
         return world.reading.name in self._known
 
-    def of(self, table: PrintedTable, world: Universe) -> Means:
+    def of(self, table: PrintedTable, world: World) -> Means:
         """Return the means and spreads of a table in a world: where a reading says nothing, those of ours.
 
-        >>> Scores(pd.DataFrame()).of(PrintedTable("t", {}, [], ("logistic",)), Universe())
+        >>> Scores(pd.DataFrame()).of(PrintedTable("t", {}, [], ("logistic",)), World())
         {}
         """
         source = self._first if world.split == 0 else self._all
         found: Means = {}
         for (method, dataset), base in product(table.paper, table.settings):
             for reading in (OURS.name, world.reading.name):  # the latter takes the place of the former
-                both = source.get((join_reading(base, reading), dataset, method))
+                both = source.get((name_of(base, reading), dataset, method))
                 if both is not None:
                     found[dataset, method] = both[world.look.key]
         return found
@@ -159,7 +159,7 @@ class Nearness(NamedTuple):
 def nearness(means: Means, table: PrintedTable) -> Nearness:
     """Return how near means are to a printed table.
 
-    >>> from genlabel_paper.report.results import Printed
+    >>> from genlabel_paper.report.pieces import Printed
     >>> paper = {("mixup", "61"): Printed(88.5, 1.0), ("vanilla", "61"): Printed(97.0, 1.0)}
     >>> means = {("61", "mixup"): Mean(88.0, 1.0), ("61", "vanilla"): Mean(92.0, 2.0)}
     >>> nearness(means, PrintedTable("t", paper, [], ()))
@@ -186,14 +186,14 @@ def holding(means: Means, table: PrintedTable) -> list[Check]:
 
 def _frame(means: Means, table: PrintedTable) -> pd.DataFrame:
     """The means, a line for each dataset at hand and a column for each method."""
-    lines = [[means[d, m].mean if (d, m) in means else nan for m in table.methods] for d in table.available_datasets]
-    return pd.DataFrame(lines, index=table.available_datasets, columns=table.methods)
+    lines = [[means[d, m].mean if (d, m) in means else nan for m in table.methods] for d in table.at_hand]
+    return pd.DataFrame(lines, index=table.at_hand, columns=table.methods)
 
 
 def _rank_correlation(means: Means, table: PrintedTable) -> float:
     """Mean over the sets of Spearman's correlation; a set on which either side is all equal says nothing."""
     found = []
-    for dataset in table.available_datasets:
+    for dataset in table.at_hand:
         known = [method for method in table.methods if (dataset, method) in means]
         ours = rankdata([round(means[dataset, method].mean, 6) for method in known])
         paper = rankdata([table.paper[method, dataset].mean for method in known])

@@ -89,7 +89,7 @@ def _round(metric: str, value: float) -> float:
     return min(round(value, 4), float(f"{value:.4g}"), key=lambda near: abs(near - value))
 
 
-PAPER_SCHEMA = RecordSchema(
+STUDY = RecordSchema(
     "paper",
     "genlabel reproduce",
     Cell,

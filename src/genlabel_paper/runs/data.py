@@ -39,7 +39,7 @@ class Parts(NamedTuple):
     y_test: NDArray[Any]
 
 
-def load_split(
+def load_parts(
     dataset: str,
     split: int,
     data_home: str | Path | None = None,
@@ -54,7 +54,7 @@ def load_split(
     standardise. Classes of fewer than 4 rows are left out. The other readings of the paper's text have another share of
     test rows, texts as codes (text="codes"), or features from 0 to 1 (scale="min-max").
 
-    >>> load_split("cube-2d", split=0).X_test.shape
+    >>> load_parts("cube-2d", split=0).X_test.shape
     (20000, 2)
     """
     if dataset in SYNTHETIC:

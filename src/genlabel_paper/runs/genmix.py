@@ -22,8 +22,8 @@ from genlabel.training.networks import MLP, LeNet5, StagedNetwork
 from genlabel_paper.runs.cells import Cell
 from genlabel_paper.runs.data import Parts
 from genlabel_paper.runs.genmix_methods import GENMIX_METHODS, GenMixMethod, make_density
-from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS, GenMixSet
-from genlabel_paper.runs.plane import encode_points, predict_regions
+from genlabel_paper.runs.genmix_sets import GENMIX_SETS, GenMixSet
+from genlabel_paper.runs.plane import keep_points, keep_regions
 from genlabel_paper.runs.setting import Result, Setting, Variant
 
 HIDDEN = (64, 128, 128)
@@ -79,13 +79,13 @@ class GenMixSetting(Setting):
 
     def variants(self, dataset: str) -> Set[Variant]:
         """The methods of a set; none of another dataset."""
-        if dataset not in GENMIX_DATASETS:
+        if dataset not in GENMIX_SETS:
             return set()
-        return {one.variant for one in GENMIX_METHODS.values() if one.supports(GENMIX_DATASETS[dataset])}
+        return {one.variant for one in GENMIX_METHODS.values() if one.suits(GENMIX_SETS[dataset])}
 
     def describe(self, dataset: str, variant: Variant) -> dict[str, Any]:
         """The network and its training, the rows, the mixing, and the density with all its parameters."""
-        method, about = GENMIX_METHODS[variant[0]], GENMIX_DATASETS[dataset]
+        method, about = GENMIX_METHODS[variant[0]], GENMIX_SETS[dataset]
         training = {"hidden": HIDDEN, "steps": STEPS, "batch": BATCH, "decay": DECAY, "optimizer": SGD()}
         points: dict[str, Any] = {"limits": about.limits, "margins": MEASURED, "kept": KEPT, "near": NEAR}
         points |= {} if about.limits is None else {"class_margin": "least median"}
@@ -99,12 +99,12 @@ class GenMixSetting(Setting):
 
     def cost(self, dataset: str) -> float:
         """Images take longer."""
-        return SECONDS["points" if GENMIX_DATASETS[dataset].image is None else "images"]
+        return SECONDS["points" if GENMIX_SETS[dataset].image is None else "images"]
 
     def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:
         """Train the network of the one cell of a trial."""
         (cell,) = cells
-        method, about = GENMIX_METHODS[cell.method], GENMIX_DATASETS[cell.dataset]
+        method, about = GENMIX_METHODS[cell.method], GENMIX_SETS[cell.dataset]
         parts = about.load(cell.split, data_home)
         rows = _augment(parts, _sampler(method, about, cell.seed))
         network = _train(rows, method.mixer, about, cell.seed)
@@ -188,9 +188,9 @@ def _measure_added(rows: Rows, curves: str | None, norm: str) -> dict[str, float
 
 def _keep(network: StagedNetwork, rows: Rows, limits: tuple[float, float]) -> dict[str, str]:
     """What is drawn of the plane: the regions of the network, and the added points."""
-    regions = predict_regions(lambda X: _log_proba(network, X, None).argmax(1), limits, steps=300)
+    regions = keep_regions(lambda X: _log_proba(network, X, None).argmax(1), limits, steps=300)
     kept = {"regions": regions.text}
     if len(rows.pair):
         some = np.linspace(0, len(rows.pair) - 1, min(KEPT, len(rows.pair))).round().astype(np.int64)  # of every pair
-        kept["points"] = encode_points(rows.added[some], rows.pair[some], limits)
+        kept["points"] = keep_points(rows.added[some], rows.pair[some], limits)
     return kept

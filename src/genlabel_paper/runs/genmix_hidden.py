@@ -34,7 +34,7 @@ class HiddenSet(NamedTuple):
     """Of the attack in training, in the L2 norm, for pixels in [0, 1]."""
 
 
-HIDDEN_DATASETS = {
+HIDDEN_SETS = {
     "digits": HiddenSet("digits, 8 by 8", 1_438, 30, 0.5),
     "mnist": HiddenSet("MNIST", 6_000, 8, 1.5),
     "cifar10": HiddenSet("CIFAR-10", 10_000, 15, 0.5),
@@ -64,22 +64,22 @@ class HiddenSetting(Setting):
 
     def variants(self, dataset: str) -> Set[Variant]:
         """GenMix in the hidden space."""
-        return {("genmix-hidden", 1.0)} if dataset in HIDDEN_DATASETS else set()
+        return {("genmix-hidden", 1.0)} if dataset in HIDDEN_SETS else set()
 
     def describe(self, dataset: str, variant: Variant) -> dict[str, Any]:
         """All numbers of this module."""
         training = {"rate": RATE, "batch": BATCH, "steps": ATTACK_STEPS, "attacked": ATTACKED, "optimizer": SGD()}
         points = {"each": EACH, "shown": SHOWN, "inversion": INVERSION, "density": GaussianDensity()}
-        return {"set": HIDDEN_DATASETS[dataset], "training": training, "points": points}
+        return {"set": HIDDEN_SETS[dataset], "training": training, "points": points}
 
     def cost(self, dataset: str) -> float:
         """By the images of all epochs."""
-        return 1e3 * HIDDEN_DATASETS[dataset].images * HIDDEN_DATASETS[dataset].epochs
+        return 1e3 * HIDDEN_SETS[dataset].images * HIDDEN_SETS[dataset].epochs
 
     def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:
         """Train the two networks of the one cell, find points between classes, and measure them."""
         (cell,) = cells
-        about, images = HIDDEN_DATASETS[cell.dataset], _take(cell, data_home)
+        about, images = HIDDEN_SETS[cell.dataset], _take(cell, data_home)
         shape = images.x_train.shape[1:]
         robust, judge = (_train(images, about, cell.seed, attacked) for attacked in (True, False))
         X = images.x_train.reshape(len(images.x_train), -1) / 255.0
@@ -113,7 +113,7 @@ def _take(cell: Cell, data_home: str | Path | None) -> ImageDataset:
     """The images of a set: a draw of the training part, as many as are asked for."""
     images = load_images(cell.dataset, data_home)
     rng = np.random.default_rng(cell.split)
-    chosen = np.sort(rng.permutation(len(images.x_train))[: HIDDEN_DATASETS[cell.dataset].images])
+    chosen = np.sort(rng.permutation(len(images.x_train))[: HIDDEN_SETS[cell.dataset].images])
     return images._replace(x_train=images.x_train[chosen], y_train=images.y_train[chosen])
 
 

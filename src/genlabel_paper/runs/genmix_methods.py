@@ -16,7 +16,7 @@ from genlabel.densities import (
     VAEDensity,
 )
 from genlabel.mixing import ManifoldMixup, Mixer, Mixup
-from genlabel_paper.runs.genmix_datasets import GenMixSet
+from genlabel_paper.runs.genmix_sets import GenMixSet
 
 Shape: TypeAlias = tuple[int, int, int] | None
 

@@ -102,7 +102,7 @@ class ImagePair:
 GenMixSet: TypeAlias = PointSet | ImagePair
 
 _MANY = {"n_samples": 10_000}
-GENMIX_DATASETS: dict[str, GenMixSet] = {
+GENMIX_SETS: dict[str, GenMixSet] = {
     "circle-2d": PointSet("Circle (2D)", "circle", {"n_samples": 100, "noise": 0.04}, _MANY),
     "circle-3d": PointSet("Circle (3D)", "circle-3d", {"n_samples": 200, "noise": 0.02}, _MANY),
     "mnist-79": ImagePair("MNIST 7/9", "mnist", (7, 9), 500, (1, 28, 28)),

@@ -19,7 +19,7 @@ from genlabel.densities import CollapseWarning
 from genlabel.evaluation.images import TrainedImages, train_images
 from genlabel.training import SGD
 from genlabel_paper.runs.cells import Cell
-from genlabel_paper.runs.schedules import IMAGE_DATASETS, ImageMethod, Schedule, image_methods, image_run
+from genlabel_paper.runs.schedules import STUDY_IMAGES, ImageMethod, Schedule, image_methods, image_run
 from genlabel_paper.runs.setting import Result, Setting, Variant
 
 COMMON: dict[str, Any] = {"optimizer": SGD(), "weight_decay": 1e-4, "batch_size": 128, "precision": "auto"}
@@ -65,7 +65,7 @@ class ImageSetting(Setting):
 
     def variants(self, dataset: str) -> Set[Variant]:
         """The methods of a set of images; none of another dataset."""
-        return {method.variant for method in image_methods(dataset).values()} if dataset in IMAGE_DATASETS else set()
+        return {method.variant for method in image_methods(dataset).values()} if dataset in STUDY_IMAGES else set()
 
     def describe(self, dataset: str, variant: Variant) -> dict[str, Any]:
         """How the network is trained, on which images, and how it is attacked."""
@@ -75,7 +75,7 @@ class ImageSetting(Setting):
 
     def cost(self, dataset: str) -> float:
         """By the images of all epochs, and the network."""
-        images = min(IMAGE_DATASETS[dataset].images, self.schedule.images or IMAGE_DATASETS[dataset].images)
+        images = min(STUDY_IMAGES[dataset].images, self.schedule.images or STUDY_IMAGES[dataset].images)
         return images * self.schedule.epochs * SECONDS[image_run(self.schedule.kind, dataset).network]
 
     def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:
@@ -99,7 +99,7 @@ class ImageSetting(Setting):
 
     def _training(self, dataset: str, method: ImageMethod) -> dict[str, Any]:
         """The arguments of `train_images`, but for the seed."""
-        run, about = image_run(self.schedule.kind, dataset), IMAGE_DATASETS[dataset]
+        run, about = image_run(self.schedule.kind, dataset), STUDY_IMAGES[dataset]
         found = COMMON | {"method": method.trained_as, "network": run.network, "learning_rate": run.learning_rate}
         found |= {"epochs": self.schedule.epochs, "augment": about.augmented, "held_out": about.held_out}
         if self.schedule.images is not None:

@@ -26,20 +26,20 @@ def manifest() -> pd.DataFrame:
     return frame.assign(study=frame["study"] == "yes").astype({"n": "Int64", "d": "Int64", "k": "Int64"})
 
 
-def dataset_title(dataset: str) -> str:
+def name_set(dataset: str) -> str:
     """Return the number of an OpenML set with its name; sets without one are called as they are.
 
-    >>> dataset_title("61"), dataset_title("moon")
+    >>> name_set("61"), name_set("moon")
     ('61 (iris)', 'moon')
     """
     name = manifest()["name"].get(dataset)
     return dataset if pd.isna(name) else f"{dataset} ({name})"
 
 
-def study_datasets() -> list[str]:
+def study_sets() -> list[str]:
     """Return the ids of the sets over which the paper's statistics are taken, as far as they are at hand.
 
-    >>> len(study_datasets())
+    >>> len(study_sets())
     131
     """
     return [str(number) for number in manifest().index[manifest()["study"]]]

@@ -14,12 +14,12 @@ from sklearn.base import clone
 from genlabel import GenerativeClassifier
 from genlabel.metrics import score
 from genlabel_paper.runs.cells import Cell
-from genlabel_paper.runs.data import Parts, load_split
+from genlabel_paper.runs.data import Parts, load_parts
 from genlabel_paper.runs.learning_curves import Paths, learning_curves
 from genlabel_paper.runs.methods import Candidate
-from genlabel_paper.runs.readings import SELECTION_RULES, READINGS, Look, Reading
+from genlabel_paper.runs.readings import LOOKS, READINGS, Look, Reading
 from genlabel_paper.runs.setting import Result, Setting, Variant
-from genlabel_paper.runs.table_setting import Search, TableSetting
+from genlabel_paper.runs.tables import Search, TableSetting
 
 BASES = ("logistic", "logistic-robust", "mlp", "mlp-robust", "synthetic")
 """The settings that are read in other ways."""
@@ -31,16 +31,16 @@ MARK = "@"
 """Between the name of a setting and that of a reading."""
 
 
-def join_reading(base: str, reading: str) -> str:
+def name_of(base: str, reading: str) -> str:
     """Return the name of a setting under a reading.
 
-    >>> join_reading("mlp", "raw"), split_reading("mlp@raw")
+    >>> name_of("mlp", "raw"), base_of("mlp@raw")
     ('mlp@raw', ('mlp', 'raw'))
     """
     return f"{base}{MARK}{reading}"
 
 
-def split_reading(setting: str) -> tuple[str, str]:
+def base_of(setting: str) -> tuple[str, str]:
     """Return the setting and the reading of a name; the reading is empty where it is a setting alone."""
     base, _, reading = setting.partition(MARK)
     return base, reading
@@ -57,7 +57,7 @@ def read_settings(settings: dict[str, Setting]) -> dict[str, Setting]:
                 base != "synthetic" and reading.sets == "drawn"
             ):
                 continue
-            found[join_reading(base, reading.name)] = ReadSetting(f"{of.about}; {reading.title}", of, reading)
+            found[name_of(base, reading.name)] = ReadSetting(f"{of.about}; {reading.title}", of, reading)
     return found
 
 
@@ -71,12 +71,12 @@ class ReadSetting(Setting):
 
     def variants(self, dataset: str) -> Set[Variant]:
         """The methods that the reading changes."""
-        return {v for v in self.base.variants(dataset) if v[1] == 1.0 and self.reading.changes(dataset, v[0])}
+        return {v for v in self.base.variants(dataset) if v[1] == 1.0 and self.reading.touches(dataset, v[0])}
 
     def describe(self, dataset: str, variant: Variant) -> dict[str, Any]:
         """What the base depends on, with the classifier as it is read, and the reading."""
         found = self.base.describe(dataset, variant)
-        looks = {"looks": [look.key for look in SELECTION_RULES], "reading": self.reading.describe()}
+        looks = {"looks": [look.key for look in LOOKS], "reading": self.reading.describe()}
         return {**found, "classifier": self.reading.apply(found["classifier"]), **looks}
 
     def alike(self, dataset: str) -> str:
@@ -90,7 +90,7 @@ class ReadSetting(Setting):
     def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:
         """Follow the searches that serve the cells."""
         dataset, split, seed = cells[0].dataset, cells[0].split, cells[0].seed
-        parts = load_split(dataset, split, data_home, **self.reading.data)
+        parts = load_parts(dataset, split, data_home, **self.reading.data)
         wanted = {(cell.method, cell.alpha): cell for cell in cells}
         found = []
         for search in self.base.searches:
@@ -112,7 +112,7 @@ class ReadSetting(Setting):
             rules = {variant: lambda params: True for variant in rules}
         if isinstance(model, GenerativeClassifier):
             value = score(model.fit(parts.X, parts.y), parts.X_test, parts.y_test)["accuracy"]
-            return {variant: ({}, {look.key: value for look in SELECTION_RULES}) for variant in asked}
+            return {variant: ({}, {look.key: value for look in LOOKS}) for variant in asked}
         try:
             return self._follow(model, {variant: rules[variant] for variant in asked}, parts)
         except ValueError as error:
@@ -120,7 +120,7 @@ class ReadSetting(Setting):
                 raise
         plain = {variant: rules[variant] for variant in asked if variant[0] == "mixup"}
         left = self._follow(clone(model).set_params(gamma=0.0), plain, parts) if plain else {}
-        return {variant: ({}, {look.key: 0.0 for look in SELECTION_RULES}) for variant in asked} | left
+        return {variant: ({}, {look.key: 0.0 for look in LOOKS}) for variant in asked} | left
 
     def _follow(
         self, model: Any, rules: Mapping[Variant, Callable[[Candidate], bool]], parts: Parts
@@ -135,11 +135,11 @@ class ReadSetting(Setting):
             changed=self.reading.apply_to_method,
             attack=self.base.attack,
         )
-        return {variant: apply_selection_rules(paths, [has(params) for params in paths.params]) for variant, has in rules.items()}
+        return {variant: seen_so(paths, [has(params) for params in paths.params]) for variant, has in rules.items()}
 
 
-def apply_selection_rules(paths: Paths, among: Sequence[bool]) -> Seen:
-    """Return what our look chooses among candidates, and the accuracy, in percent, of each look of `SELECTION_RULES`.
+def seen_so(paths: Paths, among: Sequence[bool]) -> Seen:
+    """Return what our look chooses among candidates, and the accuracy, in percent, of each look of `LOOKS`.
 
     By folds a candidate is chosen by the mean of their accuracies, ties by their log-loss, at the epoch that is kept.
     The best epoch of a network is the first of the highest accuracy, ties by log-loss, on the rows that choose it.
@@ -155,7 +155,7 @@ def apply_selection_rules(paths: Paths, among: Sequence[bool]) -> Seen:
         "validation": (kept, by_folds[1]),
         "test": (whole[..., 0].max(0), by_folds[0]),
     }
-    found = {look.key: _take(look, *tests[look.epoch]) for look in SELECTION_RULES}
+    found = {look.key: _take(look, *tests[look.epoch]) for look in LOOKS}
     chosen = paths.params[places[by_folds[0]]]
     told = {name: chosen[name] for name in ("learning_rate", "gamma") if name in chosen}
     return told, found

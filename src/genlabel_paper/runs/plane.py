@@ -25,10 +25,10 @@ LARGEST = 32_767
 Floats = NDArray[np.float64]
 
 
-def margin_points(n: int, draw: int) -> NDArray[np.int64]:
+def choose_points(n: int, draw: int) -> NDArray[np.int64]:
     """Return the places of the training points whose margins are measured, the same for all methods.
 
-    >>> len(margin_points(1000, draw=0)), len(margin_points(40, draw=0))
+    >>> len(choose_points(1000, draw=0)), len(choose_points(40, draw=0))
     (300, 40)
     """
     return np.random.default_rng([draw, 2]).choice(n, min(n, MEASURED), replace=False)
@@ -45,9 +45,9 @@ def measure_margins(model: Any, X: Floats, y: NDArray[Any], draw: int) -> dict[s
     X, y : arrays (n, 2), (n,)
         The training points.
     draw : int
-        Seed of `margin_points`.
+        Seed of `choose_points`.
     """
-    chosen = margin_points(len(X), draw)
+    chosen = choose_points(len(X), draw)
     found = margins(model, X[chosen], y[chosen])
     metrics = {"smallest_margin": found.smallest, "median_margin": found.median, "right_points": found.right.sum()}
     return {name: float(value) for name, value in metrics.items() if isfinite(value)}
@@ -79,8 +79,8 @@ class Regions(NamedTuple):
     def read(cls, text: str, limits: tuple[float, float]) -> Regions:
         """Return the regions that a text is of.
 
-        >>> kept = predict_regions(lambda X: (X[:, 0] > X[:, 1]).astype(int), (1.0, 2.0), steps=50)
-        >>> bool((Regions.decode(kept.text, kept.limits).cells == kept.cells).all())
+        >>> kept = keep_regions(lambda X: (X[:, 0] > X[:, 1]).astype(int), (1.0, 2.0), steps=50)
+        >>> bool((Regions.read(kept.text, kept.limits).cells == kept.cells).all())
         True
         """
         flat = np.frombuffer(decompress(b85decode(text)), dtype=np.uint8)
@@ -94,10 +94,10 @@ class Regions(NamedTuple):
         return self.cells[place[:, 1], place[:, 0]].astype(np.int64)
 
 
-def predict_regions(predict: Callable[[Floats], NDArray[Any]], limits: tuple[float, float], steps: int = STEPS) -> Regions:
+def keep_regions(predict: Callable[[Floats], NDArray[Any]], limits: tuple[float, float], steps: int = STEPS) -> Regions:
     """Return the regions of a classifier whose classes are the first whole numbers, by the centres of the cells.
 
-    >>> regions = predict_regions(lambda X: (X[:, 0] > 0).astype(int), (1.0, 2.0), steps=4)
+    >>> regions = keep_regions(lambda X: (X[:, 0] > 0).astype(int), (1.0, 2.0), steps=4)
     >>> regions.cells[0].tolist(), regions.predict(np.array([[0.9, -1.9], [-7.0, 0.0]])).tolist()
     ([0, 0, 1, 1], [1, 0])
     """
@@ -106,11 +106,11 @@ def predict_regions(predict: Callable[[Floats], NDArray[Any]], limits: tuple[flo
     return Regions(predict(grid.reshape(-1, 2)).reshape(steps, steps).astype(np.uint8), limits)
 
 
-def encode_points(points: Floats, pair: NDArray[np.int64], limits: tuple[float, float]) -> str:
+def keep_points(points: Floats, pair: NDArray[np.int64], limits: tuple[float, float]) -> str:
     """Return points (s, 2) with their pairs of classes (s, 2) as a text; those outside the picture are left out.
 
-    >>> text = encode_points(np.array([[0.5, -1.0], [9.0, 0.0]]), np.array([[0, 2], [0, 1]]), (2.0, 2.0))
-    >>> again, same = decode_points(text, (2.0, 2.0))
+    >>> text = keep_points(np.array([[0.5, -1.0], [9.0, 0.0]]), np.array([[0, 2], [0, 1]]), (2.0, 2.0))
+    >>> again, same = read_points(text, (2.0, 2.0))
     >>> again.round(3).tolist(), same.tolist()
     ([[0.5, -1.0]], [[0, 2]])
     """
@@ -120,7 +120,7 @@ def encode_points(points: Floats, pair: NDArray[np.int64], limits: tuple[float, 
     return b85encode(compress(np.ascontiguousarray(numbers.T).tobytes(), level=9)).decode()
 
 
-def decode_points(text: str, limits: tuple[float, float]) -> tuple[Floats, NDArray[np.int64]]:
+def read_points(text: str, limits: tuple[float, float]) -> tuple[Floats, NDArray[np.int64]]:
     """Return the points (s, 2) of a text, and their pairs (s, 2)."""
     numbers = np.frombuffer(decompress(b85decode(text)), dtype="<i2").reshape(4, -1).T
     return numbers[:, :2] / LARGEST * np.array(limits), numbers[:, 2:].astype(np.int64)

@@ -53,7 +53,7 @@ class Look:
         return kept[self.epoch] + (", candidate by TEST rows" if self.choice == "test" else "")
 
 
-SELECTION_RULES = tuple(Look(epoch, choice) for choice in ("cv", "test") for epoch in ("last", "validation", "test"))
+LOOKS = tuple(Look(epoch, choice) for choice in ("cv", "test") for epoch in ("last", "validation", "test"))
 """All of them; the first is ours. One training serves all."""
 
 
@@ -70,7 +70,7 @@ class Reading:
     """Of which sets it says anything: "all", "real" (OpenML's), "text" (those with columns of text), or "drawn" (the
     synthetic ones of table 1)."""
     data: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), hash=False)
-    """How the rows are made otherwise, see `genlabel_paper.runs.data.load_split`."""
+    """How the rows are made otherwise, see `genlabel_paper.runs.data.load_parts`."""
     change: tuple[Change, ...] = ()
     pairs: str = "batch"
     """Where partners come from, see `genlabel.mixing.Mixup`."""

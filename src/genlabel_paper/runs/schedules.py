@@ -104,7 +104,7 @@ class ImageSetAbout(NamedTuple):
     """Whether it is in the paper; a set that is not is run only where it is named."""
 
 
-IMAGE_DATASETS = {
+STUDY_IMAGES = {
     "mnist": ImageSetAbout("MNIST", 60_000, augmented=False, adamixup=True),
     "cifar10": ImageSetAbout("CIFAR-10", 50_000, adamixup=True),
     "cifar100": ImageSetAbout("CIFAR-100", 50_000),
@@ -141,12 +141,12 @@ class Schedule:
 
 PAPER_EPOCHS: dict[Kind, int] = {"clean": 200, "robust": 50}
 EPOCHS: dict[str, dict[Kind, dict[str, int]]] = {
-    "smoke": {kind: dict.fromkeys(IMAGE_DATASETS, 2) | {"digits": 15} for kind in PAPER_EPOCHS},
+    "smoke": {kind: dict.fromkeys(STUDY_IMAGES, 2) | {"digits": 15} for kind in PAPER_EPOCHS},
     "quick": {
         "clean": {"mnist": 40, "cifar10": 30, "cifar100": 30, "tinyimagenet": 30, "digits": 40},
         "robust": {"mnist": 50, "cifar10": 10, "cifar100": 10, "tinyimagenet": 10, "digits": 50},
     },
-    "full": {kind: dict.fromkeys(IMAGE_DATASETS, epochs) for kind, epochs in PAPER_EPOCHS.items()},
+    "full": {kind: dict.fromkeys(STUDY_IMAGES, epochs) for kind, epochs in PAPER_EPOCHS.items()},
 }
 """The epochs of each budget and set.
 
@@ -170,7 +170,7 @@ SCHEDULES = {
     schedule.name: schedule
     for kind in PAPER_EPOCHS
     for schedule in sorted(
-        {schedule_of(budget, kind, name) for budget in SEEDS for name in IMAGE_DATASETS},
+        {schedule_of(budget, kind, name) for budget in SEEDS for name in STUDY_IMAGES},
         key=lambda one: (one.images is not None, -one.epochs),
     )
 }
@@ -183,7 +183,7 @@ def image_methods(dataset: str) -> dict[str, ImageMethod]:
     >>> [key for key in image_methods("mnist") if key not in image_methods("cifar100")]
     ['adamixup']
     """
-    return {one.key: one for one in _METHODS if one.key != "adamixup" or IMAGE_DATASETS[dataset].adamixup}
+    return {one.key: one for one in _METHODS if one.key != "adamixup" or STUDY_IMAGES[dataset].adamixup}
 
 
 def image_run(kind: Kind, dataset: str) -> ImageRun:

@@ -17,7 +17,7 @@ from genlabel_paper.runs.methods import METHODS, Classifier, keys_of
 from genlabel_paper.runs.multiverse import read_settings
 from genlabel_paper.runs.schedules import SCHEDULES
 from genlabel_paper.runs.setting import Setting
-from genlabel_paper.runs.table_setting import Search, TableSetting
+from genlabel_paper.runs.tables import Search, TableSetting
 
 Params: TypeAlias = dict[str, Any]
 

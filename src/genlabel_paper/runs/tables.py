@@ -12,10 +12,10 @@ import pandas as pd
 from genlabel.attacks import Attack, robust_accuracy
 from genlabel.metrics import LEAST_PROBABILITY, score
 from genlabel_paper.runs.cells import Cell
-from genlabel_paper.runs.data import Parts, describe_parts, load_split
+from genlabel_paper.runs.data import Parts, describe_parts, load_parts
 from genlabel_paper.runs.manifest import ROUNDED, manifest
 from genlabel_paper.runs.methods import METHODS, Candidate, Classifier
-from genlabel_paper.runs.plane import LIMITS, MEASURED, describe_plane, predict_regions, measure_margins
+from genlabel_paper.runs.plane import LIMITS, MEASURED, describe_plane, keep_regions, measure_margins
 from genlabel_paper.runs.setting import Result, Setting, Variant
 
 DRAWN = 1000
@@ -81,7 +81,7 @@ class TableSetting(Setting):
     def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:
         """Fit the searches that serve the cells."""
         dataset, split, seed = cells[0].dataset, cells[0].split, cells[0].seed
-        parts = load_split(dataset, split, data_home)
+        parts = load_parts(dataset, split, data_home)
         wanted = {(cell.method, cell.alpha): cell for cell in cells}
         found = []
         for method, model in _fit(self, set(wanted), parts, dataset, seed):
@@ -128,7 +128,7 @@ def _add_plane(cell: Cell, chosen: dict[str, Any], metrics: dict[str, float], mo
     """Add the margins, and, of the first split and seed, the regions: they are drawn."""
     metrics |= measure_margins(model, parts.X, parts.y, cell.split)
     if cell.split == cell.seed == 0:
-        chosen["regions"] = predict_regions(model.predict, LIMITS[cell.dataset]).text
+        chosen["regions"] = keep_regions(model.predict, LIMITS[cell.dataset]).text
 
 
 def _choice(model: Any) -> dict[str, Any]:

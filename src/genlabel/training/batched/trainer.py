@@ -54,7 +54,7 @@ class FleetTrainer:
         Epochs that make a pass over the rows.
     dtype, device
         In single precision, the log-probabilities are within 1e-4 of those of a network in double precision while
-        rounding has not grown: see `docs/measuring.md`.
+        rounding has not grown: see `docs/benchmarks.md`.
     averaged : bool
         Whether the networks of `fleet` have the average of the parameters over the steps so far, in which late ones
         count most: good at any time, where the last step is noisy at a large learning rate.
