@@ -25,8 +25,6 @@ MADE_BY = {
     "HoldoutScores": "fit_table",
     "TrainedImages": "train_images",
     "Store": "open_store",
-    "Leak": "find_leaks",
-    "CsvDialect": "sniff_csv_dialect",
     "TheoremCheck": "check_theorem",
 }
 """Classes without a public constructor: the call named here returns them, and its example shows them."""
@@ -104,7 +102,7 @@ def test_what_is_not_imported_here_has_an_example_too(name: str) -> None:
 
 def test_a_record_names_a_call_that_makes_or_takes_it(names: Any) -> None:
     records = {name: value for name, value in public(names).items() if is_tuple(value) and not has_example(value)}
-    assert len(records) > 25
+    assert len(records) >= 25
     calls = {name: named(names, value) - {names.public_name(name)} for name, value in records.items()}
     assert [name for name, found in calls.items() if not found] == []
 

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-import genlabel
-
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 pytestmark = pytest.mark.skipif(not (DOCS / "_ext").exists(), reason="needs the source tree")
@@ -36,13 +34,11 @@ def test_every_public_name_has_a_docstring(extension: Any) -> None:
     offered = [(package, name) for package in names.packages() for name in names.public_names(package)]
     assert len(offered) > 300
     for package, name in offered:
+        if name == "__version__":
+            continue
         value = None if name in HEAVY else getattr(import_module(package), name)
         is_object = inspect.isclass(value) or inspect.isroutine(inspect.unwrap(value)) if callable(value) else False
         assert name in HEAVY or (inspect.getdoc(value) if is_object else api.data_doc(f"{package}.{name}")), name
-
-
-def test_every_name_of_the_front_is_in_a_public_package(extension: Any) -> None:
-    assert [name for name in genlabel.__all__[:] if extension("names").public_name(name) is None] == ["__version__"]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ INDEX = Path(__file__).parents[1] / "api" / "index.rst"
 
 @cache
 def packages() -> list[str]:
-    """Return the public packages and modules, except `genlabel` itself, which only repeats names."""
-    return re.findall(r"^   (genlabel\w*\.[\w.]+)$", INDEX.read_text(encoding="utf-8"), flags=re.M)
+    """Return the public packages and modules; those that repeat names of others are the last."""
+    listed = re.findall(r"^   (genlabel[\w.]*)$", INDEX.read_text(encoding="utf-8"), flags=re.M)
+    return sorted(listed, key=["genlabel", "genlabel.data"].count)
 
 
 @cache
