@@ -21,7 +21,11 @@ SIZES = {
     "network, 600 x 20": (600, 20, (128, 128), 15),
 }
 """Rows, features, hidden layers and epochs."""
-KEEPS: dict[str, str | BestEpoch] = {"last": "last", "every fifth epoch": BestEpoch(every=5), "every epoch": "best"}
+RESTORE_BEST: dict[str, bool | BestEpoch] = {
+    "last": False,
+    "every fifth epoch": BestEpoch(every=5),
+    "every epoch": True,
+}
 CANDIDATES = [
     Hyperparameters(rate, label=(1.0 - gamma, gamma))
     for rate in (0.1, 0.01, 0.001, 0.0001)
@@ -48,11 +52,11 @@ def make_tasks(rows: int, features: int) -> list[TrainingTask]:
 
 def measure(tasks: Sequence[TrainingTask], hidden: tuple[int, ...], epochs: int, times: int) -> dict[str, float]:
     """The least CPU seconds of each way, which take turns."""
-    seconds: dict[str, list[float]] = {name: [] for name in KEEPS}
+    seconds: dict[str, list[float]] = {name: [] for name in RESTORE_BEST}
     for _ in range(times):
-        for name, keep in KEEPS.items():
+        for name, keep in RESTORE_BEST.items():
             begin = process_time()
-            train_fleet(tasks, CANDIDATES, hidden=hidden, epochs=epochs, keep=keep)
+            train_fleet(tasks, CANDIDATES, hidden=hidden, epochs=epochs, restore_best=keep)
             seconds[name].append(process_time() - begin)
     return {name: min(found) for name, found in seconds.items()}
 

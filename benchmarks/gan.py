@@ -19,7 +19,8 @@ import torch
 from numpy.typing import NDArray
 
 from genlabel.data.datasets import make_circle, make_moon, make_two_circle
-from genlabel.densities import GANDensity, gan_curves, gan_training
+from genlabel.densities import GANDensity
+from genlabel.densities.gan import training as gan_training
 
 Points = NDArray[np.float64]
 TURN = np.linspace(0, 2 * np.pi, 4001)
@@ -59,15 +60,19 @@ class Variant(NamedTuple):
     encoder: str | None = "regression"
     critic: float = gan_training.CRITIC
     energy: float = gan_training.ENERGY
-    likelihood: float = gan_curves.SHARE
+    likelihood: float = gan_training.REFINEMENT_STEPS
 
     @contextmanager
     def training(self) -> Iterator[None]:
         """Set the weights of the losses for a while."""
-        kept = gan_training.CRITIC, gan_training.ENERGY, gan_curves.SHARE
-        gan_training.CRITIC, gan_training.ENERGY, gan_curves.SHARE = self.critic, self.energy, self.likelihood
+        kept = gan_training.CRITIC, gan_training.ENERGY, gan_training.REFINEMENT_STEPS
+        gan_training.CRITIC, gan_training.ENERGY, gan_training.REFINEMENT_STEPS = (
+            self.critic,
+            self.energy,
+            self.likelihood,
+        )
         yield
-        gan_training.CRITIC, gan_training.ENERGY, gan_curves.SHARE = kept
+        gan_training.CRITIC, gan_training.ENERGY, gan_training.REFINEMENT_STEPS = kept
 
 
 VARIANTS = {

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from genlabel.data.datasets import make_moon
 from genlabel.data.datasets.curves import equidistance_error, true_curves
-from genlabel.densities import ClassDensity, GANDensity, gan_curves
+from genlabel.densities import ClassDensity, GANDensity
+from genlabel.densities.gan import training as gan_training
 from genlabel.mixing import GenMix
 
 Points = NDArray[np.float64]
@@ -118,13 +119,13 @@ def off_ends(density: GANDensity | KnownArcs) -> list[float]:
 def run(method: str, seed: int, rows: int) -> dict[str, Any]:
     X, y = make_moon(rows, noise=NOISE, random_state=seed)
     density = KnownArcs() if method == "known" else GANDensity(encoder=None, random_state=seed)
-    kept = gan_curves.SMOOTHNESS
-    gan_curves.SMOOTHNESS = 0.0 if method == "free" else kept
+    kept = gan_training.SMOOTHNESS
+    gan_training.SMOOTHNESS = 0.0 if method == "free" else kept
     start = process_time()
     try:
         density.fit(X, y)
     finally:
-        gan_curves.SMOOTHNESS = kept
+        gan_training.SMOOTHNESS = kept
     fit = process_time() - start
     return {"method": method, "rows": rows, "seed": seed, "fit_s": fit, **measure(density, X, y, seed)} | {
         "off_ends": off_ends(density)

@@ -49,7 +49,7 @@ def epoch_seconds(network: Stages, batches: ImageBatches, kind: str, epochs: int
         optimizer=SGD(),
         learning_rate=0.01,
         epochs=epochs,
-        acceleration="auto",
+        compile_config="auto",
         callback=LambdaCallback(on_epoch_end=tick),
     )
     return np.diff(times).tolist()

@@ -30,7 +30,7 @@ import numpy as np
 import psutil
 
 from genlabel._atomic_io import atomic_write
-from genlabel.evaluation.records import COMPARISON, Fit, Record, Store, open_store, run_trials
+from genlabel.evaluation.records import COMPARISON, Fit, Record, RecordStore, open_store, run_trials
 from genlabel.evaluation.records.run import _make_packer
 
 MEGA = 1e6
@@ -73,7 +73,7 @@ def do_nothing(cells: Sequence[Fit]) -> list[Record]:
 
 
 def _record(cell: Fit, **metrics: float) -> Record:
-    return {"cell": cell, "parameters": {}, "metrics": metrics, "seconds": 0.0, "versions": {}}
+    return {"key": cell, "parameters": {}, "metrics": metrics, "seconds": 0.0, "versions": {}}
 
 
 Work = Callable[[Sequence[Fit]], list[Record]]
@@ -131,7 +131,7 @@ def _processes(scheduler: Any, nanny: Any) -> Processes:
 
 
 @contextmanager
-def watched(processes: Processes, store: Store) -> Iterator[Samples]:
+def watched(processes: Processes, store: RecordStore) -> Iterator[Samples]:
     """Look at the memory of processes every second; each look says how many cells had been done."""
     samples: Samples = []
     ended = Event()

@@ -112,7 +112,7 @@ def watch(images: Any, epochs: int, device: str, seed: int) -> list[dict[str, li
         optimizer=SGD(),
         learning_rate=0.1,
         epochs=epochs,
-        acceleration="auto",
+        compile_config="auto",
         callback=LambdaCallback(on_epoch_end=tell),
     )
     return found

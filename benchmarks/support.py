@@ -34,7 +34,7 @@ from genlabel._standardization import Standardization
 from genlabel.data.datasets import load_openml
 from genlabel.data.datasets.openml import manifest_ids, openml_manifest
 from genlabel.data.tables import drop_rare_classes, make_splits, table_pipeline
-from genlabel.densities.typicality import TypicalityModel
+from genlabel.estimators.typicality import TypicalityModel
 
 Points = NDArray[np.float64]
 LEVELS = 10

@@ -36,9 +36,9 @@ from genlabel._runtime import one_thread
 from genlabel.data.datasets import load_openml
 from genlabel.data.datasets.openml import manifest_ids, openml_manifest
 from genlabel.data.tables import drop_rare_classes, make_splits, table_pipeline
-from genlabel.evaluation.diagnosis.intervals import share_interval
+from genlabel.evaluation.diagnosis.intervals import wilson_interval
 from genlabel.evaluation.diagnosis.paired_experiment import train_arms
-from genlabel.evaluation.diagnosis.verdict import SAME
+from genlabel.evaluation.diagnosis.verdict import NEGLIGIBLE_GAIN as SAME
 from genlabel.metrics import LEAST_PROBABILITY, index_labels
 
 QUESTIONS = {"GenLabel over vanilla": "does GenLabel do better than vanilla?", "mixup over vanilla": "does mixup?"}
@@ -239,7 +239,7 @@ def _logistic(X: Values, y: NDArray[np.bool_]) -> Rule:
 def _share(hits: NDArray[np.bool_]) -> str:
     if not len(hits):
         return "0 of 0"
-    low, high = share_interval(float(hits.mean()), len(hits))
+    low, high = wilson_interval(float(hits.mean()), len(hits))
     return f"{hits.sum()} of {len(hits)} ({100 * hits.mean():.0f} %, {100 * low:.0f} to {100 * high:.0f})"
 
 

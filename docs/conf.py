@@ -69,13 +69,8 @@ sphinx_gallery_conf = {
 autosummary.WELL_KNOWN_ABBREVIATIONS += ("Eq.", "Eqs.", "Alg.")  # where a summary does not end
 autosummary_imported_members = True
 autosummary_ignore_module_all = False
-autosummary_context = {  # names that a second package lists, and names that only the front has
+autosummary_context = {  # public names that no package has
     "front_only": ["genlabel.Callback", "genlabel.LambdaCallback", "genlabel.ProgressEvent", "genlabel.use_callback"],
-    "elsewhere": [
-        "genlabel.data.datasets.Table",
-        "genlabel.data.datasets.table_pipeline",
-        "genlabel.training.WeightedLabel",
-    ],
 }
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True

@@ -24,7 +24,7 @@ MADE_BY = {
     "FittedTable": "fit_table",
     "HoldoutScores": "fit_table",
     "TrainedImages": "train_images",
-    "Store": "open_store",
+    "RecordStore": "open_store",
     "TheoremCheck": "check_theorem",
 }
 """Classes without a public constructor: the call named here returns them, and its example shows them."""

@@ -1,7 +1,7 @@
 """Faults done for real: full disks, read-only folders, locks, kills, interrupts; nothing is lost, doubled or half.
 
 What a run does with killed processes and workers is in `records/test_run.py` and `records/test_store.py`; that an
-interrupted fit leaves an estimator as it was, in `test_manners.py`.
+interrupted fit leaves an estimator as it was, in `test_progress_and_time_limit.py`.
 """
 
 import multiprocessing
@@ -47,13 +47,14 @@ from genlabel.evaluation.records import (
     open_store,
     read_records,
     run_trials,
+    sqlite_store,
 )
-from genlabel.evaluation.records import store as store_module
 from genlabel.evaluation.records.run import exit_with_parent
+from genlabel.evaluation.records.store import read_store
 from genlabel.training import train_network
 from genlabel.training.networks import MLP, LeNet5
 from genlabel_paper.report.page import write_report
-from genlabel_paper.runs.cells import STUDY
+from genlabel_paper.runs.cells import PAPER_SCHEMA
 
 resource = pytest.importorskip("resource", reason="needs limits of processes")
 needs_fork = pytest.mark.skipif(
@@ -133,7 +134,7 @@ def frame_of(which: int) -> pd.DataFrame:
 
 
 def record_of(cell: Any, text: str = "") -> Record:
-    return Record(cell=cell, parameters={"text": text}, metrics={"accuracy": 50.0}, seconds=0.5, versions={})
+    return Record(key=cell, parameters={"text": text}, metrics={"accuracy": 50.0}, seconds=0.5, versions={})
 
 
 @cache
@@ -167,7 +168,7 @@ def keep_state(path: Path, which: int) -> None:
 
 
 def write_page(path: Path, which: int) -> None:
-    write_report(make_frame([], STUDY), path, [], description=f"page {which}")
+    write_report(make_frame([], PAPER_SCHEMA), path, [], description=f"page {which}")
 
 
 Writer = Callable[[Path, int], None]
@@ -360,7 +361,7 @@ def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
 def test_a_database_that_stays_locked_is_told_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "PATIENCE", 0.1)
+    monkeypatch.setattr(sqlite_store, "TIMEOUT_SECONDS", 0.1)
     path, calls = tmp_path / "run.sqlite", []
     other = sqlite3.connect(path, isolation_level=None)
     message = r"run.sqlite' cannot be used \(database is locked\); another program holds it: close that one, and go on"
@@ -513,7 +514,7 @@ LEFT = {
     "reproduce": {"run.sqlite", "run.sqlite.lock"},
     "fit": set(),
     "diagnose": set(),
-    "train-images": {"out", "out/checkpoint.pt", "out/checkpoint.pt.diary"},
+    "train-images": {"out", "out/checkpoint.pt", "out/checkpoint.pt.history"},
 }
 KEPT = "what ended is kept in run.sqlite, the same command goes on"
 SAID = {
@@ -693,7 +694,7 @@ def test_a_trial_that_needs_too_much_memory_fails_alone(tmp_path: Path) -> None:
     process = forked(body)
     process.join(60)
     assert process.exitcode == 0
-    failures = store_module.read_store(path, COMPARISON).failures
+    failures = read_store(path, COMPARISON).failures
     assert list(failures) == [Fit("iris", "a", 2), Fit("iris", "b", 2)]
     assert "MemoryError" in failures[Fit("iris", "a", 2)]
     assert "allocate memory" in failures[Fit("iris", "b", 2)]
@@ -709,7 +710,7 @@ from genlabel.evaluation.records import COMPARISON, Fit, open_store, run_trials
 
 def work(cells):
     time.sleep(0.2)
-    return [{"cell": c, "parameters": {}, "metrics": {}, "seconds": 0.0, "versions": {}} for c in cells]
+    return [{"key": c, "parameters": {}, "metrics": {}, "seconds": 0.0, "versions": {}} for c in cells]
 
 if __name__ == "__main__":
     with open_store(sys.argv[1], COMPARISON) as store:

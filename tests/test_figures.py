@@ -18,7 +18,7 @@ import pytest
 from genlabel.evaluation.records import read_records
 from genlabel_paper.benchmark import count_worse_than_prior, dataset_means, wins
 from genlabel_paper.benchmark.schema import BENCHMARK
-from genlabel_paper.runs.cells import STUDY
+from genlabel_paper.runs.cells import PAPER_SCHEMA
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -40,7 +40,7 @@ def benchmark(name: str = "benchmark") -> pd.DataFrame:
 @cache
 def images(setting: str) -> pd.DataFrame:
     """Mean and standard deviation over the seeds, by method."""
-    records = read_records(RESULTS / "paper" / f"{setting}.json", STUDY)
+    records = read_records(RESULTS / "paper" / f"{setting}.json", PAPER_SCHEMA)
     score = "robust_accuracy" if "robust" in setting else "accuracy"
     assert (records.groupby("method")["seed"].nunique() == 3).all()
     return records.groupby("method")[score].agg(["mean", "std"])

@@ -20,7 +20,7 @@ from genlabel.densities import (
     StackedDensity,
     fixed_gaussians,
 )
-from genlabel.densities.gaussian import WIDE
+from genlabel.densities.gaussian import MIN_PAIR_FEATURES
 from genlabel.densities.posterior import log_posterior
 from genlabel.labeling import GenLabel, Labeler, LinearLabel, LogisticLabel, OnlineGenLabel, WeightedLabel
 from genlabel.mixing import BatchInfo, MixParams, Mixup
@@ -333,7 +333,7 @@ def test_the_points_of_the_origin_are_used_where_that_is_quicker() -> None:
     """Of wide tables a Gaussian asks for distances between parents, not for the blends (Stewart's theorem)."""
     rng = np.random.default_rng(0)
     y = np.arange(30) % 2
-    X = rng.normal(size=(30, WIDE)) + y[:, None]
+    X = rng.normal(size=(30, MIN_PAIR_FEATURES)) + y[:, None]
     labeler, draw = GenLabel(GaussianDensity(1.0)).fit(X, y), Mixup().draw(30, 1)
     rows = np.arange(30)
     named = labeler.label(Mixup().mix(X, draw), y, draw, BatchInfo(rows=rows))

@@ -51,7 +51,7 @@ def test_decode_after_encode_is_the_network_at_every_depth(name: str) -> None:
         assert torch.equal(net.decode(net.encode(x, depth), depth), net(x))
         onwards = net.encode(net.encode(x, depth), net.depth, start=depth)
         assert torch.equal(onwards, net.encode(x, net.depth))
-    with pytest.raises(ValueError, match=f"depth=9 from start=0 is outside 0..{net.depth}"):
+    with pytest.raises(ValueError, match=f"depth=9 from start=0 must lie in 0..{net.depth}"):
         net.encode(x, 9)
 
 

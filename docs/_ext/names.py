@@ -14,7 +14,7 @@ INDEX = Path(__file__).parents[1] / "api" / "index.rst"
 def packages() -> list[str]:
     """Return the public packages and modules; those that repeat names of others are the last."""
     listed = re.findall(r"^   (genlabel[\w.]*)$", INDEX.read_text(encoding="utf-8"), flags=re.M)
-    return sorted(listed, key=["genlabel", "genlabel.data"].count)
+    return sorted(listed, key=["genlabel", "genlabel.data", "genlabel.evaluation"].count)
 
 
 @cache

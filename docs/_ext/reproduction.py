@@ -1,4 +1,4 @@
-"""Every table and figure of the paper on one page, study.html: `genlabel report` of the committed records."""
+"""Every table and figure of the paper on one page, study.html: the report of the committed records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from genlabel.evaluation.records import load_records
 from genlabel_paper.registry import find
 from genlabel_paper.report.page import write_report
-from genlabel_paper.runs.cells import STUDY
+from genlabel_paper.runs.cells import PAPER_SCHEMA
 from genlabel_paper.runs.trials import is_current
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ def setup(app: Any) -> dict[str, bool]:
 def _write(app: Any, config: Any) -> None:
     folder = Path(app.doctreedir, "extra")
     folder.mkdir(parents=True, exist_ok=True)
-    records = load_records(ROOT / "results" / "paper", STUDY).frame
+    records = load_records(ROOT / "results" / "paper", PAPER_SCHEMA).frame
     write_report(records[is_current(records)].reset_index(drop=True), folder / PAGE, find(["all"]))
     _anchors.update(re.findall(r'id="([\w-]+)"', (folder / PAGE).read_text(encoding="utf-8")))
     config.html_extra_path.append(str(folder))

@@ -14,11 +14,12 @@ it is right <../diagnosis.html#how-often-it-is-right>`__).
 from sklearn.datasets import load_iris
 
 from genlabel import diagnose
+from genlabel.reporting import plot_diagnosis
 
 X, y = load_iris(return_X_y=True, as_frame=True)
 diagnosis = diagnose(X, y.map(dict(enumerate(["setosa", "versicolor", "virginica"]))))
 print(diagnosis.verdict.word)
-print(diagnosis.to_frame("trial")[["log_loss", "accuracy", "gain"]].round(3))
+print(diagnosis.to_frame("experiment")[["log_loss", "accuracy", "gain"]].round(3))
 print(diagnosis.to_frame("pairs")[["class_1", "class_2", "intrusion"]].round(2).head(2).to_string(index=False))
 
-figure = diagnosis.plot()
+figure = plot_diagnosis(diagnosis)

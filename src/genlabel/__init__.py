@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         MixtureDensity,
         OnlineGaussianDensity,
         StackedDensity,
-        Typicality,
         VAEDensity,
     )
     from genlabel.estimators import (
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
         GenLabelClassifier,
         MixupClassifier,
         SoftLabelClassifier,
+        Typicality,
     )
     from genlabel.evaluation.diagnosis import Diagnosis, diagnose
     from genlabel.integrations import GenLabelMixup, mixed_accuracy
@@ -106,7 +106,6 @@ _ROOMS = {
         "StackedDensity",
         "MixtureDensity",
         "OnlineGaussianDensity",
-        "Typicality",
         "VAEDensity",
     ),
     "evaluation.diagnosis": ("Diagnosis", "diagnose"),
@@ -116,6 +115,7 @@ _ROOMS = {
         "GenerativeClassifier",
         "MixupClassifier",
         "SoftLabelClassifier",
+        "Typicality",
     ),
     "model_selection": ("GridSearch", "HalvingSearch", "TrainingOptions"),
     "persistence": ("LoadedModel", "export_onnx", "load_model", "save_model"),

@@ -32,26 +32,26 @@ class ProgressEvent(NamedTuple):
 
 
 class RunPlan(NamedTuple):
-    """Numbers of cells of a run; :meth:`Callback.on_run_start` receives it."""
+    """Numbers of requested runs; :meth:`Callback.on_run_start` receives it."""
 
     todo: int
-    done: int
-    """Cells on record that were made with the current settings."""
+    cached: int
+    """Runs with a record of the current settings."""
     stale: int
-    """Cells on record that were made with other settings, and will be done again."""
+    """Runs with a record of other settings, part of `todo`."""
 
 
 class TrialResult(NamedTuple):
-    """Records of the cells of a trial, or its error; :meth:`Callback.on_trial_end` receives it."""
+    """Records of the runs of a trial, or its error; :meth:`Callback.on_trial_end` receives it."""
 
-    cells: Sequence[Any]
+    keys: Sequence[Any]
     records: Sequence[Any]
     error: str | None = None
 
     @property
     def trial(self) -> Any:
-        """The trial that all its cells belong to."""
-        return self.cells[0].trial
+        """Fields that the runs have in common."""
+        return self.keys[0].trial
 
 
 class Callback:
@@ -89,7 +89,7 @@ class Callback:
         """
 
     def on_run_start(self, plan: RunPlan) -> None:
-        """Receive the number of cells that a run is going to do."""
+        """Receive the number of runs that are going to be done."""
 
     def on_trial_start(self, trial: Any) -> None:
         """Receive a trial that begins in this process."""

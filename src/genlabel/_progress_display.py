@@ -135,8 +135,8 @@ class ProgressDisplay(Callback):
 
     def on_run_start(self, plan: RunPlan) -> None:
         """Print the numbers of records, and begin to count."""
-        if plan.done or plan.stale:
-            self.print(f"{self.unit}s on record: {plan.done}; to do: {plan.todo}")
+        if plan.cached or plan.stale:
+            self.print(f"{self.unit}s on record: {plan.cached}; to do: {plan.todo}")
         if plan.stale:
             self.print(f"{self.unit}s on record with other settings or data, which will be done again: {plan.stale}")
         self.start(plan.todo)
@@ -154,7 +154,7 @@ class ProgressDisplay(Callback):
             for line in failure_lines(self.failures)[before:]:
                 self.print(line)
         before = self._done
-        self.advance(len(result.cells))
+        self.advance(len(result.keys))
         total = self._total or 1
         if self._bar is None and self._done * self.max_lines // total > before * self.max_lines // total:
             elapsed = monotonic() - self._begin

@@ -1,4 +1,4 @@
-"""`genlabel reproduce` and `genlabel report`: run the paper's tables and figures, and write them on one page."""
+"""Command `genlabel reproduce`: run the paper's tables and figures, and print them or write them as one page."""
 
 from __future__ import annotations
 
@@ -30,135 +30,111 @@ if TYPE_CHECKING:
 
 
 RECORDS = Path("build", "paper.sqlite")
-PICTURES = Path("build", "paper")
-WIDE = 160
-"""Letters of a line that is not for a terminal."""
+FIGURES = Path("build", "paper")
+FILE_WIDTH = 160
+"""Characters of a line if the output is not a terminal."""
 
 
 def reproduce(
     ids: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Tables and figures such as table4 or figure9, or all but the multiverse; --list names them."
+            help="Tables and figures such as table4 or figure9, or all; see --list. The multiverse runs only if named."
         ),
     ] = None,
     budget: Annotated[
         str,
         typer.Option(
-            help='"smoke" (two sets, one fit), "quick" (all sets, 1 split, 2 seeds) or "full" (3 splits, 5 seeds; the '
-            "multiverse 3); "
-            "on images also how many epochs."
+            help='"smoke" (two datasets, one fit), "quick" (all datasets, 1 split, 2 seeds) or "full" (3 splits, 5 '
+            "seeds; the multiverse 3); also the number of epochs on images."
         ),
     ] = "quick",
     jobs: Jobs = -1,
     dask: Dask = None,
-    records: Annotated[Path, typer.Option(help="The file of records; a run goes on where it stopped.")] = RECORDS,
+    records: Annotated[
+        Path,
+        typer.Option(
+            help="File of the records; a run continues where it stopped. --report-only also reads an export or a "
+            "folder of exports."
+        ),
+    ] = RECORDS,
     restart: Restart = False,
     dataset: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Only cells of this dataset, such as mnist or 61; give it again for more. digits must be named."
-        ),
+        typer.Option(help="Train only on this dataset, such as mnist or 61; repeat for more. digits must be named."),
     ] = None,
     data_home: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of the OpenML cache and of the images; else GENLABEL_DATA_HOME, else scikit-learn's."
+            help="Folder of the OpenML cache and the images.", show_default="$GENLABEL_DATA_HOME, or scikit-learn's"
         ),
     ] = None,
-    pictures: Annotated[Path, typer.Option(help="Folder for the pictures of the figures.")] = PICTURES,
-    show_list: Annotated[bool, typer.Option("--list", help="List the tables and figures, and their cells.")] = False,
+    figures: Annotated[Path, typer.Option(help="Folder for the figures.")] = FIGURES,
+    report: Annotated[
+        Path | None, typer.Option(help="Write tables and figures to this HTML page instead of printing them.")
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Also write all records to this folder, as one small JSON file per setting.")
+    ] = None,
+    report_only: Annotated[bool, typer.Option("--report-only", help="Use the records without training.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List the tables and figures with their cells.")] = False,
 ) -> None:
-    """Run tables and figures of the paper, and print our numbers beside the printed ones.
+    """Run tables and figures of the paper, and show our numbers next to the printed ones.
 
-    What was done before is not done again: tables share their cells, and a run that was stopped goes on.
+    Finished cells are not trained again: tables share their cells, and an interrupted run continues where it stopped.
+    Records made with other settings than the current ones are left out and counted.
     """
-    kept = f"what ended is kept in {records}, the same command goes on"
-    with one_line_errors(kept):
+    interrupted = f"finished cells are saved in {records}; repeat the command to continue"
+    with one_line_errors(interrupted):
         if show_list:
             _print_list()
             return
         if not ids:
             raise ValueError("name a table or figure, such as table4, or all; --list shows them")
-        names = check_ids(ids, run=True)
-        trains = not COMPUTED.issuperset(names)
-        _check_work(budget, jobs, dask if trains else None)
+        names = check_ids(ids, run=not report_only)
+        computed = COMPUTED.issuperset(names)
+        trains = not computed and not report_only
+        _check_options(budget, jobs, dask if trains else None)
         if dataset and not trains:
             raise ValueError(f"{', '.join(names)}: nothing is trained; leave out --dataset")
-        if not all(name.startswith("table") for name in names):
-            _make_folder("pictures", pictures)
-    with one_line_errors(kept), display_progress("loading the study", unit="cell", max_lines=50) as display:
-        failed = _run(names, budget, dataset or [], jobs, dask, records, restart, data_home, display) if trains else 0
-    with one_line_errors(kept):
-        current, left_out = _drop_stale(_read(records, trains).frame)
-        _show(find(names), current, pictures)
-        _print_lines(left_out)
+        if report_only and restart:
+            raise ValueError("--restart deletes the records that --report-only reads; leave one out")
+        if report is not None and report.suffix.lower() not in (".html", ".htm"):
+            raise ValueError(f"report={str(report)!r} is an HTML page; its name must end in .html")
+        check_outputs(report=report)
+        if report is None and not all(name.startswith("table") for name in names):
+            _make_folder("figures", figures)
+    failed = 0
+    if trains:
+        with one_line_errors(interrupted), display_progress("loading", unit="cell", max_lines=50) as display:
+            failed = _run(names, budget, dataset or [], jobs, dask, records, restart, data_home, display)
+    with one_line_errors(interrupted):
+        needed = not computed or export is not None
+        stored = _read(records, needed)
+        if export is not None:
+            _check_export(stored.frame, export)
+        current, left_out = _drop_outdated(stored.frame)
+        experiments = find(names)
+        if report is None:
+            _print_experiments(experiments, current, figures)
+        else:
+            from genlabel_paper.report.page import write_report
+
+            source = f" --records {records}" if needed else ""
+            command = f"genlabel reproduce {' '.join(ids)} --report-only --report {report.name}{source}"
+            description = " ".join([*_describe_failures(stored), *left_out])
+            write_report(current, report, experiments, description=description, command=command)
+        for line in left_out:
+            print_line(line)
+        if report is not None:
+            print_line(f"wrote {report}")
+        if export is not None:
+            _export(stored.frame, export)
     end(failed, "trials")
 
 
-def report(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
-    records: Annotated[
-        Path, typer.Option(help="Records of `genlabel reproduce`, a JSON export of them, or a folder of exports.")
-    ] = RECORDS,
-    ids: Annotated[
-        list[str] | None, typer.Option("--only", help="Tables and figures to show; all if not given.")
-    ] = None,
-    export: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also write all records, those that the page leaves out too, as small JSON files, one a setting, to "
-            "this folder."
-        ),
-    ] = None,
-) -> None:
-    """Write the study on one self-contained page, from its records: nothing is trained.
-
-    Records that were made with other settings than those of today are left out and counted.
-    """
-    with one_line_errors():
-        if output.suffix.lower() not in (".html", ".htm"):
-            raise ValueError(f"output={str(output)!r} ends in {output.suffix!r}; the page is HTML: end it in .html")
-        names = check_ids(ids or ["all"])
-        check_outputs(output=output)
-        computed = COMPUTED.issuperset(names) and export is None
-        found = _read(records, not computed)
-        if export is not None:
-            _check_export(found.frame, export)
-        from genlabel_paper.report.page import write_report
-
-        only = "".join(f" --only {name}" for name in ids or [])
-        source = "" if computed else f" --records {records}"
-        command = f"genlabel report -o {output.name}{source}{only}"
-        current, left_out = _drop_stale(found.frame)
-        about = " ".join([*_tell_failures(found), *left_out])
-        write_report(current, output, find(names), description=about, command=command)
-        _print_lines(left_out)
-        print_line(f"wrote {output}")
-        if export is not None:
-            _export(found.frame, export)
-
-
-def _tell_failures(found: RecordSet) -> list[str]:
-    """Say which trials failed, and have not been done since."""
-    told = {f"{trial.setting}, {trial.dataset}: {error}" for trial, error in found.failures.items()}
-    return [f"Trials that failed: {len(found.failures)}. {'; '.join(sorted(told))}."] if told else []
-
-
-def _drop_stale(records: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The records that were made with the settings of today, and a sentence about the others, if there are any."""
-    if records.empty:
-        return records, []
-    from genlabel_paper.runs.trials import is_current
-
-    current = records[is_current(records)].reset_index(drop=True)
-    count = len(records) - len(current)
-    told = f"Records left out, because they were made with other settings than those of today: {count}."
-    return current, [told] if count else []
-
-
-def _check_work(budget: str, jobs: int, dask: str | None) -> None:
-    """Raise if the work cannot be done as asked, before anything heavy is imported."""
+def _check_options(budget: str, jobs: int, dask: str | None) -> None:
+    """Raise for invalid options before heavy imports."""
     from genlabel._validation import check_choice
     from genlabel_paper.runs.cells import BUDGETS
 
@@ -177,15 +153,15 @@ def _run(
     data_home: Path | None,
     display: ProgressDisplay,
 ) -> int:
-    """Run the cells that are not on record; return how many trials failed. A bad file of records is told at once."""
+    """Train the missing cells, and return the number of failed trials; an invalid file of records raises first."""
     from genlabel.evaluation.records import check_store, open_store, run_trials
-    from genlabel_paper.runs.cells import STUDY
+    from genlabel_paper.runs.cells import PAPER_SCHEMA
 
-    check_store(records, STUDY, restart)
-    from genlabel_paper.report.experiment import choose_cells
+    check_store(records, PAPER_SCHEMA, restart)
+    from genlabel_paper.report.experiment import select_cells
 
-    cells = choose_cells(find(names), budget, datasets)
-    with open_store(records, STUDY, restart=restart) as store:
+    cells = select_cells(find(names), budget, datasets)
+    with open_store(records, PAPER_SCHEMA, restart=restart) as store:
         from genlabel.data.datasets.openml import find_home
         from genlabel_paper.runs.trials import fingerprint_cell, order, run_trial
 
@@ -204,37 +180,50 @@ def _run(
 
 
 def _read(records: Path, needed: bool) -> RecordSet:
-    """What a file of records holds, or nothing where nothing needs it."""
+    """Return the records of a file, or none if they are not needed."""
     from genlabel.evaluation.records import RecordSet, load_records, make_frame
-    from genlabel_paper.runs.cells import STUDY
+    from genlabel_paper.runs.cells import PAPER_SCHEMA
 
     if needed:
-        return load_records(records, STUDY)
-    nothing = make_frame([], STUDY)
-    return RecordSet(nothing, {}, {}, nothing)
+        return load_records(records, PAPER_SCHEMA)
+    empty = make_frame([], PAPER_SCHEMA)
+    return RecordSet(empty, {}, {}, empty)
 
 
-def _show(chosen: list[Experiment], records: pd.DataFrame, pictures: Path) -> None:
+def _drop_outdated(records: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Return the records made with the current settings, and a sentence on the number of others."""
+    if records.empty:
+        return records, []
+    from genlabel_paper.runs.trials import is_current
+
+    current = records[is_current(records)].reset_index(drop=True)
+    count = len(records) - len(current)
+    return current, [f"Records left out, because they were made with other settings: {count}."] if count else []
+
+
+def _describe_failures(records: RecordSet) -> list[str]:
+    """Return a sentence on the trials whose last attempt failed."""
+    errors = {f"{trial.setting}, {trial.dataset}: {error}" for trial, error in records.failures.items()}
+    return [f"Trials that failed: {len(records.failures)}. {'; '.join(sorted(errors))}."] if errors else []
+
+
+def _print_experiments(experiments: list[Experiment], records: pd.DataFrame, figures: Path) -> None:
+    """Print the experiments, and write their figures to a folder."""
     from rich.console import Console
 
-    from genlabel_paper.report.text import print_shown
+    from genlabel_paper.report.terminal import print_rendering
 
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=WIDE)
-    for experiment in chosen:
-        shown = experiment.render(records)
-        print_shown(experiment, shown, console)
-        for place, picture in enumerate(shown.pictures):
-            path = pictures / f"{experiment.id}{f'-{place + 1}' if len(shown.pictures) > 1 else ''}.png"
-            with atomic_writer(path) as beside:
-                picture.figure.savefig(beside)
+        console = Console(highlight=False, width=FILE_WIDTH)
+    for experiment in experiments:
+        rendering = experiment.render(records)
+        print_rendering(experiment, rendering, console)
+        for number, captioned in enumerate(rendering.figures, 1):
+            path = figures / f"{experiment.id}{f'-{number}' if len(rendering.figures) > 1 else ''}.png"
+            with atomic_writer(path) as temporary:
+                captioned.figure.savefig(temporary)
             print_line(f"wrote {path}")
-
-
-def _print_lines(lines: list[str]) -> None:
-    for line in lines:
-        print_line(line)
 
 
 def _make_folder(name: str, folder: Path) -> None:
@@ -247,33 +236,30 @@ def _make_folder(name: str, folder: Path) -> None:
 
 
 def _check_export(records: pd.DataFrame, folder: Path) -> None:
-    """Raise if the folder has exports of cells that these records do not have: they would be lost, or mixed."""
+    """Raise if the folder has exports of cells that these records lack: they would be lost or mixed."""
     from genlabel.evaluation.records import read_records
-    from genlabel_paper.runs.cells import STUDY
+    from genlabel_paper.runs.cells import PAPER_SCHEMA
 
     _make_folder("export", folder)
     if any(folder.glob("*.json")):
-        more = set(read_records(folder, STUDY)["id"]) - set(records["id"])
-        if more:
-            raise ValueError(f"{str(folder)!r} has {len(more)} cells that these records do not have; name a new folder")
+        others = set(read_records(folder, PAPER_SCHEMA)["id"]) - set(records["id"])
+        if others:
+            raise ValueError(f"{str(folder)!r} has {len(others)} cells that these records lack; name a new folder")
 
 
 def _export(records: pd.DataFrame, folder: Path) -> None:
+    """Write a JSON file for each setting; all readings of a setting share one."""
     from genlabel.evaluation.records import export_records
-    from genlabel_paper.runs.cells import STUDY
+    from genlabel_paper.runs.cells import PAPER_SCHEMA, split_reading
 
-    for name, part in records.groupby(records["setting"].map(_file_of)):
+    def file_name(setting: str) -> str:
+        base, reading = split_reading(setting)
+        return f"multiverse-{base}" if reading else base
+
+    for name, part in records.groupby(records["setting"].map(file_name)):
         path = folder / f"{name}.json"
-        export_records(part, path, STUDY)
+        export_records(part, path, PAPER_SCHEMA)
         print_line(f"wrote {path}")
-
-
-def _file_of(setting: str) -> str:
-    """The name of the file of a setting: one for all readings of it."""
-    from genlabel_paper.runs.multiverse import base_of
-
-    base, reading = base_of(setting)
-    return f"multiverse-{base}" if reading else base
 
 
 def _print_list() -> None:

@@ -1,4 +1,4 @@
-"""The experiments by id: the tables and figures of the paper that are reproduced here, each in the file of its id."""
+"""Experiments by id: the reproduced tables and figures of the paper, each in the file of its id."""
 
 from __future__ import annotations
 
@@ -15,35 +15,32 @@ IDS = (
     "figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "figure8", "figure9",
     "figure13", "figure14", "figure15", "figure16", "densities", "multiverse", "statistics",
 )  # fmt: skip
-"""All experiments, in the order of the report; to know them imports none."""
+"""All experiments in the order of the report; their modules are imported by `find`."""
 COMPUTED = frozenset({"figure2", "figure4", "figure7", "figure8"})
-"""Those that follow from the mathematics alone: they train nothing, and need no records."""
-
-
-NAMED = frozenset({"multiverse"})
-"""Those that are run only where they are named: hours, for a question of their own."""
+"""Experiments that are computed without training and records."""
+ON_REQUEST = frozenset({"multiverse"})
+"""Experiments that take hours and run only if they are named."""
 
 
 def check_ids(ids: Iterable[str], run: bool = False) -> list[str]:
-    """Return the ids, each once, "all" being all of them, or of what is to be run all but `NAMED`; raise if one is not
-    known.
+    """Return the ids without duplicates; "all" is all of them, for a run without those of `ON_REQUEST`.
 
     >>> check_ids(["Table4", "figure3", "table4"])
     ['table4', 'figure3']
     >>> check_ids(["table16"])
     Traceback (most recent call last):
-    ValueError: table or figure 'table16' is not known; choose all, or among table1, ...
+    ValueError: table or figure 'table16' is unknown; choose all, or from table1, ...
     """
     chosen: list[str] = []
     for name in map(str.lower, ids):
         if name != "all" and name not in IDS:
-            raise ValueError(f"table or figure {name!r} is not known; choose all, or among {', '.join(IDS)}")
-        chosen += [one for one in IDS if not run or one not in NAMED] if name == "all" else [name]
+            raise ValueError(f"table or figure {name!r} is unknown; choose all, or from {', '.join(IDS)}")
+        chosen += [one for one in IDS if not run or one not in ON_REQUEST] if name == "all" else [name]
     return list(dict.fromkeys(chosen))
 
 
 def find(ids: Iterable[str]) -> list[Experiment]:
-    """Return the experiments of these ids, each once; "all" is all of them.
+    """Return the experiments with these ids, without duplicates; "all" is all of them.
 
     >>> [experiment.id for experiment in find(["table4", "figure3"])]
     ['table4', 'figure3']

@@ -29,7 +29,7 @@ def test_finds_what_is_within_the_radius_of_a_linear_model_and_no_more(k: int, d
         np.linalg.norm(W[:, y].T[:, None] - W.T, axis=-1), 1e-12
     )
     distance = np.where(np.arange(k) == y[:, None], np.inf, gaps).min(1)
-    found = torch.from_numpy(Boundary(0.4, steps=300)(target, X, y, rng=0))
+    found = torch.from_numpy(Boundary(0.4, steps=300)(target, X, y, seed=0))
     fooled = target.log_proba(found).argmax(-1).numpy() != y
     assert (distance[fooled] <= 0.4 + 1e-9).all()
     assert fooled[distance < 0.35].mean() > 0.97
@@ -42,7 +42,7 @@ def test_finds_what_is_within_the_radius_of_a_linear_model_and_no_more(k: int, d
 def test_needs_classes_only_and_keeps_points_that_are_wrong() -> None:
     target = DecisionModel(lambda X: (X[:, 0] > 0).astype(int), 2)
     X, y = np.array([[0.1, 5.0], [-0.1, 0.0], [3.0, 0.0], [0.1, 0.0]]), np.array([1, 0, 1, 0])
-    found = Boundary(0.2, steps=50)(target, X, y, rng=0)
+    found = Boundary(0.2, steps=50)(target, X, y, seed=0)
     assert ((found[:, 0] > 0) != y).tolist() == [True, True, False, True]
     np.testing.assert_array_equal(found[2:], X[2:])
 
@@ -52,7 +52,7 @@ def test_bounds_of_unlike_width_are_kept() -> None:
     target = DecisionModel(lambda X: (X.sum(1) > 1).astype(int), 2)
     X = np.random.default_rng(0).uniform(size=(40, 2)) * [1.0, 0.1]
     y = (X.sum(1) > 1).astype(int)
-    found = Boundary(0.3, steps=60, bounds=(0, [1.0, 0.1]))(target, X, y, rng=0)
+    found = Boundary(0.3, steps=60, bounds=(0, [1.0, 0.1]))(target, X, y, seed=0)
     assert (found >= 0).all()
     assert (found <= [1.0, 0.1]).all()
     assert (found != X).any()
@@ -67,7 +67,7 @@ def test_without_foolbox_the_way_out_is_named_and_the_attack_is_skipped(monkeypa
         Boundary()(AttackedNetwork(torch.nn.Linear(2, 2)), X, y)
     model = LogisticRegression().fit(X, y)
     found = robust_accuracy(model, X, y, [FGSM(), "boundary"])
-    assert found.ran == ["FGSM()"]
+    assert list(found.by_attack) == ["FGSM()"]
     assert "foolbox" in found.skipped["boundary"]
     assert "skipped: the boundary attack needs foolbox" in str(found)
     with pytest.raises(ValueError, match="no attack ran: boundary: the boundary attack needs foolbox"):

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from genlabel.attacks import FGSM, PGD, Attack, AttackedFleet, AttackedNetwork, AutoAttack, Boundary, robust_accuracy
-from genlabel.attacks.autoattack import find_package
-from genlabel.attacks.base import lengths
+from genlabel.attacks.base import row_norm
+from genlabel.attacks.models import MAX_IMAGE_BLOCK_VALUES
 from genlabel.training import Fleet
 
 PACKAGE = pytest.mark.skipif(find_spec("pyautoattack") is None, reason="needs pyautoattack")
@@ -72,7 +72,7 @@ def wrong(net: nn.Module, x: Any, y: Any) -> np.ndarray:
 @pytest.mark.parametrize("block", [None, 20000], ids=["one block", "blocks"])
 def test_fgsm_is_the_sign_of_a_plain_gradient(block: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if block:
-        monkeypatch.setattr("genlabel.attacks.models.NUMBERS_OF_IMAGES", {"cpu": block})
+        monkeypatch.setattr("genlabel.attacks.models.MAX_IMAGE_BLOCK_VALUES", {"cpu": block})
     net, (X, y) = trained(), digits(60)
     x, index = torch.from_numpy(X) / 255, torch.from_numpy(y)
     step = (x + 0.1 * slope(net, x, index).sign()).clamp(0, 1)
@@ -81,7 +81,7 @@ def test_fgsm_is_the_sign_of_a_plain_gradient(block: int | None, monkeypatch: py
     moved = (found != x.numpy()).any((1, 2, 3))
     assert moved.mean() > 0.8
     np.testing.assert_allclose(found[moved], step.numpy()[moved], atol=1e-6)
-    report = robust_accuracy(net, X, y, "fgsm", radius=0.1)
+    report = robust_accuracy(net, X, y, "fgsm", eps=0.1)
     np.testing.assert_array_equal(report.is_robust, ~(wrong(net, x, y) | wrong(net, step, y)))
     assert 0 < report.accuracy < report.clean == pytest.approx(100 * (1 - wrong(net, x, y).mean()))
 
@@ -124,7 +124,7 @@ def test_autoattack_meets_the_closed_form_of_a_linear_network(norm: str) -> None
     right = distance > 0
     radius = float(np.median(distance[right]))
     close = np.abs(distance - radius) < 0.02 * radius
-    found = robust_accuracy(net, X, y, "autoattack" if norm == "linf" else AutoAttack(radius, "l2"), radius=radius)
+    found = robust_accuracy(net, X, y, "autoattack" if norm == "linf" else AutoAttack(radius, "l2"), eps=radius)
     np.testing.assert_array_equal(found.is_robust[~close], (distance > radius)[~close])
     assert close.sum() <= 3
     assert 0 < found.accuracy < found.clean
@@ -139,9 +139,12 @@ def test_autoattack_finds_what_ours_find_and_leaves_no_trace() -> None:
     before = torch.random.get_rng_state()
     tracer = sys.gettrace()
     with np.errstate(all="raise"):
-        found = robust_accuracy(net, X, y, ["autoattack", "fgsm", PGD(targeted=True)], radius=0.06)
-    assert found.each["autoattack"] <= min(found.each.values())
-    assert (found.is_robust.sum(), found.ran[0]) == (round(0.1 * found.each["autoattack"]), "autoattack")
+        found = robust_accuracy(net, X, y, ["autoattack", "fgsm", PGD(targeted=True)], eps=0.06)
+    assert found.by_attack["autoattack"] <= min(found.by_attack.values())
+    assert (found.is_robust.sum(), next(iter(found.by_attack))) == (
+        round(0.1 * found.by_attack["autoattack"]),
+        "autoattack",
+    )
     assert 0 < found.accuracy < found.clean
     assert sys.gettrace() is tracer
     assert torch.equal(torch.random.get_rng_state(), before)
@@ -154,8 +157,7 @@ def test_autoattack_is_the_standard_version(norm: str) -> None:
     """100 steps each, 9 targets, 5,000 queries and one start: Croce and Hein, 2020."""
     target = AttackedNetwork(trained(), SHAPE)
     attack = AutoAttack(0.1, norm)
-    scores = attack._read(target, torch.zeros(1, 64))
-    inside = attack._set_up(find_package(), scores, 5, torch.device("cpu"))
+    inside = attack.standard_version(target, 10, 5, torch.device("cpu"))
     assert inside.attacks_to_run == ["apgd-ce", "apgd-t", "fab-t", "square"]
     assert (inside.epsilon, inside.seed, inside.norm.lower()) == (0.1, 5, norm)
     parts = inside.apgd, inside.apgd_targeted, inside.fab, inside.square
@@ -170,12 +172,12 @@ def test_autoattack_is_the_standard_version(norm: str) -> None:
 @PACKAGE
 def test_with_few_classes_all_others_are_targets() -> None:
     for k, targets in [(4, 3), (5, 4), (12, 9)]:
-        scores = AutoAttack(0.1)._read(AttackedNetwork(Small(k, 0).eval(), SHAPE), torch.zeros(1, 64))
-        inside = AutoAttack(0.1)._set_up(find_package(), scores, 0, torch.device("cpu"))
+        target = AttackedNetwork(Small(k, 0).eval(), SHAPE)
+        inside = AutoAttack(0.1).standard_version(target, k, 0, torch.device("cpu"))
         assert inside.apgd_targeted.n_target_classes == inside.fab.n_target_classes == targets
     X, y = digits(60)
     X, y = X[y < 4], y[y < 4]
-    found = robust_accuracy(trained(4), X, y, "autoattack", radius=0.3)
+    found = robust_accuracy(trained(4), X, y, "autoattack", eps=0.3)
     assert found.accuracy < 20 < found.clean
 
 
@@ -183,15 +185,15 @@ def test_with_few_classes_all_others_are_targets() -> None:
 def test_what_the_package_doubts_is_a_warning(capfd: pytest.CaptureFixture[str]) -> None:
     net, (X, y) = nn.Sequential(trained(), nn.Softmax(1)).eval(), digits(4)
     with pytest.warns(RuntimeWarning, match=r"AutoAttack: it seems that the output is a probability.*used!$") as heard:
-        AutoAttack(0.9)(AttackedNetwork(net, SHAPE), X, y, rng=0)
+        AutoAttack(0.9)(AttackedNetwork(net, SHAPE), X, y, seed=0)
     assert sum("probability" in str(each.message) for each in heard) == 1
     assert "".join(capfd.readouterr()) == ""
 
 
 def test_without_the_package_autoattack_is_skipped_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyautoattack", None)
-    found = robust_accuracy(trained(), *digits(10), ["fgsm", "autoattack"], radius=0.1)
-    assert found.ran == ["fgsm"]
+    found = robust_accuracy(trained(), *digits(10), ["fgsm", "autoattack"], eps=0.1)
+    assert list(found.by_attack) == ["fgsm"]
     assert "pip install 'genlabel[robustness]'" in found.skipped["autoattack"]
 
 
@@ -205,18 +207,18 @@ def test_images_are_attacked_as_their_pixels(attack: Attack) -> None:
     x = torch.from_numpy(X) / 255
     image, pixels = AttackedNetwork(net, SHAPE), AttackedNetwork(flat(net))
     bounded = type(attack)(**{**vars(attack), "bounds": (0, 1)})
-    expected = bounded(pixels, x.flatten(1), y, rng=0).reshape(-1, *SHAPE)
+    expected = bounded(pixels, x.flatten(1), y, seed=0).reshape(-1, *SHAPE)
     for given in (x, x.double(), x.flatten(1), torch.from_numpy(X)):
-        found = attack(image, given, y, rng=0)
+        found = attack(image, given, y, seed=0)
         assert (found.dtype, found.shape) == (torch.float32, given.shape)
         torch.testing.assert_close(found.reshape(expected.shape), expected)
     for given in (X, X / 255, (X / 255).tolist()):
-        np.testing.assert_array_equal(attack(image, given, y, rng=0), expected.numpy())
+        np.testing.assert_array_equal(attack(image, given, y, seed=0), expected.numpy())
     assert attack(AttackedNetwork(Small(10, 0).double().eval(), SHAPE), X, y).dtype == np.float64
     if find_spec("foolbox"):
-        found = Boundary(2.0, steps=20, draws=20)(image, X, y, rng=0)
+        found = Boundary(2.0, steps=20, draws=20)(image, X, y, seed=0)
         assert found.shape == X.shape
-        assert (lengths(torch.from_numpy(found.reshape(30, -1)) - x.flatten(1), "l2") <= 2 + 1e-6).all()
+        assert (row_norm(torch.from_numpy(found.reshape(30, -1)) - x.flatten(1), "l2") <= 2 + 1e-6).all()
 
 
 def test_a_torch_network_takes_points_too() -> None:
@@ -229,9 +231,9 @@ def test_a_torch_network_takes_points_too() -> None:
 
 
 @pytest.mark.parametrize("change, match", [
-    ({"radius": None}, "radius=None has no meaning for 'fgsm' on images; give one"),
-    ({"space": "standardised"}, "space='standardised' is not known; choose one of 'input'"),
-    ({"attack": "fgms"}, "choose one of 'fgsm', 'pgd', 'boundary', 'autoattack', or an Attack"),
+    ({"eps": None}, "eps=None has no default"),
+    ({"space": "standardized"}, "space='standardized' is not known; choose one of 'input'"),
+    ({"attack": "fgms"}, "'fgms' is not known; .*'autoattack'"),
     ({"X": 2.0 * np.ones((3, *SHAPE))}, r"pixels from 2 to 2; give numbers in \[0, 1\], or uint8"),
     ({"X": np.ones((3, 8, 8))}, r"X has shape \(3, 8, 8\); a network takes images \(m, c, h, w\)"),
     ({"X": np.full((3, *SHAPE), np.nan)}, "NaN or infinity"),
@@ -244,7 +246,7 @@ def test_a_torch_network_takes_points_too() -> None:
 ])  # fmt: skip
 @PACKAGE
 def test_bad_images_are_named(change: dict[str, Any], match: str) -> None:
-    given = {"model": trained(), "X": np.ones((3, *SHAPE)), "attack": "fgsm", "radius": 0.1} | change
+    given = {"model": trained(), "X": np.ones((3, *SHAPE)), "attack": "fgsm", "eps": 0.1} | change
     with torch.no_grad():
         given.setdefault("y", given["model"](torch.ones(3, *SHAPE)).argmax(1).tolist())
     if np.ndim(given["X"]) == 2:
@@ -254,7 +256,7 @@ def test_bad_images_are_named(change: dict[str, Any], match: str) -> None:
 
 
 def test_bad_parameters_and_targets_are_named() -> None:
-    with pytest.raises(TypeError, match="radius"):
+    with pytest.raises(TypeError, match="eps"):
         AutoAttack()  # type: ignore[call-arg]
     with pytest.raises(ValueError, match=r"bounds=\(0.0, 2.0\) must be None or \(0, 1\)"):
         AutoAttack(0.1, bounds=(0, 2))
@@ -275,10 +277,10 @@ def test_bad_parameters_and_targets_are_named() -> None:
 def test_a_network_on_a_gpu_is_attacked_there() -> None:
     net, (X, y) = trained(), digits(60)
     there = deepcopy(net).cuda()
-    here, far = (robust_accuracy(each, X, y, ["fgsm", PGD(), "autoattack"], radius=0.1) for each in (net, there))
-    assert all(abs(here.each[name] - far.each[name]) <= 4 for name in here.ran)
+    here, far = (robust_accuracy(each, X, y, ["fgsm", PGD(), "autoattack"], eps=0.1) for each in (net, there))
+    assert all(abs(here.by_attack[name] - far.by_attack[name]) <= 4 for name in here.by_attack)
     state = torch.cuda.get_rng_state()
-    found = AutoAttack(0.5)(AttackedNetwork(there, SHAPE), torch.from_numpy(X), y, rng=0)
+    found = AutoAttack(0.5)(AttackedNetwork(there, SHAPE), torch.from_numpy(X), y, seed=0)
     assert (found.device.type, found.shape) == ("cpu", X.shape)
     assert torch.equal(torch.cuda.get_rng_state(), state)
     assert FGSM(0.1)(AttackedNetwork(there, SHAPE), torch.from_numpy(X).cuda(), y).is_cuda
@@ -286,5 +288,5 @@ def test_a_network_on_a_gpu_is_attacked_there() -> None:
 
 def test_blocks_are_large_enough_for_convolutions() -> None:
     wide = AttackedNetwork(nn.Sequential(nn.Conv2d(3, 64, 3), nn.Linear(512, 10)), (3, 32, 32))
-    assert wide.room // wide.width == 64
-    assert AttackedNetwork(nn.Flatten(), SHAPE).width == 64
+    assert wide.max_block() == 64
+    assert AttackedNetwork(nn.Flatten(), SHAPE).max_block() == MAX_IMAGE_BLOCK_VALUES["cpu"] // 64

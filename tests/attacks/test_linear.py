@@ -30,7 +30,7 @@ def slack(W: np.ndarray, b: np.ndarray, X: np.ndarray, y: np.ndarray, radius: fl
 
 
 def is_robust(attack: Attack, target: AttackedNetwork, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    found = torch.from_numpy(attack(target, X, y, rng=0))
+    found = torch.from_numpy(attack(target, X, y, seed=0))
     return target.log_proba(found).argmax(-1).numpy() == y
 
 

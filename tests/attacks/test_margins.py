@@ -131,7 +131,7 @@ def test_a_support_vector_machine_of_two_classes_has_the_margin_of_its_support_v
     found = margins(model, X, y)
     assert found.exact
     assert found.smallest == pytest.approx(1 / np.linalg.norm(model.coef_), rel=1e-3)
-    np.testing.assert_allclose(found.distances[model.typicality_], found.smallest, rtol=1e-3)
+    np.testing.assert_allclose(found.distances[model.support_], found.smallest, rtol=1e-3)
 
 
 def test_a_support_vector_machine_of_three_classes_votes_and_is_not_taken_for_linear() -> None:
@@ -151,7 +151,7 @@ def test_linear_classifiers_of_scikit_learn_are_solved(model: Any, binary: bool)
     model.fit(X, y)
     found = margins(model, X, y)
     assert found.exact
-    np.testing.assert_array_equal(found.right, model.predict(X) == y)
+    np.testing.assert_array_equal(found.correct, model.predict(X) == y)
     W = np.atleast_2d(model.coef_)
     b = np.broadcast_to(model.intercept_, len(W))
     if binary:
@@ -161,7 +161,7 @@ def test_linear_classifiers_of_scikit_learn_are_solved(model: Any, binary: bool)
     by_classes = not hasattr(model, "predict_proba")
     searched = margins(model, X, y, method="search", steps=20 if by_classes else 1)
     assert not searched.exact
-    ratio = searched.distances[found.right] / found.distances[found.right]
+    ratio = searched.distances[found.correct] / found.distances[found.correct]
     assert ratio.min() > 1
     assert ratio.max() < (1.05 if by_classes else 1.0003)
 
@@ -173,13 +173,13 @@ def test_sparse_coefficients_are_read() -> None:
     np.testing.assert_allclose(margins(model.sparsify(), X, y).distances, dense)
 
 
-@pytest.mark.parametrize("space", ["input", "standardised"])
+@pytest.mark.parametrize("space", ["input", "standardized"])
 def test_softmax_regression_of_ours_is_solved_in_both_spaces(space: str) -> None:
     X, y = iris()
     model = LINEAR.fit(X, y)
     layer = model.network_.layers[0]
     W, b = (weights.detach().double().numpy() for weights in (layer.weight, layer.bias))
-    unit = 1.0 if space == "standardised" else model.scaler_.scale[model.scaler_.keep]
+    unit = 1.0 if space == "standardized" else model.scaler_.scale[model.scaler_.keep]
     expected = linear_margins(W / unit, model.scaler_(X.to_numpy()) * unit, np.searchsorted(model.classes_, y), b)
     found = margins(model, X, y, space=space)
     assert found.exact
@@ -199,7 +199,7 @@ def test_the_search_finds_the_margins_of_linear_models(seed: int, k: int, d: int
     exact = margins(linear_target(W, b), X, y)
     assert exact.exact
     np.testing.assert_allclose(exact.distances, np.maximum(linear_margins(W, X, y, b), 0), rtol=1e-9)
-    found = margins(linear_target(W, b), X, y, method="search", steps=3, rng=seed)
+    found = margins(linear_target(W, b), X, y, method="search", steps=3, seed=seed)
     assert (found.distances >= exact.distances).all()
     np.testing.assert_allclose(found.distances, exact.distances, rtol=3e-4)
     assert (classes(linear_target(W, b), exact.witnesses) != y).all()
@@ -217,7 +217,7 @@ def test_the_distance_to_a_sphere(d: int) -> None:
     X[0] = 0
     found = margins(FunctionModel(circle), X, ((X**2).sum(1) > 1).astype(int))
     expected = np.abs(1 - np.linalg.norm(X, axis=1))
-    assert found.right.all()
+    assert found.correct.all()
     assert (found.distances >= expected - 1e-12).all()
     np.testing.assert_allclose(found.distances, expected, rtol=2e-3)
 
@@ -277,7 +277,7 @@ def test_blocks_of_points_change_little(monkeypatch: pytest.MonkeyPatch) -> None
     target, X = AttackedNetwork(steep(3, 3, (8,), 1)), np.random.default_rng(0).normal(size=(30, 3))
     y = classes(target, X)
     whole = margins(target, X, y)
-    monkeypatch.setattr("genlabel.attacks.min_norm.NUMBERS_AT_ONCE", 5000)
+    monkeypatch.setattr("genlabel.attacks.margin.MAX_SEARCH_VALUES", 5000)
     parts = margins(target, X, y)
     assert (parts.distances != whole.distances).any()
     np.testing.assert_allclose(parts.distances, whole.distances, rtol=5e-3)
@@ -287,7 +287,7 @@ def test_more_steps_never_do_harm_and_the_same_seed_finds_the_same() -> None:
     target, X = AttackedNetwork(steep(10, 4, (32, 32), 0)), np.random.default_rng(0).normal(size=(40, 10))
     y = classes(target, X)
     state = torch.random.get_rng_state()
-    few, more, again = (margins(target, X, y, steps=steps, rng=3).distances for steps in (0, 10, 10))
+    few, more, again = (margins(target, X, y, steps=steps, seed=3).distances for steps in (0, 10, 10))
     np.testing.assert_array_equal(more, again)
     assert (more <= few * 1.0003).all()
     assert more.mean() < 0.98 * few.mean()
@@ -328,19 +328,19 @@ def test_witnesses_are_of_another_class_and_points_before_them_are_not(model: An
     def predict(points: np.ndarray) -> np.ndarray:
         return model.predict(pd.DataFrame(points, columns=X.columns))
 
-    np.testing.assert_array_equal(found.right, predict(values) == labels)
+    np.testing.assert_array_equal(found.correct, predict(values) == labels)
     assert (predict(found.witnesses) != labels).all()
     far = np.linalg.norm(found.witnesses - values, axis=1)
     np.testing.assert_allclose(far, found.distances, rtol=2e-4 if found.exact else 1e-9)
     before = values + (1 - 1e-3) * (found.witnesses - values)
     np.testing.assert_array_equal(predict(before), predict(values))
-    np.testing.assert_array_equal(found.witnesses[~found.right], values[~found.right])
-    assert (found.distances[~found.right] == 0).all()
-    assert (found.distances[found.right] > 0).all()
-    assert margins(model, X, y, space="standardised", steps=1).smallest > 0
+    np.testing.assert_array_equal(found.witnesses[~found.correct], values[~found.correct])
+    assert (found.distances[~found.correct] == 0).all()
+    assert (found.distances[found.correct] > 0).all()
+    assert margins(model, X, y, space="standardized", steps=1).smallest > 0
 
 
-@pytest.mark.parametrize("space", ["input", "standardised"])
+@pytest.mark.parametrize("space", ["input", "standardized"])
 def test_no_attack_within_the_margin_of_a_linear_model_succeeds_and_every_one_beyond_does(space: str) -> None:
     X, y = iris()
     model = LINEAR.fit(X, y)
@@ -373,12 +373,12 @@ def test_margins_are_summed_up_over_the_points_that_are_right() -> None:
     assert (found.by_class["a"], found.by_class["b"]) == (1.0, 2.0)
     assert np.isnan(found.by_class["c"])
     assert str(found).splitlines() == [
-        "right     4 of 5", "smallest  1", "median    2.5", "mean      inf",
-        "no other class was found near 1 of them: try more points, or more steps", "by search: upper bounds",
+        "correct   4 of 5", "smallest  1", "median    2.5", "mean      inf",
+        "no other class was found for 1 of them; try more points or more steps", "by search: upper bounds",
     ]  # fmt: skip
     none = Margins(np.zeros(5), np.zeros((5, 2)), ~np.ones(5, dtype=bool), labels, True)
     assert all(np.isnan(value) for value in (none.smallest, none.median, none.mean, *none.by_class.values()))
-    assert str(none).splitlines()[0] == "right     0 of 5"
+    assert str(none).splitlines()[0] == "correct   0 of 5"
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])
@@ -408,7 +408,7 @@ def test_labels_are_those_that_were_given() -> None:
     found = margins(LINEAR.fit(X, y), X, y)
     assert set(found.by_class) == {"setosa", "versicolor", "virginica"}
     assert min(found.by_class.values()) == found.smallest
-    assert found.by_class["setosa"] == found.distances[found.right & (y == "setosa")].min()
+    assert found.by_class["setosa"] == found.distances[found.correct & (y == "setosa")].min()
 
 
 def test_models_without_a_boundary_and_points_that_are_all_wrong() -> None:
@@ -419,11 +419,11 @@ def test_models_without_a_boundary_and_points_that_are_all_wrong() -> None:
         found = margins(target, X, torch.ones(5, dtype=torch.int64), method="search", steps=2)
         assert np.isinf(found.distances).all()
         assert np.isnan(found.witnesses).all()
-        assert found.right.all()
+        assert found.correct.all()
         wrong = margins(target, torch.from_numpy(X), np.zeros(5, dtype=int), method="search")
         assert (wrong.distances == 0).all()
         np.testing.assert_array_equal(wrong.witnesses, X)
-        assert not wrong.right.any()
+        assert not wrong.correct.any()
 
 
 def test_one_point_far_from_a_boundary_is_enough() -> None:
@@ -446,9 +446,9 @@ W, ROWS = np.eye(3), np.zeros((2, 3))
     (lambda: linear_margins(W, ROWS, ["a", "b"]), "class indices"),
     (lambda: margins(AttackedNetwork(nn.Linear(3, 2)), ROWS[0], [0]), r"X has shape \(3,\); margins need points"),
     (lambda: margins(AttackedNetwork(nn.Linear(3, 2)), ROWS + np.inf, [0, 1]), "all finite"),
-    (lambda: margins(AttackedNetwork(nn.Linear(3, 2)), ROWS, [0, 2]), "class indices, 0 to 1; turn labels into them"),
+    (lambda: margins(AttackedNetwork(nn.Linear(3, 2)), ROWS, [0, 2]), "class indices"),
     (lambda: margins(AttackedFleet(Fleet((3, 2), [0], 4, torch.float32, torch.device("cpu"))), ROWS, [0, 1]),
-     "the target is 4 models; give one of them"),
+     "4 models; give one of them"),
     (lambda: margins(AttackedNetwork(nn.Linear(3, 2)), ROWS, [0, 1], method="exact"), "method='exact' is not known"),
     (lambda: margins(AttackedNetwork(nn.Linear(3, 2)), ROWS, [0, 1], space="latent"), "space='latent' is not known"),
     (lambda: margins(AttackedNetwork(nn.Linear(3, 2)), ROWS, [0, 1], steps=-1), "steps=-1 must be a whole number"),

@@ -25,6 +25,7 @@ from genlabel.attacks import (
     FunctionModel,
     margins,
 )
+from genlabel.testing import check_attack
 from genlabel.training import Fleet
 from genlabel.training.networks import MLP
 
@@ -95,12 +96,12 @@ on_all = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def points(target: AttackedModel, m: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.5, 2.0, size=(m, 3))
-    k = target.log_proba(torch.zeros(*target.models, 1, 3).double()).shape[-1]
+    k = target.log_proba(torch.zeros(*target.batch_shape, 1, 3).double()).shape[-1]
     return X, rng.integers(0, k, m)
 
 
 def hits(target: AttackedModel, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    x = torch.from_numpy(np.broadcast_to(X, (*target.models, *X.shape[-2:])).copy())
+    x = torch.from_numpy(np.broadcast_to(X, (*target.batch_shape, *X.shape[-2:])).copy())
     return target.log_proba(x).argmax(-1).numpy() == y
 
 
@@ -109,12 +110,31 @@ def length(moved: np.ndarray, norm: str) -> np.ndarray:
 
 
 @every
+def test_the_contract(attack: Attack) -> None:
+    check_attack(replace(attack, bounds=None))
+
+
+@pytest.mark.parametrize("attack", IMAGE_ATTACKS, ids=repr)
+def test_the_contract_on_images(attack: Attack) -> None:
+    check_attack(attack, image_shape=(1, 4, 4))
+
+
+def test_the_check_finds_an_attack_that_does_nothing() -> None:
+    class Idle(Attack):
+        def run(self, model: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+            return x
+
+    with pytest.raises(AssertionError, match="no misclassified point"):
+        check_attack(Idle())
+
+
+@every
 @on_all
 def test_stays_in_the_ball_and_never_helps_and_moves_something(attack: Attack, target: AttackedModel) -> None:
     X, y = points(target)
-    found = attack(target, X, y, rng=0)
-    assert found.shape == (*target.models, 30, 3)
-    assert (length(found - X, attack.norm) <= attack.radius + 1e-12).all()
+    found = attack(target, X, y, seed=0)
+    assert found.shape == (*target.batch_shape, 30, 3)
+    assert (length(found - X, attack.norm) <= attack.eps + 1e-12).all()
     if attack.bounds is not None:
         assert (found >= np.asarray(attack.bounds[0])).all()
         assert (found <= np.asarray(attack.bounds[1])).all()
@@ -130,8 +150,8 @@ def test_stays_in_balls_of_any_size_anywhere(attack: Attack, seed: int, radius: 
     rng = np.random.default_rng(seed)
     net = MLP(3, 3, (4,), seed=seed, dtype=torch.float64)
     X, y = rng.normal(size=(6, 3)) * size, rng.integers(0, 3, 6)
-    scaled = replace(attack, radius=radius, bounds=None if attack.bounds is None else (X.min(0) - 1e-3, X.max(0) + 0.1))
-    found = scaled(AttackedNetwork(net), X, y, rng=seed)  # the call itself raises, too
+    scaled = replace(attack, eps=radius, bounds=None if attack.bounds is None else (X.min(0) - 1e-3, X.max(0) + 0.1))
+    found = scaled(AttackedNetwork(net), X, y, seed=seed)  # the call itself raises, too
     assert (length(found - X, attack.norm) <= radius + 1e-13 * size).all()
     assert scaled.bounds is None or ((found >= scaled.bounds[0]).all() and (found <= scaled.bounds[1]).all())
 
@@ -145,13 +165,13 @@ def test_the_same_seed_finds_the_same_and_global_streams_are_left_alone(attack: 
     expected = torch.rand(1), np.random.rand()  # noqa: NPY002
     torch.manual_seed(3)
     np.random.seed(3)  # noqa: NPY002
-    first = attack(target, X, y, rng=7)
+    first = attack(target, X, y, seed=7)
     assert (torch.rand(1), np.random.rand()) == expected  # noqa: NPY002
-    np.testing.assert_array_equal(attack(target, X, y, rng=np.random.default_rng(7)), first)
+    np.testing.assert_array_equal(attack(target, X, y, seed=np.random.default_rng(7)), first)
     again = pickle.loads(pickle.dumps(attack))
     assert again == attack
     assert hash(again) == hash(attack)
-    np.testing.assert_array_equal(again(target, X, y, rng=7), first)
+    np.testing.assert_array_equal(again(target, X, y, seed=7), first)
 
 
 @pytest.mark.parametrize("attack", [item for item in ATTACKS if isinstance(item, Attack)], ids=repr)
@@ -160,11 +180,11 @@ def test_a_fleet_is_attacked_as_its_networks_one_by_one(attack: Attack, hidden: 
     models = fleet(hidden=hidden)
     target = AttackedFleet(models, 1)
     X, y = points(target)
-    found = attack(target, X, y, rng=0)
+    found = attack(target, X, y, seed=0)
     for c in range(4):
-        alone = attack(AttackedNetwork(models.network(1, c)), X, y, rng=0)
+        alone = attack(AttackedNetwork(models.network(1, c)), X, y, seed=0)
         np.testing.assert_allclose(found[c], alone, atol=1e-9)
-    np.testing.assert_array_equal(attack(target, np.stack([X] * 4), np.stack([y] * 4), rng=0), found)
+    np.testing.assert_array_equal(attack(target, np.stack([X] * 4), np.stack([y] * 4), seed=0), found)
 
 
 @FOOLBOX
@@ -172,10 +192,10 @@ def test_boundary_walks_with_every_model_of_a_fleet() -> None:
     models = fleet()
     target = AttackedFleet(models, 1)
     X, y = points(target)
-    found = Boundary(0.5, steps=200)(target, X, y, rng=0)
+    found = Boundary(0.5, steps=200)(target, X, y, seed=0)
     for c in range(4):
         one = AttackedNetwork(models.network(1, c))
-        alone = Boundary(0.5, steps=200)(one, X, y, rng=0)
+        alone = Boundary(0.5, steps=200)(one, X, y, seed=0)
         assert abs(hits(one, alone, y).mean() - hits(one, found[c], y).mean()) < 0.1
 
 
@@ -184,9 +204,9 @@ def test_numpy_in_numpy_out_torch_in_torch_out(attack: Attack) -> None:
     target = TARGETS["network, 4 classes"]
     X, y = points(target)
     x = torch.from_numpy(X)
-    double, single = (attack(target, z, torch.from_numpy(y), rng=0) for z in (x, x.float()))
+    double, single = (attack(target, z, torch.from_numpy(y), seed=0) for z in (x, x.float()))
     assert (double.dtype, single.dtype) == (torch.float64, torch.float32)
-    np.testing.assert_array_equal(double.numpy(), attack(target, X, y.tolist(), rng=0))
+    np.testing.assert_array_equal(double.numpy(), attack(target, X, y.tolist(), seed=0))
     assert not double.requires_grad
 
 
@@ -195,10 +215,10 @@ def test_models_that_diverged_and_points_of_one_class_do_no_harm(attack: Attack)
     models = fleet(2)
     models.theta[1, 0] = torch.nan
     X, y = points(AttackedFleet(models, 1))
-    found = attack(AttackedFleet(models, 1), X, y, rng=0)
+    found = attack(AttackedFleet(models, 1), X, y, seed=0)
     np.testing.assert_array_equal(found[0], X)
     sure = MLP(3, 2, seed=0, dtype=torch.float64).load([(np.zeros((3, 2)), np.array([0.0, 1.0]))])
-    np.testing.assert_array_equal(attack(AttackedNetwork(sure), X, np.ones(30, dtype=int), rng=0), X)
+    np.testing.assert_array_equal(attack(AttackedNetwork(sure), X, np.ones(30, dtype=int), seed=0), X)
 
 
 class Broken(nn.Module):
@@ -233,19 +253,19 @@ def test_a_model_that_gives_nan_is_wrong_there(attack: Attack, target: AttackedM
     if attack.needs_gradient and not target.has_gradient:
         return
     X = np.random.default_rng(0).uniform(-1.2, 0.2, size=(40, 3))
-    found = attack(target, X, np.zeros(40, dtype=int), rng=0)
+    found = attack(target, X, np.zeros(40, dtype=int), seed=0)
     np.testing.assert_array_equal(found[X[:, 0] > 0], X[X[:, 0] > 0])
     beyond = found[:, 0] > 0
-    assert beyond[X[:, 0] > -0.9 * attack.radius].all()
-    assert not beyond[X[:, 0] < -attack.radius].any()
-    np.testing.assert_array_equal(target.wrong(torch.from_numpy(found), torch.zeros(40)).numpy(), beyond)
+    assert beyond[X[:, 0] > -0.9 * attack.eps].all()
+    assert not beyond[X[:, 0] < -attack.eps].any()
+    np.testing.assert_array_equal(target.misclassifies(torch.from_numpy(found), torch.zeros(40)).numpy(), beyond)
 
 
 @pytest.mark.parametrize("target", BROKEN.values(), ids=BROKEN)
 def test_margins_end_where_a_model_gives_nan(target: AttackedModel) -> None:
     X = np.random.default_rng(0).uniform(-1.2, 0.2, size=(40, 3))
     found = margins(target, X, np.zeros(40, dtype=int))
-    np.testing.assert_array_equal(found.right, X[:, 0] <= 0)
+    np.testing.assert_array_equal(found.correct, X[:, 0] <= 0)
     np.testing.assert_allclose(found.distances, np.maximum(-X[:, 0], 0), rtol=0.03)
     assert (found.distances >= -X[:, 0]).all()
     assert (found.witnesses[:, 0] > 0).all()
@@ -256,7 +276,7 @@ def test_margins_end_where_a_model_gives_nan(target: AttackedModel) -> None:
     (np.zeros((0, 3)), [], "at least one"),
     (np.full((2, 3), np.nan), [0, 1], "NaN or infinity"),
     (np.zeros((2, 3)), [0], r"y has shape \(1,\), but X has shape \(2, 3\)"),
-    (np.zeros((2, 3)), [0, 4], "class indices, 0 to 3; turn labels into them"),
+    (np.zeros((2, 3)), [0, 4], "class indices"),
     (np.zeros((2, 3)), ["a", "b"], "class indices"),
     (np.zeros((2, 3)), [-1, 0], "class indices"),
 ])  # fmt: skip
@@ -278,8 +298,8 @@ def test_points_outside_the_bounds_and_for_other_models_are_named(attack: Attack
 
 
 @pytest.mark.parametrize("make, match", [
-    (lambda: FGSM(0.0), "radius=0.0 must be a finite number above 0"),
-    (lambda: PGD(-1), "radius=-1 must be"),
+    (lambda: FGSM(0.0), "eps=0.0 must be a finite number above 0"),
+    (lambda: PGD(-1), "eps=-1 must be"),
     (lambda: FGSM(norm="l1"), "norm='l1' is not known; choose one of 'linf', 'l2'"),
     (lambda: FGSM(bounds=(1, 0)), r"bounds=\(1, 0\) must be None or \(low, high\)"),
     (lambda: FGSM(bounds=3), "bounds=3 must be None"),
@@ -296,7 +316,7 @@ def test_bad_parameters_are_named(make: Any, match: str) -> None:
 def test_a_new_attack_that_leaves_its_ball_is_told_so() -> None:
     class Far(Attack):
         def run(self, target: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
-            return x + 2 * self.radius
+            return x + 2 * self.eps
 
     with pytest.raises(RuntimeError, match="outside its ball or bounds; a `run` must `project`"):
         Far()(TARGETS["function"], np.zeros((2, 3)), [0, 1])
@@ -311,7 +331,7 @@ def images(m: int = 20) -> tuple[AttackedNetwork, np.ndarray, np.ndarray]:
             weights.copy_(torch.from_numpy(rng.normal(size=weights.shape)) * 0.3)
     X = rng.integers(0, 256, (m, 3, 6, 6)).astype(np.uint8)
     target = AttackedNetwork(net, shape=(3, 6, 6))
-    y = target.log_proba(target.enter(X)).argmax(-1).numpy()
+    y = target.log_proba(target.to_points(X)).argmax(-1).numpy()
     y[::4] = (y[::4] + 1) % 5
     return target, X, y
 
@@ -324,17 +344,19 @@ def test_images_stay_in_the_ball_and_their_range_and_global_streams_are_left_alo
     expected = torch.rand(1), np.random.rand()  # noqa: NPY002
     torch.manual_seed(3)
     np.random.seed(3)  # noqa: NPY002
-    found = attack(target, X, y, rng=7)
+    found = attack(target, X, y, seed=7)
     assert (torch.rand(1), np.random.rand()) == expected  # noqa: NPY002
     assert (found.shape, found.dtype) == (X.shape, np.float32)
-    assert (length((found - X.astype(np.float32) / 255).reshape(20, -1), attack.norm) <= attack.radius + 1e-6).all()
+    assert (length((found - X.astype(np.float32) / 255).reshape(20, -1), attack.norm) <= attack.eps + 1e-6).all()
     assert 0 <= found.min() < found.max() <= 1
-    before, after = (target.wrong(target.enter(points), torch.from_numpy(y)).numpy() for points in (X, found))
+    before, after = (
+        target.misclassifies(target.to_points(points), torch.from_numpy(y)).numpy() for points in (X, found)
+    )
     assert (after >= before).all()
     assert after.sum() > before.sum() == 5
     again = pickle.loads(pickle.dumps(attack))
     assert again == attack
-    np.testing.assert_array_equal(again(target, X, y, rng=np.random.default_rng(7)), found)
+    np.testing.assert_array_equal(again(target, X, y, seed=np.random.default_rng(7)), found)
     assert all(weights.grad is None and weights.requires_grad for weights in target.module.parameters())
 
 
@@ -343,4 +365,4 @@ def test_networks_over_images_that_diverged_do_no_harm(attack: Attack) -> None:
     target, X, y = images(6)
     with torch.no_grad():
         target.module[-1].bias.fill_(torch.nan)
-    np.testing.assert_array_equal(attack(target, X, y, rng=0), X.astype(np.float32) / 255)
+    np.testing.assert_array_equal(attack(target, X, y, seed=0), X.astype(np.float32) / 255)

@@ -155,7 +155,7 @@ def test_rows_do_not_depend_on_their_company(density: ClassDensity, monkeypatch:
     fitted = fit_sample(density)
     whole = fitted.log_prob(X)
     monkeypatch.setattr(ClassDensity, "chunk_rows", 7)
-    monkeypatch.setattr("genlabel.densities.kernel.BLOCK", 100)
+    monkeypatch.setattr("genlabel.densities.kernel.CHUNK_KERNELS", 100)
     np.testing.assert_allclose(fitted.log_prob(X), whole, rtol=1e-10)
     np.testing.assert_allclose(fitted.log_prob(X[41:42]), whole[41:42], rtol=1e-10)
     assert fitted.log_prob(X[:0]).shape == (0, 3)

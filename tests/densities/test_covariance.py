@@ -11,7 +11,7 @@ from torch import Tensor
 from genlabel._standardization import ROUNDING
 from genlabel.densities import DensityWarning, covariance
 from genlabel.densities.covariance import (
-    FLOOR,
+    EIGENVALUE_FLOOR,
     GroupMoments,
     Groups,
     diagonal_whitening,
@@ -82,7 +82,7 @@ def test_a_singular_covariance_is_floored_and_told_by_the_name_of_the_class() ->
         white = whitening(sample_of(X), mean, sigma, "it")
     spread = sigma.diagonal().sqrt()
     values, vectors = np.linalg.eigh((sigma / torch.outer(spread, spread)).numpy())
-    floored = (vectors * np.maximum(values, FLOOR)) @ vectors.T * torch.outer(spread, spread).numpy()
+    floored = (vectors * np.maximum(values, EIGENVALUE_FLOOR)) @ vectors.T * torch.outer(spread, spread).numpy()
     np.testing.assert_allclose(white.matrix @ white.matrix.T, np.linalg.inv(floored), rtol=1e-6)
     assert white.log_det == pytest.approx(np.linalg.slogdet(floored)[1])
 
@@ -95,12 +95,12 @@ def test_a_feature_that_is_constant_in_a_class_has_the_scale_within_all_classes_
     mean, sigma = moments(X, sample.weight, unbiased=False)
     with pytest.warns(DensityWarning, match="singular"):
         white = whitening(sample, mean, sigma, "it")
-    expected = FLOOR * float(sample.pooled[1, 1])
+    expected = EIGENVALUE_FLOOR * float(sample.pooled[1, 1])
     assert 1 / float((white.matrix @ white.matrix.T)[1, 1]) == pytest.approx(expected)
     others[:, 1] = 5.0 * scale
     with pytest.warns(DensityWarning, match="singular"):
         white = whitening(sample_of(X, others), mean, sigma, "it")
-    assert 1 / float((white.matrix @ white.matrix.T)[1, 1]) == pytest.approx(FLOOR)
+    assert 1 / float((white.matrix @ white.matrix.T)[1, 1]) == pytest.approx(EIGENVALUE_FLOOR)
 
 
 def test_rounding_is_no_spread() -> None:
@@ -108,19 +108,21 @@ def test_rounding_is_no_spread() -> None:
     centre = torch.tensor([100.0, 100.0, -100.0, 0.0, 0.0], dtype=torch.float64)
     noise = 100.0 * ROUNDING
     spread = torch.tensor([0.5 * noise, 2.0 * noise, 2.0 * noise, 1e-150, 1e-160], dtype=torch.float64)
-    whole = torch.tensor([FLOOR**0.5, *spread[1:4].tolist(), FLOOR**0.5], dtype=torch.float64)
+    whole = torch.tensor([EIGENVALUE_FLOOR**0.5, *spread[1:4].tolist(), EIGENVALUE_FLOOR**0.5], dtype=torch.float64)
     white = diagonal_whitening(centre, spread**2)
     np.testing.assert_allclose(1 / white.matrix, whole, rtol=1e-6)
     assert white.log_det == pytest.approx(2 * float(whole.log().sum()), rel=1e-9)
     assert torch.equal(whiten(centre[None] + 1.0, centre, white.matrix), (centre[None] + 1.0 - centre) * white.matrix)
     zero = torch.zeros(5, 5).double()
     scales = torch.tensor([1.0, *spread[1:4].tolist(), 1.0], dtype=torch.float64)
-    np.testing.assert_allclose(covariance._scales(centre, (spread**2).diag(), zero), scales, rtol=1e-6)
-    np.testing.assert_allclose(covariance._scales(centre, zero, (spread**2).diag()), scales, rtol=1e-6)
+    np.testing.assert_allclose(covariance.feature_scales(centre, (spread**2).diag(), zero), scales, rtol=1e-6)
+    np.testing.assert_allclose(covariance.feature_scales(centre, zero, (spread**2).diag()), scales, rtol=1e-6)
     single = GroupMoments(centre[None, None, :], (spread**2).diag()[None, None], zero[None])
-    assert single.spread.tolist() == [[True]]
+    assert single.has_spread.tolist() == [[True]]
     still = torch.tensor([0.5 * noise, 0.5 * noise, 0.5 * noise, 1e-160, 0.0], dtype=torch.float64)
-    assert GroupMoments(centre[None, None, :], (still**2).diag()[None, None], zero[None]).spread.tolist() == [[False]]
+    assert GroupMoments(centre[None, None, :], (still**2).diag()[None, None], zero[None]).has_spread.tolist() == [
+        [False]
+    ]
     gaussians, singular = to_gaussians(centre, torch.diag(still**2 + torch.tensor([0, 1.0, 1, 1, 1])))
     assert float(1 / gaussians.matrix[1, 1]) == pytest.approx(1.0)
     assert bool(singular)
@@ -128,7 +130,7 @@ def test_rounding_is_no_spread() -> None:
         spread = torch.tensor([deviation**2, 1.0], dtype=torch.float64).diag()
         gaussians, singular = to_gaussians(torch.zeros(2, dtype=torch.float64), spread)
         assert bool(singular) is floored
-        assert float(1 / gaussians.matrix[0, 0]) == pytest.approx(FLOOR**0.5 if floored else deviation)
+        assert float(1 / gaussians.matrix[0, 0]) == pytest.approx(EIGENVALUE_FLOOR**0.5 if floored else deviation)
 
 
 def test_few_points_are_shrunk_lone_ones_borrow_and_both_are_told() -> None:
@@ -196,7 +198,7 @@ def test_gaussians_of_many_groups_are_scipys(
             oracle = multivariate_normal(mean[c, g] / scale, inner).logpdf(X) - float(scale.log().sum())
             np.testing.assert_allclose(values[:, c, g], oracle, rtol=1e-8, atol=1e-8)
     ones = np.linalg.eigh(np.ones((3, 3)))
-    floored = (ones[1] * np.maximum(ones[0], FLOOR)) @ ones[1].T
+    floored = (ones[1] * np.maximum(ones[0], EIGENVALUE_FLOOR)) @ ones[1].T
     oracle = multivariate_normal(mean[2, 3] / scale, floored).logpdf(X) - float(scale.log().sum())
     np.testing.assert_allclose(values[:, 2, 3], oracle, rtol=1e-6)
 
@@ -219,7 +221,7 @@ def test_a_root_that_cholesky_cannot_have_is_a_triangle_of_the_same_matrix() -> 
     matrices = (vectors * values[:, None, :]) @ vectors.mT
     failed = torch.linalg.cholesky_ex(matrices).info > 0
     assert 5 < int(failed.sum()) < 40
-    root = covariance._root(values, vectors)
+    root = covariance.cholesky_of_eigenvalues(values, vectors)
     assert torch.equal(root, root.tril())
     diagonal = root.diagonal(dim1=-2, dim2=-1)
     assert bool((diagonal > 0).all())

@@ -196,7 +196,7 @@ def test_all_bandwidths_of_a_fold_are_what_each_is_alone(
         *map(torch.from_numpy, (X, y, weight, train)), [torch.from_numpy(np.sort(rows)) for rows in valid]
     )
     densities = [KernelDensity(h, covariance=covariance, max_points=max_points) for h in (0.2, 1.0, 3.0)]
-    monkeypatch.setattr(kernel, "BLOCK", 100)
+    monkeypatch.setattr(kernel, "CHUNK_KERNELS", 100)
     found = densities[0].held_out_log_prob(folds, densities)
     apart = KernelDensity(
         "silverman", covariance=covariance, max_points=max_points
@@ -226,7 +226,7 @@ def test_blocks_of_any_size_and_gradients_give_the_same(monkeypatch: pytest.Monk
     X, y = data(4, 60, 3)
     density = KernelDensity().fit(X, y)
     whole = density.log_prob(X)
-    monkeypatch.setattr(kernel, "BLOCK", 210)  # 7 rows of 30 kernels
+    monkeypatch.setattr(kernel, "CHUNK_KERNELS", 210)  # 7 rows of 30 kernels
     np.testing.assert_allclose(density.log_prob(X), whole, rtol=1e-12)
     x = torch.from_numpy(X).requires_grad_()
     density.log_prob(x)[:, 0].sum().backward()

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 
 from genlabel._splits import make_folds, round_robin_folds
 from genlabel.densities import DensityWarning, DiscriminantDensity, StackedDensity
-from genlabel.densities._low_rank import LowRankGaussians
+from genlabel.densities.discriminant import LowRankGaussians
 
 
 def data(seed: int, n: int = 24, d: int = 40, k: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

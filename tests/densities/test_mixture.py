@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sklearn.mixture import GaussianMixture
 
 from genlabel.densities import MixtureDensity
-from genlabel.densities._em import fit_mixtures, mixture_terms
 from genlabel.densities.covariance import group_by_class
+from genlabel.densities.mixture import fit_mixtures
 
 KINDS = {"tied": "tied", "diagonal": "diag"}
 kinds = pytest.mark.parametrize("covariance", KINDS)
@@ -75,7 +75,7 @@ def test_em_never_lowers_the_likelihood(covariance: str, seed: int, reg: float) 
     assert (steps >= -1e-9).all()
     if reg == 1e-6:  # the penalty is nil: what is traced is the mean log-density
         last = fit_mixtures(groups, [5], covariance == "tied", regs, 1, np.random.default_rng(seed).random(5), trace)
-        values = mixture_terms(last.pick(slice(None), 0, 0)).log_prob(torch.from_numpy(X))
+        values = last.select(slice(None), 0, 0).terms().log_prob(torch.from_numpy(X))
         inside = [values[torch.from_numpy(y) == c, c].mean() for c in (0, 1)]
         assert (torch.stack(inside) >= trace[-1][:, 0, 0] - 1e-4).all()
 
@@ -114,7 +114,7 @@ def test_groups_do_not_depend_on_their_company(covariance: str) -> None:
         rows = weight[f].numpy() > 0
         for s, components in enumerate((2, 6)):
             alone = MixtureDensity(components, covariance).fit(X[rows], y[rows])
-            values = mixture_terms(together.pick(slice(None), f, s)).log_prob(torch.from_numpy(X))
+            values = together.select(slice(None), f, s).terms().log_prob(torch.from_numpy(X))
             np.testing.assert_allclose(values.numpy(), alone.log_prob(X), rtol=1e-8)
 
 

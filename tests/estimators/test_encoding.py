@@ -110,7 +110,7 @@ def test_a_frame_is_cross_validated_and_its_support_is_known(classifier: Any) ->
     if not hasattr(fitted, "typicality_"):
         fitted.fit_typicality(X, y)
     wild = X[:5].assign(size=1e6)
-    assert (fitted.support(wild) < 0.1).all()
+    assert (fitted.typicality(wild) < 0.1).all()
     assert (fitted.typicality(X) > 0.05).mean() > 0.9
     assert (fitted.predict(new_rows(), return_typicality=True)[1] > 0).all()
 
@@ -119,7 +119,7 @@ def test_an_attack_moves_the_numbers_that_a_frame_became() -> None:
     X, y = frame()
     model = CLASSIFIERS[1]
     own, piped = clone(model).fit(X, y), table_pipeline(X, clone(model)).fit(X, y)
-    found, same = robust_accuracy(own, X, y, radius=0.3), robust_accuracy(piped, X, y, radius=0.3)
+    found, same = robust_accuracy(own, X, y, eps=0.3), robust_accuracy(piped, X, y, eps=0.3)
     assert found == same
     assert found.accuracy < found.clean == pytest.approx(100 * own.score(X, y))
     with pytest.raises(ValueError, match=r"an attack moves numbers, .*use space='standardised'"):

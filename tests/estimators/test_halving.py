@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from genlabel.model_selection.selection import ValidationPredictions
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -16,7 +15,8 @@ from sklearn.datasets import load_iris, make_classification
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
-from genlabel import GaussianDensity, GenLabel, GenLabelClassifier, LinearLabel, Mixup, MixupClassifier
+import genlabel.model_selection.refit
+from genlabel import GaussianDensity, GenLabel, GenLabelClassifier, GridSearch, LinearLabel, Mixup, MixupClassifier
 from genlabel._progress import LambdaCallback, use_callback
 from genlabel._splits import stratified_folds_rare
 from genlabel.metrics import score, shares_log_loss
@@ -25,12 +25,11 @@ from genlabel.model_selection.pooling import (
     EQUAL_WEIGHTS,
     POOL_SHRINKAGE,
     PRIOR_PSEUDO_COUNT,
-    Pooling,
-    fit_pooling,
+    PoolWeights,
+    fit_pool_weights,
     pool,
 )
-from genlabel.model_selection.scoring import CandidateScorer, ScoreTable
-from genlabel.model_selection.search import CandidateSearch
+from genlabel.model_selection.scoring import ScoreTable, ValidationRows, rank_candidates, score_candidates
 from genlabel.training import FleetTrainer, Hyperparameters, TrainingTask
 from genlabel.training.networks import MLP, Ensemble
 
@@ -67,14 +66,14 @@ def by_hand(network: MLP, points: NDArray[Any]) -> NDArray[Any]:
 
 @given(st.integers(1, 300), st.booleans())
 def test_the_rungs_rise_to_the_last_epoch_and_fewer_go_on_from_each(epochs: int, many: bool) -> None:
-    rungs = halving_schedule(epochs, halving=True, many=many)
-    stops, counts = [rung.epochs for rung in rungs], [rung.most for rung in rungs[:-1]]
+    rungs = halving_schedule(epochs, many)
+    stops, counts = [rung.epochs for rung in rungs], [rung.survivors for rung in rungs[:-1]]
     assert stops == sorted(set(stops))
     assert stops[-1] == epochs
     assert stops[0] >= 1
-    assert rungs[-1].most is None
+    assert rungs[-1].survivors is None
     assert counts == sorted(counts, reverse=True)
-    assert halving_schedule(epochs, halving=False) == [(epochs, None)]
+    assert GridSearch().schedule(epochs) == [(epochs, None)]
     work = sum(
         (rung.epochs - before) * most for rung, before, most in zip(rungs, [0, *stops], [24, *counts], strict=False)
     )
@@ -82,7 +81,9 @@ def test_the_rungs_rise_to_the_last_epoch_and_fewer_go_on_from_each(epochs: int,
     assert not many or epochs < 20 or work < 0.15 * 24 * epochs
 
 
-@pytest.mark.parametrize("more", [{}, {"class_weight": {0: 1.0, 1: 2.0, 2: 0.5}}, {"select": "accuracy"}], ids=repr)
+@pytest.mark.parametrize(
+    "more", [{}, {"class_weight": {0: 1.0, 1: 2.0, 2: 0.5}}, {"search__scoring": "accuracy"}], ids=repr
+)
 @pytest.mark.parametrize("name", ["mixup", "genlabel"])
 def test_the_networks_of_the_folds_say_of_their_held_out_rows_what_the_table_says(name: str, more: Any) -> None:
     """The members that predict are those that were judged: the row of the choice, fold by fold."""
@@ -123,7 +124,9 @@ class Redone:
                 TrainingTask(inside, Y[train], 3, tuple(labelers), mixer, clean_fraction=clean_fraction, seed=seed)
             )
         candidate = Hyperparameters(0.03, 1e-3, tuple(label))
-        run = FleetTrainer(tasks, [candidate], hidden=(6,), averaged=True, **{"epochs": SHORT["epochs"], **settings})
+        run = FleetTrainer(
+            tasks, [candidate], hidden=(6,), averaged=True, **{"epochs": SHORT["training__epochs"], **settings}
+        )
         run.advance(model.n_iter_)
         self.networks = [run.fleet.network(fold) for fold in range(FOLDS)]
 
@@ -139,13 +142,13 @@ class Redone:
 
 
 def test_of_many_rows_an_epoch_is_a_part_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genlabel.model_selection.epochs.MOST_BATCHES", 2)
+    monkeypatch.setattr("genlabel.model_selection.options.MAX_BATCHES", 2)
     model = (
         MixupClassifier((6,), mixer=None, calibrate=False)
         .set_params(**{**ONE, "training__epochs": "auto"}, training__batch_size=16)
         .fit(X, Y)
     )
-    redone = Redone(model, None, None, 1.0, [1.0], epochs=50, batch_size=16, parts=5)
+    redone = Redone(model, None, None, 1.0, [1.0], epochs=50, batch_size=16, epochs_per_pass=5)
     np.testing.assert_allclose(model.predict_proba(X), redone.proba(X), atol=1e-5)
     assert {entry["epochs"] for entry in model.cv_results_["params"]} == {2, 6, 16, 50}
     told = clone(model).set_params(training__epochs=3).fit(X, Y)  # a number that is given is one of passes
@@ -153,24 +156,13 @@ def test_of_many_rows_an_epoch_is_a_part_of_a_pass(monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(told.predict_proba(X), passes.proba(X), atol=1e-5)
 
 
-@pytest.mark.parametrize("rank_without_pooling", [False, True])
-@pytest.mark.parametrize("average", [None, Pooling(0.3, 0.9), "cv"])
-def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any, rank_without_pooling: bool) -> None:
+@pytest.mark.parametrize("average", [None, PoolWeights(0.3, 0.9), "cv"])
+def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any) -> None:
     rng = np.random.default_rng(0)
     y, fold = rng.integers(0, 3, 90), np.arange(90) % 3
     said = [np.log(softmax(rng.normal(size=(90, 3)) + s * np.eye(3)[y])) for s in (0.5, 2.0, 1.0, 0.0)]
     partner, prior = np.log(softmax(rng.normal(size=(90, 3)) + 2.0 * np.eye(3)[y])), np.log(np.bincount(y) / 90)
-    judge = CandidateScorer(
-        ValidationPredictions(np.empty(0), y, None, fold),
-        "log-loss",
-        average,
-        False,
-        partner,
-        prior,
-        True,
-        rank_without_pooling,
-    )
-    sheet = judge.sheet(said)
+    table = score_candidates(said, ValidationRows(y, None, fold), prior, partner, average, fit_weights=True)
 
     def losses(values: list[NDArray[Any]]) -> NDArray[Any]:
         return np.stack([-one[np.arange(90), y] for one in values])
@@ -179,16 +171,16 @@ def test_models_are_judged_one_by_one_as_they_would_be_side_by_side(average: Any
         expected = losses(said)
     else:
         halves = losses([pool(one, partner, prior, EQUAL_WEIGHTS) for one in said]).mean(1)
-        best = ValidationPredictions(said[int(halves.argmin())], y, None, fold)
-        weights = fit_pooling(best, partner, prior) if average == "cv" else average
+        best = said[int(halves.argmin())]
+        weights = fit_pool_weights(best, partner, y, prior) if average == "cv" else average
         expected = losses([pool(one, partner, prior, weights) for one in said])
-    np.testing.assert_allclose(sheet.losses, expected)
-    compared = losses(said) if rank_without_pooling else expected
-    assert judge.ranks(sheet).tolist() == (compared.mean(1).argsort().argsort() + 1).tolist()
+    np.testing.assert_allclose(table.losses, expected)
+    for scores, compared in ((table.network, losses(said)), (table.compared, expected)):
+        assert rank_candidates(scores, "log-loss").tolist() == (compared.mean(1).argsort().argsort() + 1).tolist()
     by_fold = np.stack([expected[:, fold == f].mean(1) for f in range(3)])
-    np.testing.assert_allclose(sheet.judged.losses, by_fold)
-    both = ScoreTable.joined([sheet.at(2), sheet.at(0)])
-    np.testing.assert_allclose(both.judged.losses, by_fold[:, [2, 0]])
+    np.testing.assert_allclose(table.compared[1], by_fold)
+    both = ScoreTable.concatenate([table.select(2), table.select(0)])
+    np.testing.assert_allclose(both.compared[1], by_fold[:, [2, 0]])
     np.testing.assert_allclose(both.losses, expected[[2, 0]])
 
 
@@ -222,9 +214,8 @@ def test_genlabel_pools_the_mean_of_its_folds_with_the_label_model_of_all_rows()
     redone, shares = Redone(model, Mixup(0.3), density, 0.75, [0.0, 1.0]), np.bincount(Y) / len(Y)
     Z = StandardScaler().fit_transform(X)
     q = softmax(clone(density).fit(Z, Y).log_prob(Z))
-    a, b = model.average_
+    a, b, doubt = model.pool_weights_
     pooled = shares * (redone.proba(X) / shares) ** a * (q / shares) ** b
-    doubt = model.pool_weights_.prior
     assert 0.0 < doubt < 0.5
     expected = (1 - doubt) * pooled / pooled.sum(1, keepdims=True) + doubt * shares
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
@@ -245,10 +236,10 @@ def test_the_choice_is_among_those_that_went_on_and_no_better_one_was_left_behin
         order = np.lexsort((results["mean_test_log_loss"], -results["mean_test_score"].round(12)))
     else:
         order = np.argsort(results["mean_test_log_loss"], kind="stable")
-    rungs = halving_schedule(20, halving=True)
+    rungs = halving_schedule(20)
     assert sorted(set(epochs)) == [rung.epochs for rung in rungs]
     for rung, after in pairwise(rungs):
-        best = [repr(params[i]) for i in order if epochs[i] == rung.epochs][: rung.most]
+        best = [repr(params[i]) for i in order if epochs[i] == rung.epochs][: rung.survivors]
         assert {repr(params[i]) for i in np.flatnonzero(epochs == after.epochs)} == set(best)
     last = {repr(params[i]) for i in order if epochs[i] == model.n_iter_}
     assert repr(params[model.best_index_]) in last
@@ -277,10 +268,10 @@ def test_ties_go_to_the_smaller_step() -> None:
 
 
 @pytest.mark.parametrize("search, members, networks", [
-    ("full", "folds", FOLDS),
-    ("halving", "folds", FOLDS),
+    ("grid", "cv", FOLDS),
+    ("halving", "cv", FOLDS),
     ("halving", 3, 3),
-    ("full", 2, 2),
+    ("grid", 2, 2),
     ("halving", 1, 1),
 ])  # fmt: skip
 def test_any_search_goes_with_any_members(search: str, members: Any, networks: int) -> None:
@@ -294,7 +285,7 @@ def test_any_search_goes_with_any_members(search: str, members: Any, networks: i
     expected = (1.0 - doubt) * powers / powers.sum(1, keepdims=True) + doubt * shares
     np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-8)
     several = [p.get("epochs") for p in model.cv_results_["params"]]
-    assert (None in several) == (search == "full")
+    assert (None in several) == (search == "grid")
 
 
 def test_a_first_member_is_the_network_of_a_fit_with_one() -> None:
@@ -335,17 +326,17 @@ def test_an_interrupt_leaves_the_estimator_as_it_was(model: Any) -> None:
 def ruined(monkeypatch: pytest.MonkeyPatch, tries: int) -> list[int]:
     """Ruin the last member of the first tries at the final networks: it is sure of wrong classes."""
     seen: list[int] = []
-    train = CandidateSearch._train
+    train = genlabel.model_selection.refit._train_on_all_rows
 
-    def accident(self: CandidateSearch, *args: Any) -> Any:
-        finals = train(self, *args)
+    def accident(*args: Any) -> Any:
+        finals = train(*args)
         seen.append(len(finals))
         if len(seen) <= tries:
             with torch.no_grad():
                 finals[0].networks[-1].layers[-1].weight.mul_(-1000.0)
         return finals
 
-    monkeypatch.setattr(CandidateSearch, "_train", accident)
+    monkeypatch.setattr("genlabel.model_selection.refit._train_on_all_rows", accident)
     return seen
 
 
@@ -359,11 +350,11 @@ def test_final_networks_far_from_what_the_folds_promised_are_trained_again(
     model = MixupClassifier((6,)).set_params(search__ensemble=members, **SHORT)
     if tries == 2:
         promised = min(healthy.cv_results_["mean_test_log_loss"])
-        with pytest.warns(
-            UserWarning, match=r"a network has a log-loss of .* and .* in a second try, where the folds"
-        ) as told:
+        with pytest.warns(UserWarning, match=r"a network has a log-loss of .* and .* in a second training") as caught:
             model.fit(X, Y)
-        assert f"promised {healthy.cv_results_['mean_test_log_loss'][healthy.best_index_]:.3g}" in str(told[0].message)
+        assert f"estimates {healthy.cv_results_['mean_test_log_loss'][healthy.best_index_]:.3g}" in str(
+            caught[0].message
+        )
         assert promised > 0
     else:
         model.fit(X, Y)

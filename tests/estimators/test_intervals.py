@@ -26,7 +26,7 @@ from genlabel.densities import DiscriminantDensity, KernelDensity, StackedDensit
 from genlabel.estimators.intervals import Calibration, venn_abers
 from genlabel.metrics import log_loss
 from genlabel.model_selection.pooling import pool
-from genlabel.training.networks import log_proba_of
+from genlabel.training.networks.ensemble import log_proba_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
 
@@ -162,11 +162,11 @@ def test_the_held_out_rows_of_a_fit_are_said_as_they_are_predicted(model: Any) -
     np.testing.assert_array_equal(known.fold, np.repeat(np.arange(3), [len(valid) for _, valid in pairs]))
     np.testing.assert_allclose(np.exp(known.log_proba).sum(1), 1.0, atol=1e-5)
     losses = [log_loss(known.log_proba[known.fold == f], known.y[known.fold == f]) for f in range(3)]
-    given = model.get_params().get("average")
+    given = model.get_params().get("pool_with_density")
     if fitted.pool_weights_ is None or isinstance(given, tuple):  # as the search has judged it
         name = "mean_test_log_loss" if given is None else "mean_test_pooled_log_loss"
         assert np.mean(losses) == pytest.approx(fitted.cv_results_[name][fitted.best_index_], abs=1e-5)
-    elif fitted.average_ is None and fitted.members == "folds":
+    elif fitted.predicts_by_network and fitted.get_params()["search__ensemble"] == "cv":
         networks = [log_proba_of(network, fitted.scaler_(X)) for network in fitted.network_.networks]
         for f, (_, valid) in enumerate(pairs):
             said = pool(networks[f][valid], None, fitted.log_prior_, fitted.pool_weights_)
@@ -182,10 +182,10 @@ def test_intervals_follow_the_probabilities_and_are_kept_with_the_model(model: A
     assert ((lower >= 0) & (lower <= upper) & (upper <= 1)).all()
     said = fitted.predict_log_proba(X[1::2])
     known = fitted.venn_abers_
-    assert known.crossed == (model.get_params().get("members") == "folds")
+    assert known.crossed == (model.get_params().get("search__ensemble") == "cv")
     if known.crossed:  # by hand: each network with the rows that it has not seen, pooled as it is predicted
         points, pooling = fitted.scaler_(X[1::2]), fitted.pool_weights_
-        density = None if fitted.average_ is None else fitted.labeler_.log_posterior(points, None)
+        density = None if fitted.predicts_by_network else fitted.labeler_.log_posterior(points, None)
         each = [log_proba_of(network, points) for network in fitted.network_.networks]
         pooled = [pool(one, density, fitted.log_prior_, pooling) for one in each]
         rows = [known.fold == f for f in range(3)]

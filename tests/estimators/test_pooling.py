@@ -1,16 +1,17 @@
-"""The pool of a network with its stacked density and the frequencies of the classes, against plain computations."""
+"""The pool of a network with its density and the class priors, against plain computations."""
 
 import numpy as np
 import pytest
-from genlabel.model_selection.selection import ValidationPredictions
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genlabel.model_selection.pooling import POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, Pooling, fit_pooling, pool
-
-
-def held_out(log_proba: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> ValidationPredictions:
-    return ValidationPredictions(log_proba, y, weight, np.arange(len(y)) % 3)
+from genlabel.model_selection.pooling import (
+    POOL_SHRINKAGE,
+    PRIOR_PSEUDO_COUNT,
+    PoolWeights,
+    fit_pool_weights,
+    pool,
+)
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -25,11 +26,11 @@ def test_the_pool_is_the_normalised_product_of_powers_mixed_with_the_shares(seed
     product = prior * (p / prior) ** a * (q / prior) ** b
     expected = product / product.sum(1, keepdims=True)
     logs = np.log(p), np.log(q), np.log(prior)
-    np.testing.assert_allclose(np.exp(pool(*logs, Pooling(a, b))), expected, rtol=1e-10)
-    np.testing.assert_allclose(np.exp(pool(*logs, Pooling(a, b, 0.3))), 0.7 * expected + 0.3 * prior, rtol=1e-10)
-    np.testing.assert_allclose(np.exp(pool(*logs, Pooling(1.0, 0.0))), p, rtol=1e-10)
-    np.testing.assert_allclose(np.exp(pool(logs[0], None, logs[2], Pooling(1.0))), p, rtol=1e-10)
-    np.testing.assert_allclose(np.exp(pool(*logs, Pooling(0.0, 0.0))), prior[None].repeat(6, 0))
+    np.testing.assert_allclose(np.exp(pool(*logs, PoolWeights(a, b))), expected, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(pool(*logs, PoolWeights(a, b, 0.3))), 0.7 * expected + 0.3 * prior, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(pool(*logs, PoolWeights(1.0, 0.0))), p, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(pool(logs[0], None, logs[2], PoolWeights(1.0))), p, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(pool(*logs, PoolWeights(0.0, 0.0))), prior[None].repeat(6, 0))
 
 
 @given(st.integers(0, 10_000), st.booleans(), st.booleans())
@@ -41,16 +42,16 @@ def test_a_pooling_is_where_the_loss_rises_to_all_sides(seed: int, alone: bool, 
     prior = np.log(softmax(rng.normal(size=3)))
     centre = np.array([1.0] if alone else [0.5, 0.5])
 
-    def pooling(at: np.ndarray) -> Pooling:
-        return Pooling(at[0], None if alone else at[1], at[-1])
+    def pooling(at: np.ndarray) -> PoolWeights:
+        return PoolWeights(at[0], None if alone else at[1], at[-1])
 
     def objective(at: np.ndarray) -> float:
         logs = pool(p, q, prior, pooling(at))[np.arange(n), y]
         added = POOL_SHRINKAGE * ((at[:-1] - centre) ** 2).sum() - PRIOR_PSEUDO_COUNT * np.log(at[-1])
         return float(-np.average(logs, weights=weight) + added / n)
 
-    found = fit_pooling(held_out(p, y, weight), None if alone else q, prior)
-    assert (found.label_model is None) == alone
+    found = fit_pool_weights(p, None if alone else q, y, prior, weight)
+    assert (found.density is None) == alone
     at = np.array([value for value in found if value is not None])
     low, high = np.array([*np.zeros(len(centre)), 1e-5]), np.array([*np.full(len(centre), 2.0), 0.5])
     assert ((low <= at) & (at <= high)).all()
@@ -64,23 +65,23 @@ def test_a_sure_mistake_that_was_held_out_makes_for_doubt() -> None:
     y = rng.integers(0, 2, 200)
     sure = np.log(np.where(np.eye(2)[y] == 1, 1 - 1e-5, 1e-5))
     prior = np.log([0.5, 0.5])
-    assert fit_pooling(held_out(sure, y), sure, prior).doubt < 0.01
+    assert fit_pool_weights(sure, sure, y, prior).prior < 0.01
     wrong = sure.copy()
     wrong[:6] = wrong[:6, ::-1]
-    found = fit_pooling(held_out(wrong, y), wrong, prior)
-    assert 0.02 < found.doubt < 0.15
+    found = fit_pool_weights(wrong, wrong, y, prior)
+    assert 0.02 < found.prior < 0.15
     assert -pool(wrong, wrong, prior, found)[np.arange(200), y].max() < 5.0
 
 
 def test_of_a_network_that_diverged_nothing_is_weighed() -> None:
-    lost = held_out(np.full((4, 2), np.nan), np.array([0, 1, 0, 1]))
-    assert fit_pooling(lost, None, np.log([0.5, 0.5])) == Pooling(1.0)
-    assert fit_pooling(lost, np.log(np.full((4, 2), 0.5)), np.log([0.5, 0.5])) == Pooling(0.5, 0.5)
+    lost, half, y = np.full((4, 2), np.nan), np.log(np.full((4, 2), 0.5)), np.array([0, 1, 0, 1])
+    assert fit_pool_weights(lost, None, y, half[0]) == PoolWeights(1.0)
+    assert fit_pool_weights(lost, half, y, half[0]) == PoolWeights(0.5, 0.5)
 
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_few_rows_leave_the_weights_near_where_they_start(alone: bool) -> None:
     p = np.log(softmax(np.random.default_rng(0).normal(size=(4, 2))))
-    found = fit_pooling(held_out(p, np.array([0, 1, 0, 1])), None if alone else p, np.log([0.5, 0.5]))
+    found = fit_pool_weights(p, None if alone else p, np.array([0, 1, 0, 1]), np.log([0.5, 0.5]))
     weights = np.array([w for w in found[:2] if w is not None])
     assert (abs(weights - (1.0 if alone else 0.5)) < 0.3).all()

@@ -24,11 +24,12 @@ from genlabel import (
     MixupClassifier,
 )
 from genlabel.densities import LatentDensity
-from genlabel.training import Hyperparameters, TrainingTask, resolve_optimizer, train_task
+from genlabel.training import Hyperparameters, TrainingTask, train_task
 from genlabel.training.batched.fleet import weight_rng
 from genlabel.training.networks import MLP
+from genlabel.training.optimizers import resolve_optimizer
 
-PAPERS: dict[str, Any] = {"search": "full", "members": 1, "cv": 6}
+PAPERS: dict[str, Any] = {"search": "grid", "search__ensemble": 1, "search__cv": 6}
 """The search of the paper: every candidate to the end, one network of all rows."""
 SIMPLE = PAPERS | {
     "network": "logistic",
@@ -44,28 +45,35 @@ SIMPLE = PAPERS | {
 
 def plain(*args: Any, **more: Any) -> GenLabelClassifier:
     """GenLabel as in the paper's Algorithm 1, with one lam for each point."""
-    given = dict(zip(("network", "density", "gamma", "learning_rate", "space"), args, strict=False))
+    given = dict(zip(("network", "density", "gamma", "training__learning_rate", "space"), args, strict=False))
     return GenLabelClassifier().set_params(**SIMPLE | given | more)
+
+
+def settable(model: Any) -> dict[str, Any]:
+    """The parameters that a search has chosen, by the names of `set_params`."""
+    names = {"learning_rate": "training__learning_rate", "weight_decay": "training__weight_decay"}
+    names["pool_weights"] = "pool_with_density"
+    return {names.get(name, name): value for name, value in model.best_params_.items()}
 
 
 def test_the_grid_is_the_papers() -> None:
     X, y = load_iris(return_X_y=True)
-    model = plain(epochs=3, random_state=0).fit(X, y)
+    model = plain(training__epochs=3, random_state=0).fit(X, y)
     params = model.cv_results_["params"]
     assert len(params) == 24
     assert {p["gamma"] for p in params} == {0.0, 0.2, 0.4, 0.6, 0.8, 1.0}
     assert {p["learning_rate"] for p in params} == {0.1, 0.01, 0.001, 0.0001}
     assert "split5_test_score" in model.cv_results_
     assert "split6_test_score" not in model.cv_results_
-    auto = plain(density="auto", epochs=3, random_state=0).fit(X, y)
+    auto = plain(density="auto", training__epochs=3, random_state=0).fit(X, y)
     assert len(auto.cv_results_["params"]) == 4 * (1 + 5 * 2)
-    own = plain(gamma=(0.5, 1.0), learning_rate=0.1, epochs=3, random_state=0).fit(X, y)
+    own = plain(gamma=(0.5, 1.0), training__learning_rate=0.1, training__epochs=3, random_state=0).fit(X, y)
     assert [p["gamma"] for p in own.cv_results_["params"]] == [0.5, 1.0]
 
 
 def test_the_choice_is_the_best_accuracy_ties_by_log_loss() -> None:
     X, y = load_wine(return_X_y=True)
-    model = plain(epochs=20, random_state=0).fit(X, y)
+    model = plain(training__epochs=20, random_state=0).fit(X, y)
     results = model.cv_results_
     order = sorted(
         range(24), key=lambda i: (-round(results["mean_test_score"][i], 12), results["mean_test_log_loss"][i])
@@ -82,7 +90,9 @@ def test_the_choice_is_the_best_accuracy_ties_by_log_loss() -> None:
 
 def test_nothing_to_choose_means_no_search() -> None:
     X, y = load_iris(return_X_y=True)
-    model = plain(gamma=0.5, learning_rate=0.1, epochs=3, cv="never read", random_state=0).fit(X, y)
+    model = plain(
+        gamma=0.5, training__learning_rate=0.1, training__epochs=3, search__cv="never read", random_state=0
+    ).fit(X, y)
     assert model.best_params_ == {"learning_rate": 0.1, "weight_decay": 1e-4, "gamma": 0.5, "clean_fraction": 0.0}
     assert list(model.cv_results_) == ["params"]
     assert not hasattr(model, "best_score_")
@@ -95,14 +105,16 @@ def test_nothing_to_choose_means_no_search() -> None:
 def test_what_was_chosen_can_be_set() -> None:
     X, y = load_iris(return_X_y=True)
     for density in ("auto", "kernel", GaussianDensity()):
-        model = plain(density=density, gamma=(0.5, 1.0), epochs=3, random_state=0).fit(X, y)
-        again = plain(density=density, epochs=3, random_state=0).set_params(**model.best_params_).fit(X, y)
+        model = plain(density=density, gamma=(0.5, 1.0), training__epochs=3, random_state=0).fit(X, y)
+        again = plain(density=density, training__epochs=3, random_state=0).set_params(**settable(model)).fit(X, y)
         np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), rtol=1e-5)
 
 
 def test_gamma_zero_alone_never_asks_for_a_density() -> None:
     X, y = load_iris(return_X_y=True)
-    mixed = plain((8,), "kernel", gamma=0.0, space="latent", learning_rate=0.1, epochs=3, random_state=0)
+    mixed = plain(
+        (8,), "kernel", gamma=0.0, space="latent", training__learning_rate=0.1, training__epochs=3, random_state=0
+    )
     assert mixed.fit(X, y).best_params_ == {
         "learning_rate": 0.1,
         "weight_decay": 1e-4,
@@ -115,18 +127,18 @@ def test_gamma_zero_is_the_mixup_classifier() -> None:
     X, y = load_iris(return_X_y=True)
     given: dict[str, Any] = {"training__learning_rate": 0.1, "training__epochs": 10, "random_state": 0}
     mixed = MixupClassifier.from_paper(mixer=Mixup(), **given).fit(X, y)
-    zero = plain(gamma=0.0, learning_rate=0.1, epochs=10, random_state=0).fit(X, y)
+    zero = plain(gamma=0.0, training__learning_rate=0.1, training__epochs=10, random_state=0).fit(X, y)
     np.testing.assert_allclose(zero.predict_proba(X), mixed.predict_proba(X), atol=1e-5)
     labeler = GenLabel(GaussianDensity("ledoit-wolf"), gamma=0.7)
     whole = MixupClassifier.from_paper(mixer=Mixup(), labeler=labeler, **given)
-    ours = plain(gamma=0.7, learning_rate=0.1, epochs=10, random_state=0).fit(X, y)
+    ours = plain(gamma=0.7, training__learning_rate=0.1, training__epochs=10, random_state=0).fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(X), whole.fit(X, y).predict_proba(X), atol=1e-5)
 
 
 def test_latent_space_is_algorithm_2() -> None:
     """The network starts fresh, its labels come from a vanilla-trained twin: redone with the public parts."""
     X, y = make_classification(120, 5, n_informative=4, n_redundant=0, random_state=0)
-    settings = {"learning_rate": 0.05, "epochs": 8, "random_state": 5}
+    settings = {"training__learning_rate": 0.05, "training__epochs": 8, "random_state": 5}
     model = plain((6, 4), GaussianDensity("ledoit-wolf"), gamma=1.0, space="latent", **settings).fit(X, y)
     seed = int(np.random.RandomState(5).randint(2**31 - 1))
     Z = StandardScaler().fit_transform(X)
@@ -158,14 +170,17 @@ def redo(
     """
     seed = int(np.random.RandomState(model.random_state).randint(2**31 - 1))
     hits, losses = [], []
-    for fold, (train, valid) in enumerate(StratifiedKFold(model.cv, shuffle=True, random_state=seed).split(X, y)):
+    for fold, (train, valid) in enumerate(
+        StratifiedKFold(model.search.cv, shuffle=True, random_state=seed).split(X, y)
+    ):
         scaler = StandardScaler().fit(X[train], sample_weight=None if weight is None else weight[train])
         inside, outside = scaler.transform(X[train]), scaler.transform(X[valid])
         own = None if weight is None else weight[train]
+        training = model.training
         settings = {
-            "optimizer": resolve_optimizer(model.optimizer),
-            "epochs": model.epochs,
-            "batch_size": model.batch_size,
+            "optimizer": resolve_optimizer(training.optimizer),
+            "epochs": training.epochs,
+            "batch_size": training.batch_size,
         }
 
         def network(task: TrainingTask, candidate: Hyperparameters, settings: Any = settings) -> MLP:
@@ -178,7 +193,7 @@ def redo(
         models = [clone(density) for density in densities]
         if more.get("latent"):
             vanilla = TrainingTask(inside, y[train], 3, (linear,), None, seed=[seed, 1, fold + 1], **common)
-            twin = network(vanilla, Hyperparameters(model.learning_rate, model.weight_decay))
+            twin = network(vanilla, Hyperparameters(training.learning_rate, training.weight_decay))
             models = [LatentDensity(twin, len(hidden), density) for density in models]
         labelers = [GenLabel(d, priors=model.priors).fit(inside, y[train], own) for d in models]
         basis = more.get("labelers") or (linear, *labelers)
@@ -209,18 +224,17 @@ EVERY_OPTION: dict[str, Any] = {
             KernelDensity(0.7),
             (0.3, 1.0),
             RATES,
-            alpha=0.4,
-            per="batch",
+            mixer=Mixup(0.4, "batch"),
             priors="empirical",
-            weight_decay=0.05,
-            batch_size=30,
-            optimizer="sgd",
-            cv=3,
+            training__weight_decay=0.05,
+            training__batch_size=30,
+            training__optimizer="sgd",
+            search__cv=3,
         ),
         {"hidden": (6,), "mixer": Mixup(0.4, "batch"), "densities": [KernelDensity(0.7)]},
     ),
     "latent": (
-        plain((6, 5), GaussianDensity(0.1), (0.3, 1.0), 0.05, "latent", weight_decay=0.01, cv=3),
+        plain((6, 5), GaussianDensity(0.1), (0.3, 1.0), 0.05, "latent", training__weight_decay=0.01, search__cv=3),
         {"hidden": (6, 5), "mixer": Mixup(), "densities": [GaussianDensity(0.1)], "latent": True},
     ),
     "logistic labels": (
@@ -236,10 +250,9 @@ EVERY_OPTION: dict[str, Any] = {
     "manifold": (
         MixupClassifier.from_paper(
             (6, 5),
-            "manifold",
+            ManifoldMixup(0.7, (0, 1, 2), "sample"),
             training__learning_rate=RATES,
             training__weight_decay=(0.0, 0.1),
-            mixer=Mixup(0.7, "sample"),
             search__cv=3,
         ),
         {"hidden": (6, 5), "mixer": ManifoldMixup(0.7, (0, 1, 2), "sample"), "labelers": (LinearLabel(),)},

@@ -28,7 +28,7 @@ from genlabel import (
 )
 from genlabel.densities import DiscriminantDensity
 from genlabel.densities.covariance import to_gaussians
-from genlabel.densities.gan.charts import chart_rows
+from genlabel.densities.gan.generators import Charts
 from genlabel.densities.posterior import log_posterior
 
 RNG = np.random.default_rng(0)
@@ -111,7 +111,7 @@ def test_a_covariance_of_eigenvalues_far_apart_has_its_root() -> None:
 def test_charts_of_points_that_differ_by_rounding_alone() -> None:
     rows = torch.tensor([[1.0, 1e8], [1.0, 1e8 + 8.0], [1.0, 1e8 + 16.0]] * 4)
     rows = rows / 1e8
-    charts = chart_rows(rows, torch.ones(12), (1, 3), 3, seed=0)
+    charts = Charts.fit(rows, torch.ones(12), (1, 3), 3, seed=0)
     assert float(charts.shares.sum()) == pytest.approx(1.0)
     assert all(bool(torch.isfinite(part).all()) for part in charts)
 

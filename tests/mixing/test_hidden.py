@@ -7,7 +7,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from genlabel import GaussianDensity, GenMix
-from genlabel.attacks import PGD, AttackedBatches, AttackedNetwork, train_robust
+from genlabel.attacks import PGD, AttackedNetwork, train_robust
+from genlabel.attacks.training import AttackedBatches
 from genlabel.mixing import HiddenGenMix, Sampler
 from genlabel.mixing.genmix.hidden import invert_features
 from genlabel.training import Adam, train_network
@@ -30,7 +31,7 @@ def loader(X: np.ndarray, y: np.ndarray) -> list[tuple[torch.Tensor, torch.Tenso
 def robust() -> MLP:
     network = MLP(64, 2, hidden=(32,), seed=0)
     attack = PGD(0.1, steps=3, bounds=(0.0, 1.0))
-    train_robust(network, loader(*digits()), attack, rng=0, epochs=25, learning_rate=0.01, optimizer=Adam())
+    train_robust(network, loader(*digits()), attack, seed=0, epochs=25, learning_rate=0.01, optimizer=Adam())
     return network.eval()
 
 
@@ -95,7 +96,7 @@ def test_training_on_attacked_points_leaves_more_accuracy_under_attack(robust: M
 
 
 def attacked(network: MLP, attack: PGD, X: np.ndarray, index: np.ndarray) -> np.ndarray:
-    moved = attack(AttackedNetwork(network.eval()), X, index, rng=0)
+    moved = attack(AttackedNetwork(network.eval()), X, index, seed=0)
     return network(torch.from_numpy(moved).float()).argmax(1).numpy()
 
 

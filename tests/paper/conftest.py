@@ -8,8 +8,8 @@ from rich.console import Console
 
 from genlabel.cli import add_commands
 from genlabel_paper.report.experiment import Experiment
-from genlabel_paper.report.pieces import Shown
-from genlabel_paper.report.text import print_shown
+from genlabel_paper.report.results import Rendering
+from genlabel_paper.report.terminal import print_rendering
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,10 +19,10 @@ def paper_commands() -> None:
 
 
 @pytest.fixture(scope="session")
-def as_text() -> Callable[[Experiment, Shown, int], str]:
-    def write(experiment: Experiment, shown: Shown, width: int) -> str:
+def as_text() -> Callable[[Experiment, Rendering, int], str]:
+    def write(experiment: Experiment, shown: Rendering, width: int) -> str:
         file = StringIO()
-        print_shown(experiment, shown, Console(file=file, width=width, color_system=None, legacy_windows=False))
+        print_rendering(experiment, shown, Console(file=file, width=width, color_system=None, legacy_windows=False))
         return "\n".join(line.rstrip() for line in file.getvalue().rstrip().split("\n"))
 
     return write

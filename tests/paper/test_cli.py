@@ -1,4 +1,4 @@
-"""`genlabel reproduce` and `genlabel report` as a user runs them."""
+"""Command `genlabel reproduce`."""
 
 import json
 import os
@@ -15,18 +15,18 @@ from typer.testing import CliRunner
 
 from genlabel.cli import add_commands, app
 from genlabel.evaluation.records import Record, open_store, read_records
-from genlabel_paper.runs.cells import STUDY, Cell
+from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell
 from genlabel_paper.runs.trials import fingerprint_cell
 
 MIRROR = Path(__file__).parents[3] / "shared" / "data" / "openml_mirror"
-needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="the OpenML mirror is not at hand")
+needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="needs the OpenML mirror")
 SAME = ["id", "setting", "dataset", "method", "alpha", "split", "seed", "parameters", "accuracy", "log_loss"]
 
 
 def run(*words: str | Path) -> tuple[int, str]:
     add_commands()
-    found = CliRunner().invoke(app, [str(word) for word in words])
-    return found.exit_code, found.output
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    return result.exit_code, result.output
 
 
 def test_the_list_names_every_table_and_figure() -> None:
@@ -38,17 +38,17 @@ def test_the_list_names_every_table_and_figure() -> None:
 
 
 DRAWN = ["figure2", *(pytest.param(name, marks=pytest.mark.long) for name in ("figure4", "figure7", "figure8"))]
-"""The site draws them all, in the gate too."""
+"""The documentation renders all of them, also in CI."""
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_computed_figure_is_drawn_without_records_and_leaves_those_there_are(tmp_path: Path, name: str) -> None:
+def test_a_computed_figure_ignores_the_records(tmp_path: Path, name: str) -> None:
     records = tmp_path / "records.sqlite"
     records.write_text("not to be touched")
-    code, text = run("reproduce", name, "--restart", "--records", records, "--pictures", tmp_path / "pictures")
+    code, text = run("reproduce", name, "--restart", "--records", records, "--figures", tmp_path / "figures")
     assert code == 0, text
     assert records.read_text() == "not to be touched"
-    drawn = sorted(path.name for path in (tmp_path / "pictures").iterdir())
+    drawn = sorted(path.name for path in (tmp_path / "figures").iterdir())
     assert drawn
     assert all(file.startswith(name) and file in text.replace("\n", "") for file in drawn)
 
@@ -57,8 +57,8 @@ def test_a_computed_figure_is_drawn_without_records_and_leaves_those_there_are(t
     ("words", "message"),
     [
         ((), "name a table or figure"),
-        (("table16",), "table or figure 'table16' is not known"),
-        (("table7", "--dataset", "imagenet"), "dataset 'imagenet' is not one of table7"),
+        (("table16",), "table or figure 'table16' is unknown"),
+        (("table7", "--dataset", "imagenet"), "dataset 'imagenet' is not in table7"),
         (("figure2", "--dataset", "mnist"), "nothing is trained; leave out --dataset"),
         (("table4", "--budget", "smoke", "--dask", "localhost"), "write it as tcp://host:8786"),
         (("table4", "--budget", "huge"), "budget='huge' is not known"),
@@ -91,37 +91,37 @@ for words, message in json.loads(sys.argv[1]):
 """
 
 
-def test_what_is_wrong_is_told_before_torch_is_imported(tmp_path: Path) -> None:
+def test_errors_come_before_torch_is_imported(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("a note")
     note, none, records = (str(tmp_path / name) for name in ("note.txt", "none.sqlite", "records.sqlite"))
     reproduce = ["reproduce", "--records", records]
-    page = ["report", "-o", str(tmp_path / "page.html")]
+    page = ["reproduce", "--report-only", "--report", str(tmp_path / "page.html")]
     wrong = [
-        ([*reproduce, "table16"], "table or figure 'table16' is not known"),
+        ([*reproduce, "table16"], "table or figure 'table16' is unknown"),
         ([*reproduce, "table4", "--budget", "huge"], "budget='huge' is not known"),
         ([*reproduce, "table4", "--jobs", "-2"], "jobs=-2 must be at least 1"),
         ([*reproduce, "table4", "--dask", "localhost"], "write it as tcp://host:8786"),
         (["reproduce", "table4", "--records", note], "is no store of records"),
         (["reproduce", "table4", "--records", str(tmp_path)], "is a folder"),
-        ([*reproduce, "figure3", "--pictures", note], "cannot be made a folder"),
-        ([*page, "--only", "table16"], "table or figure 'table16' is not known"),
-        ([*page, "--records", none], "there is no file of records"),
-        ([*page, "--records", note], "name a store (.sqlite), an export (.json) or a folder of exports"),
-        ([*page, "--records", str(tmp_path)], "there is no export (*.json) in the folder"),
+        ([*reproduce, "figure3", "--figures", note], "cannot be made a folder"),
+        ([*page, "table16"], "table or figure 'table16' is unknown"),
+        ([*page, "all", "--records", none], "there is no file of records"),
+        ([*page, "all", "--records", note], "name a store (.sqlite), an export (.json) or a folder of exports"),
+        ([*page, "all", "--records", str(tmp_path)], "there is no export (*.json) in the folder"),
     ]
     command = [sys.executable, "-c", AT_ONCE, json.dumps(wrong)]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert told.returncode == 0, told.stderr
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
 
 
 def test_a_page_of_computed_figures_needs_no_records(tmp_path: Path) -> None:
     page, none = tmp_path / "report.html", tmp_path / "none.sqlite"
-    code, text = run("report", "-o", page, "--only", "figure2", "--records", none)
+    code, text = run("reproduce", "figure2", "--report", page, "--records", none)
     assert code == 0, text
     assert "7/16" in page.read_text()
     assert "none needed" in page.read_text()
-    code, text = run("report", "-o", page, "--only", "figure2", "--only", "table4", "--records", none)
+    code, text = run("reproduce", "figure2", "table4", "--report-only", "--report", page, "--records", none)
     assert code == 2
     assert "none.sqlite" in text.replace("\n", "")
 
@@ -133,81 +133,82 @@ def test_a_table_is_run_shown_resumed_reported_and_exported(tmp_path: Path) -> N
     code, text = run(*words)
     assert code == 0, text
     assert "61.33" in text  # printed for 817, one of the two smallest
-    before = read_records(store, STUDY)
+    before = read_records(store, PAPER_SCHEMA)
     assert len(before) == 12
     code, text = run(*words)
     assert code == 0
     assert "cells on record: 12; to do: 0" in text
-    pd.testing.assert_frame_equal(read_records(store, STUDY), before)
+    pd.testing.assert_frame_equal(read_records(store, PAPER_SCHEMA), before)
 
-    code, text = run("report", "-o", page, "--only", "table4", "--records", store, "--export", exports)
+    code, text = run("reproduce", "table4", "--report-only", "--report", page, "--records", store, "--export", exports)
     assert code == 0, text
     html = page.read_text()
     assert "table4" in html
     assert f"{before['accuracy'].iloc[0]:.2f}" in html
     assert json.loads((exports / "logistic.json").read_text())
-    again = read_records(exports, STUDY)
+    again = read_records(exports, PAPER_SCHEMA)
     assert sorted(again["id"]) == sorted(before["id"])
-    assert run("report", "-o", tmp_path / "other.html", "--only", "table4", "--records", exports)[0] == 0
+    other = tmp_path / "other.html"
+    assert run("reproduce", "table4", "--report-only", "--report", other, "--records", exports)[0] == 0
     assert "so far" in text_of(run(*words))
 
-    keep(store, {Cell("logistic", "817", "vanilla", 1, 0): 0.0, Cell("gone", "817", "vanilla", 0, 0): 0.0}, "of old")
+    save(store, {Cell("logistic", "817", "vanilla", 1, 0): 0.0, Cell("gone", "817", "vanilla", 0, 0): 0.0}, "old")
     code, again_shown = run(*words)
     assert code == 0
     assert LEFT_OUT + "2." in again_shown.replace("\n", " ")
     assert f"{before['accuracy'].iloc[0]:.2f}" in again_shown
-    before = read_records(store, STUDY)
+    before = read_records(store, PAPER_SCHEMA)
 
-    code, text = run("report", "-o", store, "--records", store)
+    code, text = run("reproduce", "table4", "--report-only", "--report", store, "--records", store)
     assert code == 2
-    assert "the page is HTML" in text
-    pd.testing.assert_frame_equal(read_records(store, STUDY), before)
+    assert "HTML" in text
+    pd.testing.assert_frame_equal(read_records(store, PAPER_SCHEMA), before)
 
 
-LEFT_OUT = "Records left out, because they were made with other settings than those of today: "
+LEFT_OUT = "Records left out, because they were made with other settings: "
 
 
-def keep(path: Path, accuracies: dict[Cell, float], made: str | None = None) -> None:
-    """Put records in a store, with a fingerprint, that of today if none is given."""
-    with open_store(path, STUDY) as store:
+def save(path: Path, accuracies: dict[Cell, float], made: str | None = None) -> None:
+    """Write records to a store, with the current fingerprint if none is given."""
+    with open_store(path, PAPER_SCHEMA) as store:
         for cell, accuracy in accuracies.items():
             metrics = {"accuracy": accuracy, "log_loss": 0.5}
-            record = Record(cell=cell, parameters={}, metrics=metrics, seconds=0.1, versions={})
+            record = Record(key=cell, parameters={}, metrics=metrics, seconds=0.1, versions={})
             store.write([record], {cell.id: made or fingerprint_cell(cell)})
 
 
-def test_records_of_other_settings_are_left_out_of_the_page_and_counted(tmp_path: Path) -> None:
+def test_outdated_records_are_left_out_and_counted(tmp_path: Path) -> None:
     store, page = tmp_path / "records.sqlite", tmp_path / "page.html"
-    words = ("report", "-o", page, "--only", "table4", "--records", store)
-    keep(store, {Cell("logistic", "817", "vanilla", 0, seed): 71.23 for seed in range(2)})
+    words = ("reproduce", "table4", "--report-only", "--report", page, "--records", store)
+    save(store, {Cell("logistic", "817", "vanilla", 0, seed): 71.23 for seed in range(2)})
     assert "left out" not in text_of(run(*words))
     assert "left out" not in page.read_text()
     gone = [Cell("logistic", "817", "magic", 0, 0), Cell("synthetic", "spiral", "vanilla", 0, 0)]
-    gone += [Cell("logistic", "817", "vanilla", 0, 0, alpha=7.0), Cell("of old", "817", "vanilla", 0, 0)]
-    keep(store, {Cell("logistic", "817", "vanilla", 0, 2): 11.23} | dict.fromkeys(gone, 11.23), "of old")
+    gone += [Cell("logistic", "817", "vanilla", 0, 0, alpha=7.0), Cell("old", "817", "vanilla", 0, 0)]
+    save(store, {Cell("logistic", "817", "vanilla", 0, 2): 11.23} | dict.fromkeys(gone, 11.23), "old")
     code, text = run(*words, "--export", tmp_path / "all")
     assert code == 0, text
-    for told in (text.replace("\n", " "), page.read_text()):
-        assert LEFT_OUT + "5." in told
+    for output in (text.replace("\n", " "), page.read_text()):
+        assert LEFT_OUT + "5." in output
     assert "71.23" in page.read_text()
     assert "51.23" not in page.read_text()
-    exported = read_records(tmp_path / "all", STUDY)
-    assert exported["fingerprint"].tolist() == read_records(store, STUDY)["fingerprint"].tolist()
-    keep(store, dict.fromkeys([Cell("logistic", "817", "vanilla", 0, seed) for seed in range(2)], 0.0), "older")
+    exported = read_records(tmp_path / "all", PAPER_SCHEMA)
+    assert exported["fingerprint"].tolist() == read_records(store, PAPER_SCHEMA)["fingerprint"].tolist()
+    save(store, dict.fromkeys([Cell("logistic", "817", "vanilla", 0, seed) for seed in range(2)], 0.0), "older")
     assert run(*words)[0] == 0
     assert "71.23" not in page.read_text()
     assert LEFT_OUT + "7." in page.read_text()
 
 
-def text_of(found: tuple[int, str]) -> str:
-    return found[1]
+def text_of(result: tuple[int, str]) -> str:
+    return result[1]
 
 
 @needs_mirror
 def test_exports_of_a_larger_study_are_not_overwritten(tmp_path: Path) -> None:
     words = ("reproduce", "table1", "--budget", "smoke", "--jobs", "1", "--data-home", MIRROR)
     assert run(*words, "--records", tmp_path / "a.sqlite")[0] == 0
-    page = ("report", "-o", tmp_path / "page.html", "--only", "table1")
+    page = ("reproduce", "table1", "--report-only", "--report", tmp_path / "page.html")
     assert run(*page, "--records", tmp_path / "a.sqlite", "--export", tmp_path / "kept")[0] == 0
     kept = {path.name: path.read_bytes() for path in (tmp_path / "kept").iterdir()}
     assert sorted(kept) == ["logistic.json", "synthetic.json"]
@@ -222,36 +223,37 @@ def test_records_go_to_a_file_and_pictures_to_a_folder(tmp_path: Path) -> None:
     assert (code, "is a folder; records are written to one file" in text) == (2, True)
     code, text = run("reproduce", "table1", "--budget", "smoke", "--records", tmp_path / "note.txt")
     assert (code, "is no store of records" in text) == (2, True)
-    words = ("--records", tmp_path / "r.sqlite", "--pictures", tmp_path / "note.txt")
+    words = ("--records", tmp_path / "r.sqlite", "--figures", tmp_path / "note.txt")
     code, text = run("reproduce", "figure3", "--budget", "smoke", *words)
     assert (code, "cannot be made a folder" in text) == (2, True)
     assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
 
 
 def test_a_report_without_records_says_what_to_do(tmp_path: Path) -> None:
-    code, text = run("report", "-o", tmp_path / "report.html", "--records", tmp_path / "none.sqlite")
+    page = tmp_path / "report.html"
+    code, text = run("reproduce", "all", "--report-only", "--report", page, "--records", tmp_path / "none.sqlite")
     assert code == 2
     assert "none.sqlite" in text
-    assert not (tmp_path / "report.html").exists()
+    assert not page.exists()
 
 
 @needs_mirror
-def test_a_set_that_cannot_be_had_is_told_and_the_others_go_on(tmp_path: Path) -> None:
-    """A cache without the sets, and no network: one line for each set, and exit code 1."""
+def test_missing_datasets_are_reported_and_the_others_run(tmp_path: Path) -> None:
+    """Without cached datasets and network, each dataset is one line, and the exit code is 1."""
     words = ["reproduce", "table1", "--budget", "smoke", "--jobs", "1", "--records", tmp_path / "r.sqlite"]
     words += ["--dataset", "61", "--dataset", "927", "--dataset", "circle"]
     code, text = run(*words, "--data-home", tmp_path)
     assert code == 1
     assert text.count("is not cached in") == 2
     assert "failed: 2 of the trials" in text
-    assert set(read_records(tmp_path / "r.sqlite", STUDY)["dataset"]) == {"circle"}
+    assert set(read_records(tmp_path / "r.sqlite", PAPER_SCHEMA)["dataset"]) == {"circle"}
 
 
 @pytest.mark.long  # kills are tested with the runner
 @needs_mirror
-def test_kill_9_in_the_middle_and_start_again_is_as_if_nothing_had_happened(tmp_path: Path) -> None:
+def test_a_killed_run_continues_to_the_same_records(tmp_path: Path) -> None:
     words = ["reproduce", "table1", "table6", "--budget", "smoke", "--jobs", "1"]
-    words += ["--data-home", str(MIRROR), "--pictures", str(tmp_path)]
+    words += ["--data-home", str(MIRROR), "--figures", str(tmp_path)]
     whole, killed = tmp_path / "whole.sqlite", tmp_path / "killed.sqlite"
     assert run(*words, "--records", whole)[0] == 0
     command = [sys.executable, "-m", "genlabel", *words, "--records", str(killed)]
@@ -266,11 +268,34 @@ def test_kill_9_in_the_middle_and_start_again_is_as_if_nothing_had_happened(tmp_
     code, text = run(*words, "--records", killed)
     assert code == 0, text
     assert f"cells on record: {done}" in text
-    pd.testing.assert_frame_equal(read_records(killed, STUDY)[SAME], read_records(whole, STUDY)[SAME])
+    pd.testing.assert_frame_equal(read_records(killed, PAPER_SCHEMA)[SAME], read_records(whole, PAPER_SCHEMA)[SAME])
 
 
 def _count(path: Path) -> int:
     try:
-        return len(read_records(path, STUDY))
+        return len(read_records(path, PAPER_SCHEMA))
     except (OSError, ValueError):
         return 0
+
+
+IMPORTS = """
+import json, sys
+from typer.testing import CliRunner
+from genlabel.cli import add_commands, app
+add_commands()
+result = CliRunner().invoke(app, json.loads(sys.argv[1]))
+assert result.exit_code == 0, result.output
+print(json.dumps([name for name in sys.modules if name.startswith("genlabel")]))
+"""
+
+
+def test_one_table_imports_no_settings_of_images_genmix_and_the_multiverse(tmp_path: Path) -> None:
+    words = ["reproduce", "table1", "--budget", "smoke", "--jobs", "1", "--dataset", "circle"]
+    words += ["--records", str(tmp_path / "records.sqlite")]
+    result = subprocess.run([sys.executable, "-c", IMPORTS, json.dumps(words)], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    imported = set(json.loads(result.stdout.splitlines()[-1]))
+    assert "genlabel_paper.runs.table_settings" in imported
+    settings = ("genmix", "genmix_hidden", "genmix_methods", "images", "multiverse", "readings", "schedules")
+    assert not imported & {f"genlabel_paper.runs.{name}" for name in settings}
+    assert {name for name in imported if ".experiments." in name} == {"genlabel_paper.experiments.table1"}

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from genlabel.reporting.svg import MAX_LINE_ERROR, inline_svg
-from genlabel_paper.report.drawing import picture
-from genlabel_paper.report.pieces import Picture
+from genlabel_paper.report.page import block
+from genlabel_paper.report.results import CaptionedFigure
 
 
 def a_figure() -> Figure:
@@ -70,7 +70,7 @@ def test_ids_are_its_own_and_lead_somewhere(svg: str) -> None:
 
 def test_the_same_figure_gives_the_same_text(svg: str) -> None:
     assert inline_svg(a_figure(), "first", 'what "it" <says>') == svg
-    shown = picture(Picture("Caption & more.", a_figure(), 'what "it" <says>'), "first")
+    shown = block("figure", CaptionedFigure("Caption & more.", a_figure(), 'what "it" <says>'), "first")
     assert svg in shown
     assert "<figcaption>Caption &amp; more.</figcaption>" in shown
 

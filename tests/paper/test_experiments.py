@@ -1,4 +1,4 @@
-"""The experiments: cells that nest, values that are the paper's, shares and statements that a count confirms."""
+"""Experiments: nested cells, printed values of the source, win rates and statements against hand counts."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -16,21 +16,20 @@ from genlabel_paper.experiments import table1, table2, table3, table4, table5, t
 from genlabel_paper.experiments.statistics import study_means
 from genlabel_paper.registry import COMPUTED as COMPUTED_IDS
 from genlabel_paper.registry import IDS, find
-from genlabel_paper.report.claims import Check, Trials, above
-from genlabel_paper.report.experiment import Experiment, of_cells
-from genlabel_paper.report.pieces import Claim, Shown
-from genlabel_paper.report.selected import extent
-from genlabel_paper.report.shares import SHARES, fitted_sets, gains, tell_shares
-from genlabel_paper.report.text import verdict
-from genlabel_paper.runs.cells import BUDGETS, Cell
-from genlabel_paper.runs.genmix_hidden import HIDDEN_SETS
-from genlabel_paper.runs.genmix_sets import GENMIX_SETS
-from genlabel_paper.runs.manifest import manifest, study_sets
+from genlabel_paper.report.dataset_tables import coverage
+from genlabel_paper.report.experiment import Experiment, select_records
+from genlabel_paper.report.layout import format_verdict
+from genlabel_paper.report.results import Claim, Rendering
+from genlabel_paper.report.statements import Check, PairedMeans, above
+from genlabel_paper.report.win_rates import OUTCOMES, describe_win_rates, paired_gains, well_fitted_datasets
+from genlabel_paper.runs.cells import BUDGETS, Cell, split_reading
+from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS
+from genlabel_paper.runs.genmix_hidden import HIDDEN_DATASETS
+from genlabel_paper.runs.manifest import manifest, study_datasets
 from genlabel_paper.runs.methods import TITLES
-from genlabel_paper.runs.multiverse import base_of
-from genlabel_paper.runs.plane import keep_points, keep_regions
-from genlabel_paper.runs.readings import LOOKS
-from genlabel_paper.runs.schedules import SCHEDULES, STUDY_IMAGES
+from genlabel_paper.runs.plane import encode_points, predict_regions
+from genlabel_paper.runs.readings import SELECTION_RULES
+from genlabel_paper.runs.schedules import IMAGE_DATASETS, SCHEDULES
 from genlabel_paper.runs.settings import SETTINGS
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
@@ -51,7 +50,7 @@ each_trained = pytest.mark.parametrize("experiment", TRAINED, ids=lambda experim
 
 
 def made_up(cells: list[Cell], seed: int = 0) -> pd.DataFrame:
-    """Records of cells with accuracies that depend on dataset and method."""
+    """Return records of cells with accuracies that depend on dataset and method."""
     rng = np.random.default_rng(seed)
     level: dict[tuple[str, ...], float] = {}
     rows = []
@@ -69,22 +68,22 @@ def made_up(cells: list[Cell], seed: int = 0) -> pd.DataFrame:
         if cell.setting == "genmix-hidden":
             metrics |= {"robust_accuracy": accuracy, "judged_pair": accuracy, "judged_one": accuracy}
         metrics |= {"train_accuracy": base + 10.0} if cell.method.startswith("generative") else {}
-        if base_of(cell.setting)[1]:
-            metrics = {look.key: accuracy for look in LOOKS}
+        if split_reading(cell.setting)[1]:
+            metrics = {rule.key: accuracy for rule in SELECTION_RULES}
         rows.append(
-            {"id": cell.id, **cell.fields, "seconds": 1.0, "parameters": kept(cell), "versions": {"torch": "2"}}
+            {"id": cell.id, **cell.fields, "seconds": 1.0, "parameters": plot_data(cell), "versions": {"torch": "2"}}
             | metrics
         )
     return pd.DataFrame(rows)
 
 
-def kept(cell: Cell) -> dict[str, Any]:
-    """What the record of a set that is drawn keeps: regions, and points that were added."""
-    limits = GENMIX_SETS[cell.dataset].limits if cell.setting == "genmix" else None
+def plot_data(cell: Cell) -> dict[str, Any]:
+    """Return the recorded regions and added points of a plotted dataset."""
+    limits = GENMIX_DATASETS[cell.dataset].limits if cell.setting == "genmix" else None
     if limits is None:
         return {"augment_seconds": 1.5} if "genmix" in cell.method else {}
-    points = keep_points(np.array([[0.0, 0.5], [0.5, 0.0]]), np.array([[0, 1], [1, 0]]), limits)
-    regions = keep_regions(lambda X: (X[:, 0] > 0).astype(int), limits, steps=20).text
+    points = encode_points(np.array([[0.0, 0.5], [0.5, 0.0]]), np.array([[0, 1], [1, 0]]), limits)
+    regions = predict_regions(lambda X: (X[:, 0] > 0).astype(int), limits, steps=20).encode()
     return {"regions": regions, "augment_seconds": 1.5} | ({"points": points} if "genmix" in cell.method else {})
 
 
@@ -94,7 +93,7 @@ def records() -> pd.DataFrame:
 
 
 def printed_records(paper: dict, setting: str, metric: str = "accuracy") -> pd.DataFrame:
-    """Records that are the printed means."""
+    """Return the printed means as records."""
     rows = [{"method": m, "dataset": d, metric: value.mean} for (m, d), value in paper.items() if m in TITLES]
     return pd.DataFrame(rows).assign(setting=setting, alpha=1.0, split=0, seed=0)
 
@@ -105,36 +104,35 @@ def test_the_registry_has_every_table_and_figure_in_order() -> None:
     assert files == set(IDS)
     assert {experiment.id for experiment in COMPUTED} == COMPUTED_IDS
     assert find(["table4", "all"])[0].id == "table4"
-    with pytest.raises(ValueError, match=r"'table16' is not known; choose all, or among table1, table2"):
+    with pytest.raises(ValueError, match="table16"):
         find(["table16"])
 
 
 @pytest.mark.parametrize("experiment", [one for one in TRAINED if one.id != "table7"], ids=lambda one: one.id)
 def test_budgets_nest(experiment: Experiment) -> None:
-    """Those on images train for longer in a larger budget."""
     budgets = [set(experiment.cells(name)) for name in BUDGETS]
     assert budgets[0]
     assert all(small < large for small, large in pairwise(budgets))
 
 
-def by_set(cells: Sequence[Cell]) -> dict[tuple[str, str], list[Cell]]:
-    found: dict[tuple[str, str], list[Cell]] = {}
+def by_dataset(cells: Sequence[Cell]) -> dict[tuple[str, str], list[Cell]]:
+    groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
-        found.setdefault((cell.setting, cell.dataset), []).append(cell)
-    return found
+        groups.setdefault((cell.setting, cell.dataset), []).append(cell)
+    return groups
 
 
 @each_trained
 def test_every_cell_can_be_trained(experiment: Experiment) -> None:
-    at_hand = dict.fromkeys(("synthetic", "plane", "densities"), tuple(SYNTHETIC))
-    at_hand |= dict.fromkeys(SCHEDULES, tuple(STUDY_IMAGES)) | {
-        "genmix": tuple(GENMIX_SETS),
-        "genmix-hidden": tuple(HIDDEN_SETS),
+    available = dict.fromkeys(("synthetic", "plane", "densities"), tuple(SYNTHETIC))
+    available |= dict.fromkeys(SCHEDULES, tuple(IMAGE_DATASETS)) | {
+        "genmix": tuple(GENMIX_DATASETS),
+        "genmix-hidden": tuple(HIDDEN_DATASETS),
     }
     listed = set(manifest().index[manifest()["n"].notna()])
-    for (setting, dataset), cells in by_set(experiment.cells("full")).items():
+    for (setting, dataset), cells in by_dataset(experiment.cells("full")).items():
         assert {(cell.method, cell.alpha) for cell in cells} <= set(SETTINGS[setting].variants(dataset))
-        assert dataset in at_hand.get(base_of(setting)[0], listed)
+        assert dataset in available.get(split_reading(setting)[0], listed)
 
 
 def test_only_figure_9_and_manifold_mixup_ask_for_alpha_2_and_the_filter_is_in_every_study() -> None:
@@ -144,7 +142,7 @@ def test_only_figure_9_and_manifold_mixup_ask_for_alpha_2_and_the_filter_is_in_e
     for name in ("table2", "table3", "figure9", "statistics"):
         cells = EXPERIMENTS[name].cells("quick")
         assert {"generative-gm", "generative-kde"} <= {cell.method for cell in cells}
-        assert {cell.dataset for cell in cells} == set(study_sets())
+        assert {cell.dataset for cell in cells} == set(study_datasets())
 
 
 @pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is not at {TEX}")
@@ -169,12 +167,12 @@ def test_all_printed_values_are_those_of_the_source(label: str) -> None:
 
 @pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is not at {TEX}")
 @pytest.mark.parametrize("label, module", [("Table:OpenML_stat_gm", table2), ("Table:OpenML_stat", table3)])
-def test_all_printed_shares_are_those_of_the_source(label: str, module) -> None:
+def test_all_printed_win_rates_are_those_of_the_source(label: str, module) -> None:
     text = TEX.read_text()
     table = text[: text.index(rf"\label{{{label}}}")].rsplit(r"\begin{tabular}", 1)[1]
     rivals = list(dict.fromkeys(rival for _, rival in module.PAPER))
     found = [float(word) for word in re.findall(r"&\s*(?:\\textbf\{)?([\d.]+)\}?\\%", table)]
-    assert found == [module.PAPER[share, rival].mean for share in SHARES for rival in rivals]
+    assert found == [module.PAPER[share, rival].mean for share in OUTCOMES for rival in rivals]
 
 
 @pytest.mark.skipif(not TEX.exists(), reason=f"the paper's source is not at {TEX}")
@@ -193,7 +191,7 @@ def test_the_numbers_of_the_figures_are_those_of_the_text(name: str, pattern: st
     assert printed == [float(word) for word in found.groups()]
 
 
-def check_shown(shown: Shown, experiment: Experiment) -> None:
+def check_shown(shown: Rendering, experiment: Experiment) -> None:
     for grid in shown.grids:
         assert all(len(row) == len(grid.columns) for _, row in grid.rows)
         assert set(grid.best) <= {title for title, _ in grid.rows}
@@ -201,22 +199,20 @@ def check_shown(shown: Shown, experiment: Experiment) -> None:
     for claim in shown.claims:
         assert claim.text.endswith(".")
         assert claim.printed
-        assert claim.found
+        assert claim.ours
     if not experiment.id.startswith("figure"):
         grid_values = [value.paper for grid in shown.grids for _, row in grid.rows for value in row if value.paper]
         assert sorted(value.mean for value in grid_values) == sorted(value.mean for value in experiment.paper.values())
 
 
 @each_trained
-def test_without_records_everything_is_missing_and_nothing_is_said(
-    experiment: Experiment, records: pd.DataFrame
-) -> None:
+def test_without_records_everything_is_missing(experiment: Experiment, records: pd.DataFrame) -> None:
     for empty in (pd.DataFrame(), records.iloc[:0]):
         shown = experiment.render(empty)
         check_shown(shown, experiment)
         assert all(claim.holds is None for claim in shown.claims)
         assert all(value.ours is None for grid in shown.grids for _, row in grid.rows for value in row)
-        assert not shown.pictures
+        assert not shown.figures
 
 
 @pytest.mark.parametrize("experiment", TRAINED[:-1], ids=lambda experiment: experiment.id)
@@ -225,7 +221,7 @@ def test_all_records_settle_every_statement(experiment: Experiment, records: pd.
     check_shown(shown, experiment)
     assert all(claim.holds is not None for claim in shown.claims)
     drawn = dict.fromkeys(("figure3", "figure5", "figure13", "figure14", "figure15", "multiverse"), 1) | {"figure9": 2}
-    assert len(shown.pictures) == drawn.get(experiment.id, 0)
+    assert len(shown.figures) == drawn.get(experiment.id, 0)
     missing = [value.why for grid in shown.grids for _, row in grid.rows for value in row if value.ours is None]
     assert len(missing) == {"table7": 4, "table9": 12, "table15": 2, "multiverse": 12}.get(experiment.id, 0)
     known = ("not part of this study", "no settings of AdaMixup", "not for images")
@@ -241,7 +237,7 @@ def test_what_is_computed_needs_no_records(experiment: Experiment, records: pd.D
     settled = [claim.holds for claim in shown.claims if claim.holds is not None]
     assert len(settled) >= max(len(shown.claims) - 1, 1)  # one depends on settings that are not printed
     assert all(value.ours is not None for grid in shown.grids for _, row in grid.rows for value in row)
-    assert shown.pictures
+    assert shown.figures
     assert shown.claims == experiment.render(records).claims
 
 
@@ -250,11 +246,11 @@ def test_what_is_computed_needs_no_records(experiment: Experiment, records: pd.D
     [pytest.param(one, marks=[pytest.mark.long] if one.id in ("figure15", "multiverse") else []) for one in TRAINED],
     ids=lambda experiment: experiment.id,
 )
-def test_some_records_are_shown_and_the_others_missing(experiment: Experiment, records: pd.DataFrame) -> None:
+def test_partial_records(experiment: Experiment, records: pd.DataFrame) -> None:
     smoke = {cell.id for cell in experiment.cells("smoke")}
-    some = records[records["id"].isin(smoke)]
-    check_shown(experiment.render(some), experiment)
-    check_shown(experiment.render(some[some["method"] != "mixup"].drop(columns="train_accuracy")), experiment)
+    subset = records[records["id"].isin(smoke)]
+    check_shown(experiment.render(subset), experiment)
+    check_shown(experiment.render(subset[subset["method"] != "mixup"].drop(columns="train_accuracy")), experiment)
 
 
 def count_by_hand(frame: pd.DataFrame, a: str, b: str, width: float, keep: set[str]) -> list[int]:
@@ -278,14 +274,14 @@ def count_by_hand(frame: pd.DataFrame, a: str, b: str, width: float, keep: set[s
         ("figure9", "genlabel-cv", ["mixup"], 0.5, 2.0),
     ],
 )
-def test_shares_sum_to_100_and_agree_with_a_count_by_hand(
+def test_win_rates_sum_to_100_and_agree_with_a_hand_count(
     records: pd.DataFrame, name: str, a: str, rivals: list[str], width: float, alpha: float
 ) -> None:
     shown = EXPERIMENTS[name].render(records)
-    chosen = of_cells(records, "logistic", alpha)
-    kept = set(fitted_sets(records)) & set(study_sets())
-    assert 0 < len(kept) < len(study_sets())
-    for grid, keep in zip(shown.grids, (kept, set(study_sets())), strict=True):
+    chosen = select_records(records, "logistic", alpha)
+    fitted = set(well_fitted_datasets(records)) & set(study_datasets())
+    assert 0 < len(fitted) < len(study_datasets())
+    for grid, keep in zip(shown.grids, (fitted, set(study_datasets())), strict=True):
         for number, rival in enumerate(rivals):
             place = number if name != "figure9" else int(alpha) - 1
             shares = [row[place].ours.mean for _, row in grid.rows]
@@ -301,7 +297,7 @@ def test_a_dataset_passes_the_filter_where_either_model_fits_in_the_mean_over_sp
         ("48", "generative-gm", 0, 95.0), ("18", "mixup", 0, 99.0),
     ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=["dataset", "method", "split", "train_accuracy"])
-    assert fitted_sets(frame.assign(setting="logistic", alpha=1.0)) == ["36"]
+    assert well_fitted_datasets(frame.assign(setting="logistic", alpha=1.0)) == ["36"]
 
 
 def test_gains_are_paired_and_ties_are_ties() -> None:
@@ -313,15 +309,15 @@ def test_gains_are_paired_and_ties_are_ties() -> None:
         ("54", "b", 0, 80.3),
     ]
     frame = pd.DataFrame(rows, columns=["dataset", "method", "seed", "accuracy"]).assign(split=0)
-    gain = gains(frame, "a", "b", ["54", "36"])
+    gain = paired_gains(frame, "a", "b", ["54", "36"])
     assert list(gain.index) == ["54", "36"]
     assert gain["36"] == 1.0
-    assert tell_shares(gain, 0.0) == "higher on 50.0 %, on par on 50.0 %, lower on 0.0 % of 2 sets"
-    told = tell_shares(pd.Series([0.5, -0.5, 0.51, -0.51]))
-    assert told == "higher on 25.0 %, on par on 50.0 %, lower on 25.0 % of 4 sets"
+    assert describe_win_rates(gain, 0.0) == "higher on 50.0 %, on par on 50.0 %, lower on 0.0 % of 2 datasets"
+    told = describe_win_rates(pd.Series([0.5, -0.5, 0.51, -0.51]))
+    assert told == "higher on 25.0 %, on par on 50.0 %, lower on 25.0 % of 4 datasets"
 
 
-def test_the_printed_values_bear_out_the_papers_statements_but_one() -> None:
+def test_the_printed_values_support_all_statements_but_one() -> None:
     def holds(module, setting: str, metric: str = "accuracy") -> list[bool | None]:
         shown = module.EXPERIMENT.render(printed_records(module.PAPER, setting, metric))
         return [claim.holds for claim in shown.claims]
@@ -342,7 +338,7 @@ def test_the_best_of_table_4_by_hand() -> None:
     claim = table4.EXPERIMENT.render(printed_records(table4.PAPER, "logistic")).claims[1]
     assert best == 12
     names = "36 (segment), 778 (bodyfat), 885 (transplant), 925 (visualizing_galaxy)"
-    assert claim.found == f"on 12 of 16 sets; not on {names}"
+    assert claim.ours == f"on 12 of 16 datasets; not on {names}"
 
 
 def test_values_that_are_printed_in_two_tables_are_the_same() -> None:
@@ -366,7 +362,7 @@ def test_a_statement_is_open_while_the_missing_sets_could_decide_it() -> None:
     def holds(*lines: tuple[float, float]) -> bool | None:
         means = pd.DataFrame(lines, columns=["a", "b"], index=pd.Index(["1", "2", "3"], name="dataset"))
         records = means.melt(ignore_index=False, var_name="method", value_name="accuracy").reset_index()
-        return check.claim(Trials(records.assign(split=0, seed=0), ["1", "2", "3"]), paper).holds
+        return check.claim(PairedMeans(records.assign(split=0, seed=0), ["1", "2", "3"]), paper).holds
 
     nan = float("nan")
     assert holds((2, 1), (nan, 1), (nan, nan)) is None
@@ -382,16 +378,20 @@ def test_methods_are_compared_on_the_splits_and_seeds_that_both_have() -> None:
     lines += [("61", 2, seed, "mixup", 99.0) for seed in range(5)]
     records = pd.DataFrame(lines, columns=["dataset", "split", "seed", "method", "accuracy"])
     check = Check("Better.", "on all", above("genlabel-gm", "mixup"))
-    claim = check.claim(Trials(records, ["61"]), pd.DataFrame({"mixup": [0.0], "genlabel-gm": [1.0]}, index=["61"]))
+    claim = check.claim(
+        PairedMeans(records, ["61"]), pd.DataFrame({"mixup": [0.0], "genlabel-gm": [1.0]}, index=["61"])
+    )
     assert claim.holds
-    assert claim.found == "on 1 of 1 sets"
-    assert extent(records, ["61"], ["mixup", "genlabel-gm"]).endswith("splits of each method: 1 to 2; seeds: 2 to 5.")
+    assert claim.ours == "on 1 of 1 datasets"
+    assert coverage(records, ["61"], ["mixup", "genlabel-gm"]).endswith("splits of each method: 1 to 2; seeds: 2 to 5.")
     study = records.assign(setting="logistic", alpha=1.0).replace({"genlabel-gm": "genlabel-cv", "61": "36"})
     assert study_means(study).loc["36"].to_dict() == {"mixup": 80.0, "genlabel-cv": 81.0}
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
-def test_no_number_is_cut_on_a_narrow_terminal(width: int, as_text: Callable[[Experiment, Shown, int], str]) -> None:
+def test_no_number_is_cut_on_a_narrow_terminal(
+    width: int, as_text: Callable[[Experiment, Rendering, int], str]
+) -> None:
     """A table that does not fit is printed in parts."""
     text = as_text(EXPERIMENTS["table4"], EXPERIMENTS["table4"].render(pd.DataFrame()), width)
     assert "…" not in text
@@ -399,8 +399,8 @@ def test_no_number_is_cut_on_a_narrow_terminal(width: int, as_text: Callable[[Ex
     assert max(map(len, text.split("\n"))) <= width
 
 
-def test_what_few_trials_say_is_said_so_far() -> None:
+def test_verdicts_of_few_trials_are_preliminary() -> None:
     early, late = (Claim("", "", "", True, trials=count) for count in (2, 15))
-    assert verdict(early) == ("✓", "holds so far")
-    assert verdict(late) == ("✓", "holds")
-    assert verdict(Claim("", "", "", None, trials=2)) == ("?", "cannot be said")
+    assert format_verdict(early) == ("✓", "holds so far")
+    assert format_verdict(late) == ("✓", "holds")
+    assert format_verdict(Claim("", "", "", None, trials=2)) == ("?", "cannot be said")

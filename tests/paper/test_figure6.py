@@ -1,4 +1,4 @@
-"""Figure 6: regions come back from their text, labels conflict as a count says, and records alone draw the picture."""
+"""Figure 6: encoded regions, label conflicts against a nearest-neighbor count, and the figure from records."""
 
 from functools import partial
 
@@ -11,63 +11,63 @@ from sklearn.neighbors import KNeighborsClassifier
 from genlabel.data.datasets.synthetic import NINE_CENTERS
 from genlabel.evaluation.records import open_store, run_trials
 from genlabel_paper.experiments import figure6
-from genlabel_paper.runs import plane, tables
-from genlabel_paper.runs.cells import STUDY, Cell
-from genlabel_paper.runs.data import load_parts
-from genlabel_paper.runs.plane import LIMITS, Regions, keep_regions
-from genlabel_paper.runs.settings import SHAPES
+from genlabel_paper.runs import plane, table_setting
+from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell
+from genlabel_paper.runs.data import load_split
+from genlabel_paper.runs.plane import PLOT_LIMITS, Regions, predict_regions
+from genlabel_paper.runs.table_settings import SHAPES
 from genlabel_paper.runs.trials import run_trial
 
 SETS = list(figure6.NAMES)
 
 
 @pytest.mark.parametrize("dataset", SETS)
-def test_regions_are_those_of_the_classifier_and_come_back_from_their_text(dataset: str) -> None:
-    parts = load_parts(dataset, split=0)
-    model = GaussianNB().fit(parts.X, parts.y)
-    kept = keep_regions(model.predict, LIMITS[dataset])
-    again = Regions.read(kept.text, LIMITS[dataset])
-    np.testing.assert_array_equal(again.cells, kept.cells)
-    assert len(kept.text) < 4000
-    points = np.random.default_rng(0).uniform(-1.0, 1.0, (2000, 2)) * LIMITS[dataset]
-    assert (again.predict(points) == model.predict(points)).mean() > 0.98  # but for the cells on the boundary
+def test_regions_are_those_of_the_classifier_after_encoding(dataset: str) -> None:
+    data = load_split(dataset, split=0)
+    model = GaussianNB().fit(data.X, data.y)
+    regions = predict_regions(model.predict, PLOT_LIMITS[dataset])
+    again = Regions.decode(regions.encode(), PLOT_LIMITS[dataset])
+    np.testing.assert_array_equal(again.cells, regions.cells)
+    assert len(regions.encode()) < 4000
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (2000, 2)) * PLOT_LIMITS[dataset]
+    assert (again.predict(points) == model.predict(points)).mean() > 0.98  # all but cells on the boundary
     far = np.array([[1e6, 0.0], [0.0, -1e6]])
-    edge = np.clip(far, -np.array(LIMITS[dataset]) + 1e-9, np.array(LIMITS[dataset]) - 1e-9)
+    edge = np.clip(far, -np.array(PLOT_LIMITS[dataset]) + 1e-9, np.array(PLOT_LIMITS[dataset]) - 1e-9)
     np.testing.assert_array_equal(again.predict(far), again.predict(edge))
 
 
 @pytest.mark.parametrize("dataset", SETS)
-def test_conflicts_are_those_of_the_nearest_neighbour(dataset: str) -> None:
-    drawn = figure6._drawn(dataset)
-    nearest = KNeighborsClassifier(1).fit(drawn.X, drawn.y).predict(drawn.mixed)
-    for labels in (drawn.linear, drawn.generative):
-        assert drawn.conflicts(labels) == pytest.approx(100.0 * (labels.argmax(axis=1) != nearest).mean())
+def test_conflicts_are_those_of_the_nearest_neighbor(dataset: str) -> None:
+    mixture = figure6._labeled_mixture(dataset)
+    nearest = KNeighborsClassifier(1).fit(mixture.X, mixture.y).predict(mixture.mixed)
+    for labels in (mixture.linear, mixture.generative):
+        assert mixture.conflicts(labels) == pytest.approx(100.0 * (labels.argmax(axis=1) != nearest).mean())
         np.testing.assert_allclose(labels.sum(axis=1), 1.0)
 
 
-def test_genlabel_gives_the_nine_classes_the_label_of_the_nearest_centre() -> None:
-    drawn = figure6._drawn("nine-gaussians")
-    distances = np.linalg.norm(drawn.mixed[:, None] - NINE_CENTERS, axis=2)
-    np.testing.assert_array_equal(drawn.generative.argmax(axis=1), distances.argmin(axis=1))
+def test_genlabel_gives_the_nine_classes_the_label_of_the_nearest_center() -> None:
+    mixture = figure6._labeled_mixture("nine-gaussians")
+    distances = np.linalg.norm(mixture.mixed[:, None] - NINE_CENTERS, axis=2)
+    np.testing.assert_array_equal(mixture.generative.argmax(axis=1), distances.argmin(axis=1))
 
 
 @pytest.fixture(scope="module")
 def records() -> pd.DataFrame:
-    """Of networks that were hardly trained, with few margins and coarse regions."""
-    with pytest.MonkeyPatch.context() as patch, open_store(None, STUDY) as store:
-        patch.setattr(plane, "MEASURED", 10)
-        patch.setattr(tables, "keep_regions", partial(keep_regions, steps=60))
+    """Return records of networks trained for one epoch, with few margins and coarse regions."""
+    with pytest.MonkeyPatch.context() as patch, open_store(None, PAPER_SCHEMA) as store:
+        patch.setattr(plane, "MAX_MARGINS", 10)
+        patch.setattr(table_setting, "predict_regions", partial(predict_regions, steps=60))
         for name in SETS:
-            patch.setitem(SHAPES, name, SHAPES[name] | {"epochs": 1})
-        run_trials(figure6.EXPERIMENT.cells("smoke"), run_trial, store=store, fingerprint=lambda cell: "hardly trained")
-        kept = store.read()
-    assert not kept.failures
-    return kept.frame
+            patch.setitem(SHAPES, name, SHAPES[name] | {"training__epochs": 1})
+        run_trials(figure6.EXPERIMENT.cells("smoke"), run_trial, store=store, fingerprint=lambda cell: "test")
+        result = store.read()
+    assert not result.failures
+    return result.frame
 
 
-def test_records_alone_draw_all_panels(records: pd.DataFrame) -> None:
+def test_records_suffice_for_all_panels(records: pd.DataFrame) -> None:
     shown = figure6.render(records)
-    (picture,) = shown.pictures
+    (picture,) = shown.figures
     assert len(picture.figure.axes) == 12
     words = [ax.get_xlabel() for ax in picture.figure.axes]
     for record in records.to_dict("records"):
@@ -77,18 +77,18 @@ def test_records_alone_draw_all_panels(records: pd.DataFrame) -> None:
     assert all(value.ours is not None for grid in shown.grids for _, row in grid.rows for value in row)
 
 
-def test_without_one_of_the_regions_nothing_is_drawn(records: pd.DataFrame) -> None:
+def test_without_one_of_the_regions_there_is_no_figure(records: pd.DataFrame) -> None:
     bare = records.assign(parameters=[{}, *records["parameters"].iloc[1:]])
-    assert not figure6.render(bare).pictures
-    assert not figure6.render(records.iloc[1:]).pictures
+    assert not figure6.render(bare).figures
+    assert not figure6.render(records.iloc[1:]).figures
     assert figure6.render(records.iloc[1:]).claims[0].holds is None
 
 
-def test_the_first_split_and_seed_keep_their_regions(records: pd.DataFrame) -> None:
-    assert all("regions" in found for found in records["parameters"])
+def test_only_the_first_split_and_seed_record_regions(records: pd.DataFrame) -> None:
+    assert all("regions" in parameters for parameters in records["parameters"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plane, "MEASURED", 10)
-        patch.setitem(SHAPES, "two-circle", SHAPES["two-circle"] | {"epochs": 1})
+        patch.setattr(plane, "MAX_MARGINS", 10)
+        patch.setitem(SHAPES, "two-circle", SHAPES["two-circle"] | {"training__epochs": 1})
         (other,) = run_trial([Cell("plane", "two-circle", "vanilla", split=0, seed=1)])
     assert "regions" not in other["parameters"]
     assert {"accuracy", "log_loss", "smallest_margin", "median_margin", "right_points"} == set(other["metrics"])

@@ -1,4 +1,4 @@
-"""The multiverse: looks against brute force, readings one by one, and our records as docs/multiverse.md tells them."""
+"""Multiverse: selection rules against brute force, single readings, and docs/multiverse.md against the records."""
 
 import re
 from itertools import product
@@ -12,14 +12,14 @@ from sklearn.base import clone
 
 from genlabel.data.datasets.openml import find_home
 from genlabel.evaluation.records import read_records
-from genlabel_paper.experiments.multiverse import EXPERIMENT, agreements, mean_share, printed_tables
-from genlabel_paper.report.pieces import Shown
-from genlabel_paper.report.worlds import Mean, Scores, World, holding, nearness, worlds
-from genlabel_paper.runs.cells import STUDY, Cell
-from genlabel_paper.runs.data import load_parts
-from genlabel_paper.runs.learning_curves import Paths
-from genlabel_paper.runs.multiverse import BASES, base_of, name_of, seen_so
-from genlabel_paper.runs.readings import LOOKS, OURS, READINGS, WITH_TEXT
+from genlabel_paper.experiments.multiverse import EXPERIMENT, agreements, mean_agreement, printed_tables
+from genlabel_paper.report.results import Rendering
+from genlabel_paper.report.universes import MeanSpread, ReadingScores, Universe, nearness, true_statements, universes
+from genlabel_paper.runs.cells import PAPER_SCHEMA, Cell, join_reading, split_reading
+from genlabel_paper.runs.data import load_split
+from genlabel_paper.runs.learning_curves import LearningCurves
+from genlabel_paper.runs.multiverse import BASES, apply_selection_rules
+from genlabel_paper.runs.readings import OURS, READINGS, SELECTION_RULES, WITH_TEXT
 from genlabel_paper.runs.settings import SETTINGS
 from genlabel_paper.runs.trials import fingerprint_cell, run_trial
 
@@ -33,17 +33,17 @@ TABLES = {table.id: table for table in printed_tables()}
 
 @pytest.fixture(scope="module")
 def records() -> pd.DataFrame:
-    found = read_records(RECORDS, STUDY)
+    found = read_records(RECORDS, PAPER_SCHEMA)
     return found[found["setting"].isin([*BASES]) | found["setting"].str.contains("@")]
 
 
 @pytest.fixture(scope="module")
 def found(records: pd.DataFrame) -> dict:
-    return agreements(Scores(records))
+    return agreements(ReadingScores(records))
 
 
 @pytest.fixture(scope="module")
-def shown(records: pd.DataFrame) -> Shown:
+def shown(records: pd.DataFrame) -> Rendering:
     return EXPERIMENT.render(records)
 
 
@@ -52,55 +52,55 @@ def page() -> str:
     return (ROOT / "docs" / "multiverse.md").read_text()
 
 
-def made_paths(rng: np.random.Generator, looks: int, folds: int, candidates: int) -> Paths:
-    """Paths with many ties in accuracy."""
-    valid, apart, whole = (
+def random_curves(rng: np.random.Generator, epochs: int, folds: int, candidates: int) -> LearningCurves:
+    """Return learning curves with many ties in accuracy."""
+    valid, test_of_fold, test_of_all = (
         np.stack([rng.integers(0, 5, shape) / 5, -rng.random(shape)], -1)
-        for shape in ((looks, folds, candidates), (looks, candidates), (looks, candidates))
+        for shape in ((epochs, folds, candidates), (epochs, candidates), (epochs, candidates))
     )
     params = [{"learning_rate": 0.1, "gamma": float(c)} for c in range(candidates)]
-    return Paths(params, list(range(1, looks + 1)), valid, apart, whole)
+    return LearningCurves(params, list(range(1, epochs + 1)), valid, test_of_fold, test_of_all)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_looks_are_what_a_search_by_hand_finds(seed: int) -> None:
+def test_selection_rules_against_brute_force(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    paths = made_paths(rng, *rng.integers(1, 6, 3))
-    looks, folds, candidates = paths.valid.shape[:3]
+    curves = random_curves(rng, *rng.integers(1, 6, 3))
+    epochs, folds, candidates = curves.valid.shape[:3]
     among = rng.random(candidates) < 0.6
     among[rng.integers(candidates)] = True
     chosen = [c for c in range(candidates) if among[c]]
     kept = {
-        (f, c): max(range(looks), key=lambda e: (*paths.valid[e, f, c].round(12), -e))
+        (f, c): max(range(epochs), key=lambda e: (*curves.valid[e, f, c].round(12), -e))
         for f, c in product(range(folds), chosen)
     }
-    last = max(chosen, key=lambda c: (paths.valid[-1, :, c, 0].mean().round(12), paths.valid[-1, :, c, 1].mean()))
+    last = max(chosen, key=lambda c: (curves.valid[-1, :, c, 0].mean().round(12), curves.valid[-1, :, c, 1].mean()))
 
     def at_best(c: int) -> tuple[float, float]:
-        hits, losses = np.mean([paths.valid[kept[f, c], f, c] for f in range(folds)], 0)
+        hits, losses = np.mean([curves.valid[kept[f, c], f, c] for f in range(folds)], 0)
         return round(hits, 12), losses
 
     best = max(chosen, key=at_best)
     expected = {
-        "last/cv": paths.whole[-1, last, 0],
-        "validation/cv": paths.apart[kept[0, best], best, 0],
-        "test/cv": paths.whole[:, last, 0].max(),
-        "last/test": max(paths.whole[-1, c, 0] for c in chosen),
-        "validation/test": max(paths.apart[kept[0, c], c, 0] for c in chosen),
-        "test/test": max(paths.whole[:, c, 0].max() for c in chosen),
+        "last/cv": curves.test_of_all[-1, last, 0],
+        "validation/cv": curves.test_of_fold[kept[0, best], best, 0],
+        "test/cv": curves.test_of_all[:, last, 0].max(),
+        "last/test": max(curves.test_of_all[-1, c, 0] for c in chosen),
+        "validation/test": max(curves.test_of_fold[kept[0, c], c, 0] for c in chosen),
+        "test/test": max(curves.test_of_all[:, c, 0].max() for c in chosen),
     }
-    told, metrics = seen_so(paths, among.tolist())
+    params, metrics = apply_selection_rules(curves, among.tolist())
     assert metrics == pytest.approx({name: 100 * value for name, value in expected.items()})
-    assert told["gamma"] == last
+    assert params["gamma"] == last
 
 
 def test_every_reading_changes_what_it_names_and_nothing_else() -> None:
     fingerprints = {}
     for base, reading in product(BASES, READINGS.values()):
-        name, dataset = name_of(base, reading.name), "circle" if base == "synthetic" else "1006"
+        name, dataset = join_reading(base, reading.name), "circle" if base == "synthetic" else "1006"
         if name in SETTINGS:
             for method, alpha in SETTINGS[name].variants(dataset):
-                assert reading.touches(dataset, method)
+                assert reading.changes(dataset, method)
                 fingerprints[name, method] = fingerprint_cell(Cell(name, dataset, method, 0, 0, alpha))
     assert len(set(fingerprints.values())) == len(fingerprints)
     made = [(base, search) for base in BASES for search in SETTINGS[base].searches]
@@ -111,8 +111,17 @@ def test_every_reading_changes_what_it_names_and_nothing_else() -> None:
                 for key, value in reading.apply(model).get_params(deep=False).items()
                 if repr(value) != repr(model.get_params(deep=False)[key])
             }
-            known = {"standardize", "priors", "density", "lam_per", "mixer", "clean_fraction", "alternating", "labeler"}
-            assert changed <= known
+            known = {
+                "standardize",
+                "training",
+                "priors",
+                "density",
+                "mixer",
+                "clean_fraction",
+                "alternating",
+                "labeler",
+            }
+            assert changed <= known | {"lam_per"}
             assert len(changed) <= 1
     assert repr(OURS.apply(model)) == repr(clone(model))
 
@@ -122,19 +131,19 @@ def test_sets_with_text_are_those_that_codes_change() -> None:
     sets = {cell.dataset for cell in EXPERIMENT.cells("quick") if cell.dataset.isdigit()}
     assert sets >= WITH_TEXT
     for dataset in ("1006", "61", "40710"):
-        plain, codes = (load_parts(dataset, 0, DATA, text=text) for text in ("one-hot", "codes"))
+        plain, codes = (load_split(dataset, 0, DATA, text=text) for text in ("one-hot", "codes"))
         assert (plain.X.shape != codes.X.shape) is (dataset in WITH_TEXT)
         np.testing.assert_array_equal(plain.y, codes.y)
-    scaled = load_parts("61", 0, DATA, scale="min-max").X
+    scaled = load_split("61", 0, DATA, scale="min-max").X
     assert (scaled.min(0) == 0).all()
     assert np.allclose(scaled.max(0), 1)
-    assert len(load_parts("61", 0, DATA, test_size=0.2).X_test) == 30
+    assert len(load_split("61", 0, DATA, test_size=0.2).X_test) == 30
 
 
 @needs_data
 @pytest.mark.parametrize(("setting", "dataset"), [("logistic", "61"), ("synthetic", "cube-2d")])
-def test_our_reading_in_our_look_is_the_table_itself(setting: str, dataset: str) -> None:
-    ours = run_trial([Cell(name_of(setting, "ours"), dataset, "mixup", 0, 0)], DATA)[0]
+def test_our_reading_and_rule_give_the_table_itself(setting: str, dataset: str) -> None:
+    ours = run_trial([Cell(join_reading(setting, "ours"), dataset, "mixup", 0, 0)], DATA)[0]
     table = run_trial([Cell(setting, dataset, "mixup", 0, 0)], DATA)[0]
     assert ours["metrics"]["last/cv"] == pytest.approx(table["metrics"]["accuracy"])
     assert ours["parameters"]["learning_rate"] == table["parameters"]["learning_rate"]
@@ -151,10 +160,12 @@ def test_a_twin_that_diverges_leaves_no_labels_and_mixup_as_it_is() -> None:
 
 def test_nearness_is_that_of_scipy() -> None:
     table, rng = TABLES["table4"], np.random.default_rng(0)
-    means = {(d, m): Mean(paper.mean + rng.normal(0, 3), rng.uniform(0, 3)) for (m, d), paper in table.paper.items()}
+    means = {
+        (d, m): MeanSpread(paper.mean + rng.normal(0, 3), rng.uniform(0, 3)) for (m, d), paper in table.paper.items()
+    }
     near = nearness(means, table)
     ranks, gaps, agree = [], [], []
-    for dataset in table.at_hand:
+    for dataset in table.datasets:
         pairs = [(means[dataset, m].mean, table.paper[m, dataset].mean) for m in table.methods]
         ranks.append(spearmanr(*zip(*pairs, strict=True)).statistic)
     for (dataset, method), ours in means.items():
@@ -164,7 +175,7 @@ def test_nearness_is_that_of_scipy() -> None:
     assert near.ranks == pytest.approx(np.mean(ranks))
     assert near.median == pytest.approx(np.median(gaps))
     assert near.within == pytest.approx(100 * np.mean(agree))
-    printed = nearness({(d, m): Mean(value.mean, 0.0) for (m, d), value in table.paper.items()}, table)
+    printed = nearness({(d, m): MeanSpread(value.mean, 0.0) for (m, d), value in table.paper.items()}, table)
     assert printed[:3] == (100.0, 0.0, pytest.approx(1.0))
 
 
@@ -175,13 +186,15 @@ def test_every_table_has_twelve_readings_or_more_of_nine_trials(records: pd.Data
     assert (read == 3).all(axis=None)
     for table in TABLES.values():
         own = {
-            base_of(setting)[1]
+            split_reading(setting)[1]
             for setting, dataset, method in read.index
-            if base_of(setting)[0] in table.settings and (method, dataset) in table.paper
+            if split_reading(setting)[0] in table.settings and (method, dataset) in table.paper
         }
         assert own >= {"ours", "share", "codes", "min-max", "raw", "lam", "clean", "pairs", "together"}
         different = {
-            world.reading.name if world.look == LOOKS[0] else world for world in worlds() if world.split is None
+            universe.reading.name if universe.rule == SELECTION_RULES[0] else universe
+            for universe in universes()
+            if universe.split is None
         }
         assert len({one for one in different if not isinstance(one, str) or one in own}) >= 12
 
@@ -190,7 +203,7 @@ def test_every_table_has_twelve_readings_or_more_of_nine_trials(records: pd.Data
 def test_our_reading_agrees_with_the_records_of_the_tables(records: pd.DataFrame, page: str) -> None:
     keys, same, total = ["dataset", "method", "split", "seed"], 0, 0
     for base in BASES:
-        ours = records[records["setting"] == name_of(base, "ours")].set_index(keys)["last/cv"]
+        ours = records[records["setting"] == join_reading(base, "ours")].set_index(keys)["last/cv"]
         metric = "robust_accuracy" if "robust" in base else "accuracy"
         table = records[(records["setting"] == base) & (records["alpha"] == 1.0)].set_index(keys)[metric]
         gaps = (ours - table.reindex(ours.index)).abs()
@@ -201,7 +214,11 @@ def test_our_reading_agrees_with_the_records_of_the_tables(records: pd.DataFrame
 
 @needs_records
 def test_the_way_rows_are_made_is_the_nearest_of_each_switch(found: dict) -> None:
-    share = {world.reading.name: mean_share(line) for world, line in found.items() if world.look == LOOKS[0]}
+    share = {
+        universe.reading.name: mean_agreement(line)
+        for universe, line in found.items()
+        if universe.rule == SELECTION_RULES[0]
+    }
     assert share["share"] > share["ours"]
     assert share["codes"] > share["ours"]
     assert share["raw"] > max(share["ours"], share["min-max"])
@@ -209,22 +226,22 @@ def test_the_way_rows_are_made_is_the_nearest_of_each_switch(found: dict) -> Non
 
 @needs_records
 def test_the_page_has_every_reading_as_it_is(found: dict, page: str) -> None:
-    for world, line in found.items():
+    for universe, line in found.items():
         near = list(line.values())
         means = [np.nanmean([getattr(one, name) for one in near]) for name in ("median", "ranks")]
         cells = [
             *(f"{one.within:.0f}" for one in near),
-            f"{mean_share(line):.0f}",
+            f"{mean_agreement(line):.0f}",
             f"{means[0]:.1f}",
             f"{means[1]:.2f}",
             f"{np.nansum([one.holds for one in near]):.0f}",
         ]
-        assert f"| {world.title} | {' | '.join(cells)} |" in page
+        assert f"| {universe.title} | {' | '.join(cells)} |" in page
     assert sum(len(table.checks) for table in TABLES.values()) == 19
 
 
 @needs_records
-def test_the_page_tells_gains_and_table_nine_as_they_are(records: pd.DataFrame, shown: Shown, page: str) -> None:
+def test_the_page_tells_gains_and_table_nine_as_they_are(records: pd.DataFrame, shown: Rendering, page: str) -> None:
     for grid in shown.grids[4:8]:
         table = re.search(r"table (\d)", grid.title)[1]
         for place, title in enumerate(grid.columns):
@@ -234,9 +251,9 @@ def test_the_page_tells_gains_and_table_nine_as_they_are(records: pd.DataFrame, 
             said = [float(cell) if cell.strip() else None for cell in line.strip("|").split("|")[2:]]
             assert all((a is None) == (b is None) for a, b in zip(told, said, strict=True))
             assert [a for a in said if a is not None] == pytest.approx([b for b in told if b is not None], abs=0.0501)
-    scores, words = Scores(records), " ".join(page.split())
-    best = scores.of(TABLES["table9"], World(look=LOOKS[1]))
-    last = scores.of(TABLES["table9"], World())
+    scores, words = ReadingScores(records), " ".join(page.split())
+    best = scores.of(TABLES["table9"], Universe(rule=SELECTION_RULES[1]))
+    last = scores.of(TABLES["table9"], Universe())
     for means, method in ((best, "genlabel-gm"), (last, "genlabel-gm"), (best, "mixup")):
         a, b, c = (f"{means[dataset, method].mean:.1f}" for dataset in ("797", "866", "718"))
         assert f"{a}, {b} and {c}" in words
@@ -244,17 +261,17 @@ def test_the_page_tells_gains_and_table_nine_as_they_are(records: pd.DataFrame, 
 
 @needs_records
 def test_the_page_counts_the_cells_of_table_nine_as_they_are(records: pd.DataFrame, page: str) -> None:
-    table, scores = TABLES["table9"], Scores(records)
-    looks = {
-        "ours": LOOKS[0],
-        "best epoch on validation rows": LOOKS[1],
-        "best epoch and candidate on TEST rows": LOOKS[5],
+    table, scores = TABLES["table9"], ReadingScores(records)
+    rules = {
+        "ours": SELECTION_RULES[0],
+        "best epoch on validation rows": SELECTION_RULES[1],
+        "best epoch and candidate on TEST rows": SELECTION_RULES[5],
     }
-    for title, look in looks.items():
-        means = scores.of(table, World(look=look))
+    for title, rule in rules.items():
+        means = scores.of(table, Universe(rule=rule))
         counts = []
         for method in table.methods:
-            pairs = [(means[dataset, method], table.paper[method, dataset]) for dataset in table.at_hand]
+            pairs = [(means[dataset, method], table.paper[method, dataset]) for dataset in table.datasets]
             joint = [max(np.hypot(ours.spread, paper.spread), 0.5) for ours, paper in pairs]
             counts.append(sum(abs(o.mean - p.mean) <= j for (o, p), j in zip(pairs, joint, strict=True)))
         assert f"| {title} | {' | '.join(map(str, counts))} |" in page
@@ -262,10 +279,13 @@ def test_the_page_counts_the_cells_of_table_nine_as_they_are(records: pd.DataFra
 
 @needs_records
 def test_the_page_names_what_holds_with_the_help_of_the_test_rows(
-    records: pd.DataFrame, shown: Shown, page: str
+    records: pd.DataFrame, shown: Rendering, page: str
 ) -> None:
-    scores = Scores(records)
-    held = {name: len(holding(scores.of(table, World(look=LOOKS[5])), table)) for name, table in TABLES.items()}
+    scores = ReadingScores(records)
+    held = {
+        name: len(true_statements(scores.of(table, Universe(rule=SELECTION_RULES[5])), table))
+        for name, table in TABLES.items()
+    }
     assert held == {"table1": 0, "table4": 4, "table5": 1, "table6": 0, "table8": 1, "table9": 0}
     assert "six of the 19 statements hold" in " ".join(page.split())
     for grid in shown.grids[8:]:

@@ -1,4 +1,4 @@
-"""The report: one valid HTML file that needs no other, has every printed value, and says what reproduced."""
+"""Report: one valid self-contained HTML file with every printed value and every verdict."""
 
 import re
 from collections.abc import Callable
@@ -13,14 +13,13 @@ from markupsafe import escape
 from rich.console import Console
 
 from genlabel_paper.registry import find
+from genlabel_paper.report.dataset_tables import UNAVAILABLE
 from genlabel_paper.report.experiment import Experiment
-from genlabel_paper.report.layout import count_agreements, lines_of
-from genlabel_paper.report.page import report_html, write_report
-from genlabel_paper.report.page_parts import grid_table, not_run
-from genlabel_paper.report.pieces import Claim, Grid, Measured, Printed, Shown, Value
-from genlabel_paper.report.selected import MISSING
-from genlabel_paper.report.text import print_shown
-from genlabel_paper.runs.readings import LOOKS
+from genlabel_paper.report.layout import count_agreements, grid_lines
+from genlabel_paper.report.page import block, report_html, write_report
+from genlabel_paper.report.results import Claim, Grid, Measured, Printed, Rendering, Value
+from genlabel_paper.report.terminal import print_rendering
+from genlabel_paper.runs.readings import SELECTION_RULES
 
 EXPERIMENTS = {one.id: one for one in find(["all"])}
 PARTS = [one for one in EXPERIMENTS.values() if one.id != "statistics"]
@@ -34,8 +33,8 @@ def made_up() -> pd.DataFrame:
     frame["robust_accuracy"] = np.where(frame["setting"].str.contains("robust"), 0.5 * frame["accuracy"], np.nan)
     frame["train_accuracy"] = np.where(frame["method"].str.startswith("generative"), 99.0, np.nan)
     frame["smallest_margin"] = frame["median_margin"] = np.where(frame["setting"] == "plane", 0.5, np.nan)
-    for look in LOOKS:
-        frame[look.key] = np.where(frame["setting"].str.contains("@"), frame["accuracy"], np.nan)
+    for rule in SELECTION_RULES:
+        frame[rule.key] = np.where(frame["setting"].str.contains("@"), frame["accuracy"], np.nan)
     return frame.assign(
         seconds=2.0, parameters=[{}] * len(frame), versions=[{"torch": "2.9", "genlabel": "<1>"}] * len(frame)
     )
@@ -47,12 +46,12 @@ def records() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def shown(records: pd.DataFrame) -> dict[str, Shown]:
+def shown(records: pd.DataFrame) -> dict[str, Rendering]:
     return {one.id: one.render(records) for one in PARTS}
 
 
 @pytest.fixture(scope="module")
-def page(records: pd.DataFrame, shown: dict[str, Shown]) -> str:
+def page(records: pd.DataFrame, shown: dict[str, Rendering]) -> str:
     rendered = [replace(one, render=lambda _, part=shown[one.id]: part) for one in PARTS]
     return report_html(records, rendered, description="a < b & c", command="genlabel reproduce all")
 
@@ -62,7 +61,7 @@ def reader(page: str, read_html: Callable[[str], Any]) -> Any:
     return read_html(page)
 
 
-def test_the_page_is_balanced_and_says_what_its_parts_are(shown: dict[str, Shown], reader: Any) -> None:
+def test_the_page_is_balanced_and_says_what_its_parts_are(shown: dict[str, Rendering], reader: Any) -> None:
     names = [tag for tag, _ in reader.tags]
     assert names.count("main") == names.count("h1") == names.count("nav") == 1
     ids = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
@@ -95,7 +94,7 @@ def test_the_page_needs_nothing_else(page: str, reader: Any) -> None:
 def test_every_printed_value_that_was_tried_is_on_the_page(experiment: Experiment, reader: Any) -> None:
     text = reader.text
     for (_, dataset), value in experiment.paper.items():
-        if dataset in MISSING:
+        if dataset in UNAVAILABLE:
             continue
         two = {"table1", "table4", "table5", "table6", "table7", "table8", "table9", "table15"}
         digits = 2 if experiment.id in two else 1
@@ -112,7 +111,7 @@ def test_text_is_escaped_and_facts_are_told(page: str, reader: Any) -> None:
     assert "softmax regression; Adam, 100 epochs" in text
 
 
-def test_the_conclusion_counts_the_statements(shown: dict[str, Shown], page: str) -> None:
+def test_the_conclusion_counts_the_statements(shown: dict[str, Rendering], page: str) -> None:
     claims = [claim for part in shown.values() for claim in part.claims]
     counts = [sum(claim.measured and claim.holds is holds for claim in claims) for holds in (True, False, None)]
     rest = len(claims) - sum(counts)
@@ -120,13 +119,13 @@ def test_the_conclusion_counts_the_statements(shown: dict[str, Shown], page: str
     assert found is not None
     words = f"{counts[0]} hold here, {counts[1]} do not, {counts[2]} cannot be said and {rest} were not run."
     assert found[1].startswith(f"Of {len(claims)} statements of the paper {words}")
-    toys = [c.holds for one in PARTS if one.part == "toys" for c in shown[one.id].claims if c.measured]
+    toys = [c.holds for one in PARTS if one.section == "toys" for c in shown[one.id].claims if c.measured]
     judged = [holds for holds in toys if holds is not None]
     assert f"{sum(judged)} of {len(judged)} about toy examples and theory" in found[1]
     assert shown["table3"].headline in found[1]
 
 
-def test_the_headline_says_against_whom_genlabel_is_above(shown: dict[str, Shown]) -> None:
+def test_the_headline_says_against_whom_genlabel_is_above(shown: dict[str, Rendering]) -> None:
     above, _, rest = shown["table3"].headline.partition("not so against")
     for claim in shown["table3"].claims:
         rival = claim.brief.removeprefix("more often above ")
@@ -141,12 +140,14 @@ def test_what_stands_first(page: str) -> None:
     assert places == sorted(places)
 
 
-def test_each_statement_stands_once_and_a_few_words_lead_to_it(shown: dict[str, Shown], page: str, reader: Any) -> None:
+def test_each_statement_stands_once_and_a_few_words_lead_to_it(
+    shown: dict[str, Rendering], page: str, reader: Any
+) -> None:
     claims = [claim for part in shown.values() for claim in part.claims if claim.measured]
     text = reader.text
     for claim in claims:
         assert text.count(claim.text) == sum(other.text.count(claim.text) for other in claims)
-        assert claim.found in text
+        assert claim.ours in text
         assert page.count(f">{escape(claim.brief)}</a>") == sum(other.brief == claim.brief for other in claims)
     items = [str(attributes["id"]) for tag, attributes in reader.tags if tag == "li" and "id" in attributes]
     assert len(items) == len(claims)
@@ -154,7 +155,7 @@ def test_each_statement_stands_once_and_a_few_words_lead_to_it(shown: dict[str, 
 
 
 @pytest.mark.parametrize("experiment", PARTS, ids=lambda one: one.id)
-def test_every_statement_has_a_few_words_of_its_own(experiment: Experiment, shown: dict[str, Shown]) -> None:
+def test_every_statement_has_a_few_words_of_its_own(experiment: Experiment, shown: dict[str, Rendering]) -> None:
     briefs = [claim.brief for claim in shown[experiment.id].claims]
     assert len(set(briefs)) == len(briefs)
     assert all(0 < len(brief) <= 56 for brief in briefs)
@@ -187,11 +188,11 @@ def test_missing_lines_of_a_table_are_one_line() -> None:
     rows = [(title, [*row, *[Value(None, None, "not run")] * (3 - len(row))]) for title, row in rows]
     rows.append(("C", [Value(None, Printed(4.56), "not run")] * 3))
     grid = Grid("T", ["61", "1038", "36"], rows)
-    assert "".join(not_run(Shown([grid]))) == '<p class="not-run">Not run: 1038 (lost); 36, C.</p>'
-    table = grid_table(grid)
+    assert block("not_run", Rendering([grid])).strip() == '<p class="not-run">Not run: 1038 (lost); 36, C.</p>'
+    table = block("grid_table", grid)
     assert "90.00" in table
     assert not any(word in table for word in ("1038", "1.23", "4.56", ">C<"))
-    assert not_run(Shown([Grid("T", ["61"], [("A", [ours])])])) == []
+    assert not block("not_run", Rendering([Grid("T", ["61"], [("A", [ours])])])).strip()
 
 
 GRID = Grid(
@@ -206,20 +207,20 @@ GRID = Grid(
 
 
 def test_a_table_has_a_line_for_each_dataset_and_marks_the_best() -> None:
-    html = grid_table(GRID)
+    html = block("grid_table", GRID)
     assert '<td class="agrees" data-v="90"><b>90.00</b>±1.00 <abbr title="agrees" class="sign">=</abbr>' in html
     assert "<small>90.50±0.10 (-0.50)</small>" in html
     assert "<small><b>91.00</b>±0.10 (-11.00)</small>" in html
     assert '<td class="missing" title="lost" data-v="">' in html
     assert '<th scope="row" data-v="61">61</th>' in html
-    assert "Not run: 1 value (lost)." in "".join(not_run(Shown([GRID])))
+    assert "Not run: 1 value (lost)." in block("not_run", Rendering([GRID]))
     assert count_agreements(GRID) == {"agrees": 1, "near": 1, "differs": 1, "missing": 1}
-    assert [line.name for line in lines_of(GRID)] == ["61", "36"]
+    assert [line.name for line in grid_lines(GRID)] == ["61", "36"]
 
 
 @pytest.mark.parametrize("experiment", PARTS, ids=lambda one: one.id)
 def test_the_terminal_has_the_same_values_in_100_columns(
-    experiment: Experiment, shown: dict[str, Shown], as_text: Callable[[Experiment, Shown, int], str]
+    experiment: Experiment, shown: dict[str, Rendering], as_text: Callable[[Experiment, Rendering, int], str]
 ) -> None:
     text = as_text(experiment, shown[experiment.id], 100)
     assert max(map(len, text.splitlines())) <= 100
@@ -233,10 +234,10 @@ def test_the_terminal_has_the_same_values_in_100_columns(
 
 def test_an_experiment_is_printed_with_its_title_and_statements() -> None:
     console = Console(width=60, record=True, force_terminal=False)
-    shown = Shown([GRID], [Claim("A is [b]better[/b].", "on all", "on none", False)], notes=["word " * 30])
-    print_shown(EXPERIMENTS["table4"], shown, console)
+    shown = Rendering([GRID], [Claim("A is [b]better[/b].", "on all", "on none", False)], notes=["word " * 30])
+    print_rendering(EXPERIMENTS["table4"], shown, console)
     text = console.export_text()
-    assert text.startswith("table4: Clean accuracy on 16 chosen OpenML sets")
+    assert text.startswith("table4: Clean accuracy on 16 chosen OpenML datasets")
     assert "✗ does not hold: A is [b]better[/b]." in text
     assert re.search(r"\n  word word", text)
 
@@ -274,7 +275,7 @@ def test_nothing_is_wider_than_the_screen(opened: Any, width: int) -> None:
     assert opened.run("return document.documentElement.scrollWidth") <= width
 
 
-def test_every_statement_is_seen_once(opened: Any, shown: dict[str, Shown]) -> None:
+def test_every_statement_is_seen_once(opened: Any, shown: dict[str, Rendering]) -> None:
     opened.open(opened.path)
     text = opened.run("return document.body.innerText")
     claims = [claim for part in shown.values() for claim in part.claims if claim.measured]

@@ -1,4 +1,4 @@
-"""The records of our own run of the study: whole, and as docs/reproduction.md tells them."""
+"""Committed records of the reproduction: complete, and as docs/reproduction.md describes them."""
 
 import re
 from collections import Counter
@@ -12,38 +12,40 @@ from genlabel_paper.experiments.statistics import study_means
 from genlabel_paper.experiments.table9 import PAPER as TABLE9
 from genlabel_paper.paired import count_wins
 from genlabel_paper.registry import find
-from genlabel_paper.report.experiment import of_cells
+from genlabel_paper.report.dataset_tables import UNAVAILABLE
+from genlabel_paper.report.experiment import select_records
 from genlabel_paper.report.layout import count_agreements
-from genlabel_paper.report.pieces import Shown
-from genlabel_paper.report.selected import MISSING
-from genlabel_paper.report.shares import WIDTH, fitted_sets, gains
-from genlabel_paper.runs.cells import ALONE, BUDGETS, STUDY, Cell
-from genlabel_paper.runs.manifest import manifest, study_sets
+from genlabel_paper.report.results import Rendering
+from genlabel_paper.report.win_rates import TIE_WIDTH, paired_gains, well_fitted_datasets
+from genlabel_paper.runs.cells import BUDGETS, PAPER_SCHEMA, Cell
+from genlabel_paper.runs.manifest import manifest, study_datasets
 from genlabel_paper.runs.methods import TITLES
+from genlabel_paper.runs.schedules import SCHEDULES
 from genlabel_paper.runs.trials import fingerprint_cell
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "paper"
 EXPERIMENTS = {one.id: one for one in find(["all"])}
 GENMIX = {"table15", "figure13", "figure14", "figure15", "figure16", "densities"}
-"""Of which there are records of a smaller budget, or none."""
+"""Experiments with records of a smaller budget, or none."""
+PARTIAL_SETTINGS = [*SCHEDULES, "genmix", "genmix-hidden", "densities"]
 TRAINED = {name for name, experiment in EXPERIMENTS.items() if experiment.trains} - {"statistics", "table7"} - GENMIX
 pytestmark = pytest.mark.skipif(not RECORDS.exists(), reason="needs the source tree")
 
 
 @pytest.fixture(scope="module")
 def every() -> pd.DataFrame:
-    return read_records(RECORDS, STUDY)
+    return read_records(RECORDS, PAPER_SCHEMA)
 
 
 @pytest.fixture(scope="module")
 def records(every: pd.DataFrame) -> pd.DataFrame:
     """Those of tables and points, of which the full budget is there."""
-    return every[~every["setting"].isin(list(ALONE))].reset_index(drop=True)
+    return every[~every["setting"].isin(PARTIAL_SETTINGS)].reset_index(drop=True)
 
 
 @pytest.fixture(scope="module")
-def shown(records: pd.DataFrame) -> dict[str, Shown]:
+def shown(records: pd.DataFrame) -> dict[str, Rendering]:
     return {name: experiment.render(records) for name, experiment in EXPERIMENTS.items() if name in TRAINED}
 
 
@@ -66,7 +68,7 @@ def test_every_cell_of_the_study_is_there(records: pd.DataFrame) -> None:
 
 def test_the_records_were_made_with_the_settings_of_today(every: pd.DataFrame) -> None:
     """A setting that is edited must be trained again, or the edit be known to change nothing."""
-    cells = (Cell(**fields) for fields in every[list(STUDY.fields)].to_dict("records"))
+    cells = (Cell(**fields) for fields in every[list(PAPER_SCHEMA.fields)].to_dict("records"))
     assert [fingerprint_cell(cell) for cell in cells] == every["fingerprint"].tolist()
 
 
@@ -77,24 +79,24 @@ def test_records_of_images_and_of_genmix_are_cells_of_a_budget(every: pd.DataFra
         for budget in BUDGETS
         for cell in (*EXPERIMENTS[name].cells(budget), *EXPERIMENTS[name].further(budget))
     }
-    assert set(every.loc[every["setting"].isin(list(ALONE)), "id"]) <= known
+    assert set(every.loc[every["setting"].isin(PARTIAL_SETTINGS), "id"]) <= known
 
 
 @pytest.mark.parametrize("name", ["table1", "table4", "table5", "table6", "table8", "table9"])
-def test_every_printed_value_of_a_set_at_hand_has_ours_beside_it(name: str, shown: dict[str, Shown]) -> None:
+def test_every_printed_value_of_a_set_at_hand_has_ours_beside_it(name: str, shown: dict[str, Rendering]) -> None:
     (grid,) = shown[name].grids
     for _, row in grid.rows:
         for dataset, value in zip(grid.columns, row, strict=True):
             assert value.paper is not None
-            assert (value.ours is None) == (dataset in MISSING)
+            assert (value.ours is None) == (dataset in UNAVAILABLE)
             assert value.ours is None or (value.ours.splits, value.ours.seeds) == (3, 5)
 
 
-def test_the_regions_of_figure_6_are_on_record(shown: dict[str, Shown]) -> None:
-    assert len(shown["figure6"].pictures) == 1
+def test_the_regions_of_figure_6_are_on_record(shown: dict[str, Rendering]) -> None:
+    assert len(shown["figure6"].figures) == 1
 
 
-def test_the_page_tells_how_many_statements_hold(shown: dict[str, Shown], page: str) -> None:
+def test_the_page_tells_how_many_statements_hold(shown: dict[str, Rendering], page: str) -> None:
     found = Counter(claim.holds for part in shown.values() for claim in part.claims)
     assert found[None] == 0
     assert f"Of the {sum(found.values())} statements" in page
@@ -103,7 +105,7 @@ def test_the_page_tells_how_many_statements_hold(shown: dict[str, Shown], page: 
     assert f"{short}{found[True]} hold here" in words_of("README.md")
 
 
-def test_the_page_tells_how_many_values_agree(shown: dict[str, Shown], page: str) -> None:
+def test_the_page_tells_how_many_values_agree(shown: dict[str, Rendering], page: str) -> None:
     found: Counter[str] = Counter()
     for part in shown.values():
         for grid in part.grids:
@@ -115,9 +117,11 @@ def test_the_page_tells_how_many_values_agree(shown: dict[str, Shown], page: str
 
 @pytest.mark.parametrize("rival", ["vanilla", "adamixup", "mixup", "mixup-exclude-mi", "generative-gm"])
 def test_the_page_tells_the_shares_of_table_3(rival: str, records: pd.DataFrame, page: str) -> None:
-    sets = [name for name in fitted_sets(records) if name in study_sets()]
-    assert f"passes {len(sets)} of our {len(study_sets())} sets" in page
-    higher, _, lower = count_wins(gains(of_cells(records, "logistic"), "genlabel-cv", rival, sets), WIDTH).percent
+    sets = [name for name in well_fitted_datasets(records) if name in study_datasets()]
+    assert f"passes {len(sets)} of our {len(study_datasets())} sets" in page
+    higher, _, lower = count_wins(
+        paired_gains(select_records(records, "logistic"), "genlabel-cv", rival, sets), TIE_WIDTH
+    ).percent
     assert re.search(rf"\| \W*{higher:.1f} %, {lower:.1f} %", page)
     said = f"higher on {higher:.1f} % of the sets, lower on {lower:.1f} %"
     assert rival != "vanilla" or said in words_of("docs", "choosing.md")
@@ -132,7 +136,7 @@ def test_the_page_tells_the_mean_ranks(records: pd.DataFrame, page: str) -> None
 
 def test_the_largest_class_is_as_robust_as_the_printed_genlabel_of_table_9() -> None:
     """The page's first remark on the printed numbers."""
-    sets = [name for method, name in TABLE9 if method == "genlabel-gm" and name not in MISSING]
+    sets = [name for method, name in TABLE9 if method == "genlabel-gm" and name not in UNAVAILABLE]
     assert len(sets) == 12
     assert all(manifest().loc[name, "largest"] >= TABLE9["genlabel-gm", name].mean for name in sets)
     assert manifest().loc["312", "largest"] == TABLE9["genlabel-gm", "312"].mean == 82.09

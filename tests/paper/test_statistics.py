@@ -14,7 +14,7 @@ from genlabel_paper.experiments.statistics import (
     signed_ranks,
     study_means,
 )
-from genlabel_paper.runs.manifest import study_sets
+from genlabel_paper.runs.manifest import study_datasets
 from genlabel_paper.runs.methods import TITLES
 
 NAMES = list(statistics.ON_EVERY_SET)
@@ -31,7 +31,7 @@ def made_up(sets: int = 20, gain: float = 2.0) -> pd.DataFrame:
             "seed": seed,
             "accuracy": base + gain * (method == "genlabel-cv"),
         }
-        for name in study_sets()[:sets]
+        for name in study_datasets()[:sets]
         for base in [rng.uniform(60.0, 90.0)]
         for method in NAMES
         for seed in range(2)
@@ -50,7 +50,7 @@ def test_means_are_over_sets_that_every_method_has() -> None:
     assert means.loc["36", "mixup"] == pytest.approx(one["accuracy"].mean())
     lost = frame[~((frame["dataset"] == "36") & (frame["method"] == "mixup"))]
     assert "36" not in study_means(lost).index
-    few = frame[~((frame["method"] == "adamixup") & frame["dataset"].isin(study_sets()[:15]))]
+    few = frame[~((frame["method"] == "adamixup") & frame["dataset"].isin(study_datasets()[:15]))]
     assert "adamixup" not in study_means(few)
     assert len(study_means(few)) == 20
     assert study_means(frame[frame["method"] != "genlabel-cv"]).empty
@@ -108,8 +108,8 @@ def test_everything_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "SAMPLES", 500)
     shown = render(made_up())
     assert len(shown.grids) == 2
-    assert len(shown.pictures) == 2
-    assert shown.notes[0].startswith("20 sets have each of the 8 methods.")
+    assert len(shown.figures) == 2
+    assert shown.notes[0].startswith("20 datasets have each of the 8 methods.")
 
 
 def test_a_missing_library_leaves_out_its_part_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_a_missing_library_leaves_out_its_part_and_says_so(monkeypatch: pytest.M
     monkeypatch.setattr(statistics, "import_module", missing)
     shown = render(made_up())
     assert len(shown.grids) == 1
-    assert not shown.pictures
+    assert not shown.figures
     left_out = [note for note in shown.notes if note.startswith("Left out")]
     assert left_out == [
         'Left out: scikit_posthocs is not installed; pip install "genlabel[stats]"',
@@ -128,4 +128,4 @@ def test_a_missing_library_leaves_out_its_part_and_says_so(monkeypatch: pytest.M
 
 
 def test_few_sets_are_not_tested() -> None:
-    assert render(made_up(sets=5)).notes == ["Fewer than 10 sets have every method: nothing is tested."]
+    assert render(made_up(sets=5)).notes == ["Fewer than 10 datasets have every method: nothing is tested."]

@@ -1,4 +1,4 @@
-"""Table 7: printed values and settings that are the source's, one trial for each method, and a run on digits."""
+"""Table 7: printed values and settings against the source, one trial per method, and a run on digits."""
 
 import json
 import re
@@ -21,16 +21,17 @@ from genlabel.evaluation.records import read_records
 from genlabel.training import predict_scores
 from genlabel.training.networks import PreActResNet18, ResNet18, Stages
 from genlabel_paper.experiments.table7 import CLEAN, EXPERIMENT, PRINTED, ROBUST, ROWS
-from genlabel_paper.report.experiment import Experiment, choose_cells
-from genlabel_paper.report.pieces import Shown
-from genlabel_paper.report.text import verdict
-from genlabel_paper.runs.cells import BUDGETS, STUDY, Cell
-from genlabel_paper.runs.images import _attack
+from genlabel_paper.report.experiment import Experiment, select_cells
+from genlabel_paper.report.layout import format_verdict
+from genlabel_paper.report.results import Rendering
+from genlabel_paper.runs import images
+from genlabel_paper.runs.cells import BUDGETS, PAPER_SCHEMA, Cell
+from genlabel_paper.runs.images import _robust_accuracy
 from genlabel_paper.runs.methods import TITLES
 from genlabel_paper.runs.schedules import (
+    IMAGE_DATASETS,
     SCHEDULES,
     SEEDS,
-    STUDY_IMAGES,
     Kind,
     image_methods,
     image_run,
@@ -169,7 +170,7 @@ def test_an_edited_schedule_is_another_fingerprint(monkeypatch: pytest.MonkeyPat
     cell = Cell("images-robust-10", "cifar10", "mixup", 0, 0)
     before = fingerprint_cell(cell)
     setting = SETTINGS[cell.setting]
-    monkeypatch.setitem(SETTINGS, cell.setting, replace(setting, schedule=replace(setting.schedule, **change)))
+    monkeypatch.setitem(images.SETTINGS, cell.setting, replace(setting, schedule=replace(setting.schedule, **change)))
     _fingerprint.cache_clear()
     after = fingerprint_cell(cell)
     _fingerprint.cache_clear()
@@ -177,15 +178,15 @@ def test_an_edited_schedule_is_another_fingerprint(monkeypatch: pytest.MonkeyPat
 
 
 def records_of(values: dict[str, dict[tuple[str, str], float]]) -> pd.DataFrame:
-    """Records by setting, of methods and sets."""
+    """Return records by setting, method and dataset."""
     rows = []
-    for setting, found in values.items():
+    for setting, scores in values.items():
         metric = "robust_accuracy" if SCHEDULES[setting].kind == "robust" else "accuracy"
-        told = {"attacked": 50} if SCHEDULES[setting].kind == "robust" else {}
-        for (method, dataset), value in found.items():
+        parameters = {"attacked": 50} if SCHEDULES[setting].kind == "robust" else {}
+        for (method, dataset), value in scores.items():
             alpha = image_methods(dataset)[method].variant[1]
             row = {"setting": setting, "dataset": dataset, "method": method, "alpha": alpha, "split": 0, "seed": 0}
-            rows.append(row | {metric: value, "parameters": told, "best_accuracy": 12.34})
+            rows.append(row | {metric: value, "parameters": parameters, "best_accuracy": 12.34})
     return pd.DataFrame(rows)
 
 
@@ -193,16 +194,16 @@ def printed(kind: str, *datasets: str) -> dict[tuple[str, str], float]:
     return {key: value.mean for key, value in PRINTED[kind].items() if key[1] in (datasets or SETS)}
 
 
-def test_the_printed_values_bear_out_the_papers_statements() -> None:
+def test_the_printed_values_support_all_statements() -> None:
     shown = EXPERIMENT.render(records_of({"images-clean-200": printed("clean"), "images-robust-50": printed("robust")}))
     assert [claim.holds for claim in shown.claims] == [True] * 5
-    assert [verdict(claim)[1] for claim in shown.claims] == ["holds so far"] * 5
+    assert [format_verdict(claim)[1] for claim in shown.claims] == ["holds so far"] * 5
     assert {claim.full for claim in shown.claims} == {5}
-    assert "on 4 of 4 sets; differences from +0.09 to +0.41 points" in shown.claims[0].found
+    assert "on 4 of 4 datasets; differences from +0.09 to +0.41 points" in shown.claims[0].ours
 
 
 def test_each_schedule_has_its_own_table_and_digits_only_with_records(
-    as_text: Callable[[Experiment, Shown, int], str],
+    as_text: Callable[[Experiment, Rendering, int], str],
 ) -> None:
     worse = {("mixup", "mnist"): 90.0, ("mixup-genlabel", "mnist"): 89.0}
     digits = {(method, "digits"): 50.0 for method in ROWS}
@@ -219,9 +220,10 @@ def test_each_schedule_has_its_own_table_and_digits_only_with_records(
     assert all(value.paper is None for _, row in best.rows for value in row)
     by_text = {claim.text: claim for claim in shown.claims}
     assert (
-        by_text["Mixup + GenLabel has a higher clean accuracy than mixup on every set, after 40 epochs."].holds is False
+        by_text["Mixup + GenLabel has a higher clean accuracy than mixup on every dataset, after 40 epochs."].holds
+        is False
     )
-    assert sum("digits" in claim.found for claim in shown.claims) == 0
+    assert sum("digits" in claim.ours for claim in shown.claims) == 0
     text = as_text(EXPERIMENT, shown, 120)
     assert "12.34" in text
     assert "A schedule shorter than the paper's" in " ".join(text.split())
@@ -229,13 +231,11 @@ def test_each_schedule_has_its_own_table_and_digits_only_with_records(
 
 
 def test_datasets_choose_cells_and_digits_must_be_named() -> None:
-    assert {cell.dataset for cell in choose_cells([EXPERIMENT], "quick")} == set(SETS)
-    assert {cell.dataset for cell in choose_cells([EXPERIMENT], "quick", ["digits", "mnist"])} == {"digits", "mnist"}
-    with pytest.raises(
-        ValueError, match="dataset 'cifar' is not one of table7 in the budget 'full'; choose among mnist"
-    ):
-        choose_cells([EXPERIMENT], "full", ["cifar"])
-    assert {name for name, about in STUDY_IMAGES.items() if about.printed} == set(SETS)
+    assert {cell.dataset for cell in select_cells([EXPERIMENT], "quick")} == set(SETS)
+    assert {cell.dataset for cell in select_cells([EXPERIMENT], "quick", ["digits", "mnist"])} == {"digits", "mnist"}
+    with pytest.raises(ValueError, match="dataset 'cifar'"):
+        select_cells([EXPERIMENT], "full", ["cifar"])
+    assert {name for name, about in IMAGE_DATASETS.items() if about.printed} == set(SETS)
 
 
 def run(*words: str | Path) -> tuple[int, str]:
@@ -255,8 +255,8 @@ def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(
 ) -> None:
     """Clean and under AutoAttack; MNIST, which is not there, fails by itself and is named."""
     pytest.importorskip("pyautoattack", reason="AutoAttack needs pyautoattack")
-    some = {name: method for name, method in image_methods("digits").items() if name in rows}
-    monkeypatch.setattr("genlabel_paper.experiments.table7.image_methods", lambda _: some)
+    chosen = {name: method for name, method in image_methods("digits").items() if name in rows}
+    monkeypatch.setattr("genlabel_paper.experiments.table7.image_methods", lambda _: chosen)
     count = 2 * len(rows)
     store, page, exports = tmp_path / "records.sqlite", tmp_path / "page.html", tmp_path / "results"
     words = ("reproduce", "table7", "--budget", "smoke", "--jobs", "1", "--records", store, "--data-home", tmp_path)
@@ -264,7 +264,7 @@ def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(
     assert code == 1, text
     assert "mnist" in text
     assert f"failed: {count} of the trials" in text
-    records = read_records(store, STUDY)
+    records = read_records(store, PAPER_SCHEMA)
     assert len(records) == count
     for kind in ("clean", "robust"):
         part = records[records["setting"] == f"images-{kind}-smoke-15"]
@@ -283,7 +283,7 @@ def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(
     code, text = run(*words, "--dataset", "digits")
     assert code == 0
     assert f"cells on record: {count}; to do: 0" in text
-    code, text = run("report", "-o", page, "--only", "table7", "--records", store, "--export", exports)
+    code, text = run("reproduce", "table7", "--report-only", "--report", page, "--records", store, "--export", exports)
     assert code == 0, text
     assert f"{records['best_accuracy'].iloc[0]:.2f}" in page.read_text()
     assert f"Trials that failed: {count}" in page.read_text()
@@ -292,21 +292,21 @@ def test_digits_are_trained_attacked_shown_resumed_reported_and_exported(
         "images-robust-smoke-15.json",
     ]
     assert json.loads((exports / "images-clean-smoke-15.json").read_text())["lines"]
-    assert read_records(exports, STUDY)["id"].tolist() == records["id"].tolist()
+    assert read_records(exports, PAPER_SCHEMA)["id"].tolist() == records["id"].tolist()
 
 
 @pytest.mark.parametrize("kind", [ResNet18, PreActResNet18], ids=lambda kind: kind.__name__)
 def test_an_attack_compiles_nothing(kind: type[Stages]) -> None:
     """The parts of a network that was compiled for its training run kernel by kernel under attack."""
     pytest.importorskip("pyautoattack")
-    digits, network = load_images("digits"), kind(in_channels=1, width=1, rng=0).eval()
+    digits, network = load_images("digits"), kind(in_channels=1, width=1, seed=0).eval()
     compiled = CompileCounter()
     for region in network.regions:
         region.compile(backend=compiled, dynamic=False)
     x = digits.x_test[:20]
     wrong = np.asarray(predict_scores(network, x).argmin(1))  # none is left to attack: the scores alone are asked for
     trained = TrainedImages(network, ("", {}), digits.classes, [], ImageScores(0.0, 0.0), None, None, None, 0.0)
-    assert _attack(trained, digits._replace(x_test=x, y_test=wrong), 20, 0.1) == 0.0
+    assert _robust_accuracy(trained, digits._replace(x_test=x, y_test=wrong), 20, 0.1) == 0.0
     assert compiled.frame_count == 0
     with torch.no_grad():
         network(torch.from_numpy(x) / 255)

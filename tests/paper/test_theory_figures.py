@@ -17,8 +17,8 @@ from scipy.stats import beta
 from genlabel_paper.experiments import figure2, figure4, figure7, figure8
 from genlabel_paper.registry import find
 from genlabel_paper.report.experiment import Experiment
-from genlabel_paper.report.pieces import Grid, Shown, agreement
-from genlabel_paper.report.theory_pictures import COLORS
+from genlabel_paper.report.figures import COLORS
+from genlabel_paper.report.results import Grid, Rendering, agreement
 
 TEX = Path(__file__).parents[3] / "shared" / "paper" / "genlabel.tex"
 TIGHT = {"xatol": 1e-7}
@@ -28,9 +28,9 @@ each = pytest.mark.parametrize("name", NAMES)
 
 
 def test_figure_8_shows_where_the_order_fails() -> None:
-    holds = [one.holds for one in figure8._broken().values()]
+    holds = [one.holds for one in figure8._counterexamples().values()]
     assert holds == [True, False, False, False, False]
-    assert all(list(figure8._broken()[figure8.UNEVEN].conditions.values())[:4])
+    assert all(list(figure8._counterexamples()[figure8.UNEVEN].conditions.values())[:4])
     exact = figure8._curves(False)
     assert len(exact) == 19  # as docs/theory.md has it
     assert all(one.holds for one in exact)
@@ -42,7 +42,7 @@ def test_figure_8_shows_where_the_order_fails() -> None:
 
 
 @cache
-def show(name: str) -> Shown:
+def show(name: str) -> Rendering:
     return find([name])[0].render(pd.DataFrame())
 
 
@@ -56,10 +56,10 @@ def verdicts(name: str) -> dict[str, bool | None]:
     return {claim.text: claim.holds for claim in show(name).claims}
 
 
-def found(name: str, words: str) -> str:
-    """What was found for the one claim that has these words."""
+def our_numbers(name: str, words: str) -> str:
+    """Return our numbers of the only claim with these words."""
     (claim,) = [claim for claim in show(name).claims if words in claim.text]
-    return claim.found
+    return claim.ours
 
 
 # Figure 2
@@ -147,7 +147,7 @@ def test_the_svm_score_is_a_sixth_off_the_logistic_label() -> None:
     u = 2 * 5 * (2 * lam - 1)  # w_2 x, -w_3 x; w_1 x is 0 on the line
     gap = np.exp(u) / (1 + np.exp(u) + np.exp(-u)) - 1 / (1 + np.exp(-8 * 5 * (lam - 0.5)))
     assert abs(gap[100]) == pytest.approx(1 / 6)
-    words = found("figure4", "the score of the SVM")
+    words = our_numbers("figure4", "the score of the SVM")
     assert f"off by {1 / 6:.3f} at lam = 1/2" in words
     assert f"by {np.abs(gap).max():.3f} at lam = {lam[np.abs(gap).argmax()]:.2f}" in words
 
@@ -229,8 +229,10 @@ def test_the_norms_that_figure_7_names() -> None:
         ends = [logistic_loss(scheme, math.pi * angle + step, r=r) for step in (-1e-4, 1e-4)]
         return ends[1] - ends[0]
 
-    passes = float(re.search(r"\|theta\| = ([\d.]+)$", found("figure7", "the margin of the SVM"))[1])
-    slow, fast = map(float, re.search(r"= (\d+) on, GenLabel from ([\d.]+) on", found("figure7", "slowly")).groups())
+    passes = float(re.search(r"\|theta\| = ([\d.]+)$", our_numbers("figure7", "the margin of the SVM"))[1])
+    slow, fast = map(
+        float, re.search(r"= (\d+) on, GenLabel from ([\d.]+) on", our_numbers("figure7", "slowly")).groups()
+    )
     for scheme, angle, r in (("genlabel", 0.25, passes), ("genlabel", 0.245, fast), ("vanilla", 0.245, slow)):
         assert slope(scheme, angle, 0.98 * r) > 0 > slope(scheme, angle, 1.02 * r)
 
@@ -257,7 +259,7 @@ def test_the_printed_angles_are_those_of_the_source() -> None:
         printed = re.search(rf"\\phi\^\{{\\star\}}_\{{\\op\{{{name}\}}\}} = ([\d.]+) \\pi", text)
         assert printed is not None
         assert figure7.PAPER[scheme, "angle"].mean == float(printed[1])
-        assert figure7.PAPER[scheme, "angle"].least == 0.5 * 10 ** -len(printed[1].split(".")[1])
+        assert figure7.PAPER[scheme, "angle"].min_difference == 0.5 * 10 ** -len(printed[1].split(".")[1])
 
 
 @needs_tex
@@ -276,7 +278,7 @@ def test_the_order_of_the_margins_is_that_of_the_source() -> None:
 
 @pytest.mark.parametrize("name, letters", [("figure2", "abcd"), ("figure4", "abcdefghijkl"), ("figure7", "abcdef")])
 def test_every_panel_is_lettered_and_named_in_the_caption(name: str, letters: str) -> None:
-    (picture,) = show(name).pictures
+    (picture,) = show(name).figures
     titles = [ax.get_title() for ax in picture.figure.axes]
     assert sorted(title[:3] for title in titles) == [f"({letter})" for letter in letters]
     assert all(len(title) > 4 for title in titles)
@@ -284,7 +286,7 @@ def test_every_panel_is_lettered_and_named_in_the_caption(name: str, letters: st
 
 
 def test_the_panels_show_what_was_computed() -> None:
-    loss = show("figure2").pictures[0].figure.axes[3]
+    loss = show("figure2").figures[0].figure.axes[3]
     minima = [line.get_xydata()[0].tolist() for line in loss.get_lines() if len(line.get_xydata()) == 1]
     grid = show("figure2").grids[0]
     expected = list(zip(column(grid, "theta*").values(), column(grid, "least loss").values(), strict=True))[:4]
@@ -292,14 +294,14 @@ def test_the_panels_show_what_was_computed() -> None:
     for line in [line for line in loss.get_lines() if len(line.get_xydata()) > 1]:
         lowest = line.get_xydata()[line.get_ydata().argmin()]
         assert np.abs(np.array(expected) - lowest).max(axis=1).min() < 0.01
-    written = [text.get_text() for ax in show("figure4").pictures[0].figure.axes[1:6] for text in ax.texts]
+    written = [text.get_text() for ax in show("figure4").figures[0].figure.axes[1:6] for text in ax.texts]
     margins = [row for _, row in show("figure4").grids[0].rows[:3]]
     assert written == [f"{row[place].ours.mean:.3f}" for place in (3, 5, 6, 7, 8) for row in margins]
 
 
 def test_a_scheme_has_one_colour_in_all_figures() -> None:
     def colors(name: str, panel: int) -> dict[str, str]:
-        ax = show(name).pictures[0].figure.axes[panel]
+        ax = show(name).figures[0].figure.axes[panel]
         return {line.get_label().split(",")[0]: to_hex(line.get_color()) for line in ax.get_lines()}
 
     assert colors("figure7", 0) == {
@@ -309,13 +311,13 @@ def test_a_scheme_has_one_colour_in_all_figures() -> None:
     two = colors("figure2", 3)
     assert (two["mixup"], two["GenLabel"]) == (COLORS["mixup"].lower(), COLORS["genlabel"].lower())
     assert (figure8.LOSSES["mix"], figure8.LOSSES["gen"]) == (COLORS["mixup"], COLORS["genlabel"])
-    steps = {to_hex(line.get_color()) for line in show("figure4").pictures[0].figure.axes[6].get_lines()}
+    steps = {to_hex(line.get_color()) for line in show("figure4").figures[0].figure.axes[6].get_lines()}
     assert steps == {to_hex(COLORS[scheme]) for scheme in ("vanilla", "mixup", "genlabel", "svm")}
 
 
 @each
 def test_no_letter_is_smaller_than_8_points(name: str) -> None:
-    for ax in show(name).pictures[0].figure.axes:
+    for ax in show(name).figures[0].figure.axes:
         labels = [ax.title, ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_yticklabels(), *ax.texts]
         labels += ax.get_legend().get_texts() if ax.get_legend() else []
         assert min(label.get_fontsize() for label in labels) >= 8.0
@@ -329,7 +331,7 @@ def test_every_verdict_is_a_plain_yes_or_no(name: str) -> None:
 
 @each
 def test_the_notes_name_the_errata_and_no_number_is_cut(
-    name: str, as_text: Callable[[Experiment, Shown, int], str]
+    name: str, as_text: Callable[[Experiment, Rendering, int], str]
 ) -> None:
     assert any("docs/theory.md" in note for note in show(name).notes)
     text = as_text(*find([name]), show(name), 80)
@@ -339,6 +341,6 @@ def test_the_notes_name_the_errata_and_no_number_is_cut(
 
 def test_what_is_not_printed_is_said() -> None:
     assert any("neither steps nor rate" in note for note in show("figure4").notes)
-    assert f"{figure4.STEPS:,} steps" in show("figure4").pictures[0].caption
+    assert f"{figure4.STEPS:,} steps" in show("figure4").figures[0].caption
     taken = f"n = {figure7.COPIES}, alpha = {figure7.ALPHA:g} and sigma = {figure7.SIGMA:g}"
     assert any(taken in note for note in show("figure7").notes)

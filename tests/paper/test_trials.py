@@ -11,14 +11,14 @@ from genlabel.attacks import FGSM
 from genlabel.data.datasets import SYNTHETIC, load_openml
 from genlabel_paper.experiments.table5 import PAPER as TABLE5
 from genlabel_paper.registry import find
-from genlabel_paper.runs.cells import Cell, Trial
-from genlabel_paper.runs.data import TEST_SIZE, load_parts
-from genlabel_paper.runs.genmix_hidden import HIDDEN_SETS
-from genlabel_paper.runs.genmix_sets import GENMIX_SETS
+from genlabel_paper.runs import table_settings
+from genlabel_paper.runs.cells import Cell, TrialKey, split_reading
+from genlabel_paper.runs.data import TEST_SIZE, load_split
+from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS
+from genlabel_paper.runs.genmix_hidden import HIDDEN_DATASETS
 from genlabel_paper.runs.manifest import ROUNDED, manifest
 from genlabel_paper.runs.methods import TITLES
-from genlabel_paper.runs.multiverse import base_of
-from genlabel_paper.runs.schedules import SCHEDULES, STUDY_IMAGES
+from genlabel_paper.runs.schedules import IMAGE_DATASETS, SCHEDULES
 from genlabel_paper.runs.settings import SETTINGS
 from genlabel_paper.runs.trials import _fingerprint, fingerprint_cell, order, run_trial
 
@@ -28,10 +28,10 @@ needs_mirror = pytest.mark.skipif(not MIRROR.is_dir(), reason="the OpenML mirror
 KNOWN = {name: setting.variants("mnist") or setting.variants("61") for name, setting in SETTINGS.items()}
 
 
-AT_HAND = dict.fromkeys(("synthetic", "plane", "densities"), tuple(SYNTHETIC))
-AT_HAND |= dict.fromkeys(SCHEDULES, tuple(STUDY_IMAGES)) | {
-    "genmix": tuple(GENMIX_SETS),
-    "genmix-hidden": tuple(HIDDEN_SETS),
+AVAILABLE = dict.fromkeys(("synthetic", "plane", "densities"), tuple(SYNTHETIC))
+AVAILABLE |= dict.fromkeys(SCHEDULES, tuple(IMAGE_DATASETS)) | {
+    "genmix": tuple(GENMIX_DATASETS),
+    "genmix-hidden": tuple(HIDDEN_DATASETS),
 }
 
 
@@ -42,14 +42,14 @@ def test_every_cell_has_a_setting_a_method_and_a_dataset(experiment) -> None:
     for cell in cells:
         assert (cell.method, cell.alpha) in SETTINGS[cell.setting].variants(cell.dataset)
         assert cell.method in TITLES
-        assert cell.dataset in AT_HAND.get(base_of(cell.setting)[0], manifest().index)
+        assert cell.dataset in AVAILABLE.get(split_reading(cell.setting)[0], manifest().index)
 
 
 @needs_mirror
 @pytest.mark.parametrize("setting", ["logistic", "logistic-robust"])
 def test_a_record_does_not_depend_on_its_company(setting: str) -> None:
     cells = [Cell(setting, "817", method, 1, 2, alpha) for method, alpha in sorted(KNOWN[setting])]
-    together = {record["cell"]: record for record in run_trial(cells, data_home=MIRROR)}
+    together = {record["key"]: record for record in run_trial(cells, data_home=MIRROR)}
     assert set(together) == set(cells)
     for cell in cells[::3]:
         (alone,) = run_trial([cell], data_home=MIRROR)
@@ -60,7 +60,7 @@ def test_a_record_does_not_depend_on_its_company(setting: str) -> None:
 @needs_mirror
 def test_an_attack_does_not_help_and_gamma_is_chosen_under_it() -> None:
     cells = [Cell("logistic-robust", "346", method, 0, 0) for method in ("vanilla", "mixup", "genlabel-gm")]
-    records = {record["cell"].method: record for record in run_trial(cells, data_home=MIRROR)}
+    records = {record["key"].method: record for record in run_trial(cells, data_home=MIRROR)}
     for record in records.values():
         assert record["metrics"]["robust_accuracy"] <= record["metrics"]["accuracy"]
     assert records["mixup"]["parameters"]["gamma"] == 0.0
@@ -76,7 +76,7 @@ def test_alpha_changes_mixup() -> None:
 @needs_mirror
 @pytest.mark.parametrize("dataset", ["61", "223", "817", "40710"])
 def test_splits_are_three_tenths_and_prepared_by_the_training_rows(dataset: str) -> None:
-    first, again, other = (load_parts(dataset, split, MIRROR) for split in (0, 0, 1))
+    first, again, other = (load_split(dataset, split, MIRROR) for split in (0, 0, 1))
     rows = len(first.y) + len(first.y_test)
     assert len(first.y_test) == pytest.approx(0.3 * rows, abs=1)
     np.testing.assert_array_equal(first.X, again.X)
@@ -98,7 +98,7 @@ def test_the_manifest_tells_the_size_of_the_sets(number: str) -> None:
 
 @pytest.mark.parametrize("name", SYNTHETIC)
 def test_a_split_of_a_synthetic_set_is_a_new_draw(name: str) -> None:
-    first, other = load_parts(name, 0), load_parts(name, 1)
+    first, other = load_split(name, 0), load_split(name, 1)
     assert not np.array_equal(first.X, other.X)
     assert not np.array_equal(first.X[:10], first.X_test[:10])
     assert len(first.X_test) == (10_000 * len(set(first.y)) if name.startswith("cube") else len(first.X))
@@ -113,7 +113,7 @@ def test_a_set_that_cannot_be_had_says_so(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
     for _ in range(2):
-        with pytest.raises(OSError, match="OpenML set 1038 is not cached"):
+        with pytest.raises(OSError, match="1038 is not cached"):
             run_trial([Cell("mlp-robust", "1038", "mixup", 0, 0)], data_home=tmp_path)
     assert len(calls) == 1
 
@@ -121,8 +121,8 @@ def test_a_set_that_cannot_be_had_says_so(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        ([Cell("logistic", "61", "mixup", 0, 0), Cell("logistic", "61", "mixup", 0, 1)], "of 2 trials"),
-        ([Cell("forest", "61", "mixup", 0, 0)], "setting='forest' is not known"),
+        ([Cell("logistic", "61", "mixup", 0, 0), Cell("logistic", "61", "mixup", 0, 1)], "2 trials"),
+        ([Cell("forest", "61", "mixup", 0, 0)], "forest"),
         ([Cell("mlp", "61", "adamixup", 0, 0)], "has no method 'adamixup' at alpha=1"),
         ([Cell("logistic", "61", "vanilla", 0, 0, 2.0)], "has no method 'vanilla' at alpha=2"),
     ],
@@ -133,8 +133,8 @@ def test_cells_that_do_not_go_together_are_refused(cells: list[Cell], message: s
 
 
 def test_the_largest_sets_of_a_seed_come_first() -> None:
-    trials = [Trial("logistic", name, 0, seed) for seed in (1, 0) for name in ("817", "61", "36")]
-    unknown = Trial("mlp-robust", "1038", 0, 0)
+    trials = [TrialKey("logistic", name, 0, seed) for seed in (1, 0) for name in ("817", "61", "36")]
+    unknown = TrialKey("mlp-robust", "1038", 0, 0)
     ordered = sorted([*trials, unknown], key=order)
     assert [trial for trial in ordered if trial != unknown] == trials[::-1]
 
@@ -145,7 +145,7 @@ DRAWN |= dict.fromkeys(SCHEDULES, ("mnist", "cifar10"))
 EVERY = [
     Cell(setting, dataset, method, 0, 0, alpha)
     for setting in SETTINGS
-    for dataset in DRAWN.get(base_of(setting)[0], ("61", "223"))
+    for dataset in DRAWN.get(split_reading(setting)[0], ("61", "223"))
     for method, alpha in sorted(SETTINGS[setting].variants(dataset))
 ]
 
@@ -160,7 +160,7 @@ def test_cells_that_are_trained_otherwise_have_other_fingerprints() -> None:
 def test_an_edited_setting_changes_the_fingerprint_of_its_cells_only(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [fingerprint_cell(cell) for cell in EVERY]
     edited = replace(SETTINGS["mlp-robust"], attack=FGSM(0.3))
-    monkeypatch.setitem(SETTINGS, "mlp-robust", edited)
+    monkeypatch.setitem(table_settings.SETTINGS, "mlp-robust", edited)
     _fingerprint.cache_clear()
     after = [fingerprint_cell(cell) for cell in EVERY]
     _fingerprint.cache_clear()

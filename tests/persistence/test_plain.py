@@ -28,11 +28,11 @@ from genlabel.densities import (
     PerClassDensity,
     PowerTransformedDensity,
     StackedDensity,
-    Typicality,
     VAEDensity,
     WeightedDensities,
     fixed_gaussians,
 )
+from genlabel.estimators import Typicality
 from genlabel.persistence.allowed_classes import KNOWN, class_named
 from genlabel.persistence.deserializer import Reader
 from genlabel.persistence.preprocessing import PersistenceError

@@ -129,7 +129,7 @@ def test_images_are_learned(precision: str) -> None:
         critic=critic,
         learning_rate=0.005,
         epochs=4,
-        acceleration=CompileConfig(precision=precision),
+        compile_config=CompileConfig(precision=precision),
     )
     assert run.losses[-1] < run.losses[0] - 0.5
     accuracy = (predict_scores(net, x[600:]).argmax(1).numpy() == y[600:]).mean()

@@ -62,10 +62,10 @@ def by_hand(tasks: list[TrainingTask], hidden: tuple[int, ...], every: int) -> t
 def test_each_network_is_that_of_its_best_epoch(
     hidden: tuple[int, ...], every: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("genlabel.training.batched.best_epoch.NUMBERS_AT_ONCE", at_once)
+    monkeypatch.setattr("genlabel.training.early_stopping.MAX_CHUNK_VALUES", at_once)
     tasks = [task(seed, Mixup()) for seed in (0, 1)]
     settings = {"hidden": hidden, "epochs": EPOCHS, "batch_size": 32, "dtype": torch.float64}
-    fleet = train_fleet(tasks, CANDIDATES, keep=BestEpoch(every=every), **settings)
+    fleet = train_fleet(tasks, CANDIDATES, restore_best=BestEpoch(every=every), **settings)
     best, thetas = by_hand(tasks, hidden, every)
     assert fleet.best_epochs.tolist() == best.tolist()
     assert len(set(best.ravel())) > 1
@@ -75,20 +75,20 @@ def test_each_network_is_that_of_its_best_epoch(
 
 def test_what_was_seen_is_what_the_networks_did() -> None:
     one = task(mixer=Mixup())
-    run = FleetTrainer([one], CANDIDATES, epochs=EPOCHS, keep=BestEpoch(every=4), dtype=torch.float64)
+    run = FleetTrainer([one], CANDIDATES, epochs=EPOCHS, restore_best=BestEpoch(every=4), dtype=torch.float64)
     run.advance(EPOCHS)
-    assert run.watch.looks == [4, 8, 12]
+    assert run.tracker.evaluated_epochs == [4, 8, 12]
     last = train_fleet([one], CANDIDATES, epochs=EPOCHS, dtype=torch.float64)
     said = last.log_proba(0, one.valid[0])
     expected = np.stack([accuracy(said, one.valid[1]), -log_loss(said, one.valid[1])], -1)
-    np.testing.assert_allclose(run.watch.path[-1, 0], expected, atol=1e-12)
+    np.testing.assert_allclose(run.tracker.scores[-1, 0], expected, atol=1e-12)
 
 
 def test_candidates_that_go_on_keep_their_best() -> None:
-    one, settings = task(mixer=Mixup()), {"epochs": EPOCHS, "dtype": torch.float64, "keep": "best"}
+    one, settings = task(mixer=Mixup()), {"epochs": EPOCHS, "dtype": torch.float64, "restore_best": True}
     run = FleetTrainer([one], CANDIDATES, **settings)
     run.advance(5)
-    run.keep([2, 0])
+    run.select([2, 0])
     run.advance(EPOCHS - 5)
     whole = train_fleet([one], CANDIDATES, **settings)
     assert run.fleet.best_epochs.tolist() == whole.best_epochs[:, [2, 0]].tolist()
@@ -101,7 +101,7 @@ def test_rates_are_accuracy_and_log_loss(kind: torch.dtype) -> None:
     fleet = train_fleet([one], CANDIDATES, hidden=(5,), epochs=3, dtype=kind)
     said = fleet.log_proba(0, one.valid[0])
     for given in (None, weight):
-        found = fleet.rate(0, *one.valid, given)
+        found = fleet.score(0, *one.valid, given)
         np.testing.assert_allclose(found[:, 0], accuracy(said, one.valid[1], given), atol=1e-12)
         np.testing.assert_allclose(-found[:, 1], log_loss(said, one.valid[1], given), rtol=1e-5)
 
@@ -109,16 +109,16 @@ def test_rates_are_accuracy_and_log_loss(kind: torch.dtype) -> None:
 def test_of_equal_scores_the_first_class_counts_and_no_number_is_never_right() -> None:
     one = task()
     fleet = train_fleet([one], CANDIDATES, epochs=1)
-    equal, broken = fleet.at(torch.zeros_like(fleet.theta)), fleet.at(torch.full_like(fleet.theta, torch.nan))
-    assert np.allclose(equal.rate(0, *one.valid)[:, 0], (one.valid[1] == 0).mean())
-    assert broken.rate(0, *one.valid).tolist() == [[0.0, -np.inf]] * len(CANDIDATES)
+    equal, broken = (fleet.with_theta(torch.full_like(fleet.theta, value)) for value in (0.0, torch.nan))
+    assert np.allclose(equal.score(0, *one.valid)[:, 0], (one.valid[1] == 0).mean())
+    assert broken.score(0, *one.valid).tolist() == [[0.0, -np.inf]] * len(CANDIDATES)
 
 
 def test_the_loop_keeps_what_the_fleet_keeps() -> None:
     one, candidate = task(mixer=Mixup()), CANDIDATES[1]
     network = MLP(4, 3, (8,), dtype=torch.float64, seed=weight_rng(one.seed))
-    train_task(network, one, candidate, epochs=EPOCHS, keep="best")
-    fleet = train_fleet([one], [candidate], hidden=(8,), epochs=EPOCHS, dtype=torch.float64, keep="best")
+    train_task(network, one, candidate, epochs=EPOCHS, restore_best=True)
+    fleet = train_fleet([one], [candidate], hidden=(8,), epochs=EPOCHS, dtype=torch.float64, restore_best=True)
     for mine, other in zip(network.parameters(), fleet.network().parameters(), strict=True):
         torch.testing.assert_close(mine, other, atol=1e-9, rtol=0.0)
 
@@ -136,7 +136,7 @@ def test_a_score_of_ones_own_chooses_the_epoch() -> None:
         [(x, y)],
         epochs=5,
         seed=0,
-        keep="best",
+        restore_best=True,
         valid=lambda network: next(values),
         callback=LambdaCallback(on_epoch_end=note),
     )
@@ -150,7 +150,7 @@ def test_a_run_that_goes_on_knows_the_best_epoch_before(tmp_path: Path) -> None:
 
     def train(network: MLP, epochs: int, values: list[float], **more: object) -> None:
         told = iter(values)
-        valid = {"keep": "best", "valid": lambda network: next(told)}
+        valid = {"restore_best": True, "valid": lambda network: next(told)}
         train_network(network, [(x, y)], mixer=Mixup(), epochs=epochs, seed=0, **valid, **more)
 
     train(whole, 4, scores)
@@ -166,13 +166,13 @@ def test_adamixup_keeps_the_best_classifiers(alternating: bool) -> None:
     one, thetas, seen = task(), [], []
 
     def score(fleet: object, group: int) -> np.ndarray:
-        found = fleet.rate(0, *one.valid)
+        found = fleet.score(0, *one.valid)
         seen.append(found[:, :1])
         thetas.append(fleet.theta[0].clone())
         return found[:, :1]
 
     settings = {"epochs": EPOCHS, "alternating": alternating}
-    kept = train_adamixup([one], CANDIDATES[:2], keep=BestEpoch(score), **settings)
+    kept = train_adamixup([one], CANDIDATES[:2], restore_best=BestEpoch(score), **settings)
     hits, theta = np.concatenate(seen).reshape(EPOCHS, 2), torch.cat(thetas).view(EPOCHS, 2, -1)
     assert kept.classifier.best_epochs.tolist() == [(hits.argmax(0) + 1).tolist()]
     for c in range(2):
@@ -196,11 +196,13 @@ def test_the_critic_steps_first_where_steps_alternate() -> None:
     ("what", "words"),
     [
         (
-            lambda: train_fleet([TrainingTask(*rows(9, 0), 3, ())], [Hyperparameters(0.1, label=())], keep="best"),
+            lambda: train_fleet(
+                [TrainingTask(*rows(9, 0), 3, ())], [Hyperparameters(0.1, label=())], restore_best=True
+            ),
             "valid",
         ),
-        (lambda: train_fleet([task()], CANDIDATES, keep="first"), "keep='first'"),
-        (lambda: train_network(MLP(4, 3, seed=0), [], keep="best"), "valid"),
+        (lambda: train_fleet([task()], CANDIDATES, restore_best="first"), "restore_best='first'"),
+        (lambda: train_network(MLP(4, 3, seed=0), [], restore_best=True), "valid"),
         (lambda: train_network(MLP(4, 3, seed=0), [], valid=rows(9, 0)), "no effect"),
         (lambda: train_network(MLP(4, 3, seed=0), [], mixer=Mixup(pairs="set")), "pairs='batch'"),
         (lambda: train_task(MLP(4, 3, seed=0), task(mixer=Mixup(pairs="set")), CANDIDATES[0]), "pairs='batch'"),

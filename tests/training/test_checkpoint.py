@@ -163,7 +163,7 @@ def test_the_file_holds_plain_data_alone(tmp_path: Path) -> None:
         (lambda: (MLP(4, 3, (6, 6), seed=0), TABLE, {}), "is of another run: its network does not fit .*Missing key"),
         (
             lambda: (MLP(4, 3, (6,), seed=0), TABLE, {"labeler": online()}),
-            r"keeps losses, network, optimizer, rng, but this run has labeler, losses, network, optimizer, rng; remove",
+            "but this run has labeler",
         ),
         (
             lambda: (MLP(4, 3, (6,), seed=0), ImageBatches(IMAGES, CLASSES), {}),
@@ -196,9 +196,7 @@ def test_a_file_that_is_no_checkpoint_is_named(content: Any, tmp_path: Path) -> 
         path.write_bytes(content)
     else:
         torch.save([1] if content == "a list" else {"network": 1}, path)
-    with pytest.raises(
-        ValueError, match=r"run.pt (cannot be read as a checkpoint|is no checkpoint of a run).*remove it"
-    ):
+    with pytest.raises(ValueError, match=r"run.pt .*checkpoint.*remove it"):
         train(RUNS["Adam"](), path)
 
 

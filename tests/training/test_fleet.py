@@ -116,7 +116,7 @@ def test_a_candidate_that_survives_is_the_one_that_trains_alone(hidden: tuple[in
     run = FleetTrainer(tasks, candidates, **settings)
     for epochs, places in ((1, [4, 1, 2]), (3, [2, 0]), (5, [0, 1])):
         run.advance(epochs)
-        run.keep(places)
+        run.select(places)
     alone = train_fleet(tasks, [candidates[2], candidates[4]], **settings)
     torch.testing.assert_close(run.fleet.theta, alone.theta, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(run.fleet.losses, alone.losses, rtol=1e-9)
@@ -157,14 +157,14 @@ def test_the_plan_does_not_depend_on_how_much_of_it_is_made_at_once() -> None:
 def test_epochs_that_are_parts_of_a_pass_visit_every_point_once_in_it() -> None:
     X, y = np.arange(50.0)[:, None], np.arange(50) % 2
     one = TrainingTask(X, y, 2, (LinearLabel().fit(X, y),), None, seed=1)
-    plan = BatchPlan(one, 4, DOUBLE, parts=3)
+    plan = BatchPlan(one, 4, DOUBLE, epochs_per_pass=3)
     seen = [plan.steps(epochs) for epochs in (1, 2, 2, 1)]
     x, real = (torch.cat([getattr(steps, name) for steps in seen]).flatten(1) for name in ("x", "weight"))
     assert x.shape == (4 * 6, 5)
     for first in (0, 12):
         visited = x[first : first + 12][real[first : first + 12] > 0]
         assert sorted(visited.tolist()) == X[:, 0].tolist()
-    together = BatchPlan(one, 4, DOUBLE, parts=3).steps(6)
+    together = BatchPlan(one, 4, DOUBLE, epochs_per_pass=3).steps(6)
     torch.testing.assert_close(together.x.flatten(1), x)
 
 
@@ -173,7 +173,7 @@ def test_a_run_of_parts_of_passes_ends_where_one_of_whole_passes_ends() -> None:
     candidates = [Hyperparameters(0.05, label=(0.5, 0.5))]
     settings = {"hidden": (6,), "dtype": torch.float64, "batch_size": 10}
     whole = train_fleet(tasks, candidates, epochs=2, **settings)
-    parts = train_fleet(tasks, candidates, epochs=8, parts=4, **settings)
+    parts = train_fleet(tasks, candidates, epochs=8, epochs_per_pass=4, **settings)
     torch.testing.assert_close(parts.theta, whole.theta, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(parts.losses.reshape(2, 4, 2).mean(1), whole.losses[..., 0], rtol=1e-9)
 
@@ -243,13 +243,13 @@ def test_tasks_that_do_not_suit_the_network_are_refused() -> None:
     deep.__class__ = type("DeepHalfway", (Halfway,), {"max_depth": 1})
     for mixer, hidden, match in (
         (ManifoldMixup(depths=(0, 2)), (6,), "mixes at depth 2, but the network has 1 hidden layers"),
-        (deep, (6,), "a way of its own"),
+        (deep, (6,), "linearly"),
     ):
         with pytest.raises(ValueError, match=match):
             train_fleet([task(mixer=mixer)], [Hyperparameters(0.1, label=(1.0, 0.0))], hidden=hidden)
     with pytest.raises(ValueError, match="mixes at depth 2, but the network has 1 hidden"):
         train_task(MLP(4, 3, (6,)), task(mixer=ManifoldMixup(depths=(0, 2))), Hyperparameters(0.1, label=(1.0, 0.0)))
-    with pytest.raises(ValueError, match="shares its label among 1 of 2 labelers"):
+    with pytest.raises(ValueError, match="1 labelers"):
         train_fleet([task(mixer=Mixup())], [Hyperparameters(0.1)])
     lying = Neighbour()
     lying.__class__ = type("Lying", (Neighbour,), {"max_depth": 0})
@@ -261,7 +261,7 @@ def test_scoring_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     one = task(mixer=Mixup())
     fleet = train_fleet([one], [Hyperparameters(0.1, label=(1.0, 0.0))] * 3, hidden=(5,), epochs=2)
     whole = fleet.log_proba(0, one.X)
-    monkeypatch.setattr("genlabel.training.batched.fleet.NUMBERS_AT_ONCE", 100)
+    monkeypatch.setattr("genlabel.training.batched.fleet.MAX_CHUNK_VALUES", 100)
     np.testing.assert_allclose(fleet.log_proba(0, one.X), whole, rtol=1e-12)
 
 
@@ -348,7 +348,7 @@ def test_tasks_that_train_in_blocks_end_where_they_end_together(mixer: Mixer, mo
     whole = train_fleet(tasks, candidates, **settings)
     for at_once in (1, 200):  # one task, or two, at a time
         heard: list[int] = []
-        monkeypatch.setattr("genlabel.training.batched.trainer.PARAMETERS_AT_ONCE", at_once)
+        monkeypatch.setattr("genlabel.training.batched.trainer.MAX_PARAMETERS_PER_BLOCK", at_once)
         cut = train_fleet(
             tasks,
             candidates,

@@ -132,13 +132,13 @@ def test_what_are_no_images_is_named() -> None:
             ImageBatches(given, labels)
     with pytest.raises(ValueError, match="batch_size=0 must be a whole number"):
         ImageBatches(x, y, batch_size=0)
-    with pytest.raises(ValueError, match="must be a whole number, or several: the seed"):
+    with pytest.raises(ValueError, match="seed="):
         ImageBatches(x, y, seed=np.random.default_rng(0))
 
 
 def test_too_small_a_batch_for_the_processes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genlabel.training.image_batches.rank_and_world_size", lambda: (0, 4))
-    with pytest.raises(ValueError, match="batch_size=3 has not an image for each of 4 processes"):
+    with pytest.raises(ValueError, match="batch_size=3"):
         ImageBatches(*images(), batch_size=3)
 
 

@@ -168,7 +168,7 @@ def test_soft_targets_of_a_task_are_blended_like_any_other() -> None:
     np.testing.assert_allclose(steps.target[0, :, :, 0], blend(soft[order], draw), rtol=1e-14)
     with pytest.raises(ValueError, match=r"y has shape \(30, 2\) for 30 points and 3 classes"):
         train_task(MLP(4, 3), TrainingTask(x.numpy(), soft[:, :2], 3, (LinearLabel(),)), Hyperparameters(0.1))
-    with pytest.raises(ValueError, match="exclude_intrusion=True asks for the class of each point"):
+    with pytest.raises(ValueError, match="exclude_intrusion=True"):
         train_task(
             MLP(4, 3), TrainingTask(x.numpy(), soft, 3, (LinearLabel(),), exclude_intrusion=True), Hyperparameters(0.1)
         )
@@ -283,7 +283,7 @@ def test_a_mixer_of_its_own_mixes_hidden_layers_in_the_loop() -> None:
 
 def test_batches_that_are_used_up_and_mixers_that_go_too_deep_are_named() -> None:
     x, y = clusters(9)
-    with pytest.raises(ValueError, match="there are no batches: an iterator is used up after an epoch"):
+    with pytest.raises(ValueError, match="batches is empty"):
         train_network(MLP(4, 3), iter([(x, y)]), epochs=2)
     with pytest.raises(ValueError, match="mixes at depth 2, but the network has 1 hidden stages"):
         train_network(MLP(4, 3, (5,)), [(x, y)], mixer=ManifoldMixup(), epochs=1)
@@ -331,7 +331,7 @@ class TwoColumns(Labeler):
         ({"y": -torch.eye(3)}, r"soft labels must be \(n, 3\), not negative"),
         ({"y": 2 * torch.eye(3)}, "each row of sum 1"),
         ({"y": torch.full((3, 2), 0.5)}, r"y has shape \(3, 2\)"),
-        ({"x": torch.full((3, 4), torch.nan)}, "the loss of epoch 1 is nan; lower learning_rate, or look for NaN in x"),
+        ({"x": torch.full((3, 4), torch.nan)}, "the loss of epoch 1 is nan"),
         ({"network": nn.Linear(4, 3)}, "network is a Linear; it must be a StagedNetwork"),
         ({"mixer": "mixup"}, "mixer='mixup' must be None or a Mixer such as Mixup"),
         ({"labeler": "linear"}, "labeler='linear' must be None or a Labeler"),

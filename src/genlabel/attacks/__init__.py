@@ -1,20 +1,18 @@
-"""Attacks: points close to the given ones that a model takes for another class, and the accuracy that is left."""
+"""Attacks: points close to the given ones that a model misclassifies, and the accuracy under them."""
 
 from genlabel.attacks.autoattack import AutoAttack
 from genlabel.attacks.base import Attack
-from genlabel.attacks.black_box import DecisionModel, FunctionModel
 from genlabel.attacks.boundary import Boundary
 from genlabel.attacks.gradient import FGSM, PGD
 from genlabel.attacks.margin import Margins, linear_margins, margins
-from genlabel.attacks.models import AttackedFleet, AttackedModel, AttackedNetwork
+from genlabel.attacks.models import AttackedFleet, AttackedModel, AttackedNetwork, DecisionModel, FunctionModel
 from genlabel.attacks.robustness import Robustness, robust_accuracy
-from genlabel.attacks.training import AttackedBatches, train_robust
+from genlabel.attacks.training import train_robust
 
 __all__ = [
     "FGSM",
     "PGD",
     "Attack",
-    "AttackedBatches",
     "AttackedFleet",
     "AttackedModel",
     "AttackedNetwork",

@@ -12,43 +12,45 @@ import torch
 from torch import Tensor, nn
 
 from genlabel._arrays import chunks, one_hot
+from genlabel._registry import ATTACKS
 from genlabel._validation import check_count
-from genlabel.attacks.base import Attack, lengths
-from genlabel.attacks.models import AttackedModel, chosen
+from genlabel.attacks.base import Attack, row_norm
+from genlabel.attacks.models import AttackedModel, predict
 
-STEPS = {"spherical_step": 0.3, "source_step": 0.03, "update_stats_every_k": 1}
-"""Of the walk, at first; they adapt. foolbox's own are for images, which have far more features."""
-HALVINGS = 20
-"""Of the way from a start to the point, before the walk."""
-POINTS_AT_ONCE = 256
-"""Points that look for their starts in one go."""
+WALK = {"spherical_step": 0.3, "source_step": 0.03, "update_stats_every_k": 1}
+"""Initial steps of the walk, which adapt. The defaults of foolbox are for images, which have far more features."""
+BISECTIONS = 20
+"""Bisections between a start and the point, before the walk."""
+MAX_POINTS_AT_ONCE = 256
+"""Points whose nearest start is found at once."""
 
 
+@ATTACKS.register("boundary")
 @final
 @dataclass(frozen=True, repr=False)
 class Boundary(Attack):
-    """The decision-based attack of Brendel et al. (arXiv Section 6), by `foolbox`; in L2.
+    """Decision-based attack of Brendel et al. (arXiv Section 6), by `foolbox`; in L2.
 
-    Each point starts at the nearest one where the model is wrong, among the given points and random
-    ones, moves straight to the boundary, and walks along it towards the point. What was found counts within the radius
-    only; a point that has no start stays as it is. foolbox wants values in [0, 1]: the range of the points, enlarged by
-    the radius, or the bounds, are mapped there, all features by the same factor so that distances keep.
+    Each point starts at the nearest misclassified one among the given points and random ones, moves straight to the
+    boundary, and walks along it towards the point. The result counts within the radius only; a point without a start
+    stays as it is. foolbox takes values in [0, 1]: the range of the points, enlarged by the radius, or the bounds, are
+    mapped there, all features by the same factor so that distances keep their ratios.
 
     Needs `pip install 'genlabel[robustness]'`.
 
     Parameters
     ----------
-    radius, bounds
+    eps, bounds
         As in :class:`Attack`.
     steps : int
-        Of the walk; one query of the model each, at all points.
+        Number of steps of the walk; each queries the model once for all points.
     draws : int
-        Random points among which starts are sought.
+        Number of random points among which a start is sought.
 
     Examples
     --------
     >>> Boundary(0.5, steps=100)
-    Boundary(radius=0.5, steps=100)
+    Boundary(eps=0.5, steps=100)
     """
 
     norm: str = field(default="l2", init=False)
@@ -63,101 +65,96 @@ class Boundary(Attack):
         check_count("steps", self.steps)
         check_count("draws", self.draws, low=0)
 
-    def run(self, target: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
-        """Walk with the points that are right and have a start; keep what is in the ball."""
-        foolbox = _foolbox()
-        cube = _Cube.around(x, self)
-        starts, able = _starts(target, x, y, cube.draw(x, self.draws, rng))
-        starts = cube.enter(_approach(target, x, y, starts))
-        able = able & target.wrong(cube.leave(starts), y)
-        if not bool(able.any()):
+    def run(self, model: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+        """Walk with the points that are correct and have a start; return those that end in the ball."""
+        foolbox = _import_foolbox()
+        cube = _Cube.containing(x, self)
+        random = cube.decode(torch.from_numpy(rng.random((self.draws, x.shape[-1]))).to(x))  # the same for every model
+        starts, walks = _nearest_starts(model, x, y, random.expand(*x.shape[:-2], *random.shape))
+        starts = cube.encode(_bisect(model, x, y, starts))
+        walks = walks & model.misclassifies(cube.decode(starts), y)
+        if not bool(walks.any()):
             return x
-        model = foolbox.PyTorchModel(_Wrapped(target, x, able, cube), bounds=(0, 1), device=x.device)
-        walk = foolbox.attacks.BoundaryAttack(steps=self.steps, **STEPS)
+        network = foolbox.PyTorchModel(_WalkingPoints(model, x, walks, cube), bounds=(0, 1), device=x.device)
+        walk = foolbox.attacks.BoundaryAttack(steps=self.steps, **WALK)
         with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
             torch.manual_seed(int(rng.integers(2**31)))
-            found = walk.run(model, cube.enter(x[able]), y[able], starting_points=starts[able])
+            ends = walk.run(network, cube.encode(x[walks]), y[walks], starting_points=starts[walks])
         points = x.clone()
-        points[able] = self.clip(cube.leave(found))
-        near = lengths(points - x, "l2") <= self.radius
-        return torch.where(near[..., None], points, x)
+        points[walks] = self.clip(cube.decode(ends))
+        within = row_norm(points - x, "l2") <= self.eps
+        return torch.where(within[..., None], points, x)
 
 
 class _Cube(NamedTuple):
-    """The map between a cube of the features' space and [0, 1]^d."""
+    """Map between a cube of the feature space and [0, 1]^d."""
 
     low: Tensor
     side: Tensor
     clip: Any
 
     @classmethod
-    def around(cls, x: Tensor, attack: Boundary) -> _Cube:
+    def containing(cls, x: Tensor, attack: Boundary) -> _Cube:
         flat = x.flatten(0, -2)
-        low, high = flat.amin(0) - attack.radius, flat.amax(0) + attack.radius
+        low, high = flat.amin(0) - attack.eps, flat.amax(0) + attack.eps
         if attack.bounds is not None:
             low, high = (flat.new_tensor(bound).expand_as(low) for bound in attack.bounds)
         return cls(low, (high - low).amax(), attack.clip)
 
-    def enter(self, x: Tensor) -> Tensor:
+    def encode(self, x: Tensor) -> Tensor:
         return ((x - self.low) / self.side).clamp(0.0, 1.0)
 
-    def leave(self, u: Tensor) -> Tensor:
+    def decode(self, u: Tensor) -> Tensor:
         return self.clip(self.low + self.side * u)
 
-    def draw(self, x: Tensor, count: int, rng: np.random.Generator) -> Tensor:
-        """Random points (..., count, d) of the cube, within the bounds; the same for every model."""
-        drawn = self.leave(torch.from_numpy(rng.random((count, x.shape[-1]))).to(x))
-        return drawn.expand(*x.shape[:-2], *drawn.shape)
 
+class _WalkingPoints(nn.Module):
+    """Predictions for the points that walk, (n, d) in [0, 1], at their positions among all points.
 
-class _Wrapped(nn.Module):
-    """What the target chooses for the points that walk, (n, d) in [0, 1], which it sees in their place among all.
-
-    foolbox takes the largest score of a row: 1 is that of the class that is chosen, of the last column for none.
+    foolbox takes the largest score of a row: the predicted class has 1, and the last column where there is none.
     """
 
-    def __init__(self, target: AttackedModel, x: Tensor, able: Tensor, cube: _Cube) -> None:
+    def __init__(self, model: AttackedModel, x: Tensor, walks: Tensor, cube: _Cube) -> None:
         super().__init__()
-        self.target, self.x, self.able, self.cube = target, x, able, cube
+        self.model, self.x, self.walks, self.cube = model, x, walks, cube
         self.eval()
 
     def forward(self, u: Tensor) -> Tensor:
         points = self.x.clone()
-        points[self.able] = self.cube.leave(u)
-        logs = self.target.log_proba(points)[self.able]
-        return one_hot(chosen(logs), logs.shape[-1] + 1, logs.dtype)
+        points[self.walks] = self.cube.decode(u)
+        logs = self.model.log_proba(points)[self.walks]
+        return one_hot(predict(logs), logs.shape[-1] + 1, logs.dtype)
 
 
-def _starts(target: AttackedModel, x: Tensor, y: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
-    """The nearest given or drawn point that is wrong for the class of each, and which points are right and have one."""
-    known = torch.cat([x, drawn], -2)
-    said = chosen(target.log_proba(known))
-    starts, far = [], []
-    for block in chunks(x.shape[-2], POINTS_AT_ONCE):
+def _nearest_starts(model: AttackedModel, x: Tensor, y: Tensor, random: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the nearest given or random point of another class, and whether a point is correct and has one."""
+    known = torch.cat([x, random], -2)
+    predicted = predict(model.log_proba(known))
+    starts, distances = [], []
+    for block in chunks(x.shape[-2], MAX_POINTS_AT_ONCE):
         distance = torch.cdist(x[..., block, :], known)
-        distance = distance.masked_fill(said[..., None, :] == y[..., block, None], torch.inf)
-        found, place = distance.min(-1)
-        starts.append(torch.take_along_dim(known, place[..., None], -2))
-        far.append(found)
-    right = said[..., : x.shape[-2]] == y
-    return torch.cat(starts, -2), right & torch.cat(far, -1).isfinite()
+        distance = distance.masked_fill(predicted[..., None, :] == y[..., block, None], torch.inf)
+        nearest, index = distance.min(-1)
+        starts.append(torch.take_along_dim(known, index[..., None], -2))
+        distances.append(nearest)
+    correct = predicted[..., : x.shape[-2]] == y
+    return torch.cat(starts, -2), correct & torch.cat(distances, -1).isfinite()
 
 
-def _approach(target: AttackedModel, x: Tensor, y: Tensor, starts: Tensor) -> Tensor:
-    """Points between the starts and x that are still wrong, close to the boundary."""
+def _bisect(model: AttackedModel, x: Tensor, y: Tensor, starts: Tensor) -> Tensor:
+    """Return misclassified points between x and the starts, close to the boundary."""
     inside, outside = x, starts
-    for _ in range(HALVINGS):
+    for _ in range(BISECTIONS):
         middle = (inside + outside) / 2
-        wrong = target.wrong(middle, y)[..., None]
-        inside, outside = torch.where(wrong, inside, middle), torch.where(wrong, middle, outside)
+        misclassified = model.misclassifies(middle, y)[..., None]
+        inside, outside = torch.where(misclassified, inside, middle), torch.where(misclassified, middle, outside)
     return outside
 
 
-def _foolbox() -> Any:
-    """The library, imported when it is first needed; it warns of its own age."""
+def _import_foolbox() -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore")  # it warns of its own dependencies
             return import_module("foolbox")
     except ImportError as error:
         raise ImportError("the boundary attack needs foolbox: pip install 'genlabel[robustness]'") from error

@@ -10,26 +10,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from genlabel._registry import ATTACKS
 from genlabel._validation import check_count, check_positive
-from genlabel.attacks.base import Attack, BestAdversarial, direction
+from genlabel.attacks.base import Attack, BestAdversarial, steepest_direction
 from genlabel.attacks.models import AttackedModel
 
 
+@ATTACKS.register("fgsm")
 @final
 @dataclass(frozen=True, repr=False)
 class FGSM(Attack):
-    """The fast gradient sign method: one step of the whole radius (Goodfellow et al., 2015; arXiv Table 12).
+    """Fast gradient sign method: one step of the whole radius (Goodfellow et al., 2015; arXiv Table 12).
 
     It is exact for linear models of two classes, and for linear models of any number with `targeted=True` (in L2, where
     no bound is in the way).
 
     Parameters
     ----------
-    radius, norm, bounds
+    eps, norm, bounds
         As in :class:`Attack`; in "l2" the step goes along the gradient, not along its sign.
     targeted : bool
-        Step towards every other class, along the gradient of its score minus the true one's, and keep the worst;
-        otherwise along the gradient of the cross-entropy (the paper's).
+        Step towards every other class, along the gradient of its score minus the true one's, and keep the most harmful;
+        otherwise step along the gradient of the cross-entropy (the paper's).
 
     Examples
     --------
@@ -40,42 +42,44 @@ class FGSM(Attack):
 
     targeted: bool = field(default=False, kw_only=True)
 
-    def run(self, target: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
-        """One step, or one towards each other class."""
+    def run(self, model: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+        """Take one step, or one towards each other class."""
         if not self.targeted:
-            return single_step(self, target, x, y)
-        worst = BestAdversarial(target, x, y)
-        for other in others(target, x, y):
-            worst.take(single_step(self, target, x, y, other))
-        return worst.points
+            return single_step(self, model, x, y)
+        best = BestAdversarial(model, x, y)
+        for other in other_classes(model, x, y):
+            best.update(single_step(self, model, x, y, other))
+        return best.points
 
 
+@ATTACKS.register("pgd")
 @final
 @dataclass(frozen=True, repr=False)
 class PGD(Attack):
     """Projected gradient ascent on the cross-entropy from a random point of the ball (Madry et al., 2018).
 
-    It starts with the steps of :class:`FGSM` towards every other class, and returns the most harmful point of all that
-    it passes: it is never weaker than either, and exact for linear models where that is.
+    It starts with the steps of :class:`FGSM` towards every other class, and returns the most harmful of all points on
+    its way: it is never weaker than either, and exact for linear models where that is.
 
     Parameters
     ----------
-    radius, norm, bounds
+    eps, norm, bounds
         As in :class:`Attack`.
     steps : int
+        Number of steps from each start.
     step_size : float or None
-        None is 2.5 radius / steps: enough to cross the ball.
+        Length of a step; None is 2.5 eps / steps, enough to cross the ball.
     restarts : int
         Number of random starts; every model of a fleet starts from the same points.
     random_start : bool
-        Start somewhere in the ball; otherwise at the point itself.
+        Start at a random point of the ball; otherwise at the point itself.
     targeted : bool
         Climb towards every other class in turn, instead of away from the true one.
 
     Examples
     --------
     >>> from genlabel.attacks import AttackedNetwork
-    >>> PGD(0.2, "l2", steps=5)(AttackedNetwork(torch.nn.Linear(2, 2)), np.zeros((3, 2)), [0, 1, 0], rng=0).shape
+    >>> PGD(0.2, "l2", steps=5)(AttackedNetwork(torch.nn.Linear(2, 2)), np.zeros((3, 2)), [0, 1, 0], seed=0).shape
     (3, 2)
     """
 
@@ -91,46 +95,47 @@ class PGD(Attack):
         check_count("steps", self.steps)
         check_count("restarts", self.restarts)
         if self.step_size is not None:
-            check_positive("step_size", self.step_size, "None is 2.5 radius / steps")
+            check_positive("step_size", self.step_size, "None is 2.5 eps / steps")
         if self.restarts > 1 and not self.random_start:
-            raise ValueError(f"restarts={self.restarts} from one and the same point; use random_start=True")
+            raise ValueError(f"restarts={self.restarts} would all begin at the same point; use random_start=True")
 
-    def run(self, target: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
-        """Climb from each start, towards each goal; None is away from the true class."""
-        worst = BestAdversarial(target, x, y)
-        for other in others(target, x, y):
-            worst.take(single_step(self, target, x, y, other))
+    def run(self, model: AttackedModel, x: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+        """Climb from each start, away from the true class or towards each other one."""
+        best = BestAdversarial(model, x, y)
+        for other in other_classes(model, x, y):
+            best.update(single_step(self, model, x, y, other))
         for _ in range(self.restarts):
-            start = self.project(x + self._noise(x, rng), x) if self.random_start else x
-            for goal in others(target, x, y) if self.targeted else [None]:
-                self._climb(worst, start, x, goal)
-        return worst.points
+            start = self.project(x + self._uniform_noise(x, rng), x) if self.random_start else x
+            for goal in other_classes(model, x, y) if self.targeted else [None]:
+                self._climb(best, start, x, goal)
+        return best.points
 
-    def _climb(self, worst: BestAdversarial, start: Tensor, x: Tensor, goal: Tensor | None) -> None:
-        size = 2.5 * self.radius / self.steps if self.step_size is None else self.step_size
+    def _climb(self, best: BestAdversarial, start: Tensor, x: Tensor, goal: Tensor | None) -> None:
+        size = 2.5 * self.eps / self.steps if self.step_size is None else self.step_size
         points = start
         for _ in range(self.steps):
-            if bool(worst.wrong.all()):
+            if bool(best.misclassified.all()):
                 return
-            slope = worst.target.slope(points, worst.y, goal)
-            points = self.project(points + size * direction(slope, self.norm), x)
-            worst.take(points)
+            gradient = best.model.log_odds_gradient(points, best.y, goal)
+            points = self.project(points + size * steepest_direction(gradient, self.norm), x)
+            best.update(points)
 
-    def _noise(self, x: Tensor, rng: np.random.Generator) -> Tensor:
-        """A draw (m, d) from the uniform distribution on the ball, the same for every model."""
+    def _uniform_noise(self, x: Tensor, rng: np.random.Generator) -> Tensor:
+        """Draw (m, d) uniformly from the ball, the same for every model."""
         m, d = x.shape[-2:]
         if self.norm == "linf":
-            return torch.from_numpy(rng.uniform(-self.radius, self.radius, (m, d))).to(x)
-        ray = direction(torch.from_numpy(rng.normal(size=(m, d))), "l2")
-        return (self.radius * ray * torch.from_numpy(rng.random((m, 1)) ** (1 / d))).to(x)
+            return torch.from_numpy(rng.uniform(-self.eps, self.eps, (m, d))).to(x)
+        unit = steepest_direction(torch.from_numpy(rng.normal(size=(m, d))), "l2")
+        return (self.eps * unit * torch.from_numpy(rng.random((m, 1)) ** (1 / d))).to(x)
 
 
-def single_step(attack: Attack, target: AttackedModel, x: Tensor, y: Tensor, other: Tensor | None = None) -> Tensor:
-    """x plus one step of the whole radius along the slope."""
-    return attack.project(x + attack.radius * direction(target.slope(x, y, other), attack.norm), x)
+def single_step(attack: Attack, model: AttackedModel, x: Tensor, y: Tensor, other: Tensor | None = None) -> Tensor:
+    """Return x plus one step of the whole radius along the gradient of the log-odds."""
+    gradient = model.log_odds_gradient(x, y, other)
+    return attack.project(x + attack.eps * steepest_direction(gradient, attack.norm), x)
 
 
-def others(target: AttackedModel, x: Tensor, y: Tensor) -> Iterator[Tensor]:
-    """Every class but each point's own, like y: the next one, the one after it, and so on."""
-    k = target.log_proba(x[..., :1, :]).shape[-1]
+def other_classes(model: AttackedModel, x: Tensor, y: Tensor) -> Iterator[Tensor]:
+    """Return all other classes of each point, like y: the next one, the one after it, and so on."""
+    k = model.log_proba(x[..., :1, :]).shape[-1]
     return ((y + ahead) % k for ahead in range(1, k))

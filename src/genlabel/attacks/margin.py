@@ -1,4 +1,4 @@
-"""Margins: how far each point is from the decision boundary, exact for linear models and by search for all others."""
+"""Margins: distances to the decision boundary, exact for linear models and by search for all others."""
 
 from __future__ import annotations
 
@@ -10,64 +10,82 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
+from torch import Tensor, nn
 
-from genlabel._arrays import Seed, Values, as_numpy, as_rng, as_tensor
+from genlabel._arrays import Seed, Values, as_numpy, as_rng, as_tensor, chunks
 from genlabel._validation import check_choice, check_count, check_interval
-from genlabel.attacks.adapters import ModelView, check_indices, class_indices, view
-from genlabel.attacks.base import direction
-from genlabel.attacks.min_norm import closest_misclassified
-from genlabel.attacks.models import AttackedModel, AttackedNetwork, chosen
-from genlabel.attacks.robustness import SPACES
+from genlabel.attacks.adapters import SPACES, ModelView, label_indices, view_classifier
+from genlabel.attacks.base import check_class_indices, row_norm, steepest_direction
+from genlabel.attacks.gradient import other_classes
+from genlabel.attacks.models import MIN_LOG_PROBA, NO_CLASS, AttackedModel, AttackedNetwork, predict
 from genlabel.training.networks import MLP
 
 METHODS = ("auto", "search")
+RANDOM_POINTS = 500
+"""Random points in the range of the given ones, and as many at all distances, to which a path may lead."""
+DISTANCE_EXPONENTS = (-2.0, 2.0)
+"""Powers of ten of the shortest and the longest of these distances, in units of the range of a feature."""
+PROJECTIONS, OVERSHOOT, MAX_REACH = 10, 1.02, 1e6
+"""Projections on the boundary to each class: their number, their overshoot, and their limit, in distances of points."""
+PATHS = 3
+"""Shortest paths of each point that are refined."""
+TILTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
+"""Weights of the boundary's normal in a new direction; 1 is the normal itself."""
+NOISE_SCALES = (10.0, 1.0, 0.3, 0.1, 0.03, 0.01)
+"""Scales of the noise in a new direction; 10 is nearly any direction."""
+PROBES = 30
+"""Points around an end whose classes estimate a gradient where the model has none."""
+COARSE_TOLERANCE, MAX_BISECTIONS = 0.005, 60
+"""Tolerance of the bisections before the last one, and the steps of a bisection at most."""
+MAX_SEARCH_VALUES = 1 << 22
+"""Values in the points that one step of the search asks the model for."""
 Floats = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """What :func:`margins` found, for m points; prints as a table."""
+    """Result of :func:`margins` for m points; prints as a table."""
 
     distances: Floats
-    """To a point where the model is wrong, (m,): 0 if it is so at the given one, infinity if no such point is found."""
+    """Distance to a misclassified point, (m,): 0 if the point itself is one, infinity if none is found."""
     witnesses: Floats
-    """These points, (m, d): where a distance is 0 the point itself, where it is infinity NaN."""
-    right: NDArray[np.bool_]
-    """Points that the model takes for their own class, (m,)."""
+    """Misclassified points at these distances, (m, d); NaN where none is found."""
+    correct: NDArray[np.bool_]
+    """Whether a point is classified correctly, (m,)."""
     labels: NDArray[Any]
-    """The true classes as they were given, (m,)."""
+    """True labels as they were given, (m,)."""
     exact: bool
-    """True: the distances are exact, and the witnesses just beyond. False: they are the witnesses', upper bounds."""
+    """Whether the distances are exact, with witnesses just beyond; otherwise they are the witnesses', upper bounds."""
 
     @property
     def smallest(self) -> float:
-        """The smallest distance over the points that are right; NaN if none is."""
-        return float(self.distances[self.right].min()) if self.right.any() else np.nan
+        """Smallest distance over the correct points; NaN if there are none."""
+        return float(self.distances[self.correct].min()) if self.correct.any() else np.nan
 
     @property
     def median(self) -> float:
-        """The median over the points that are right; NaN if none is."""
-        return float(np.median(self.distances[self.right])) if self.right.any() else np.nan
+        """Median over the correct points; NaN if there are none."""
+        return float(np.median(self.distances[self.correct])) if self.correct.any() else np.nan
 
     @property
     def mean(self) -> float:
-        """The mean over the points that are right; NaN if none is."""
-        return float(self.distances[self.right].mean()) if self.right.any() else np.nan
+        """Mean over the correct points; NaN if there are none."""
+        return float(self.distances[self.correct].mean()) if self.correct.any() else np.nan
 
     @property
     def by_class(self) -> dict[Any, float]:
-        """The smallest distance over the right points of each class, by label; NaN if none is."""
-        found = {c: self.distances[self.right & (self.labels == c)] for c in np.unique(self.labels).tolist()}
-        return {c: float(distances.min()) if len(distances) else np.nan for c, distances in found.items()}
+        """Smallest distance over the correct points of each class, by label; NaN if there are none."""
+        distances = {c: self.distances[self.correct & (self.labels == c)] for c in np.unique(self.labels).tolist()}
+        return {c: float(values.min()) if len(values) else np.nan for c, values in distances.items()}
 
     def __str__(self) -> str:
         summary = {"smallest": self.smallest, "median": self.median, "mean": self.mean}
-        lines = [f"right     {self.right.sum()} of {len(self.right)}"]
+        lines = [f"correct   {self.correct.sum()} of {len(self.correct)}"]
         lines += [f"{name:<8}  {value:.3g}" for name, value in summary.items()]
-        lost = 0 if self.exact else int(np.isinf(self.distances).sum())
-        lines += [f"no other class was found near {lost} of them: try more points, or more steps"] if lost else []
+        missing = 0 if self.exact else int(np.isinf(self.distances).sum())
+        if missing:
+            lines.append(f"no other class was found for {missing} of them; try more points or more steps")
         return "\n".join([*lines, "exact" if self.exact else "by search: upper bounds"])
 
 
@@ -76,18 +94,20 @@ def linear_margins(W: Values, X: Values, y: Values, b: Values | None = None) -> 
 
     It is the smallest ((w_y - w_c) x + b_y - b_c) / |w_y - w_c| over the classes c other than y (arXiv Example 3,
     proof, for two classes and no bias). Above 0 it is the distance to the decision boundary. Below 0 the point is
-    wrong: with two classes it is minus the distance to the boundary; with more, minus the distance to the farthest
-    half-space in which y beats one of them, which is at most the way to where y wins. A class with the weights of y
-    beats it by its bias, everywhere or nowhere: the margin to it is minus infinity or infinity, and 0 at a tie.
+    misclassified: with two classes it is minus the distance to the boundary; with more, minus the distance to the
+    farthest half-space in which y beats one of them, a lower bound of the distance to where y wins. A class with the
+    weights of y beats it by its bias, everywhere or nowhere: its margin is infinite, and 0 at a tie.
 
     Parameters
     ----------
     W : array (k, d)
-        A row for each class, as in the paper's Example 2.
+        Weights, a row for each class, as in the paper's Example 2.
     X : array (m, d)
+        Points.
     y : array (m,)
         True classes, as indices.
     b : array (k,) or None
+        Biases.
 
     Examples
     --------
@@ -105,8 +125,8 @@ def linear_margins(W: Values, X: Values, y: Values, b: Values | None = None) -> 
         raise ValueError(f"b has shape {bias.shape}; expected ({len(weight)},), one bias a row of W")
     if not all(np.isfinite(values).all() for values in (weight, points, bias)):
         raise ValueError("W, X or b contains NaN or infinity; a margin needs finite numbers")
-    index = check_indices(y, len(points), len(weight))
-    return _gaps(weight, bias, points, index).min(1, initial=np.inf)
+    index = check_class_indices(y, len(points), len(weight))
+    return _class_margins(weight, bias, points, index).min(1, initial=np.inf)
 
 
 def margins(
@@ -118,42 +138,45 @@ def margins(
     method: str = "auto",
     steps: int = 20,
     tolerance: float = 1e-4,
-    rng: Seed = 0,
+    seed: Seed = 0,
 ) -> Margins:
-    """Return the L2 distance from each point to where the model takes it for another class.
+    """Return the L2 distance from each point to the nearest point of another predicted class.
 
     Linear models have a closed form, :func:`linear_margins`. For any other model the distance is that of a witness: a
-    point that the model really takes for another class. So it is never below the true distance; that no nearer witness
-    exists is not proven. The search has three parts:
+    point that the model really misclassifies. It is never below the true distance; a nearer witness may still exist.
+    The search has three steps:
 
-    - Ways from the point to another class: projections on the linearised boundary (Moosavi-Dezfooli et al., 2016), and
-      the nearest given or random point, for each class. A bisection cuts each way at the boundary.
-    - The shortest ways turn, towards the normal of the boundary and a little at random, to where the model is more
-      wrong at the same distance, and are cut again.
-    - The last bisection ends where a point that is nearer by `tolerance`, on the same way, is right.
+    - Paths from the point to another class: projections on the linearized boundary (Moosavi-Dezfooli et al., 2016), and
+      the nearest given or random point, for each class. A bisection cuts each path at the boundary.
+    - The shortest paths are turned, towards the normal of the boundary and a little at random, to where the model is
+      more wrong at the same distance, and are cut again.
+    - The last bisection ends where a point that is nearer by `tolerance`, on the same path, is correct.
 
-    A point that is wrong has the margin 0. The class of the largest probability counts as predicted; where a model
-    gives NaN it is wrong, so that the edge of such a region is a boundary, too.
+    A misclassified point has the margin 0. The prediction is the class of the largest probability; where a model gives
+    NaN, a point is misclassified, so that the edge of such a region is a boundary, too.
 
     Parameters
     ----------
-    model : classifier, torch module or Target
-        Any fitted classifier, as in :func:`robust_accuracy`, a network with scores (m, k), or one model as a target.
+    model : classifier, torch module or AttackedModel
+        Any fitted classifier, as in :func:`robust_accuracy`, a network with scores (m, k), or one attacked model.
         Closed forms are known for networks without hidden layers and, in the space "input", for scikit-learn's
-        classifiers with `coef_`. A model that only predicts has no gradient: the search guesses it, and gets closer
+        classifiers with `coef_`. A model that only predicts has no gradient: the search estimates it, and gets closer
         with more `steps`.
     X : array or DataFrame (m, d)
+        Points.
     y : array (m,)
-        True labels, as the model was trained with; for a network or target, class indices.
-    space : "input" or "standardised"
-        Coordinates of distances and witnesses: those of `X`, or those of :func:`robust_accuracy`. A target has its own.
+        True labels, as the model was trained with; for a network or an attacked model, class indices.
+    space : "input" or "standardized"
+        Coordinates of distances and witnesses: those of `X`, or those of :func:`robust_accuracy`. An attacked model has
+        its own.
     method : "auto" or "search"
-        "search" uses no closed form.
+        Whether to use a closed form if there is one.
     steps : int
-        Turns of each way.
+        Number of turns of each path.
     tolerance : float
-        Of the bisection, as a share of the distance.
-    rng : generator or seed
+        Tolerance of the bisection, as a share of the distance.
+    seed : int or Generator
+        Seed of the search.
 
     Examples
     --------
@@ -161,7 +184,7 @@ def margins(
     >>> from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     >>> X, y = load_iris(return_X_y=True)
     >>> print(margins(LinearDiscriminantAnalysis().fit(X, y), X, y))
-    right     147 of 150
+    correct   147 of 150
     smallest  0.0465
     median    0.697
     mean      0.749
@@ -171,89 +194,213 @@ def margins(
     check_choice("method", method, METHODS)
     check_count("steps", steps, low=0)
     check_interval("tolerance", tolerance, 1e-12, 0.5, "1e-4 is a ten-thousandth of the distance")
-    shown, index = _read(model, X, y, space)
+    view, index = _read(model, X, y, space)
     with np.errstate(divide="ignore"), torch.no_grad():  # a probability of 0 has a logarithm here
-        right = shown.right(index)
-        linear = _read_linear(model, X, shown, space) if method == "auto" else None
-        exact = None if linear is None else _solve(*linear, shown, index, right, tolerance)
-        distances, witnesses = exact or closest_misclassified(shown, index, right, steps, tolerance, as_rng(rng))
-    return Margins(distances, witnesses, right, as_numpy(y), exact is not None)
+        correct = view.is_correct(index)
+        linear = _linear_form(model, X, view, space) if method == "auto" else None
+        exact = None if linear is None else _exact_margins(*linear, view, index, correct, tolerance)
+        distances, witnesses = exact or closest_misclassified(view, index, correct, steps, tolerance, as_rng(seed))
+    return Margins(distances, witnesses, correct, as_numpy(y), exact is not None)
 
 
-def _gaps(W: Floats, b: Floats, X: Floats, y: Classes) -> Floats:
-    """Signed distance (m, k) to the boundary between each point's class and every other; infinity for its own."""
-    gaps = np.full((len(X), len(W)), np.inf)
+def _class_margins(W: Floats, b: Floats, X: Floats, y: Classes) -> Floats:
+    """Return the signed distance (m, k) to the boundary with every other class; infinity for the point's own."""
+    margins = np.full((len(X), len(W)), np.inf)
     for c in range(len(W)):
         normal = W[y] - W[c]
         gap, norm = (normal * X).sum(1) + b[y] - b[c], np.linalg.norm(normal, axis=1)
         by_bias = np.where(gap == 0, 0.0, np.copysign(np.inf, gap))
-        gaps[:, c] = np.where(y == c, np.inf, np.divide(gap, norm, out=by_bias, where=norm > 0))
-    return gaps
+        margins[:, c] = np.where(y == c, np.inf, np.divide(gap, norm, out=by_bias, where=norm > 0))
+    return margins
 
 
-def _solve(
-    W: Floats, b: Floats, shown: ModelView, y: Classes, right: NDArray[np.bool_], tolerance: float
+def _exact_margins(
+    W: Floats, b: Floats, view: ModelView, y: Classes, correct: NDArray[np.bool_], tolerance: float
 ) -> tuple[Floats, Floats] | None:
-    """Exact distances, and witnesses just beyond; None if the model says otherwise: then it is not this linear one."""
-    gaps = _gaps(W, b, shown.points, y)
-    distances = np.where(right, gaps.min(1).clip(min=0.0), 0.0)
-    witnesses = np.where(np.isfinite(distances)[:, None], shown.points, np.nan)
-    normal = as_numpy(direction(as_tensor(W[y] - W[gaps.argmin(1)]), "l2"))
-    rounding = np.linalg.norm(shown.points, axis=1)
-    todo = right & np.isfinite(distances)
+    """Return exact distances, and witnesses just beyond; None if the model classifies one of these correctly."""
+    margins = _class_margins(W, b, view.points, y)
+    distances = np.where(correct, margins.min(1).clip(min=0.0), 0.0)
+    witnesses = np.where(np.isfinite(distances)[:, None], view.points, np.nan)
+    normal = as_numpy(steepest_direction(as_tensor(W[y] - W[margins.argmin(1)]), "l2"))
+    rounding = np.linalg.norm(view.points, axis=1)
+    todo = correct & np.isfinite(distances)
     for share in (0.0, 1e-12, 1e-9, 1e-6, 1e-4):
         if todo.any():
             step = (1 + tolerance) * distances + share * rounding
-            witnesses[todo] = (shown.points - step[:, None] * normal)[todo]
-            todo[todo] = shown.right(y[todo], as_tensor(witnesses[todo]))
+            witnesses[todo] = (view.points - step[:, None] * normal)[todo]
+            todo[todo] = view.is_correct(y[todo], as_tensor(witnesses[todo]))
     return None if todo.any() else (distances, witnesses)
 
 
 def _read(model: Any, X: Values, y: Values, space: str) -> tuple[ModelView, Classes]:
-    """Points and target in the coordinates of the margins, and class indices (m,)."""
+    """Return points and model in the coordinates of the margins, and class indices (m,)."""
     model = AttackedNetwork(model) if isinstance(model, nn.Module) else model
     if not isinstance(model, AttackedModel):
         check_is_fitted(model)
-        index = class_indices(model, y, len(model.predict(X)))
-        return view(model, X, space), index
-    if model.models:
-        raise ValueError(f"the target is {model.models[0]} models; give one of them, as AttackedNetwork(network)")
+        index = label_indices(model, y, len(model.predict(X)))
+        return view_classifier(model, X, space), index
+    if model.batch_shape:
+        raise ValueError(f"model is {model.batch_shape[0]} models; give one of them, as AttackedNetwork(network)")
     points = np.asarray(as_numpy(X), dtype=np.float64)
     if points.ndim != 2 or 0 in points.shape or not np.isfinite(points).all():
         raise ValueError(f"X has shape {points.shape}; margins need points (m, d), at least one, all finite")
     k = model.log_proba(as_tensor(points[:1])).shape[-1]
-    return ModelView(points, model), check_indices(y, len(points), k)
+    return ModelView(points, model), check_class_indices(y, len(points), k)
 
 
-def _read_linear(model: Any, X: Values, shown: ModelView, space: str) -> tuple[Floats, Floats] | None:
-    """Weights (k, d) and biases (k,) of a linear model in the coordinates of the margins; None for any other."""
-    if isinstance(shown.target, AttackedNetwork):
-        network = getattr(model, "network_", shown.target.module)
-        linear = isinstance(network, nn.Linear) or (isinstance(network, MLP) and network.depth == 0)
-        return _read_module(shown.target.module, shown.points.shape[1]) if linear else None
+def _linear_form(model: Any, X: Values, view: ModelView, space: str) -> tuple[Floats, Floats] | None:
+    """Return weights (k, d) and biases (k,) of a linear model in the coordinates of the margins; None for any other."""
+    if isinstance(view.model, AttackedNetwork):
+        network = getattr(model, "network_", view.model.module)
+        if not (isinstance(network, nn.Linear) or (isinstance(network, MLP) and network.depth == 0)):
+            return None
+        module = AttackedNetwork(deepcopy(view.model.module).double())
+        zero = torch.zeros(1, view.points.shape[1], dtype=torch.float64)
+        bias = module.scores(zero)[0]
+        with torch.enable_grad():
+            zeros = zero.repeat(len(bias), 1).requires_grad_()
+            (weight,) = torch.autograd.grad(module.scores(zeros).diagonal().sum(), zeros)
+        return as_numpy(weight), as_numpy(bias)
     if space == "input" and hasattr(model, "coef_") and hasattr(model, "decision_function"):
-        return _read_coefficients(model, X, shown)
+        return _coefficients(model, X, view)
     return None
 
 
-def _read_module(module: nn.Module, d: int) -> tuple[Floats, Floats]:
-    """Slopes and values of the scores at 0, in float64."""
-    target, zero = AttackedNetwork(deepcopy(module).double()), torch.zeros(1, d, dtype=torch.float64)
-    b = target.scores(zero)[0]
-    with torch.enable_grad():
-        zeros = zero.repeat(len(b), 1).requires_grad_()
-        (W,) = torch.autograd.grad(target.scores(zeros).diagonal().sum(), zeros)
-    return as_numpy(W), as_numpy(b)
-
-
-def _read_coefficients(model: Any, X: Values, shown: ModelView) -> tuple[Floats, Floats] | None:
-    """Those of a scikit-learn classifier, if its scores are these and the largest decides; not so in an SVC."""
+def _coefficients(model: Any, X: Values, view: ModelView) -> tuple[Floats, Floats] | None:
+    """Return those of a scikit-learn classifier, if its scores are linear and the largest decides (not in an SVC)."""
     dense = model.coef_.toarray() if hasattr(model.coef_, "toarray") else model.coef_
     W, b = np.atleast_2d(np.asarray(dense, dtype=np.float64)), np.atleast_1d(model.intercept_)
     given = np.asarray(model.decision_function(X))
     if given.ndim == 1:  # two classes, of which the first has the score 0
         W, b, given = np.vstack([0 * W, W]), np.append(0, b), np.stack([0 * given, given], 1)
-    scores = shown.points @ W.T + b
-    said = as_numpy(chosen(shown.target.log_proba(as_tensor(shown.points))))
-    same = scores.shape == given.shape and np.allclose(scores, given) and np.array_equal(scores.argmax(1), said)
+    scores = view.points @ W.T + b
+    predicted = as_numpy(predict(view.model.log_proba(as_tensor(view.points))))
+    same = scores.shape == given.shape and np.allclose(scores, given) and np.array_equal(scores.argmax(1), predicted)
     return (W, np.broadcast_to(b, len(W))) if same else None
+
+
+def closest_misclassified(
+    view: ModelView, y: Classes, correct: NDArray[np.bool_], steps: int, tolerance: float, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return the distance to the nearest misclassified point that the search finds, (m,), and that point, (m, d).
+
+    A point that is not `correct` has the distance 0; one for which none is found has infinity, and NaN. In the helpers
+    points x (m, d) are correct, and a path leads from x to its misclassified end (..., m, d); an end at x itself stands
+    for no path.
+    """
+    model, everything, able = view.model, as_tensor(view.points), torch.from_numpy(correct)
+    known = torch.cat([everything, _random_points(everything, rng)])
+    logs = model.log_proba(known)
+    values = len(known) + known.shape[1] * (2 * logs.shape[1] + PATHS * (PROBES + len(TILTS + NOISE_SCALES)))
+    ends, indices = everything.clone(), able.nonzero()[:, 0]
+    for block in chunks(len(indices), MAX_SEARCH_VALUES // values) if len(indices) else []:
+        rows = indices[block]
+        x, true = everything[rows], torch.from_numpy(y)[rows]
+        paths = _first_paths(model, x, true, known, predict(logs))
+        for _ in range(steps):
+            paths = _bisect(model, x, true, _turn(model, x, true, paths, rng), COARSE_TOLERANCE)
+        # The end of the shortest path, a little beyond the boundary: another rounding does not change its class.
+        cut = _bisect(model, x, true, paths, tolerance)
+        beyond = x + (1 + tolerance) * (cut - x)
+        paths = torch.where(model.misclassifies(beyond, true)[..., None], beyond, cut)
+        ends[rows] = torch.take_along_dim(paths, _path_length(paths, x).argmin(0)[None, :, None], 0)[0]
+    distance = _path_length(ends, everything).masked_fill(~able, 0.0)
+    return as_numpy(distance), as_numpy(ends.masked_fill(distance.isinf()[:, None], torch.nan))
+
+
+def _random_points(x: Tensor, rng: np.random.Generator) -> Tensor:
+    """Draw points uniformly in three times the range of the points, and around single ones, from near to far."""
+    low, high, size = x.amin(0), x.amax(0), x.abs().amax(0)
+    side = torch.where(high > low, high - low, torch.where(size > 0, size, 1.0))
+    inside = (low + high) / 2 + 3 * side * torch.from_numpy(rng.random((RANDOM_POINTS, x.shape[1])) - 0.5)
+    distance = torch.from_numpy(10.0 ** rng.uniform(*DISTANCE_EXPONENTS, (RANDOM_POINTS, 1))) * side
+    center = x[torch.from_numpy(rng.integers(len(x), size=RANDOM_POINTS))]
+    return torch.cat([inside, center + distance * _unit_noise(RANDOM_POINTS, x[0], rng)])
+
+
+def _first_paths(model: AttackedModel, x: Tensor, y: Tensor, known: Tensor, predicted: Tensor) -> Tensor:
+    """Return the shortest paths among those to the nearest known points of every other class, and projections."""
+    distance, ends = torch.cdist(x, known), []
+    for c in other_classes(model, x, y):
+        rival = (predicted == c[:, None]) | (predicted == NO_CLASS)
+        nearest, index = distance.masked_fill(~rival, torch.inf).min(-1)
+        ends.append(torch.where(nearest.isfinite()[:, None], known[index], x))
+        if model.has_gradient:
+            ends.append(_project(model, x, y, c, MAX_REACH * float(distance.max())))
+    paths = _bisect(model, x, y, torch.stack(ends), COARSE_TOLERANCE)
+    return torch.take_along_dim(paths, _path_length(paths, x).argsort(0)[:PATHS, :, None], 0)
+
+
+def _project(model: AttackedModel, x: Tensor, y: Tensor, c: Tensor, max_distance: float) -> Tensor:
+    """Return the nearest misclassified projection on the boundary to class c, linearized at the one before."""
+    point = ends = x
+    for _ in range(PROJECTIONS):
+        gradient = model.log_odds_gradient(point, y, c)
+        logs = model.log_proba(point).clamp(min=MIN_LOG_PROBA)
+        log_odds = (logs.gather(-1, c[:, None]) - logs.gather(-1, y[:, None]))[:, 0]
+        step = -(log_odds + (gradient * (x - point)).sum(-1)) / gradient.square().sum(-1)
+        moved = x + OVERSHOOT * step[:, None] * gradient
+        point = torch.where((row_norm(moved - x, "l2") < max_distance)[:, None], moved, point)
+        nearer = model.misclassifies(point, y) & (_path_length(point, x) < _path_length(ends, x))
+        ends = torch.where(nearer[:, None], point, ends)
+    return ends
+
+
+def _turn(model: AttackedModel, x: Tensor, y: Tensor, ends: Tensor, rng: np.random.Generator) -> Tensor:
+    """Return ends at the same distances, at which the model is more wrong if there are any."""
+    distance, path = row_norm(ends - x, "l2")[..., None], steepest_direction(ends - x, "l2")
+    normal = steepest_direction(_boundary_normal(model, ends, distance, y, rng), "l2")
+    turned = [(1 - a) * path + a * normal for a in TILTS]
+    noises = _unit_noise(len(NOISE_SCALES), ends, rng)
+    turned += [path + scale * noise for scale, noise in zip(NOISE_SCALES, noises, strict=True)]
+    tried = torch.stack([*(x + distance * steepest_direction(turn, "l2") for turn in turned), ends])
+    logs, true = model.log_proba(tried), y.expand(tried.shape[:-1])
+    predicted = predict(logs)
+    # How much more likely another class is, in logarithms; 0 where there is none, minus infinity where it is y.
+    harm = logs.amax(-1) - logs.gather(-1, true[..., None])[..., 0].clamp(min=MIN_LOG_PROBA)
+    harm = harm.masked_fill(predicted == NO_CLASS, 0.0).masked_fill(predicted == true, -torch.inf)
+    return torch.take_along_dim(tried, harm.argmax(0)[None, ..., None], 0)[0]
+
+
+def _boundary_normal(
+    model: AttackedModel, ends: Tensor, distance: Tensor, y: Tensor, rng: np.random.Generator
+) -> Tensor:
+    """Return the gradient towards the class of each end; where there is none, probe the classes around it."""
+    if not model.has_gradient:
+        return _probe(model, ends, distance, y, rng)
+    predicted = predict(model.log_proba(ends))
+    gradient = model.log_odds_gradient(ends, y.expand(ends.shape[:-1]), predicted.clamp(min=0))
+    lost = predicted == NO_CLASS
+    if not bool(lost.any()):
+        return gradient
+    return torch.where(lost[..., None], _probe(model, ends, distance, y, rng), gradient)
+
+
+def _probe(model: AttackedModel, ends: Tensor, distance: Tensor, y: Tensor, rng: np.random.Generator) -> Tensor:
+    """Return the direction in which more points around each end are misclassified."""
+    noise = _unit_noise(PROBES, ends, rng)
+    missed = model.misclassifies(ends + COARSE_TOLERANCE * distance * noise, y)[..., None].to(noise)
+    return ((missed - missed.mean(0)) * noise).mean(0)
+
+
+def _unit_noise(count: int, ends: Tensor, rng: np.random.Generator) -> Tensor:
+    """Draw normal vectors of length about 1, (count, *ends.shape)."""
+    return torch.from_numpy(rng.normal(size=(count, *ends.shape)) / ends.shape[-1] ** 0.5)
+
+
+def _bisect(model: AttackedModel, x: Tensor, y: Tensor, ends: Tensor, tolerance: float) -> Tensor:
+    """Cut each path where a point nearer by `tolerance`, as a share of the rest, is correct."""
+    low, high = torch.zeros_like(ends[..., :1]), torch.ones_like(ends[..., :1])
+    for _ in range(MAX_BISECTIONS):
+        if bool((high - low <= tolerance * high).all()):
+            break
+        middle = (low + high) / 2
+        missed = model.misclassifies(x + middle * (ends - x), y)[..., None]
+        low, high = torch.where(missed, low, middle), torch.where(missed, middle, high)
+    return x + high * (ends - x)
+
+
+def _path_length(ends: Tensor, x: Tensor) -> Tensor:
+    """Return the length of each path; infinity where there is none."""
+    distance = row_norm(ends - x, "l2")
+    return distance.masked_fill(distance == 0, torch.inf)

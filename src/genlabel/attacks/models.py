@@ -1,222 +1,210 @@
-"""What is attacked: a target, batched over models; one network, or all candidates of a fleet.
+"""Models as an attack uses them: one network, all candidates of a fleet, or any function; batched over models.
 
 Shapes: points x (..., m, d), class indices y (..., m); the leading axes are models.
-An image is a point of c h w numbers.
+An image is a point of c h w pixels.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from math import prod
 from typing import Any, ClassVar, final
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from genlabel._arrays import Values, as_tensor, chunks, like, one_hot
+from genlabel._arrays import Values, as_numpy, as_tensor, chunks, like, one_hot
+from genlabel._validation import check_count
 from genlabel.training.batched.fleet import Fleet
 from genlabel.training.batched.gradients import relu_scores
 
-NUMBERS_AT_ONCE = 1 << 18
-"""Of the widest layer of all models: what a cache holds."""
-NUMBERS_OF_IMAGES = {"cpu": 1 << 22, "cuda": 1 << 26}
-"""The same where points are images: a ResNet-18 takes 64 images of 32 x 32 at once, 1,024 on a GPU."""
-PIXELS = (0.0, 1.0)
-"""Values that a pixel may take."""
-LOWEST = -1e6
-"""Stands for the logarithm of 0 where a number is needed."""
+MAX_BLOCK_VALUES = 1 << 18
+"""Values of the widest layer, over all models, that are computed at once: a cache holds them."""
+MAX_IMAGE_BLOCK_VALUES = {"cpu": 1 << 22, "cuda": 1 << 26}
+"""The same for images: a ResNet-18 takes 64 images of 32 x 32 at once, and 1,024 on a GPU."""
+PIXEL_BOUNDS = (0.0, 1.0)
+MIN_LOG_PROBA = -1e6
+"""Replaces the logarithm of 0 where a finite number is needed."""
 NO_CLASS = -1
-"""What a model that gives NaN for a point chooses there."""
+"""Prediction for a point where the model gives NaN."""
+DIFFERENCE_STEPS = (1e-2, 1e-1)
+"""Larger steps of finite differences, in units of `scale`, for points where the function is flat over the first one."""
 
 
-def chosen(logs: Tensor) -> Tensor:
-    """The class of the largest log-probability, (..., m, k) -> (..., m); `NO_CLASS` where one of them is NaN.
+def predict(log_proba: Tensor) -> Tensor:
+    """Return the class of the largest log-probability, (..., m, k) -> (..., m); `NO_CLASS` where one of them is NaN.
 
-    >>> chosen(torch.tensor([[-2.0, -0.1], [-0.1, torch.nan]]))
+    >>> predict(torch.tensor([[-2.0, -0.1], [-0.1, torch.nan]]))
     tensor([ 1, -1])
     """
-    return logs.argmax(-1).masked_fill(logs.isnan().any(-1), NO_CLASS)
+    return log_proba.argmax(-1).masked_fill(log_proba.isnan().any(-1), NO_CLASS)
 
 
 class AttackedModel(ABC):
-    """One model or many, attacked at once; a subclass says its log-probabilities and how they change."""
+    """Base class of attacked models, one or many at once; a subclass defines `log_proba` and `vjp`."""
 
     has_gradient: ClassVar[bool] = True
 
     @property
-    def models(self) -> tuple[int, ...]:
-        """The leading axes of the points: () is one model, (C,) are C of them."""
+    def batch_shape(self) -> tuple[int, ...]:
+        """Leading axes of the points: () for one model, (C,) for C models."""
         return ()
 
     @property
-    def shape(self) -> tuple[int, int, int] | None:
-        """The shape (c, h, w) of a point, where points are images of pixels in [0, 1]; otherwise None."""
+    def image_shape(self) -> tuple[int, int, int] | None:
+        """Shape (c, h, w) of a point, if points are images of pixels in [0, 1]; otherwise None."""
         return None
 
-    def enter(self, X: Values) -> Tensor:
-        """What a caller gives as points (..., m, d)."""
+    def to_points(self, X: Values) -> Tensor:
+        """Return the points (..., m, d) of the caller's array."""
         return as_tensor(X).detach()
 
-    def leave(self, points: Tensor, X: Values) -> Any:
-        """Points (..., m, d) as the kind of array that the caller gave."""
+    def from_points(self, points: Tensor, X: Values) -> Any:
+        """Return points (..., m, d) as the kind of array that the caller's `X` is."""
         return like(points, X)
 
     @abstractmethod
     def log_proba(self, x: Tensor) -> Tensor:
-        """Log-probability of each class, (..., m, k), at points (..., m, d)."""
+        """Return the log-probability of each class, (..., m, k), at points (..., m, d)."""
 
     @abstractmethod
-    def pull(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Gradient (..., m, d) in x of the sum of `weight` (..., m, k) times the log-probabilities."""
+    def vjp(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Return the gradient (..., m, d) in x of the sum of `weight` (..., m, k) times the log-probabilities."""
 
     @final
-    def wrong(self, x: Tensor, y: Tensor) -> Tensor:
-        """Where another class than y (..., m) is chosen, or none."""
-        return chosen(self.log_proba(x)) != y
+    def misclassifies(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return whether the prediction differs from y (..., m); NaN always does."""
+        return predict(self.log_proba(x)) != y
 
     @final
-    def slope(self, x: Tensor, y: Tensor, other: Tensor | None = None) -> Tensor:
-        """Gradient of log p_other - log p_y or, where no other class is named, of log (1 - p_y) - log p_y.
+    def log_odds_gradient(self, x: Tensor, y: Tensor, other: Tensor | None = None) -> Tensor:
+        """Return the gradient of log p_other - log p_y; without another class, that of log (1 - p_y) - log p_y.
 
-        The latter is the gradient of the cross-entropy over 1 - p_y: the same direction, but it is not lost in rounding
-        where the model is sure.
+        The latter is the gradient of the cross-entropy divided by 1 - p_y: it has the same direction, and does not
+        vanish by rounding where the model is sure.
         """
         logs = self.log_proba(x)
         k = logs.shape[-1]
-        away = one_hot(y, k, logs.dtype)
-        towards = _shares(logs, away) if other is None else one_hot(other, k, logs.dtype)
-        return self.pull(x, towards - away).nan_to_num(0.0, 0.0, 0.0)
+        true = one_hot(y, k, logs.dtype)
+        if other is None:  # probabilities of the classes, given that it is not the true one
+            others = logs.clamp(min=MIN_LOG_PROBA).masked_fill(true.bool(), -torch.inf).softmax(-1)
+        else:
+            others = one_hot(other, k, logs.dtype)
+        return self.vjp(x, others - true).nan_to_num(0.0, 0.0, 0.0)
 
     @final
-    def gradient(self, x: Tensor, y: Tensor) -> Tensor:
-        """Gradient of each point's cross-entropy, - log p_y, like x."""
+    def loss_gradient(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the gradient of each point's cross-entropy, - log p_y, like x."""
         logs = self.log_proba(x)
         true = one_hot(y, logs.shape[-1], logs.dtype).bool()
-        mistaken = logs.masked_fill(true, -torch.inf).logsumexp(-1, keepdim=True).exp()
-        return mistaken * self.slope(x, y)
+        error = logs.masked_fill(true, -torch.inf).logsumexp(-1, keepdim=True).exp()
+        return error * self.log_odds_gradient(x, y)
 
 
-def _shares(logs: Tensor, true: Tensor) -> Tensor:
-    """Probabilities of the classes, given that it is not the true one (a row of the identity for each point)."""
-    return logs.clamp(min=LOWEST).masked_fill(true.bool(), -torch.inf).softmax(-1)
-
-
-class _Scored(AttackedModel, ABC):
-    """A target with scores that torch can differentiate."""
+class _DifferentiableModel(AttackedModel, ABC):
+    """Base class of models with scores that torch can differentiate."""
 
     @abstractmethod
     def scores(self, x: Tensor) -> Tensor:
-        """Scores (..., m, k) at points (..., m, d)."""
+        """Return scores (..., m, k) at points (..., m, d)."""
 
-    @property
     @abstractmethod
-    def width(self) -> int:
-        """Numbers that one point takes."""
-
-    @property
-    def room(self) -> int:
-        """Numbers that one block of points may take."""
-        return NUMBERS_AT_ONCE
+    def max_block(self) -> int:
+        """Return how many points may be computed at once."""
 
     @final
     def log_proba(self, x: Tensor) -> Tensor:
-        """Log-softmax of the scores."""
+        """Return the log-softmax of the scores."""
         with torch.no_grad():
-            parts = [self.scores(x[..., block, :]).log_softmax(-1) for block in self._blocks(x)]
+            parts = [self.scores(x[..., block, :]).log_softmax(-1) for block in chunks(x.shape[-2], self.max_block())]
         return torch.cat(parts, -2).to(x)
 
     @final
-    def pull(self, x: Tensor, weight: Tensor) -> Tensor:
-        """By automatic differentiation; the parameters' own gradients are not touched."""
+    def vjp(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Differentiate automatically; the gradients of the parameters are left alone."""
         parts: list[Tensor] = []
-        for block in self._blocks(x):
+        for block in chunks(x.shape[-2], self.max_block()):
             with torch.enable_grad():
                 point = x[..., block, :].detach().requires_grad_()
                 logs = self.scores(point).log_softmax(-1)
                 parts += torch.autograd.grad((logs * weight[..., block, :].to(logs)).sum(), point)
         return torch.cat(parts, -2)
 
-    def _blocks(self, x: Tensor) -> list[slice]:
-        return chunks(x.shape[-2], self.room // self.width)
-
 
 @final
-class AttackedNetwork(_Scored):
-    """Any torch module that gives scores (m, k) at points (m, d), in its own precision and on its own device.
+class AttackedNetwork(_DifferentiableModel):
+    """Torch module with scores (m, k) at points (m, d), in its own precision and on its own device.
 
     Parameters
     ----------
     module : nn.Module
-        Call `module.eval()` first, if it has dropout or batch normalisation.
+        Network; call `module.eval()` first if it has dropout or batch normalization.
     shape : (c, h, w) or None
-        For a module that takes images (m, c, h, w) of pixels in [0, 1], that of an image. An attack then takes images,
-        uint8 or in [0, 1], or their pixels (m, c h w), puts them on the module's device in float32 (float64 for a
+        Shape of an image, for a module that takes images (m, c, h, w) of pixels in [0, 1]. An attack then takes images,
+        uint8 or in [0, 1], or their pixels (m, c h w), moves them to the module's device in float32 (float64 for a
         module in float64), stays in [0, 1], and returns them in the shape in which they came.
 
     Examples
     --------
-    >>> target = AttackedNetwork(nn.Linear(2, 3))
-    >>> target.gradient(torch.zeros(5, 2), torch.zeros(5, dtype=torch.int64)).shape
+    >>> model = AttackedNetwork(nn.Linear(2, 3))
+    >>> model.loss_gradient(torch.zeros(5, 2), torch.zeros(5, dtype=torch.int64)).shape
     torch.Size([5, 2])
-    >>> AttackedNetwork(nn.Conv2d(1, 2, 8), shape=(1, 8, 8)).enter(np.full((5, 1, 8, 8), 255, dtype=np.uint8)).shape
+    >>> images = np.full((5, 1, 8, 8), 255, dtype=np.uint8)
+    >>> AttackedNetwork(nn.Conv2d(1, 2, 8), shape=(1, 8, 8)).to_points(images).shape
     torch.Size([5, 64])
     """
 
     def __init__(self, module: nn.Module, shape: tuple[int, int, int] | None = None) -> None:
-        fickle = [type(part).__name__ for part in module.modules() if part.training]
-        if any(name.startswith(("Dropout", "BatchNorm")) for name in fickle):
-            raise ValueError(f"the module trains: {', '.join(fickle)} would change under attack; call module.eval()")
+        names = [type(part).__name__ for part in module.modules() if part.training]
+        if any(name.startswith(("Dropout", "BatchNorm")) for name in names):
+            raise ValueError(f"the module is in training mode and has {', '.join(names)}; call module.eval()")
         if shape is not None and len(shape) != 3:
             raise ValueError(f"shape={shape} must be that of an image, (channels, height, width), or None")
         self.module = module
         self._shape = None if shape is None else (int(shape[0]), int(shape[1]), int(shape[2]))
 
     @property
-    def shape(self) -> tuple[int, int, int] | None:
-        """That of an image, or None."""
+    def image_shape(self) -> tuple[int, int, int] | None:
+        """Shape of an image, or None."""
         return self._shape
 
-    @property
-    def width(self) -> int:
-        """A guess: the numbers of its widest parameter's longest side; for images those of the first convolution."""
-        widest = max((side for weight in self.module.parameters() for side in weight.shape), default=1)
+    def max_block(self) -> int:
+        """Estimate it by the longest side of a parameter; for images, by the output of the first convolution."""
+        width = max((side for weight in self.module.parameters() for side in weight.shape), default=1)
         if self._shape is None:
-            return widest
-        channels, height, width = self._shape
+            return MAX_BLOCK_VALUES // width
+        channels, height, columns = self._shape
         first = next((len(weight) for weight in self.module.parameters() if weight.ndim == 4), channels)
-        return max(widest, height * width * max(channels, first))
+        device = "cpu" if self._pixel_like().device.type == "cpu" else "cuda"
+        return MAX_IMAGE_BLOCK_VALUES[device] // max(width, height * columns * max(channels, first))
 
-    @property
-    def room(self) -> int:
-        """More for images: a convolution wants many at once."""
+    def to_points(self, X: Values) -> Tensor:
+        """Return images as rows of pixels on the module's device, in float32 or float64; other points as they are."""
         if self._shape is None:
-            return NUMBERS_AT_ONCE
-        return NUMBERS_OF_IMAGES["cpu" if self._pixel_like().device.type == "cpu" else "cuda"]
-
-    def enter(self, X: Values) -> Tensor:
-        """Images as rows of pixels where the module is, float32 or float64; all else as it is."""
-        if self._shape is None:
-            return super().enter(X)
+            return super().to_points(X)
         given = X.detach() if isinstance(X, Tensor) else torch.from_numpy(np.array(X))
-        whole = given.ndim > 3 and given.shape[-3:] == self._shape
-        if not whole and not (given.ndim > 1 and given.shape[-1] == prod(self._shape)):
+        is_image = given.ndim > 3 and given.shape[-3:] == self._shape
+        if not is_image and not (given.ndim > 1 and given.shape[-1] == prod(self._shape)):
             raise ValueError(f"X has shape {tuple(given.shape)}; the network takes images {('m', *self._shape)}")
         pixels = given.to(self._pixel_like()) / (255 if given.dtype == torch.uint8 else 1)
-        if pixels.numel() and not bool(((pixels >= PIXELS[0]) & (pixels <= PIXELS[1]) | ~pixels.isfinite()).all()):
-            low, high = pixels.aminmax()
-            raise ValueError(f"X has pixels from {low:g} to {high:g}; give numbers in [0, 1], or uint8 from 0 to 255")
-        return pixels.flatten(-3) if whole else pixels
+        low, high = PIXEL_BOUNDS
+        if pixels.numel() and not bool(((pixels >= low) & (pixels <= high) | ~pixels.isfinite()).all()):
+            least, most = pixels.aminmax()
+            raise ValueError(f"X has pixels from {least:g} to {most:g}; give numbers in [0, 1], or uint8 from 0 to 255")
+        return pixels.flatten(-3) if is_image else pixels
 
-    def leave(self, points: Tensor, X: Values) -> Any:
-        """In the shape of `X`, and on its device."""
+    def from_points(self, points: Tensor, X: Values) -> Any:
+        """Return points in the shape of `X`, and on its device."""
         if self._shape is None:
-            return super().leave(points, X)
+            return super().from_points(points, X)
         given = X if isinstance(X, Tensor) else torch.from_numpy(np.array(X))
         return like(points.reshape(given.shape).to(given.device), X)
 
     def scores(self, x: Tensor) -> Tensor:
-        """The module's output, whatever the leading axes."""
+        """Return the module's output for any leading axes."""
         flat = x.flatten(0, -2).to(next(self.module.parameters(), x))
         scores: Tensor = self.module(flat if self._shape is None else flat.reshape(-1, *self._shape))
         if scores.ndim != 2 or scores.shape[1] < 2:
@@ -224,24 +212,26 @@ class AttackedNetwork(_Scored):
         return scores.reshape(*x.shape[:-1], -1)
 
     def _pixel_like(self) -> Tensor:
-        """A number where the module is, in the precision of pixels."""
+        """Return a tensor with the device and the precision of pixels."""
         weight = next(self.module.parameters(), torch.zeros(()))
         return weight.new_empty((), dtype=torch.float64 if weight.dtype == torch.float64 else torch.float32)
 
 
 @final
-class AttackedFleet(_Scored):
-    """All C candidates of a fleet's group at once, in float64: points (C, m, d), each model attacked with its own.
+class AttackedFleet(_DifferentiableModel):
+    """All C candidates of a task of a fleet at once, in float64: points (C, m, d), each model attacked with its own.
 
     Parameters
     ----------
     fleet : Fleet
+        Trained networks.
     group : int
+        Index of the task.
 
     Examples
     --------
-    >>> target = AttackedFleet(Fleet((2, 3), [0], 4, torch.float32, torch.device("cpu")))
-    >>> target.log_proba(torch.zeros(4, 5, 2)).shape
+    >>> model = AttackedFleet(Fleet((2, 3), [0], 4, torch.float32, torch.device("cpu")))
+    >>> model.log_proba(torch.zeros(4, 5, 2)).shape
     torch.Size([4, 5, 3])
     """
 
@@ -253,18 +243,117 @@ class AttackedFleet(_Scored):
         self.layers = fleet.layers(fleet.theta[group : group + 1].detach().double())
 
     @property
-    def models(self) -> tuple[int, ...]:
-        """(C,)"""
+    def batch_shape(self) -> tuple[int, ...]:
+        """The axis of the candidates, (C,)."""
         return (self.layers[0].W.shape[1],)
 
-    @property
-    def width(self) -> int:
-        """Numbers of the widest layer, of all candidates."""
-        return self.models[0] * max(self.sizes)
+    def max_block(self) -> int:
+        """Divide by the width of the widest layer of all candidates."""
+        return MAX_BLOCK_VALUES // (self.batch_shape[0] * max(self.sizes))
 
     def scores(self, x: Tensor) -> Tensor:
-        """Batched products over all candidates, layer by layer."""
+        """Multiply layer by layer, over all candidates at once."""
         if x.shape[-1] != self.sizes[0]:
             raise ValueError(f"the points have {x.shape[-1]} features; the networks of the fleet take {self.sizes[0]}")
         flat = x.to(self.layers[0].W).reshape(-1, *x.shape[-3:])
         return relu_scores(self.layers, flat)[:, 0].reshape(*x.shape[:-1], -1)
+
+
+@final
+class FunctionModel(AttackedModel):
+    """Function from points (m, d) to log-probabilities (m, k), numpy arrays; gradients by central differences.
+
+    Points where the function is flat over the smallest step are tried with the steps `DIFFERENCE_STEPS`: a tree is
+    flat, and so are clipped probabilities.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+    scale : float or array (d,)
+        Unit of each feature: steps are fractions of it.
+
+    Examples
+    --------
+    >>> model = FunctionModel(lambda X: np.log(np.hstack([X, 1 - X])))
+    >>> model.loss_gradient(torch.tensor([[0.5]]).double(), torch.tensor([0])).round(decimals=6)
+    tensor([[-2.]], dtype=torch.float64)
+    """
+
+    def __init__(self, function: Callable[[NDArray[np.float64]], NDArray[Any]], scale: ArrayLike = 1.0) -> None:
+        self.function = function
+        self.scale = np.asarray(scale, dtype=np.float64)
+
+    def log_proba(self, x: Tensor) -> Tensor:
+        """Evaluate the function."""
+        logs = torch.from_numpy(np.array(self.function(_as_rows(x)), dtype=np.float64))
+        return logs.to(x).reshape(*x.shape[:-1], -1)
+
+    def vjp(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Return central differences, which take 2 d values of the function a point."""
+        X = _as_rows(x)
+        share = as_numpy(weight).reshape(len(X), -1).astype(np.float64)
+        precision = float(np.finfo(self.function(X[:1]).dtype).eps)
+        gradient, flat = self._differences(X, share, precision ** (1 / 3), precision)
+        for step in DIFFERENCE_STEPS:
+            if not flat.any():
+                break
+            gradient[flat], still_flat = self._differences(X[flat], share[flat], step, precision)
+            flat[flat] = still_flat
+        return torch.from_numpy(gradient).to(x).reshape(x.shape)
+
+    def _differences(
+        self, X: NDArray[np.float64], share: NDArray[np.float64], step: float, precision: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return gradients (n, d), and whether a row (n,) changes by no more than rounding."""
+        gradient, change = np.zeros_like(X), np.zeros(len(X))
+        for j, h in enumerate(np.broadcast_to(step * self.scale, X.shape[1:])):
+            up, down = X.copy(), X.copy()
+            up[:, j] += h
+            down[:, j] -= h
+            above, below = (np.maximum(self.function(points), MIN_LOG_PROBA) for points in (up, down))
+            difference = ((above - below) * share).sum(1)
+            noise = 64 * precision * (1.0 + np.where(share != 0, np.abs(above), 0.0).max(1))
+            change = np.maximum(change, np.abs(difference) / noise)
+            gradient[:, j] = difference / (up[:, j] - down[:, j])
+        return gradient, change <= 1.0
+
+
+@final
+class DecisionModel(AttackedModel):
+    """Function from points (m, d) to class indices (m,), -1 for none, without a gradient.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+    num_classes : int
+        Number of classes.
+
+    Examples
+    --------
+    >>> model = DecisionModel(lambda X: (X[:, 0] > 0).astype(int), 2)
+    >>> model.log_proba(torch.tensor([[0.3]]))
+    tensor([[-inf, 0.]])
+    """
+
+    has_gradient = False
+
+    def __init__(self, function: Callable[[NDArray[np.float64]], NDArray[Any]], num_classes: int) -> None:
+        self.function = function
+        self.num_classes = check_count("num_classes", num_classes, low=2)
+
+    def log_proba(self, x: Tensor) -> Tensor:
+        """Return 0 for the predicted class and minus infinity for the others; NaN for all where there is none."""
+        predicted = np.asarray(self.function(_as_rows(x)), dtype=np.int64).reshape(x.shape[:-1])
+        index = torch.from_numpy(predicted).to(x.device)
+        logs = one_hot(index.clamp(min=0), self.num_classes, x.dtype).log()
+        return logs.masked_fill((index == NO_CLASS)[..., None], torch.nan)
+
+    def vjp(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Raise: there is no gradient."""
+        raise TypeError("this model gives classes and no probabilities: it has no gradient; use the boundary attack")
+
+
+def _as_rows(x: Tensor) -> NDArray[np.float64]:
+    return as_numpy(x).reshape(-1, x.shape[-1]).astype(np.float64)

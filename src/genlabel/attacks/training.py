@@ -10,28 +10,29 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._arrays import Seed, as_rng
+from genlabel._runtime import eval_mode
 from genlabel.attacks.base import Attack
 from genlabel.attacks.models import AttackedNetwork
-from genlabel.training import eval_mode, train_network
+from genlabel.training import train_network
 from genlabel.training.networks import StagedNetwork
 
 
 @final
 class AttackedBatches:
-    """The batches of a loader, each attacked when it is its turn (Madry et al., 2018).
+    """Batches of a loader, each attacked when it is drawn (Madry et al., 2018).
 
     Parameters
     ----------
     network : StagedNetwork
-        The one in training: it is attacked in evaluation mode, as it is when the batch is asked for.
+        Network in training; it is attacked in evaluation mode, as it is when the batch is drawn.
     batches : iterable of (x, y)
-        y are class indices (n,).
+        Points and class indices (n,).
     attack : Attack
-        Such as `PGD(0.1, steps=5)`.
+        Attack, such as `PGD(0.1, steps=5)`.
     shape : (c, h, w) or None
-        That of an image, for a network that takes images.
-    rng : generator, seed or None
-        Of the attack.
+        Shape of an image, for a network that takes images.
+    seed : int, Generator or None
+        Seed of the attack.
 
     Examples
     --------
@@ -50,19 +51,16 @@ class AttackedBatches:
         batches: Iterable[Sequence[Any]],
         attack: Attack,
         shape: tuple[int, int, int] | None = None,
-        rng: Seed = None,
+        seed: Seed = None,
     ) -> None:
         self.network, self.batches, self.attack, self.shape = network, batches, attack, shape
-        self.rng = as_rng(rng)
+        self.rng = as_rng(seed)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         for x, y, *_ in self.batches:
-            yield self._moved(x, y), y
-
-    def _moved(self, x: Tensor, y: Tensor) -> Tensor:
-        with eval_mode(self.network):
-            moved: Tensor = self.attack(AttackedNetwork(self.network, self.shape), x, y, rng=self.rng)
-        return moved
+            with eval_mode(self.network):
+                moved: Tensor = self.attack(AttackedNetwork(self.network, self.shape), x, y, seed=self.rng)
+            yield moved, y
 
 
 def train_robust(
@@ -71,7 +69,7 @@ def train_robust(
     attack: Attack,
     *,
     shape: tuple[int, int, int] | None = None,
-    rng: Seed = None,
+    seed: Seed = None,
     **settings: Any,
 ) -> NDArray[np.float64]:
     """Train a network on attacked points, in place, and return the mean loss of each epoch.
@@ -81,10 +79,10 @@ def train_robust(
 
     Parameters
     ----------
-    network, batches, attack, shape, rng
-        As of :class:`AttackedBatches`.
+    network, batches, attack, shape, seed
+        As in :class:`AttackedBatches`.
     **settings
-        Of :func:`genlabel.training.train_network`: learning_rate, epochs, optimizer, ...
+        Parameters of :func:`genlabel.training.train_network`: learning_rate, epochs, optimizer, ...
 
     Examples
     --------
@@ -92,10 +90,8 @@ def train_robust(
     >>> from genlabel.attacks import FGSM
     >>> from genlabel.training.networks import MLP
     >>> batches = [(torch.tensor([[0.0], [4.0]]), torch.tensor([0, 1]))]
-    >>> train_robust(MLP(1, 2, seed=0), batches, FGSM(0.5), rng=0, epochs=3).shape
+    >>> train_robust(MLP(1, 2, seed=0), batches, FGSM(0.5), seed=0, epochs=3).shape
     (3,)
     """
-    generator = as_rng(rng)
-    return train_network(
-        network, AttackedBatches(network, batches, attack, shape, generator), seed=generator, **settings
-    )
+    rng = as_rng(seed)
+    return train_network(network, AttackedBatches(network, batches, attack, shape, rng), seed=rng, **settings)

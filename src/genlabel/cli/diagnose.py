@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from genlabel.evaluation.diagnosis import Diagnosis
 
 
-FRAMES = ("blends", "pairs", "lambda", "trial")
+FRAMES = ("mixed_samples", "pairs", "lambda", "experiment")
 LEAKS = ("kept column", "rows that equal", "neighbouring rows")
 """What notes begin with that tell of leaks; those of columns that were left out say how to keep them."""
 TIMELESS = "the folds of a diagnosis know no times: what holds now may not hold later"
@@ -60,7 +60,7 @@ def diagnose(
     clean_fraction: Annotated[
         float, typer.Option(min=0.0, max=0.99, help="Share of the points left as they are; 0 is the paper's.")
     ] = 0.75,
-    folds: Annotated[int, typer.Option(min=2, help="Of the paired run.")] = 4,
+    cv: Annotated[int, typer.Option(min=2, help="Number of folds of the paired experiment.")] = 4,
     max_rows: Annotated[int, typer.Option(min=10, help="Of more rows, so many are looked at.")] = 2000,
     groups: Groups = None,
     time: Time = None,
@@ -95,7 +95,7 @@ def diagnose(
         check_report(report, place)
         with display_progress(f"loading {source}"):
             table = load_source(place, target, reading, seed)
-        settings = {"alpha": alpha, "clean_fraction": clean_fraction, "folds": folds, "max_rows": max_rows}
+        settings = {"alpha": alpha, "clean_fraction": clean_fraction, "cv": cv, "max_rows": max_rows}
         found = Examined.of(table, reading, random_state=seed, **settings)
         typer.echo(json.dumps(found.as_plain(), indent=2)) if as_json else found.print()
         written = found.write(output, csv)
@@ -132,9 +132,9 @@ class Examined:
             numbers = table_pipeline(table.X, "passthrough")[:-1].fit_transform(table.X)
             groups = None if table.groups is None else table.groups.to_numpy()
             found = diagnose(numbers, table.y.to_numpy(), groups=groups, verbose=1, **settings)
-        if table.rows is not None and found.blends is not None:
-            rows = table.rows.to_numpy()[found.blends.rows]
-            found = replace(found, blends=found.blends._replace(rows=rows))
+        if table.rows is not None and found.mixed is not None:
+            rows = table.rows.to_numpy()[found.mixed.rows]
+            found = replace(found, mixed=found.mixed._replace(rows=rows))
         return cls(table, found, count_messages([count_warnings(heard)]))
 
     @property
@@ -169,14 +169,16 @@ class Examined:
     def write(self, picture: Path | None, folder: Path | None) -> list[Path]:
         """Draw the picture and write the tables, as far as they are asked for and there; return what was written."""
         if picture is not None:
+            from genlabel.reporting import plot_diagnosis
+
             with atomic_writer(picture) as beside:
-                self.diagnosis.plot().savefig(beside)
+                plot_diagnosis(self.diagnosis).savefig(beside)
         written = [] if picture is None else [picture]
-        there = {name: self.diagnosis.blends if name != "trial" else self.diagnosis.trial for name in FRAMES}
+        there = {name: self.diagnosis.mixed if name != "experiment" else self.diagnosis.experiment for name in FRAMES}
         for name, file in zip(FRAMES, [] if folder is None else _files(folder), strict=False):
             if there[name] is not None:
                 with atomic_writer(file) as beside:
-                    self.diagnosis.to_frame(name, None).to_csv(beside, index=name == "trial")
+                    self.diagnosis.to_frame(name, None).to_csv(beside, index=name == "experiment")
                 written.append(file)
         return written
 

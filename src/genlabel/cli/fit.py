@@ -112,7 +112,7 @@ def fit(
             _tell_table(table)
         estimator = fitting.make_classifier(method.value, hidden, epochs or "auto")
         fitted = fitting.fit_table(
-            table, estimator, test_size=test_size, seed=seed, time_limit=time_limit, watching=_shown
+            table, estimator, test_size=test_size, seed=seed, time_limit=time_limit, stage=_shown
         )
         notes = count_messages([fitted.warnings])
         settled = f"method {method.value}{_network(method, network)}, seed {seed}"
@@ -182,10 +182,10 @@ def _tell_table(table: Table) -> None:
 def _tell_held_out(found: HoldoutScores | None) -> str:
     if found is None:
         return "held out: nothing; what is known of its quality stands in the model card"
-    from genlabel.evaluation.diagnosis.intervals import share_interval
+    from genlabel.evaluation.diagnosis.intervals import wilson_interval
 
-    scores, shares = found.scores, found.shares
-    low, high = share_interval(scores["accuracy"] / 100.0, found.cases)
+    scores, shares = found.scores, found.prior_scores
+    low, high = wilson_interval(scores["accuracy"] / 100.0, found.cases)
     hits = f"accuracy {scores['accuracy']:.1f} % ({100 * low:.0f} to {100 * high:.0f} %)"
     beside = f"class shares: {shares['accuracy']:.1f} %, {shares['log_loss']:.3f}"
     more = f"balanced accuracy {scores['balanced_accuracy']:.1f} %"
@@ -231,7 +231,7 @@ def _as_plain(table: Table, fitted: FittedTable, folder: Path, notes: list[str])
 
 def _plain_held_out(found: HoldoutScores) -> dict[str, Any]:
     scores = {name: None if isnan(value) else value for name, value in found.scores.items()}
-    return {"rows": found.rows, "cases": found.cases, **scores, "class_shares": found.shares}
+    return {"rows": found.rows, "cases": found.cases, **scores, "class_shares": found.prior_scores}
 
 
 def _plain(value: Any) -> Any:

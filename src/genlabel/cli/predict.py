@@ -120,12 +120,12 @@ def _standard_output() -> IO[str]:
 
 def _about(kept: LoadedModel, new: NewRows, found: pd.DataFrame) -> list[str]:
     """What is to be known beside the predictions: rows of low support, and the scores where classes are known."""
-    from genlabel.evaluation.table_models import is_atypical, score_predictions
+    from genlabel.evaluation.table_models import atypical_level, score_predictions
 
     lines = []
-    if "support" in found:
-        level = is_atypical(kept)
-        low = int((found["support"] <= level).sum())
+    if "typicality" in found:
+        level = atypical_level(kept)
+        low = int((found["typicality"] <= level).sum())
         usual = f"1 in {1 / level:.0f} is usual"
         lines.append(f"rows unlike those of training (support of {level} or less): {low} of {len(found)}; {usual}")
     if new.y is not None and (new.y >= 0).any():

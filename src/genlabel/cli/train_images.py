@@ -236,7 +236,7 @@ def _train_one(
     rates = [entry["images_per_second"] for entry in trained.history]
     return {
         "seed": seed,
-        "network": trained.made[0],
+        "network": trained.architecture[0],
         **trained.test._asdict(),
         "best": best,
         "epochs": len(trained.history),

@@ -16,7 +16,6 @@ from genlabel.densities.per_class import ClassSample, FixedDensity, LogDensity, 
 from genlabel.densities.power_transform import PowerTransformedDensity
 from genlabel.densities.registry import named_densities, named_density
 from genlabel.densities.stacked import StackedDensity, WeightedDensities
-from genlabel.densities.typicality import Typicality
 from genlabel.densities.vae import VAEDensity
 
 __all__ = [
@@ -41,7 +40,6 @@ __all__ = [
     "PerClassDensity",
     "PowerTransformedDensity",
     "StackedDensity",
-    "Typicality",
     "VAEDensity",
     "WeightedDensities",
     "default_candidates",

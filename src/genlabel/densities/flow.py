@@ -1,4 +1,4 @@
-"""A normalising flow for all classes: exact, normalized densities of any connected shape."""
+"""Normalizing flow of all classes: exact, normalized densities of any connected shape."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from torch import Tensor, nn
 from genlabel._progress import Callback
 from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, check_count
-from genlabel.densities._fit_network import Points, train_until_plateau
-from genlabel.densities.neural import NeuralDensity, hidden_sizes
+from genlabel.densities.neural import NeuralDensity, TrainingPoints, hidden_sizes, train_until_plateau
 
 
 @DENSITIES.register("flow")
 @final
 class FlowDensity(NeuralDensity):
-    r"""A normalising flow, conditional on the class: p_c(x) = N(f_c(x); 0, I) |det df_c/dx|.
+    r"""A normalizing flow, conditional on the class: p_c(x) = N(f_c(x); 0, I) |det df_c/dx|.
 
-    One network of the point and the one-hot class makes an autoregressive map f_c of every class: rational-quadratic
+    One network of the point and the one-hot class defines an autoregressive map f_c for every class: rational-quadratic
     splines (Durkan et al., arXiv 1906.04032) or affine maps (Papamakarios et al., arXiv 1705.07057), from `zuko`
-    (`pip install "genlabel[flows]"`). zuko's neural autoregressive flow is not offered: its map is integrated and
-    inverted numerically, and its likelihoods are known to be implausible. Beyond 5 standard deviations a spline is the
-    identity, so far points have the tails of a Gaussian.
+    (`pip install "genlabel[flows]"`). The neural autoregressive flow of zuko is not offered: its map is integrated and
+    inverted numerically, and its likelihoods are implausible. Beyond 5 standard deviations a spline is the identity, so
+    that far points have Gaussian tails.
 
-    It hurts where classes are small (a Gaussian stands in below 20 distinct points; below a few hundred, a mixture or a
-    kernel is as good and far cheaper), and where a class is in several pieces: thin bridges connect them.
+    Choose another density for small classes (a Gaussian replaces the flow below 20 distinct points; below a few hundred
+    points, a mixture or a kernel density is as good and far cheaper) and for classes in several pieces, which a flow
+    connects by thin bridges.
 
     Parameters
     ----------
     kind : "spline" or "maf"
     transforms, bins : int
-        Maps after one another, and the pieces of a spline.
+        Number of successive maps, and of pieces of a spline.
     hidden : sequence of int
         Hidden layers of the network of each map.
     epochs, batch_size : int
     learning_rate : float
-        Of Adam; it falls to 0 over the epochs.
+        Initial rate of Adam; it decays to 0 over the epochs.
     held_out : float in [0.01, 0.5]
-        Share of each class that is held out; the weights of the epoch with the best held-out likelihood are kept.
+        Validation fraction of each class; the weights of the epoch with the best validation likelihood are used.
     patience : int
-        Epochs without a better one after which training ends.
+        Epochs without improvement before training stops.
     jitter : float in [0, 1]
-        Standard deviation of the normal noise on the training points, in standard deviations of a feature. It keeps
-        discrete and constant features from being spikes.
+        Standard deviation of the normal noise on the training points, relative to that of a feature. It bounds the
+        density at discrete and constant features.
     device : "auto", "cpu" or "cuda"
     verbose : int
-        1 shows a line with the epochs.
+        1 shows the progress of the epochs.
     random_state : int, Generator or None
 
     Attributes
     ----------
     losses_ : list of float
-        Held-out negative log-likelihood of standardised points after each epoch.
+        Validation negative log-likelihood of standardized points after each epoch.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class FlowDensity(NeuralDensity):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _check(self) -> None:
+    def _check_parameters(self) -> None:
         check_choice("kind", self.kind, ["spline", "maf"])
         check_count("transforms", self.transforms)
         check_count("bins", self.bins, low=2)
@@ -120,29 +120,30 @@ class FlowDensity(NeuralDensity):
         return built
 
     def _train(
-        self, network: nn.Module, points: Points, rng: np.random.Generator, callback: Callback | None
+        self, network: nn.Module, points: TrainingPoints, rng: np.random.Generator, callback: Callback | None
     ) -> list[float]:
         def loss(x: Tensor, c: Tensor, rng: np.random.Generator) -> Tensor:
-            found: Tensor = -network(c).log_prob(x)
-            return found
+            log_prob: Tensor = network(c).log_prob(x)
+            return -log_prob
 
         return train_until_plateau(network, loss, points, self._schedule(), rng, callback)
 
-    def _class_log_prob(self, network: Any, x: Tensor, place: int) -> Tensor:
-        found: Tensor = network(self._context(place, x)).log_prob(x)
-        return found
+    def _class_log_prob(self, network: Any, x: Tensor, class_input: int) -> Tensor:
+        log_prob: Tensor = network(self._context(class_input, x)).log_prob(x)
+        return log_prob
 
-    def _draw(self, network: Any, n: int, place: int, rng: np.random.Generator) -> Tensor:
+    def _draw(self, network: Any, n: int, class_input: int, rng: np.random.Generator) -> Tensor:
         weights: Tensor = next(network.parameters())
         z = torch.from_numpy(rng.standard_normal((n, self.n_features_in_))).to(weights)
-        found: Tensor = network(self._context(place, weights)).transform.inv(z)
-        return found
+        points: Tensor = network(self._context(class_input, weights)).transform.inv(z)
+        return points
 
-    def _context(self, place: int, like: Tensor) -> Tensor:
-        return torch.eye(int(self.places_.max()) + 1, dtype=like.dtype, device=like.device)[place]
+    def _context(self, class_input: int, like: Tensor) -> Tensor:
+        """Return the one-hot vector of a class."""
+        return torch.eye(int(self.class_inputs_.max()) + 1, dtype=like.dtype, device=like.device)[class_input]
 
     @property
-    def _row_size(self) -> int:
+    def _row_values(self) -> int:
         return max(4 * self.bins * self.n_features_in_, *hidden_sizes(self.hidden), 1)
 
 

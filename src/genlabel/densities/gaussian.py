@@ -1,9 +1,8 @@
-"""One full Gaussian for each class: the paper's Gaussian mixture (GM) model."""
+"""One full Gaussian for each class: the Gaussian mixture (GM) model of the paper."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -28,10 +27,10 @@ from genlabel.densities.covariance import (
 )
 from genlabel.densities.per_class import ClassSample, class_samples
 
-WIDE = 64
-"""Features from which it pays to label a blend from its parents."""
-LARGEST = 1 << 24
-"""Distances that are kept for it."""
+MIN_PAIR_FEATURES = 64
+"""Features above which log-densities of mixed points are computed from those of their parents."""
+MAX_DISTANCES = 1 << 24
+"""Pairwise distances that are stored for it."""
 
 
 @DENSITIES.register("gaussian", shrinkage="ledoit-wolf")
@@ -46,17 +45,17 @@ class GaussianDensity(ClassDensity):
     Parameters
     ----------
     shrinkage : None, "ledoit-wolf" or float in [0, 1]
-        The intensity s; None is the paper's setting.
+        Intensity s; None is the setting of the paper.
     reg : float
-        Added to the diagonal; 1e-4 is the paper-faithful value on standardised features.
+        Variance added to the diagonal; 1e-4 is the value of the paper on standardized features.
 
-    A class with at most d points, or with a singular covariance, is regularised, with a
+    A class with at most d points, or with a singular covariance, is regularized, with a
     :class:`DensityWarning` that names it.
 
     Attributes
     ----------
     means_, covariances_ : ndarray (k, d), (k, d, d)
-        The Gaussians that are used.
+        Means and regularized covariances.
 
     Examples
     --------
@@ -73,91 +72,85 @@ class GaussianDensity(ClassDensity):
         check_interval("reg", self.reg, 0.0, math.inf, "1e-4 is the usual choice")
         self.whitenings_ = [self._whitening(sample) for sample in class_samples(self.classes_, X, index, weight)]
 
-    @property
-    def means_(self) -> NDArray[np.float64]:
-        """The means mu_c, (k, d)."""
-        return torch.stack([white.centre for white in self.whitenings_]).numpy()
-
-    @property
-    def covariances_(self) -> NDArray[np.float64]:
-        """The covariances Sigma_c as they are used, shrunk and regularised, (k, d, d)."""
-        matrices = torch.stack([white.matrix for white in self.whitenings_])
-        return torch.linalg.inv(matrices @ matrices.mT).numpy()
-
-    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
-        """As `log_prob(X)`; of many blends in many dimensions, from the distances between their parents.
-
-        Whitening is affine, so that with a the whitened rows and Stewart's theorem
-        |lam a_i + (1 - lam) a_j|^2 = lam |a_i|^2 + (1 - lam) |a_j|^2 - lam (1 - lam) |a_i - a_j|^2.
-        """
-        if lam is None or points is None or not self._pays(len(X), len(points)):
-            return self.log_prob(X)
-        known = self._distances(as_tensor(points).cpu().double())
-        return like(known.log_prob(as_numpy(rows), as_numpy(partner_rows), as_numpy(lam)).to(as_tensor(X)), X)
-
-    def _pays(self, blends: int, points: int) -> bool:
-        wide = self.n_features_in_ >= WIDE and blends >= points
-        return wide and len(self.classes_) * points**2 <= LARGEST
-
-    def _distances(self, points: Tensor) -> _Distances:
-        """Those of the points; the last ones are remembered."""
-        known: _Distances | None = getattr(self, "_last_distances", None)
-        if known is None or known.points is not points:
-            known = self._last_distances = _distances(points, self.whitenings_)
-        return known
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the distances, which are found again."""
-        return {name: value for name, value in super().__getstate__().items() if name != "_last_distances"}
-
-    def gaussians(self) -> Gaussians:
-        """Its Gaussians, by their whitenings."""
-        centres, matrices = (torch.stack(parts) for parts in list(zip(*self.whitenings_, strict=True))[:2])
-        log_dets = torch.tensor([white.log_det for white in self.whitenings_], dtype=centres.dtype)
-        return Gaussians(centres, matrices, log_dets)
-
-    def _log_prob(self, X: Tensor) -> Tensor:
-        return normal_log_prob(X, self.gaussians(), X.dtype)
-
     def _whitening(self, sample: ClassSample) -> Whitening:
         mean, covariance = moments(sample.X, sample.weight, unbiased=False)
         if self.shrinkage is None or not sample.has_spread:
             covariance = usable_covariance(sample, covariance, "GaussianDensity")
         else:
-            covariance = shrink(covariance, self._intensity(sample, mean, covariance))
+            if isinstance(self.shrinkage, str):
+                check_choice("shrinkage", self.shrinkage, ["ledoit-wolf"], also="None or a number in [0, 1]")
+                intensity = ledoit_wolf(sample.X, sample.weight, mean, covariance)
+            else:
+                intensity = check_interval("shrinkage", self.shrinkage, 0.0, 1.0, "0 keeps the sample covariance")
+            covariance = shrink(covariance, intensity)
         covariance = covariance + self.reg * torch.eye(len(mean), dtype=mean.dtype)
         return whitening(sample, mean, covariance, "GaussianDensity")
 
-    def _intensity(self, sample: ClassSample, mean: Tensor, covariance: Tensor) -> float:
-        if isinstance(self.shrinkage, str):
-            check_choice("shrinkage", self.shrinkage, ["ledoit-wolf"], also="None or a number in [0, 1]")
-            return ledoit_wolf(sample.X, sample.weight, mean, covariance)
-        return check_interval("shrinkage", self.shrinkage, 0.0, 1.0, "0 keeps the sample covariance")
+    @property
+    def means_(self) -> NDArray[np.float64]:
+        """Means mu_c, (k, d)."""
+        return torch.stack([white.center for white in self.whitenings_]).numpy()
+
+    @property
+    def covariances_(self) -> NDArray[np.float64]:
+        """Covariances Sigma_c after shrinkage and regularization, (k, d, d)."""
+        matrices = torch.stack([white.matrix for white in self.whitenings_])
+        return torch.linalg.inv(matrices @ matrices.mT).numpy()
+
+    def gaussians(self) -> Gaussians:
+        """Return the Gaussians of the classes."""
+        centers, matrices = (torch.stack(parts) for parts in list(zip(*self.whitenings_, strict=True))[:2])
+        log_dets = torch.tensor([white.log_det for white in self.whitenings_], dtype=centers.dtype)
+        return Gaussians(centers, matrices, log_dets)
+
+    def _log_prob(self, X: Tensor) -> Tensor:
+        return normal_log_prob(X, self.gaussians(), X.dtype)
+
+    def log_prob_of_pairs(self, X: Any, rows: Any, partner_rows: Any, lam: Any = None, points: Any = None) -> Any:
+        """Return `log_prob(X)`; for many mixed points in many dimensions, from the distances between their parents.
+
+        Whitening is affine, so that with whitened rows a, by Stewart's theorem,
+        |lam a_i + (1 - lam) a_j|^2 = lam |a_i|^2 + (1 - lam) |a_j|^2 - lam (1 - lam) |a_i - a_j|^2.
+        """
+        if lam is None or points is None:
+            return self.log_prob(X)
+        wide = self.n_features_in_ >= MIN_PAIR_FEATURES and len(X) >= len(points)
+        if not wide or len(self.classes_) * len(points) ** 2 > MAX_DISTANCES:
+            return self.log_prob(X)
+        x = as_tensor(points).cpu().double()
+        distances: _PairDistances | None = getattr(self, "_last_distances", None)
+        if distances is None or distances.points is not x:
+            distances = self._last_distances = _PairDistances.of(x, self.whitenings_)
+        return like(distances.log_prob(as_numpy(rows), as_numpy(partner_rows), as_numpy(lam)).to(as_tensor(X)), X)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the cached distances."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_last_distances"}
 
 
-class _Distances(NamedTuple):
-    """Squared distances of points after whitening, and what else their log-densities need."""
+class _PairDistances(NamedTuple):
+    """Squared distances between whitened points, for log-densities of mixed points."""
 
     points: Tensor
     """(n, d)"""
     to_mean: Tensor
-    """(k, n): of each point to the mean."""
+    """Distances of the points to the mean of each class, (k, n)."""
     between: Tensor
-    """(k, n, n): of two of them."""
+    """Distances between pairs of points, (k, n, n)."""
     constant: Tensor
-    """(k,): log det Sigma + d log 2 pi."""
+    """log det Sigma + d log 2 pi, (k,)."""
+
+    @classmethod
+    def of(cls, X: Tensor, whitenings: list[Whitening]) -> _PairDistances:
+        white = [(X - affine.center) @ affine.matrix for affine in whitenings]
+        to_mean = torch.stack([(a * a).sum(1) for a in white])
+        pairs = zip(to_mean, white, strict=True)
+        between = torch.stack([(n[:, None] + n - 2.0 * (a @ a.T)).clamp_min_(0.0) for n, a in pairs])
+        constant = torch.tensor([affine.log_det + X.shape[1] * LOG_2_PI for affine in whitenings], dtype=X.dtype)
+        return cls(X, to_mean, between, constant)
 
     def log_prob(self, rows: NDArray[Any], partner_rows: NDArray[Any], lam: NDArray[Any]) -> Tensor:
-        """Log-density (m, k) of the blends of rows."""
+        """Return the log-density (m, k) of mixed rows."""
         i, j, t = (torch.from_numpy(np.ascontiguousarray(part)) for part in (rows, partner_rows, lam))
         square = t * self.to_mean[:, i] + (1.0 - t) * self.to_mean[:, j] - t * (1.0 - t) * self.between[:, i, j]
         return -0.5 * (square.clamp_min(0.0).T + self.constant)
-
-
-def _distances(X: Tensor, whitenings: Sequence[Whitening]) -> _Distances:
-    white = [(X - affine.centre) @ affine.matrix for affine in whitenings]
-    to_mean = torch.stack([(a * a).sum(1) for a in white])
-    pairs = zip(to_mean, white, strict=True)
-    between = torch.stack([(n[:, None] + n - 2.0 * (a @ a.T)).clamp_min_(0.0) for n, a in pairs])
-    constant = torch.tensor([affine.log_det + X.shape[1] * LOG_2_PI for affine in whitenings], dtype=X.dtype)
-    return _Distances(X, to_mean, between, constant)

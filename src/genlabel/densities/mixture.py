@@ -1,26 +1,36 @@
-"""A small Gaussian mixture for each class, fitted by expectation maximisation (EM) for all classes at once."""
+"""Gaussian mixture of each class, fitted by expectation maximization (EM) for all classes at once.
+
+EM is batched: mixtures of many weighted groups of points (classes and folds) and several sizes by matrix products,
+which makes the search of a stacked density fast.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad
 
-from genlabel._arrays import as_rng
+from genlabel._arrays import as_rng, chunks, to_device
 from genlabel._registry import DENSITIES
 from genlabel._standardization import Standardization
 from genlabel._validation import check_choice, check_count, check_positive
-from genlabel.densities._em import fit_mixtures, mixture_terms
 from genlabel.densities.base import ClassDensity
-from genlabel.densities.covariance import FLOOR, group_by_class
+from genlabel.densities.covariance import EIGENVALUE_FLOOR, LOG_2_PI, Groups, group_by_class, to_gaussians
 from genlabel.densities.cross_validation import CrossValSample
 
-LEAST_SCALE = 1e-100
-"""Of a feature beside `reg`: of less, the square vanishes."""
+MIN_SCALE = 1e-100
+"""Lower bound on the scale of a feature, whose square would otherwise vanish."""
+EM_TOLERANCE = 3e-3
+"""Gain of the mean log-likelihood below which a mixture has converged."""
+MIN_POINTS_PER_COMPONENT = 8
+KMEANS_STEPS = 5
+CHUNK_RESPONSIBILITIES = 1 << 16
+"""Responsibilities per chunk: few enough for the cache."""
 
 
 @DENSITIES.register("mixture")
@@ -33,20 +43,19 @@ class MixtureDensity(ClassDensity):
     Parameters
     ----------
     components : int
-        Gaussians in a class; a class of n_c points has at most max(1, n_c // 8) (with weights, n_c is their
-        effective number).
+        Gaussians per class; a class of n_c points has at most max(1, n_c // 8), with weights by the effective n_c.
     covariance : "tied" or "diagonal"
         One full covariance for the Gaussians of a class, or a diagonal one for each.
     reg : float
-        Added to the variances; meant for standardised features (of features of large scale, 1e-4 of their variance is
-        added at least). It keeps a lump of equal points from being a spike.
+        Variance added to each feature; meant for standardized features (at least 1e-4 of the variance is added to
+        features of large scale). It bounds the density of equal points.
     max_iter : int
-        Steps of EM at most; a class whose mean log-likelihood gains less than 3e-3 in a step is done.
+        Maximal number of EM steps; a class stops when its mean log-likelihood gains less than 3e-3 in a step.
     random_state : int, Generator or None
-        For the seeds, which are drawn as in k-means++.
+        Seed of the k-means++ initialization.
 
-    NOTE[EM]: what EM never lowers is the likelihood with exp(-reg/2 tr Sigma^-1) beside each Gaussian, under which
-    adding `reg` is the exact maximum.
+    NOTE[EM]: EM increases the likelihood with a factor exp(-reg/2 tr Sigma^-1) for each Gaussian; adding `reg` to the
+    variances is its exact maximum.
 
     Attributes
     ----------
@@ -76,75 +85,321 @@ class MixtureDensity(ClassDensity):
         self.random_state = random_state
 
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
-        self._check()
-        self.standardisation_ = Standardization.fit(X, weight, keep_constant=True)
-        groups = group_by_class(self.standardisation_(X), index, weight[None])
+        self._check_parameters()
+        self.scaler_ = Standardization.fit(X, weight, keep_constant=True)
+        groups = group_by_class(self.scaler_(X), index, weight[None])
         draws = as_rng(self.random_state).random(self.components)
-        reg = (self.reg / self.standardisation_.scale.clamp_min(LEAST_SCALE) ** 2).clamp_min(min(self.reg, FLOOR))
+        reg = (self.reg / self.scaler_.scale.clamp_min(MIN_SCALE) ** 2).clamp_min(min(self.reg, EIGENVALUE_FLOOR))
         fitted = fit_mixtures(groups, [self.components], self.covariance == "tied", reg, self.max_iter, draws)
-        self.mixtures_ = fitted.pick(slice(None), 0, 0)
-        self.terms_ = mixture_terms(self.mixtures_)
+        self.mixtures_ = fitted.select(slice(None), 0, 0)
+        self.terms_ = self.mixtures_.terms()
 
-    def _check(self) -> None:
+    def _check_parameters(self) -> None:
         check_count("components", self.components)
         check_count("max_iter", self.max_iter)
         check_choice("covariance", self.covariance, ["tied", "diagonal"])
         check_positive("reg", self.reg, "0.05 is the usual choice")
 
     def _log_prob(self, X: Tensor) -> Tensor:
-        return self.terms_.log_prob(self.standardisation_(X).to(X)) - self.standardisation_.log_volume
+        return self.terms_.log_prob(self.scaler_(X).to(X)) - self.scaler_.log_volume
 
     @property
     def cv_family(self) -> Hashable | None:
-        """Those of any size share the steps of EM, if they draw the same seeds."""
+        """Mixtures of any size share the EM steps if they have the same initialization."""
         if not isinstance(self.random_state, int):
             return None
         return ("mixture", self.covariance, self.reg, self.max_iter, self.random_state)
 
-    def held_out_log_prob(self, folds: CrossValSample, densities: Sequence[MixtureDensity]) -> Tensor:
-        """All sizes and folds of classes of like size go through EM together, or as many folds as memory allows."""
+    def held_out_log_prob(self, sample: CrossValSample, densities: Sequence[MixtureDensity]) -> Tensor:
+        """Return held-out log-densities (M, n, k); all sizes, folds, and classes of similar size share EM."""
         for density in densities:
-            density._check()
+            density._check_parameters()
         sizes = [density.components for density in densities]
         draws = as_rng(self.random_state).random(max(sizes))
-        reg = torch.full_like(folds.X[0], self.reg)
-        found = folds.empty_log_prob(len(densities))
-        for classes in _of_like_size(folds.classes):
-            inside = folds.of_classes(classes)
-            for part in inside.split_folds(len(inside.X) * max(len(sizes) * max(sizes), inside.X.shape[1])):
+        reg = torch.full_like(sample.X[0], self.reg)
+        log_prob = sample.empty_log_prob(len(densities))
+        for classes in _classes_of_similar_size(sample.classes):
+            points = sample.of_classes(classes)
+            for part in points.split_folds(len(points.X) * max(len(sizes) * max(sizes), points.X.shape[1])):
                 groups = group_by_class(part.X, part.classes, part.training_weight)
                 mixtures = fit_mixtures(groups, sizes, self.covariance == "tied", reg, self.max_iter, draws)
                 for f, rows in enumerate(part.valid):
                     for s in range(len(sizes)):
-                        answer = mixture_terms(mixtures.pick(slice(None), f, s)).log_prob(folds.X[rows])
-                        found[s, rows[:, None], classes] = answer
-        return found
+                        terms = mixtures.select(slice(None), f, s).terms()
+                        log_prob[s, rows[:, None], classes] = terms.log_prob(sample.X[rows])
+        return log_prob
 
     @property
     def weights_(self) -> NDArray[np.float64]:
-        """The shares pi_cj, (k, components); 0 for a component a class is too small for."""
+        """Weights pi_cj, (k, components); 0 for components beyond those of a small class."""
         return self.mixtures_.log_weight.exp().numpy()
 
     @property
     def means_(self) -> NDArray[np.float64]:
-        """The means mu_cj, (k, components, d)."""
-        mean, scale, _ = self.standardisation_
+        """Means mu_cj, (k, components, d)."""
+        mean, scale, _ = self.scaler_
         return (self.mixtures_.mean * scale + mean).numpy()
 
     @property
     def covariances_(self) -> NDArray[np.float64]:
-        """The covariances, (k, d, d) if tied, the variances (k, components, d) if diagonal."""
-        scale = self.standardisation_.scale
+        """Covariances (k, d, d) if tied, variances (k, components, d) if diagonal."""
+        scale = self.scaler_.scale
         square = torch.outer(scale, scale) if self.covariance == "tied" else scale**2
         return (self.mixtures_.covariance * square).numpy()
 
 
-def _of_like_size(classes: Tensor) -> list[Tensor]:
-    """The classes in groups, none with more than twice the points of another: groups are padded to the largest."""
+def _classes_of_similar_size(classes: Tensor) -> list[Tensor]:
+    """Return groups of classes that differ at most twofold in size, since groups are padded to the largest."""
     counts = torch.bincount(classes)
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     for c in counts.argsort().tolist():
-        if not found or counts[c] > 2 * counts[found[-1][0]]:
-            found.append([])
-        found[-1].append(c)
-    return [torch.tensor(sorted(group)) for group in found]
+        if not groups or counts[c] > 2 * counts[groups[-1][0]]:
+            groups.append([])
+        groups[-1].append(c)
+    return [torch.tensor(sorted(group)) for group in groups]
+
+
+class Mixtures(NamedTuple):
+    """Gaussian mixtures with any number of leading dimensions, padded with components of weight 0."""
+
+    log_weight: Tensor
+    """(..., q)"""
+    mean: Tensor
+    """(..., q, d)"""
+    covariance: Tensor
+    """(..., d, d) if tied, else variances (..., q, d)."""
+    tied: bool
+
+    def select(self, *index: int | slice) -> Mixtures:
+        """Return the mixtures at an index of the leading dimensions."""
+        return Mixtures(self.log_weight[index], self.mean[index], self.covariance[index], self.tied)
+
+    def where(self, mask: Tensor, other: Mixtures) -> Mixtures:
+        """Return these mixtures where the mask (...) is True, and the other ones elsewhere."""
+        weight = torch.where(mask[..., None], self.log_weight, other.log_weight)
+        mean, covariance = (
+            torch.where(mask[..., None, None], ours, theirs)
+            for ours, theirs in ((self.mean, other.mean), (self.covariance, other.covariance))
+        )
+        return Mixtures(weight, mean, covariance, self.tied)
+
+    def terms(self, reg: Tensor | None = None) -> Terms:
+        """Return the terms of the log-densities; with `reg`, times exp(-reg/2 tr Sigma^-1), under which EM is exact."""
+        log_weight, mean, covariance, tied = self
+        d = mean.shape[-1]
+        reg = torch.zeros_like(mean[..., 0, :]) if reg is None else reg
+        if not tied:
+            inverse, penalty = 1.0 / covariance, reg[..., None, :] if reg.dim() > 1 else reg
+            norm = covariance.log().sum(-1) + (inverse * (mean**2 + penalty)).sum(-1) + d * LOG_2_PI
+            return Terms(mean * inverse, log_weight - 0.5 * norm, -0.5 * inverse, None)
+        precision, log_det = _inverse(covariance)
+        linear = mean @ precision
+        penalty = (precision.diagonal(dim1=-2, dim2=-1) * reg).sum(-1)
+        norm = (log_det + penalty)[..., None] + (linear * mean).sum(-1) + d * LOG_2_PI
+        return Terms(linear, log_weight - 0.5 * norm, None, precision)
+
+
+def _inverse(covariance: Tensor) -> tuple[Tensor, Tensor]:
+    """Return inverses (..., d, d) and log-determinants (...) of covariances; singular ones are regularized."""
+    root, info = torch.linalg.cholesky_ex(covariance)
+    if bool((info > 0).any()):
+        gaussians, _ = to_gaussians(torch.zeros_like(covariance[..., 0]), covariance)
+        return gaussians.matrix @ gaussians.matrix.mT, gaussians.log_det
+    return torch.cholesky_inverse(root), 2.0 * root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+class Terms(NamedTuple):
+    """Coefficients of log pi_j N(x; mu_j, Sigma_j) = linear_j x + square_j x^2 + constant_j - x' precision x / 2."""
+
+    linear: Tensor
+    """(..., q, d)"""
+    constant: Tensor
+    """(..., q)"""
+    square: Tensor | None
+    """(..., q, d); None if tied."""
+    precision: Tensor | None
+    """Inverse of the shared covariance, (..., d, d); None unless tied."""
+
+    def log_prob(self, X: Tensor) -> Tensor:
+        """Return the log-density of the rows of `X` (m, d) under r mixtures, (m, r), in the precision of `X`."""
+        linear, constant = to_device(self.linear, X, X.dtype), to_device(self.constant, X, X.dtype)
+        r, q, d = linear.shape
+        logits = linear.view(r * q, d) @ X.T
+        if self.square is not None:
+            logits = logits.addmm_(to_device(self.square, X, X.dtype).view(r * q, d), (X * X).T)
+        values = (logits.view(r, q, -1) + constant[..., None]).logsumexp(1)
+        if self.precision is not None:
+            values = values - 0.5 * ((X @ to_device(self.precision, X, X.dtype)) * X).sum(-1)
+        return values.T
+
+
+def fit_mixtures(
+    groups: Groups,
+    sizes: Sequence[int],
+    tied: bool,
+    reg: Tensor,
+    max_iter: int,
+    draws: NDArray[np.float64],
+    trace: list[Tensor] | None = None,
+) -> Mixtures:
+    """Fit a mixture of each size to each group; the leading dimensions are (k, g, number of sizes).
+
+    Parameters
+    ----------
+    groups : Groups
+    sizes : sequence of int
+    tied : bool
+    reg : Tensor (d,)
+        Variances that are added.
+    max_iter : int
+    draws : array (largest size,)
+        Numbers in [0, 1) that initialize the components.
+    trace : list, optional
+        Receives the mean log-likelihoods of every step, (k, g, number of sizes).
+    """
+    data = _GroupData.of(groups, reg, tied)
+    seeds = _draw_seeds(data, draws)
+    cap = (groups.size / MIN_POINTS_PER_COMPONENT + 1e-9).long().clamp_min(1)
+    fitted, traces = [], []
+    for size in sizes:
+        mixtures = _k_means(data, seeds[:, :, :size], cap)
+        likelihoods: list[Tensor] = []
+        last = mixtures.log_weight.new_full(mixtures.log_weight.shape[:-1], -torch.inf)
+        for _ in range(max_iter):
+            likelihood, updated = _em_step(data, mixtures)
+            likelihoods.append(likelihood)
+            converged = likelihood - last < EM_TOLERANCE
+            if bool(converged.all()):
+                break
+            mixtures, last = mixtures.where(converged, updated), likelihood
+        fitted.append(mixtures)
+        traces.append(likelihoods)
+    if trace is not None:
+        steps = range(max(len(part) for part in traces))
+        trace += [torch.stack([part[min(step, len(part) - 1)] for part in traces], -1) for step in steps]
+    missing = [max(sizes) - size for size in sizes]
+    pairs = list(zip(fitted, missing, strict=True))
+    weight = [pad(part.log_weight, (0, n), value=-torch.inf) for part, n in pairs]
+    mean = [pad(part.mean, (0, 0, 0, n)) for part, n in pairs]
+    covariance = [part.covariance if tied else pad(part.covariance, (0, 0, 0, n), value=1.0) for part, n in pairs]
+    return Mixtures(torch.stack(weight, 2), torch.stack(mean, 2), torch.stack(covariance, 2), tied)
+
+
+class _GroupData(NamedTuple):
+    """Points of the classes with everything that stays the same in all EM steps."""
+
+    points: Tensor
+    """(k, n, d)"""
+    squares: Tensor
+    """Squared points (k, n, d) for diagonal covariances, else (k, n, 0)."""
+    share: Tensor
+    """Weights (k, g, n) that sum to 1 in each group."""
+    second: Tensor
+    """Second moments about zero (k, g, d, d) for tied covariances, else (k, g, 0, 0)."""
+    variance: Tensor
+    """Variances of the features with `reg`, (k, g, d)."""
+    reg: Tensor
+    """(d,)"""
+
+    @classmethod
+    def of(cls, groups: Groups, reg: Tensor, tied: bool) -> _GroupData:
+        points, share = groups.points, groups.weight / groups.weight.sum(-1, keepdim=True)
+        squares = points**2
+        variance = (share @ squares - (share @ points) ** 2).clamp_min(0) + reg
+        if not tied:
+            return cls(points, squares, share, points.new_zeros(*share.shape[:2], 0, 0), variance, reg)
+        second = torch.stack([(part[:, :, None] * points).mT @ points for part in share.unbind(1)], 1)
+        return cls(points, points[..., :0], share, second, variance, reg)
+
+
+def _draw_seeds(data: _GroupData, draws: NDArray[np.float64]) -> Tensor:
+    """Return k-means++ seeds (k, g, q, d), with distances in standard deviations of the group.
+
+    All groups use the same draws, so that the seeds of a group do not depend on the other groups.
+    """
+    scaled = data.points[:, None] / data.variance.sqrt()[:, :, None]
+    nearest = torch.full_like(data.share, torch.inf)
+    probability, indices = data.share, []
+    for draw in draws:
+        total = probability.cumsum(-1)
+        index = torch.searchsorted(total, float(draw) * total[..., -1:], right=True).clamp_max(total.shape[-1] - 1)
+        seed = scaled.gather(2, index[..., None].expand(-1, -1, 1, scaled.shape[-1]))
+        nearest = torch.minimum(nearest, (scaled - seed).square_().sum(-1))
+        probability = data.share * nearest
+        indices.append(index)
+    rows = torch.cat(indices, -1)[..., None].expand(-1, -1, -1, scaled.shape[-1])
+    return data.points[:, None].expand_as(scaled).gather(2, rows)
+
+
+def _k_means(data: _GroupData, seeds: Tensor, cap: Tensor) -> Mixtures:
+    """Return mixtures after a few k-means steps from seeds (k, g, q, d), of which a group uses the first `cap`."""
+
+    def nearest_terms(mean: Tensor) -> Terms:
+        scaled = mean / data.variance[:, :, None]
+        return Terms(scaled, (-0.5 * (scaled * mean).sum(-1)).masked_fill(~allowed, -torch.inf), None, None)
+
+    allowed, mean = torch.arange(seeds.shape[2]) < cap[..., None], seeds
+    for _ in range(KMEANS_STEPS):
+        sums = _e_step(data._replace(squares=data.points[..., :0]), nearest_terms(mean), hard=True)
+        weight = sums.weight[..., None]
+        mean = torch.where(weight > 0, sums.first / weight.clamp_min(torch.finfo(weight.dtype).tiny), mean)
+    return _m_step(data, _e_step(data, nearest_terms(mean), hard=True))
+
+
+def _em_step(data: _GroupData, mixtures: Mixtures) -> tuple[Tensor, Mixtures]:
+    """Return the mean log-likelihood of each mixture, (k, g), and the mixtures after one step of EM."""
+    terms = mixtures.terms(data.reg)
+    sums = _e_step(data, terms)
+    likelihood = sums.likelihood
+    if terms.precision is not None:
+        likelihood = likelihood - 0.5 * (terms.precision * data.second).sum((-1, -2))
+    return likelihood, _m_step(data, sums)
+
+
+class _Sums(NamedTuple):
+    """Sums over responsibilities of q components in each group."""
+
+    weight: Tensor
+    """(k, g, q)"""
+    first: Tensor
+    """Sums of the points, (k, g, q, d)."""
+    second: Tensor
+    """Sums of the squared points, (k, g, q, d) or (k, g, q, 0)."""
+    likelihood: Tensor
+    """Mean of log sum_j exp, (k, g)."""
+
+
+def _e_step(data: _GroupData, terms: Terms, hard: bool = False) -> _Sums:
+    """Return the sums over responsibilities, in chunks of points; `hard` assigns points to the largest term."""
+    k, g, q, d = terms.linear.shape
+    linear = terms.linear.view(k, g * q, d)
+    weight, first = linear.new_zeros(k, g * q), torch.zeros_like(linear)
+    second = linear.new_zeros(k, g * q, data.squares.shape[-1])
+    likelihood = linear.new_zeros(k, g)
+    for rows in chunks(data.points.shape[1], max(1, CHUNK_RESPONSIBILITIES // (k * g * q))):
+        points, share = data.points[:, rows], data.share[:, :, None, rows]
+        logits = linear @ points.mT
+        if terms.square is not None:
+            logits.baddbmm_(terms.square.view(k, g * q, d), data.squares[:, rows].mT)
+        logits = logits.view(k, g, q, -1).add_(terms.constant[..., None])
+        top = logits.amax(-2, keepdim=True)
+        logits = (logits == top).to(top) if hard else logits.sub_(top).exp_()
+        total = logits.sum(-2, keepdim=True)
+        likelihood += ((total.log() + top) * share).sum((-1, -2))
+        responsibilities = logits.mul_(share / total).view(k, g * q, -1)
+        weight += responsibilities.sum(-1)
+        first.baddbmm_(responsibilities, points)
+        second.baddbmm_(responsibilities, data.squares[:, rows])
+    return _Sums(weight.view(k, g, q), first.view(k, g, q, d), second.view(k, g, q, data.squares.shape[-1]), likelihood)
+
+
+def _m_step(data: _GroupData, sums: _Sums) -> Mixtures:
+    """Return the mixtures of the sums; with tied covariances this needs no products of features."""
+    divisor = sums.weight.clamp_min(torch.finfo(sums.weight.dtype).tiny)[..., None]
+    mean = sums.first / divisor
+    tied = data.second.numel() > 0
+    if tied:
+        covariance = data.second - (sums.weight[..., None] * mean).mT @ mean + torch.diag(data.reg)
+    else:
+        covariance = (sums.second / divisor - mean**2).clamp_min(0) + data.reg
+    return Mixtures(sums.weight.log(), mean, covariance, tied)

@@ -1,9 +1,11 @@
-"""What densities share whose classes are described by one network that is trained by gradient steps."""
+"""Densities of all classes by one neural network: base class, training loop with early stopping."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from typing import Any, ClassVar, final
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,41 +18,154 @@ from genlabel._arrays import Seed, as_rng, chunks, named_device, one_hot
 from genlabel._progress import Callback, training_callback
 from genlabel._standardization import Standardization
 from genlabel._validation import check_count, check_interval, check_positive, suppress_own_warnings, warn
-from genlabel.densities._fit_network import Points, Schedule, initialise
 from genlabel.densities.base import ClassDensity, DensityWarning
 from genlabel.densities.gaussian import GaussianDensity
 
-FEWEST = 20
-"""A class of fewer distinct points is no training set for a network."""
-ROOM, GPU_ROOM = 1 << 18, 1 << 24
-"""Numbers that a layer may have for the rows that are asked together."""
+MIN_CLASS_POINTS = 20
+"""Distinct points of a class below which a Gaussian replaces the network."""
+MAX_LAYER_VALUES, GPU_MAX_LAYER_VALUES = 1 << 18, 1 << 24
+"""Values of the largest layer for the rows of one chunk."""
+MAX_GRADIENT_NORM = 10.0
+
+PointLoss = Callable[[Tensor, Tensor, np.random.Generator], Tensor]
+"""Loss of each point, (n,), from points (n, d), one-hot classes (n, k) and a generator."""
+
+
+class TrainingPoints(NamedTuple):
+    """Training data of a network, in float32 on its device."""
+
+    x: Tensor
+    """Standardized points (n, d)."""
+    c: Tensor
+    """One-hot classes (n, k)."""
+    weight: Tensor
+    """Weights (n,) of mean 1."""
+
+    def select(self, rows: Tensor) -> TrainingPoints:
+        """Return some of the rows."""
+        return TrainingPoints(self.x[rows], self.c[rows], self.weight[rows])
+
+    def mean_loss(self, loss: PointLoss, rng: np.random.Generator) -> Tensor:
+        """Return the weighted mean of a loss."""
+        return (self.weight * loss(self.x, self.c, rng)).sum() / self.weight.sum()
+
+    def jittered(self, scale: float, rng: np.random.Generator) -> TrainingPoints:
+        """Return the points with normal noise of the given standard deviation."""
+        noise = torch.from_numpy(rng.standard_normal(self.x.shape, np.float32)).to(self.x)
+        return self._replace(x=self.x + scale * noise)
+
+    def split(self, fraction: float, rng: np.random.Generator) -> tuple[TrainingPoints, TrainingPoints]:
+        """Return training and validation points; the latter are a fraction of each class, at least one point."""
+        classes = self.c.argmax(1).cpu().numpy()
+        mask = np.zeros(len(classes), dtype=bool)
+        for c in range(self.c.shape[1]):
+            rows = rng.permutation(np.flatnonzero(classes == c))
+            mask[rows[: max(1, round(fraction * len(rows)))]] = True
+        held_out = torch.from_numpy(mask).to(self.x.device)
+        return self.select(~held_out), self.select(held_out)
+
+
+class TrainingSchedule(NamedTuple):
+    """Settings of the training loop."""
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    """Initial rate of Adam; it follows a cosine to 0."""
+    held_out: float
+    """Fraction of each class for validation."""
+    patience: int
+    """Epochs without improvement before training stops."""
+    jitter: float
+    """Standard deviation of the noise on the training points."""
+
+
+def train_until_plateau(
+    network: nn.Module,
+    loss: PointLoss,
+    points: TrainingPoints,
+    schedule: TrainingSchedule,
+    rng: np.random.Generator,
+    callback: Callback | None = None,
+) -> list[float]:
+    """Train a network in place with early stopping; return the validation loss after each epoch.
+
+    The network ends with the weights of its best epoch.
+
+    >>> x = torch.tensor([[0.0], [1.0]]).repeat(50, 1)
+    >>> points = TrainingPoints(x, torch.ones(100, 1), torch.ones(100))
+    >>> network = nn.Linear(1, 1)
+    >>> loss = lambda x, c, rng: (network(x) - 3.0 * x)[:, 0] ** 2
+    >>> schedule = TrainingSchedule(200, 20, 0.05, 0.1, 50, 0.0)
+    >>> losses = train_until_plateau(network, loss, points, schedule, np.random.default_rng(0))
+    >>> round(network.weight.item(), 2)
+    3.0
+    """
+    train, valid = points.split(schedule.held_out, rng)
+    valid_seed = int(rng.integers(2**31))
+    optimizer = torch.optim.Adam(network.parameters(), schedule.learning_rate)
+    losses: list[float] = []
+    best: dict[str, Tensor] = {}
+    for epoch in range(schedule.epochs):
+        rate = 0.5 * schedule.learning_rate * (1.0 + math.cos(math.pi * epoch / schedule.epochs))
+        optimizer.param_groups[0]["lr"] = rate
+        order = torch.from_numpy(rng.permutation(len(train.x))).to(train.x.device)
+        for rows in chunks(len(order), schedule.batch_size):
+            optimizer.zero_grad()
+            batch = train.select(order[rows]).jittered(schedule.jitter, rng)
+            batch.mean_loss(loss, rng).backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(network.parameters(), MAX_GRADIENT_NORM)
+            optimizer.step()
+        with torch.no_grad():
+            losses.append(float(valid.mean_loss(loss, np.random.default_rng(valid_seed))))
+        if callback is not None:
+            callback.on_epoch_end(epoch, {"loss": losses[-1]})
+        if losses[-1] <= np.nanmin(np.array([*losses, math.inf])):
+            best = {name: value.detach().clone() for name, value in network.state_dict().items()}
+            best_epoch = epoch
+        if not best or epoch - best_epoch >= schedule.patience:
+            break
+    if not best:
+        raise ValueError(f"the loss is {losses[-1]} after an epoch; try a learning_rate below {schedule.learning_rate}")
+    network.load_state_dict(best)
+    return losses
+
+
+def initialize(network: nn.Module, rng: np.random.Generator, gain: float = 1.0) -> None:
+    """Draw the linear layers: weights uniform within gain / sqrt(fan-in), biases with a gain of 1."""
+    with torch.no_grad():
+        for layer in network.modules():
+            if isinstance(layer, nn.Linear):
+                bound = layer.in_features**-0.5
+                for part in layer.parameters(recurse=False):
+                    values = rng.uniform(-bound, bound, part.shape) * (gain if part.ndim > 1 else 1.0)
+                    part.copy_(torch.from_numpy(values))
 
 
 class NeuralDensity(ClassDensity):
-    """Class densities by one network of (standardised point, one-hot class), trained by gradient steps.
+    """Base class of the densities by one network of (standardized point, one-hot class).
 
-    What it offers: points are standardised (the log-determinant is added back, so the density is that of `X`) and are
-    in float32 on the `device`; every random number comes from `random_state`; columns do not depend on the names of the
-    classes; epochs are told to whoever listens (:mod:`genlabel._progress`); what is learned is kept as plain
-    tensors on the CPU, `weights_`, and answers are computed in float64 (on the GPU where the query is, or where
-    `device` says). A class of fewer than 20 distinct points is described by a Gaussian instead, with a
+    Points are standardized (log-densities are those of `X`) and in float32 on the `device`; all random numbers come
+    from `random_state`; results do not depend on the names of the classes; epochs are reported to
+    :mod:`genlabel._progress`. The fitted state is plain tensors on the CPU, `weights_`; queries use float64,
+    on the GPU of the query or on `device`. A class with fewer than 20 distinct points gets a Gaussian, with a
     :class:`DensityWarning` that names it.
 
-    A subclass has the parameters below, and gives `_build`, `_train`, `_class_log_prob` and `_draw`; training by one
-    loss is :func:`genlabel.densities._fit_network.train_until_plateau`, with :meth:`_schedule`.
+    A subclass has the parameters below and implements `_build`, `_train`, `_class_log_prob` and `_draw`; for training
+    by one loss see :func:`train_until_plateau` with :meth:`_schedule`.
 
     Attributes
     ----------
     weights_ : dict of str -> Tensor
-        The network's state; empty if every class was too small for it.
-    places_ : ndarray (k,)
-        The place of each class in the network's one-hot input; -1 for those that are Gaussian.
+        State of the network; empty if every class is too small for it.
+    class_inputs_ : ndarray (k,)
+        Index of each class in the one-hot input of the network; -1 for those with a Gaussian.
     losses_ : list of float
-        What `_train` returned: the held-out loss after each epoch.
+        Validation loss after each epoch.
     """
 
     gain: ClassVar[float] = 1.0
-    """Of the weights before training, see :func:`genlabel.densities._fit_network.initialise`."""
+    """Gain of the initial weights, see :func:`initialize`."""
     epochs: int
     batch_size: int
     learning_rate: float
@@ -62,31 +177,31 @@ class NeuralDensity(ClassDensity):
     random_state: Any
 
     @abstractmethod
-    def _check(self) -> None:
-        """Raise if a parameter cannot be used."""
+    def _check_parameters(self) -> None:
+        """Raise if a parameter is invalid."""
 
     @abstractmethod
     def _build(self, d: int, k: int) -> nn.Module:
-        """Return an untrained network for `d` features and `k` classes; its linear layers are drawn anew."""
+        """Return a network for `d` features and `k` classes; its linear layers are initialized afterwards."""
 
     @abstractmethod
     def _train(
-        self, network: nn.Module, points: Points, rng: np.random.Generator, callback: Callback | None
+        self, network: nn.Module, points: TrainingPoints, rng: np.random.Generator, callback: Callback | None
     ) -> list[float]:
-        """Train the network in place; what is returned is `losses_`."""
+        """Train the network in place and return `losses_`."""
 
     @abstractmethod
-    def _class_log_prob(self, network: Any, x: Tensor, place: int) -> Tensor:
-        """Log-density (m,) of standardised points (m, d) in float64, in the class of that place; differentiable."""
+    def _class_log_prob(self, network: Any, x: Tensor, class_input: int) -> Tensor:
+        """Return the differentiable log-density (m,) of standardized points (m, d) in float64 in one class."""
 
     @abstractmethod
-    def _draw(self, network: Any, n: int, place: int, rng: np.random.Generator) -> Tensor:
-        """Draw `n` standardised points (n, d) of a class."""
+    def _draw(self, network: Any, n: int, class_input: int, rng: np.random.Generator) -> Tensor:
+        """Draw `n` standardized points (n, d) of a class."""
 
     @property
     @abstractmethod
-    def _row_size(self) -> int:
-        """Numbers that the largest layer has for one row."""
+    def _row_values(self) -> int:
+        """Number of values of the largest layer for one row."""
 
     @final
     def sample(self, n: int, class_index: int, rng: Seed = None) -> NDArray[np.float64]:
@@ -94,112 +209,109 @@ class NeuralDensity(ClassDensity):
         check_is_fitted(self, "classes_")
         check_count("n", n)
         if not 0 <= class_index < len(self.classes_):
-            raise ValueError(f"class_index={class_index!r} is no class; there are {len(self.classes_)}, the first is 0")
+            raise ValueError(f"class_index={class_index!r} must be at least 0 and below {len(self.classes_)}")
         generator = as_rng(rng)
-        place = int(self.places_[class_index])
-        if self.gaussian_ is not None and place < 0:
+        class_input = int(self.class_inputs_[class_index])
+        if self.gaussian_ is not None and class_input < 0:
             mean, covariance = self.gaussian_.means_[class_index], self.gaussian_.covariances_[class_index]
-            drawn = torch.from_numpy(generator.multivariate_normal(mean, covariance, n))
+            points = torch.from_numpy(generator.multivariate_normal(mean, covariance, n))
         else:
             with torch.no_grad():
-                drawn = self._draw(self._network(named_device(self.device)), n, place, generator).cpu()
-        found: NDArray[np.float64] = self.standardisation_.inverse(drawn).numpy()
-        return found
+                points = self._draw(self._network(named_device(self.device)), n, class_input, generator).cpu()
+        result: NDArray[np.float64] = self.scaler_.inverse(points).numpy()
+        return result
 
     @final
     def _fit(self, X: Tensor, index: Tensor, weight: Tensor) -> None:
-        self._check()
+        self._check_parameters()
         device, rng = named_device(self.device), as_rng(self.random_state)
-        self.standardisation_ = Standardization.fit(X, weight, keep_constant=True)
-        x = self.standardisation_(X)
-        self.places_ = self._places(x, index)
-        self.gaussian_ = self._gaussian(x, index, weight)
+        self.scaler_ = Standardization.fit(X, weight, keep_constant=True)
+        x = self.scaler_(X)
+        self.class_inputs_ = self._order_classes(x, index)
+        self.gaussian_ = self._fit_small_classes(x, index, weight)
         self.weights_: dict[str, Tensor] = {}
         self.losses_: list[float] = []
-        if (self.places_ >= 0).any():
+        if (self.class_inputs_ >= 0).any():
             network = self._new_network()
-            initialise(network, rng, self.gain)
+            initialize(network, rng, self.gain)
             with training_callback(self.verbose, type(self).__name__) as callback:
-                points = self._points(x, index, weight, device)
+                inputs = torch.from_numpy(self.class_inputs_)[index]
+                mask = inputs >= 0
+                classes = one_hot(inputs[mask], int(self.class_inputs_.max()) + 1, torch.float32)
+                mass = (weight[mask] / weight[mask].mean()).float()
+                points = TrainingPoints(*(part.to(device) for part in (x[mask].float(), classes, mass)))
                 self.losses_ = self._train(network.to(device), points, rng, callback)
             self.weights_ = {name: value.detach().cpu() for name, value in network.state_dict().items()}
 
-    @final
-    def _log_prob(self, X: Tensor) -> Tensor:
-        x = self.standardisation_(X.double())
-        if not x.is_cuda:
-            x = x.to(named_device(self.device))
-        network = self._network(x.device) if self.weights_ else None
-        gaussian = self.gaussian_._log_prob(x) if self.gaussian_ is not None else None
-        rows = chunks(len(x), max(1, (GPU_ROOM if x.is_cuda else ROOM) // self._row_size))
-        columns = []
-        for c, place in enumerate(self.places_.tolist()):
-            if gaussian is not None and place < 0:
-                columns.append(gaussian[:, c])
-            else:
-                columns.append(torch.cat([self._class_log_prob(network, x[some], place) for some in rows]))
-        return (torch.stack(columns, 1) - self.standardisation_.log_volume).to(X)
-
-    def _places(self, x: Tensor, index: Tensor) -> NDArray[np.int64]:
-        """The place of each class: in the order in which they appear, so that their names do not matter."""
+    def _order_classes(self, x: Tensor, index: Tensor) -> NDArray[np.int64]:
+        """Return the network input of each class, in order of appearance, so that class names do not matter."""
         first = [int((index == c).nonzero()[0]) for c in range(len(self.classes_))]
-        small = [len(torch.unique(x[index == c], dim=0)) < FEWEST for c in range(len(first))]
+        small = [len(torch.unique(x[index == c], dim=0)) < MIN_CLASS_POINTS for c in range(len(first))]
         trained = [c for c in np.argsort(first).tolist() if not small[c]]
-        places = np.full(len(first), -1, dtype=np.int64)
-        places[trained] = np.arange(len(trained))
-        return places
+        inputs = np.full(len(first), -1, dtype=np.int64)
+        inputs[trained] = np.arange(len(trained))
+        return inputs
 
-    def _gaussian(self, x: Tensor, index: Tensor, weight: Tensor) -> GaussianDensity | None:
-        """The Gaussians of the classes that are too small, if there are any."""
-        small = self.classes_[self.places_ < 0]
+    def _fit_small_classes(self, x: Tensor, index: Tensor, weight: Tensor) -> GaussianDensity | None:
+        """Return Gaussians for the classes that are too small for a network, with a warning; None if there are none."""
+        small = self.classes_[self.class_inputs_ < 0]
         for name in small.tolist():
-            about = f"class {name!r} has fewer than {FEWEST} distinct points, too few for a {type(self).__name__}"
-            warn((type(self), name), f"{about}; a Gaussian stands in for it", DensityWarning)
+            reason = f"class {name!r} has fewer than {MIN_CLASS_POINTS} distinct points, too few for a"
+            warn((type(self), name), f"{reason} {type(self).__name__}; using a Gaussian", DensityWarning)
         if not len(small):
             return None
         with suppress_own_warnings():
             return GaussianDensity("ledoit-wolf", reg=1e-2).fit(x, index.numpy(), weight)
 
-    def _points(self, x: Tensor, index: Tensor, weight: Tensor, device: torch.device) -> Points:
-        place = torch.from_numpy(self.places_)[index]
-        kept = place >= 0
-        mass = weight[kept] / weight[kept].mean()
-        classes = one_hot(place[kept], int(self.places_.max()) + 1, torch.float32)
-        return Points(x[kept].float().to(device), classes.to(device), mass.float().to(device))
+    @final
+    def _log_prob(self, X: Tensor) -> Tensor:
+        x = self.scaler_(X.double())
+        if not x.is_cuda:
+            x = x.to(named_device(self.device))
+        network = self._network(x.device) if self.weights_ else None
+        gaussian = self.gaussian_._log_prob(x) if self.gaussian_ is not None else None
+        parts = chunks(len(x), max(1, (GPU_MAX_LAYER_VALUES if x.is_cuda else MAX_LAYER_VALUES) // self._row_values))
+        columns = []
+        for c, class_input in enumerate(self.class_inputs_.tolist()):
+            if gaussian is not None and class_input < 0:
+                columns.append(gaussian[:, c])
+            else:
+                columns.append(torch.cat([self._class_log_prob(network, x[rows], class_input) for rows in parts]))
+        return (torch.stack(columns, 1) - self.scaler_.log_volume).to(X)
 
     def _new_network(self) -> nn.Module:
-        with torch.random.fork_rng(devices=[]):  # what layers draw for themselves is drawn again
-            return self._build(self.n_features_in_, int(self.places_.max()) + 1)
+        with torch.random.fork_rng(devices=[]):  # the initialization by the layers is replaced
+            return self._build(self.n_features_in_, int(self.class_inputs_.max()) + 1)
 
     def _network(self, device: torch.device) -> nn.Module:
-        """The network with the weights that are kept, in float64; it is built again when it is not at hand."""
-        known = _BUILT.get(self)
-        if known is None or known[0] is not self.weights_ or known[1] != device:
+        """Return the network with the fitted weights, in float64, from a cache outside of the density."""
+        cached = _NETWORKS.get(self)
+        if cached is None or cached[0] is not self.weights_ or cached[1] != device:
             network = self._new_network()
             network.load_state_dict(self.weights_)
-            known = (self.weights_, device, network.double().to(device).eval().requires_grad_(False))
-            _BUILT[self] = known
-        return known[2]
+            cached = (self.weights_, device, network.double().to(device).eval().requires_grad_(False))
+            _NETWORKS[self] = cached
+        return cached[2]
 
     @final
-    def _schedule(self) -> Schedule:
-        """How it is trained, by its parameters, or raise."""
-        return Schedule(
+    def _schedule(self) -> TrainingSchedule:
+        """Return the checked settings of the training loop."""
+        return TrainingSchedule(
             check_count("epochs", self.epochs),
             check_count("batch_size", self.batch_size),
             check_positive("learning_rate", self.learning_rate, "0.01 is the usual choice"),
             check_interval("held_out", self.held_out, 0.01, 0.5, "0.1 is the usual choice"),
             check_count("patience", self.patience),
-            check_interval("jitter", self.jitter, 0.0, 1.0, "it is a share of the standard deviation of a feature"),
+            check_interval("jitter", self.jitter, 0.0, 1.0, "it is relative to the standard deviation of a feature"),
         )
 
 
-_BUILT: WeakKeyDictionary[NeuralDensity, tuple[dict[str, Tensor], torch.device, nn.Module]] = WeakKeyDictionary()
-"""Networks at hand: not part of a density, whose state is plain arrays."""
+_NETWORKS: WeakKeyDictionary[NeuralDensity, tuple[dict[str, Tensor], torch.device, nn.Module]] = WeakKeyDictionary()
+"""Built networks: not part of a density, whose state is plain arrays."""
 
 
 def hidden_sizes(hidden: Any) -> tuple[int, ...]:
-    """Return the sizes of hidden layers, or raise.
+    """Return the checked sizes of hidden layers.
 
     >>> hidden_sizes([64, 64])
     (64, 64)

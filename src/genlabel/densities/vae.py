@@ -1,4 +1,4 @@
-"""A variational autoencoder for all classes: densities of data near a surface of few dimensions."""
+"""Variational autoencoder of all classes: for data near a surface of few dimensions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from torch import Tensor, nn
 from genlabel._progress import Callback
 from genlabel._registry import DENSITIES
 from genlabel._validation import check_choice, check_count, check_positive
-from genlabel.densities._fit_network import Points, train_until_plateau
-from genlabel.densities.neural import NeuralDensity, hidden_sizes
+from genlabel.densities.covariance import LOG_2_PI
+from genlabel.densities.neural import NeuralDensity, TrainingPoints, hidden_sizes, train_until_plateau
 
-LOG_2_PI = math.log(2.0 * math.pi)
-MOST_DIMENSIONS = 8
-"""Of z, unless told otherwise."""
-WIDEST = 6.0
-"""Log standard deviations of the encoder are within this of 0."""
-START = 0.1
-"""sigma_c before training. From a larger one, the first steps forget z and the fit ends as a single Gaussian."""
-FROM_PRIOR = 0.25
-"""Share of the importance samples of a query that are drawn from the prior."""
+MAX_LATENT = 8
+"""Upper bound on the default number of latent dimensions."""
+MAX_LOG_STD = 6.0
+"""Bound on the absolute log standard deviations of the encoder."""
+INITIAL_NOISE = 0.1
+"""sigma_c before training: from a larger one the first steps ignore z and the fit ends as a single Gaussian."""
+PRIOR_FRACTION = 0.25
+"""Fraction of the importance samples of a query that come from the prior."""
 
 
 @DENSITIES.register("vae")
@@ -36,36 +35,37 @@ class VAEDensity(NeuralDensity):
     .. math:: p_c(x) = \int N(z; 0, I)\, N(x; \mu_c(z), \operatorname{diag} \sigma_c^2)\, dz
               \approx \frac1S \sum_s \frac{p_c(x, z_s)}{r_c(z_s | x)}, \quad z_s \sim r_c(z | x)
 
-    (Burda et al., arXiv 1509.00519): an approximate density, as in arXiv Section 7.1. The logarithm of the right side
-    is below log p_c(x) in the mean over the draws, by less the more samples there are. The draws are a shifted lattice
-    that is fixed with the fit, so a row has the same answer in any company, and the answer is differentiable. A quarter
-    of them are from the prior, the others from the encoder: the encoder never saw points with the names of other
-    classes, and where it is wrong the prior's draws hold the bound up.
+    (Burda et al., arXiv 1509.00519): an approximate density, as in arXiv Section 7.1. The expected logarithm of the
+    right side is below log p_c(x), by less for more samples. The samples are a shifted lattice that is fixed with the
+    fit, so that rows are independent of each other and the result is differentiable. A quarter of them come from the
+    prior, the others from the encoder: it was never trained on points with the label of another class, and where it is
+    wrong the samples of the prior keep the bound tight.
 
-    It suits data near a surface of few dimensions, or of many features. It hurts where a density must be exact or the
-    labels sharp: the noise around the surface is one Gaussian for each class.
+    It suits data near a surface of few dimensions, or with many features. It does not suit exact densities or sharp
+    labels: the noise around the surface is one Gaussian for each class.
 
     Parameters
     ----------
     latent : int or None
-        Dimensions of z; None is the number of features, but at most 8.
+        Number of latent dimensions; None is the number of features, at most 8.
     hidden : sequence of int
-        Hidden layers of the encoder; those of the decoder are the same in reverse.
+        Hidden layers of the encoder, and in reverse order of the decoder.
     noise : "diagonal", "scalar" or float
-        sigma_c: learned for each feature, learned as one number, or given, in standard deviations of a feature.
+        sigma_c: learned for each feature, learned as one number, or given, relative to the standard deviations.
     floor : float
-        The least sigma_c that is learned.
+        Lower bound on a learned sigma_c.
     n_samples : int
-        Importance samples S of a query; it may be changed after the fit. Time and memory are in proportion to it.
+        Number S of importance samples of a query, to which time and memory are proportional; it may be changed after
+        the fit.
     train_samples : int
-        The same in training; 1 is the plain bound of a VAE.
+        Number of importance samples in training; 1 is the bound of a standard VAE.
     epochs, batch_size, learning_rate, held_out, patience, jitter, device, verbose, random_state
-        As those of :class:`FlowDensity`.
+        See :class:`FlowDensity`.
 
     Attributes
     ----------
     losses_ : list of float
-        Held-out negative bound of standardised points after each epoch.
+        Validation negative bound of standardized points after each epoch.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class VAEDensity(NeuralDensity):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _check(self) -> None:
+    def _check_parameters(self) -> None:
         check_count("latent", self._size)
         check_count("n_samples", self.n_samples)
         check_count("train_samples", self.train_samples)
@@ -130,14 +130,14 @@ class VAEDensity(NeuralDensity):
 
     @property
     def _size(self) -> int:
-        """Dimensions of z."""
-        return min(self.n_features_in_, MOST_DIMENSIONS) if self.latent is None else self.latent
+        """Number of latent dimensions."""
+        return min(self.n_features_in_, MAX_LATENT) if self.latent is None else self.latent
 
     def _build(self, d: int, k: int) -> nn.Module:
         return _Autoencoder(d, k, self._size, hidden_sizes(self.hidden), self.noise, self.floor)
 
     def _train(
-        self, network: nn.Module, points: Points, rng: np.random.Generator, callback: Callback | None
+        self, network: nn.Module, points: TrainingPoints, rng: np.random.Generator, callback: Callback | None
     ) -> list[float]:
         self.query_seed_ = int(rng.integers(2**31))
 
@@ -147,66 +147,66 @@ class VAEDensity(NeuralDensity):
 
         return train_until_plateau(network, loss, points, self._schedule(), rng, callback)
 
-    def _class_log_prob(self, network: Any, x: Tensor, place: int) -> Tensor:
+    def _class_log_prob(self, network: Any, x: Tensor, class_input: int) -> Tensor:
         rng = np.random.default_rng(self.query_seed_)
-        from_prior = int(FROM_PRIOR * check_count("n_samples", self.n_samples))
-        draws = [_even_draws(n, self._size, rng) for n in (from_prior, self.n_samples - from_prior)]
+        from_prior = int(PRIOR_FRACTION * check_count("n_samples", self.n_samples))
+        draws = [_lattice_draws(n, self._size, rng) for n in (from_prior, self.n_samples - from_prior)]
         eps = torch.cat(draws).to(x)[:, None]
-        context = torch.eye(network.k, dtype=x.dtype, device=x.device)[place, None]
+        context = torch.eye(network.k, dtype=x.dtype, device=x.device)[class_input, None]
         return _bound(network, x, context, eps, from_prior)
 
-    def _draw(self, network: Any, n: int, place: int, rng: np.random.Generator) -> Tensor:
+    def _draw(self, network: Any, n: int, class_input: int, rng: np.random.Generator) -> Tensor:
         weights: Tensor = next(network.parameters())
         z, e = (torch.from_numpy(rng.standard_normal((n, size))).to(weights) for size in (self._size, network.d))
-        context = torch.eye(network.k).to(weights)[place].expand(n, -1)
-        seen: _Normal = network.decode(z, context)
-        return seen.mean + e * seen.log_std.exp()
+        context = torch.eye(network.k).to(weights)[class_input].expand(n, -1)
+        decoded: _Normal = network.decode(z, context)
+        return decoded.mean + e * decoded.log_std.exp()
 
     @property
-    def _row_size(self) -> int:
+    def _row_values(self) -> int:
         return self.n_samples * max(self._size, self.n_features_in_, *hidden_sizes(self.hidden))
 
 
 class _Normal(NamedTuple):
-    """A Gaussian of independent coordinates."""
+    """Gaussian with independent coordinates."""
 
     mean: Tensor
     log_std: Tensor
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Log-density, summed over the last axis."""
+        """Return the log-density, summed over the last axis."""
         z = (x - self.mean) * (-self.log_std).exp()
         return -(0.5 * z**2 + self.log_std + 0.5 * LOG_2_PI).sum(-1)
 
 
 class _Autoencoder(nn.Module):
-    """Encoder and decoder, both told the class by a one-hot vector."""
+    """Encoder and decoder, both conditional on a one-hot class."""
 
     def __init__(self, d: int, k: int, latent: int, hidden: tuple[int, ...], noise: str | float, floor: float) -> None:
         super().__init__()
         self.d, self.k, self.floor = d, k, 0.0 if not isinstance(noise, str) else floor
         self.encoder = _layers(d + k, hidden, 2 * latent)
         self.decoder = _layers(latent + k, hidden[::-1], d)
-        self.log_noise = nn.Parameter(torch.full((k, 1 if noise == "scalar" else d), math.log(START)))
+        self.log_noise = nn.Parameter(torch.full((k, 1 if noise == "scalar" else d), math.log(INITIAL_NOISE)))
         if not isinstance(noise, str):
             self.log_noise = nn.Parameter(torch.full((k, d), math.log(noise)), requires_grad=False)
 
     def encode(self, x: Tensor, c: Tensor) -> _Normal:
-        """q(z | x, c): (n, d), (n or 1, k) -> (n, latent)."""
+        """Return q(z | x, c): (n, d), (n or 1, k) -> (n, latent)."""
         mean, log_std = self.encoder(torch.cat([x, c.expand(len(x), -1)], -1)).chunk(2, -1)
-        return _Normal(mean, WIDEST * torch.tanh(log_std / WIDEST))
+        return _Normal(mean, MAX_LOG_STD * torch.tanh(log_std / MAX_LOG_STD))
 
     def decode(self, z: Tensor, c: Tensor) -> _Normal:
-        """p(x | z, c): (..., n, latent), (n or 1, k) -> (..., n, d)."""
+        """Return p(x | z, c): (..., n, latent), (n or 1, k) -> (..., n, d)."""
         mean = self.decoder(torch.cat([z, c.expand(*z.shape[:-1], -1)], -1))
         return _Normal(mean, ((c @ self.log_noise).exp() + self.floor).log())
 
 
 def _bound(network: Any, x: Tensor, c: Tensor, eps: Tensor, from_prior: int = 0) -> Tensor:
-    """The importance-weighted bound (n,) of points (n, d) of classes (n or 1, k), from draws (S, n or 1, latent).
+    """Return the importance-weighted bound (n,) of points (n, d) of classes (n or 1, k) from draws (S, n or 1, latent).
 
-    The first draws are from the prior, the others are scaled and shifted to be the encoder's. The proposal is the
-    mixture of the two in proportion to their draws, for every draw.
+    The first draws come from the prior, the others are scaled and shifted by the encoder. The proposal of every draw is
+    the mixture of the two in proportion to their number.
     """
     q: _Normal = network.encode(x, c)
     parts = [eps[:from_prior], q.mean + eps[from_prior:] * q.log_std.exp()]
@@ -215,17 +215,17 @@ def _bound(network: Any, x: Tensor, c: Tensor, eps: Tensor, from_prior: int = 0)
 
 
 def _log_weight(network: Any, x: Tensor, c: Tensor, z: Tensor, q: _Normal, share: float) -> Tensor:
-    """log p_c(x, z) / r_c(z | x), shape (S, n), where a share of the proposal r is the prior and the rest is `q`."""
+    """Return log p_c(x, z) / r_c(z | x), (S, n), for a proposal r that mixes the prior, of this share, and `q`."""
     prior = -0.5 * (z**2 + LOG_2_PI).sum(-1)
     proposal = q.log_prob(z) + math.log1p(-share)
     if share:
         proposal = torch.logaddexp(proposal, prior + math.log(share))
-    seen: _Normal = network.decode(z, c)
-    return prior + seen.log_prob(x) - proposal
+    decoded: _Normal = network.decode(z, c)
+    return prior + decoded.log_prob(x) - proposal
 
 
-def _even_draws(n: int, size: int, rng: np.random.Generator) -> Tensor:
-    """Standard normal draws (n, size), spread more evenly than independent ones: a lattice, shifted at random.
+def _lattice_draws(n: int, size: int, rng: np.random.Generator) -> Tensor:
+    """Return quasi-random standard normal draws (n, size): a randomly shifted lattice.
 
     Its steps are the powers of 1 / phi with phi^(size + 1) = phi + 1 (the golden ratio for one dimension).
     """

@@ -1,9 +1,17 @@
-"""The scikit-learn door: classifiers that take any table and check it."""
+"""scikit-learn classifiers: GenLabel, mixup, AdaMixup, class densities by Bayes' rule, soft labels; typicality."""
 
 from genlabel.estimators.adamixup import AdaMixupClassifier
 from genlabel.estimators.generative import GenerativeClassifier
 from genlabel.estimators.genlabel import GenLabelClassifier
 from genlabel.estimators.mixup import MixupClassifier
 from genlabel.estimators.soft_labels import SoftLabelClassifier
+from genlabel.estimators.typicality import Typicality
 
-__all__ = ["AdaMixupClassifier", "GenLabelClassifier", "GenerativeClassifier", "MixupClassifier", "SoftLabelClassifier"]
+__all__ = [
+    "AdaMixupClassifier",
+    "GenLabelClassifier",
+    "GenerativeClassifier",
+    "MixupClassifier",
+    "SoftLabelClassifier",
+    "Typicality",
+]

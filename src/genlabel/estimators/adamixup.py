@@ -15,7 +15,8 @@ from genlabel.model_selection.options import TrainerConfig, TrainingOptions
 from genlabel.model_selection.refit import FitResult
 from genlabel.model_selection.search_space import MixingConfig, SearchSpace
 from genlabel.model_selection.splits import CVData
-from genlabel.training import AdaMixupNetworks, Fleet, mixing_share, policy_range, train_adamixup
+from genlabel.training import Fleet, train_adamixup
+from genlabel.training.adamixup.fleet import AdaMixupNetworks, mixing_share, policy_range
 
 
 @final
@@ -131,5 +132,5 @@ class AdaMixupTrainer:
         """Train for all epochs."""
         self.networks = self._train()
 
-    def keep(self, places: Sequence[int]) -> None:
+    def select(self, candidates: Sequence[int]) -> None:
         """Continue with all candidates: a grid search drops none."""

@@ -21,9 +21,10 @@ from torch import nn
 from genlabel._progress import FitProgress, track_fit
 from genlabel._runtime import one_thread
 from genlabel._validation import check_choice, check_count, deduplicate_warnings, restore_on_error
-from genlabel.densities import StackedDensity, Typicality
+from genlabel.densities import StackedDensity
 from genlabel.estimators.classifier import ProbabilityClassifier
 from genlabel.estimators.intervals import Calibration
+from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.validation import validate_fit_input
 from genlabel.labeling import GenLabel, Labeler
 from genlabel.mixing import Mixer
@@ -52,8 +53,10 @@ from genlabel.model_selection.time_budget import (
     subsample_for_time_limit,
     warn_about_truncation,
 )
-from genlabel.training import AVERAGING_POWER, Hyperparameters
-from genlabel.training.networks import Ensemble, log_proba_of
+from genlabel.training import Hyperparameters
+from genlabel.training.batched.trainer import AVERAGING_POWER
+from genlabel.training.networks import Ensemble
+from genlabel.training.networks.ensemble import log_proba_of
 
 NETWORKS: dict[str, tuple[int, ...]] = {"mlp": (128, 128), "logistic": ()}
 """Hidden layers by name; "auto" makes all of them candidates."""
@@ -326,12 +329,12 @@ class NetworkClassifier(ProbabilityClassifier, ABC):
 def halving_constants() -> dict[str, Any]:
     """Return the constants of a halving search, for fingerprints."""
     return {
-        "looks": (HALVING_SCHEDULE, HALVING_SCHEDULE_LARGE),
+        "schedule": (HALVING_SCHEDULE, HALVING_SCHEDULE_LARGE),
         "lengths": (MAX_HALVING_EPOCHS, MAX_BATCHES, HALVING_STEPS),
-        "late": AVERAGING_POWER,
-        "pull": (POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, MIN_LOG_PROBA),
-        "far": MAX_EXCESS_LOSS,
-        "numbers": MAX_PARAMETERS,
+        "averaging_power": AVERAGING_POWER,
+        "pooling": (POOL_SHRINKAGE, PRIOR_PSEUDO_COUNT, MIN_LOG_PROBA),
+        "max_excess_loss": MAX_EXCESS_LOSS,
+        "max_parameters": MAX_PARAMETERS,
     }
 
 

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from genlabel._standardization import Standardization
 from genlabel._validation import check_weights, ignore_overflow
-from genlabel.densities import Typicality
 from genlabel.estimators.encoding import TabularEncoder
 from genlabel.estimators.intervals import Calibration, Intervals
+from genlabel.estimators.typicality import Typicality
 
 FARTHEST = 1e140
 """Deviations from the mean: a row that is further away is asked about as if it were there."""

@@ -13,9 +13,10 @@ from sklearn.base import clone
 from genlabel._runtime import one_thread
 from genlabel._splits import make_folds, round_robin_folds
 from genlabel._validation import deduplicate_warnings, restore_on_error
-from genlabel.densities import ClassDensity, Typicality, named_density
+from genlabel.densities import ClassDensity, named_density
 from genlabel.densities.posterior import log_posterior, log_priors
 from genlabel.estimators.classifier import ProbabilityClassifier
+from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.validation import validate_fit_input
 from genlabel.model_selection.splits import LabeledData
 

@@ -1,4 +1,4 @@
-"""Tallies of held-out predictions: which class was taken for which, and how often a probability came true."""
+"""Counts of held-out predictions: the confusion matrix, and a reliability table by probability."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-BINS = 10
-"""Of probability, of equal width."""
+N_BINS = 10
+"""Number of probability bins, of equal width."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class PredictionCounts:
-    """Counts of predictions, which add up over splits and can be kept as JSON.
+    """Counts of predictions, which add up over splits and can be saved as JSON.
 
-    >>> tally = PredictionCounts.of(np.log([[0.9, 0.1], [0.3, 0.7], [0.6, 0.4]]), [0, 1, 1], ["no", "yes"])
-    >>> tally.confusion.tolist(), tally.recall.tolist()
+    >>> counts = PredictionCounts.of(np.log([[0.9, 0.1], [0.3, 0.7], [0.6, 0.4]]), [0, 1, 1], ["no", "yes"])
+    >>> counts.confusion.tolist(), counts.recall.tolist()
     ([[1, 0], [1, 1]], [1.0, 0.5])
-    >>> (tally + tally).rows
+    >>> (counts + counts).rows
     6
     """
 
     classes: tuple[str, ...]
-    """Their names, (k,)."""
+    """Names of the classes, (k,)."""
     confusion: NDArray[np.int64]
-    """How often a row of a class (first axis) was taken for a class (second axis), (k, k)."""
+    """Confusion matrix (k, k): rows are true classes, columns predicted classes."""
     reliability: NDArray[np.float64]
-    """By tenth of probability (10, 3): predictions, the sum of their probabilities, and how many came true. Of two
-    classes the probability is that of the second; of more, that of the likeliest."""
+    """Reliability table (10, 3) by tenth of probability: number of predictions, sum of their probabilities, and number
+    that came true. With two classes the probability is that of the second; with more, that of the predicted class."""
 
     @classmethod
     def of(cls, log_proba: ArrayLike, y: ArrayLike, classes: Sequence[Any]) -> Self:
@@ -44,60 +44,58 @@ class PredictionCounts:
             Class indices.
         classes : sequence (k,)
         """
-        logs, truth = np.asarray(log_proba, dtype=np.float64), np.asarray(y, dtype=np.intp)
-        k, likeliest = len(classes), logs.argmax(1)
-        confusion = np.bincount(truth * k + likeliest, minlength=k * k).reshape(k, k)
-        asked = np.ones(len(truth), dtype=np.intp) if k == 2 else likeliest
-        proba = np.exp(np.take_along_axis(logs, asked[:, None], 1)[:, 0])
-        place = np.clip((proba * BINS).astype(np.intp), 0, BINS - 1)
-        columns = [np.bincount(place, weights, BINS) for weights in (None, proba, (asked == truth).astype(np.float64))]
+        scores, truth = np.asarray(log_proba, dtype=np.float64), np.asarray(y, dtype=np.intp)
+        k, predicted = len(classes), scores.argmax(1)
+        confusion = np.bincount(truth * k + predicted, minlength=k * k).reshape(k, k)
+        event = np.ones(len(truth), dtype=np.intp) if k == 2 else predicted
+        proba = np.exp(np.take_along_axis(scores, event[:, None], 1)[:, 0])
+        index = np.clip((proba * N_BINS).astype(np.intp), 0, N_BINS - 1)
+        hits = (event == truth).astype(np.float64)
+        columns = [np.bincount(index, weights, N_BINS) for weights in (None, proba, hits)]
         return cls(tuple(map(str, classes)), confusion, np.stack(columns, axis=1).astype(np.float64))
 
     def __add__(self, other: PredictionCounts) -> PredictionCounts:
         if self.classes != other.classes:
-            raise ValueError(
-                f"tallies of classes {self.classes} and {other.classes} do not add up; they must be the same"
-            )
+            raise ValueError(f"counts of the classes {self.classes} and {other.classes} cannot be added")
         return PredictionCounts(self.classes, self.confusion + other.confusion, self.reliability + other.reliability)
 
     @property
     def rows(self) -> int:
-        """Predictions; a row that is held out in several splits counts as often."""
+        """Number of predictions; a row that several splits hold out counts several times."""
         return int(self.confusion.sum())
 
     @property
-    def support(self) -> NDArray[np.int64]:
-        """Rows of each class, (k,)."""
+    def class_counts(self) -> NDArray[np.int64]:
+        """Number of rows of each class, (k,)."""
         return np.asarray(self.confusion.sum(1))
 
     @property
     def recall(self) -> NDArray[np.float64]:
-        """Share of the rows of each class that were taken for it, (k,); NaN for a class without rows."""
-        return _share(self.confusion.diagonal(), self.support)
+        """Recall of each class, (k,); NaN for a class without rows."""
+        return _divide(self.confusion.diagonal(), self.class_counts)
 
     @property
     def precision(self) -> NDArray[np.float64]:
-        """Share of the rows that were taken for each class and are of it, (k,); NaN where none were."""
-        return _share(self.confusion.diagonal(), self.confusion.sum(0))
+        """Precision of each class, (k,); NaN for a class that is never predicted."""
+        return _divide(self.confusion.diagonal(), self.confusion.sum(0))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, fit for JSON: of the confusion, those that are not zero as [row, column, count]."""
-        places = np.argwhere(self.confusion)
-        counts = [[int(i), int(j), int(self.confusion[i, j])] for i, j in places]
+        """Return plain values, fit for JSON: the confusion matrix as [row, column, count] of its nonzero entries."""
+        counts = [[int(i), int(j), int(self.confusion[i, j])] for i, j in np.argwhere(self.confusion)]
         return {"classes": list(self.classes), "confusion": counts, "reliability": self.reliability.round(4).tolist()}
 
     @classmethod
-    def from_dict(cls, kept: Mapping[str, Any]) -> Self:
-        """Return what `to_dict` kept.
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """Return the counts that `to_dict` made plain.
 
         >>> PredictionCounts.from_dict(PredictionCounts.of([[0.0, -9.0]], [0], ["a", "b"]).to_dict()).confusion.tolist()
         [[1, 0], [0, 0]]
         """
-        confusion = np.zeros((len(kept["classes"]),) * 2, dtype=np.int64)
-        for row, column, count in kept["confusion"]:
+        confusion = np.zeros((len(plain["classes"]),) * 2, dtype=np.int64)
+        for row, column, count in plain["confusion"]:
             confusion[row, column] = count
-        return cls(tuple(kept["classes"]), confusion, np.array(kept["reliability"], dtype=np.float64))
+        return cls(tuple(plain["classes"]), confusion, np.array(plain["reliability"], dtype=np.float64))
 
 
-def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
+def _divide(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)

@@ -1,4 +1,4 @@
-"""The bench: methods fitted on repeated splits of tables, and measured on the rows held out."""
+"""Runner of fits: methods fitted on repeated splits of tables, and measured on the held-out rows."""
 
 from __future__ import annotations
 
@@ -19,92 +19,93 @@ from sklearn.utils.validation import has_fit_parameter
 from genlabel._progress import Callback
 from genlabel.data.tables import Split, Table, make_splits, table_pipeline
 from genlabel.data.tables.table import MIN_CLASS_ROWS
-from genlabel.evaluation.prediction_counts import BINS, PredictionCounts
+from genlabel.evaluation.prediction_counts import N_BINS, PredictionCounts
 from genlabel.evaluation.records import (
     Fit,
     Record,
     RecordSet,
-    Store,
+    RecordStore,
     fingerprint,
     run_trials,
     software_versions,
 )
 from genlabel.metrics import LEAST_PROBABILITY, index_labels, predict_log_proba, score_log_proba, shares_log_loss
 
-Heard = Sequence[warnings.WarningMessage]
+CaughtWarnings = Sequence[warnings.WarningMessage]
+ScoreFunction = Callable[[NDArray[np.float64], NDArray[np.int64]], dict[str, float]]
 
 
 @final
 @dataclass(frozen=True)
-class Bench:
-    """What the fits of a run have in common; called with some of them, it does them."""
+class FitRunner:
+    """Runner with the settings that all fits share; a picklable function of keys that returns their records."""
 
     methods: Mapping[str, BaseEstimator]
-    """By name; one whose `random_state` is None trains with `seed + split`."""
+    """Classifiers by name; one whose `random_state` is None trains with `seed + split`."""
     repeats: int
-    """Number of splits. More may be asked for later: the first splits stay the same."""
+    """Number of splits. A larger number in a later run keeps the first splits."""
     test_size: float
     """Share of the rows held out in each split."""
     seed: int
-    """Of the splits and of the methods."""
+    """Seed of the splits and of the methods."""
     load: Callable[[Any], Table]
-    """Gives the table of a dataset, in any process; it is asked once for several fits."""
-    facts: Callable[[Table, Heard], dict[str, Any]]
-    """What a record tells of the table, and of the warnings that were heard."""
-    score: Callable[[NDArray[np.float64], NDArray[np.int64]], dict[str, float]] = score_log_proba
-    """Measures log-probabilities (m, k) against class indices (m,); what is no number is left out."""
-    cut: Callable[[Table, int, float, int], Sequence[Split]] = make_splits
-    """Cuts the splits of a table, `repeats` of them."""
-    tally: bool = False
-    """Whether a record also counts its held-out predictions, as the fact "held_out"
-    (`genlabel.evaluation.prediction_counts`)."""
+    """Returns the table of a dataset, in any process; it is called once for several fits."""
+    facts: Callable[[Table, CaughtWarnings], dict[str, Any]]
+    """Returns the facts of a record, from the table and the warnings of the fit."""
+    score: ScoreFunction = score_log_proba
+    """Measures log-probabilities (m, k) for class indices (m,); metrics that are not finite are left out."""
+    split: Callable[[Table, int, float, int], Sequence[Split]] = make_splits
+    """Returns `repeats` splits of a table."""
+    count_predictions: bool = False
+    """Whether a record also has the fact "held_out", see `genlabel.evaluation.prediction_counts`."""
     run_id: str = field(default_factory=lambda: uuid4().hex)
-    """Tells a run from another, so that each loads its tables anew."""
+    """Identifies a run, so that each loads its tables again."""
 
     def run(
         self,
         datasets: Iterable[Any],
-        store: Store,
+        store: RecordStore,
         *,
         data: str = "",
         n_jobs: int = 1,
         dask: str | None = None,
         callback: Callback | None = None,
     ) -> RecordSet:
-        """Do the fits that are not on record, and return the records and failures of all that are asked for.
+        """Do the fits that have no record, and return the records and failures of all requested fits.
 
         Parameters
         ----------
         datasets : iterable
-            What `load` takes.
-        store : Store
-            Open.
+            Arguments of `load`.
+        store : RecordStore
+            Open store.
         data : str
-            Tells the content of the tables, where their names alone do not.
+            Hash of the tables, where their names alone do not identify their content.
         n_jobs, dask, callback
-            As of `genlabel.evaluation.records.run_trials`.
+            See `genlabel.evaluation.records.run_trials`.
         """
         fits = [Fit(one, name, split) for one in datasets for split in range(self.repeats) for name in self.methods]
-        made = {name: self.fingerprint(name, data) for name in self.methods}
+        current = {name: self.fingerprint(name, data) for name in self.methods}
         try:
             run_trials(
                 fits,
                 self,
                 store=store,
-                fingerprint=lambda fit: made[fit.method],
+                fingerprint=lambda fit: current[fit.method],
                 n_jobs=n_jobs,
                 dask=dask,
                 callback=callback,
             )
         finally:
-            _prepare.cache_clear()
-        kept, asked = store.read(), dict.fromkeys(fits)
-        ids = [fit.id for fit in asked if store.done.get(fit.id) == made[fit.method]]
-        frame = kept.frame.set_index("id").loc[ids].reset_index()
-        return kept._replace(frame=frame, failures={fit: kept.failures[fit] for fit in asked if fit in kept.failures})
+            _load_and_split.cache_clear()
+        records, requested = store.read(), dict.fromkeys(fits)
+        ids = [fit.id for fit in requested if store.done.get(fit.id) == current[fit.method]]
+        frame = records.frame.set_index("id").loc[ids].reset_index()
+        failures = {fit: records.failures[fit] for fit in requested if fit in records.failures}
+        return records._replace(frame=frame, failures=failures)
 
     def fingerprint(self, method: str, data: str = "") -> str:
-        """Of the estimator with all its parameters, the splits, the measure, and the content of the tables."""
+        """Return the fingerprint of an estimator with its parameters, the splits, the metrics, and the tables."""
         return fingerprint(
             estimator=self.methods[method],
             seed=self.seed,
@@ -112,7 +113,7 @@ class Bench:
             fewest_rows=MIN_CLASS_ROWS,
             least_probability=LEAST_PROBABILITY,
             data=data,
-            **({"bins": BINS} if self.tally else {}),
+            **({"bins": N_BINS} if self.count_predictions else {}),
         )
 
     def __call__(self, fits: Sequence[Fit]) -> list[Record]:
@@ -120,31 +121,45 @@ class Bench:
         return [self._fit(fit) for fit in fits]
 
     def _fit(self, fit: Fit) -> Record:
-        table, splits = _prepare(_Source(self.run_id, fit.dataset, self)).parts()
+        prepared = _load_and_split(_Source(self.run_id, fit.dataset, self))
+        if isinstance(prepared, Exception):
+            raise prepared
+        table, splits = prepared
         train, test = splits[fit.split]
         model = table_pipeline(table.X, with_random_state(self.methods[fit.method], self.seed + fit.split))
-        with warnings.catch_warnings(record=True) as heard:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             start = process_time()
             model.fit(table.X.iloc[train], table.y.iloc[train], **groups_fit_param(model, table, train))
             seconds = process_time() - start
-            log_proba, metrics = _measure(model, table, train, test, self.score)
+            start = process_time()
+            log_proba = predict_log_proba(model, table.X.iloc[test])
+            predict_seconds = process_time() - start
+            y_train, y_test = (index_labels(table.y.iloc[rows], model.classes_) for rows in (train, test))
+            prior_loss = shares_log_loss(y_train, y_test)
+            metrics = self.score(log_proba, y_test)
         if not np.isfinite(metrics["log_loss"]):
-            raise ValueError(f"{fit.method} gives probabilities that are no numbers")
-        counted = {"held_out": _tally(log_proba, model.classes_, table, test)} if self.tally else {}
-        chosen = getattr(model[-1], "best_params_", {})
+            raise ValueError(f"{fit.method} predicts probabilities that are not numbers")
+        facts = self.facts(table, caught)
+        if self.count_predictions:  # over all classes of the table, also those that the model does not know
+            classes = np.unique(table.y.to_numpy())
+            padded = np.full((len(test), len(classes)), -np.inf)
+            padded[:, index_labels(model.classes_, classes)] = log_proba
+            counts = PredictionCounts.of(padded, index_labels(table.y.iloc[test], classes), classes.tolist())
+            facts = facts | {"held_out": counts.to_dict()}
         return Record(
-            cell=fit,
-            parameters={name: _plain(value) for name, value in chosen.items()},
-            metrics=metrics,
+            key=fit,
+            parameters={name: _to_plain(value) for name, value in getattr(model[-1], "best_params_", {}).items()},
+            metrics={name: value for name, value in metrics.items() if np.isfinite(value)}
+            | {"predict_seconds": predict_seconds, "shares_log_loss": prior_loss},
             seconds=seconds,
             versions=software_versions() | getattr(model[-1], "versions_", {}),
-            facts=self.facts(table, heard) | counted,
+            facts=facts,
         )
 
 
 def groups_fit_param(model: Pipeline, table: Table, rows: NDArray[np.int64] | slice = slice(None)) -> dict[str, Any]:
-    """Return what a pipeline is told of the groups of rows: those whose last step holds out rows keep groups together.
+    """Return the groups of rows as a fit parameter of a pipeline, if its last step holds out rows by groups.
 
     >>> import pandas as pd
     >>> from genlabel import MixupClassifier
@@ -158,42 +173,8 @@ def groups_fit_param(model: Pipeline, table: Table, rows: NDArray[np.int64] | sl
     return {f"{name}__groups": table.groups.iloc[rows].to_numpy()}
 
 
-@dataclass(frozen=True)
-class _Source:
-    """A dataset of a run."""
-
-    run_id: str
-    dataset: Any
-    bench: Bench = field(compare=False)
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """A table and its splits, or the error of the attempt to have them."""
-
-    table: Table | None = None
-    splits: Sequence[Split] = ()
-    error: Exception | None = None
-
-    def parts(self) -> tuple[Table, Sequence[Split]]:
-        if self.table is None:
-            raise self.error or ValueError("there is no table")
-        return self.table, self.splits
-
-
-@lru_cache(maxsize=8)
-def _prepare(source: _Source) -> _Prepared:
-    """Load a table and cut it, once in a process for the fits that follow one another; an error is told to each."""
-    bench = source.bench
-    try:
-        table = bench.load(source.dataset)
-        return _Prepared(table, bench.cut(table, bench.repeats, bench.test_size, bench.seed))
-    except Exception as error:
-        return _Prepared(error=error)
-
-
 def with_random_state(estimator: BaseEstimator, seed: int) -> BaseEstimator:
-    """Return a copy of the estimator, with its random state set unless it has one.
+    """Return a copy of the estimator, with its random state set if it is None.
 
     >>> from genlabel import MixupClassifier
     >>> with_random_state(MixupClassifier(), 3).random_state
@@ -205,38 +186,30 @@ def with_random_state(estimator: BaseEstimator, seed: int) -> BaseEstimator:
     return copy
 
 
-def _measure(
-    model: Any,
-    table: Table,
-    train: NDArray[np.int64],
-    test: NDArray[np.int64],
-    score: Callable[[NDArray[np.float64], NDArray[np.int64]], dict[str, float]],
-) -> tuple[NDArray[np.float64], dict[str, float]]:
-    """What is said of the held-out rows; its scores, the processor's seconds, and the log-loss of the class shares."""
-    start = process_time()
-    log_proba = predict_log_proba(model, table.X.iloc[test])
-    seconds = process_time() - start
-    known, seen = (index_labels(table.y.iloc[rows], model.classes_) for rows in (train, test))
-    beside = {"predict_seconds": seconds, "shares_log_loss": shares_log_loss(known, seen)}
-    scores = score(log_proba, seen)
-    finite = {name: value for name, value in scores.items() if name == "log_loss" or np.isfinite(value)}
-    return log_proba, finite | beside
+@dataclass(frozen=True)
+class _Source:
+    """Key of the cache of tables."""
+
+    run_id: str
+    dataset: Any
+    runner: FitRunner = field(compare=False)
 
 
-def _tally(
-    log_proba: NDArray[np.float64], known: NDArray[Any], table: Table, test: NDArray[np.int64]
-) -> dict[str, Any]:
-    """Counts over all classes of the table, also those that the model does not know."""
-    classes = np.unique(table.y.to_numpy())
-    logs = np.full((len(test), len(classes)), -np.inf)
-    logs[:, index_labels(known, classes)] = log_proba
-    return PredictionCounts.of(logs, index_labels(table.y.iloc[test], classes), classes.tolist()).to_dict()
+@lru_cache(maxsize=8)
+def _load_and_split(source: _Source) -> tuple[Table, Sequence[Split]] | Exception:
+    """Load and split a table, once in a process for consecutive fits; return the error, which each fit raises."""
+    runner = source.runner
+    try:
+        table = runner.load(source.dataset)
+        return table, runner.split(table, runner.repeats, runner.test_size, runner.seed)
+    except Exception as error:
+        return error
 
 
-def _plain(value: Any) -> Any:
-    """A parameter as JSON has it: nothing, a truth, a finite number, a text, or a list of these."""
+def _to_plain(value: Any) -> Any:
+    """Return a parameter as JSON can hold it: None, a boolean, a finite number, a string, or a list of these."""
     value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    fits = value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and np.isfinite(value))
-    return value if fits else str(value)
+        return [_to_plain(part) for part in value]
+    plain = value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and np.isfinite(value))
+    return value if plain else str(value)

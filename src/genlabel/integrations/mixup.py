@@ -22,7 +22,7 @@ from genlabel.integrations.reading import as_laid_out, as_targets, check_batch, 
 from genlabel.labeling.base import observe_and_label
 from genlabel.mixing import Mixer, MixParams, Mixup
 from genlabel.mixing.base import draw_to_device
-from genlabel.training import frozen_batchnorm_stats
+from genlabel.training.compile import frozen_batchnorm_stats
 
 
 @cache

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from genlabel.integrations.mixup import GenLabelMixup
-from genlabel.training.checkpoint import save_whole
+from genlabel.training.checkpoint import save_atomically
 
 STATE = "genlabel.pt"
 """File beside the model, in which what was learned is kept."""
@@ -102,7 +102,7 @@ class GenLabelTrainer(_Trainer):  # type: ignore[misc, valid-type]
         """Save the model, and what was learned beside it."""
         super().save_model(output_dir, _internal_call)
         if self.args.should_save:
-            save_whole(self.mixup.state_dict(), Path(output_dir or self.args.output_dir) / STATE)
+            save_atomically(self.mixup.state_dict(), Path(output_dir or self.args.output_dir) / STATE)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)

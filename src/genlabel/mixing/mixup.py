@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,6 @@ class Mixup(LinearMixer):
     >>> Mixup().mix(np.array([[0.0], [1.0], [2.0]]), draw).shape
     (3, 1)
     """
-
-    fingerprint_defaults: ClassVar[dict[str, Any]] = {"pairs": "batch"}
-    """For fingerprints, see `genlabel.evaluation.records.describe`."""
 
     def __init__(self, alpha: float = 1.0, lam_per: str = "sample", pairs: str = "batch") -> None:
         self.alpha = alpha

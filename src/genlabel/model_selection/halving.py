@@ -155,7 +155,7 @@ class _HalvingState:
         """Return the networks of a configuration as they are now, with their losses and best epochs."""
         m, index = self._position(e)
         fleet = self.trainers[m].fleet
-        single = fleet.at(fleet.theta[:, [index]].clone())
+        single = fleet.with_theta(fleet.theta[:, [index]].clone())
         single.losses = fleet.losses[:, :, [index]]
         single.best_epochs = None if fleet.best_epochs is None else fleet.best_epochs[:, [index]]
         return single
@@ -168,7 +168,7 @@ class _HalvingState:
             if not kept:
                 del self.trainers[m], self.candidates[m]
             elif len(kept) < len(self.candidates[m]):
-                self.trainers[m].keep(kept)
+                self.trainers[m].select(kept)
                 self.candidates[m] = [self.candidates[m][index] for index in kept]
 
     def _position(self, e: int) -> tuple[int, int]:

@@ -14,7 +14,9 @@ from genlabel._arrays import named_device
 from genlabel._validation import check_choice, check_count, check_positive
 from genlabel.attacks import Attack
 from genlabel.model_selection.halving import Rung, halving_schedule
-from genlabel.training import Optimizer, batches_per_epoch, resolve_optimizer
+from genlabel.training import Optimizer
+from genlabel.training.batching import batches_per_epoch
+from genlabel.training.optimizers import resolve_optimizer
 
 SCORINGS = ("log-loss", "accuracy")
 """Held-out log-loss with the one-standard-error rule, or held-out accuracy (the paper's)."""
@@ -331,14 +333,10 @@ class TrainerConfig(NamedTuple):
 
     def resolved_config(self) -> dict[str, Any]:
         """Return the options that change numbers, by name, without the device."""
-        search = self.search
-        found: dict[str, Any] = {
+        return {
+            "search": self.search,
             "hidden": self.hidden,
             "optimizer": self.optimizer,
             "epochs": self.epochs,
             "batch_size": self.batch_size,
         }
-        if search.is_halving or search.predicts_with_folds or search.ensemble != 1:
-            found["search"] = "halving" if search.is_halving else "full"
-            found["members"] = "folds" if search.predicts_with_folds else search.ensemble
-        return found | ({"keep": "best"} if search.restore_best else {})

@@ -19,7 +19,8 @@ from genlabel.model_selection.splits import CVData, LabeledData
 from genlabel.model_selection.tasks import NETWORK_STREAM, FitLabelers, ensemble_tasks, make_task, make_trainer
 from genlabel.model_selection.time_budget import REFIT, STAGE_DEADLINES
 from genlabel.training import TrainingTask
-from genlabel.training.networks import MLP, log_proba_of
+from genlabel.training.networks import MLP
+from genlabel.training.networks.ensemble import log_proba_of
 
 MAX_EXCESS_LOSS = 0.1
 """Excess of a final network's training loss over the held-out loss, in units of the log-loss of the class priors."""

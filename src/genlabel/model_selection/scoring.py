@@ -74,7 +74,7 @@ def validation_log_proba(
     if isinstance(scoring, str):
         return fleet.log_proba(index, rows.X)
     target = AttackedFleet(fleet, index)
-    attacked = scoring(target, torch.from_numpy(rows.X), rows.y, rng=[seed, fold])
+    attacked = scoring(target, torch.from_numpy(rows.X), rows.y, seed=[seed, fold])
     return np.ascontiguousarray(target.log_proba(attacked).cpu().numpy())
 
 
@@ -84,7 +84,7 @@ def epoch_scores(
     """Return what the epochs of the networks of a fold are compared by, (candidates, 2): the larger, the better."""
     rows = valid[fold]
     if isinstance(scoring, str):
-        scores = fleet.rate(0, rows.X, rows.y, rows.score_weight)
+        scores = fleet.score(0, rows.X, rows.y, rows.score_weight)
         return scores[:, ::-1] if scoring == "log-loss" else scores
     log_proba = validation_log_proba(fleet, fold, valid, scoring, seed, group=0)
     measured = log_proba, rows.y, rows.score_weight

@@ -117,7 +117,7 @@ def search_candidates(
             epochs,
             [space.candidates[c] for c in indices],
             epochs_per_pass=config.epochs_per_pass(rows),
-            keep=_epoch_rule(data, config),
+            restore_best=_epoch_rule(data, config),
             progress=progress,
         )
         for m, indices in candidates_by_mixing(space, subsets).items()
@@ -187,10 +187,10 @@ def _within_limits(
     return fit_to_time_limit(space, subsets, epochs, partial(config.schedule, rows=rows), seconds, progress)
 
 
-def _epoch_rule(data: CVData, config: TrainerConfig) -> str | BestEpoch:
+def _epoch_rule(data: CVData, config: TrainerConfig) -> bool | BestEpoch:
     """Return which epoch of the networks of the folds is used: the last, or the best on the rows that they hold out."""
     if not config.search.restore_best:
-        return "last"
+        return False
     scoring: Scoring = config.search.scoring
     score = partial(epoch_scores, valid=data.valid, scoring=scoring, seed=data.seed)
     return BestEpoch(score, every=1 if isinstance(scoring, str) else EPOCHS_BETWEEN_ATTACKS)

@@ -12,7 +12,7 @@ from genlabel._validation import check_choice, check_interval
 from genlabel.densities import ClassDensity
 from genlabel.labeling import Labeler
 from genlabel.mixing import Mixer
-from genlabel.model_selection.pooling import Pooling, PoolWeights
+from genlabel.model_selection.pooling import Pooling
 from genlabel.training import Fleet, FleetTrainer, Hyperparameters, TrainingTask
 
 
@@ -50,7 +50,7 @@ class Trainer(Protocol):
         """Train for some epochs more."""
         ...
 
-    def keep(self, places: Sequence[int]) -> None:
+    def select(self, candidates: Sequence[int]) -> None:
         """Continue with some of the candidates."""
         ...
 
@@ -110,15 +110,14 @@ class SearchSpace:
 
     def resolved_config(self) -> dict[str, Any]:
         """Return what is trained, in plain values: the search itself is not part of it."""
-        pooling = self.pooling
         return {
             "mixing": [
                 [way.mixer, way.clean_fraction, *([] if way.hidden is None else [way.hidden])] for way in self.mixing
             ],
             "candidates": [[one.learning_rate, one.weight_decay, one.label] for one in self.candidates],
             "labels": [*self.labelers, *self.densities],
-            "twin": None if self.feature_space is None else self.feature_space.resolved_config(),
-            "average": pooling[:2] if isinstance(pooling, PoolWeights) and not pooling.prior else pooling,
+            "feature_space": None if self.feature_space is None else self.feature_space.resolved_config(),
+            "pooling": self.pooling,
         }
 
 

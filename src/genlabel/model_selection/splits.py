@@ -140,4 +140,4 @@ class CVData:
         """Return the network of a fold as one that takes features which all rows have standardized."""
         own, whole, keep = self.scalers[fold], self.scaler, self.scaler.keep
         scale, shift = whole.scale / own.scale, (whole.mean - own.mean) / own.scale
-        return network.behind(scale[keep], shift[keep])
+        return network.with_input_affine(scale[keep], shift[keep])

@@ -54,14 +54,14 @@ def make_trainer(
     candidates: Sequence[Hyperparameters],
     *,
     epochs_per_pass: int = 1,
-    keep: str | BestEpoch = "last",
+    restore_best: bool | BestEpoch = False,
     progress: FitProgress | None = None,
 ) -> Trainer:
     """Return the training of candidates on tasks, before its first epoch."""
     hidden = space.mixing[mixing].hidden
-    options: dict[str, Any] = {"averaged": True, "parts": epochs_per_pass} if config.search.is_halving else {}
-    if keep != "last":
-        options["keep"] = keep
+    options: dict[str, Any] = {"averaged": True, "epochs_per_pass": epochs_per_pass} if config.search.is_halving else {}
+    if restore_best:
+        options["restore_best"] = restore_best
     return space.trainer(
         tasks,
         candidates,

@@ -26,6 +26,7 @@ class Known(NamedTuple):
 
 _RENAMED = {
     "Judge": "TypicalityModel", "Directions": "RandomProjection",
+    "ConvReader": "ConvNetwork", "Axes": "PrincipalAxes", "Centred": "CenteredSample",
     "KnownDensity": "FixedDensity", "StackDensity": "WeightedDensities",
     "Held": "ConformalScores", "ThinGaussians": "LowRankGaussians", "Warp": "PowerTransform",
     "WarpedDensity": "PowerTransformedDensity", "SharedLabel": "WeightedLabel", "Standardisation": "Standardization",
@@ -36,11 +37,10 @@ _RESULTS = (ALL_PARAMETERS, "best_params_", "cv_results_", "history_", "density_
 _SEED = ("random_state",)
 _CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.densities.covariance": ("Gaussians", "Whitening"),
-    "genlabel.densities.discriminant": ("DiscriminantDensity",),
-    "genlabel.densities._em": ("Mixtures", "Terms"),
-    "genlabel.densities.gan.charts": ("Charts", "Latents"),
+    "genlabel.densities.discriminant": ("Axes", "Centred", "DiscriminantDensity", "ThinGaussians"),
+    "genlabel.densities.mixture": ("Mixtures", "Terms"),
+    "genlabel.densities.gan.generators": ("Charts", "Generators", "Latents"),
     "genlabel.densities.gan.networks": ("ConvReader", "Perceptron"),
-    "genlabel.densities.gan.training": ("Generators",),
     "genlabel.densities.gaussian": ("GaussianDensity",),
     "genlabel.densities.gan.inversion": ("Bank",),
     "genlabel.densities.kernel": ("KernelDensity", "KernelModel"),
@@ -48,8 +48,7 @@ _CLASSES: dict[str, tuple[str, ...]] = {
     "genlabel.densities.latent": ("LatentDensity",),
     "genlabel.densities.stacked": ("StackDensity",),
     "genlabel.densities.stacking": ("Stacking",),
-    "genlabel.densities.typicality": ("Directions", "Held", "Judge"),
-    "genlabel.densities._low_rank": ("Axes", "Centred", "ThinGaussians"),
+    "genlabel.estimators.typicality": ("Directions", "Held", "Judge"),
     "genlabel.densities.power_transform": ("Warp", "WarpedDensity"),
     "genlabel.estimators.encoding": ("Columns", "Numbers"),
     "genlabel.estimators.intervals": ("Calibration",),
@@ -70,13 +69,14 @@ KNOWN: dict[str, Known] = {
         name: Known(f"genlabel.densities.{module}", _RENAMED.get(name, name), _SEED)
         for name, module in {
             "FlowDensity": "flow", "ForestDensity": "forest", "GANDensity": "gan", "MixtureDensity": "mixture",
-            "Support": "typicality", "VAEDensity": "vae",
+            "VAEDensity": "vae",
         }.items()
     },
+    "Support": Known("genlabel.estimators.typicality", "Typicality", _SEED),
     "LabelModel": Known(
         "genlabel.densities.stacked", "StackedDensity", (*_SEED, "candidates", "candidates_"), without=("cv",)
     ),
-    "Trees": Known("genlabel.densities.forest", "_Trees"),
+    "Trees": Known("genlabel.densities.forest", "Trees"),
     "Pipeline": Known("sklearn.pipeline", "Pipeline", without=("memory",)),
     **{
         name: Known(f"genlabel.estimators.{module}", name, _RESULTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
@@ -23,7 +24,7 @@ def data_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str | 
 
 
 def _with_content(cell: Cell) -> Cell:
-    return cell._replace(text="", content=cell.text) if isinstance(cell.text, Markup) else cell
+    return replace(cell, text="", content=cell.text) if isinstance(cell.text, Markup) else cell
 
 
 def figure(drawing: str, *caption: str, class_: str | None = None) -> Markup:

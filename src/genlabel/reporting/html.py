@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from math import isfinite
-from typing import Any, NamedTuple, final
+from typing import Any, TypeAlias, final
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -88,7 +88,8 @@ def _content_security_policy() -> str:
 
 
 @final
-class Cell(NamedTuple):
+@dataclass(frozen=True)
+class Cell:
     """Cell of a :class:`DataTable`."""
 
     text: str
@@ -121,6 +122,10 @@ class Cell(NamedTuple):
         """Return the CSS classes; a column of words wraps."""
         long = any(len(word) > MAX_WORD for word in self.shown.split())
         return " ".join(filter(None, ["words" if wraps else "", "long" if long else "", self.class_]))
+
+
+Row: TypeAlias = list[str | Cell]
+"""Cells of a row of a table; the first one is its heading."""
 
 
 @final

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
@@ -73,7 +74,9 @@ def inline_svg(
     True
     """
     file = BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "genlabel", "svg.fonttype": "none"}):
+    rc = matplotlib.rc_context({"svg.hashsalt": "genlabel", "svg.fonttype": "none"})
+    with rc, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a browser has other fonts
         no_metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
         figure.savefig(file, format="svg", metadata=no_metadata, transparent=True, dpi=RASTER_DPI)
     root = ET.fromstring(file.getvalue())  # matplotlib's, of this moment  # nosec B314
@@ -87,6 +90,8 @@ def inline_svg(
             part.set("style", FONT_FAMILY.sub("", part.attrib["style"]))
         elif "style" in part.attrib:
             part.set("style", COLOR.sub(lambda found: _theme_color(found, theme_colors or {}), part.attrib["style"]))
+    for group in root.iter("g"):
+        _share_style(group)
     width, height = (inches * CSS_PIXELS for inches in figure.get_size_inches())
     root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "class": "matplotlib"}
     root.attrib["style"] = f"fill: var(--text); max-width: {width:.0f}px; aspect-ratio: {width:.0f} / {height:.0f}"
@@ -164,6 +169,22 @@ def _compress(part: ET.Element) -> None:
         part.set("href", _with_palette(part.attrib["href"]))
     if re.fullmatch(r"rotate\(-?0 [^)]*\)", part.get("transform", "")):
         del part.attrib["transform"]
+
+
+def _share_style(group: ET.Element) -> None:
+    """Move the style that all marks of a group have to the group; opacity of a group would be another thing."""
+    styles = {mark.get("style", "") for mark in group}
+    if (
+        len(group) > 1
+        and len(styles) == 1
+        and not group.get("style")
+        and {mark.tag for mark in group} <= {"use", "path"}
+    ):
+        (style,) = styles
+        if style and "opacity" not in style:
+            group.set("style", style)
+            for mark in group:
+                del mark.attrib["style"]
 
 
 def _round(words: str, digits: int) -> str:

@@ -1,8 +1,7 @@
-"""The plan of a training run: for every step, which points are mixed, how, and with what labels.
+"""Batches of a training run: for every step, which points are mixed, how, and with what labels.
 
-Where nothing of it depends on the network, whole stretches of steps are mixed and labelled at once, and all models
-that share a task share its points and labels (the fleet); the loop over one network takes the same draws, a batch at
-a time.
+If none of this depends on the network, many steps are mixed and labeled at once, and all models of a task share its
+points and labels (the fleet). The loop over one network uses the same draws, one batch at a time.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from genlabel.mixing import BatchInfo, Mixer, MixParams, blend, identity_params,
 from genlabel.mixing.base import check_within_batch, mix_batch, stack_draws
 from genlabel.mixing.intrusion import distance_to_rivals
 
-NUMBERS_AT_ONCE = 1 << 19
-"""Points and labels that are planned, or scores that are computed, in one go."""
+MAX_CHUNK_VALUES = 1 << 19
+"""Values of points and labels prepared, or of scores computed, at once."""
 
 
 @dataclass(frozen=True)
 class TrainingTask:
-    """One training set with its way of mixing and labelling: what a group of models has in common.
+    """Training set with its mixer and labelers: what a group of models has in common.
 
-    The labelers are fitted; their matrices are the basis in which each model states its own target.
+    The labelers are fitted; their label matrices are the basis in which each model states its own target.
 
     >>> from genlabel.labeling import LinearLabel
     >>> from genlabel.mixing import Mixup
@@ -48,37 +47,36 @@ class TrainingTask:
     num_classes: int
     labelers: tuple[Labeler, ...]
     mixer: Mixer | None = None
-    """None is vanilla training."""
+    """None is plain training."""
     weight: NDArray[np.float64] | None = None
     """Sample weights (n,); a mixed point has the blend of its parents' weights."""
     class_weight: NDArray[np.float64] | None = None
     """Weight of each class (k,) in the cross-entropy, -sum_c w_c y_c log p_c."""
     exclude_intrusion: bool = False
-    """Give mixed points that intrude another class's manifold no weight (arXiv Section 3.1)."""
+    """If True, mixed points that intrude another class's manifold have weight 0 (arXiv Section 3.1)."""
     clean_fraction: float = 0.0
-    """Share of each batch that is left as it is, with its own labels: in expectation the loss is
-    clean_fraction L(clean) + (1 - clean_fraction) L(mixed), at the cost of one. 0 is arXiv Alg. 1, 1 vanilla
+    """Fraction of each batch that is not mixed and keeps its labels: in expectation the loss is
+    clean_fraction L(clean) + (1 - clean_fraction) L(mixed), at the cost of one. 0 is arXiv Alg. 1, 1 plain
     training."""
     seed: Any = 0
     """Seed of the order, the draws and, in a fleet, the initial weights."""
     valid: tuple[NDArray[np.float64], NDArray[Any]] | None = None
-    """Rows that are not trained on, (m, ...), and their class indices (m,): they choose the epoch, if the best is
-    kept."""
+    """Validation rows (m, ...) and their class indices (m,), which choose the best epoch."""
 
     @property
     def targets(self) -> NDArray[np.float64]:
-        """The labels as a matrix, (n, k)."""
+        """Labels as a matrix, (n, k)."""
         return np.eye(self.num_classes)[self.y] if self.y.ndim == 1 else self.y
 
     @cached_property
-    def numbers(self) -> int:
-        """How many numbers a pass over it takes."""
+    def num_values(self) -> int:
+        """Number of values in the points and labels of a pass over the rows."""
         return self.X.size + len(self.X) * (self.num_classes * len(self.labelers) + 3)
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """What tells one model of a group from another.
+    """Hyperparameters in which the models of a group differ.
 
     >>> from genlabel.densities import GaussianDensity
     >>> from genlabel.labeling import GenLabel, LinearLabel
@@ -94,74 +92,67 @@ class Hyperparameters:
     learning_rate: float
     weight_decay: float = 1e-4
     label: tuple[float, ...] = (1.0,)
-    """Share of each labeler of the task in the target; for GenLabel with ratio gamma: (1 - gamma, gamma)."""
+    """Weight of each of the task's labelers in the target; (1 - gamma, gamma) for mixup's label and GenLabel's."""
 
 
 class Batch(NamedTuple):
-    """What the loop over one network needs of a step; a loader may give x and y alone.
-
-    A `BatchPlan` is a sequence of them, and `train_network` takes any.
-    """
+    """One step of the loop over one network; a loader may give x and y alone."""
 
     x: Tensor
     """Points (n, ...), not mixed."""
     y: Tensor
-    """Their class indices (n,), or soft labels (n, k)."""
+    """Class indices (n,), or soft labels (n, k)."""
     weight: Tensor | None = None
-    """Weights (n,): with a draw, those in the loss, of sum 1; without, those of the points. None is 1/n for each."""
+    """With a draw: weights in the loss (n,), of sum 1. Without: weights of the points. None is 1/n each."""
     draw: MixParams | None = None
-    """How they are mixed; None lets the loop draw."""
+    """Draw that mixes the batch; None lets the loop draw."""
     info: BatchInfo = BatchInfo()
 
 
 class StepBlock(NamedTuple):
-    """A stretch of T steps for one task; B is the largest batch, shorter ones end in rows of weight 0.
-
-    `BatchPlan.steps` gives one after the other.
-    """
+    """T consecutive steps of one task; B is the largest batch, shorter ones are padded with rows of weight 0."""
 
     x: Tensor
-    """(T, B, ...): mixed points where the depth is 0, else the points themselves."""
+    """(T, B, ...): mixed points at depth 0, else the points themselves."""
     target: Tensor
-    """(T, B, k, J): the label matrices of the J labelers, times the class weights."""
+    """(T, B, k, J): label matrices of the J labelers, times the class weights."""
     weight: Tensor
     """(T, B): weights in the loss; each step's sum to 1 (or are all 0)."""
     draw: MixParams
-    """The stacked draw, as tensors but for the depths."""
+    """Stacked draw, as tensors except the depths."""
 
 
 def check_task(task: TrainingTask, depth: int, candidates: Sequence[Hyperparameters]) -> None:
-    """Raise where a task does not suit a network of `depth` hidden layers, or the candidates' targets."""
+    """Raise if a task does not suit a network of `depth` hidden layers, or the candidates' targets."""
+    n, k = len(task.X), task.num_classes
     if task.mixer is not None and task.mixer.max_depth > depth:
         raise ValueError(
             f"{task.mixer!r} mixes at depth {task.mixer.max_depth}, but the network has {depth} hidden layers; "
-            "name depths within them"
+            "use smaller depths"
         )
     if not 0.0 <= task.clean_fraction <= 1.0:
         raise ValueError(f"clean_fraction={task.clean_fraction!r} must lie in [0, 1]; 0 mixes every point, 1 none")
-    if task.y.shape not in ((len(task.X),), (len(task.X), task.num_classes)):
+    if task.y.shape not in ((n,), (n, k)):
         raise ValueError(
-            f"y has shape {task.y.shape} for {len(task.X)} points and {task.num_classes} classes; give class indices "
-            f"({len(task.X)},) or soft labels ({len(task.X)}, {task.num_classes})"
+            f"y has shape {task.y.shape} for {n} points and {k} classes; give class indices ({n},) or soft labels "
+            f"({n}, {k})"
         )
     if task.exclude_intrusion and task.y.ndim != 1:
-        raise ValueError(
-            "exclude_intrusion=True asks for the class of each point, but y has soft labels; leave it False"
-        )
+        raise ValueError("exclude_intrusion=True needs class indices, but y has soft labels; leave it False")
     for labeler in task.labelers:
         if labeler.update_source is not None:
             raise ValueError(
-                f"{labeler!r} learns while a network trains, but a task's labels are planned before; use train_network"
+                f"{labeler!r} learns while a network trains, but a task is labeled in advance; use train_network"
             )
     for candidate in candidates:
         if len(candidate.label) != len(task.labelers):
             raise ValueError(
-                f"{candidate} shares its label among {len(candidate.label)} of {len(task.labelers)} labelers"
+                f"{candidate} weighs {len(candidate.label)} labelers, but the task has {len(task.labelers)}"
             )
 
 
 def batches_per_epoch(n: int, batch_size: int) -> int:
-    """Number of batches, each of at most `batch_size` points and all of nearly one size.
+    """Return the number of batches, each of at most `batch_size` points and all of nearly equal size.
 
     NOTE[PAPER]: 148 points make two batches of 74, not one of 128 and one of 20: the remainder would have the
     noise of a tiny batch, and folds that differ by one point would differ in their number of steps.
@@ -173,34 +164,39 @@ def batches_per_epoch(n: int, batch_size: int) -> int:
 
 
 def batch_edges(n: int, batches: int) -> NDArray[np.int64]:
-    """Where the batches of an epoch begin and end, (batches + 1,), all of nearly one size."""
+    """Return where the batches of an epoch begin and end, (batches + 1,)."""
     if n < batches:
-        raise ValueError(f"{n} points cannot fill {batches} batches; give tasks of like sizes, or larger batches")
+        raise ValueError(f"{n} points cannot fill {batches} batches; use tasks of similar sizes, or larger batches")
     return np.linspace(0, n, batches + 1).round().astype(np.int64)
 
 
-class _Stretch(NamedTuple):
-    """The draws of T steps, and what is known beside them: rows, which are clean, which are real (all T, B)."""
+class _Draws(NamedTuple):
+    """Draws of T steps with what is known of their batches; (T, B) each."""
 
     draw: MixParams
     rows: NDArray[np.int64]
+    """Rows of the training set."""
     clean: NDArray[np.bool_] | None
+    """Mask of rows that are not mixed."""
     real: NDArray[np.bool_]
+    """Mask without the padding."""
 
 
 class BatchPlan:
-    """The steps of a task, epoch after epoch: the same draws however much of them is made at once.
+    """Steps of a task, epoch after epoch; the draws do not depend on how many epochs are prepared at once.
 
-    Points are mixed and labelled in the dtype and on the device of `like`; the draws are the same on any.
+    Points are mixed and labeled in the dtype and on the device of `like`; the draws are the same on any. Iterating
+    gives the batches of the next epoch, neither mixed nor labeled.
 
     Parameters
     ----------
-    task : Task
+    task : TrainingTask
     batches : int
-        Of an epoch.
+        Batches per epoch.
     like : Tensor
-    parts : int
-        Epochs that make a pass over the rows: of a large table an epoch is a part of one.
+        Tensor with the dtype and device of the network.
+    epochs_per_pass : int
+        Number of epochs in one pass over the rows; above 1 for large tables.
 
     Examples
     --------
@@ -210,154 +206,144 @@ class BatchPlan:
     [2, 2]
     """
 
-    def __init__(self, task: TrainingTask, batches: int, like: Tensor, parts: int = 1) -> None:
+    def __init__(self, task: TrainingTask, batches: int, like: Tensor, epochs_per_pass: int = 1) -> None:
         self.task = task
         self._rng = np.random.default_rng(task.seed)
-        self._partners = np.random.default_rng(task.seed).spawn(2)[1]  # the first child draws a fleet's weights
-        self._edges = batch_edges(len(task.X), batches * parts)
-        self._batches, self._parts = batches, parts
-        self._begun = 0
+        self._partner_rng = np.random.default_rng(task.seed).spawn(2)[1]  # the first child draws a fleet's weights
+        self._edges = batch_edges(len(task.X), batches * epochs_per_pass)
+        self._batches, self._epochs_per_pass = batches, epochs_per_pass
+        self._epoch = 0
         self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._like = like.new_empty(0)
         self._exact = torch.from_numpy(task.X)
         self._source = self._exact.to(like) if like.is_cuda else self._exact
         self._labels = torch.from_numpy(task.y).to(like.device)
         excludes = task.exclude_intrusion and task.mixer is not None
-        self._reach = distance_to_rivals(task.X.reshape(len(task.X), -1), task.y) if excludes else None
+        self._rival_distance = distance_to_rivals(task.X.reshape(len(task.X), -1), task.y) if excludes else None
 
     def steps(self, epochs: int) -> StepBlock:
-        """Mix and label the steps of the next epochs as if they were one batch."""
-        stretch = self._draw(epochs)
-        T, B = stretch.rows.shape
-        draw, info = self._over_the_set(stretch, stretch.draw.flatten()), self._origin(stretch)
-        rows = torch.from_numpy(stretch.rows.ravel()).to(self._like.device)
+        """Mix and label the steps of the next epochs as one batch."""
+        draws = self._draw(epochs)
+        T, B = draws.rows.shape
+        draw, info = self._pair_across_batches(draws), self._info(draws)
+        rows = torch.from_numpy(draws.rows.ravel()).to(self._like.device)
         plain, targets = self._points(rows), self._targets(rows)
         mixed = mix_batch(self.task.mixer, plain, draw, info)
-        labels = torch.stack([one.label(mixed, targets, draw, info) for one in self.task.labelers], dim=-1)
+        labels = torch.stack([labeler.label(mixed, targets, draw, info) for labeler in self.task.labelers], dim=-1)
         if self.task.class_weight is not None:
             labels = labels * torch.from_numpy(self.task.class_weight).to(labels)[:, None]
-        depth = stretch.draw.depth
+        depth = draws.draw.depth
         if depth.any():
             hidden = torch.from_numpy(depth > 0).to(rows.device).repeat_interleave(B)
             points = torch.where(hidden.view(-1, *[1] * (plain.ndim - 1)), plain, mixed)
         else:
             points = mixed
+        partner, lam, _, box = draws.draw
         return StepBlock(
             points.view(T, B, *points.shape[1:]),
             labels.view(T, B, *labels.shape[1:]),
-            self._weights(stretch, draw, mixed).to(self._like),
-            self._on_device(stretch.draw),
+            self._weights(draws, draw, mixed).to(self._like),
+            MixParams(
+                to_device(partner, self._like),
+                to_device(lam, self._like, self._like.dtype),
+                depth,
+                None if box is None else to_device(box, self._like),
+            ),
         )
 
     def __iter__(self) -> Iterator[Batch]:
-        """The batches of the next epoch, neither mixed nor labelled."""
         if self.task.mixer is not None:
             check_within_batch(self.task.mixer)
-        stretch = self._draw(1)
-        draw, info = stretch.draw.flatten(), self._origin(stretch)
-        rows = torch.from_numpy(stretch.rows).to(self._like.device)
-        excludes = self._reach is not None
+        draws = self._draw(1)
+        draw, info = draws.draw.flatten(), self._info(draws)
+        rows = torch.from_numpy(draws.rows).to(self._like.device)
+        excludes = self._rival_distance is not None
         mixed = mix_batch(self.task.mixer, self._points(rows.ravel()), draw, info) if excludes else None
-        weight = self._weights(stretch, draw, mixed).to(self._like)
-        for t, real in enumerate(stretch.real):
-            part = slice(0, int(real.sum()))
-            clean = None if stretch.clean is None else stretch.clean[t, part]
+        weight = self._weights(draws, draw, mixed).to(self._like)
+        for t, real in enumerate(draws.real):
+            size = int(real.sum())
+            clean = None if draws.clean is None else draws.clean[t, :size]
             yield Batch(
-                self._points(rows[t, part]),
-                self._targets(rows[t, part]),
-                weight[t, part],
-                stretch.draw.batch(t, part.stop),
-                BatchInfo(clean, stretch.rows[t, part], info.points),
+                self._points(rows[t, :size]),
+                self._targets(rows[t, :size]),
+                weight[t, :size],
+                draws.draw.batch(t, size),
+                BatchInfo(clean, draws.rows[t, :size], info.points),
             )
 
     def _points(self, rows: Tensor) -> Tensor:
-        """The points of some rows, (m, ...)."""
         return self._source[rows].to(self._like)
 
     def _targets(self, rows: Tensor) -> Tensor:
-        """The labels of some rows, (m, k)."""
+        """Return the labels of some rows, (m, k)."""
         labels = self._labels[rows]
         return one_hot(labels, self.task.num_classes, self._like.dtype) if labels.ndim == 1 else labels.to(self._like)
 
-    def _on_device(self, draw: MixParams) -> MixParams:
-        """A stacked draw as tensors, but for the depths."""
-        boxes = None if draw.box is None else to_device(draw.box, self._like)
-        lam = to_device(draw.lam, self._like, self._like.dtype)
-        return MixParams(to_device(draw.partner, self._like), lam, draw.depth, boxes)
-
-    def _draw(self, epochs: int) -> _Stretch:
-        """Draw order and mixing; an entry that is not real points at itself with weight 1."""
+    def _draw(self, epochs: int) -> _Draws:
+        """Draw order and mixing of some epochs; padding is paired with itself at weight 1."""
         task, longest = self.task, int(np.diff(self._edges).max())
         rows = np.zeros((epochs * self._batches, longest), dtype=np.int64)
         real = np.zeros(rows.shape, dtype=bool)
         clean = np.zeros(rows.shape, dtype=bool) if task.clean_fraction > 0 else None
         draws: list[MixParams] = []
         for _ in range(epochs):
-            for start, stop in pairwise(self._next_edges()):
+            part = self._epoch % self._epochs_per_pass
+            if part == 0:
+                self._order = self._rng.permutation(len(task.X))
+            self._epoch += 1
+            for start, stop in pairwise(self._edges[part * self._batches : (part + 1) * self._batches + 1]):
                 t, n = len(draws), stop - start
                 rows[t, :n], real[t, :n] = self._order[start:stop], True
-                draw = identity_params(n) if task.mixer is None else self._draw_batch(n)
+                draw = identity_params(n) if task.mixer is None else self._draw_batch(task.mixer, n)
                 if clean is not None:
                     count = round(task.clean_fraction * n)
                     clean[t, :count] = True
                     draw = draw.leave_clean(count)
                 draws.append(draw)
-        return _Stretch(stack_draws(draws), rows, clean, real)
+        return _Draws(stack_draws(draws), rows, clean, real)
 
-    def _next_edges(self) -> NDArray[np.int64]:
-        """Where the batches of the next epoch begin and end in the order of its pass, which is drawn if it is new."""
-        part = self._begun % self._parts
-        if part == 0:
-            self._order = self._rng.permutation(len(self.task.X))
-        self._begun += 1
-        return self._edges[part * self._batches : (part + 1) * self._batches + 1]
+    def _draw_batch(self, mixer: Mixer, n: int) -> MixParams:
+        draw = mixer.draw(n, self._rng)
+        if draw.depth > mixer.max_depth:
+            raise ValueError(f"{mixer!r} drew depth {draw.depth} above its max_depth {mixer.max_depth}")
+        return draw
 
-    def _draw_batch(self, n: int) -> MixParams:
-        mixer = self.task.mixer
-        assert mixer is not None
-        drawn = mixer.draw(n, self._rng)
-        if drawn.depth > mixer.max_depth:
-            raise ValueError(f"{mixer!r} drew depth {drawn.depth} above its max_depth {mixer.max_depth}")
-        return drawn
+    def _pair_across_batches(self, draws: _Draws) -> MixParams:
+        """Return the draws as one long batch, with partners from any batch of an epoch if the mixer wants them.
 
-    def _over_the_set(self, stretch: _Stretch, flat: MixParams) -> MixParams:
-        """The draw of a stretch as one long batch, with partners from any batch of an epoch where that is asked.
-
-        They have a generator of their own, so that they are the same however many epochs are planned at once.
+        These partners have their own generator, so that they do not depend on how many epochs are prepared at once.
         """
+        flat = draws.draw.flatten()
         if self.task.mixer is None or not self.task.mixer.pairs_across_batches:
             return flat
-        partner, real = flat.partner.copy(), stretch.real.reshape(-1, self._batches * stretch.real.shape[1])
-        mixed = real if stretch.clean is None else real & ~stretch.clean.reshape(real.shape)
+        partner, real = flat.partner.copy(), draws.real.reshape(-1, self._batches * draws.real.shape[1])
+        mixed = real if draws.clean is None else real & ~draws.clean.reshape(real.shape)
         for epoch, (rows, own) in enumerate(zip(real, mixed, strict=True)):
-            at = epoch * real.shape[1]
-            partner[at + np.flatnonzero(own)] = at + self._partners.permutation(np.flatnonzero(rows))[: own.sum()]
+            start, own_rows = epoch * real.shape[1], np.flatnonzero(own)
+            partner[start + own_rows] = start + self._partner_rng.permutation(np.flatnonzero(rows))[: own.sum()]
         return flat._replace(partner=partner)
 
-    def _origin(self, stretch: _Stretch) -> BatchInfo:
+    def _info(self, draws: _Draws) -> BatchInfo:
         linear = self.task.mixer is None or self.task.mixer.linear
-        clean = None if stretch.clean is None else stretch.clean.ravel()
-        return BatchInfo(clean, stretch.rows.ravel(), self._exact if linear else None)
+        clean = None if draws.clean is None else draws.clean.ravel()
+        return BatchInfo(clean, draws.rows.ravel(), self._exact if linear else None)
 
-    def _weights(self, stretch: _Stretch, draw: MixParams, mixed: Tensor | None) -> Tensor:
-        """Weights (T, B) in the loss; the mixed points say which of them intrude, where that is asked."""
-        task, rows = self.task, stretch.rows.ravel()
-        weight = stretch.real.astype(np.float64)
+    def _weights(self, draws: _Draws, draw: MixParams, mixed: Tensor | None) -> Tensor:
+        """Return the weights (T, B) in the loss, 0 for intruding mixed points if they are excluded."""
+        task, rows = self.task, draws.rows.ravel()
+        weight = draws.real.astype(np.float64)
         if task.weight is not None:
             weight *= blend(task.weight[rows], draw).reshape(weight.shape)
-        if self._reach is not None and mixed is not None:
+        if self._rival_distance is not None and mixed is not None:
             points = self._exact.reshape(len(self._exact), -1).to(mixed)
             flat = mixed.reshape(len(mixed), -1)
-            hit = intrudes(flat, draw, flat, task.y[rows], pool=(points, task.y), rows=rows, rival_distance=self._reach)
-            weight[hit.reshape(weight.shape) & (True if stretch.clean is None else ~stretch.clean)] = 0.0
+            known = {"rows": rows, "rival_distance": self._rival_distance}
+            mask = intrudes(flat, draw, flat, task.y[rows], pool=(points, task.y), **known)
+            weight[mask.reshape(weight.shape) & (True if draws.clean is None else ~draws.clean)] = 0.0
         return torch.from_numpy(weight / np.maximum(weight.sum(1, keepdims=True), 1e-300))
 
 
-def epochs_at_once(tasks: Sequence[TrainingTask], epochs: int, parts: int = 1) -> int:
-    """How many epochs of all tasks are planned at once, so that memory stays bounded; `parts` of them are a pass."""
-    return min(max(1, NUMBERS_AT_ONCE * parts // sum(task.numbers for task in tasks)), epochs)
-
-
-def epoch_chunks(tasks: Sequence[TrainingTask], epochs: int, parts: int = 1) -> list[int]:
-    """The epochs in parts that can be planned at once: how many there are in each."""
-    return [part.stop - part.start for part in chunks(epochs, epochs_at_once(tasks, epochs, parts))]
+def epoch_chunks(tasks: Sequence[TrainingTask], epochs: int, epochs_per_pass: int = 1) -> list[int]:
+    """Split epochs into parts small enough to be prepared at once, and return the number of epochs of each."""
+    fitting = MAX_CHUNK_VALUES * epochs_per_pass // sum(task.num_values for task in tasks)
+    return [part.stop - part.start for part in chunks(epochs, min(max(1, fitting), epochs))]

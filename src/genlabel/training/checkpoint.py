@@ -1,4 +1,4 @@
-"""A file from which a training run goes on: weights, optimiser, what the labeler has learned, generators, losses."""
+"""Checkpoints: a file with weights, optimizer, labeler, generator and losses, from which a run resumes."""
 
 from __future__ import annotations
 
@@ -17,17 +17,15 @@ from genlabel._atomic_io import atomic_write
 from genlabel._distributed import rank_and_world_size
 from genlabel._validation import check_count
 
-RUN = ("losses", "rng")
-"""What a file keeps beside the states of the parts."""
-FREE = {"params", "lr", "fused", "foreach", "capturable"}
-"""Of an optimiser, what may differ: the rate is set anew in each epoch, and how it is computed is the machine's."""
+IGNORED_OPTIONS = {"params", "lr", "fused", "foreach", "capturable"}
+"""Options of an optimizer that may differ: the rate is set in each epoch, the others depend on the machine."""
 
 
 class Stateful(Protocol):
-    """Anything whose state can be told and set, as that of a module."""
+    """Object whose state can be read and set, like a module."""
 
     def state_dict(self) -> Any:
-        """Tensors, numbers, texts, lists and dictionaries of them."""
+        """Return tensors, numbers and strings, in lists and dictionaries."""
 
     def load_state_dict(self, state_dict: Any, /) -> Any:
         """Set the state."""
@@ -35,18 +33,18 @@ class Stateful(Protocol):
 
 @final
 class Checkpoint:
-    """Where a run keeps its state after each epoch, to go on if it is stopped; on a CPU bit for bit.
+    """File with the state of a run after each epoch, from which it resumes; on a CPU bit for bit.
 
-    The file holds tensors, numbers and texts alone: `torch.load(path, weights_only=True)` reads it. It is written
-    beside and moved into place, so that a run that is killed meanwhile leaves the former one whole.
+    The file holds tensors, numbers and strings only: `torch.load(path, weights_only=True)` reads it. It is replaced
+    atomically, so that a run that is killed while writing leaves the previous file.
 
     Parameters
     ----------
     path : path
     also : dict of name -> Stateful
-        What has a state beside the network, the labeler and the optimiser: batches that are drawn at random, say.
+        Further objects with a state, such as batches that are drawn at random.
     every : int
-        Epochs from one file to the next; the last epoch is always kept.
+        Epochs from one file to the next; the last epoch is always saved.
 
     Examples
     --------
@@ -68,74 +66,72 @@ class Checkpoint:
 
     def load(
         self,
-        learned: Mapping[str, nn.Module],
-        update: torch.optim.Optimizer,
+        modules: Mapping[str, nn.Module],
+        optimizer: torch.optim.Optimizer,
         rng: np.random.Generator,
         device: torch.device,
     ) -> list[Tensor]:
-        """Set the state of a run that was stopped, and return the losses of its epochs; none if there is no file."""
+        """Load the state of a stopped run, and return the losses of its epochs; none if there is no file."""
         if not self.path.exists():
             return []
-        kept = self._read(device)
-        parts: dict[str, Stateful] = {**learned, **self.also, "optimizer": update}
-        if set(kept) != {*parts, *RUN}:
+        saved = self._read(device)
+        parts: dict[str, Stateful] = {**modules, **self.also, "optimizer": optimizer}
+        names = {*parts, "losses", "rng"}
+        if set(saved) != names:
             raise ValueError(
-                f"{self.path} keeps {_names(kept)}, but this run has {_names({*parts, *RUN})}; remove the file, or "
-                "go on with what made it"
+                f"{self.path} has {', '.join(sorted(saved))}, but this run has {', '.join(sorted(names))}; remove the "
+                "file, or resume the run that wrote it"
             )
         for name, part in parts.items():
             try:
-                part.load_state_dict(_for_this_run(update, kept[name]) if part is update else kept[name])
+                part.load_state_dict(_with_own_options(optimizer, saved[name]) if part is optimizer else saved[name])
             except (RuntimeError, ValueError, KeyError) as error:
-                short = " ".join(str(error).split())[:200]
-                raise ValueError(f"{self.path} is of another run: its {name} does not fit ({short})") from error
-        if (
-            rank_and_world_size()[1] == 1
-        ):  # each process draws by itself, but the file has the generator of the first alone
-            read_generator(rng, kept["rng"])
-        return list(kept["losses"].to(device).unbind())
+                reason = " ".join(str(error).split())[:200]
+                raise ValueError(f"{self.path} is of another run: its {name} does not fit ({reason})") from error
+        if rank_and_world_size()[1] == 1:  # each process has its own generator, but the file only that of the first
+            read_generator(rng, saved["rng"])
+        return list(saved["losses"].to(device).unbind())
 
     def save(
         self,
-        learned: Mapping[str, nn.Module],
-        update: torch.optim.Optimizer,
+        modules: Mapping[str, nn.Module],
+        optimizer: torch.optim.Optimizer,
         rng: np.random.Generator,
         losses: list[Tensor],
         last: bool = False,
     ) -> None:
-        """Keep the state after an epoch."""
+        """Save the state after an epoch."""
         if not last and len(losses) % self.every:
             return
         if rank_and_world_size()[0] > 0:
             return
-        parts: dict[str, Stateful] = {**learned, **self.also, "optimizer": update}
-        kept = {name: part.state_dict() for name, part in parts.items()}
-        kept |= {"losses": torch.stack(losses), "rng": write_generator(rng)}
-        save_whole(kept, self.path)
+        parts: dict[str, Stateful] = {**modules, **self.also, "optimizer": optimizer}
+        state = {name: part.state_dict() for name, part in parts.items()}
+        save_atomically(state | {"losses": torch.stack(losses), "rng": write_generator(rng)}, self.path)
 
     def _read(self, device: torch.device) -> dict[str, Any]:
         try:
-            kept = torch.load(self.path, map_location=device, weights_only=True)
-        except Exception as error:  # torch's own words are long, and advise to trust the file
-            why = error if isinstance(error, OSError) else type(error).__name__
-            raise ValueError(f"{self.path} cannot be read as a checkpoint ({why}); remove it to begin anew") from error
-        if not isinstance(kept, dict) or "losses" not in kept:
-            raise ValueError(f"{self.path} is no checkpoint of a run; name another file, or remove it")
-        return kept
+            saved = torch.load(self.path, map_location=device, weights_only=True)
+        except Exception as error:  # torch's message is long, and advises to trust the file
+            reason = error if isinstance(error, OSError) else type(error).__name__
+            raise ValueError(f"{self.path} cannot be read as a checkpoint ({reason}); remove it to restart") from error
+        if not isinstance(saved, dict) or "losses" not in saved:
+            raise ValueError(f"{self.path} is not a checkpoint of a run; choose another path, or remove it")
+        return saved
 
 
-def save_whole(kept: Any, path: str | os.PathLike[str]) -> None:
-    """Write tensors and plain values to a file of torch's, whole or not at all.
+def save_atomically(values: Any, path: str | os.PathLike[str]) -> None:
+    """Save tensors and plain values with torch, completely or not at all.
 
-    They go through the memory: of a full disk, torch itself says nothing that could be understood.
+    The file is made in memory first: if the disk is full, torch's own error is incomprehensible.
     """
     content = BytesIO()
-    torch.save(kept, content)
+    torch.save(values, content)
     atomic_write(path, content.getbuffer())
 
 
 def write_generator(rng: np.random.Generator) -> str:
-    """The state of a generator as text.
+    """Return the state of a generator as a string.
 
     >>> rng = np.random.default_rng(0)
     >>> text = write_generator(rng)
@@ -152,18 +148,14 @@ def read_generator(rng: np.random.Generator, text: str) -> None:
     rng.bit_generator.state = json.loads(text)
 
 
-def _for_this_run(update: torch.optim.Optimizer, kept: dict[str, Any]) -> dict[str, Any]:
-    """The state of an optimiser under this run's settings, which torch would replace by those of the file."""
-    groups = update.state_dict()["param_groups"]
-    for own, other in zip(groups, kept["param_groups"], strict=True):
-        names = sorted((own.keys() | other.keys()) - FREE)
-        apart = [name for name in names if own.get(name) != other.get(name)]
-        if own.keys() - FREE != other.keys() - FREE:
-            raise ValueError(f"it has {_names(other.keys() - FREE)} in the file, {_names(own.keys() - FREE)} here")
-        if apart:
-            raise ValueError(f"{apart[0]} is {other[apart[0]]!r} in the file, {own[apart[0]]!r} here")
-    return {**kept, "param_groups": groups}
-
-
-def _names(parts: Any) -> str:
-    return ", ".join(sorted(parts))
+def _with_own_options(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
+    """Return a saved state with this run's options, which torch would replace; raise if they differ."""
+    groups = optimizer.state_dict()["param_groups"]
+    for own, other in zip(groups, saved["param_groups"], strict=True):
+        here, there = own.keys() - IGNORED_OPTIONS, other.keys() - IGNORED_OPTIONS
+        if here != there:
+            raise ValueError(f"it has {', '.join(sorted(there))} in the file, {', '.join(sorted(here))} here")
+        for name in sorted(here):
+            if own[name] != other[name]:
+                raise ValueError(f"{name} is {other[name]!r} in the file, {own[name]!r} here")
+    return {**saved, "param_groups": groups}

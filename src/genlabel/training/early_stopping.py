@@ -1,29 +1,34 @@
-"""The best epoch of one network: its state when it did best on rows that it does not train on."""
+"""Best epochs by validation score: of one network, and of every network of a fleet."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from genlabel._progress import Callback
 from genlabel._runtime import eval_mode
+from genlabel._validation import check_count
 from genlabel.metrics import accuracy, log_loss
+from genlabel.training.batched.fleet import Fleet
+from genlabel.training.batching import MAX_CHUNK_VALUES, TrainingTask
 from genlabel.training.networks import StagedNetwork
 
-Valid: TypeAlias = tuple[Any, Any] | Callable[[StagedNetwork], Any]
-"""Rows (x, y) that are not trained on; or what scores a network: a number, or several of which the first ones that
-differ decide, the larger the better."""
-AT_ONCE = 1000
-"""Rows that a network is asked about in one go."""
+Validation: TypeAlias = tuple[Any, Any] | Callable[[StagedNetwork], Any]
+"""Validation rows (x, y); or a score of a network: a float, or several compared in order, the larger the better."""
+Score: TypeAlias = Callable[[Fleet, int], NDArray[np.float64]]
+"""Function of the C networks of one task, as a fleet of one group, and the task's index; it returns scores (C, m),
+compared column by column, the larger the better."""
 
 
 @final
 class BestState(Callback):
-    """Keeps the state of a network at its best epoch; of equally good ones the first.
+    """State of a network at its best epoch; of equally good epochs, the first.
 
     >>> from genlabel.training.networks import MLP
     >>> network = MLP(1, 2, seed=0)
@@ -33,44 +38,182 @@ class BestState(Callback):
     (1, True)
     """
 
-    def __init__(self, network: StagedNetwork, valid: Valid | None) -> None:
+    def __init__(self, network: StagedNetwork, valid: Validation | None) -> None:
         if valid is None:
-            raise ValueError("keep='best' chooses an epoch on rows that are not trained on; give valid=(x, y)")
+            raise ValueError("restore_best=True needs validation rows; pass valid=(x, y)")
         self._network, self._valid = network, valid
         self.epoch = 0
         self._score: tuple[float, ...] = ()
         self._state: dict[str, Tensor] = {}
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        """Score the network at the end of an epoch, from 0, and keep its state if it was never as good."""
-        score = self._ask()
-        if not self._state or score > self._score:
-            self.epoch, self._score = epoch + 1, score
-            self._state = {name: part.detach().clone() for name, part in self._network.state_dict().items()}
+        """Score the network at the end of an epoch, from 0, and store its state if it is the best so far."""
+        with eval_mode(self._network), torch.no_grad():
+            score = self._valid(self._network) if callable(self._valid) else _score(self._network, *self._valid)
+        values = np.atleast_1d(np.asarray(score, dtype=float))
+        comparable = tuple(-np.inf if np.isnan(value) else float(value) for value in values)
+        if not self._state or comparable > self._score:
+            self.epoch, self._score = epoch + 1, comparable
+            self._state = {name: value.detach().clone() for name, value in self._network.state_dict().items()}
 
     def restore(self) -> dict[str, Tensor]:
-        """Set the network to its best state, and return it."""
+        """Load the best state into the network, and return it."""
         self._network.load_state_dict(self._state)
         return self._state
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {"epoch": self.epoch, "score": list(self._score), "state": self._state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what a checkpoint kept."""
+        """Set the state of a checkpoint."""
         self.epoch, self._score, self._state = state["epoch"], tuple(state["score"]), state["state"]
 
-    def _ask(self) -> tuple[float, ...]:
-        with eval_mode(self._network), torch.no_grad():
-            found = self._valid(self._network) if callable(self._valid) else _score_rows(self._network, *self._valid)
-        return tuple(-np.inf if np.isnan(one) else float(one) for one in np.atleast_1d(np.asarray(found, dtype=float)))
 
-
-def _score_rows(network: StagedNetwork, x: Any, y: Any) -> Sequence[float]:
-    """Accuracy and minus the log-loss."""
-    like = next(network.parameters())
-    parts = torch.split(torch.as_tensor(x).to(like), AT_ONCE)
-    said = torch.cat([torch.log_softmax(network(part).double(), -1) for part in parts])
-    rows = said.cpu().numpy(), torch.as_tensor(y).cpu().numpy()
+def _score(network: StagedNetwork, x: Any, y: Any) -> Sequence[float]:
+    """Return accuracy and minus the log-loss, 1000 rows at a time."""
+    batches = torch.split(torch.as_tensor(x).to(next(network.parameters())), 1000)
+    log_proba = torch.cat([torch.log_softmax(network(batch).double(), -1) for batch in batches])
+    rows = log_proba.cpu().numpy(), torch.as_tensor(y).cpu().numpy()
     return [float(accuracy(*rows)), -float(log_loss(*rows))]
+
+
+@final
+@dataclass(frozen=True)
+class BestEpoch:
+    """Rule by which every network of a fleet is restored to its best epoch; of equally good epochs, the first.
+
+    >>> from genlabel.labeling import LinearLabel
+    >>> from genlabel.training import Hyperparameters, train_fleet
+    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
+    >>> task = TrainingTask(X, y, 2, (LinearLabel().fit(X, y),), valid=(np.array([[0.5], [4.5]]), np.array([0, 1])))
+    >>> train_fleet([task], [Hyperparameters(0.1)], epochs=5, restore_best=BestEpoch(every=2)).log_proba(0, X).shape
+    (1, 4, 2)
+    """
+
+    score: Score | None = None
+    """Score to maximize; None is accuracy on the `valid` rows of the tasks, then log-loss."""
+    every: int = 1
+    """Number of epochs between evaluations; the last epoch is always evaluated."""
+
+
+def make_tracker(
+    restore_best: bool | BestEpoch, tasks: Sequence[TrainingTask], fleet: Fleet, epochs: int
+) -> BestEpochTracker | None:
+    """Return the tracker of a run's best epochs; None with restore_best=False."""
+    if isinstance(restore_best, bool):
+        rule = BestEpoch()
+        if not restore_best:
+            return None
+    elif isinstance(restore_best, BestEpoch):
+        rule = restore_best
+        check_count("every", rule.every)
+    else:
+        raise ValueError(f"restore_best={restore_best!r} must be True, False or a BestEpoch such as BestEpoch(every=5)")
+    if rule.score is not None:
+        return BestEpochTracker(rule.score, rule.every, fleet, epochs)
+    rows = [task.valid for task in tasks if task.valid is not None]
+    if len(rows) < len(tasks):
+        raise ValueError("restore_best=True needs validation rows; give each TrainingTask valid=(X, y)")
+    return BestEpochTracker(lambda fleet, group: fleet.score(0, *rows[group]), rule.every, fleet, epochs)
+
+
+@final
+class BestEpochTracker:
+    """Evaluation of a run's networks at the end of epochs, several epochs at once, and the best epoch of each.
+
+    Parameters
+    ----------
+    score : Score
+    every : int
+        Number of epochs between evaluations.
+    fleet : Fleet
+        Initial networks.
+    epochs : int
+        Epochs of the run.
+
+    Attributes
+    ----------
+    best : Tensor (G, C, size)
+        Parameters at the best epoch so far.
+    best_epochs : ndarray (G, C)
+        That epoch, from 1; 0 before the first evaluation.
+
+    Examples
+    --------
+    >>> fleet = Fleet([1, 2], seeds=[0], candidates=3, dtype=torch.float64, device=torch.device("cpu"))
+    >>> tracker = BestEpochTracker(lambda fleet, group: np.array([[0.5], [0.7], [0.6]]), 1, fleet, epochs=2)
+    >>> tracker.record(slice(None), 1, fleet.theta)
+    >>> tracker.flush(slice(None))
+    >>> tracker.best_epochs.tolist(), tracker.scores.shape
+    ([[1, 1, 1]], (1, 1, 3, 1))
+    """
+
+    def __init__(self, score: Score, every: int, fleet: Fleet, epochs: int) -> None:
+        self._score, self._every, self._fleet, self._epochs = score, every, fleet, epochs
+        self.best = fleet.theta.clone()
+        self.best_epochs = np.zeros(self.best.shape[:2], dtype=np.int64)
+        self._scores: list[list[NDArray[np.float64]]] = [[] for _ in self.best]
+        self._evaluated: list[list[int]] = [[] for _ in self.best]
+        self._pending: list[tuple[int, Tensor]] = []
+        self._highest: dict[int, NDArray[np.float64]] = {}
+
+    @property
+    def evaluated_epochs(self) -> list[int]:
+        """Epochs that were evaluated, from 1."""
+        return self._evaluated[0]
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """Scores of all evaluations, (evaluations, G, C, m)."""
+        return np.stack([np.concatenate(parts) for parts in self._scores], 1)
+
+    def record(self, tasks: slice, epoch: int, theta: Tensor) -> None:
+        """Record the parameters (g, C, size) of some tasks at the end of an epoch, from 1."""
+        if epoch % self._every and epoch != self._epochs:
+            return
+        full = theta.numel() * (len(self._pending) + 1) >= MAX_CHUNK_VALUES
+        self._pending.append((epoch, theta if full else theta.clone()))
+        if full:
+            self.flush(tasks)
+
+    def flush(self, tasks: slice) -> None:
+        """Evaluate the recorded epochs; networks of several epochs are scored like so many candidates."""
+        if not self._pending:
+            return
+        epochs, parts = zip(*self._pending, strict=True)
+        thetas = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+        self._pending = []
+        for i, group in enumerate(range(len(self.best))[tasks]):
+            with torch.enable_grad():  # the score may be an attack
+                values = self._score(self._fleet.with_theta(thetas[i : i + 1]), group)
+            scores = np.where(np.isnan(values), -np.inf, values).reshape(len(epochs), -1, values.shape[-1])
+            self._scores[group].append(scores)
+            self._evaluated[group] += epochs
+            self._update(group, epochs, scores, thetas[i].view(len(epochs), -1, thetas.shape[-1]))
+
+    def select(self, candidates: Sequence[int]) -> None:
+        """Continue with some of the candidates only."""
+        index = list(candidates)
+        self.best, self.best_epochs = self.best[:, index], self.best_epochs[:, index]
+        self._scores = [[part[:, index] for part in parts] for parts in self._scores]
+        self._highest = {group: highest[index] for group, highest in self._highest.items()}
+
+    def _update(self, group: int, epochs: Sequence[int], scores: NDArray[np.float64], theta: Tensor) -> None:
+        """Store networks that are better than before; scores (E, C, m), theta (E, C, size)."""
+        highest = self._highest.setdefault(group, np.full(scores.shape[1:], -np.inf))
+        for epoch, score, parameters in zip(epochs, scores, theta, strict=True):
+            better = _is_greater(score, highest) | (self.best_epochs[group] == 0)
+            if better.any():
+                highest[better], self.best_epochs[group, better] = score[better], epoch
+                index = torch.from_numpy(np.flatnonzero(better)).to(parameters.device)
+                self.best[group, index] = parameters[index]
+
+
+def _is_greater(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return a mask of rows of a (C, m) greater than those of b in lexicographic order."""
+    greater, equal = np.zeros(len(a), dtype=bool), np.ones(len(a), dtype=bool)
+    for one, other in zip(a.T, b.T, strict=True):
+        greater |= equal & (one > other)
+        equal &= one == other
+    return greater

@@ -1,4 +1,4 @@
-"""Batches of images that live on a device: shuffled, cropped, flipped and drawn there, an epoch at a time."""
+"""Batches of images stored on a device: shuffled, cropped, flipped and drawn there, one epoch at a time."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from genlabel.mixing import Mixer, MixParams, identity_params
 from genlabel.mixing.base import draw_to_device, stack_draws
 from genlabel.training.batching import Batch
 
-PAD = 4
-"""Pixels by which an image is padded with zeros before a part of its size is cut out."""
+PADDING = 4
+"""Pixels of zeros added on each side of an image before it is cropped."""
 
 
 class _Epoch(NamedTuple):
-    """All that is random in an epoch of T batches, on the device."""
+    """Everything random in an epoch of T batches, on the device."""
 
     rows: Tensor
     """(T, B)"""
-    down: Tensor
-    """(T, B, h): lines of the padded image that are taken."""
-    across: Tensor
-    """(T, B, w): its columns, backwards if it is flipped."""
+    lines: Tensor
+    """Rows of pixels taken from the padded image, (T, B, h)."""
+    columns: Tensor
+    """Columns taken, reversed if the image is flipped, (T, B, w)."""
     draw: MixParams
 
 
 @final
 class ImageBatches:
-    """An epoch of batches of one size; what remains of the shuffled images is left out of the epoch.
+    """Batches of equal size, an epoch per iteration; the remainder of the shuffled images is left out of an epoch.
 
-    The pixels stay bytes on the device; a batch is float32 in [0, 1]. What is random is drawn on the host, by numpy,
-    for a whole epoch, from the seed and the number of the epoch: it is the same on every device. Among the processes of
-    a distributed run each has its part of every batch, drawn and mixed by itself.
+    The pixels are stored as bytes on the device; a batch is float32 in [0, 1]. Random numbers are drawn on the host, by
+    numpy, for a whole epoch, from the seed and the number of the epoch: they are the same on every device. In a
+    distributed run, each process has its part of every batch, drawn and mixed by itself.
 
     Parameters
     ----------
     x : uint8 array or tensor (N, c, h, w)
     y : array (N,) of class indices
     batch_size : int
-        Of all processes together; fewer if there are fewer images.
+        Images per batch over all processes; at most the number of images.
     mixer : Mixer or None
-        Draws; the loop mixes.
+        Mixer that draws; the loop mixes.
     augment : bool
-        Cut a part out of the image, padded by 4 pixels, and flip it left to right, each at random.
-    seed : int or sequence of int (a whole number or a sequence of them)
+        If True, pad by 4 pixels, crop and flip images left to right, at random.
+    seed : int or sequence of int
     device : torch.device or str
 
     Examples
@@ -80,63 +80,63 @@ class ImageBatches:
                 "(N, c, h, w) of uint8 and N class indices"
             )
         self.mixer, self.augment, self.device = mixer, augment, torch.device(device)
-        self.rank, self.ranks = rank_and_world_size()
-        self.size = check_count("batch_size", min(batch_size, len(images))) // self.ranks
+        self.rank, self.world_size = rank_and_world_size()
+        self.size = check_count("batch_size", min(batch_size, len(images))) // self.world_size
         if not self.size:
-            raise ValueError(f"batch_size={batch_size} has not an image for each of {self.ranks} processes; enlarge it")
-        self._steps = len(images) // (self.size * self.ranks)
-        self._seed, self.epoch = _numbers(seed), 0
+            raise ValueError(f"batch_size={batch_size} is less than the {self.world_size} processes; increase it")
+        self._steps = len(images) // (self.size * self.world_size)
+        self._seed, self.epoch = _as_ints(seed), 0
         self._labels = labels.long().to(device)
-        pad = PAD if augment else 0
         self._sides = (images.shape[2], images.shape[3])
-        self._cut = torch.compile(_cut, dynamic=False) if self.device.type == "cuda" else _cut
-        self._images = torch.nn.functional.pad(images, (pad,) * 4).permute(0, 2, 3, 1).contiguous().to(device)
+        self._crop = torch.compile(_crop, dynamic=False) if self.device.type == "cuda" else _crop
+        padded = torch.nn.functional.pad(images, (PADDING if augment else 0,) * 4)
+        self._images = padded.permute(0, 2, 3, 1).contiguous().to(device)
 
     def __len__(self) -> int:
-        """Batches of an epoch."""
+        """Return the number of batches per epoch."""
         return self._steps
 
     def __iter__(self) -> Iterator[Batch]:
-        """The batches of the next epoch."""
+        """Yield the batches of the next epoch."""
         epoch = self._draw()
         for t in range(self._steps):
             rows = epoch.rows[t]
-            x = self._cut(self._images, rows, epoch.down[t], epoch.across[t])
+            x = self._crop(self._images, rows, epoch.lines[t], epoch.columns[t])
             yield Batch(x, self._labels[rows], None, epoch.draw.batch(t))
 
     def state_dict(self) -> dict[str, int]:
-        """The number of its epochs, from which all that is random follows."""
+        """Return the number of epochs so far, which determines all that is random."""
         return {"epoch": self.epoch}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Go on after so many epochs."""
+        """Continue after that number of epochs."""
         self.epoch = int(state_dict["epoch"])
 
     def _draw(self) -> _Epoch:
         """Draw an epoch; the processes of a run share the order, and take their parts of each batch."""
         T, B, like = self._steps, self.size, self._images
-        shared, own = (np.random.default_rng([*self._seed, self.epoch, part]) for part in (0, 1 + self.rank))
+        shared, own = (np.random.default_rng([*self._seed, self.epoch, stream]) for stream in (0, 1 + self.rank))
         self.epoch += 1
         order = shared.permutation(len(self._images))
-        rows = order[: T * B * self.ranks].reshape(T, self.ranks, B)[:, self.rank]
-        down, across = (self._lines(side, own) for side in self._sides)
+        rows = order[: T * B * self.world_size].reshape(T, self.world_size, B)[:, self.rank]
+        lines, columns = (self._crops(side, own) for side in self._sides)
         if self.augment:
-            across = np.where(own.random((T, B, 1)) < 0.5, across[..., ::-1], across)
+            columns = np.where(own.random((T, B, 1)) < 0.5, columns[..., ::-1], columns)
         draws = [identity_params(B) if self.mixer is None else self.mixer.draw(B, own) for _ in range(T)]
-        lines = [to_device(np.ascontiguousarray(values), like) for values in (rows, down, across)]
-        return _Epoch(lines[0], lines[1], lines[2], draw_to_device(stack_draws(draws), like))
+        index = [to_device(np.ascontiguousarray(values), like) for values in (rows, lines, columns)]
+        return _Epoch(index[0], index[1], index[2], draw_to_device(stack_draws(draws), like))
 
-    def _lines(self, side: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Which lines of each padded image are taken, (T, B, side)."""
+    def _crops(self, side: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the lines taken from each padded image, (T, B, side)."""
         shape = (self._steps, self.size, 1)
-        begin = rng.integers(2 * PAD + 1, size=shape) if self.augment else np.zeros(shape, np.int64)
-        return begin + np.arange(side)
+        first = rng.integers(2 * PADDING + 1, size=shape) if self.augment else np.zeros(shape, np.int64)
+        return first + np.arange(side)
 
 
-def _cut(images: Tensor, rows: Tensor, down: Tensor, across: Tensor) -> Tensor:
-    """Parts (n, c, h, w) in [0, 1] of padded images (N, H, W, c); the channels lie together in memory."""
-    parts = images[rows[:, None, None], down[:, :, None], across[:, None, :]]
-    return parts.permute(0, 3, 1, 2).float().div(255.0)
+def _crop(images: Tensor, rows: Tensor, lines: Tensor, columns: Tensor) -> Tensor:
+    """Return crops (n, c, h, w) in [0, 1] of padded images (N, H, W, c), in channels-last format."""
+    crops = images[rows[:, None, None], lines[:, :, None], columns[:, None, :]]
+    return crops.permute(0, 3, 1, 2).float().div(255.0)
 
 
 @torch.no_grad()
@@ -148,22 +148,17 @@ def predict_scores(network: torch.nn.Module, x: Any, batch_size: int = 1000) -> 
     torch.Size([3, 10])
     """
     images, like = torch.as_tensor(x), next(network.parameters())
-    size = check_count("batch_size", batch_size)
+    size, scores = check_count("batch_size", batch_size), []
     with eval_mode(network):
-        parts = [network(_pixels(part, like)).float() for part in torch.split(images, size)]
-    return torch.cat(parts).cpu()
+        for batch in torch.split(images, size):
+            pixels = batch.to(like.device).to(like.dtype)
+            scores.append(network(pixels.div_(255.0) if batch.dtype == torch.uint8 else pixels).float())
+    return torch.cat(scores).cpu()
 
 
-def _pixels(images: Tensor, like: Tensor) -> Tensor:
-    """Images in [0, 1], in the dtype and on the device of the network."""
-    moved = images.to(like.device)
-    return moved.to(like.dtype).div_(255.0) if moved.dtype == torch.uint8 else moved.to(like.dtype)
-
-
-def _numbers(seed: Seed) -> list[int]:
-    """A seed as whole numbers."""
+def _as_ints(seed: Seed) -> list[int]:
     if isinstance(seed, int | np.integer):
         return [int(seed)]
     if isinstance(seed, list | tuple):
-        return [int(part) for part in seed]
-    raise ValueError(f"seed={seed!r} must be a whole number, or several: the seed of all processes")
+        return [int(value) for value in seed]
+    raise ValueError(f"seed={seed!r} must be an int or a sequence of ints: all processes share it")

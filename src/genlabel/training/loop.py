@@ -1,4 +1,4 @@
-"""The loop over one network: any batches, a table's or images', and whatever a step makes of them."""
+"""Training loop over one network, for any batches and any step."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from torch import Tensor
 from genlabel._arrays import as_rng
 from genlabel._distributed import broadcast_from_rank0
 from genlabel._progress import Callback, CallbackList
-from genlabel._validation import check_choice
 from genlabel.labeling import Labeler, LinearLabel, WeightedLabel
 from genlabel.mixing import Mixer
 from genlabel.mixing.base import check_within_batch
-from genlabel.training.batched.best_epoch import EPOCH_CHOICES
 from genlabel.training.batching import Batch, BatchPlan, Hyperparameters, TrainingTask, batches_per_epoch, check_task
 from genlabel.training.checkpoint import Checkpoint
-from genlabel.training.compile import CompileConfig, Stepper, cudnn_autotune, resolve_acceleration
-from genlabel.training.early_stopping import BestState, Valid
+from genlabel.training.compile import CompileConfig, Stepper, cudnn_autotune, resolve_compile_config
+from genlabel.training.early_stopping import BestState, Validation
 from genlabel.training.networks import StagedNetwork
 from genlabel.training.optimizers import Adam, Optimizer
 from genlabel.training.step import NetworkStep, Step
@@ -41,51 +39,47 @@ def train_network(
     optimizer: Optimizer | None = None,
     epochs: int = 100,
     seed: Any = None,
-    acceleration: CompileConfig | str | None = None,
+    compile_config: CompileConfig | str | None = None,
     callback: Callback | None = None,
     checkpoint: Checkpoint | str | PathLike[str] | None = None,
-    keep: str = "last",
-    valid: Valid | None = None,
+    restore_best: bool = False,
+    valid: Validation | None = None,
 ) -> NDArray[np.float64]:
     """Train a network in place (arXiv Alg. 1) and return the mean training loss of each epoch.
 
     A step draws how its batch is mixed, mixes it, lets the labeler observe features if it learns from them (arXiv
-    Alg. 3), labels the mixed points, and goes down the cross-entropy. It never waits for a GPU. The network is in
-    training mode meanwhile, and in its former mode afterwards; dtype and device are its own.
+    Alg. 3), labels the mixed points, and descends the cross-entropy. It never waits for a GPU. The network is trained
+    in its dtype and on its device; its training mode is restored afterwards.
 
     Parameters
     ----------
     network : StagedNetwork
     batches : iterable of (x, y), (x, y, weight) or Batch
-        Gone through once an epoch: a `DataLoader`, a list, or a :class:`genlabel.training.BatchPlan`. y are class
-        indices
-        (n,) or soft labels (n, k); weights are those of the points (n,), blended as they are; without any, every point
-        counts alike.
+        Batches, iterated once per epoch: a `DataLoader`, a list, or a :class:`genlabel.training.BatchPlan`. y are class
+        indices (n,) or soft labels (n, k); weights are those of the points (n,), blended like them, equal by default.
     mixer : Mixer or None
-        None mixes nothing.
+        None is plain training.
     labeler : Labeler or None
-        Fitted, or one that learns as the network trains; None is mixup's linear label.
+        Fitted labeler, or one that learns as the network trains; None is mixup's linear label.
     learning_rate, weight_decay : float
     class_weight : array (k,), optional
         Weight of each class in the cross-entropy.
     optimizer : Optimizer, optional
-        Adam if not given.
+        Adam by default.
     epochs : int
     seed : int, Generator or None
-        Of the draws; a batch that brings its own needs none.
-    acceleration : Acceleration, "auto" or None
-        How steps are computed. None is plainly; "auto" is, on a GPU, bf16, compiled regions, and each step as one CUDA
-        graph.
+        Seed of the draws of batches that bring none.
+    compile_config : CompileConfig, "auto" or None
+        Execution of steps. None is plain; "auto" is, on a GPU, bf16, compiled regions, and one CUDA graph per step.
     callback : Callback, optional
-        Its `on_epoch_end` receives the mean loss as a tensor on the device of the network, `logs["loss"]`.
+        Its `on_epoch_end` receives the mean loss, `logs["loss"]`, as a tensor on the device of the network.
     checkpoint : Checkpoint or path, optional
-        A file that is written after each epoch, and from which a run goes on, on a CPU bit for bit. Batches with a
-        state of their own, such as :class:`ImageBatches`, belong in it: `Checkpoint(path, also={"batches": batches})`.
-    keep : "last" or "best"
-        Whether the network ends as it was at the last epoch, or at the best one, of equal ones the first.
+        File written after each epoch, from which a run resumes, on a CPU bit for bit. Batches with a state, such as
+        :class:`ImageBatches`, belong in it: `Checkpoint(path, also={"batches": batches})`.
+    restore_best : bool
+        If True, restore the network of the best epoch at the end, of equally good ones the first.
     valid : (x, y) or callable (network) -> float or floats, optional
-        What the best epoch is chosen by: accuracy, and where that is equal log-loss, on rows that are not trained on;
-        or a score, the larger the better.
+        Validation rows that choose the best epoch, by accuracy, then log-loss; or a score, the larger the better.
 
     Examples
     --------
@@ -96,11 +90,17 @@ def train_network(
     >>> train_network(MLP(1, 2, seed=0), loader, mixer=Mixup(), epochs=5, seed=0).shape
     (5,)
     """
-    _check_kinds(network, mixer, labeler)
-    how = resolve_acceleration(acceleration, network)
+    _check_arguments(network, mixer, labeler)
+    config = resolve_compile_config(compile_config, network)
     labels = LinearLabel() if labeler is None else labeler
-    step = NetworkStep(network, mixer, labels, class_weight, as_rng(seed), how)
-    best = _best_state(network, keep, valid)
+    step = NetworkStep(network, mixer, labels, class_weight, as_rng(seed), config)
+    if valid is not None and not restore_best:
+        raise ValueError("valid has no effect without restore_best=True")
+    best = BestState(network, valid) if restore_best else None
+    file = checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else Checkpoint(checkpoint)
+    if best is not None and file is not None:
+        file = Checkpoint(file.path, {**file.also, "best": best}, file.every)
+
     losses = run_epochs(
         step,
         batches,
@@ -108,9 +108,9 @@ def train_network(
         learning_rate=learning_rate,
         weight_decay=weight_decay,
         epochs=epochs,
-        acceleration=how,
+        config=config,
         callback=CallbackList([best, callback]),
-        checkpoint=checkpoint if best is None or checkpoint is None else _with(checkpoint, best),
+        checkpoint=file,
     )
     if best is not None and len(losses):
         best.restore()
@@ -126,13 +126,12 @@ def train_task(
     epochs: int = 100,
     batch_size: int = 128,
     callback: Callback | None = None,
-    keep: str = "last",
+    restore_best: bool = False,
 ) -> NDArray[np.float64]:
-    """Train a network on a task, with the draws that a fleet would have; return the mean loss of each epoch.
+    """Train a network on a task, with the draws that a fleet would use; return the mean loss of each epoch.
 
-    A :class:`genlabel.training.networks.MLP` trained here and a fleet of one, from the same weights and the same
-    seed, end in
-    the same place. With `keep="best"` it is the best epoch on the `valid` rows of the task.
+    An :class:`genlabel.training.networks.MLP` and a fleet of one, from the same weights and seed, end equal. With
+    `restore_best=True` it is the network of the best epoch on the `valid` rows of the task.
 
     Examples
     --------
@@ -156,8 +155,8 @@ def train_task(
         optimizer=optimizer,
         epochs=epochs,
         callback=callback,
-        keep=keep,
-        valid=task.valid if keep == "best" else None,
+        restore_best=restore_best,
+        valid=task.valid if restore_best else None,
     )
 
 
@@ -169,42 +168,44 @@ def run_epochs(
     learning_rate: float,
     weight_decay: float,
     epochs: int,
-    acceleration: CompileConfig,
-    callback: Callback | None = None,
-    checkpoint: Checkpoint | str | PathLike[str] | None = None,
+    config: CompileConfig,
+    callback: Callback | None,
+    checkpoint: Checkpoint | None,
 ) -> NDArray[np.float64]:
-    """Go through the batches once an epoch, a step each, and return the mean loss of each epoch.
-
-    Parameters
-    ----------
-    step : Step
-        What is made of a batch: :class:`NetworkStep`, or AdaMixup's.
-    batches, optimizer, learning_rate, weight_decay, epochs, acceleration, callback, checkpoint
-        As of :func:`train_network`.
-    """
-    for network in step.trained:
-        acceleration.prepare(network)
-    graphs = acceleration.graphs and step.capturable
-    weights = [weight for network in step.trained for weight in network.parameters()]
-    update = optimizer.for_network(weights, learning_rate, weight_decay, captured=graphs)
-    file = checkpoint if isinstance(checkpoint, Checkpoint) or checkpoint is None else Checkpoint(checkpoint)
-    losses = [] if file is None else file.load(step.learned, update, step.rng, weights[0].device)
-    broadcast_from_rank0([*weights, *(buffer for network in step.trained for buffer in network.buffers())])
-    stepper = Stepper(step.loss, update, graphs)
-    with _training(step.trained), cudnn_autotune(acceleration):
+    """Take a step on each batch, once per epoch, and return the mean loss of each epoch; see :func:`train_network`."""
+    for network in step.networks:
+        config.prepare(network)
+    graphs = config.graphs and step.capturable
+    weights = [weight for network in step.networks for weight in network.parameters()]
+    torch_optimizer = optimizer.for_network(weights, learning_rate, weight_decay, captured=graphs)
+    losses: list[Tensor] = []
+    if checkpoint is not None:
+        losses = checkpoint.load(step.modules, torch_optimizer, step.rng, weights[0].device)
+    broadcast_from_rank0([*weights, *(buffer for network in step.networks for buffer in network.buffers())])
+    stepper = Stepper(step.loss, torch_optimizer, graphs)
+    with _train_mode(step.networks), cudnn_autotune(config):
         for epoch in range(len(losses), epochs):
-            _set_rate(update, learning_rate * optimizer.factor(epoch, epochs))
+            rate = learning_rate * optimizer.factor(epoch, epochs)
+            for group in torch_optimizer.param_groups:
+                if isinstance(group["lr"], Tensor):  # read by a CUDA graph
+                    group["lr"].fill_(rate)
+                else:
+                    group["lr"] = rate
             losses.append(_train_epoch(step, stepper, batches))
             step.check()
             if callback is not None:
                 callback.on_epoch_end(epoch, {"loss": losses[-1]})
-            if file is not None:
-                file.save(step.learned, update, step.rng, losses, last=epoch + 1 == epochs)
-    return _finite(torch.stack(losses).cpu().double().numpy() if losses else np.empty(0))
+            if checkpoint is not None:
+                checkpoint.save(step.modules, torch_optimizer, step.rng, losses, last=epoch + 1 == epochs)
+    values = torch.stack(losses).cpu().double().numpy() if losses else np.empty(0)
+    if not np.isfinite(values).all():
+        epoch = int(np.isfinite(values).argmin())
+        raise ValueError(f"the loss of epoch {epoch + 1} is {values[epoch]}; lower learning_rate, or remove NaN from x")
+    return values
 
 
-def _check_kinds(network: StagedNetwork, mixer: Mixer | None, labeler: Labeler | None) -> None:
-    """Raise where something else is given than the loop can train, mix or label with."""
+def _check_arguments(network: StagedNetwork, mixer: Mixer | None, labeler: Labeler | None) -> None:
+    """Raise unless network, mixer and labeler have the right types and fit together."""
     if not isinstance(network, StagedNetwork):
         raise TypeError(f"network is a {type(network).__name__}; it must be a StagedNetwork, with encode and decode")
     if mixer is not None and not isinstance(mixer, Mixer):
@@ -215,44 +216,22 @@ def _check_kinds(network: StagedNetwork, mixer: Mixer | None, labeler: Labeler |
         check_within_batch(mixer)
     if mixer is not None and mixer.max_depth > network.depth:
         raise ValueError(
-            f"{mixer!r} mixes at depth {mixer.max_depth}, but the network has {network.depth} hidden stages; name "
-            "depths within them"
+            f"{mixer!r} mixes at depth {mixer.max_depth}, but the network has {network.depth} hidden stages; use "
+            "smaller depths"
         )
 
 
-def _best_state(network: StagedNetwork, keep: str, valid: Valid | None) -> BestState | None:
-    """What keeps the best epoch, if it is to be kept."""
-    check_choice("keep", keep, EPOCH_CHOICES)
-    if keep == "last" and valid is not None:
-        raise ValueError("valid has no effect where the last epoch is kept; use keep='best'")
-    return BestState(network, valid) if keep == "best" else None
-
-
-def _with(checkpoint: Checkpoint | str | PathLike[str], best: BestState) -> Checkpoint:
-    """The checkpoint, with the best epoch so far in it."""
-    given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-    return Checkpoint(given.path, {**given.also, "best": best}, given.every)
-
-
-def _finite(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The losses, if they are numbers."""
-    if not np.isfinite(losses).all():
-        epoch = int(np.isfinite(losses).argmin()) + 1
-        raise ValueError(f"the loss of epoch {epoch} is {losses[epoch - 1]}; lower learning_rate, or look for NaN in x")
-    return losses
-
-
 def _train_epoch(step: Step, stepper: Stepper, batches: Iterable[Batch | Sequence[Any]]) -> Tensor:
-    """Go through the batches once; the mean loss stays where the network is."""
-    losses = [stepper(step.ready(item if isinstance(item, Batch) else Batch(*item))) for item in batches]
+    """Take a step on each batch, and return the mean loss, on the network's device."""
+    losses = [stepper(step.prepare(item if isinstance(item, Batch) else Batch(*item))) for item in batches]
     if not losses:
-        raise ValueError("there are no batches: an iterator is used up after an epoch; give a list, a loader or a Plan")
+        raise ValueError("batches is empty; pass a list, a loader or a BatchPlan (an iterator lasts one epoch)")
     return torch.stack(losses).double().mean()
 
 
 @contextmanager
-def _training(networks: Sequence[StagedNetwork]) -> Iterator[None]:
-    """Training mode inside, the former modes afterwards."""
+def _train_mode(networks: Sequence[StagedNetwork]) -> Iterator[None]:
+    """Put networks in training mode; restore their modes afterwards."""
     before = [network.training for network in networks]
     for network in networks:
         network.train()
@@ -261,12 +240,3 @@ def _training(networks: Sequence[StagedNetwork]) -> Iterator[None]:
     finally:
         for network, mode in zip(networks, before, strict=True):
             network.train(mode)
-
-
-def _set_rate(update: torch.optim.Optimizer, rate: float) -> None:
-    """Set the learning rate; one that a graph reads stays where it is."""
-    for group in update.param_groups:
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
-        else:
-            group["lr"] = rate

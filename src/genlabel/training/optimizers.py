@@ -1,11 +1,11 @@
-"""The optimisers of arXiv Tables 10-12, for one network (torch.optim) and for a fleet (one flat tensor)."""
+"""Optimizers of arXiv Tables 10-12, for one network (torch.optim) and for a fleet (one flat tensor)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from genlabel._validation import check_choice, check_interval, check_positive
 
 @dataclass(frozen=True)
 class Optimizer(ABC):
-    """An update rule with a multi-step decay of the learning rate.
+    """Base class of update rules with a multi-step decay of the learning rate.
 
     NOTE[PAPER]: the paper names the multi-step decay but not its steps: the rate is multiplied by `decay` at
     each of the `milestones`, fractions of all epochs.
@@ -35,35 +35,35 @@ class Optimizer(ABC):
     def for_network(
         self, params: Iterable[nn.Parameter], lr: float, weight_decay: float, captured: bool = False
     ) -> torch.optim.Optimizer:
-        """The same rule from torch.optim, for the loop over one network; `captured` if a CUDA graph holds its steps."""
+        """Return the same rule from torch.optim; `captured` if a CUDA graph holds its steps."""
 
     @abstractmethod
     def start(self, theta: Tensor) -> tuple[Tensor, ...]:
-        """Zero state for a fleet's flat parameters (groups, candidates, size)."""
+        """Return zero state for a fleet's flat parameters (groups, candidates, size)."""
 
     @abstractmethod
     def step(self, theta: Tensor, grad: Tensor, state: Sequence[Tensor], lr: Tensor, t: int) -> None:
-        """Update `theta` in place at step `t` (from 1), with one rate for each candidate, lr (candidates, 1).
+        """Update `theta` in place at step `t` (from 1), with a rate for each candidate, lr (candidates, 1).
 
-        What is in `grad` is lost.
+        `grad` is overwritten.
         """
 
     def __post_init__(self) -> None:
         """Check the schedule."""
         check_positive("decay", self.decay, "1 is no decay")
-        for share in self.milestones:
-            check_interval("milestones", share, 0.0, 1.0, "they are fractions of the epochs")
+        for fraction in self.milestones:
+            check_interval("milestones", fraction, 0.0, 1.0, "they are fractions of the epochs")
 
     @final
     def factor(self, epoch: int, epochs: int) -> float:
-        """Factor on the learning rate in `epoch` (from 0) of `epochs`."""
-        return self.decay ** sum(epoch >= max(1, int(share * epochs)) for share in self.milestones)
+        """Return the factor on the learning rate in `epoch` (from 0) of `epochs`."""
+        return self.decay ** sum(epoch >= max(1, int(fraction * epochs)) for fraction in self.milestones)
 
 
 @final
 @dataclass(frozen=True)
 class Adam(Optimizer):
-    """Adam, weight decay as an L2 term (arXiv Table 11: clean runs on OpenML).
+    """Adam with weight decay as an L2 term (arXiv Table 11: clean runs on OpenML).
 
     >>> theta, rule = torch.ones(1, 1, 1), Adam()
     >>> rule.step(theta, torch.full((1, 1, 1), 50.0), rule.start(theta), lr=torch.tensor([[0.1]]), t=1)
@@ -79,18 +79,16 @@ class Adam(Optimizer):
     def for_network(
         self, params: Iterable[nn.Parameter], lr: float, weight_decay: float, captured: bool = False
     ) -> torch.optim.Optimizer:
-        """`torch.optim.Adam` with these settings."""
-        rate, more = _for_graph(lr) if captured else (lr, {})
-        return torch.optim.Adam(
-            params, lr=rate, betas=self.betas, eps=self.eps, weight_decay=weight_decay, capturable=captured, **more
-        )
+        """Return `torch.optim.Adam` with these settings."""
+        options = {"betas": self.betas, "eps": self.eps, "capturable": captured, **_rate_options(lr, captured)}
+        return torch.optim.Adam(params, weight_decay=weight_decay, **options)
 
     def start(self, theta: Tensor) -> tuple[Tensor, ...]:
-        """First and second moments."""
+        """Return the first and second moments."""
         return torch.zeros_like(theta), torch.zeros_like(theta)
 
     def step(self, theta: Tensor, grad: Tensor, state: Sequence[Tensor], lr: Tensor, t: int) -> None:
-        """theta -= lr m_hat / (sqrt(v_hat) + eps), in few passes over memory."""
+        """Compute theta -= lr m_hat / (sqrt(v_hat) + eps), in few passes over memory."""
         first, second = state
         b1, b2 = self.betas
         first.lerp_(grad, 1.0 - b1)
@@ -103,7 +101,7 @@ class Adam(Optimizer):
 @final
 @dataclass(frozen=True)
 class SGD(Optimizer):
-    """SGD with momentum and multi-step decay (arXiv Table 10: synthetic sets; Table 12: robust runs).
+    """SGD with momentum and multi-step decay (arXiv Table 10: synthetic datasets; Table 12: robust runs).
 
     >>> theta, rule = torch.ones(1, 1, 1), SGD()
     >>> state, lr = rule.start(theta), torch.tensor([[0.1]])
@@ -122,28 +120,28 @@ class SGD(Optimizer):
     def for_network(
         self, params: Iterable[nn.Parameter], lr: float, weight_decay: float, captured: bool = False
     ) -> torch.optim.Optimizer:
-        """`torch.optim.SGD` with these settings."""
-        rate, more = _for_graph(lr) if captured else (lr, {})
-        return torch.optim.SGD(params, lr=rate, momentum=self.momentum, weight_decay=weight_decay, **more)
+        """Return `torch.optim.SGD` with these settings."""
+        options = {"momentum": self.momentum, **_rate_options(lr, captured)}
+        return torch.optim.SGD(params, weight_decay=weight_decay, **options)
 
     def start(self, theta: Tensor) -> tuple[Tensor, ...]:
-        """Momentum buffer."""
+        """Return the momentum buffer."""
         return (torch.zeros_like(theta),)
 
     def step(self, theta: Tensor, grad: Tensor, state: Sequence[Tensor], lr: Tensor, t: int) -> None:
-        """theta -= lr v, v = momentum v + grad."""
+        """Compute theta -= lr v, v = momentum v + grad."""
         (velocity,) = state
         velocity.mul_(self.momentum).add_(grad)
         theta.sub_(torch.mul(velocity, lr, out=grad))
 
 
-def _for_graph(lr: float) -> tuple[Tensor, dict[str, bool]]:
-    """A learning rate on the GPU, which a graph reads anew at each replay, and fused kernels."""
-    return torch.tensor(lr, device="cuda"), {"fused": True}
+def _rate_options(lr: float, captured: bool) -> dict[str, Any]:
+    """Return the learning rate; for a CUDA graph, as a tensor that each replay reads, with fused kernels."""
+    return {"lr": torch.tensor(lr, device="cuda"), "fused": True} if captured else {"lr": lr}
 
 
 def resolve_optimizer(optimizer: str | Optimizer) -> Optimizer:
-    """Return the optimiser of a name, "adam" or "sgd", or the given one.
+    """Return the optimizer named "adam" or "sgd", or the given one.
 
     >>> resolve_optimizer("sgd")
     SGD(momentum=0.9, milestones=(0.5, 0.75), decay=0.1)

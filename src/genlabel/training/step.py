@@ -1,9 +1,9 @@
-"""A step of the loop, all but the update: draw, mix, observe, label, loss."""
+"""Training step without the update: draw, mix, observe, label, loss."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, final
+from typing import Protocol, final
 
 import numpy as np
 import torch
@@ -22,46 +22,46 @@ from genlabel.training.networks import StagedNetwork
 
 
 class Step(Protocol):
-    """What the loop asks of a method: to bring a batch into form, and to say its loss."""
+    """Method that the loop trains: it prepares a batch and computes its loss."""
 
     @property
-    def trained(self) -> Sequence[StagedNetwork]:
-        """The networks whose weights are updated."""
+    def networks(self) -> Sequence[StagedNetwork]:
+        """Networks whose weights are updated."""
 
     @property
-    def learned(self) -> Mapping[str, nn.Module]:
-        """All modules that hold what a run has learned, by name: what a checkpoint keeps."""
+    def modules(self) -> Mapping[str, nn.Module]:
+        """Modules with everything that a run learns, by name, for checkpoints."""
 
     @property
     def capturable(self) -> bool:
-        """Whether the loss is a function of tensors alone, and may be captured."""
+        """True if the loss is a function of tensors alone and may be captured in a CUDA graph."""
 
     @property
     def rng(self) -> np.random.Generator:
-        """Where the draws of batches come from that bring none."""
+        """Generator of the draws of batches that bring none."""
 
-    def ready(self, batch: Batch) -> StepInputs:
-        """The batch as tensors on the device, with its draw."""
+    def prepare(self, batch: Batch) -> StepInputs:
+        """Return the batch as tensors on the device, with its draw."""
 
     def loss(self, batch: StepInputs) -> Tensor:
-        """The loss."""
+        """Return the loss."""
 
     def check(self) -> None:
-        """Warn of what goes wrong; called after each epoch."""
+        """Warn about faults; called after each epoch."""
 
 
-class Batches:
-    """How any step brings a batch into form: on the device, with weights and a draw.
+class InputPreparer:
+    """Conversion of batches to `StepInputs`: on the device, with weights and a draw.
 
     Parameters
     ----------
     network : StagedNetwork
-        Whose dtype, device and number of outputs they have.
+        Network whose dtype, device and number of outputs are used.
     mixer : Mixer or None
     rng : numpy generator
-    acceleration : Acceleration
+    config : CompileConfig
     tensors : bool
-        Whether a draw is made tensors: what labels points outside of torch wants it as it is.
+        If True, convert the draw to tensors; a labeler that evaluates densities outside of torch needs arrays.
     """
 
     def __init__(
@@ -69,46 +69,43 @@ class Batches:
         network: StagedNetwork,
         mixer: Mixer | None,
         rng: np.random.Generator,
-        acceleration: CompileConfig,
+        config: CompileConfig,
         tensors: bool,
     ) -> None:
         self.network, self.mixer, self.rng, self.tensors = network, mixer, rng, tensors
         self.like, self.num_classes = next(network.parameters()), network.num_classes
-        self._even = self.like.new_empty(0)
-        self.format = torch.channels_last if acceleration.channels_last else torch.contiguous_format
+        self._even_weights = self.like.new_empty(0)
+        self.format = torch.channels_last if config.channels_last else torch.contiguous_format
 
-    def ready(self, batch: Batch) -> StepInputs:
-        """The batch as a step needs it."""
+    def prepare(self, batch: Batch) -> StepInputs:
+        """Return the batch as a step needs it."""
         x = to_device(batch.x, self.like, self.like.dtype)
         if x.ndim == 4:
             x = x.contiguous(memory_format=self.format)
         draw = batch.draw or (identity_params(len(x)) if self.mixer is None else self.mixer.draw(len(x), self.rng))
         weight = self._weights(batch, x, draw)
-        draw = draw_to_device(draw, x) if self.tensors else draw
-        return StepInputs(x, self._labels(batch.y, x), weight, draw, batch.info)
+        # Labels on a GPU are not checked: reading them would wait for it.
+        labels = torch.as_tensor(batch.y)
+        if self.num_classes is not None and not labels.is_cuda:
+            _check_labels(labels, self.num_classes)
+        labels = to_device(labels, x)
+        labels = labels if labels.ndim == 1 else labels.to(x.dtype)
+        return StepInputs(x, labels, weight, draw_to_device(draw, x) if self.tensors else draw, batch.info)
 
     def _weights(self, batch: Batch, x: Tensor, draw: MixParams) -> Tensor:
-        """Weights in the loss, (n,), of sum 1; those that come with a draw are final."""
+        """Return the weights in the loss, (n,), of sum 1; those that come with a draw are final."""
         if batch.weight is None:
-            if len(self._even) != len(x):
-                self._even = x.new_full((len(x),), 1.0 / len(x))
-            return self._even
+            if len(self._even_weights) != len(x):
+                self._even_weights = x.new_full((len(x),), 1.0 / len(x))
+            return self._even_weights
         weight = to_device(batch.weight, x, x.dtype)
         if batch.draw is not None:
             return weight
         blended: Tensor = blend(weight, draw)
         return blended / blended.sum()
 
-    def _labels(self, y: Any, x: Tensor) -> Tensor:
-        """Labels before mixing, (n,) or (n, k); what lives on a GPU is not checked, for to know would be to wait."""
-        given = torch.as_tensor(y)
-        if self.num_classes is not None and not given.is_cuda:
-            _check_labels(given, self.num_classes)
-        labels = to_device(given, x)
-        return labels if labels.ndim == 1 else labels.to(x.dtype)
-
     def targets(self, labels: Tensor, scores: Tensor) -> Tensor:
-        """Labels before mixing as rows on the simplex, (n, k), one for each output of the network."""
+        """Return the labels before mixing as rows on the simplex, (n, k), k being the outputs of the network."""
         if self.num_classes is None:
             self.num_classes = scores.shape[1]
             if not labels.is_cuda:
@@ -118,19 +115,19 @@ class Batches:
         return one_hot(labels.long(), self.num_classes, self.like.dtype)
 
 
-class _Passed(NamedTuple):
-    """What a batch is after its way through the network."""
-
-    points: Tensor
-    """The mixed inputs."""
-    features: Tensor
-    """Those of the penultimate layer."""
-    scores: Tensor
+def _check_labels(y: Tensor, k: int) -> None:
+    """Raise unless labels are class indices (n,) or rows on the simplex (n, k)."""
+    if y.ndim == 1:
+        if y.is_floating_point() or not bool(((y >= 0) & (y < k)).all()):
+            values = np.unique(y.numpy())[:5].tolist()
+            raise ValueError(f"y must hold class indices, 0 to {k - 1}, the outputs of the network; it has {values}")
+    elif y.shape[1:] != (k,) or not bool((y >= 0).all()) or not bool(((y.sum(1) - 1.0).abs() < 1e-3).all()):
+        raise ValueError(f"soft labels must be (n, {k}), not negative, each row of sum 1; y has shape {tuple(y.shape)}")
 
 
 @final
 class NetworkStep:
-    """The loss of a batch of one network, mixed and labelled (arXiv Alg. 1 and 3).
+    """Loss of one network on batches that are mixed and labeled (arXiv Alg. 1 and 3).
 
     Parameters
     ----------
@@ -139,7 +136,7 @@ class NetworkStep:
     labeler : Labeler
     class_weight : array (k,) or None
     rng : numpy generator
-    acceleration : Acceleration
+    config : CompileConfig
     """
 
     def __init__(
@@ -149,107 +146,90 @@ class NetworkStep:
         labeler: Labeler,
         class_weight: NDArray[np.float64] | None,
         rng: np.random.Generator,
-        acceleration: CompileConfig,
+        config: CompileConfig,
     ) -> None:
         if labeler.update_source is not None:
             check_choice("update_source", labeler.update_source, ["clean", "mixed"])
-        self.network, self.mixer, self.labeler, self.acceleration = network, mixer, labeler, acceleration
+        self.network, self.mixer, self.labeler, self.config = network, mixer, labeler, config
         self.rng = rng
         self.like = next(network.parameters())
-        self.tilt = None if class_weight is None else to_device(class_weight, self.like, self.like.dtype)
-        self.batches = Batches(network, mixer, rng, acceleration, self.capturable)
-        self._mix, self._labels = acceleration.compile(mix_batch), acceleration.compile(observe_and_label)
-        self._cross_entropy = acceleration.compile(soft_cross_entropy)
+        self.class_weight = None if class_weight is None else to_device(class_weight, self.like, self.like.dtype)
+        self.inputs = InputPreparer(network, mixer, rng, config, self.capturable)
+        self._mix_batch, self._observe_and_label = config.compile(mix_batch), config.compile(observe_and_label)
+        self._cross_entropy = config.compile(soft_cross_entropy)
         if labeler.state is not None:
             labeler.state.to(self.like.device)
 
     @property
-    def trained(self) -> list[StagedNetwork]:
+    def networks(self) -> list[StagedNetwork]:
         """The network."""
         return [self.network]
 
     @property
-    def learned(self) -> dict[str, nn.Module]:
-        """The network, and what the labeler learns."""
+    def modules(self) -> dict[str, nn.Module]:
+        """The network, and the state of the labeler."""
         return {"network": self.network} | ({} if self.labeler.state is None else {"labeler": self.labeler.state})
 
     @property
     def capturable(self) -> bool:
-        """Not where the labels of points are looked up in a density outside of the network."""
+        """False if labels come from a density that is evaluated outside of the network."""
         return not self.labeler.needs_inputs
 
-    def ready(self, batch: Batch) -> StepInputs:
-        """The batch as tensors on the device of the network."""
-        return self.batches.ready(batch)
+    def prepare(self, batch: Batch) -> StepInputs:
+        """Return the batch as tensors on the device of the network."""
+        return self.inputs.prepare(batch)
 
     def check(self) -> None:
-        """Let the labeler look at its labels."""
+        """Let the labeler check its labels."""
         self.labeler.check()
 
     def loss(self, batch: StepInputs) -> Tensor:
-        """The cross-entropy of the mixed batch with its labels."""
-        with self.acceleration.arithmetic(self.like.device):
-            passed = self._forward(batch)
-        target = self._label(batch, self.batches.targets(batch.labels, passed.scores), passed)
-        if target.shape != passed.scores.shape:
-            raise ValueError(
-                f"{self.labeler!r} gave labels {tuple(target.shape)} for scores {tuple(passed.scores.shape)}; it must "
-                "know the classes of the network"
-            )
-        if self.tilt is not None:
-            target = target * self.tilt
-        return self._cross_entropy(passed.scores.to(target.dtype), target, batch.weight)
-
-    def _forward(self, batch: StepInputs) -> _Passed:
-        """Mix at the depth of the draw, and go on; a labeler of points sees the mixed inputs at any depth."""
+        """Return the cross-entropy of the mixed batch with its labels."""
         net, x, draw, depth = self.network, batch.x, batch.draw, int(batch.draw.depth)
-        asked = depth == 0 or self.labeler.needs_inputs
-        points = self._mix(self.mixer, x, draw, batch.info) if asked else x
-        h = points if depth == 0 else self._mix(self.mixer, net.encode(x, depth), draw, batch.info)
-        features = net.encode(h, net.depth, start=depth)
-        return _Passed(points, features, net.decode(features, net.depth))
+        with self.config.autocast(self.like.device):
+            mixes_input = depth == 0 or self.labeler.needs_inputs
+            points = self._mix_batch(self.mixer, x, draw, batch.info) if mixes_input else x
+            h = points if depth == 0 else self._mix_batch(self.mixer, net.encode(x, depth), draw, batch.info)
+            features = net.encode(h, net.depth, start=depth)
+            scores = net.decode(features, net.depth)
+        target = self._label(batch, self.inputs.targets(batch.labels, scores), points, features)
+        if target.shape != scores.shape:
+            raise ValueError(
+                f"{self.labeler!r} gave labels {tuple(target.shape)} for scores {tuple(scores.shape)}; fit it to the "
+                "classes of the network"
+            )
+        if self.class_weight is not None:
+            target = target * self.class_weight
+        return self._cross_entropy(scores.to(target.dtype), target, batch.weight)
 
-    def _label(self, batch: StepInputs, targets: Tensor, passed: _Passed) -> Tensor:
-        """Labels (n, k); a labeler that learns is shown features first, and labels features (arXiv Alg. 3)."""
+    def _label(self, batch: StepInputs, targets: Tensor, points: Tensor, features: Tensor) -> Tensor:
+        """Return labels (n, k); a labeler that learns observes features first, and labels features (arXiv Alg. 3)."""
         x, _, _, draw, info = batch
         if self.labeler.update_source is None:
-            labels: Tensor = self.labeler.label(passed.points, targets, draw, info)
+            labels: Tensor = self.labeler.label(points, targets, draw, info)
             return labels
-        self.labeler.allocate(passed.features)
-        seen, whose = passed.features.detach(), targets
+        self.labeler.allocate(features)
+        observed, observed_targets = features.detach(), targets
         if self.labeler.update_source == "clean":
-            some = max(2, round(self.labeler.observed_fraction * len(x)))
-            seen, whose = self._clean_features(x[:some]), targets[:some]
-        return self._labels(self.labeler, seen, whose, passed.features.detach(), targets, draw, info)
+            n_clean = max(2, round(self.labeler.observed_fraction * len(x)))
+            observed, observed_targets = self._clean_features(x[:n_clean]), targets[:n_clean]
+        return self._observe_and_label(self.labeler, observed, observed_targets, features.detach(), targets, draw, info)
 
     def _clean_features(self, x: Tensor) -> Tensor:
-        """Features of the batch before mixing (arXiv Alg. 3): one more pass.
+        """Return the features of points before mixing (arXiv Alg. 3), in one more pass.
 
-        NOTE[PAPER]: in training mode, for these are the features that the mixed ones are compared with; but batch
-        normalisation does not remember what it sees there, so that the network is the one that mixup trains.
+        NOTE[PAPER]: in training mode, because the features of mixed points are compared with these; but batch
+        normalization does not update its running statistics, so that the network is the one that mixup trains.
         """
-        with torch.no_grad(), frozen_batchnorm_stats(self.network), self.acceleration.arithmetic(x.device):
+        with torch.no_grad(), frozen_batchnorm_stats(self.network), self.config.autocast(x.device):
             return self.network.encode(x, self.network.depth)
 
 
 def soft_cross_entropy(scores: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """sum_i w_i sum_c -y_ic log softmax(s_i)_c: linear in the target, so one matrix serves every method.
+    """Return sum_i w_i sum_c -y_ic log softmax(s_i)_c: linear in the target, so one matrix serves every method.
 
     >>> scores, target = torch.tensor([[0.0, 0.0], [9.0, 0.0]]), torch.tensor([[0.3, 0.7], [1.0, 0.0]])
-    >>> soft_cross_entropy(scores, target, torch.tensor([1.0, 0.0]))  # log 2: the second row has no weight
+    >>> soft_cross_entropy(scores, target, torch.tensor([1.0, 0.0]))  # log 2: the second row has weight 0
     tensor(0.6931)
     """
     return -(weight * (target * torch.log_softmax(scores, dim=-1)).sum(-1)).sum()
-
-
-def _check_labels(y: Tensor, k: int) -> None:
-    """Raise unless labels are class indices (n,) or rows on the simplex (n, k)."""
-    if y.ndim == 1:
-        if y.is_floating_point() or not bool(((y >= 0) & (y < k)).all()):
-            raise ValueError(f"y must hold class indices, 0 to {k - 1}, the outputs of the network; it has {_some(y)}")
-    elif y.shape[1:] != (k,) or not bool((y >= 0).all()) or not bool(((y.sum(1) - 1.0).abs() < 1e-3).all()):
-        raise ValueError(f"soft labels must be (n, {k}), not negative, each row of sum 1; y has shape {tuple(y.shape)}")
-
-
-def _some(y: Tensor) -> list[float]:
-    return np.unique(y.numpy())[:5].tolist()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from inspect import signature
-from typing import Any, ClassVar, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,8 +194,6 @@ class BaselineClassifier(ClassifierMixin, BaseEstimator):
     >>> BaselineClassifier("forest", random_state=0).fit(X, y).predict_proba(X).shape
     (150, 3)
     """
-
-    fingerprint_defaults: ClassVar[dict[str, Any]] = {"device": "cpu"}
 
     def __init__(self, baseline: str = "catboost", *, random_state: Any = None, device: str = "cpu") -> None:
         self.baseline = baseline

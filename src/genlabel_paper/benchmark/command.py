@@ -251,7 +251,7 @@ def _select_records(path: Path, ids: list[int], methods: list[str] | None, repea
     records = load_records(path, BENCHMARK)
     filters: dict[str, Sequence[Any] | None] = {
         "dataset": ids or None,
-        "method": None if methods is None else _check_methods(methods, records.asked["method"].unique()),
+        "method": None if methods is None else _check_methods(methods, records.requested["method"].unique()),
         "split": None if repeats is None else range(repeats),
     }
     values_of = {name: list(dict.fromkeys(values)) for name, values in filters.items() if values is not None}
@@ -263,7 +263,7 @@ def _select_records(path: Path, ids: list[int], methods: list[str] | None, repea
         for fit, error in records.failures.items()
         if all(fit.fields[name] in values for name, values in values_of.items())
     }
-    print_line(f"{len(frame)} of {_count_requested(records.asked, values_of)} fits recorded")
+    print_line(f"{len(frame)} of {_count_requested(records.requested, values_of)} fits recorded")
     _warn_of_mixed_settings(frame)
     return records._replace(frame=frame, failures=failures)
 

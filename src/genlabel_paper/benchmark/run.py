@@ -15,7 +15,7 @@ from genlabel._validation import check_count, check_interval
 from genlabel.data.datasets import load_openml
 from genlabel.data.tables import Table, drop_rare_classes
 from genlabel.evaluation.records import RecordSet, open_store
-from genlabel.evaluation.runner import Bench, Heard
+from genlabel.evaluation.runner import CaughtWarnings, FitRunner
 from genlabel_paper.benchmark.methods import default_methods
 from genlabel_paper.benchmark.schema import BENCHMARK
 
@@ -84,7 +84,7 @@ def run_benchmark(
     1       61  generative      1  150  3
     """
     numbers = list(dict.fromkeys(check_count("ids", number) for number in ids))
-    bench = Bench(
+    bench = FitRunner(
         default_methods() if methods is None else methods,
         check_count("repeats", repeats),
         check_interval("test_size", test_size, 0.01, 0.99, "0.3 holds out three rows in ten"),
@@ -107,7 +107,7 @@ class _LoadCommonClasses:
         return drop_rare_classes(self.load(number))
 
 
-def describe_table(table: Table, warnings: Heard) -> dict[str, Any]:
+def describe_table(table: Table, warnings: CaughtWarnings) -> dict[str, Any]:
     """Return the facts of a record: name and size of the dataset, number of warnings, and the device of "auto"."""
     n, d = table.X.shape
     device = "cuda" if torch.cuda.is_available() else "cpu"

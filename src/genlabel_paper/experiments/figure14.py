@@ -1,4 +1,4 @@
-"""Figure 14: GenMix beside mixup on four Gaussians (GM), Circle and Moon (GAN): added points and decision regions."""
+"""Figure 14: GenMix and mixup on four Gaussians (GM), Circle and Moon (GAN): added points and decision regions."""
 
 from __future__ import annotations
 
@@ -10,34 +10,40 @@ from matplotlib.figure import Figure
 
 from genlabel._validation import check_choice
 from genlabel.reporting.figures import DPI
-from genlabel_paper.report.experiment import Experiment, measured
-from genlabel_paper.report.genmix import METRICS, draw_added, draw_regions, first_records, genmix_grid, of_genmix
-from genlabel_paper.report.pieces import NOTHING, Claim, Grid, Picture, Shown
-from genlabel_paper.report.selected import extent
+from genlabel_paper.report.dataset_tables import coverage
+from genlabel_paper.report.experiment import Experiment, mean_score
+from genlabel_paper.report.genmix import (
+    METRICS,
+    first_records,
+    genmix_grid,
+    plot_added_points,
+    plot_recorded_regions,
+    select_genmix_records,
+)
+from genlabel_paper.report.results import NOTHING_MEASURED, CaptionedFigure, Claim, Grid, Rendering
 from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
-from genlabel_paper.runs.genmix_sets import GENMIX_SETS
-from genlabel_paper.runs.plane import read_points
+from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS
+from genlabel_paper.runs.plane import decode_points
 from genlabel_paper.runs.settings import SETTINGS
 
 GENMIX = {"four-gaussians": "genmix-gaussian", "circle": "genmix-gan", "moon": "genmix-gan"}
-"""Which GenMix a set has."""
+"""GenMix method of each dataset."""
 TRIALS = {"smoke": 1, "quick": 2, "full": 5}
 ROWS = ["vanilla", "mixup", "genmix-gaussian", "genmix-gan"]
 BRIEFS = ("larger margins than mixup", "no points between classes 1 and 2")
 NOTES = (
-    "Centres and covariances of the Gaussians are not given; ours are in `genlabel.data.datasets.synthetic`: class 0 "
-    "lies "
+    "Centers and covariances of the Gaussians are not given; ours are in `genlabel.data.datasets`: class 0 lies "
     "between classes 1 and 2, and is the more likely one wherever these two are equally likely. Moon has noise 0.03.",
     "The paper does not say what a larger margin is, so three readings are shown. The statement was first checked by "
-    "the median over all points, by which GenMix was above mixup on none of the three sets in the first trial; the "
+    "the median over all points, by which GenMix was above mixup on none of the three datasets in the first trial; the "
     "reading by class, in which a boundary that hugs one class counts, was taken after that was seen. The smallest "
     "margin, as of figures 6 and 13, is the third.",
-    "The paper prints no number here. The picture is of the first trial, from what is on record.",
+    "The paper prints no number here. The figure shows the first trial.",
 )
 
 
 def cells(budget: str) -> list[Cell]:
-    """Return vanilla training, mixup and the GenMix of each set.
+    """Return vanilla training, mixup and the GenMix of each dataset.
 
     >>> len(cells("smoke"))
     9
@@ -50,22 +56,22 @@ def cells(budget: str) -> list[Cell]:
     ]
 
 
-def render(records: pd.DataFrame) -> Shown:
-    """Show accuracy and margins, and what is on record of points and regions; nothing is trained.
+def render(records: pd.DataFrame) -> Rendering:
+    """Show accuracy and margins, and the recorded points and regions; nothing is trained.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
     [None, None]
     """
-    chosen = of_genmix(records, list(GENMIX))
+    chosen = select_genmix_records(records, list(GENMIX))
     grids = [_grid(chosen, metric) for metric in METRICS if not metric.startswith("equi")]
     first = first_records(chosen)
-    there = all((name, method) in first for name, genmix in GENMIX.items() for method in ("mixup", genmix))
-    notes = [f"{SETTINGS['genmix'].about}.", extent(chosen, list(GENMIX), ROWS), *NOTES]
-    return Shown(grids, [_margin_claim(chosen), _pair_claim(first)], [_picture(first)] if there else [], notes)
+    complete = all((name, method) in first for name, genmix in GENMIX.items() for method in ("mixup", genmix))
+    notes = [f"{SETTINGS['genmix'].about}.", coverage(chosen, list(GENMIX), ROWS), *NOTES]
+    return Rendering(grids, [_margin_claim(chosen), _pair_claim(first)], [_figure(first)] if complete else [], notes)
 
 
 def _grid(records: pd.DataFrame, metric: str) -> Grid:
-    """A table in which each set has its own GenMix."""
+    """Return a table in which each dataset has its own GenMix."""
     columns = [genmix_grid(records, [name], ["vanilla", "mixup", row], metric) for name, row in GENMIX.items()]
     titles = ["Vanilla", "Mixup", "GenMix (GM, GAN, GAN)"]
     rows = [(title, [grid.rows[at][1][0] for grid in columns]) for at, title in enumerate(titles)]
@@ -73,47 +79,48 @@ def _grid(records: pd.DataFrame, metric: str) -> Grid:
 
 
 def _margin_claim(records: pd.DataFrame) -> Claim:
-    text = "GenMix has larger margins than mixup on all three sets (here: in the class of the least median margin)."
-    said = "the suggested mixup enjoys larger margins for all classes than vanilla mixup"
-    found = {
-        name: (measured(records, name, "mixup", "class_margin"), measured(records, name, genmix, "class_margin"))
+    text = "GenMix has larger margins than mixup on all three datasets (here: in the class of the least median margin)."
+    quote = "the suggested mixup enjoys larger margins for all classes than vanilla mixup"
+    scores = {
+        name: (mean_score(records, name, "mixup", "class_margin"), mean_score(records, name, genmix, "class_margin"))
         for name, genmix in GENMIX.items()
     }
-    pairs = {name: (mixup, ours) for name, (mixup, ours) in found.items() if mixup is not None and ours is not None}
+    pairs = {name: (mixup, ours) for name, (mixup, ours) in scores.items() if mixup is not None and ours is not None}
     if len(pairs) < len(GENMIX):
-        return Claim(text, said, NOTHING, None, full=TRIALS["full"], brief=BRIEFS[0])
+        return Claim(text, quote, NOTHING_MEASURED, None, full=TRIALS["full"], brief=BRIEFS[0])
     words = [
-        f"{GENMIX_SETS[name].title}: {ours.mean:.3g} against {mixup.mean:.3g}" for name, (mixup, ours) in pairs.items()
+        f"{GENMIX_DATASETS[name].title}: {ours.mean:.3g} against {mixup.mean:.3g}"
+        for name, (mixup, ours) in pairs.items()
     ]
     trials = min(value.seeds for pair in pairs.values() for value in pair)
     holds = all(ours.mean > mixup.mean for mixup, ours in pairs.values())
-    return Claim(text, said, "; ".join(words), holds, trials, full=TRIALS["full"], brief=BRIEFS[0])
+    return Claim(text, quote, "; ".join(words), holds, trials, full=TRIALS["full"], brief=BRIEFS[0])
 
 
 def _pair_claim(first: dict[tuple[str, str], dict[str, Any]]) -> Claim:
-    """Whether no point is added between classes 1 and 2 of the Gaussians."""
+    """Return the claim that no point is added between classes 1 and 2 of the Gaussians."""
     text = "GenMix adds no point between classes 1 and 2 of the Gaussians, where class 0 lies."
-    said = "learns to not mix class-1 data and class-2 data"
+    quote = "learns to not mix class-1 data and class-2 data"
     record = first.get(("four-gaussians", "genmix-gaussian"))
-    limits = GENMIX_SETS["four-gaussians"].limits
+    limits = GENMIX_DATASETS["four-gaussians"].limits
     if record is None or limits is None:
-        return Claim(text, said, NOTHING, None, brief=BRIEFS[1])
-    _, pair = read_points(record["parameters"]["points"], limits)
+        return Claim(text, quote, NOTHING_MEASURED, None, brief=BRIEFS[1])
+    _, pair = decode_points(record["parameters"]["points"], limits)
     between = int(((pair.min(axis=1) == 1) & (pair.max(axis=1) == 2)).sum())
-    found = f"{between} of {len(pair)} points are between these classes"
-    return Claim(text, said, found, between == 0, brief=BRIEFS[1])
+    ours = f"{between} of {len(pair)} points are between these classes"
+    return Claim(text, quote, ours, between == 0, brief=BRIEFS[1])
 
 
-def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> Picture:
-    """A line for each set: added points, regions of GenMix, regions of mixup."""
+def _figure(first: dict[tuple[str, str], dict[str, Any]]) -> CaptionedFigure:
+    """Plot a row for each dataset: added points, regions of GenMix, regions of mixup."""
     figure = Figure(figsize=(10.8, 10.0), dpi=DPI, layout="constrained")
     grid = figure.subplots(3, 3)
     for axes, (name, genmix) in zip(grid, GENMIX.items(), strict=True):
-        parts = GENMIX_SETS[name].load(0)
-        draw_added(axes[0], first[name, genmix], parts.X, parts.y)
-        axes[0].set_ylabel(f"{GENMIX_SETS[name].title} ({'GM' if 'gauss' in genmix else 'GAN'})", fontsize=11)
+        data = GENMIX_DATASETS[name].load(0)
+        plot_added_points(axes[0], first[name, genmix], data.X, data.y)
+        axes[0].set_ylabel(f"{GENMIX_DATASETS[name].title} ({'GM' if 'gauss' in genmix else 'GAN'})", fontsize=11)
         for ax, method in zip(axes[1:], (genmix, "mixup"), strict=True):
-            draw_regions(ax, first[name, method], parts.X, parts.y)
+            plot_recorded_regions(ax, first[name, method], data.X, data.y)
             record = first[name, method]
             ax.set_xlabel(f"least median margin of a class: {record['class_margin']:.2g}", fontsize=9)
     for ax, title in zip(grid[0], ("(a) points added by GenMix", "(b) GenMix", "(c) mixup"), strict=True):
@@ -121,9 +128,9 @@ def _picture(first: dict[tuple[str, str], dict[str, Any]]) -> Picture:
     grid[0, 0].legend(fontsize=6, loc="lower left", markerscale=2, handletextpad=0.1)
     caption = (
         "GenMix and mixup on four Gaussians, Circle and Moon. (a) Training points and the points that GenMix adds at "
-        "lam = 0.5, coloured by their pair of classes. Decision regions of (b) GenMix and (c) mixup."
+        "lam = 0.5, colored by their pair of classes. Decision regions of (b) GenMix and (c) mixup."
     )
-    return Picture(caption, figure)
+    return CaptionedFigure(caption, figure)
 
 
 EXPERIMENT = Experiment(
@@ -132,5 +139,5 @@ EXPERIMENT = Experiment(
     "arXiv Figure 14, Section F.5",
     cells,
     render,
-    part="genmix",
+    section="genmix",
 )

@@ -1,4 +1,4 @@
-"""Figure 2: three points on a line, the intrusion of mixup on the middle one, and what it costs in margin."""
+"""Figure 2: three points on a line, and the margin that mixup loses by intrusion on the middle one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from matplotlib.figure import Figure
 
 from genlabel.data.datasets import make_example1
 from genlabel.reporting.figures import DPI
+from genlabel_paper.paired import EXACT
 from genlabel_paper.report.experiment import Experiment, no_cells
-from genlabel_paper.report.pieces import EXACT, Claim, Grid, Picture, Printed, Shown, computed
-from genlabel_paper.report.theory_pictures import CLASSES, COLORS, finish
+from genlabel_paper.report.figures import CLASS_STYLES, COLORS, style_axes
+from genlabel_paper.report.results import CaptionedFigure, Claim, Grid, Printed, Rendering, computed
 from genlabel_paper.theory import example1_loss, example1_margin, example1_prediction, example1_theta
 
-PAPER = {("mixup", "margin"): Printed(7 / 16, least=1e-6), ("mixup-without-mi", "margin"): Printed(1 / 2, least=1e-6)}
+PAPER = {
+    ("mixup", "margin"): Printed(7 / 16, min_difference=1e-6),
+    ("mixup-without-mi", "margin"): Printed(1 / 2, min_difference=1e-6),
+}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "mixup": ("mixup", {}),
     "mixup, L_3 as printed": ("mixup", {"as_printed": True}),
@@ -25,12 +29,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "GenLabel": ("genlabel", {}),
     "GenLabel, -1 and +1 keep label 1": ("genlabel", {"same_class": "keep"}),
 }
-"""Schemes with their options; GenLabel's labels are those of narrow densities, the class of the nearest point."""
+"""Schemes with options; GenLabel has the labels of narrow densities, the class of the nearest point."""
 DRAWN = ("mixup", "mixup, L_3 as printed", "mixup without MI", "GenLabel")
 FRACTIONS = {"mixup": "3/8", "mixup, L_3 as printed": "7/16", "mixup without MI": "1/2", "GenLabel": "√3/4"}
 
 
-def render(records: pd.DataFrame) -> Shown:
+def render(records: pd.DataFrame) -> Rendering:
     """Compute the margins of Example 1; no records are needed.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
@@ -45,18 +49,23 @@ def render(records: pd.DataFrame) -> Shown:
         "f_theta cannot follow, so that it wins back most of the margin but not all.",
         "More, and the errata: docs/theory.md.",
     ]
-    return Shown([_grid()], _claims(), [_picture()], notes)
+    return Rendering([_grid()], _claims(), [_figure()], notes)
 
 
 def _grid() -> Grid:
     """Minimiser, margin and least loss of each scheme."""
     cases = list(CASES.values())
     printed = [PAPER.get((scheme, "margin")) for scheme, _ in cases]
-    margins = [computed(example1_margin(name, **how), paper) for (name, how), paper in zip(cases, printed, strict=True)]
+    margins = [
+        computed(example1_margin(name, **options), paper) for (name, options), paper in zip(cases, printed, strict=True)
+    ]
     rows = [
-        ("theta*", [computed(example1_theta(scheme, **how)) for scheme, how in cases]),
+        ("theta*", [computed(example1_theta(scheme, **options)) for scheme, options in cases]),
         ("margin", margins),
-        ("least loss", [computed(example1_loss(name, example1_theta(name, **how), **how)) for name, how in cases]),
+        (
+            "least loss",
+            [computed(example1_loss(name, example1_theta(name, **options), **options)) for name, options in cases],
+        ),
     ]
     return Grid("Where the loss is least", list(CASES), rows, "", corner="scheme", digits=4)
 
@@ -89,21 +98,21 @@ def _claims() -> list[Claim]:
 
 
 def _margin(name: str) -> float:
-    scheme, how = CASES[name]
-    return example1_margin(scheme, **how)
+    scheme, options = CASES[name]
+    return example1_margin(scheme, **options)
 
 
 def _style(name: str) -> dict[str, Any]:
-    """The colour of the scheme; dashed if as printed."""
+    """Return the line style of a case; dashed if as printed."""
     return {"color": COLORS[CASES[name][0]], "linestyle": "--" if "printed" in name else "-", "linewidth": 2.0}
 
 
-def _picture() -> Picture:
+def _figure() -> CaptionedFigure:
     figure = Figure(figsize=(11.0, 7.2), dpi=DPI, layout="constrained")
     axes = figure.subplots(2, 2, height_ratios=[0.8, 1.0]).ravel()
     for ax, draw in zip(axes, (_plot_data, _plot_classifier, _plot_labels, _plot_losses), strict=True):
         draw(ax)
-        finish(ax)
+        style_axes(ax)
     axes[0].spines["left"].set_visible(False)
     axes[0].grid(visible=False)
     caption = (
@@ -111,13 +120,13 @@ def _picture() -> Picture:
         "|x| = theta*. (c) The labels of the mixed points: the pair of -1 and +1 puts class 1 on the point of class 2. "
         "(d) The loss against theta and its minima; the margin of each is its theta*."
     )
-    return Picture(caption, figure)
+    return CaptionedFigure(caption, figure)
 
 
 def _plot_points(ax: Axes, heights: Sequence[float]) -> None:
-    """The three points at these heights, in the colours of their classes."""
+    """Plot the three points at these heights, in the colors of their classes."""
     X, y = make_example1()
-    for label, (color, marker) in enumerate(CLASSES[:2]):
+    for label, (color, marker) in enumerate(CLASS_STYLES[:2]):
         inside = y == label
         ax.scatter(
             X[inside, 0], np.asarray(heights)[inside], s=110, color=color, marker=marker, zorder=5, edgecolors="black"
@@ -172,10 +181,10 @@ def _plot_labels(ax: Axes) -> None:
 def _plot_losses(ax: Axes) -> None:
     theta = np.linspace(0.2, 0.7, 101)
     for name in DRAWN:
-        scheme, how = CASES[name]
-        best = example1_theta(scheme, **how)
-        least = example1_loss(scheme, best, **how)
-        ax.plot(theta, [example1_loss(scheme, one, **how) for one in theta], label=name, **_style(name))
+        scheme, options = CASES[name]
+        best = example1_theta(scheme, **options)
+        least = example1_loss(scheme, best, **options)
+        ax.plot(theta, [example1_loss(scheme, one, **options) for one in theta], label=name, **_style(name))
         ax.plot(best, least, "o", color=_style(name)["color"], markersize=8, markeredgecolor="black", zorder=5)
         ax.annotate(FRACTIONS[name], (best, least), (0, 8), textcoords="offset points", ha="center")
     ax.set(xlabel="$\\theta$", ylabel="squared error, summed over the pairs", ylim=(-0.05, 1.15), xlim=(0.2, 0.7))
@@ -191,5 +200,5 @@ EXPERIMENT = Experiment(
     no_cells,
     render,
     PAPER,
-    part="toys",
+    section="toys",
 )

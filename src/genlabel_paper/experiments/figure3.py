@@ -1,4 +1,4 @@
-"""Figure 3: what mixup gains by leaving out the points that intrude on another class."""
+"""Figure 3: gain of mixup by leaving out intruding points."""
 
 from __future__ import annotations
 
@@ -6,74 +6,73 @@ from functools import partial
 
 import pandas as pd
 
-from genlabel_paper.report.experiment import Experiment, of_cells
-from genlabel_paper.report.gain_pictures import plot_gain_lines
-from genlabel_paper.report.pieces import Claim, Picture, Printed, Shown
-from genlabel_paper.report.selected import about_set, extent
-from genlabel_paper.report.shares import (
-    SHARES,
-    are_enough,
-    gains,
-    low_dimensional,
-    share_claim,
-    share_grid,
-    tell_shares,
+from genlabel_paper.report.dataset_tables import coverage, describe_dataset
+from genlabel_paper.report.experiment import Experiment, select_records
+from genlabel_paper.report.figures import plot_gain_lines
+from genlabel_paper.report.results import CaptionedFigure, Claim, Printed, Rendering
+from genlabel_paper.report.win_rates import (
+    OUTCOMES,
+    covers_most,
+    describe_win_rates,
+    low_dimensional_datasets,
+    paired_gains,
+    win_rate_claim,
+    win_rate_grid,
 )
 from genlabel_paper.runs.cells import make_cells
 from genlabel_paper.runs.methods import TITLES
 
-PAPER = {("higher", "sets"): Printed(24), ("on-par", "sets"): Printed(14), ("lower", "sets"): Printed(0)}
-"""Numbers of datasets; that none is lower follows from 24 and 14 of 38."""
+PAPER = {("higher", "datasets"): Printed(24), ("on-par", "datasets"): Printed(14), ("lower", "datasets"): Printed(0)}
+"""Printed numbers of datasets; that none is lower follows from 24 and 14 of 38."""
 TOTAL = 38
-SHOWN = {(share, "mixup"): Printed(100 * PAPER[share, "sets"].mean / TOTAL) for share in SHARES}
-WIDTH = 1.0
+PRINTED_PERCENT = {(outcome, "mixup"): Printed(100 * PAPER[outcome, "datasets"].mean / TOTAL) for outcome in OUTCOMES}
+TIE_WIDTH = 1.0
 METHODS = ["mixup", "mixup-exclude-mi"]
-BRIEF = ("a gain of over 1 point on most sets", "no loss of over 1 point")
-SAID = "24 of 38 sets gain more than 1 point, 14 of 38 change by at most 1, 0 lose more"
+BRIEFS = ("a gain of over 1 point on most datasets", "no loss of over 1 point")
+QUOTE = "24 of 38 datasets gain more than 1 point, 14 of 38 change by at most 1, 0 lose more"
 
 
-def render(records: pd.DataFrame) -> Shown:
+def render(records: pd.DataFrame) -> Rendering:
     """Show the gain on each dataset with more than two classes, and check the statements of Section 3.1.
 
     >>> len(render(pd.DataFrame()).claims)
     2
     """
-    chosen, sets = of_cells(records, "logistic"), low_dimensional(classes=3)
-    gain = gains(chosen, "mixup-exclude-mi", "mixup", sets)
-    grid = share_grid("Mixup without intruding points", {"mixup": gain}, SHOWN, WIDTH, TITLES)
+    chosen, datasets = select_records(records, "logistic"), low_dimensional_datasets(classes=3)
+    gain = paired_gains(chosen, "mixup-exclude-mi", "mixup", datasets)
+    grid = win_rate_grid("Mixup without intruding points", {"mixup": gain}, PRINTED_PERCENT, TIE_WIDTH, TITLES)
     notes = [
-        extent(chosen, sets, METHODS),
-        f"Sets with more than two classes and at most 20 features: {len(sets)} at hand, {TOTAL} in the paper, "
-        "which does not "
-        "list them. The paper's shares are worked out from its numbers of sets.",
+        coverage(chosen, datasets, METHODS),
+        f"Datasets with more than two classes and at most 20 features: {len(datasets)} available, {TOTAL} in the "
+        "paper, which does not list them. The paper's percentages are computed from its numbers of datasets.",
     ]
-    return Shown([grid], _claims(gain, sets), [_picture(gain)] if len(gain) else [], notes)
+    return Rendering([grid], _claims(gain, datasets), [_figure(gain)] if len(gain) else [], notes)
 
 
-def _claims(gain: pd.Series[float], sets: list[str]) -> list[Claim]:
-    enough = are_enough(gain, sets)
-    most = "Leaving out the intruding points gains more than 1 point on most sets."
-    none = "On no set does it lose more than 1 point."
+def _claims(gain: pd.Series[float], datasets: list[str]) -> list[Claim]:
+    enough = covers_most(gain, datasets)
+    most = "Leaving out the intruding points gains more than 1 point on most datasets."
+    none = "On no dataset does it lose more than 1 point."
     return [
-        share_claim(most, SAID, gain, enough, lambda found: found.percent[0] > 50.0, WIDTH, brief=BRIEF[0]),
-        share_claim(none, SAID, gain, enough, lambda found: found.worse == 0, WIDTH, brief=BRIEF[1]),
+        win_rate_claim(most, QUOTE, gain, enough, lambda counts: counts.percent[0] > 50.0, TIE_WIDTH, brief=BRIEFS[0]),
+        win_rate_claim(none, QUOTE, gain, enough, lambda counts: counts.worse == 0, TIE_WIDTH, brief=BRIEFS[1]),
     ]
 
 
-def _picture(gain: pd.Series[float]) -> Picture:
-    names = {name: f"{name} {about_set(name).split(',')[0]}" for name in map(str, gain.index)}
-    figure = plot_gain_lines(gain, names, "Mixup without intruding points minus mixup", WIDTH)
+def _figure(gain: pd.Series[float]) -> CaptionedFigure:
+    names = {name: f"{name} {describe_dataset(name).split(',')[0]}" for name in map(str, gain.index)}
+    figure = plot_gain_lines(gain, names, "Mixup without intruding points minus mixup", TIE_WIDTH)
     caption = (
         "Gain in test accuracy by leaving out intruding points, mean over splits and seeds; the band: within 1 point."
     )
-    return Picture(caption, figure, tell_shares(gain, WIDTH))
+    return CaptionedFigure(caption, figure, describe_win_rates(gain, TIE_WIDTH))
 
 
 EXPERIMENT = Experiment(
     "figure3",
     "What intruding points cost mixup",
     "arXiv Figure 3, Section 3.1",
-    partial(make_cells, "logistic", low_dimensional(classes=3), METHODS),
+    partial(make_cells, "logistic", low_dimensional_datasets(classes=3), METHODS),
     render,
     PAPER,
 )

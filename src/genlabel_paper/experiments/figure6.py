@@ -1,4 +1,4 @@
-"""Figure 6: GenLabel fixes manifold intrusion; labels, decision regions and margins on two sets of the plane."""
+"""Figure 6: GenLabel fixes manifold intrusion; labels, decision regions and margins on two datasets of the plane."""
 
 from __future__ import annotations
 
@@ -19,16 +19,25 @@ from genlabel.data.datasets.synthetic import NINE_CENTERS
 from genlabel.densities import ClassDensity
 from genlabel.mixing import MixParams
 from genlabel.reporting.figures import DPI, plot_points, plot_regions, plot_soft_labels
-from genlabel_paper.report.experiment import Experiment, measured, of_cells
-from genlabel_paper.report.pieces import FULL, NOTHING, Claim, Grid, Measured, Picture, Shown, Value
-from genlabel_paper.report.selected import extent
+from genlabel_paper.report.dataset_tables import coverage
+from genlabel_paper.report.experiment import Experiment, mean_score, select_records
+from genlabel_paper.report.results import (
+    FULL_TRIALS,
+    NOTHING_MEASURED,
+    CaptionedFigure,
+    Claim,
+    Grid,
+    Measured,
+    Rendering,
+    Value,
+)
 from genlabel_paper.runs.cells import Cell, make_cells
-from genlabel_paper.runs.data import load_parts
-from genlabel_paper.runs.plane import LIMITS, STEPS, Regions, choose_points
-from genlabel_paper.runs.settings import NINE, RINGS
+from genlabel_paper.runs.data import load_split
+from genlabel_paper.runs.plane import GRID_CELLS, PLOT_LIMITS, Regions, margin_points
+from genlabel_paper.runs.table_settings import NINE, RINGS
 
 GENLABEL = {"nine-gaussians": "genlabel-gm", "two-circle": "genlabel-kde"}
-"""Which GenLabel a set has."""
+"""GenLabel method of each dataset."""
 NAMES = {"nine-gaussians": "9-class Gaussian", "two-circle": "Two-circle"}
 TITLES = {"vanilla": "Vanilla", "mixup": "Mixup", "genlabel": "Mixup + GenLabel"}
 METRICS = {
@@ -37,76 +46,76 @@ METRICS = {
     "median_margin": ("Median margin", ""),
 }
 CONFLICT, RESOLVED = 10.0, 1.0
-"""Percent of mixed points that are many, and few."""
+"""Percentages of mixed points with a conflict that count as many and as few."""
 BRIEFS = ("the largest smallest margin", "labels without conflicts")
 NOTES = (
     "9-class Gaussian: 1000 points of each class, network (64, 128). Two-circle: 1000 of each circle, network (64, "
     "128, 128). GenLabel has gamma 1; for the 9 classes the true means and identity covariance, as in the paper; for "
     "Two-circle kernels whose bandwidth, which is not printed, is that of the best leave-one-out likelihood.",
     "A margin is the distance to the decision boundary, found by search, in the units of the axes; over those of 300 "
-    "training points that are right.",
-    "The paper prints no number here. The picture is of the first split and seed, from the regions on record.",
+    "correctly classified training points.",
+    "The paper prints no number here. The figure is of the first split and seed, from the recorded regions.",
 )
 
 
-class Drawn(NamedTuple):
-    """A set, and the mixed points whose labels are shown."""
+class LabeledMixture(NamedTuple):
+    """Dataset with plotted mixed points and their labels."""
 
     X: NDArray[np.float64]
     y: NDArray[np.int64]
     mixed: NDArray[np.float64]
     linear: NDArray[np.float64]
-    """Mixup's labels (n, k) of the mixed points."""
+    """Labels (n, k) of the mixed points by mixup."""
     generative: NDArray[np.float64]
-    """GenLabel's."""
+    """Labels (n, k) of the mixed points by GenLabel."""
     lam: str
-    """The mixing in words."""
+    """Description of the mixing."""
 
     def conflicts(self, labels: NDArray[np.float64]) -> float:
-        """The percent of mixed points whose largest label is not the class of the nearest training point."""
+        """Return the percentage of mixed points whose largest label is not the class of the nearest training point."""
         _, nearest = cKDTree(self.X).query(self.mixed)
         return float(100.0 * (labels.argmax(axis=1) != self.y[nearest]).mean())
 
 
 @cache
-def _drawn(dataset: str) -> Drawn:
-    """The first draw of a set, mixed once; for the 9 classes lam is 0.6, as in the paper, else uniform."""
-    parts = load_parts(dataset, split=0)
-    n, rng = len(parts.X), np.random.default_rng([0, 1])
+def _labeled_mixture(dataset: str) -> LabeledMixture:
+    """Return the first draw of a dataset, mixed once: lam is 0.6 for the 9 classes, as in the paper, else uniform."""
+    data = load_split(dataset, split=0)
+    n, rng = len(data.X), np.random.default_rng([0, 1])
     if dataset == "nine-gaussians":
         draw, lam = MixParams(rng.permutation(n), np.full(n, 0.6)), "$\\lambda$ = 0.6"
     else:
         draw, lam = Mixup(alpha=1.0).draw(n, rng), "uniform $\\lambda$"
-    mixed = Mixup().mix(parts.X, draw)
+    mixed = Mixup().mix(data.X, draw)
     density: ClassDensity = NINE if dataset == "nine-gaussians" else RINGS
     linear, generative = (
-        labeler.fit(parts.X, parts.y).label(mixed, parts.y, draw) for labeler in (LinearLabel(), GenLabel(density))
+        labeler.fit(data.X, data.y).label(mixed, data.y, draw) for labeler in (LinearLabel(), GenLabel(density))
     )
-    return Drawn(parts.X, parts.y, mixed, linear, generative, lam)
+    return LabeledMixture(data.X, data.y, mixed, linear, generative, lam)
 
 
-def render(records: pd.DataFrame) -> Shown:
-    """Show accuracy and margins on both sets, and the regions that are on record; nothing is trained.
+def render(records: pd.DataFrame) -> Rendering:
+    """Show accuracy and margins on both datasets, and the regions that are recorded; nothing is trained.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
     [None, None]
     """
-    chosen = of_cells(records, "plane").replace({"method": dict.fromkeys(GENLABEL.values(), "genlabel")})
+    chosen = select_records(records, "plane").replace({"method": dict.fromkeys(GENLABEL.values(), "genlabel")})
     grids = [_grid(chosen, metric) for metric in METRICS]
     claims = [_margin_claim(chosen), _label_claim(bool(len(chosen)))]
     regions = _regions(chosen)
-    pictures = [_picture(regions, chosen)] if regions else []
-    notes = [extent(chosen, list(NAMES), list(TITLES)), *NOTES, *([_true_margins()] if len(chosen) else [])]
-    return Shown(grids, claims, pictures, notes)
+    figures = [_figure(regions, chosen)] if regions else []
+    notes = [coverage(chosen, list(NAMES), list(TITLES)), *NOTES, *([_true_margins()] if len(chosen) else [])]
+    return Rendering(grids, claims, figures, notes)
 
 
 def _true_margins() -> str:
-    """The margins of the rule by which the 9 classes were drawn, over the points that are measured."""
-    parts = load_parts("nine-gaussians", split=0)
-    chosen = choose_points(len(parts.X), draw=0)
-    exact = linear_margins(NINE_CENTERS, parts.X[chosen], parts.y[chosen], -0.5 * (NINE_CENTERS**2).sum(axis=1))
+    """The margins of the rule by which the 9 classes were mixture, over the points that are measured."""
+    data = load_split("nine-gaussians", split=0)
+    chosen = margin_points(len(data.X), seed=0)
+    exact = linear_margins(NINE_CENTERS, data.X[chosen], data.y[chosen], -0.5 * (NINE_CENTERS**2).sum(axis=1))
     return (
-        "The nearest centre, the true boundary of the 9 classes, has margins whose smallest is "
+        "The nearest center, the true boundary of the 9 classes, has margins whose smallest is "
         f"{exact.min():.3g} and whose median is {np.median(exact):.3g}, over the same points of the first split."
     )
 
@@ -114,30 +123,30 @@ def _true_margins() -> str:
 def _grid(records: pd.DataFrame, metric: str) -> Grid:
     title, unit = METRICS[metric]
     rows = [
-        (heading, [Value(measured(records, name, method, metric), None, "not run") for name in NAMES])
+        (heading, [Value(mean_score(records, name, method, metric), None, "not run") for name in NAMES])
         for method, heading in TITLES.items()
     ]
     return Grid(title, list(NAMES.values()), rows, unit, list(TITLES.values()), "dataset", digits=2 if unit else 3)
 
 
 def _margin_claim(records: pd.DataFrame) -> Claim:
-    """Whether GenLabel's smallest margin is the largest, in the mean over splits and seeds, on both sets."""
-    found = {name: [measured(records, name, method, "smallest_margin") for method in TITLES] for name in NAMES}
+    """Return the claim that GenLabel's smallest margin is the largest, on average, on both datasets."""
+    scores = {name: [mean_score(records, name, method, "smallest_margin") for method in TITLES] for name in NAMES}
     text = (
         "Vanilla training and mixup have small margins for some samples, GenLabel has large ones for all: its smallest "
-        "margin is the largest of the three on both sets."
+        "margin is the largest of the three on both datasets."
     )
-    said = "mixup combined with GenLabel enjoys a large margin for all samples"
-    known = [values for values in map(_complete, found.values()) if values]
+    quote = "mixup combined with GenLabel enjoys a large margin for all samples"
+    known = [values for values in map(_complete, scores.values()) if values]
     if len(known) < len(NAMES):
-        return Claim(text, said, NOTHING, None, brief=BRIEFS[0])
+        return Claim(text, quote, NOTHING_MEASURED, None, brief=BRIEFS[0])
     words = [
         f"{NAMES[name]}: {ours.mean:.3g} against {vanilla.mean:.3g} (vanilla) and {mixup.mean:.3g} (mixup)"
         for name, (vanilla, mixup, ours) in zip(NAMES, known, strict=True)
     ]
     holds = all(ours.mean > max(vanilla.mean, mixup.mean) for vanilla, mixup, ours in known)
     trials = min(value.splits * value.seeds for values in known for value in values)
-    return Claim(text, said, "; ".join(words), holds, trials, brief=BRIEFS[0])
+    return Claim(text, quote, "; ".join(words), holds, trials, brief=BRIEFS[0])
 
 
 def _complete(values: Sequence[Measured | None]) -> list[Measured]:
@@ -150,71 +159,75 @@ def _label_claim(run: bool) -> Claim:
     """Whether mixup's labels conflict with the classes that mixed points lie in, and GenLabel's do not."""
     text = (
         f"Mixup's largest label conflicts with the nearest training point's class for many mixed points (over "
-        f"{CONFLICT:g} %) of both sets; GenLabel's does not (below {RESOLVED:g} %)."
+        f"{CONFLICT:g} %) of both datasets; GenLabel's does not (below {RESOLVED:g} %)."
     )
-    said = "the conventional labeling causes the conflict for a large number of points; GenLabel has resolved it"
+    quote = "the conventional labeling causes the conflict for a large number of points; GenLabel has resolved it"
     if not run:
-        return Claim(text, said, NOTHING, None, brief=BRIEFS[1])
-    shares = {name: (drawn.conflicts(drawn.linear), drawn.conflicts(drawn.generative)) for name, drawn in _both()}
+        return Claim(text, quote, NOTHING_MEASURED, None, brief=BRIEFS[1])
+    shares = {
+        name: (mixture.conflicts(mixture.linear), mixture.conflicts(mixture.generative)) for name, mixture in _both()
+    }
     words = [f"{NAMES[name]}: {mixup:.1f} % (mixup), {ours:.1f} % (GenLabel)" for name, (mixup, ours) in shares.items()]
     holds = all(mixup > CONFLICT and ours < RESOLVED for mixup, ours in shares.values())
-    return Claim(text, said, "; ".join(words), holds, FULL, brief=BRIEFS[1])
+    return Claim(text, quote, "; ".join(words), holds, FULL_TRIALS, brief=BRIEFS[1])
 
 
-def _both() -> list[tuple[str, Drawn]]:
-    return [(name, _drawn(name)) for name in NAMES]
+def _both() -> list[tuple[str, LabeledMixture]]:
+    return [(name, _labeled_mixture(name)) for name in NAMES]
 
 
 def _regions(records: pd.DataFrame) -> dict[tuple[str, str], Regions]:
-    """The regions by set and method; none if one is not on record."""
+    """Return the regions by dataset and method; none if one is not recorded."""
     first = records[(records["split"] == 0) & (records["seed"] == 0)]
-    found = {
-        (str(row["dataset"]), str(row["method"])): Regions.read(row["parameters"]["regions"], LIMITS[row["dataset"]])
+    regions = {
+        (str(row["dataset"]), str(row["method"])): Regions.decode(
+            row["parameters"]["regions"], PLOT_LIMITS[row["dataset"]]
+        )
         for row in first.to_dict("records")
         if "regions" in row["parameters"]
     }
-    return found if len(found) == len(NAMES) * len(TITLES) else {}
+    return regions if len(regions) == len(NAMES) * len(TITLES) else {}
 
 
-def _picture(regions: Mapping[tuple[str, str], Regions], records: pd.DataFrame) -> Picture:
-    """Both sets, one above the other: points, labels of mixed points, regions."""
+def _figure(regions: Mapping[tuple[str, str], Regions], records: pd.DataFrame) -> CaptionedFigure:
+    """Plot both datasets: points, labels of mixed points, regions."""
     figure = Figure(figsize=(17.0, 5.4), dpi=DPI, layout="constrained")
-    ratios = [LIMITS[name][1] / LIMITS[name][0] for name in NAMES]
+    ratios = [PLOT_LIMITS[name][1] / PLOT_LIMITS[name][0] for name in NAMES]
     grid = figure.subplots(len(NAMES), 6, gridspec_kw={"height_ratios": ratios})
     first = records[(records["split"] == 0) & (records["seed"] == 0)]
-    for axes, (name, drawn) in zip(grid, _both(), strict=True):
+    for axes, (name, mixture) in zip(grid, _both(), strict=True):
         for ax in axes:
-            width, height = LIMITS[name]
+            width, height = PLOT_LIMITS[name]
             ax.set(xlim=(-width, width), ylim=(-height, height), aspect=1.0)
             ax.tick_params(labelsize=8)
-        _plot_labels(axes[:3], drawn)
+        _plot_labels(axes[:3], mixture)
         axes[0].set_ylabel(NAMES[name], fontsize=13)
         for ax, method in zip(axes[3:], TITLES, strict=True):
-            plot_regions(ax, regions[name, method].predict, drawn.X, drawn.y, size=2.0, steps=STEPS)
+            plot_regions(ax, regions[name, method].predict, mixture.X, mixture.y, size=2.0, steps=GRID_CELLS)
             ax.set_xlabel(_say(first[(first["dataset"] == name) & (first["method"] == method)]), fontsize=10)
     for ax, title in zip(grid[0], _titles(), strict=True):
         ax.set_title(title, fontsize=12)
     caption = (
-        "Training points; mixed points in the colour of their largest label under mixup and under GenLabel; the "
+        "Training points; mixed points in the color of their largest label under mixup and under GenLabel; the "
         "decision regions of vanilla training, mixup and GenLabel. Top: 9-class Gaussian. Bottom: Two-circle."
     )
-    return Picture(caption, figure)
+    return CaptionedFigure(caption, figure)
 
 
 def _titles() -> list[str]:
-    parts = ["training points"]
-    parts += [f"labels of mixed points:\n{name}" for name in ("mixup", "GenLabel")]
-    parts += [f"decision regions:\n{name}" for name in ("vanilla", "mixup", "GenLabel")]
-    return [f"({letter}) {part}" for letter, part in zip("abcdef", parts, strict=True)]
+    titles = ["training points"]
+    titles += [f"labels of mixed points:\n{name}" for name in ("mixup", "GenLabel")]
+    titles += [f"decision regions:\n{name}" for name in ("vanilla", "mixup", "GenLabel")]
+    return [f"({letter}) {part}" for letter, part in zip("abcdef", titles, strict=True)]
 
 
-def _plot_labels(axes: Sequence[Axes], drawn: Drawn) -> None:
-    plot_points(axes[0], drawn.X, drawn.y, size=3.0)
-    axes[0].set_xlabel(f"{len(drawn.X)} points; colour: class", fontsize=10)
-    plot_soft_labels(axes[1], drawn.mixed, drawn.linear, size=3.0)
-    axes[1].set_xlabel(f"{drawn.lam}; colour: top-1 label", fontsize=10)
-    plot_soft_labels(axes[2], drawn.mixed, drawn.generative, size=3.0)
-    axes[2].set_xlabel("the same points; colour: top-1 label", fontsize=10)
+def _plot_labels(axes: Sequence[Axes], mixture: LabeledMixture) -> None:
+    plot_points(axes[0], mixture.X, mixture.y, size=3.0)
+    axes[0].set_xlabel(f"{len(mixture.X)} points; color: class", fontsize=10)
+    plot_soft_labels(axes[1], mixture.mixed, mixture.linear, size=3.0)
+    axes[1].set_xlabel(f"{mixture.lam}; color: top-1 label", fontsize=10)
+    plot_soft_labels(axes[2], mixture.mixed, mixture.generative, size=3.0)
+    axes[2].set_xlabel("the same points; color: top-1 label", fontsize=10)
 
 
 def _say(record: pd.DataFrame) -> str:
@@ -224,7 +237,7 @@ def _say(record: pd.DataFrame) -> str:
 
 
 def _cells(budget: str) -> list[Cell]:
-    """Vanilla, mixup and the set's own GenLabel."""
+    """Return vanilla training, mixup and the dataset's GenLabel."""
     return [
         cell
         for name, genlabel in GENLABEL.items()
@@ -238,5 +251,5 @@ EXPERIMENT = Experiment(
     "arXiv Figure 6, Section 5.1",
     _cells,
     render,
-    part="toys",
+    section="toys",
 )

@@ -1,4 +1,4 @@
-"""Figure 7: the angle at which vanilla training, mixup and GenLabel settle on an uneven dataset, against the norm."""
+"""Figure 7: optimal angles of vanilla training, mixup and GenLabel on an imbalanced dataset, against the norm."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from scipy.optimize import brentq
 
 from genlabel.data.datasets import make_example3
 from genlabel.reporting.figures import DPI
+from genlabel_paper.paired import EXACT
 from genlabel_paper.report.experiment import Experiment, no_cells
-from genlabel_paper.report.pieces import EXACT, Claim, Grid, Picture, Printed, Shown, agreement, computed
-from genlabel_paper.report.theory_pictures import CLASSES, COLORS, finish
+from genlabel_paper.report.figures import CLASS_STYLES, COLORS, style_axes
+from genlabel_paper.report.results import CaptionedFigure, Claim, Grid, Printed, Rendering, agreement, computed
 from genlabel_paper.theory import example3_angle, example3_limit, example3_order, example3_parameters
 from genlabel_paper.theory.example3 import PRINTED
 
 NORM, COPIES, ALPHA, SIGMA, BETWEEN = 25.0, 30, 1.0, 0.1, 1.7
-"""The norm of theta is the paper's; n, alpha and sigma are not printed: ours, and an alpha that gives 0.30 pi."""
+"""Parameters: the norm is printed; n, alpha and sigma are ours; BETWEEN is an alpha that gives 0.30 pi."""
 SVM, HALF = 0.25, 0.005
-"""The angle of the SVM, and half a unit of the last printed digit; all angles are in units of pi."""
+"""Angle of the SVM, and half a unit of the last printed digit, in units of pi."""
 NEAR = 0.01
-"""Share of the SVM's margin that a scheme may lack to have it, as in figure 4."""
+"""Fraction of the SVM's margin that a scheme may lose to count as equal, as in figure 4."""
 TITLES = {"vanilla": "vanilla", "mixup": "mixup", "genlabel": "GenLabel"}
-PAPER = {(name, "angle"): Printed(PRINTED[name], least=HALF) for name in TITLES}
+PAPER = {(name, "angle"): Printed(PRINTED[name], min_difference=HALF) for name in TITLES}
 ANGLE = "angle $\\phi$* (units of $\\pi$)"
 NORMS: list[float] = np.geomspace(1.0, 1000.0, 46).tolist()
 FREE = {"vanilla": "n", "mixup": "alpha", "genlabel": "sigma"}
-"""The parameter of each scheme that is not printed; below, ours, what it is, and where a curve is computed."""
+"""Parameter of each scheme that is not printed, with our value, description and plotted values below."""
 OURS = {"n": COPIES, "alpha": ALPHA, "sigma": SIGMA}
 NAMES = {scheme: f"{title}, {FREE[scheme]} = {OURS[FREE[scheme]]:g}" for scheme, title in TITLES.items()}
 ABOUT = {"n": "copies of the negative point", "alpha": "of Beta($\\alpha, \\alpha$)", "sigma": "width of the densities"}
@@ -44,7 +45,7 @@ VALUES = {
 }
 
 
-def render(records: pd.DataFrame) -> Shown:
+def render(records: pd.DataFrame) -> Rendering:
     """Compute the angles of Example 3; no records are needed.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
@@ -57,12 +58,12 @@ def render(records: pd.DataFrame) -> Shown:
         "The order of the margins depends on the norm: at small norms mixup has not turned far enough to lose, and at "
         "large ones vanilla training is nearer to pi/4 than GenLabel, which ends beyond it. Errata: docs/theory.md.",
     ]
-    return Shown([_grid()], [*map(_angle_claim, TITLES), *_margin_claims(), *_limit_claims()], [_picture()], notes)
+    return Rendering([_grid()], [*map(_angle_claim, TITLES), *_margin_claims(), *_limit_claims()], [_figure()], notes)
 
 
 @cache
 def _angle(scheme: str, r: float = NORM, alpha: float = ALPHA, sigma: float = SIGMA, n: int = COPIES) -> float:
-    """The angle in units of pi."""
+    """Return the angle in units of pi."""
     return example3_angle(scheme, r, n, alpha=alpha, sigma=sigma) / math.pi
 
 
@@ -77,7 +78,7 @@ _order = cache(partial(example3_order, COPIES, r=NORM, alpha=ALPHA, sigma=SIGMA)
 
 @cache
 def _norm_of(scheme: str, angle: float) -> float:
-    """The norm at which a scheme passes an angle."""
+    """Return the norm at which a scheme passes an angle."""
     return float(brentq(lambda r: _angle(scheme, r) - angle, NORMS[0], NORMS[-1], xtol=1e-6))
 
 
@@ -86,7 +87,7 @@ def _margin(angle: float) -> float:
 
 
 def _grid() -> Grid:
-    """Angle at the printed norm, its limit, and the margin."""
+    """Return the angle at the printed norm, its limit, and the margin."""
     cases = [("vanilla", ALPHA), ("mixup", 1.0), ("mixup", BETWEEN), ("mixup", 2.0), ("genlabel", ALPHA)]
     names = [NAMES["vanilla"], *(f"mixup, alpha = {alpha:g}" for _, alpha in cases[1:4]), NAMES["genlabel"], "SVM"]
     angles = [_angle(scheme, alpha=alpha) for scheme, alpha in cases] + [SVM]
@@ -101,19 +102,19 @@ def _grid() -> Grid:
 
 
 def _angle_claim(scheme: str) -> Claim:
-    """A printed angle, which holds if the parameter that is not printed can be chosen so."""
+    """Return the claim of a printed angle: it holds if some value of the unprinted parameter gives it."""
     printed, free = PAPER[scheme, "angle"], FREE[scheme]
     low, high = getattr(_ranges(), free)
     middle = _angle(scheme, **{free: type(high)((low + high) / 2)})
-    said, ours = f"{printed.mean:.2f} pi", f"{_angle(scheme):.4f} pi for {free} = {OURS[free]:g}"
-    text = f"At |theta| = {NORM:g} the angle of {TITLES[scheme]} is {said} (for some {free}: it is not printed)."
-    found = f"{said} for {free} from {_short(low)} to {_short(high)}; {ours}"
+    quote, ours = f"{printed.mean:.2f} pi", f"{_angle(scheme):.4f} pi for {free} = {OURS[free]:g}"
+    text = f"At |theta| = {NORM:g} the angle of {TITLES[scheme]} is {quote} (for some {free}: it is not printed)."
+    found = f"{quote} for {free} from {_short(low)} to {_short(high)}; {ours}"
     brief = f"the printed angle of {TITLES[scheme]}"
-    return Claim(text, said, found, agreement(computed(middle, printed)) == "agrees", brief=brief)
+    return Claim(text, quote, found, agreement(computed(middle, printed)) == "agrees", brief=brief)
 
 
 def _margin_claims() -> list[Claim]:
-    """The order of the margins, arXiv Eq. (2) and the proof for Example 3."""
+    """Return the claims on the order of the margins, arXiv Eq. (2) and the proof for Example 3."""
     vanilla, mixup, genlabel = (_margin(_angle(scheme)) for scheme in NAMES)
     low, high = _order()
     return [
@@ -136,7 +137,7 @@ def _margin_claims() -> list[Claim]:
 
 
 def _limit_claims() -> list[Claim]:
-    """What is said of large norms."""
+    """Return the claims on large norms."""
     genlabel, mixup, vanilla = (_limit(scheme) for scheme in ("genlabel", "mixup", "vanilla"))
     fast, slow = (_norm_of(scheme, SVM - HALF) for scheme in ("genlabel", "vanilla"))
     return [
@@ -165,7 +166,7 @@ def _limit_claims() -> list[Claim]:
     ]
 
 
-def _picture() -> Picture:
+def _figure() -> CaptionedFigure:
     figure = Figure(figsize=(13.0, 7.8), dpi=DPI, layout="constrained")
     axes = figure.subplots(2, 3).ravel()
     for ax, draw in zip(axes, (_plot_data, _plot_angles, _plot_margins), strict=False):
@@ -176,18 +177,18 @@ def _picture() -> Picture:
     for ax, letter, scheme in zip(axes[3:], "def", TITLES, strict=True):
         _plot_free(ax, letter, scheme)
     for ax in axes:
-        finish(ax)
+        style_axes(ax)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     caption = (
         f"Example 3. (a) The points and the boundaries at |theta| = {NORM:g}. (b) The angle against the norm; crosses: "
         "the printed angles, dotted: the limits. (c) The margin; shaded: the norms with the paper's "
         "order. (d)-(f) The parameters that give the printed angles (bands); dots: those taken here."
     )
-    return Picture(caption, figure)
+    return CaptionedFigure(caption, figure)
 
 
 def _style(scheme: str) -> dict[str, Any]:
-    """The SVM is dashed, broad and behind the others."""
+    """Return the line style of a scheme; the SVM is dashed, broad and behind the others."""
     style, width, order = ("--", 3.0, 1.5) if scheme == "svm" else ("-", 2.0, 2.0)
     return {"color": COLORS[scheme], "linestyle": style, "linewidth": width, "zorder": order}
 
@@ -198,7 +199,7 @@ def _plot_data(ax: Axes) -> None:
         ends = 1.6 * np.array([[math.sin(math.pi * angle)], [-math.cos(math.pi * angle)]]) * [-1.0, 1.0]
         ax.plot(*ends, label=NAMES.get(scheme, "SVM"), **_style(scheme))
     for (x, height), label in zip(X, y, strict=True):
-        color, marker = CLASSES[0 if label > 0 else 1]
+        color, marker = CLASS_STYLES[0 if label > 0 else 1]
         ax.scatter(x, height, s=110, color=color, marker=marker, edgecolors="black", zorder=5)
         ax.text(x, height + 0.14, "+1" if label > 0 else "$-1$, n copies", ha="center")
     ax.set(xlim=(-1.5, 1.5), ylim=(-1.35, 1.35), aspect=1.0, xlabel="$x^{(1)}$", ylabel="$x^{(2)}$")
@@ -226,7 +227,7 @@ def _plot_margins(ax: Axes) -> None:
 
 
 def _plot_free(ax: Axes, letter: str, scheme: str) -> None:
-    """The angle against the parameter, with the printed one to two decimals and the parameters that give it."""
+    """Plot the angle against the parameter, the printed angle, and the values of the parameter that give it."""
     free, angle, color = FREE[scheme], PAPER[scheme, "angle"].mean, COLORS[scheme]
     (low, high), values = getattr(_ranges(), free), VALUES[free]
     symbol = "n" if free == "n" else f"$\\{free}$"
@@ -242,7 +243,7 @@ def _plot_free(ax: Axes, letter: str, scheme: str) -> None:
 
 
 def _short(value: float) -> str:
-    """Three decimals, but none that are 0."""
+    """Return at most three decimals, without trailing zeros."""
     return f"{value:.3f}".rstrip("0").rstrip(".") if value % 1 else f"{value:g}"
 
 
@@ -259,5 +260,5 @@ EXPERIMENT = Experiment(
     no_cells,
     render,
     PAPER,
-    part="toys",
+    section="toys",
 )

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from genlabel.reporting.figures import DPI
 from genlabel_paper.report.experiment import Experiment, no_cells
-from genlabel_paper.report.pieces import Claim, Grid, Picture, Shown, computed
-from genlabel_paper.report.theory_pictures import CLASSES, COLORS, finish
+from genlabel_paper.report.figures import CLASS_STYLES, COLORS, style_axes
+from genlabel_paper.report.results import CaptionedFigure, Claim, Grid, Rendering, computed
 from genlabel_paper.theory import (
     GaussianPair,
     TheoremCheck,
@@ -26,7 +26,7 @@ from genlabel_paper.theory.coefficients import MIXUP
 from genlabel_paper.theory.theorem import C_RANGE
 
 SIGMA_1, POINTS, LENGTH, SEED = 10.0, 20, 10.0, 0
-"""Of the figure: classes N(-+e_1, I / 100), points of each class, the norm of theta. The seed is ours."""
+"""Parameters of the figure: classes N(-+e_1, I / 100), points of each class, norm of theta. The seed is ours."""
 ANGLES = np.linspace(-np.pi / 4, np.pi / 4, 91)
 EXACT_ANGLES = ANGLES[::5]
 NEAR = float(np.degrees(3.0 * np.sqrt(2.0 / POINTS) / SIGMA_1 / 2.0))
@@ -37,7 +37,7 @@ UNEVEN = "5 and 35 points (all printed conditions hold)"
 SAID = "for every angle in [-pi/4, pi/4]"
 
 
-def render(records: pd.DataFrame) -> Shown:
+def render(records: pd.DataFrame) -> Rendering:
     """Compute the figure and check the statements of Section 5.3; no records are needed.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
@@ -54,8 +54,8 @@ def render(records: pd.DataFrame) -> Shown:
         "sigma_1 = 1.5 with theta = (1, 0).",
         "The losses in full, and all that the theorem needs: docs/theory.md.",
     ]
-    pictures = [_curve_picture(expanded, exact), _condition_picture()]
-    return Shown([_grid(expanded, exact), _broken_grid()], _claims(expanded), pictures, notes)
+    figures = [_curve_figure(expanded, exact), _condition_figure()]
+    return Rendering([_grid(expanded, exact), _counterexample_grid()], _claims(expanded), figures, notes)
 
 
 @cache
@@ -106,19 +106,19 @@ def _claims(expanded: Sequence[TheoremCheck]) -> list[Claim]:
 
 
 def _theorem_claim() -> Claim:
-    found = _broken()[UNEVEN]
+    check = _counterexamples()[UNEVEN]
     return Claim(
         "Theorem 1: this order holds for every theta without training error, whatever the sample.",
         "for any theta in Theta, in the regime of large sigma_1",
-        f"not with 5 points against 35: GenLabel {1000 * found.gen:.2f}, adversarial {1000 * found.adv:.2f} (1/1000 "
-        "nats); nor for theta = 0, where all three are log 2",
-        found.holds,
+        f"not with 5 points against 35: GenLabel {1000 * check.gen:.2f}, adversarial {1000 * check.adv:.2f} "
+        "(1/1000 nats); nor for theta = 0, where all three are log 2",
+        check.holds,
         brief="Theorem 1 for every sample",
     )
 
 
 def _grid(expanded: Sequence[TheoremCheck], exact: Sequence[TheoremCheck]) -> Grid:
-    """The three losses at angle 0 and at both ends."""
+    """Return the three losses at angle 0 and at both ends."""
     columns = {"-45 degrees": 0, "0 degrees": None, "+45 degrees": -1}
     rows = [
         (
@@ -135,36 +135,36 @@ def _grid(expanded: Sequence[TheoremCheck], exact: Sequence[TheoremCheck]) -> Gr
 
 
 @cache
-def _broken() -> dict[str, TheoremCheck]:
-    """Where mix > gen >= adv fails: outside the conditions of Theorem 1, and within those that are printed."""
+def _counterexamples() -> dict[str, TheoremCheck]:
+    """Return samples on which mix > gen >= adv fails, outside and within the printed conditions of Theorem 1."""
 
-    def check(
+    def check_sample(
         n: int | tuple[int, int] = 20, draw: float = 100.0, theta: float = LENGTH, c: float = 1.0
     ) -> TheoremCheck:
         X, y = GaussianPair(draw, c).sample(n, rng=SEED)
         return check_theorem([theta, 0.0], X, y, sigma_1=draw, c=c)
 
     return {
-        "c = 1, 20 and 20 points (it holds)": check(),
-        "c = 5": check(c=5.0),
-        "sigma_1 = 1.5: the classes overlap": check(draw=1.5, theta=1.0),
-        "theta = (-1, 0): training errors": check(theta=-1.0),
-        UNEVEN: check((5, 35)),
+        "c = 1, 20 and 20 points (it holds)": check_sample(),
+        "c = 5": check_sample(c=5.0),
+        "sigma_1 = 1.5: the classes overlap": check_sample(draw=1.5, theta=1.0),
+        "theta = (-1, 0): training errors": check_sample(theta=-1.0),
+        UNEVEN: check_sample((5, 35)),
     }
 
 
-def _broken_grid() -> Grid:
-    found = _broken()
+def _counterexample_grid() -> Grid:
+    checks = _counterexamples()
     titles = {"mix": "mixup", "gen": "GenLabel", "adv": "adversarial"}
     rows = [
-        (title, [computed(1000.0 * getattr(one, name)) for one in found.values()]) for name, title in titles.items()
+        (title, [computed(1000.0 * getattr(one, name)) for one in checks.values()]) for name, title in titles.items()
     ]
     return Grid(
-        "Where the order mixup > GenLabel >= adversarial fails", list(found), rows, "1/1000 nats", corner="sample"
+        "Where the order mixup > GenLabel >= adversarial fails", list(checks), rows, "1/1000 nats", corner="sample"
     )
 
 
-def _curve_picture(expanded: Sequence[TheoremCheck], exact: Sequence[TheoremCheck]) -> Picture:
+def _curve_figure(expanded: Sequence[TheoremCheck], exact: Sequence[TheoremCheck]) -> CaptionedFigure:
     figure = Figure(figsize=(13.0, 4.2), dpi=DPI, layout="constrained")
     axes = figure.subplots(1, 3, width_ratios=[0.8, 1.0, 1.0])
     _plot_data(axes[0])
@@ -176,7 +176,7 @@ def _curve_picture(expanded: Sequence[TheoremCheck], exact: Sequence[TheoremChec
             xlabel="angle $\\phi$ of $\\theta$ = 10 (cos $\\phi$, sin $\\phi$), degrees",
             ylabel="loss (nats)",
         )
-        finish(ax)
+        style_axes(ax)
     axes[1].set_title("second-order expansions, as in the paper")
     axes[2].set_title("the same losses, exact")
     figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
@@ -184,12 +184,12 @@ def _curve_picture(expanded: Sequence[TheoremCheck], exact: Sequence[TheoremChec
         "Mixup, GenLabel and adversarial loss against the angle of a linear model. The order is the same exact and "
         "expanded; the mixup loss itself is largest where its expansion is least."
     )
-    return Picture(caption, figure)
+    return CaptionedFigure(caption, figure)
 
 
 def _plot_data(ax: Axes) -> None:
     X, y = GaussianPair(SIGMA_1).sample(POINTS, rng=SEED)
-    for label, (color, marker) in ((0, CLASSES[1]), (1, CLASSES[0])):
+    for label, (color, marker) in ((0, CLASS_STYLES[1]), (1, CLASS_STYLES[0])):
         x, height = X[y == label].T
         ax.scatter(x, height, s=22, marker=marker, color=color, label=f"class {label} (the paper's {2 * label - 1:+d})")
     for phi, style in ((0.0, "-"), (np.pi / 4, "--"), (-np.pi / 4, "--")):
@@ -198,10 +198,10 @@ def _plot_data(ax: Axes) -> None:
     ax.set(xlim=(-1.5, 1.5), ylim=(-1.1, 1.1), aspect=1.0, xlabel="$x^{(1)}$", ylabel="$x^{(2)}$")
     ax.set_title("the data; boundaries at 0, ±45 degrees")
     ax.legend(loc="lower right", fontsize=8, frameon=False)
-    finish(ax)
+    style_axes(ax)
 
 
-def _condition_picture() -> Picture:
+def _condition_figure() -> CaptionedFigure:
     figure = Figure(figsize=(13.0, 3.9), dpi=DPI, layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     _plot_width(left)
@@ -211,7 +211,7 @@ def _condition_picture() -> Picture:
         "What the theorem needs. Left and middle: A must be below mixup's 1/3, and A - B is 1/6 whatever the labels; "
         "B is then below 1/6. Right: the printed conditions leave out that the classes are balanced."
     )
-    return Picture(caption, figure)
+    return CaptionedFigure(caption, figure)
 
 
 def _plot_width(ax: Axes) -> None:
@@ -253,24 +253,24 @@ def _finish_mixup(ax: Axes) -> None:
     ax.axhline(MIXUP[0], color=LOSSES["mix"], linestyle="--", label="mixup's 1/3")
     ax.set_ylim(0.2, 0.52)
     ax.legend(fontsize=8, facecolor="white", framealpha=1.0, edgecolor="none", loc="upper center")
-    finish(ax)
+    style_axes(ax)
 
 
 @cache
 def _balance() -> dict[int, TheoremCheck]:
-    """Checks by the number of points of class 0 among 40, without noise."""
-    found = {}
+    """Return checks by the number of points of class 0 among 40, without noise."""
+    checks = {}
     for few in range(1, 21):
         X = np.array([[-1.0, 0.0]] * few + [[1.0, 0.0]] * (40 - few))
-        found[few] = check_theorem([LENGTH, 0.0], X, np.arange(40) >= few, sigma_1=np.inf)
-    return found
+        checks[few] = check_theorem([LENGTH, 0.0], X, np.arange(40) >= few, sigma_1=np.inf)
+    return checks
 
 
 def _plot_balance(ax: Axes) -> None:
-    found = _balance()
-    share = [few / 40 for few in found]
+    checks = _balance()
+    share = [few / 40 for few in checks]
     for name, color in LOSSES.items():
-        ax.plot(share, _values(list(found.values()), name), color=color, linewidth=2.0, label=NAMES[name])
+        ax.plot(share, _values(list(checks.values()), name), color=color, linewidth=2.0, label=NAMES[name])
     ax.set(
         yscale="log",
         xlabel="share of the smaller class",
@@ -278,7 +278,7 @@ def _plot_balance(ax: Axes) -> None:
         title="classes of different size, $\\theta$ = (10, 0)",
     )
     ax.legend(fontsize=8, frameon=False, loc="lower right")
-    finish(ax)
+    style_axes(ax)
 
 
 EXPERIMENT = Experiment(
@@ -287,5 +287,5 @@ EXPERIMENT = Experiment(
     "arXiv Figure 8, Section 5.3, Theorem 1",
     no_cells,
     render,
-    part="toys",
+    section="toys",
 )

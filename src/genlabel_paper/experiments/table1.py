@@ -1,4 +1,4 @@
-"""Table 1: datasets on which mixup is worse than training without it; five synthetic sets and five of OpenML."""
+"""Table 1: five synthetic and five OpenML datasets on which mixup is worse than plain training."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from dataclasses import replace
 import pandas as pd
 
 from genlabel_paper.paired import pair_trials
-from genlabel_paper.report.claims import Check, Trials, above
-from genlabel_paper.report.experiment import Experiment, compare_grid, measured, of_cells
-from genlabel_paper.report.pieces import Shown, Value
-from genlabel_paper.report.printed import columns_of, printed_means, read_printed
-from genlabel_paper.report.selected import SPREADS, about_set, extent
+from genlabel_paper.report.dataset_tables import SPREADS_NOTE, coverage, describe_dataset
+from genlabel_paper.report.experiment import Experiment, mean_score, methods_grid, select_records
+from genlabel_paper.report.results import Rendering, Value, columns_of, printed_means, read_printed
+from genlabel_paper.report.statements import Check, PairedMeans, above
 from genlabel_paper.runs.cells import Cell, make_cells
 
 PAPER = read_printed(
@@ -34,11 +33,11 @@ METHODS = ["vanilla", "mixup"]
 SYNTHETIC, OPENML = columns_of(PAPER)[:5], columns_of(PAPER)[5:]
 CHECKS = [
     Check(
-        "Mixup is worse than vanilla training on every one of these sets.",
+        "Mixup is worse than vanilla training on every one of these datasets.",
         "on these datasets",
         above("vanilla", "mixup"),
         gain=("vanilla", "mixup"),
-        brief="mixup below vanilla on all ten sets",
+        brief="mixup below vanilla on all ten datasets",
     ),
     Check(
         "On the two circles mixup is worse by more than 30 points.",
@@ -51,32 +50,32 @@ CHECKS = [
 ]
 NOTES = [
     "The difference is paired by split and seed.",
-    "The synthetic sets are trained as in Table 10, those of OpenML as in Table 11; their values for 61 (iris) are "
+    "The synthetic datasets are trained as in Table 10, those of OpenML as in Table 11; their values for 61 (iris) are "
     "those of Table 4.",
-    "The place of the second circle is not given in the paper; here the centres are at (1.2, 0) and (-1.2, 0).",
+    "The position of the second circle is not given in the paper; here the centers are at (1.2, 0) and (-1.2, 0).",
     "The paper prints 1.47 for 98.08 - 96.60 on the 2D cube.",
 ]
 
 
-def render(records: pd.DataFrame) -> Shown:
+def render(records: pd.DataFrame) -> Rendering:
     """Show vanilla, mixup and their difference, and check that mixup is worse.
 
     >>> [row for row, _ in render(pd.DataFrame()).grids[0].rows]
     ['Vanilla', 'Mixup', 'Vanilla - mixup']
     """
-    sets = columns_of(PAPER)
+    datasets = columns_of(PAPER)
     chosen = pd.concat([_of(records, "synthetic", SYNTHETIC), _of(records, "logistic", OPENML)])
-    about = {name: about_set(name) or "synthetic" for name in sets}
-    grid = compare_grid("Clean accuracy of vanilla training and mixup", chosen, sets, METHODS, PAPER, about=about)
-    differences = [_difference(chosen, name) for name in sets]
+    about = {name: describe_dataset(name) or "synthetic" for name in datasets}
+    grid = methods_grid("Clean accuracy of vanilla training and mixup", chosen, datasets, METHODS, PAPER, about=about)
+    differences = [_difference(chosen, name) for name in datasets]
     grid = replace(grid, rows=[*grid.rows, ("Vanilla - mixup", differences)], corner="dataset")
-    ours = Trials(chosen, sets)
+    ours = PairedMeans(chosen, datasets)
     claims = [check.claim(ours, printed_means(PAPER)) for check in CHECKS]
-    return Shown([grid], claims, notes=[extent(chosen, sets, METHODS), SPREADS, *NOTES])
+    return Rendering([grid], claims, notes=[coverage(chosen, datasets, METHODS), SPREADS_NOTE, *NOTES])
 
 
 def _of(records: pd.DataFrame, setting: str, datasets: Sequence[str]) -> pd.DataFrame:
-    chosen = of_cells(records, setting)
+    chosen = select_records(records, setting)
     return chosen[chosen["dataset"].isin(list(datasets))]
 
 
@@ -88,7 +87,7 @@ def _difference(records: pd.DataFrame, dataset: str) -> Value:
         return Value(None, printed, "not run")
     pairs = pair_trials(trials, "accuracy", METHODS)
     gaps = (pairs["vanilla"] - pairs["mixup"]).rename("accuracy").reset_index()
-    return Value(measured(gaps.assign(method="difference"), dataset, "difference"), printed, "not run")
+    return Value(mean_score(gaps.assign(method="difference"), dataset, "difference"), printed, "not run")
 
 
 def _cells(budget: str) -> list[Cell]:

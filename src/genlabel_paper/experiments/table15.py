@@ -8,15 +8,23 @@ from dataclasses import replace
 import pandas as pd
 
 from genlabel._validation import check_choice
-from genlabel_paper.report.claims import Check, Trials, above
-from genlabel_paper.report.experiment import Experiment, measured
-from genlabel_paper.report.genmix import of_genmix
-from genlabel_paper.report.pieces import Claim, Grid, Shown, Value
-from genlabel_paper.report.printed import columns_of, printed_means, read_printed, rows_of
-from genlabel_paper.report.selected import extent
+from genlabel_paper.report.dataset_tables import coverage
+from genlabel_paper.report.experiment import Experiment, mean_score
+from genlabel_paper.report.genmix import select_genmix_records
+from genlabel_paper.report.results import (
+    Claim,
+    Grid,
+    Rendering,
+    Value,
+    columns_of,
+    printed_means,
+    read_printed,
+    rows_of,
+)
+from genlabel_paper.report.statements import Check, PairedMeans, above
 from genlabel_paper.runs.cells import BUDGETS, Cell, make_trials
+from genlabel_paper.runs.genmix_datasets import GENMIX_DATASETS
 from genlabel_paper.runs.genmix_methods import GENMIX_METHODS
-from genlabel_paper.runs.genmix_sets import GENMIX_SETS
 from genlabel_paper.runs.methods import TITLES
 from genlabel_paper.runs.settings import SETTINGS
 
@@ -28,20 +36,20 @@ PAPER = read_printed(
     mnist-79   2.72±0.20  2.32±0.40  3.88±0.53  2.13±0.12
     """
 )
-"""Errors in percent."""
+"""Printed errors in percent."""
 OTHERS = ["genmix-gaussian", "genmix-kernel", "genmix-mixture", "genmix-flow", "genmix-vae"]
-"""GenMix with densities that are not in the paper's table."""
+"""GenMix with densities that are not in the paper."""
 ROWS = [*rows_of(PAPER), *OTHERS]
 TRIALS = {"smoke": 1, "quick": 5, "full": 10}
-"""Of each budget: each is a new draw of the rows, and a seed of its own."""
+"""Number of trials of each budget, each with new rows and its own seed."""
 RIVALS = ("vanilla", "mixup", "manifold")
 CHECKS = [
     Check(
-        f"GenMix+GAN has a lower error than {TITLES[rival].lower()} on every set.",
+        f"GenMix+GAN has a lower error than {TITLES[rival].lower()} on every dataset.",
         "strictly outperforms the other data augmentation schemes",
         above("genmix-gan", rival),
         gain=("genmix-gan", rival),
-        brief=f"lower error than {TITLES[rival].lower()} on every set",
+        brief=f"lower error than {TITLES[rival].lower()} on every dataset",
     )
     for rival in RIVALS
 ]
@@ -57,18 +65,18 @@ NOTES = [
 
 
 def cells(budget: str) -> list[Cell]:
-    """Return the cells of the sets of the paper; the smallest budget has no images.
+    """Return the cells of the datasets of the paper; the smallest budget has no images.
 
     >>> cells("smoke")[0].id
     'genmix/circle-2d/vanilla/alpha=1/split=0/seed=0'
     """
     check_choice("budget", budget, BUDGETS)
-    sets = [name for name in columns_of(PAPER) if budget != "smoke" or GENMIX_SETS[name].image is None]
-    return _cells(sets, budget)
+    datasets = [name for name in columns_of(PAPER) if budget != "smoke" or GENMIX_DATASETS[name].image is None]
+    return _cells(datasets, budget)
 
 
 def further_cells(budget: str) -> list[Cell]:
-    """Return the cells of digits, which are always at hand, and not in the paper.
+    """Return the cells of digits, which are always available, and not in the paper.
 
     >>> {cell.dataset for cell in further_cells("smoke")}
     {'digits-79'}
@@ -77,59 +85,63 @@ def further_cells(budget: str) -> list[Cell]:
     return _cells(["digits-79"], budget)
 
 
-def _cells(sets: Sequence[str], budget: str) -> list[Cell]:
+def _cells(datasets: Sequence[str], budget: str) -> list[Cell]:
     methods = {
-        name: [m.variant for m in map(GENMIX_METHODS.get, ROWS) if m and m.suits(GENMIX_SETS[name])] for name in sets
+        name: [m.variant for m in map(GENMIX_METHODS.get, ROWS) if m and m.supports(GENMIX_DATASETS[name])]
+        for name in datasets
     }
-    return [cell for name in sets for cell in make_trials("genmix", [name], methods[name], TRIALS[budget])]
+    return [cell for name in datasets for cell in make_trials("genmix", [name], methods[name], TRIALS[budget])]
 
 
-def render(records: pd.DataFrame) -> Shown:
-    """Show the errors beside the printed ones, and what GenMix costs.
+def render(records: pd.DataFrame) -> Rendering:
+    """Show the errors next to the printed ones, and the cost of GenMix.
 
     >>> [row for row, _ in render(pd.DataFrame()).grids[0].rows][:4]
     ['Vanilla', 'Mixup', 'Manifold mixup', 'GenMix + GAN']
     """
-    sets = [*columns_of(PAPER), "digits-79"]
-    chosen = of_genmix(records, sets)
-    columns = [name for name in sets if name in PAPER_SETS or (chosen["dataset"] == name).any()]
+    datasets = [*columns_of(PAPER), "digits-79"]
+    chosen = select_genmix_records(records, datasets)
+    columns = [name for name in datasets if name in PAPER_SETS or (chosen["dataset"] == name).any()]
     grids = [_errors(chosen, columns), *([_seconds(chosen, columns)] if len(chosen) else [])]
-    notes = [f"{SETTINGS['genmix'].about}.", extent(chosen, columns, ROWS), *NOTES]
-    return Shown(grids, _claims(chosen), notes=notes)
+    notes = [f"{SETTINGS['genmix'].about}.", coverage(chosen, columns, ROWS), *NOTES]
+    return Rendering(grids, _claims(chosen), notes=notes)
 
 
 PAPER_SETS = columns_of(PAPER)
 
 
 def _claims(records: pd.DataFrame) -> list[Claim]:
-    """The paper's statements, of accuracies: 100 minus the error."""
-    ours = Trials(records, PAPER_SETS)
+    """Return the statements of the paper, checked on accuracies: 100 minus the error."""
+    ours = PairedMeans(records, PAPER_SETS)
     accuracies = 100.0 - printed_means(PAPER)
     return [replace(check.claim(ours, accuracies), full=TRIALS["full"]) for check in CHECKS]
 
 
-def _errors(records: pd.DataFrame, sets: Sequence[str]) -> Grid:
-    rows = [(TITLES[row], [_value(records, name, row) for name in sets]) for row in ROWS]
-    titles = [GENMIX_SETS[name].title for name in sets]
+def _errors(records: pd.DataFrame, datasets: Sequence[str]) -> Grid:
+    rows = [(TITLES[row], [_value(records, name, row) for name in datasets]) for row in ROWS]
+    titles = [GENMIX_DATASETS[name].title for name in datasets]
     return Grid("Classification error (lower is better)", titles, rows, corner="dataset")
 
 
 def _value(records: pd.DataFrame, name: str, row: str) -> Value:
-    return Value(measured(records, name, row, "error"), PAPER.get((row, name)), _why(row, name))
+    return Value(mean_score(records, name, row, "error"), PAPER.get((row, name)), _why(row, name))
 
 
 def _why(row: str, name: str) -> str:
-    return "not run" if GENMIX_METHODS[row].suits(GENMIX_SETS[name]) else "not for images"
+    return "not run" if GENMIX_METHODS[row].supports(GENMIX_DATASETS[name]) else "not for images"
 
 
-def _seconds(records: pd.DataFrame, sets: Sequence[str]) -> Grid:
-    """What it takes to fit a density and to find the points."""
+def _seconds(records: pd.DataFrame, datasets: Sequence[str]) -> Grid:
+    """Return the time to fit a density and find the points."""
     rows = [
-        (TITLES[row], [Value(measured(records, name, row, "augment_seconds"), None, _why(row, name)) for name in sets])
+        (
+            TITLES[row],
+            [Value(mean_score(records, name, row, "augment_seconds"), None, _why(row, name)) for name in datasets],
+        )
         for row in ROWS
         if row not in RIVALS
     ]
-    titles = [GENMIX_SETS[name].title for name in sets]
+    titles = [GENMIX_DATASETS[name].title for name in datasets]
     return Grid("Seconds to fit the density and to find the points, on one thread", titles, rows, "s", corner="dataset")
 
 
@@ -141,5 +153,5 @@ EXPERIMENT = Experiment(
     render,
     PAPER,
     further_cells,
-    part="genmix",
+    section="genmix",
 )

@@ -1,4 +1,4 @@
-"""Table 3: on how many datasets GenLabel is higher than each rival, on par, or lower."""
+"""Table 3: win rates of GenLabel against each other method."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from genlabel_paper.paired import WinTieLoss
-from genlabel_paper.report.claims import in_words
-from genlabel_paper.report.experiment import Experiment, of_cells
-from genlabel_paper.report.pieces import Claim, Shown
-from genlabel_paper.report.printed import columns_of, read_printed
-from genlabel_paper.report.selected import extent
-from genlabel_paper.report.shares import (
+from genlabel_paper.report.dataset_tables import coverage
+from genlabel_paper.report.experiment import Experiment, select_records
+from genlabel_paper.report.layout import join_words
+from genlabel_paper.report.results import Claim, Rendering, columns_of, read_printed
+from genlabel_paper.report.win_rates import (
     FILTERED,
-    SHARES,
+    OUTCOMES,
     STUDY_NOTES,
     UNFILTERED,
-    are_enough,
-    fitted_sets,
-    gains,
-    share_claim,
-    share_grid,
+    covers_most,
+    paired_gains,
+    well_fitted_datasets,
+    win_rate_claim,
+    win_rate_grid,
 )
 from genlabel_paper.runs.cells import Cell, make_cells
-from genlabel_paper.runs.manifest import study_sets
+from genlabel_paper.runs.manifest import study_datasets
 from genlabel_paper.runs.methods import TITLES, keys_of
 
 PAPER = read_printed(
@@ -40,59 +39,63 @@ PAPER = read_printed(
 RIVALS = columns_of(PAPER)
 
 
-def render(records: pd.DataFrame) -> Shown:
+def render(records: pd.DataFrame) -> Rendering:
     """Show the shares of datasets, filtered and all, and check that GenLabel is more often higher than lower.
 
     >>> [claim.holds for claim in render(pd.DataFrame()).claims]
     [None, None, None, None, None]
     """
-    chosen, sets = of_cells(records, "logistic"), study_sets()
-    every = {rival: gains(chosen, "genlabel-cv", rival, sets) for rival in RIVALS}
-    names = fitted_sets(records)
+    chosen, datasets = select_records(records, "logistic"), study_datasets()
+    every = {rival: paired_gains(chosen, "genlabel-cv", rival, datasets) for rival in RIVALS}
+    names = well_fitted_datasets(records)
     fitted = {rival: gain[gain.index.isin(names)] for rival, gain in every.items()}
     grids = [
-        share_grid(f"Mixup + GenLabel (CV), {FILTERED}", fitted, PAPER, titles=TITLES),
-        share_grid(f"Mixup + GenLabel (CV), {UNFILTERED}", every, {}, titles=TITLES),
+        win_rate_grid(f"Mixup + GenLabel (CV), {FILTERED}", fitted, PAPER, titles=TITLES),
+        win_rate_grid(f"Mixup + GenLabel (CV), {UNFILTERED}", every, {}, titles=TITLES),
     ]
-    notes = [extent(chosen, sets, ["genlabel-cv"]), *STUDY_NOTES, "The paper prints 23.0 for 25 of 109, which is 22.9."]
+    notes = [
+        coverage(chosen, datasets, ["genlabel-cv"]),
+        *STUDY_NOTES,
+        "The paper prints 23.0 for 25 of 109, which is 22.9.",
+    ]
     claims = _claims(fitted, every)
-    return Shown(grids, claims, notes=notes, headline=_headline(claims))
+    return Rendering(grids, claims, notes=notes, headline=_headline(claims))
 
 
 def _claims(fitted: Mapping[str, pd.Series[float]], every: Mapping[str, pd.Series[float]]) -> list[Claim]:
     claims = []
     for rival in RIVALS:
-        higher, on_par, lower = (f"{PAPER[share, rival].mean:.1f} %" for share in SHARES)
-        text = f"GenLabel (CV) is higher than {TITLES[rival]} on more sets than it is lower, by over 0.5 points."
-        said = f"higher on {higher}, on par on {on_par}, lower on {lower} of 109 sets"
-        enough = are_enough(every[rival], study_sets())
+        higher, on_par, lower = (f"{PAPER[share, rival].mean:.1f} %" for share in OUTCOMES)
+        text = f"GenLabel (CV) is higher than {TITLES[rival]} on more datasets than it is lower, by over 0.5 points."
+        quote = f"higher on {higher}, on par on {on_par}, lower on {lower} of 109 datasets"
+        enough = covers_most(every[rival], study_datasets())
         brief = f"more often above {TITLES[rival]}"
-        claims.append(share_claim(text, said, fitted[rival], enough, _more, brief=brief))
+        claims.append(win_rate_claim(text, quote, fitted[rival], enough, _more, brief=brief))
     return claims
 
 
-def _more(found: WinTieLoss) -> bool:
-    return found.better > found.worse
+def _more(counts: WinTieLoss) -> bool:
+    return counts.better > counts.worse
 
 
 def _headline(claims: Sequence[Claim]) -> str:
-    """The paper's main statement: GenLabel against each rival, over many sets."""
+    """The paper's main statement: GenLabel against each rival, over many datasets."""
     above, not_above = (
         [TITLES[r] for r, c in zip(RIVALS, claims, strict=True) if c.holds is it] for it in (True, False)
     )
-    parts = [f"more often higher than lower against {in_words(above)}"] if above else []
-    parts += [f"not so against {in_words(not_above)}"] if not_above else []
-    return f"By over half a point of accuracy, GenLabel (CV) is {', '.join(parts)} (Table 3)." if parts else ""
+    data = [f"more often higher than lower against {join_words(above)}"] if above else []
+    data += [f"not so against {join_words(not_above)}"] if not_above else []
+    return f"By over half a point of accuracy, GenLabel (CV) is {', '.join(data)} (Table 3)." if data else ""
 
 
 def _cells(budget: str) -> list[Cell]:
     methods = dict.fromkeys(["genlabel-cv", *RIVALS, *keys_of("generative")])
-    return make_cells("logistic", study_sets(), list(methods), budget)
+    return make_cells("logistic", study_datasets(), list(methods), budget)
 
 
 EXPERIMENT = Experiment(
     "table3",
-    "GenLabel (CV) against each rival over the study's sets",
+    "GenLabel (CV) against each rival over the study's datasets",
     "arXiv Table 3, Section 6.1",
     _cells,
     render,

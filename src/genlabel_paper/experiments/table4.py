@@ -1,17 +1,18 @@
-"""Table 4: clean accuracy of softmax regression on 16 chosen OpenML sets."""
+"""Table 4: clean accuracy of softmax regression on 16 selected OpenML datasets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from genlabel_paper.report.claims import Check, above, both, in_words
-from genlabel_paper.report.printed import read_printed
-from genlabel_paper.report.selected import selected_table
-from genlabel_paper.runs.manifest import name_set
+from genlabel_paper.report.dataset_tables import selected_table
+from genlabel_paper.report.layout import join_words
+from genlabel_paper.report.results import read_printed
+from genlabel_paper.report.statements import Check, above, both
+from genlabel_paper.runs.manifest import dataset_title
 from genlabel_paper.runs.methods import keys_of
 
 GENLABEL = keys_of("genlabel")
-"""In the paper's text "mixup+GenLabel" is the best of these on each dataset, picked by test accuracy."""
+"""Methods whose best on each dataset, by test accuracy, is "mixup+GenLabel" in the paper's text."""
 PAPER = read_printed(
     """
     dataset  vanilla       adamixup      mixup         genlabel-gm   genlabel-kde  genlabel-cv
@@ -38,8 +39,8 @@ GAINED, WORSE, HELPED = ["61", "830", "938"], ["36", "778"], ["855", "1006"]
 RESCUED = ["61", "721", "817", "830", "869", "885", "907", "915", "925", "938", "40981"]
 
 
-def _names(sets: Sequence[str]) -> str:
-    return in_words([*map(name_set, sets)])
+def _names(datasets: Sequence[str]) -> str:
+    return join_words([*map(dataset_title, datasets)])
 
 
 CHECKS = [
@@ -49,21 +50,21 @@ CHECKS = [
         above(GENLABEL, "mixup", 7.0),
         GAINED,
         gain=(GENLABEL, "mixup"),
-        brief="over 7 points above mixup on three sets",
+        brief="over 7 points above mixup on three datasets",
     ),
     Check(
-        "Mixup + GenLabel is best, or among the best, on 13 of the 16 sets.",
+        "Mixup + GenLabel is best, or among the best, on 13 of the 16 datasets.",
         "13 of 16",
         above(GENLABEL, ("vanilla", "adamixup", "mixup"), -2e-9),
         at_least=13,
-        brief="best on 13 of 16 sets",
+        brief="best on 13 of 16 datasets",
     ),
     Check(
-        "On 11 sets mixup is worse than vanilla, but mixup + GenLabel is better than vanilla.",
+        "On 11 datasets mixup is worse than vanilla, but mixup + GenLabel is better than vanilla.",
         f"on {_names(RESCUED)}",
         both(above("vanilla", "mixup"), above(GENLABEL, "vanilla")),
         RESCUED,
-        brief="above vanilla on 11 sets where mixup is below",
+        brief="above vanilla on 11 datasets where mixup is below",
     ),
     Check(
         f"On {_names(WORSE)} mixup + GenLabel is worse than vanilla but far better than mixup.",
@@ -71,25 +72,25 @@ CHECKS = [
         both(above("vanilla", GENLABEL), above(GENLABEL, "mixup")),
         WORSE,
         gain=(GENLABEL, "mixup"),
-        brief="far above mixup on two sets where vanilla is best",
+        brief="far above mixup on two datasets where vanilla is best",
     ),
     Check(
         f"On {_names(HELPED)}, where mixup is better than vanilla, mixup + GenLabel is better than both.",
         "on both",
         both(above("mixup", "vanilla"), above(GENLABEL, "mixup")),
         HELPED,
-        brief="best on two sets where mixup helps",
+        brief="best on two datasets where mixup helps",
     ),
     Check(
-        "Mixup + GenLabel is better than AdaMixup on 13 of the 16 sets.",
+        "Mixup + GenLabel is better than AdaMixup on 13 of the 16 datasets.",
         "13 of 16",
         above(GENLABEL, "adamixup"),
         at_least=13,
         gain=(GENLABEL, "adamixup"),
-        brief="above AdaMixup on 13 of 16 sets",
+        brief="above AdaMixup on 13 of 16 datasets",
     ),
     Check(
-        "Mixup + GenLabel (CV) is better than vanilla, AdaMixup and mixup on a large number of the sets: more than "
+        "Mixup + GenLabel (CV) is better than vanilla, AdaMixup and mixup on a large number of the datasets: more than "
         "half.",
         "a large number of datasets",
         above("genlabel-cv", ("vanilla", "adamixup", "mixup")),
@@ -98,14 +99,14 @@ CHECKS = [
     ),
 ]
 NOTES = [
-    "Where the statements say mixup + GenLabel, the best of (GM), (KDE) and (CV) on each set counts, as in the paper; "
-    "that choice looks at the test accuracy, which favours it. The last statement is about (CV) alone.",
+    "Where the statements say mixup + GenLabel, the best of (GM), (KDE) and (CV) on each dataset counts, as in the "
+    "paper; that choice looks at the test accuracy, which favours it. The last statement is about (CV) alone.",
     "The paper says best on 13 of 16; its own table has 12, one of them, 938 (sleuth_ex1221), shared with AdaMixup.",
 ]
 
 EXPERIMENT = selected_table(
     "table4",
-    "Clean accuracy on 16 chosen OpenML sets",
+    "Clean accuracy on 16 chosen OpenML datasets",
     "arXiv Table 4, Section 6.1",
     setting="logistic",
     caption="Clean accuracy, softmax regression",

@@ -1,10 +1,10 @@
-"""Table 6: accuracy of softmax regression under the FGSM attack on 16 chosen OpenML sets."""
+"""Table 6: accuracy of softmax regression under the FGSM attack on 16 chosen OpenML datasets."""
 
 from __future__ import annotations
 
-from genlabel_paper.report.claims import Check, above
-from genlabel_paper.report.printed import read_printed
-from genlabel_paper.report.selected import selected_table
+from genlabel_paper.report.dataset_tables import selected_table
+from genlabel_paper.report.results import read_printed
+from genlabel_paper.report.statements import Check, above
 
 PAPER = read_printed(
     """
@@ -30,14 +30,14 @@ PAPER = read_printed(
 
 CHECKS = [
     Check(
-        "Mixup + GenLabel (GM) has the highest robust accuracy on every set.",
+        "Mixup + GenLabel (GM) has the highest robust accuracy on every dataset.",
         "far outperforms on the selected 16",
         above("genlabel-gm", ("vanilla", "mixup")),
         gain=("genlabel-gm", ("vanilla", "mixup")),
-        brief="the most robust on every set",
+        brief="the most robust on every dataset",
     ),
     Check(
-        "GenLabel improves the robust accuracy of mixup by 5 to 15 points: by 5 at least on as many sets as in the "
+        "GenLabel improves the robust accuracy of mixup by 5 to 15 points: by 5 at least on as many datasets as in the "
         "table.",
         "5 to 15 %",
         above("genlabel-gm", "mixup", 5.0),
@@ -55,18 +55,18 @@ CHECKS = [
     ),
 ]
 NOTES = [
-    "FGSM of radius 0.2 on standardised features. Section 6 speaks of a decision-based black-box attack; the captions "
+    "FGSM of radius 0.2 on standardized features. Section 6 speaks of a decision-based black-box attack; the captions "
     "of the tables say FGSM.",
-    "223 is a regression set: its target was rounded down to whole numbers and these are the classes. What the paper "
-    "did with it is not said.",
+    "223 is a regression dataset: its target was rounded down to whole numbers and these are the classes. What the "
+    "paper did with it is not said.",
     "Classes of fewer than 4 rows are left out: 313 keeps 24 of its 48 classes, 223 keeps 27 of 28.",
-    "12 of the 16 sets have more than 20 features (3, 312, 313, 463, 753, 834, 954, 978, 987, 1022, 1045, 1059), "
-    "though the paper says that it left such sets out.",
+    "12 of the 16 datasets have more than 20 features (3, 312, 313, 463, 753, 834, 954, 978, 987, 1022, 1045, 1059), "
+    "though the paper says that it left such datasets out.",
 ]
 
 EXPERIMENT = selected_table(
     "table6",
-    "Robust accuracy on 16 chosen OpenML sets",
+    "Robust accuracy on 16 chosen OpenML datasets",
     "arXiv Table 6, Section 6.2",
     setting="logistic-robust",
     caption="Robust accuracy (FGSM, 0.2), softmax regression",

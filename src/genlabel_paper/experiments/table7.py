@@ -8,13 +8,12 @@ from dataclasses import replace
 import pandas as pd
 
 from genlabel._validation import check_choice
-from genlabel_paper.report.claims import Check, Trials, above
-from genlabel_paper.report.experiment import Experiment, compare_grid
-from genlabel_paper.report.pieces import Claim, Grid, Printed, Shown
-from genlabel_paper.report.printed import printed_means, read_printed
-from genlabel_paper.report.selected import extent
+from genlabel_paper.report.dataset_tables import coverage
+from genlabel_paper.report.experiment import Experiment, methods_grid
+from genlabel_paper.report.results import Claim, Grid, Printed, Rendering, printed_means, read_printed
+from genlabel_paper.report.statements import Check, PairedMeans, above
 from genlabel_paper.runs.cells import BUDGETS, Cell
-from genlabel_paper.runs.schedules import SCHEDULES, SEEDS, STUDY_IMAGES, Kind, Schedule, image_methods, schedule_of
+from genlabel_paper.runs.schedules import IMAGE_DATASETS, SCHEDULES, SEEDS, Kind, Schedule, image_methods, schedule_of
 from genlabel_paper.runs.settings import SETTINGS
 
 CLEAN = read_printed(
@@ -39,7 +38,7 @@ PRINTED = {"clean": CLEAN, "robust": ROBUST}
 METRICS = {"clean": "accuracy", "robust": "robust_accuracy"}
 CAPTIONS = {"clean": "Clean accuracy", "robust": "Robust accuracy (AutoAttack)"}
 ROWS = list(image_methods("mnist"))
-"""The six of the paper, and GenLabel as the library has it if nothing is said, beside its own mixup."""
+"""Methods of the paper, mixup with a lam per image, and GenLabel with the library's defaults."""
 PAIRS = {"mixup-genlabel": "mixup", "manifold-genlabel": "manifold"}
 NAMES = {"mixup": "Mixup", "manifold": "Manifold mixup"}
 AIMS = {"clean": "clean accuracy", "robust": "accuracy under AutoAttack"}
@@ -48,7 +47,7 @@ MINOR = "a minor improvement for all image datasets"
 CHECKS: dict[str, list[Check]] = {
     kind: [
         Check(
-            f"{NAMES[worse]} + GenLabel has a higher {AIMS[kind]} than {NAMES[worse].lower()} on every set.",
+            f"{NAMES[worse]} + GenLabel has a higher {AIMS[kind]} than {NAMES[worse].lower()} on every dataset.",
             MINOR,
             above(better, worse),
             gain=(better, worse),
@@ -63,7 +62,7 @@ CHECKS["clean"].append(
         "Mixup + GenLabel has a higher clean accuracy than AdaMixup.",
         "a higher generalization performance than AdaMixup",
         above("mixup-genlabel", "adamixup"),
-        [name for name, about in STUDY_IMAGES.items() if about.adamixup and about.printed],
+        [name for name, about in IMAGE_DATASETS.items() if about.adamixup and about.printed],
         gain=("mixup-genlabel", "adamixup"),
         brief="GenLabel above AdaMixup, clean",
     )
@@ -75,33 +74,33 @@ NOTES = [
     "TinyImageNet-200 and of digits); no network is trained on them, and the test images choose nothing.",
     "CIFAR and TinyImageNet-200 are augmented by crops (4 pixels) and flips, MNIST and digits are not. One lam a "
     "batch, alpha 1 (mixup) and 2 (manifold mixup). None of this is printed.",
-    "The last row is GenLabel as the library has it if nothing is said: moments from mixed images that are nearly "
-    "clean (no further pass over the clean ones, as Alg. 3 has it), and a lam for each image; the row before it is "
-    "mixup with a lam for each image, beside which it belongs.",
+    "The last row is GenLabel with the library's defaults: moments from nearly clean mixed images (no further pass "
+    "over the clean ones, as in Alg. 3), and a lam for each image; the row before it is the corresponding mixup, with "
+    "a lam for each image.",
     "AdaMixup has a lam for each pair; its policy and its critic are small networks of three convolutions, and its "
-    "loss is the mean over images and mixed images, of which batch normalisation sees both. Networks are trained on "
+    "loss is the mean over images and mixed images, of which batch normalization sees both. Networks are trained on "
     "the images that are not held out, 55,000 of MNIST and 45,000 of CIFAR; another seed holds out others.",
     "The paper has AdaMixup for the clean accuracy of MNIST and CIFAR-10 only, though Table 14 has settings for it.",
 ]
-SHORTER = "A schedule shorter than the paper's says how the methods compare there, not what they come to."
+SHORTER_NOTE = "A schedule shorter than the paper's shows how the methods compare there, not their final accuracy."
 
 
 def cells(budget: str) -> list[Cell]:
-    """Return the cells of the sets of the paper.
+    """Return the cells of the datasets of the paper.
 
     >>> [cell.id for cell in cells("smoke")][0]
     'images-clean-smoke-2/mnist/vanilla/alpha=1/split=0/seed=0'
     """
-    return _cells(budget, [name for name, about in STUDY_IMAGES.items() if about.printed])
+    return _cells(budget, [name for name, about in IMAGE_DATASETS.items() if about.printed])
 
 
 def further_cells(budget: str) -> list[Cell]:
-    """Return the cells of the sets that are not in the paper.
+    """Return the cells of the datasets that are not in the paper.
 
     >>> {cell.dataset for cell in further_cells("quick")}
     {'digits'}
     """
-    return _cells(budget, [name for name, about in STUDY_IMAGES.items() if not about.printed])
+    return _cells(budget, [name for name, about in IMAGE_DATASETS.items() if not about.printed])
 
 
 def _cells(budget: str, datasets: Sequence[str]) -> list[Cell]:
@@ -116,25 +115,25 @@ def _cells(budget: str, datasets: Sequence[str]) -> list[Cell]:
     ]
 
 
-def render(records: pd.DataFrame) -> Shown:
+def render(records: pd.DataFrame) -> Rendering:
     """Show a table for each schedule that has records, and for what has none in that of the paper.
 
     >>> [grid.title for grid in render(pd.DataFrame()).grids]
     ['Clean accuracy, 200 epochs', 'Robust accuracy (AutoAttack), 50 epochs']
     """
-    found = _of_images(records)
+    image_records = _of_images(records)
     grids: list[Grid] = []
     claims: list[Claim] = []
     notes: list[str] = []
     for schedule in SCHEDULES.values():
-        part = found[found["setting"] == schedule.name]
-        sets = _columns(found, schedule)
-        if sets:
-            grids += _grids(part, schedule, sets)
-            claims += _claims(part, schedule, sets)
-            notes.append(_extent(part, schedule, sets))
-    short = any(not SCHEDULES[name].paper for name in found["setting"].unique())
-    return Shown(grids, claims, notes=[*notes, *([SHORTER] if short else []), *NOTES])
+        part = image_records[image_records["setting"] == schedule.name]
+        datasets = _columns(image_records, schedule)
+        if datasets:
+            grids += _grids(part, schedule, datasets)
+            claims += _claims(part, schedule, datasets)
+            notes.append(_extent(part, schedule, datasets))
+    short = any(not SCHEDULES[name].paper for name in image_records["setting"].unique())
+    return Rendering(grids, claims, notes=[*notes, *([SHORTER_NOTE] if short else []), *NOTES])
 
 
 def _of_images(records: pd.DataFrame) -> pd.DataFrame:
@@ -143,33 +142,33 @@ def _of_images(records: pd.DataFrame) -> pd.DataFrame:
     return records[records["setting"].isin(list(SCHEDULES))]
 
 
-def _columns(found: pd.DataFrame, schedule: Schedule) -> list[str]:
-    """The sets that have records of a schedule; in that of the paper also those of the paper that have none of any.
+def _columns(image_records: pd.DataFrame, schedule: Schedule) -> list[str]:
+    """The datasets that have records of a schedule; in that of the paper also those of the paper that have none of any.
 
-    Where there are records of sets alone that are not in the paper, only they were asked for.
+    Where there are records of datasets alone that are not in the paper, only they were asked for.
     """
     kind = [name for name, one in SCHEDULES.items() if one.kind == schedule.kind]
-    there = set(found.loc[found["setting"] == schedule.name, "dataset"])
-    anywhere = set(found.loc[found["setting"].isin(kind), "dataset"])
-    printed = {name for name, about in STUDY_IMAGES.items() if about.printed}
+    there = set(image_records.loc[image_records["setting"] == schedule.name, "dataset"])
+    anywhere = set(image_records.loc[image_records["setting"].isin(kind), "dataset"])
+    printed = {name for name, about in IMAGE_DATASETS.items() if about.printed}
     rest = printed - anywhere if schedule.paper and (printed & anywhere or not anywhere) else set()
-    return [name for name in STUDY_IMAGES if name in there | rest]
+    return [name for name in IMAGE_DATASETS if name in there | rest]
 
 
-def _grids(part: pd.DataFrame, schedule: Schedule, sets: Sequence[str]) -> list[Grid]:
+def _grids(part: pd.DataFrame, schedule: Schedule, datasets: Sequence[str]) -> list[Grid]:
     """The accuracy of the last epoch beside the printed one, and without an attack also that of the best epoch."""
     title, paper, metric = (
         f"{CAPTIONS[schedule.kind]}, {_length(schedule)}",
         PRINTED[schedule.kind],
         METRICS[schedule.kind],
     )
-    about = {name: STUDY_IMAGES[name].title for name in sets}
-    first = compare_grid(title, part, sets, ROWS, paper, metric, about=about)
-    found = [first]
+    about = {name: IMAGE_DATASETS[name].title for name in datasets}
+    first = methods_grid(title, part, datasets, ROWS, paper, metric, about=about)
+    image_records = [first]
     if schedule.kind == "clean" and part.get("best_accuracy", pd.Series(dtype=float)).notna().any():
         best = f"Clean accuracy of the epoch that is best on held-out images, {_length(schedule)}"
-        found.append(compare_grid(best, part, sets, ROWS, {}, "best_accuracy", about=about))
-    return [_without_adamixup(replace(grid, corner="dataset")) for grid in found]
+        image_records.append(methods_grid(best, part, datasets, ROWS, {}, "best_accuracy", about=about))
+    return [_without_adamixup(replace(grid, corner="dataset")) for grid in image_records]
 
 
 def _without_adamixup(grid: Grid) -> Grid:
@@ -185,18 +184,19 @@ def _without_adamixup(grid: Grid) -> Grid:
     return replace(grid, rows=rows)
 
 
-def _claims(part: pd.DataFrame, schedule: Schedule, sets: Sequence[str]) -> list[Claim]:
-    """The statements of the paper about the sets of a schedule that it prints."""
-    printed = [name for name in sets if STUDY_IMAGES[name].printed]
+def _claims(part: pd.DataFrame, schedule: Schedule, datasets: Sequence[str]) -> list[Claim]:
+    """The statements of the paper about the datasets of a schedule that it prints."""
+    printed = [name for name in datasets if IMAGE_DATASETS[name].printed]
     means = printed_means(PRINTED[schedule.kind])
-    ours = Trials(part, printed, METRICS[schedule.kind])
-    checks = [check for check in CHECKS[schedule.kind] if set(printed) & set(check.sets or printed)]
-    found = [check.claim(ours, means.loc[printed]) for check in checks]
+    ours = PairedMeans(part, printed, METRICS[schedule.kind])
+    checks = [check for check in CHECKS[schedule.kind] if set(printed) & set(check.datasets or printed)]
+    image_records = [check.claim(ours, means.loc[printed]) for check in checks]
     if schedule.paper:
-        return [replace(claim, full=SEEDS["full"]) for claim in found]
+        return [replace(claim, full=SEEDS["full"]) for claim in image_records]
     length = _length(schedule)
     return [
-        replace(claim, text=f"{claim.text[:-1]}, after {length}.", brief=f"{claim.brief}, {length}") for claim in found
+        replace(claim, text=f"{claim.text[:-1]}, after {length}.", brief=f"{claim.brief}, {length}")
+        for claim in image_records
     ]
 
 
@@ -205,16 +205,16 @@ def _length(schedule: Schedule) -> str:
     return f"{words} of at most {schedule.images:,} images" if schedule.images else words
 
 
-def _extent(part: pd.DataFrame, schedule: Schedule, sets: Sequence[str]) -> str:
+def _extent(part: pd.DataFrame, schedule: Schedule, datasets: Sequence[str]) -> str:
     """What there is of a schedule."""
     about = SETTINGS[schedule.name].about
     attacked = sorted({held["attacked"] for held in part.get("parameters", []) if "attacked" in held})
     number = f" Attacked images: {', '.join(map(str, attacked))}." if attacked else ""
-    return f"{CAPTIONS[schedule.kind]}: {about}. {extent(part, sets, ROWS)}{number}"
+    return f"{CAPTIONS[schedule.kind]}: {about}. {coverage(part, datasets, ROWS)}{number}"
 
 
 def _both() -> dict[tuple[str, str], Printed]:
-    """All printed values, by method and by set with the column of the table."""
+    """All printed values, by method and by dataset with the column of the table."""
     return {(method, f"{name}, {kind}"): value for kind, of in PRINTED.items() for (method, name), value in of.items()}
 
 
@@ -226,5 +226,5 @@ EXPERIMENT = Experiment(
     render,
     _both(),
     further_cells,
-    part="images",
+    section="images",
 )

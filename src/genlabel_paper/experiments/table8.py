@@ -1,10 +1,10 @@
-"""Table 8: clean accuracy of networks with two hidden layers, GenLabel in latent space, on 16 chosen OpenML sets."""
+"""Table 8: clean accuracy of networks with two hidden layers, GenLabel in latent space, on 16 OpenML datasets."""
 
 from __future__ import annotations
 
-from genlabel_paper.report.claims import Check, above
-from genlabel_paper.report.printed import read_printed
-from genlabel_paper.report.selected import selected_table
+from genlabel_paper.report.dataset_tables import selected_table
+from genlabel_paper.report.results import read_printed
+from genlabel_paper.report.statements import Check, above
 
 PAPER = read_printed(
     """
@@ -30,21 +30,21 @@ PAPER = read_printed(
 
 CHECKS = [
     Check(
-        "Mixup + GenLabel (GM) is slightly better than vanilla and mixup on every set.",
+        "Mixup + GenLabel (GM) is slightly better than vanilla and mixup on every dataset.",
         "a slight performance gain",
         above("genlabel-gm", ("vanilla", "mixup")),
         gain=("genlabel-gm", ("vanilla", "mixup")),
-        brief="above vanilla and mixup on every set",
+        brief="above vanilla and mixup on every dataset",
     ),
     Check(
-        "It is better than the generative classifier (GM) on every set.",
+        "It is better than the generative classifier (GM) on every dataset.",
         "outperforms alternative methods",
         above("genlabel-gm", "generative-gm"),
         gain=("genlabel-gm", "generative-gm"),
-        brief="above the generative classifier on every set",
+        brief="above the generative classifier on every dataset",
     ),
     Check(
-        "It is better than excluding the intruding points, or as good, on every set.",
+        "It is better than excluding the intruding points, or as good, on every dataset.",
         "outperforms alternative methods",
         above("genlabel-gm", "mixup-exclude-mi", -2e-9),
         gain=("genlabel-gm", "mixup-exclude-mi"),
@@ -55,12 +55,12 @@ NOTES = [
     "128 and 128 hidden units; GenLabel in the space before the last layer.",
     "The paper prints the same mean and spread for vanilla and mixup on 949, 1011, 1014, 1045, 1055 and 1075.",
     "The deterministic generative classifier has a spread here: the paper's spreads are over splits, not seeds alone.",
-    "956 and 1045 have more than 20 features, though the paper says that it left such sets out.",
+    "956 and 1045 have more than 20 features, though the paper says that it left such datasets out.",
 ]
 
 EXPERIMENT = selected_table(
     "table8",
-    "Clean accuracy on 16 chosen OpenML sets, ReLU networks",
+    "Clean accuracy on 16 chosen OpenML datasets, ReLU networks",
     "arXiv Table 8, Section A.2: GenLabel using FC ReLU networks",
     setting="mlp",
     caption="Clean accuracy, two hidden layers",

@@ -1,10 +1,10 @@
-"""Table 9: accuracy of networks with two hidden layers under the FGSM attack on 16 chosen OpenML sets."""
+"""Table 9: accuracy of networks with two hidden layers under the FGSM attack on 16 chosen OpenML datasets."""
 
 from __future__ import annotations
 
-from genlabel_paper.report.claims import Check, above
-from genlabel_paper.report.printed import read_printed
-from genlabel_paper.report.selected import selected_table
+from genlabel_paper.report.dataset_tables import selected_table
+from genlabel_paper.report.results import read_printed
+from genlabel_paper.report.statements import Check, above
 
 PAPER = read_printed(
     """
@@ -30,15 +30,15 @@ PAPER = read_printed(
 
 CHECKS = [
     Check(
-        "Mixup + GenLabel (GM) has the highest robust accuracy on every set.",
-        "on the best performing sets",
+        "Mixup + GenLabel (GM) has the highest robust accuracy on every dataset.",
+        "on the best performing datasets",
         above("genlabel-gm", ("vanilla", "mixup")),
         gain=("genlabel-gm", ("vanilla", "mixup")),
-        brief="the most robust on every set",
+        brief="the most robust on every dataset",
     ),
     Check(
-        "GenLabel gains 10 to 30 points on the better of mixup and vanilla: over 10 on as many of the sets at hand as "
-        "in the table.",
+        "GenLabel gains 10 to 30 points on the better of mixup and vanilla: over 10 on as many of the datasets "
+        "available as in the table.",
         "10 to 30 %",
         above("genlabel-gm", ("vanilla", "mixup"), 10.0),
         at_least=10,
@@ -47,16 +47,16 @@ CHECKS = [
     ),
 ]
 NOTES = [
-    "FGSM of radius 0.2 on standardised features; 128 and 128 hidden units; GenLabel in the space before the last "
+    "FGSM of radius 0.2 on standardized features; 128 and 128 hidden units; GenLabel in the space before the last "
     "layer.",
-    "1038, 1130, 1138 and 1166 are not at hand.",
-    "10 of the 12 sets at hand have more than 20 features (all but 871 and 909), though the paper says that it left "
-    "such sets out.",
+    "1038, 1130, 1138 and 1166 are not available.",
+    "10 of the 12 available datasets have more than 20 features (all but 871 and 909), though the paper says that it "
+    "left such datasets out.",
 ]
 
 EXPERIMENT = selected_table(
     "table9",
-    "Robust accuracy on 16 chosen OpenML sets, ReLU networks",
+    "Robust accuracy on 16 chosen OpenML datasets, ReLU networks",
     "arXiv Table 9, Section A.2: GenLabel using FC ReLU networks",
     setting="mlp-robust",
     caption="Robust accuracy (FGSM, 0.2), two hidden layers",

@@ -1,4 +1,4 @@
-"""An experiment: the cells of a table or figure of the paper, its printed values, and how to show the records."""
+"""Base of the experiments: cells of a table or figure of the paper, printed values, and how to render records."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ import numpy as np
 import pandas as pd
 
 from genlabel._validation import check_choice
-from genlabel_paper.report.pieces import Grid, Measured, Printed, Shown, Value
+from genlabel_paper.report.results import Grid, Measured, PrintedValues, Rendering, Value
 from genlabel_paper.runs.cells import BUDGETS, Cell
 from genlabel_paper.runs.methods import TITLES
 
-PARTS = {
+SECTIONS = {
     "tables": "tables of data",
     "images": "images",
     "toys": "toy examples and theory",
     "genmix": "GenMix",
     "ours": "questions of our own",
 }
-"""The parts of the report, in their order: what is measured on real data apart from what is made up or computed."""
-PrintedValues = Mapping[tuple[str, str], Printed]
-"""What the paper prints, by row and column: by method and dataset, or by share and rival."""
+"""Sections of the report in their order: real data, then synthetic and computed results."""
 
 
 def no_cells(budget: str) -> list[Cell]:
-    """Return the cells of what is computed, not trained: none.
+    """Return no cells, for a computed experiment.
 
     >>> no_cells("full")
     []
@@ -40,41 +38,41 @@ def no_cells(budget: str) -> list[Cell]:
 @final
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure of the paper."""
+    """Table or figure of the paper."""
 
     id: str
-    """As in `genlabel reproduce table4`."""
+    """Name in `genlabel reproduce`, such as "table4"."""
     title: str
     source: str
-    """Where it is in the paper."""
+    """Place in the paper."""
     cells: Callable[[str], list[Cell]]
-    """The cells of a budget: "smoke", "quick" or "full"."""
-    render: Callable[[pd.DataFrame], Shown]
-    """Show what the records, a frame of `genlabel.evaluation.records.read_records`, say of it."""
+    """Function of a budget ("smoke", "quick" or "full") that returns its cells."""
+    render: Callable[[pd.DataFrame], Rendering]
+    """Function of records, a frame of `genlabel.evaluation.records.read_records`."""
     paper: PrintedValues = field(default_factory=dict)
     further: Callable[[str], list[Cell]] = no_cells
-    """Cells of a budget on datasets that are not in the paper: they are run where their dataset is named."""
-    part: str = "tables"
-    """Which part of the report it is in, a key of `PARTS`."""
+    """Cells of a budget on datasets that are not in the paper, which run only on request."""
+    section: str = "tables"
+    """Key of `SECTIONS`."""
 
     @property
     def name(self) -> str:
-        """What it is called in a sentence, such as Table 4."""
+        """Name in a sentence, such as "Table 4"."""
         return re.sub(r"(\d+)$", r" \1", self.id).capitalize()
 
     @property
     def trains(self) -> bool:
-        """Whether there is anything to train; what follows from the mathematics alone is computed when it is shown."""
+        """Whether it trains anything; results of mathematics alone are computed when rendered."""
         return bool(self.cells("smoke"))
 
 
-def choose_cells(experiments: Sequence[Experiment], budget: str, datasets: Sequence[str] = ()) -> list[Cell]:
-    """Return the cells of experiments in a budget: all, or those of some datasets; raise if a dataset has none.
+def select_cells(experiments: Sequence[Experiment], budget: str, datasets: Sequence[str] = ()) -> list[Cell]:
+    """Return the cells of experiments in a budget, all or those of some datasets; raise if a dataset has none.
 
-    >>> one = Experiment("t", "", "", lambda budget: [Cell("logistic", "61", "mixup", 0, 0)], lambda records: Shown())
-    >>> choose_cells([one], "smoke", ["mnist"])
+    >>> one = Experiment("t", "", "", lambda budget: [Cell("logistic", "61", "mixup", 0, 0)], lambda _: Rendering())
+    >>> select_cells([one], "smoke", ["mnist"])
     Traceback (most recent call last):
-    ValueError: dataset 'mnist' is not one of t in the budget 'smoke'; choose among 61
+    ValueError: dataset 'mnist' is not in t with the budget 'smoke'; choose from 61
     """
     cells = [cell for one in experiments for cell in one.cells(budget)]
     if not datasets:
@@ -83,15 +81,15 @@ def choose_cells(experiments: Sequence[Experiment], budget: str, datasets: Seque
     known = dict.fromkeys(cell.dataset for cell in cells)
     for name in datasets:
         if name not in known:
-            where = f"one of {', '.join(one.id for one in experiments)} in the budget {budget!r}"
-            raise ValueError(f"dataset {name!r} is not {where}; choose among {', '.join(known)}")
+            where = f"in {', '.join(one.id for one in experiments)} with the budget {budget!r}"
+            raise ValueError(f"dataset {name!r} is not {where}; choose from {', '.join(known)}")
     return [cell for cell in cells if cell.dataset in datasets]
 
 
-def of_cells(records: pd.DataFrame, setting: str, alpha: float = 1.0) -> pd.DataFrame:
+def select_records(records: pd.DataFrame, setting: str, alpha: float = 1.0) -> pd.DataFrame:
     """Return the records of one setting and alpha.
 
-    >>> len(of_cells(pd.DataFrame(), "logistic"))
+    >>> len(select_records(pd.DataFrame(), "logistic"))
     0
     """
     if "setting" not in records:
@@ -99,13 +97,13 @@ def of_cells(records: pd.DataFrame, setting: str, alpha: float = 1.0) -> pd.Data
     return records[(records["setting"] == setting) & (records["alpha"] == alpha)]
 
 
-def measured(records: pd.DataFrame, dataset: str, method: str, metric: str = "accuracy") -> Measured | None:
+def mean_score(records: pd.DataFrame, dataset: str, method: str, metric: str = "accuracy") -> Measured | None:
     """Return mean and standard deviation of a method on a dataset over all splits and seeds; None without records.
 
-    The records are of one setting and alpha.
+    The records have one setting and alpha.
 
     >>> records = pd.DataFrame({"dataset": "61", "method": "mixup", "split": 0, "seed": [0, 1], "accuracy": [90, 94]})
-    >>> measured(records, "61", "mixup")
+    >>> mean_score(records, "61", "mixup")
     Measured(mean=92.0, spread=2.8284271247461903, splits=1, seeds=2)
     """
     trials = records[(records["dataset"] == dataset) & (records["method"] == method)]
@@ -117,7 +115,7 @@ def measured(records: pd.DataFrame, dataset: str, method: str, metric: str = "ac
     return Measured(float(values.mean()), spread, trials["split"].nunique(), trials["seed"].nunique())
 
 
-def compare_grid(
+def methods_grid(
     title: str,
     records: pd.DataFrame,
     datasets: Sequence[str],
@@ -127,27 +125,27 @@ def compare_grid(
     missing: Mapping[str, str] | None = None,
     about: Mapping[str, str] | None = None,
 ) -> Grid:
-    """Return a table of methods and datasets: ours beside the printed value in every place.
+    """Return a table of methods and datasets, with our values and the printed ones.
 
     Parameters
     ----------
     title : str
     records : DataFrame
-        Of one setting and alpha, see `of_cells`.
+        Records of one setting and alpha, see `select_records`.
     datasets, methods : sequences of str
     paper : dict of (method, dataset) -> Printed
     metric : str
     missing : dict of dataset -> str, optional
-        Why there are no records of a dataset.
+        Reason why a dataset has no records.
     about : dict of dataset -> str, optional
-        Words on a dataset, such as its name.
+        Description of a dataset, such as its name.
     """
     why = missing or {}
     rows = [
         (
             TITLES[method],
             [
-                Value(measured(records, name, method, metric), paper.get((method, name)), why.get(name, "not run"))
+                Value(mean_score(records, name, method, metric), paper.get((method, name)), why.get(name, "not run"))
                 for name in datasets
             ],
         )

@@ -1,4 +1,4 @@
-"""A grid as it is shown on the page and in the terminal: a line for each dataset, a place for each method."""
+"""Layout of a grid for page and terminal: one line per dataset, one cell per method, with the best values marked."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from genlabel_paper.report.pieces import Grid, Value, agreement
+from genlabel_paper.report.results import Claim, Grid, Measured, Printed, Rendering, Value, agreement
 
 SYMBOLS = {"agrees": "=", "near": "≈", "differs": "≠", "missing": "–"}  # noqa: RUF001
-"""How far ours is from the paper's, in one sign."""
+"""Sign of each agreement between our value and the printed one."""
 AGREEMENTS = {
     "agrees": "within one joint spread of the paper's value: at least half a point, or half a unit of the last printed "
     "digit of a number that is computed",
@@ -17,16 +17,13 @@ AGREEMENTS = {
     "differs": "further away",
     "missing": "ours is missing",
 }
-"""What the signs mean."""
-
-
-PLAIN = ("", "not run")
-"""Reasons that need not be told of what was not run."""
+SIGNS = {True: "✓", False: "✗", None: "?"}
+VERDICTS = {True: "holds", False: "does not hold", None: "cannot be said"}
 
 
 @dataclass(frozen=True)
-class Place:
-    """A value in its line: whether ours and the printed one are the best there."""
+class GridCell:
+    """Value in its line, and whether our value and the printed one are the best there."""
 
     value: Value
     best_ours: bool
@@ -34,37 +31,44 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Line:
-    """What is shown of one column of a grid, such as a dataset."""
+class GridLine:
+    """Displayed line: one column of a grid, such as a dataset."""
 
     name: str
     about: str
-    places: Sequence[Place]
+    cells: Sequence[GridCell]
 
 
-def lines_of(grid: Grid) -> list[Line]:
-    """Turn a grid: a line for each of its columns, and the best of each line marked.
+def grid_lines(grid: Grid) -> list[GridLine]:
+    """Return one line per column of the grid, with the best values of each line marked.
 
-    >>> from genlabel_paper.report.pieces import Measured
     >>> rows = [("A", [Value(Measured(90.0, None, 1, 1), None)]), ("B", [Value(Measured(91.0, None, 1, 1), None)])]
-    >>> [place.best_ours for place in lines_of(Grid("t", ["61"], rows, best=["A", "B"]))[0].places]
+    >>> [cell.best_ours for cell in grid_lines(Grid("t", ["61"], rows, best=["A", "B"]))[0].cells]
     [False, True]
     """
+    compared = [title in grid.best for title, _ in grid.rows]
     lines = []
     for number, name in enumerate(grid.columns):
         values = [row[number] for _, row in grid.rows]
-        chosen = [title in grid.best for title, _ in grid.rows]
-        ours = _best([value.ours.mean if value.ours else None for value in values], chosen)
-        paper = _best([value.paper.mean if value.paper else None for value in values], chosen)
-        places = [
-            Place(value, our_best, paper_best) for value, our_best, paper_best in zip(values, ours, paper, strict=True)
-        ]
-        lines.append(Line(name, grid.about.get(name, ""), places))
+        best_ours = _best([value.ours.mean if value.ours else None for value in values], compared)
+        best_paper = _best([value.paper.mean if value.paper else None for value in values], compared)
+        cells = [GridCell(*cell) for cell in zip(values, best_ours, best_paper, strict=True)]
+        lines.append(GridLine(name, grid.about.get(name, ""), cells))
     return lines
 
 
+def _best(means: Sequence[float | None], compared: Sequence[bool]) -> list[bool]:
+    """Return which of the compared means are the largest, to two decimals."""
+    known = [round(mean, 2) for mean, taken in zip(means, compared, strict=True) if taken and mean is not None]
+    if len(known) < 2:
+        return [False] * len(means)
+    return [
+        taken and mean is not None and round(mean, 2) == max(known) for mean, taken in zip(means, compared, strict=True)
+    ]
+
+
 def has_printed(grid: Grid) -> bool:
-    """Does the paper print any value of it?
+    """Return whether the paper prints any value of the grid.
 
     >>> has_printed(Grid("t", ["61"], [("A", [Value(None, None)])]))
     False
@@ -73,66 +77,100 @@ def has_printed(grid: Grid) -> bool:
 
 
 def count_agreements(grid: Grid) -> dict[str, int]:
-    """Count how many printed values of a grid agree with ours, are near, differ, or have none of ours.
+    """Count how many printed values of a grid agree with ours, are near, differ, or are missing on our side.
 
-    >>> from genlabel_paper.report.pieces import Printed
     >>> count_agreements(Grid("t", ["61"], [("A", [Value(None, Printed(90.0))])]))
     {'agrees': 0, 'near': 0, 'differs': 0, 'missing': 1}
     """
-    found = Counter(agreement(value) for _, row in grid.rows for value in row if value.paper is not None)
-    return {name: found[name] for name in SYMBOLS}
+    counts = Counter(agreement(value) for _, row in grid.rows for value in row if value.paper is not None)
+    return {name: counts[name] for name in SYMBOLS}
 
 
-def reasons(grid: Grid) -> list[str]:
-    """Say why values of ours are missing, with their number for each reason.
+def missing_reasons(grid: Grid) -> list[str]:
+    """Return why values of ours are missing, with a count for each reason.
 
-    >>> from genlabel_paper.report.pieces import Printed
-    >>> reasons(Grid("t", ["61"], [("A", [Value(None, Printed(90.0), "not run")])]))
+    >>> missing_reasons(Grid("t", ["61"], [("A", [Value(None, Printed(90.0), "not run")])]))
     ['1 missing: not run']
     """
-    found = Counter(value.why for _, row in grid.rows for value in row if value.ours is None)
-    return [f"{count} missing: {why or 'no records'}" for why, count in found.items()]
+    counts = Counter(value.why for _, row in grid.rows for value in row if value.ours is None)
+    return [f"{count} missing: {why or 'no records'}" for why, count in counts.items()]
 
 
-def measured_part(grid: Grid) -> Grid:
-    """Leave out the columns and rows of a grid in which nothing is ours.
+def measured_subgrid(grid: Grid) -> Grid:
+    """Return the grid without columns and rows that have no value of ours.
 
-    >>> from genlabel_paper.report.pieces import Measured
     >>> rows = [("A", [Value(None, None), Value(Measured(90.0, None, 1, 1), None)]), ("B", [Value(None, None)] * 2)]
-    >>> measured_part(Grid("t", ["61", "36"], rows)).columns
+    >>> measured_subgrid(Grid("t", ["61", "36"], rows)).columns
     ['36']
     """
-    kept = [place for place in range(len(grid.columns)) if any(row[place].ours for _, row in grid.rows)]
-    rows = [(title, [row[place] for place in kept]) for title, row in grid.rows]
+    columns = [index for index in range(len(grid.columns)) if any(row[index].ours for _, row in grid.rows)]
+    rows = [(title, [row[index] for index in columns]) for title, row in grid.rows]
     rows = [(title, row) for title, row in rows if any(value.ours for value in row)]
-    return replace(grid, columns=[grid.columns[place] for place in kept], rows=rows)
+    return replace(grid, columns=[grid.columns[index] for index in columns], rows=rows)
 
 
-def tell_missing(grid: Grid) -> list[str]:
-    """Say in a few words what of a grid was not run: all of it, whole columns and rows, and single values.
+def describe_missing(grid: Grid) -> list[str]:
+    """Return what was not run, in a few words: all of it, whole columns and rows, and single values.
 
-    >>> from genlabel_paper.report.pieces import Measured
     >>> row = [Value(None, None, "lost"), Value(Measured(90.0, None, 1, 1), None)]
-    >>> tell_missing(Grid("t", ["1038", "36"], [("A", row)]))
+    >>> describe_missing(Grid("t", ["1038", "36"], [("A", row)]))
     ['1038 (lost)']
     """
     if not grid.measured:
         return [*grid.columns]
-    part = measured_part(grid)
-    gone = {name: grid.rows[0][1][place].why for place, name in enumerate(grid.columns) if name not in part.columns}
-    gone |= {title: row[0].why for title, row in grid.rows if title not in dict(part.rows)}
-    why = {reason: [name for name, other in gone.items() if other == reason] for reason in gone.values()}
-    single = Counter(value.why for _, row in part.rows for value in row if value.ours is None)
-    found = {reason: ", ".join(names) for reason, names in why.items()}
-    words = [*found.items(), *((reason, f"{count} value{'s' * (count > 1)}") for reason, count in single.items())]
-    return [said + (f" ({reason})" if reason not in PLAIN else "") for reason, said in words]
+    measured = measured_subgrid(grid)
+    missing = {
+        name: grid.rows[0][1][index].why for index, name in enumerate(grid.columns) if name not in measured.columns
+    }
+    missing |= {title: row[0].why for title, row in grid.rows if title not in dict(measured.rows)}
+    names_by_reason = {
+        reason: [name for name, other in missing.items() if other == reason] for reason in missing.values()
+    }
+    single = Counter(value.why for _, row in measured.rows for value in row if value.ours is None)
+    words = [(reason, ", ".join(names)) for reason, names in names_by_reason.items()]
+    words += [(reason, f"{count} value{'s' * (count > 1)}") for reason, count in single.items()]
+    return [what + (f" ({reason})" if reason not in ("", "not run") else "") for reason, what in words]
 
 
-def _best(means: Sequence[float | None], chosen: Sequence[bool]) -> list[bool]:
-    """Which of the chosen are the largest, to two decimals."""
-    known = [round(mean, 2) for mean, taken in zip(means, chosen, strict=True) if taken and mean is not None]
-    if len(known) < 2:
-        return [False] * len(means)
+def measured_claims(rendering: Rendering) -> list[Claim]:
+    """Return the statements with a verdict: those that do not hold, that cannot be said, and that hold.
+
+    >>> claims = [Claim("a", "", "", True), Claim("b", "", "", False)]
+    >>> [claim.holds for claim in measured_claims(Rendering(claims=claims))]
+    [False, True]
+    """
     return [
-        taken and mean is not None and round(mean, 2) == max(known) for mean, taken in zip(means, chosen, strict=True)
+        claim for holds in (False, None, True) for claim in rendering.claims if claim.measured and claim.holds is holds
     ]
+
+
+def format_value(value: Measured | Printed | None, digits: int = 2) -> str:
+    """Return a mean with its spread as text.
+
+    >>> format_value(Printed(88.0, 1.094)), format_value(Printed(24.0))
+    ('88.00±1.09', '24.00')
+    """
+    if value is None:
+        return "–"  # noqa: RUF001
+    mean = round(value.mean, digits) + 0.0  # no negative zero
+    return f"{mean:.{digits}f}" + (f"±{value.spread:.{digits}f}" if value.spread is not None else "")
+
+
+def format_verdict(claim: Claim) -> tuple[str, str]:
+    """Return sign and words of a verdict; "so far" if fewer trials than those of the full budget support it.
+
+    >>> format_verdict(Claim("", "", "", None))
+    ('?', 'cannot be said')
+    """
+    preliminary = claim.holds is not None and claim.trials < claim.full
+    return SIGNS[claim.holds], VERDICTS[claim.holds] + " so far" * preliminary
+
+
+def join_words(names: Sequence[str]) -> str:
+    """Join names as in a sentence.
+
+    >>> join_words(["a"]), join_words(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

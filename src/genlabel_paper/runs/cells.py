@@ -1,4 +1,4 @@
-"""A cell of the study: one method, on one split of one dataset, with one seed; and the budgets that choose cells."""
+"""Cells of the reproduction (one method, split and seed on one dataset), and the budgets that choose them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from typing import Any, NamedTuple
 from genlabel._validation import check_choice
 from genlabel.evaluation.records import RecordSchema
 from genlabel_paper.runs.manifest import manifest
-from genlabel_paper.runs.schedules import SCHEDULES
 
-ALONE = frozenset({*SCHEDULES, "genmix", "genmix-hidden", "densities"})
-"""Settings whose methods are trained one by one: they share nothing, or what each costs is told."""
+READING_MARK = "@"
+"""Separator between the name of a setting and that of a reading."""
 
 
 class Budget(NamedTuple):
-    """How much of an experiment is run; a larger budget contains the cells of a smaller one."""
+    """Size of a run; a larger budget contains the cells of a smaller one."""
 
     name: str
-    datasets: int | None
-    """At most so many, the smallest ones of the experiment; None is all."""
+    max_datasets: int | None
+    """Largest number of datasets of an experiment, the smallest ones first; None is all."""
     splits: int
     seeds: int
 
@@ -33,15 +32,15 @@ BUDGETS = {
 }
 
 
-class Trial(NamedTuple):
-    """What the cells that are trained together have in common."""
+class TrialKey(NamedTuple):
+    """Fields shared by cells that are trained together."""
 
     setting: str
     dataset: str
     split: int
     seed: int
     method: str = ""
-    """Of a setting whose methods are trained one by one."""
+    """Method of a setting whose methods are trained one by one."""
 
 
 @dataclass(frozen=True, order=True)
@@ -53,55 +52,61 @@ class Cell:
     """
 
     setting: str
-    """A key of `genlabel_paper.runs.settings.SETTINGS`: network, optimiser, search and measure."""
+    """Key of `genlabel_paper.runs.settings.SETTINGS`: network, optimizer, search and metrics."""
     dataset: str
-    """The OpenML id as text, or the name of a synthetic set or of a set of images."""
+    """OpenML id as a string, or the name of a synthetic or image dataset."""
     method: str
-    """A key of `genlabel_paper.runs.methods.TITLES`."""
+    """Key of `genlabel_paper.runs.methods.TITLES`."""
     split: int
-    """Which cut into training and test rows; images have one."""
+    """Index of the train-test split; image datasets have one."""
     seed: int
-    """Of the initial weights, the mixing and the folds of the search."""
+    """Seed of the initial weights, the mixing and the folds of the search."""
     alpha: float = 1.0
-    """Of lam ~ Beta(alpha, alpha)."""
+    """Parameter of lam ~ Beta(alpha, alpha)."""
 
     @property
     def id(self) -> str:
-        """The name of the cell, which is the key of its record."""
-        place = f"alpha={self.alpha:g}/split={self.split}/seed={self.seed}"
-        return f"{self.setting}/{self.dataset}/{self.method}/{place}"
+        """Name of the cell, the key of its record."""
+        return f"{self.setting}/{self.dataset}/{self.method}/alpha={self.alpha:g}/split={self.split}/seed={self.seed}"
 
     @property
-    def trial(self) -> Trial:
-        """What it shares with the cells that are trained together with it."""
-        return Trial(self.setting, self.dataset, self.split, self.seed, self.method if self.setting in ALONE else "")
+    def trial(self) -> TrialKey:
+        """Key shared with the cells that are trained together with this one."""
+        method = self.method if _trains_methods_alone(self.setting) else ""
+        return TrialKey(self.setting, self.dataset, self.split, self.seed, method)
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Its fields, by name."""
+        """Fields by name."""
         return asdict(self)
 
 
-def _round(metric: str, value: float) -> float:
-    """Percent with 3 decimals; the rest with 4 decimals or 4 digits, whichever is nearer."""
+def _trains_methods_alone(setting: str) -> bool:
+    """Return whether methods share no training, or their cost is reported one by one."""
+    return setting in ("genmix", "genmix-hidden", "densities") or setting.startswith("images-")
+
+
+def _round_metric(metric: str, value: float) -> float:
+    """Round percentages to 3 decimals, other values to 4 decimals or 4 digits, whichever is nearer."""
     if metric.endswith("accuracy") or "/" in metric:
         return round(value, 3)
     return min(round(value, 4), float(f"{value:.4g}"), key=lambda near: abs(near - value))
 
 
-STUDY = RecordSchema(
+PAPER_SCHEMA = RecordSchema(
     "paper",
     "genlabel reproduce",
     Cell,
-    Trial,
+    TrialKey,
     dict.fromkeys(("setting", "dataset", "method"), "str") | {"alpha": "float64", "split": "int64", "seed": "int64"},
     ("accuracy", "log_loss", "robust_accuracy", "train_accuracy"),
     lists=("split", "seed"),
-    rounded=_round,
+    round_metric=_round_metric,
 )
-"""The records of the paper's tables: accuracies in percent, log_loss in nats, margins, those that apply.
+"""Records of the reproduction: accuracies in percent, log-loss in nats, and margins, as far as they apply.
 
-The parameters are what a search chose, the regions of a network that is drawn, and how much was trained on images.
+The parameters of a record are the candidate that a search selected, the decision regions of a network that is plotted,
+and the amount of training on images.
 """
 
 
@@ -114,24 +119,39 @@ def make_cells(
     ['logistic/61/mixup/alpha=1/split=0/seed=0', 'logistic/721/mixup/alpha=1/split=0/seed=0']
     """
     check_choice("budget", budget, BUDGETS)
-    _, most, splits, seeds = BUDGETS[budget]
-    chosen = list(datasets) if most is None else _smallest(datasets, most)
-    places = product(chosen, range(splits), range(seeds), alphas, methods)
-    return [Cell(setting, dataset, method, split, seed, alpha) for dataset, split, seed, alpha, method in places]
+    _, max_datasets, splits, seeds = BUDGETS[budget]
+    chosen = list(datasets) if max_datasets is None else _smallest(datasets, max_datasets)
+    combinations = product(chosen, range(splits), range(seeds), alphas, methods)
+    return [Cell(setting, dataset, method, split, seed, alpha) for dataset, split, seed, alpha, method in combinations]
 
 
 def make_trials(setting: str, datasets: Sequence[str], methods: Sequence[tuple[str, float]], trials: int) -> list[Cell]:
-    """Return methods with their alphas on datasets, in some trials, of which each has a split and a seed of its own.
+    """Return methods with their alphas on datasets, for trials that each have their own split and seed.
 
     >>> [cell.id for cell in make_trials("genmix", ["v"], [("mixup", 1.0)], trials=2)]
     ['genmix/v/mixup/alpha=1/split=0/seed=0', 'genmix/v/mixup/alpha=1/split=1/seed=1']
     """
-    places = product(datasets, range(trials), methods)
-    return [Cell(setting, dataset, method, trial, trial, alpha) for dataset, trial, (method, alpha) in places]
+    combinations = product(datasets, range(trials), methods)
+    return [Cell(setting, dataset, method, trial, trial, alpha) for dataset, trial, (method, alpha) in combinations]
 
 
-def _smallest(datasets: Sequence[str], most: int) -> list[str]:
-    """The sets of fewest rows, in their order; one that is not in the manifest is drawn, and small."""
+def join_reading(setting: str, reading: str) -> str:
+    """Return the name of a setting under a reading of the paper's text.
+
+    >>> join_reading("mlp", "raw"), split_reading("mlp@raw")
+    ('mlp@raw', ('mlp', 'raw'))
+    """
+    return f"{setting}{READING_MARK}{reading}"
+
+
+def split_reading(name: str) -> tuple[str, str]:
+    """Return the setting and the reading of a name; the reading is empty for a setting alone."""
+    setting, _, reading = name.partition(READING_MARK)
+    return setting, reading
+
+
+def _smallest(datasets: Sequence[str], count: int) -> list[str]:
+    """Return the datasets with the fewest rows, in their order; synthetic ones count as small."""
     sizes = manifest()["n"].dropna().to_dict()
-    few = sorted(datasets, key=lambda name: sizes.get(name, 0))[:most]
-    return [name for name in datasets if name in few]
+    chosen = sorted(datasets, key=lambda name: sizes.get(name, 0))[:count]
+    return [name for name in datasets if name in chosen]

@@ -1,4 +1,4 @@
-"""The data of a trial: training and test rows of one split of a dataset, prepared as numbers."""
+"""Data of a trial: training and test rows of one split of a dataset, with numerical features."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from genlabel_paper.runs.cells import BUDGETS
 from genlabel_paper.runs.manifest import ROUNDED
 
 TEST_SIZE = 0.3
-"""NOTE[PAPER]: not printed; every accuracy of table 5's generative classifier is a whole number of 3 rows in 10."""
-FRESH = 1000
-"""Added to the split for the seed of the test points of a synthetic set."""
-AGAIN = 300.0
-"""Seconds after which a set that could not be had is asked for again."""
-CUBE_TEST = 10_000
+"""NOTE[PAPER]: not printed; every accuracy of table 5's generative classifier is an integer count of 3 rows in 10."""
+TEST_SEED_OFFSET = 1000
+"""Added to the split for the seed of the test points of a synthetic dataset."""
+RETRY_SECONDS = 300.0
+"""Time after which a dataset that failed to load is tried again."""
+CUBE_TEST_POINTS = 10_000
 """Test points of each class of the cubes (arXiv Section E.1, "Synthetic datasets")."""
-NINE = 1000
-"""Points of each class of the 9-class set. NOTE[PAPER]: the paper has 5000, see SHAPES in settings.py."""
+NINE_GAUSSIANS_POINTS = 1000
+"""Points of each class of the 9-class dataset. NOTE[PAPER]: the paper has 5000, see SHAPES in table_settings.py."""
 
 
-class Parts(NamedTuple):
-    """One split: rows to train on, and rows to measure on."""
+class SplitData(NamedTuple):
+    """Training and test rows of one split."""
 
     X: NDArray[np.float64]
     y: NDArray[Any]
@@ -39,7 +39,7 @@ class Parts(NamedTuple):
     y_test: NDArray[Any]
 
 
-def load_parts(
+def load_split(
     dataset: str,
     split: int,
     data_home: str | Path | None = None,
@@ -47,77 +47,89 @@ def load_parts(
     test_size: float = TEST_SIZE,
     text: str = "one-hot",
     scale: str = "classifier",
-) -> Parts:
-    """Load a split of a dataset: an OpenML id, or a synthetic set, of which each split is a new draw.
+) -> SplitData:
+    """Load a split of an OpenML dataset, or draw a synthetic dataset, whose splits are new draws.
 
-    Missing numbers are replaced by the median and texts one-hot encoded, as the training rows say; the classifiers
-    standardise. Classes of fewer than 4 rows are left out. The other readings of the paper's text have another share of
-    test rows, texts as codes (text="codes"), or features from 0 to 1 (scale="min-max").
+    Missing values are replaced by the median of the training rows and strings are one-hot encoded; classes of fewer
+    than 4 rows are dropped. Features are standardized by the classifiers. The parameters are other readings of the
+    paper's text.
 
-    >>> load_parts("cube-2d", split=0).X_test.shape
+    Parameters
+    ----------
+    dataset : str
+    split : int
+    data_home : path, optional
+    test_size : float
+        Fraction of test rows.
+    text : "one-hot" or "codes"
+        Encoding of string columns; "codes" are indices in sorted order.
+    scale : "classifier" or "min-max"
+        "min-max" scales features to [0, 1].
+
+    Examples
+    --------
+    >>> load_split("cube-2d", split=0).X_test.shape
     (20000, 2)
     """
     if dataset in SYNTHETIC:
-        return _synthetic(dataset, split)
+        make = SYNTHETIC[dataset]
+        sizes, test_sizes = _class_sizes(dataset)
+        points = make(random_state=split, **sizes)
+        return SplitData(*points, *make(random_state=TEST_SEED_OFFSET + split, **test_sizes))
     table = _table(dataset, data_home)
     train, test = make_splits(table, BUDGETS["full"].splits, test_size, seed=0)[split]
-    X, y = table.X if text == "one-hot" else _codes(table.X, train), table.y.to_numpy()
-    last = MinMaxScaler() if scale == "min-max" else "passthrough"
-    prepare = table_pipeline(X, last).fit(X.iloc[train], y[train])
-    return Parts(prepare.transform(X.iloc[train]), y[train], prepare.transform(X.iloc[test]), y[test])
+    X, y = table.X if text == "one-hot" else _encode_codes(table.X, train), table.y.to_numpy()
+    scaler = MinMaxScaler() if scale == "min-max" else "passthrough"
+    pipeline = table_pipeline(X, scaler).fit(X.iloc[train], y[train])
+    return SplitData(pipeline.transform(X.iloc[train]), y[train], pipeline.transform(X.iloc[test]), y[test])
 
 
-def _codes(X: pd.DataFrame, train: NDArray[np.int64]) -> pd.DataFrame:
-    """A frame whose texts are numbers: the place of each among those of the training rows, in order; else -1."""
-    found = X.copy()
-    for name in X.columns[[not pd.api.types.is_numeric_dtype(kind) for kind in X.dtypes]]:
-        column = X[name].astype("string").fillna("")
-        known = pd.Index(sorted(column.iloc[train].unique()))
-        found[name] = known.get_indexer(column).astype(np.float64)
-    return found
-
-
-def describe_parts(dataset: str) -> dict[str, Any]:
+def describe_split(dataset: str) -> dict[str, Any]:
     """Return how the splits of a dataset are made, for fingerprints.
 
-    >>> describe_parts("61")
+    >>> describe_split("61")
     {'test_size': 0.3, 'seed': 0, 'fewest_rows': 4, 'rounded': False}
     """
     if dataset in SYNTHETIC:
-        return {"fresh": FRESH, **_points(dataset)[1]}
+        return {"fresh": TEST_SEED_OFFSET, **_class_sizes(dataset)[1]}
     return {"test_size": TEST_SIZE, "seed": 0, "fewest_rows": MIN_CLASS_ROWS, "rounded": dataset in ROUNDED}
 
 
+def _encode_codes(X: pd.DataFrame, train: NDArray[np.int64]) -> pd.DataFrame:
+    """Replace strings by their index among the sorted strings of the training rows, -1 for new ones."""
+    coded = X.copy()
+    for name in X.columns[[not pd.api.types.is_numeric_dtype(kind) for kind in X.dtypes]]:
+        column = X[name].astype("string").fillna("")
+        levels = pd.Index(sorted(column.iloc[train].unique()))
+        coded[name] = levels.get_indexer(column).astype(np.float64)
+    return coded
+
+
+_failures: dict[tuple[str, str | Path | None], tuple[float, str]] = {}
+"""Time and message of the last failure to load a dataset."""
+
+
 def _table(dataset: str, data_home: str | Path | None) -> Table:
-    """The table; one that could not be had is not asked for again for a while."""
-    since, message = _failed.get((dataset, data_home), (-AGAIN, ""))
-    if monotonic() - since < AGAIN:
+    """Return the table; after a failure, repeat its error for a while instead of another attempt."""
+    since, message = _failures.get((dataset, data_home), (-RETRY_SECONDS, ""))
+    if monotonic() - since < RETRY_SECONDS:
         raise OSError(message)
     try:
-        return _load(dataset, data_home)
+        return _load_table(dataset, data_home)
     except OSError as error:
-        _failed[dataset, data_home] = monotonic(), str(error)
+        _failures[dataset, data_home] = monotonic(), str(error)
         raise
 
 
 @lru_cache(maxsize=256)
-def _load(dataset: str, data_home: str | Path | None) -> Table:
-    """NOTE[PAPER]: classes of fewer than 4 rows cannot be cut into parts, and are left out (24 of 48 in set 313)."""
+def _load_table(dataset: str, data_home: str | Path | None) -> Table:
+    """NOTE[PAPER]: classes of fewer than 4 rows cannot be split and are dropped (24 of 48 in dataset 313)."""
     return drop_rare_classes(load_openml(int(dataset), data_home, round_target=dataset in ROUNDED))
 
 
-_failed: dict[tuple[str, str | Path | None], tuple[float, str]] = {}
-
-
-def _synthetic(name: str, split: int) -> Parts:
-    make = SYNTHETIC[name]
-    train, test = _points(name)
-    return Parts(*make(random_state=split, **train), *make(random_state=FRESH + split, **test))
-
-
-def _points(name: str) -> tuple[dict[str, int], dict[str, int]]:
-    """How many training and test points a synthetic set has, where that is not its default."""
+def _class_sizes(name: str) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the arguments of the training and test points of a synthetic dataset that are not its defaults."""
     if name.startswith("cube"):
-        return {}, {"n_per_class": CUBE_TEST}
-    nine = {"n_per_class": NINE} if name == "nine-gaussians" else {}
-    return nine, nine
+        return {}, {"n_per_class": CUBE_TEST_POINTS}
+    sizes = {"n_per_class": NINE_GAUSSIANS_POINTS} if name == "nine-gaussians" else {}
+    return sizes, sizes

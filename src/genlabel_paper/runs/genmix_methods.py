@@ -1,4 +1,4 @@
-"""The methods of the GenMix experiments: what is mixed while a network trains, or which density finds added points."""
+"""Methods of the GenMix experiments: a mixer of the training batches, or a density that adds points before."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ from genlabel.densities import (
     VAEDensity,
 )
 from genlabel.mixing import ManifoldMixup, Mixer, Mixup
-from genlabel_paper.runs.genmix_sets import GenMixSet
+from genlabel_paper.runs.genmix_datasets import GenMixDataset
 
-Shape: TypeAlias = tuple[int, int, int] | None
+ImageShape: TypeAlias = tuple[int, int, int] | None
 
 
 @final
 @dataclass(frozen=True)
 class GenMixMethod:
-    """A method of Table 15, or GenMix with another density."""
+    """Method of Table 15, or GenMix with another density."""
 
     key: str
-    """Its name in cells and records."""
+    """Name in cells and records."""
     mixer: Mixer | None = None
     alpha: float = 1.0
-    """Of lam ~ Beta(alpha, alpha), where it is drawn."""
+    """Parameter of lam ~ Beta(alpha, alpha), if lam is random."""
     density: str | None = None
-    """Of GenMix, by its name, see `make_density`."""
+    """Name of the density of GenMix, see `make_density`."""
     norm: str = "l2"
-    """In which the added points are half way between two classes."""
+    """Norm of the distances at which added points are halfway between two classes."""
     points_only: bool = False
-    """Whether it is not for images, of hundreds of features."""
+    """Whether the method is unsuitable for images with hundreds of features."""
 
     @property
     def variant(self) -> tuple[str, float]:
-        """Its key and alpha, as cells have them."""
+        """Key and alpha, as in cells."""
         return self.key, self.alpha
 
-    def suits(self, about: GenMixSet) -> bool:
-        """Whether it is for a set."""
-        return about.image is None or not self.points_only
+    def supports(self, dataset: GenMixDataset) -> bool:
+        """Return whether the method is suitable for a dataset."""
+        return dataset.image is None or not self.points_only
 
 
-def make_density(name: str, seed: int = 0, image: Shape = None, norm: str = "l2") -> ClassDensity:
-    """Return a density by name, for points of a seed: "gaussian", "kernel", "mixture", "flow", "vae" or "gan".
+def make_density(name: str, seed: int = 0, image: ImageShape = None, norm: str = "l2") -> ClassDensity:
+    """Return a new density: "gaussian", "kernel", "mixture", "flow", "vae" or "gan".
 
-    NOTE[PAPER]: nothing of the densities is printed but that of GM, which is the sample mean and covariance. Kernels
-    have the bandwidth of the best leave-one-out likelihood: with Scott's, the two circles run together.
+    NOTE[PAPER]: only GM is specified, by sample mean and covariance. The kernel bandwidth maximizes the leave-one-out
+    likelihood: with Scott's rule, the two circles merge.
 
     >>> make_density("kernel")
     KernelDensity(bandwidth='likelihood')
     """
-    found: dict[str, Callable[[], ClassDensity]] = {
+    makers: dict[str, Callable[[], ClassDensity]] = {
         "gaussian": lambda: GaussianDensity() if image is None else GaussianDensity(shrinkage="ledoit-wolf"),
         "kernel": lambda: KernelDensity("likelihood"),
         "mixture": lambda: MixtureDensity(8, "diagonal", reg=1e-4, random_state=seed),
@@ -65,11 +65,11 @@ def make_density(name: str, seed: int = 0, image: Shape = None, norm: str = "l2"
         "vae": lambda: VAEDensity(random_state=seed),
         "gan": lambda: GANDensity(norm, shape=_divisible(image), random_state=seed),
     }
-    return found[name]()
+    return makers[name]()
 
 
-def _divisible(image: Shape) -> Shape:
-    """The shape of images that convolutions can halve twice; others are trained as rows of pixels."""
+def _divisible(image: ImageShape) -> ImageShape:
+    """Return the shape if convolutions can halve it twice, else None: the images are rows of pixels."""
     return image if image is not None and image[1] % 4 == 0 and image[1] >= 16 else None
 
 
@@ -92,4 +92,4 @@ _DEFINED = (
     _genmix("gan", "linf", points_only=True),
 )
 GENMIX_METHODS = {method.key: method for method in _DEFINED}
-"""The methods by key: the four of Table 15, GenMix with our other densities, and with two other norms."""
+"""Methods by key: the four of Table 15, GenMix with other densities, and with two other norms."""

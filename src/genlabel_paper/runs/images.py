@@ -1,4 +1,4 @@
-"""Settings of images: one network a trial, trained as arXiv Tables 13 and 14 say, also measured under AutoAttack."""
+"""Settings of images (arXiv Tables 13 and 14): one network per trial, also measured under AutoAttack."""
 
 from __future__ import annotations
 
@@ -13,36 +13,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel.attacks import robust_accuracy
-from genlabel.attacks.autoattack import find_package
+from genlabel.attacks.autoattack import import_pyautoattack
 from genlabel.data.datasets import ImageDataset, load_images
 from genlabel.densities import CollapseWarning
 from genlabel.evaluation.images import TrainedImages, train_images
 from genlabel.training import SGD
 from genlabel_paper.runs.cells import Cell
-from genlabel_paper.runs.schedules import STUDY_IMAGES, ImageMethod, Schedule, image_methods, image_run
+from genlabel_paper.runs.schedules import (
+    IMAGE_DATASETS,
+    SCHEDULES,
+    PaperImageMethod,
+    Schedule,
+    image_methods,
+    image_run,
+)
 from genlabel_paper.runs.setting import Result, Setting, Variant
 
-COMMON: dict[str, Any] = {"optimizer": SGD(), "weight_decay": 1e-4, "batch_size": 128, "precision": "auto"}
+COMMON_TRAINING: dict[str, Any] = {"optimizer": SGD(), "weight_decay": 1e-4, "batch_size": 128, "precision": "auto"}
 """arXiv Tables 13 and 14: SGD, momentum 0.9, multi-step decay, weight decay 1e-4, batches of 128.
 
-NOTE[PAPER]: the steps of the decay are not printed: a tenth of the rate after 1/2 and 3/4 of the epochs.
+NOTE[PAPER]: the milestones of the decay are not printed; the rate is divided by 10 after 1/2 and 3/4 of the epochs.
 """
 ATTACK = "autoattack"
-"""The standard version (arXiv Table 7)."""
-SHARE = 0.1
-"""Of the training images that choose the best epoch, where few are taken."""
-TOLD = ("network", "epochs", "learning_rate", "gamma", "beta", "statistics", "held_out")
-"""Arguments of the training that are kept beside a record."""
-DRAW = 0
-"""Seed of the draw of images, where not all are taken, and of the attack."""
-SECONDS = {"lenet5": 1e4, "resnet18": 5e5, "preact-resnet18": 5e5}
-"""Of an epoch of one image, about, in the units of `Setting.cost`."""
+"""Standard version of AutoAttack (arXiv Table 7)."""
+HELD_OUT_OF_SUBSET = 0.1
+"""Fraction of the training images that select the best epoch, if a schedule uses a subset."""
+RECORDED_PARAMETERS = ("network", "epochs", "learning_rate", "gamma", "beta", "statistics", "held_out")
+SUBSET_SEED = 0
+"""Seed of the subset of images of a schedule, and of the attack."""
+COST_PER_IMAGE = {"lenet5": 1e4, "resnet18": 5e5, "preact-resnet18": 5e5}
+"""Approximate cost of one image in one epoch, see `Setting.cost`."""
 
 
-def about_schedule(schedule: Schedule) -> str:
-    """Say how the networks of a schedule are trained.
+def describe_schedule(schedule: Schedule) -> str:
+    """Return a sentence on how the networks of a schedule are trained.
 
-    >>> about_schedule(Schedule("robust", 50)).split("; ")[1]
+    >>> describe_schedule(Schedule("robust", 50)).split("; ")[1]
     "SGD, momentum 0.9, 50 epochs (the paper's schedule), a tenth of the rate after 1/2 and 3/4 of them"
     """
     source = "arXiv Table 13" if schedule.kind == "clean" else "arXiv Table 14"
@@ -59,64 +65,68 @@ def about_schedule(schedule: Schedule) -> str:
 @final
 @dataclass(frozen=True)
 class ImageSetting(Setting):
-    """The networks of one schedule."""
+    """Setting of the networks of one schedule."""
 
     schedule: Schedule
 
     def variants(self, dataset: str) -> Set[Variant]:
-        """The methods of a set of images; none of another dataset."""
-        return {method.variant for method in image_methods(dataset).values()} if dataset in STUDY_IMAGES else set()
+        """Return the methods of an image dataset, none for an unknown one."""
+        return {method.variant for method in image_methods(dataset).values()} if dataset in IMAGE_DATASETS else set()
 
     def describe(self, dataset: str, variant: Variant) -> dict[str, Any]:
-        """How the network is trained, on which images, and how it is attacked."""
-        parts = {"images": self.schedule.images, "tests": self.schedule.tests, "draw": DRAW}
+        """Return the training, the subsets of images, and the attack."""
+        subsets = {"images": self.schedule.images, "tests": self.schedule.tests, "draw": SUBSET_SEED}
         training = self._training(dataset, image_methods(dataset)[variant[0]])
-        return {"training": training, "parts": parts, "attack": self._attack(dataset)}
+        return {"training": training, "parts": subsets, "attack": self._attack(dataset)}
 
     def cost(self, dataset: str) -> float:
-        """By the images of all epochs, and the network."""
-        images = min(STUDY_IMAGES[dataset].images, self.schedule.images or STUDY_IMAGES[dataset].images)
-        return images * self.schedule.epochs * SECONDS[image_run(self.schedule.kind, dataset).network]
+        """Return the time by the images of all epochs and the network."""
+        images = min(IMAGE_DATASETS[dataset].images, self.schedule.images or IMAGE_DATASETS[dataset].images)
+        return images * self.schedule.epochs * COST_PER_IMAGE[image_run(self.schedule.kind, dataset).network]
 
     def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:
         """Train the network of the one cell of a trial."""
         (cell,) = cells
-        images = _take(_load(cell.dataset, data_home), self.schedule)
+        images = _take_subset(_load(cell.dataset, data_home), self.schedule)
         training = self._training(cell.dataset, image_methods(cell.dataset)[cell.method])
-        attacked = self._attack(cell.dataset)
-        if attacked is not None:
-            find_package()  # where it is missing, the attack after the training could not run
-        with warnings.catch_warnings(record=True) as said:
+        attack = self._attack(cell.dataset)
+        if attack is not None:
+            import_pyautoattack()  # raises before the training if the package of the attack is missing
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             trained = train_images(images, seed=cell.seed, **training)
         metrics = _measure(trained)
-        if attacked is not None:
-            metrics["robust_accuracy"] = _attack(trained, images, attacked["images"], attacked["radius"])
-        told = _tell(trained, images, training, attacked)
-        if any(issubclass(one.category, CollapseWarning) for one in said):
-            told["collapsed"] = True
-        return [Result(cell, told, metrics)]
+        if attack is not None:
+            metrics["robust_accuracy"] = _robust_accuracy(trained, images, attack["images"], attack["radius"])
+        parameters = _recorded_parameters(trained, images, training, attack)
+        if any(issubclass(one.category, CollapseWarning) for one in caught):
+            parameters["collapsed"] = True
+        return [Result(cell, parameters, metrics)]
 
-    def _training(self, dataset: str, method: ImageMethod) -> dict[str, Any]:
-        """The arguments of `train_images`, but for the seed."""
-        run, about = image_run(self.schedule.kind, dataset), STUDY_IMAGES[dataset]
-        found = COMMON | {"method": method.trained_as, "network": run.network, "learning_rate": run.learning_rate}
-        found |= {"epochs": self.schedule.epochs, "augment": about.augmented, "held_out": about.held_out}
+    def _training(self, dataset: str, method: PaperImageMethod) -> dict[str, Any]:
+        """Return the arguments of `train_images` except the seed."""
+        run, about = image_run(self.schedule.kind, dataset), IMAGE_DATASETS[dataset]
+        training = COMMON_TRAINING | {
+            "method": method.trained_as,
+            "network": run.network,
+            "learning_rate": run.learning_rate,
+        }
+        training |= {"epochs": self.schedule.epochs, "augment": about.augmented, "held_out": about.held_out}
         if self.schedule.images is not None:
-            found["held_out"] = SHARE
+            training["held_out"] = HELD_OUT_OF_SUBSET
         if method.alpha is not None:
-            found |= {"alpha": method.alpha, "lam_per": method.lam_per}
+            training |= {"alpha": method.alpha, "lam_per": method.lam_per}
         if method.statistics is not None:
             gamma, beta = run.ratios(method)
-            found |= {"gamma": gamma, "beta": beta, "statistics": method.statistics}
-        return found
+            training |= {"gamma": gamma, "beta": beta, "statistics": method.statistics}
+        return training
 
     def _attack(self, dataset: str) -> dict[str, Any] | None:
-        """The attack, its radius and the number of images, if there is one."""
+        """Return the attack, its radius and the number of images, or None for a clean schedule."""
         if self.schedule.kind == "clean":
             return None
         radius = image_run("robust", dataset).radius
-        return {"attack": ATTACK, "radius": radius, "images": self.schedule.attacked, "draw": DRAW}
+        return {"attack": ATTACK, "radius": radius, "images": self.schedule.attacked, "draw": SUBSET_SEED}
 
 
 @lru_cache(maxsize=4)
@@ -124,9 +134,9 @@ def _load(dataset: str, data_home: str | Path | None) -> ImageDataset:
     return load_images(dataset, data_home)
 
 
-def _take(images: ImageDataset, schedule: Schedule) -> ImageDataset:
-    """The images of a schedule: all, or a fixed draw."""
-    train, test = _draw(len(images.x_train), schedule.images), _draw(len(images.x_test), schedule.tests)
+def _take_subset(images: ImageDataset, schedule: Schedule) -> ImageDataset:
+    """Return the images of a schedule: all, or a fixed random subset."""
+    train, test = _subset(len(images.x_train), schedule.images), _subset(len(images.x_test), schedule.tests)
     return images._replace(
         x_train=images.x_train[train],
         y_train=images.y_train[train],
@@ -135,35 +145,39 @@ def _take(images: ImageDataset, schedule: Schedule) -> ImageDataset:
     )
 
 
-def _draw(n: int, most: int | None) -> NDArray[np.int64]:
-    """The places of a fixed draw, in their order."""
-    if most is None or n <= most:
+def _subset(n: int, size: int | None) -> NDArray[np.int64]:
+    """Return the sorted indices of a fixed random subset."""
+    if size is None or n <= size:
         return np.arange(n)
-    return np.sort(np.random.default_rng(DRAW).permutation(n)[:most])
+    return np.sort(np.random.default_rng(SUBSET_SEED).permutation(n)[:size])
 
 
 def _measure(trained: TrainedImages) -> dict[str, float]:
-    """Accuracy in percent and log-loss of the last epoch, and the accuracy of the best one on held-out images."""
-    found = {"accuracy": 100.0 * trained.test.accuracy, "log_loss": trained.test.log_loss}
+    """Return accuracy and log-loss of the last epoch, and the accuracy of the epoch that is best on held-out images."""
+    metrics = {"accuracy": 100.0 * trained.test.accuracy, "log_loss": trained.test.log_loss}
     if trained.best_test is not None:
-        found["best_accuracy"] = 100.0 * trained.best_test.accuracy
-    return found
+        metrics["best_accuracy"] = 100.0 * trained.best_test.accuracy
+    return metrics
 
 
-def _attack(trained: TrainedImages, images: ImageDataset, most: int, radius: float) -> float:
-    """The accuracy of the last epoch under attack, in percent."""
-    chosen = _draw(len(images.x_test), most)
+def _robust_accuracy(trained: TrainedImages, images: ImageDataset, count: int, radius: float) -> float:
+    """Return the accuracy of the last epoch under attack."""
+    chosen = _subset(len(images.x_test), count)
     x, y = images.x_test[chosen], images.y_test[chosen]
-    return robust_accuracy(trained.network, x, y, ATTACK, radius=radius, rng=DRAW).accuracy
+    return robust_accuracy(trained.network, x, y, ATTACK, eps=radius, seed=SUBSET_SEED).accuracy
 
 
-def _tell(
-    trained: TrainedImages, images: ImageDataset, training: dict[str, Any], attacked: dict[str, Any] | None
+def _recorded_parameters(
+    trained: TrainedImages, images: ImageDataset, training: dict[str, Any], attack: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """What is kept beside the metrics."""
-    told: dict[str, Any] = {name: training[name] for name in TOLD if name in training}
+    """Return the parameters of a record."""
+    parameters: dict[str, Any] = {name: training[name] for name in RECORDED_PARAMETERS if name in training}
     speed = np.median([epoch["images_per_second"] for epoch in trained.history])
-    told |= {"train_rows": len(images.x_train), "best_epoch": trained.best_epoch, "images_per_second": round(speed)}
-    if attacked is not None:
-        told |= {"attacked": min(attacked["images"], len(images.x_test)), "radius": round(attacked["radius"], 6)}
-    return told | {"device": next(trained.network.parameters()).device.type}
+    parameters |= {"train_rows": len(images.x_train), "best_epoch": trained.best_epoch}
+    parameters |= {"images_per_second": round(speed)}
+    if attack is not None:
+        parameters |= {"attacked": min(attack["images"], len(images.x_test)), "radius": round(attack["radius"], 6)}
+    return parameters | {"device": next(trained.network.parameters()).device.type}
+
+
+SETTINGS = {name: ImageSetting(describe_schedule(schedule), schedule) for name, schedule in SCHEDULES.items()}

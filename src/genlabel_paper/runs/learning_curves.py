@@ -1,4 +1,4 @@
-"""The paths of a full search: how every candidate does at every epoch, on its fold, on all rows, and on rows apart."""
+"""Learning curves of a grid search: scores of every candidate at every epoch, on validation and test rows."""
 
 from __future__ import annotations
 
@@ -21,55 +21,54 @@ from genlabel.model_selection.tasks import NETWORK_STREAM, fold_tasks, make_task
 from genlabel.model_selection.time_budget import stage_shares
 from genlabel.training import BestEpoch, Fleet, TrainingTask
 
-Changed = Callable[[SearchSpace], SearchSpace]
-"""Changes the search space of a classifier before it is trained."""
-Look = Callable[[Fleet, int], NDArray[np.float64]]
-"""Scores (candidates, m) of the networks of a task, by a fleet and the index of the task."""
+ChangeSearchSpace = Callable[[SearchSpace], SearchSpace]
+"""Function that edits the search space of a classifier before training."""
+ScoreNetworks = Callable[[Fleet, int], NDArray[np.float64]]
+"""Function of a fleet and the index of a task that returns scores (candidates, m) of its networks."""
 
 
-class Paths(NamedTuple):
-    """What was seen of the candidates of a search, epoch after epoch; scores are accuracy and minus the log-loss."""
+class LearningCurves(NamedTuple):
+    """Scores of the candidates of a search by epoch; a score is the pair of accuracy and minus the log-loss."""
 
     params: list[dict[str, Any]]
-    """Of the candidates, in the words of the classifier's parameters."""
+    """Parameters of the candidates, as those of the classifier."""
     epochs: list[int]
-    """Those that were looked at, from 1."""
+    """Evaluated epochs, from 1."""
     valid: NDArray[np.float64]
-    """Scores (looks, folds, candidates, 2) of the networks of the folds on the rows that these hold out."""
-    apart: NDArray[np.float64]
-    """Scores (looks, candidates, 2) of the networks of the first fold on the rows apart."""
-    whole: NDArray[np.float64]
-    """Scores (looks, candidates, 2) of the networks that were trained on all rows, on the rows apart."""
+    """Scores (epochs, folds, candidates, 2) of the networks of the folds on their validation rows."""
+    test_of_fold: NDArray[np.float64]
+    """Scores (epochs, candidates, 2) of the networks of the first fold on the test rows."""
+    test_of_all: NDArray[np.float64]
+    """Scores (epochs, candidates, 2) of the networks trained on all rows, on the test rows."""
 
 
 def learning_curves(
     model: NetworkClassifier,
     X: Any,
     y: Any,
-    apart: tuple[Any, Any],
-    wanted: Callable[[dict[str, Any]], bool] = lambda params: True,
-    changed: Changed = lambda method: method,
+    test: tuple[Any, Any],
+    selects: Callable[[dict[str, Any]], bool] = lambda params: True,
+    change: ChangeSearchSpace = lambda space: space,
     attack: Attack | None = None,
-) -> Paths:
-    """Train the candidates of a classifier, on each fold and on all rows, and look at them at every epoch.
+) -> LearningCurves:
+    """Train the candidates of a classifier on each fold and on all rows, and score them at every epoch.
 
-    It is for those who ask what a choice is worth: of the epoch, of the candidate, on rows that a choice must not see.
-    Under an attack, all rows are attacked, at every fifth epoch. Where there is
-    one candidate alone, and so nothing to choose, only the first fold is trained.
+    The curves show the effect of selecting the epoch and the candidate, also on test rows. With an attack, all rows are
+    attacked, at every fifth epoch. For a single candidate, which needs no selection, only the first fold is trained.
 
     Parameters
     ----------
     model : MixupClassifier, GenLabelClassifier or AdaMixupClassifier
-        With a grid search and one way of mixing, as `from_paper` makes it.
+        Classifier with a grid search and one way of mixing, as `from_paper` returns it.
     X, y
-        As of `fit`; numbers.
-    apart : tuple of X (m, d) and y (m,)
-        Rows that are neither trained on nor held out.
-    wanted : callable (params) -> bool
-        Which candidates.
-    changed : callable (method) -> method
+        Training data, see `fit`; X is numeric.
+    test : tuple of X (m, d) and y (m,)
+        Test rows.
+    selects : callable (params) -> bool
+        Filter of the candidates.
+    change : callable (SearchSpace) -> SearchSpace
     attack : Attack, optional
-        That of the search if not given.
+        Attack on the scored rows; by default that of the search.
 
     Examples
     --------
@@ -77,59 +76,59 @@ def learning_curves(
     >>> from genlabel import MixupClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> model = MixupClassifier.from_paper(training__epochs=5, random_state=0)
-    >>> paths = learning_curves(model, X[::2], y[::2], (X[1::2], y[1::2]))
-    >>> paths.valid.shape, paths.whole.shape  # 5 epochs, 6 folds, 4 learning rates
+    >>> curves = learning_curves(model, X[::2], y[::2], (X[1::2], y[1::2]))
+    >>> curves.valid.shape, curves.test_of_all.shape  # 5 epochs, 6 folds, 4 learning rates
     ((5, 6, 4, 2), (5, 4, 2))
     """
     with one_thread(), model._track_progress() as progress:
         config = model._trainer_config()
-        space = changed(model._search_space(config))
+        space = change(model._search_space(config))
         if config.search.is_halving or len(space.mixing) > 1:
             raise ValueError("learning curves are those of a grid search with one way of mixing; use search='grid'")
         data = model._training_data(X, y, None, None, config, progress)
         progress.plan(stage_shares(space, config, searches=True, typicality=False))
         labelers = prepare_labelers(space, data, config, progress)
-        indices = [i for i, params in enumerate(space.params) if wanted({**params, **space.mixing[0].params})]
+        indices = [i for i, params in enumerate(space.params) if selects({**params, **space.mixing[0].params})]
         candidates, epochs = [space.candidates[i] for i in indices], config.max_epochs(len(data.raw.X))
         rule: Scoring = config.search.scoring if attack is None else attack
         every = 1 if isinstance(rule, str) else EPOCHS_BETWEEN_ATTACKS
-        test = np.asarray(apart[0], dtype=np.float64), index_labels(apart[1], data.raw.classes)
+        test_X, test_y = np.asarray(test[0], dtype=np.float64), index_labels(test[1], data.raw.classes)
 
-        def on_fold(fleet: Fleet, fold: int) -> NDArray[np.float64]:
-            held = _rate(rule, fleet, data.valid[fold].X, data.valid[fold].y)
-            on_test = _rate(rule, fleet, data.scalers[fold](test[0]), test[1]) if fold == 0 else np.zeros_like(held)
-            return np.hstack([held, on_test])
+        def score_fold(fleet: Fleet, fold: int) -> NDArray[np.float64]:
+            valid = _rate(rule, fleet, data.valid[fold].X, data.valid[fold].y)
+            on_test = _rate(rule, fleet, data.scalers[fold](test_X), test_y) if fold == 0 else np.zeros_like(valid)
+            return np.hstack([valid, on_test])
 
-        def on_whole(fleet: Fleet, group: int) -> NDArray[np.float64]:
-            return _rate(rule, fleet, data.scaler(test[0]), test[1])
+        def score_all(fleet: Fleet, group: int) -> NDArray[np.float64]:
+            return _rate(rule, fleet, data.scaler(test_X), test_y)
 
-        def record(tasks: Sequence[TrainingTask], look: Look) -> NDArray[np.float64]:
-            """Train tasks to the end; return what was seen of them, (looks, tasks, candidates, m)."""
-            seen: list[list[NDArray[np.float64]]] = [[] for _ in tasks]
+        def record(tasks: Sequence[TrainingTask], score: ScoreNetworks) -> NDArray[np.float64]:
+            """Train the tasks completely, and return their scores (epochs, tasks, candidates, m)."""
+            recorded: list[list[NDArray[np.float64]]] = [[] for _ in tasks]
 
-            def score(fleet: Fleet, group: int) -> NDArray[np.float64]:
-                scores = look(fleet, group)
-                seen[group].append(scores.reshape(-1, len(indices), scores.shape[-1]))
+            def score_and_record(fleet: Fleet, group: int) -> NDArray[np.float64]:
+                scores = score(fleet, group)
+                recorded[group].append(scores.reshape(-1, len(indices), scores.shape[-1]))
                 return scores
 
-            keep = BestEpoch(score, every)
-            trainer = make_trainer(space, config, tasks, 0, epochs, candidates, keep=keep, progress=progress)
+            best = BestEpoch(score_and_record, every)
+            trainer = make_trainer(space, config, tasks, 0, epochs, candidates, restore_best=best, progress=progress)
             trainer.advance(epochs)
-            return np.stack([np.concatenate(parts) for parts in seen], 1)
+            return np.stack([np.concatenate(parts) for parts in recorded], 1)
 
         folds = fold_tasks(space, data, labelers, NETWORK_STREAM)[0][: None if len(indices) > 1 else 1]
         whole = space.mixing[0].apply(make_task(space, data, labelers, None, NETWORK_STREAM))
-        of_folds, of_whole = record(folds, on_fold), record([whole], on_whole)
-        looks = [e for e in range(1, epochs + 1) if e % every == 0 or e == epochs]
+        of_folds, of_all = record(folds, score_fold), record([whole], score_all)
+        scored = [e for e in range(1, epochs + 1) if e % every == 0 or e == epochs]
         params = [dict(space.params[i]) for i in indices]
-        return Paths(params, looks, of_folds[..., :2], of_folds[:, 0, :, 2:], of_whole[:, 0])
+        return LearningCurves(params, scored, of_folds[..., :2], of_folds[:, 0, :, 2:], of_all[:, 0])
 
 
 def _rate(rule: Scoring, fleet: Fleet, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
-    """Return scores (candidates, 2) on rows; on attacked ones if candidates are chosen so."""
+    """Return scores (candidates, 2) on rows, under attack if the rule is one."""
     if isinstance(rule, str):
-        return fleet.rate(0, X, y)
+        return fleet.score(0, X, y)
     target = AttackedFleet(fleet)
-    attacked = rule(target, torch.from_numpy(X), y, rng=0)
+    attacked = rule(target, torch.from_numpy(X), y, seed=0)
     log_proba = target.log_proba(attacked).cpu().numpy()
     return np.stack([accuracy(log_proba, y), -log_loss(log_proba, y)], -1)

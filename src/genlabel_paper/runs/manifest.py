@@ -1,4 +1,4 @@
-"""The OpenML sets of the study: id, name, rows, features, classes, and which ones the statistics are over."""
+"""Manifest of the OpenML datasets of the reproduction: name, size, and membership in the paper's study."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from importlib.resources import files
 import pandas as pd
 
 ROUNDED = frozenset({"223"})
-"""NOTE[PAPER]: a regression set in the paper's table 6: its target, a price, is rounded down to whole numbers."""
+"""NOTE[PAPER]: a regression dataset in the paper's table 6; its target, a price, is rounded down to integers."""
 
 
 @cache
 def manifest() -> pd.DataFrame:
-    """Return the sets by id (as text): name, n, d, k, the percent of rows in the largest class, and whether it is one
-    of those that the paper's authors list for their study.
+    """Return the datasets by id (string), with columns name, n, d, k, largest and study.
 
-    The sets that we could not have (1038, 1130, 1138, 1166) have no numbers; the classes of 223 are its rounded target.
+    `largest` is the percentage of rows in the largest class, `study` whether the paper's authors list the dataset for
+    their study. The datasets that are not available (1038, 1130, 1138, 1166) have missing sizes; the classes of 223 are
+    its rounded target.
 
     >>> manifest().loc["61", ["n", "d", "k"]].tolist()
     [150, 4, 3]
@@ -26,20 +27,20 @@ def manifest() -> pd.DataFrame:
     return frame.assign(study=frame["study"] == "yes").astype({"n": "Int64", "d": "Int64", "k": "Int64"})
 
 
-def name_set(dataset: str) -> str:
-    """Return the number of an OpenML set with its name; sets without one are called as they are.
+def dataset_title(dataset: str) -> str:
+    """Return the id of an OpenML dataset with its name; other datasets keep their name.
 
-    >>> name_set("61"), name_set("moon")
+    >>> dataset_title("61"), dataset_title("moon")
     ('61 (iris)', 'moon')
     """
     name = manifest()["name"].get(dataset)
     return dataset if pd.isna(name) else f"{dataset} ({name})"
 
 
-def study_sets() -> list[str]:
-    """Return the ids of the sets over which the paper's statistics are taken, as far as they are at hand.
+def study_datasets() -> list[str]:
+    """Return the ids of the available datasets of the paper's study.
 
-    >>> len(study_sets())
+    >>> len(study_datasets())
     131
     """
     return [str(number) for number in manifest().index[manifest()["study"]]]

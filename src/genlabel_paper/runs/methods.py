@@ -1,4 +1,4 @@
-"""The methods of the paper's tables, each defined once: its key, what the paper calls it, and how it is made."""
+"""Methods of the paper's tables: key, title and constructor of each."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from genlabel import (
 from genlabel.densities import GaussianDensity, KernelDensity
 
 Candidate: TypeAlias = dict[str, Any]
-"""The parameters of one candidate of a search."""
+"""Parameters of one candidate of a search."""
 Classifier: TypeAlias = MixupClassifier | GenLabelClassifier | AdaMixupClassifier | GenerativeClassifier
-UNCHOSEN = {"search__scoring": "log-loss"}
-"""Where a setting fixes the learning rate there is nothing to choose; the word is that of the records."""
+FIXED_RATE = {"search__scoring": "log-loss"}
+"""Rule of settings with a fixed learning rate, where nothing is selected; the value is part of the fingerprints."""
 Kind: TypeAlias = Literal["vanilla", "mixup", "generative", "genlabel", "density"]
 
 
 @final
 @dataclass(frozen=True)
 class PaperMethod:
-    """A method of the paper's tables."""
+    """Method of the paper's tables."""
 
     key: str
-    """Its name in cells and records."""
+    """Name in cells and records."""
     title: str
-    """What the paper calls it."""
+    """Name in the paper."""
     kind: Kind
     make: Callable[..., Classifier]
-    """Its classifier, for the alpha of lam ~ Beta(alpha, alpha), a seed and the parameters of a setting."""
+    """Function of alpha in lam ~ Beta(alpha, alpha), a seed and the parameters of a setting."""
     has: Callable[[Candidate], bool]
-    """Whether a candidate belongs to it, where one search serves several methods."""
+    """Filter of the candidates that belong to the method, where one search serves several methods."""
 
 
 def keys_of(kind: Kind) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def keys_of(kind: Kind) -> tuple[str, ...]:
 
 
 def _vanilla(alpha: float, seed: int, **params: Any) -> MixupClassifier:
-    return MixupClassifier.from_paper(mixer=None, random_state=seed, **{**UNCHOSEN, **params})
+    return MixupClassifier.from_paper(mixer=None, random_state=seed, **{**FIXED_RATE, **params})
 
 
 def _adamixup(alpha: float, seed: int, **params: Any) -> AdaMixupClassifier:
@@ -62,13 +62,15 @@ def _adamixup(alpha: float, seed: int, **params: Any) -> AdaMixupClassifier:
 
 
 def _mixup(alpha: float, seed: int, **params: Any) -> MixupClassifier:
-    return MixupClassifier.from_paper(mixer=Mixup(alpha, lam_per="batch"), random_state=seed, **{**UNCHOSEN, **params})
+    return MixupClassifier.from_paper(
+        mixer=Mixup(alpha, lam_per="batch"), random_state=seed, **{**FIXED_RATE, **params}
+    )
 
 
 def _exclude(alpha: float, seed: int, **params: Any) -> MixupClassifier:
-    """Mixup without the points that intrude (arXiv Section 3.1), with linear or logistic labels (section 3.2).
+    """Return mixup without intruding points (arXiv Section 3.1), with linear or logistic labels (Section 3.2).
 
-    NOTE[PAPER]: the sigma of the logistic labels is not printed: 0.5, whose curve runs from 0.02 to 0.98.
+    NOTE[PAPER]: the sigma of the logistic labels is not printed; 0.5 gives labels from 0.02 to 0.98.
     """
     return _mixup(alpha, seed, exclude_intrusion=True, **params)
 
@@ -78,7 +80,7 @@ def _genlabel(alpha: float, seed: int, **params: Any) -> GenLabelClassifier:
 
 
 def _gm(alpha: float, seed: int) -> GenerativeClassifier:
-    """NOTE[PAPER]: the priors are not printed; uniform ones, as in y_gen, fit the printed numbers of uneven sets."""
+    """NOTE[PAPER]: the priors are not printed; uniform ones, as in y_gen, fit the numbers of imbalanced datasets."""
     return GenerativeClassifier(GaussianDensity(), priors="uniform")
 
 
@@ -91,7 +93,7 @@ def _every(candidate: Candidate) -> bool:
 
 
 def _is_mixup(candidate: Candidate) -> bool:
-    """Whether a candidate of GenLabel is mixup: gamma = 0."""
+    """Return whether a candidate of GenLabel is mixup: gamma = 0."""
     return bool(candidate["gamma"] == 0.0)
 
 
@@ -128,7 +130,7 @@ _DEFINED = (
     PaperMethod("genlabel-gan", "Mixup + GenLabel (GAN)", "density", _genlabel, _every),
 )
 METHODS = {method.key: method for method in _DEFINED}
-"""The methods by key, in the order of the tables."""
+"""Methods by key, in the order of the tables."""
 _ON_IMAGES = {
     "mixup-genlabel": "Mixup + GenLabel",
     "manifold": "Manifold mixup",
@@ -148,5 +150,5 @@ _GENMIX = {
     "genmix-hidden": "GenMix + GM in the hidden space",
 }
 TITLES = {method.key: method.title for method in _DEFINED} | _ON_IMAGES | _GENMIX
-"""What the paper calls them, by key; those of images are made in `genlabel_paper.runs.schedules`, those of GenMix in
+"""Titles of all methods by key; image methods are defined in `genlabel_paper.runs.schedules`, GenMix methods in
 `genlabel_paper.runs.genmix_methods`."""

@@ -1,4 +1,4 @@
-"""Settings under other readings of the paper's text: one training, looked at in six ways."""
+"""Settings under other readings of the paper's text: one training per reading, evaluated by six selection rules."""
 
 from __future__ import annotations
 
@@ -13,166 +13,155 @@ from sklearn.base import clone
 
 from genlabel import GenerativeClassifier
 from genlabel.metrics import score
-from genlabel_paper.runs.cells import Cell
-from genlabel_paper.runs.data import Parts, load_parts
-from genlabel_paper.runs.learning_curves import Paths, learning_curves
+from genlabel_paper.runs.cells import Cell, join_reading
+from genlabel_paper.runs.data import SplitData, load_split
+from genlabel_paper.runs.learning_curves import LearningCurves, learning_curves
 from genlabel_paper.runs.methods import Candidate
-from genlabel_paper.runs.readings import LOOKS, READINGS, Look, Reading
+from genlabel_paper.runs.readings import READINGS, SELECTION_RULES, Reading, SelectionRule
 from genlabel_paper.runs.setting import Result, Setting, Variant
-from genlabel_paper.runs.tables import Search, TableSetting
+from genlabel_paper.runs.table_setting import Search, TableSetting
+from genlabel_paper.runs.table_settings import SETTINGS as TABLE_SETTINGS
 
 BASES = ("logistic", "logistic-robust", "mlp", "mlp-robust", "synthetic")
-"""The settings that are read in other ways."""
+"""Settings with other readings."""
 DIVERGED = "NaN or infinity"
-"""What a density says of features without numbers."""
-Seen: TypeAlias = tuple[dict[str, Any], dict[str, float]]
-"""What our look chooses, and the accuracy of each look, in percent."""
-MARK = "@"
-"""Between the name of a setting and that of a reading."""
-
-
-def name_of(base: str, reading: str) -> str:
-    """Return the name of a setting under a reading.
-
-    >>> name_of("mlp", "raw"), base_of("mlp@raw")
-    ('mlp@raw', ('mlp', 'raw'))
-    """
-    return f"{base}{MARK}{reading}"
-
-
-def base_of(setting: str) -> tuple[str, str]:
-    """Return the setting and the reading of a name; the reading is empty where it is a setting alone."""
-    base, _, reading = setting.partition(MARK)
-    return base, reading
-
-
-def read_settings(settings: dict[str, Setting]) -> dict[str, Setting]:
-    """Return every base under every reading that says anything of it, by name."""
-    found: dict[str, Setting] = {}
-    for base in BASES:
-        of = settings[base]
-        assert isinstance(of, TableSetting)
-        for reading in READINGS.values():
-            if (base == "synthetic" and reading.sets in ("real", "text")) or (
-                base != "synthetic" and reading.sets == "drawn"
-            ):
-                continue
-            found[name_of(base, reading.name)] = ReadSetting(f"{of.about}; {reading.title}", of, reading)
-    return found
+"""Part of the message of a density for features that are not finite."""
+Outcome: TypeAlias = tuple[dict[str, Any], dict[str, float]]
+"""Parameters selected by our rule, and the accuracy in percent by selection rule."""
 
 
 @final
 @dataclass(frozen=True)
 class ReadSetting(Setting):
-    """A setting of the tables under a reading: every candidate is followed to the end, and looked at in six ways."""
+    """Setting of the tables under a reading: every candidate is trained completely, then six rules select one."""
 
     base: TableSetting
     reading: Reading
 
     def variants(self, dataset: str) -> Set[Variant]:
-        """The methods that the reading changes."""
-        return {v for v in self.base.variants(dataset) if v[1] == 1.0 and self.reading.touches(dataset, v[0])}
+        """Return the methods that the reading changes."""
+        return {v for v in self.base.variants(dataset) if v[1] == 1.0 and self.reading.changes(dataset, v[0])}
 
     def describe(self, dataset: str, variant: Variant) -> dict[str, Any]:
-        """What the base depends on, with the classifier as it is read, and the reading."""
-        found = self.base.describe(dataset, variant)
-        looks = {"looks": [look.key for look in LOOKS], "reading": self.reading.describe()}
-        return {**found, "classifier": self.reading.apply(found["classifier"]), **looks}
+        """Return the description of the base with the changed classifier, and the reading."""
+        description = self.base.describe(dataset, variant)
+        rules = {"looks": [rule.key for rule in SELECTION_RULES], "reading": self.reading.describe()}
+        return {**description, "classifier": self.reading.apply(description["classifier"]), **rules}
 
-    def alike(self, dataset: str) -> str:
-        """As of the base."""
-        return self.base.alike(dataset)
+    def representative(self, dataset: str) -> str:
+        """Return that of the base."""
+        return self.base.representative(dataset)
 
     def cost(self, dataset: str) -> float:
-        """As of the base."""
+        """Return that of the base."""
         return self.base.cost(dataset)
 
     def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:
-        """Follow the searches that serve the cells."""
+        """Train the searches that serve the cells."""
         dataset, split, seed = cells[0].dataset, cells[0].split, cells[0].seed
-        parts = load_parts(dataset, split, data_home, **self.reading.data)
-        wanted = {(cell.method, cell.alpha): cell for cell in cells}
-        found = []
+        data = load_split(dataset, split, data_home, **self.reading.data)
+        cell_of = {(cell.method, cell.alpha): cell for cell in cells}
+        results = []
         for search in self.base.searches:
-            asked = [variant for variant in search.variants if variant in wanted]
-            if asked:
-                seen = self._see(search, asked, parts, dataset, seed)
-                found += [Result(wanted[variant], *seen[variant]) for variant in asked]
-        return found
+            served = [variant for variant in search.variants if variant in cell_of]
+            if served:
+                outcomes = self._evaluate(search, served, data, dataset, seed)
+                results += [Result(cell_of[variant], *outcomes[variant]) for variant in served]
+        return results
 
-    def _see(
-        self, search: Search, asked: Sequence[Variant], parts: Parts, dataset: str, seed: int
-    ) -> dict[Variant, Seen]:
-        """What is chosen and measured of methods that one search serves.
+    def _evaluate(
+        self, search: Search, variants: Sequence[Variant], data: SplitData, dataset: str, seed: int
+    ) -> dict[Variant, Outcome]:
+        """Return the outcomes of methods that one search serves.
 
-        A method whose twin network diverges, which happens to features as they are, has no labels: it is never right.
+        A method whose twin network diverges, which happens with unscaled features, has no labels and accuracy 0.
         """
-        model, rules = self.reading.apply(search.make(dataset, seed)), search.variants
-        if len(rules) == 1:  # a classifier that serves one method
-            rules = {variant: lambda params: True for variant in rules}
+        model, filters = self.reading.apply(search.make(dataset, seed)), search.variants
+        if len(filters) == 1:  # a classifier that serves one method
+            filters = {variant: lambda params: True for variant in filters}
         if isinstance(model, GenerativeClassifier):
-            value = score(model.fit(parts.X, parts.y), parts.X_test, parts.y_test)["accuracy"]
-            return {variant: ({}, {look.key: value for look in LOOKS}) for variant in asked}
+            value = score(model.fit(data.X, data.y), data.X_test, data.y_test)["accuracy"]
+            return {variant: ({}, {rule.key: value for rule in SELECTION_RULES}) for variant in variants}
         try:
-            return self._follow(model, {variant: rules[variant] for variant in asked}, parts)
+            return self._train(model, {variant: filters[variant] for variant in variants}, data)
         except ValueError as error:
             if DIVERGED not in str(error):
                 raise
-        plain = {variant: rules[variant] for variant in asked if variant[0] == "mixup"}
-        left = self._follow(clone(model).set_params(gamma=0.0), plain, parts) if plain else {}
-        return {variant: ({}, {look.key: 0.0 for look in LOOKS}) for variant in asked} | left
+        mixup = {variant: filters[variant] for variant in variants if variant[0] == "mixup"}
+        without_labels = self._train(clone(model).set_params(gamma=0.0), mixup, data) if mixup else {}
+        return {variant: ({}, {rule.key: 0.0 for rule in SELECTION_RULES}) for variant in variants} | without_labels
 
-    def _follow(
-        self, model: Any, rules: Mapping[Variant, Callable[[Candidate], bool]], parts: Parts
-    ) -> dict[Variant, Seen]:
-        """Follow the candidates of methods, and look at them."""
-        paths = learning_curves(
+    def _train(
+        self, model: Any, filters: Mapping[Variant, Callable[[Candidate], bool]], data: SplitData
+    ) -> dict[Variant, Outcome]:
+        """Return the outcomes of methods from the learning curves of their candidates."""
+        curves = learning_curves(
             model,
-            parts.X,
-            parts.y,
-            (parts.X_test, parts.y_test),
-            wanted=lambda params: any(has(params) for has in rules.values()),
-            changed=self.reading.apply_to_method,
+            data.X,
+            data.y,
+            (data.X_test, data.y_test),
+            selects=lambda params: any(has(params) for has in filters.values()),
+            change=self.reading.apply_to_search_space,
             attack=self.base.attack,
         )
-        return {variant: seen_so(paths, [has(params) for params in paths.params]) for variant, has in rules.items()}
+        return {
+            variant: apply_selection_rules(curves, [has(params) for params in curves.params])
+            for variant, has in filters.items()
+        }
 
 
-def seen_so(paths: Paths, among: Sequence[bool]) -> Seen:
-    """Return what our look chooses among candidates, and the accuracy, in percent, of each look of `LOOKS`.
+def read_settings(settings: Mapping[str, TableSetting]) -> dict[str, Setting]:
+    """Return every base setting under every reading that changes it, by name."""
+    read: dict[str, Setting] = {}
+    for name in BASES:
+        for reading in READINGS.values():
+            if reading.sets in (("real", "text") if name == "synthetic" else ("drawn",)):
+                continue
+            base = settings[name]
+            read[join_reading(name, reading.name)] = ReadSetting(f"{base.about}; {reading.title}", base, reading)
+    return read
 
-    By folds a candidate is chosen by the mean of their accuracies, ties by their log-loss, at the epoch that is kept.
-    The best epoch of a network is the first of the highest accuracy, ties by log-loss, on the rows that choose it.
+
+SETTINGS = read_settings(TABLE_SETTINGS)
+
+
+def apply_selection_rules(curves: LearningCurves, mask: Sequence[bool]) -> Outcome:
+    """Return the candidate that our rule selects under a mask, and the accuracy in percent of each selection rule.
+
+    Cross-validation selects a candidate by the mean accuracy over the folds, ties by log-loss, at the selected epoch.
+    The best epoch of a network is the first with the highest accuracy, ties by log-loss, on the rows that select it.
     """
-    places = np.flatnonzero(among)
-    valid, apart, whole = paths.valid[:, :, places], paths.apart[:, places], paths.whole[:, places]
-    best = _best_looks(valid)
+    chosen = np.flatnonzero(mask)
+    valid, test_of_fold, test_of_all = (
+        curves.valid[:, :, chosen],
+        curves.test_of_fold[:, chosen],
+        curves.test_of_all[:, chosen],
+    )
+    best = _best_epochs(valid)
     at_best = np.take_along_axis(valid, best[None, ..., None], 0)[0]
-    by_folds = _first_best(valid[-1].mean(0)), _first_best(at_best.mean(0))
-    kept = np.take_along_axis(apart[..., 0], best[None, 0], 0)[0]
-    tests = {
-        "last": (whole[-1, :, 0], by_folds[0]),
-        "validation": (kept, by_folds[1]),
-        "test": (whole[..., 0].max(0), by_folds[0]),
+    by_cv = _best_candidate(valid[-1].mean(0)), _best_candidate(at_best.mean(0))
+    at_validation = np.take_along_axis(test_of_fold[..., 0], best[None, 0], 0)[0]
+    accuracies = {
+        "last": (test_of_all[-1, :, 0], by_cv[0]),
+        "validation": (at_validation, by_cv[1]),
+        "test": (test_of_all[..., 0].max(0), by_cv[0]),
     }
-    found = {look.key: _take(look, *tests[look.epoch]) for look in LOOKS}
-    chosen = paths.params[places[by_folds[0]]]
-    told = {name: chosen[name] for name in ("learning_rate", "gamma") if name in chosen}
-    return told, found
+    percent = {rule.key: _select(rule, *accuracies[rule.epoch]) for rule in SELECTION_RULES}
+    params = curves.params[chosen[by_cv[0]]]
+    return {name: params[name] for name in ("learning_rate", "gamma") if name in params}, percent
 
 
-def _take(look: Look, hits: NDArray[np.float64], by_folds: int) -> float:
-    """The accuracy, in percent, of the candidate of the folds, or the highest, from hits (candidates,)."""
-    return 100.0 * float(hits[by_folds] if look.choice == "cv" else hits.max())
+def _select(rule: SelectionRule, accuracies: NDArray[np.float64], by_cv: int) -> float:
+    """Return the accuracy, in percent, of the cross-validated candidate or the highest of all (candidates,)."""
+    return 100.0 * float(accuracies[by_cv] if rule.choice == "cv" else accuracies.max())
 
 
-def _first_best(scores: NDArray[np.float64]) -> int:
-    """The place of the best of scores (candidates, 2), accuracy and minus the log-loss."""
+def _best_candidate(scores: NDArray[np.float64]) -> int:
+    """Return the index of the best of scores (candidates, 2), accuracy and minus the log-loss."""
     return int(np.lexsort((-scores[:, 1], -scores[:, 0].round(12)))[0])
 
 
-def _best_looks(scores: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The first best look of each network, (folds, candidates), of scores (looks, folds, candidates, 2)."""
-    order = np.lexsort((-scores[..., 1], -scores[..., 0].round(12)), axis=0)
-    found: NDArray[np.int64] = order[0]
-    return found
+def _best_epochs(scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the index of the best epoch of each network, (folds, candidates), of (epochs, folds, candidates, 2)."""
+    best: NDArray[np.int64] = np.lexsort((-scores[..., 1], -scores[..., 0].round(12)), axis=0)[0]
+    return best

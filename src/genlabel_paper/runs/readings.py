@@ -1,4 +1,4 @@
-"""Readings of the paper's text: what it leaves open, each way to read it a named switch of the study's settings."""
+"""Readings of the paper's text: named changes of the settings, for each choice that the text leaves open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from genlabel.model_selection.search_space import SearchSpace
 from genlabel_paper.runs.methods import Classifier
 
 MIXED = frozenset({"mixup", "genlabel-gm", "genlabel-kde", "genlabel-cv", "mixup-exclude-mi"})
-"""The methods that mix points with a lam that is drawn."""
+"""Methods that mix points with a random lam."""
 GENLABEL = frozenset({"genlabel-gm", "genlabel-kde", "genlabel-cv"})
 GAUSSIAN = frozenset({"generative-gm", "genlabel-gm", "genlabel-cv"})
 WITH_TEXT = frozenset(
@@ -25,81 +25,85 @@ WITH_TEXT = frozenset(
         "987", "988", "1006", "1014", "1022", "1055", "40710", "40981",
     }
 )  # fmt: skip
-"""The sets of these tables that have columns of text or categories."""
+"""Datasets of these tables with string or categorical columns."""
 Change: TypeAlias = Callable[[Classifier], dict[str, Any]]
-"""Parameters of a classifier that a reading changes; none where it says nothing of it."""
+"""Function that returns the parameters of a classifier that a reading changes."""
 
 
 @final
 @dataclass(frozen=True)
-class Look:
-    """Which network counts, of those that were trained: the epoch that is kept, and the candidate that is chosen."""
+class SelectionRule:
+    """Rule that selects one of the trained networks: its epoch and its candidate."""
 
     epoch: str
-    """The last one; the best on a sixth of the training rows, which are then not trained on; the best on the test rows.
-    """
+    """Selected epoch: "last", or the best on "validation" rows (a sixth of the training rows) or on "test" rows."""
     choice: str
-    """Of learning rate, gamma and density: by 6 folds of the training rows, or by the test rows."""
+    """Selection of learning rate, gamma and density: "cv" (6 folds of the training rows) or "test" (test rows)."""
 
     @property
     def key(self) -> str:
-        """Its name among the metrics of a record."""
+        """Name among the metrics of a record."""
         return f"{self.epoch}/{self.choice}"
 
     @property
     def title(self) -> str:
-        """In words."""
-        kept = {"last": "last epoch", "validation": "best epoch on validation rows", "test": "best epoch on TEST rows"}
-        return kept[self.epoch] + (", candidate by TEST rows" if self.choice == "test" else "")
+        """Description in words."""
+        titles = {
+            "last": "last epoch",
+            "validation": "best epoch on validation rows",
+            "test": "best epoch on TEST rows",
+        }
+        return titles[self.epoch] + (", candidate by TEST rows" if self.choice == "test" else "")
 
 
-LOOKS = tuple(Look(epoch, choice) for choice in ("cv", "test") for epoch in ("last", "validation", "test"))
-"""All of them; the first is ours. One training serves all."""
+SELECTION_RULES = tuple(
+    SelectionRule(epoch, choice) for choice in ("cv", "test") for epoch in ("last", "validation", "test")
+)
+"""All rules, the first of which is ours; one training serves all."""
 
 
 @final
 @dataclass(frozen=True)
 class Reading:
-    """One way to read what the text leaves open, in which networks are trained otherwise than in ours."""
+    """Reading of the text under which networks are trained differently from ours."""
 
     name: str
     title: str
     methods: frozenset[str] | None = None
-    """Those that it changes; None is all."""
+    """Methods that it changes; None is all."""
     sets: str = "all"
-    """Of which sets it says anything: "all", "real" (OpenML's), "text" (those with columns of text), or "drawn" (the
-    synthetic ones of table 1)."""
+    """Datasets that it changes: "all", "real" (OpenML), "text" (with string columns) or "drawn" (synthetic)."""
     data: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), hash=False)
-    """How the rows are made otherwise, see `genlabel_paper.runs.data.load_parts`."""
+    """Changed arguments of `genlabel_paper.runs.data.load_split`."""
     change: tuple[Change, ...] = ()
     pairs: str = "batch"
-    """Where partners come from, see `genlabel.mixing.Mixup`."""
+    """Source of the partners, see `genlabel.mixing.Mixup`."""
 
-    def touches(self, dataset: str, method: str) -> bool:
-        """Whether a method on a dataset is another one under this reading."""
+    def changes(self, dataset: str, method: str) -> bool:
+        """Return whether it changes a method on a dataset."""
         drawn = not dataset.isdigit()
-        among = {"all": True, "real": not drawn, "text": dataset in WITH_TEXT, "drawn": drawn}[self.sets]
-        return among and (self.methods is None or method in self.methods)
+        included = {"all": True, "real": not drawn, "text": dataset in WITH_TEXT, "drawn": drawn}[self.sets]
+        return included and (self.methods is None or method in self.methods)
 
     def apply(self, model: Classifier) -> Classifier:
-        """The classifier under this reading."""
-        found = clone(model)
+        """Return a copy of the classifier with this reading's parameters."""
+        copy = clone(model)
         for change in self.change:
-            found.set_params(**change(found))
-        return found
+            copy.set_params(**change(copy))
+        return copy
 
-    def apply_to_method(self, method: SearchSpace) -> SearchSpace:
-        """What the classifier trains, with partners as this reading has them."""
+    def apply_to_search_space(self, space: SearchSpace) -> SearchSpace:
+        """Return the search space with this reading's source of partners."""
         if self.pairs == "batch":
-            return method
-        ways = [
-            way if way.mixer is None else replace(way, mixer=clone(way.mixer).set_params(pairs=self.pairs))
-            for way in method.mixing
+            return space
+        recipes = [
+            recipe if recipe.mixer is None else replace(recipe, mixer=clone(recipe.mixer).set_params(pairs=self.pairs))
+            for recipe in space.mixing
         ]
-        return replace(method, mixing=ways)
+        return replace(space, mixing=recipes)
 
     def describe(self) -> dict[str, Any]:
-        """What a record depends on beside the classifier, for fingerprints."""
+        """Return the values besides the classifier that a record depends on, for fingerprints."""
         return {"data": dict(self.data), "pairs": self.pairs}
 
 
@@ -135,8 +139,8 @@ def _shrunk(model: Classifier) -> dict[str, Any]:
     if not isinstance(model, GenLabelClassifier | GenerativeClassifier):
         return {}
     given = model.density
-    many = {name: _shrink(one) for name, one in given.items()} if isinstance(given, Mapping) else _shrink(given)
-    return {"density": many}
+    shrunk = {name: _shrink(one) for name, one in given.items()} if isinstance(given, Mapping) else _shrink(given)
+    return {"density": shrunk}
 
 
 def _shrink(density: ClassDensity) -> ClassDensity:
@@ -148,7 +152,7 @@ def _alternating(model: Classifier) -> dict[str, Any]:
 
 
 def _logistic(sigma: float) -> Change:
-    """Logistic labels for the points that are left when the intruding ones are excluded (arXiv Section 3.2)."""
+    """Return a change to logistic labels where intruding points are excluded (arXiv Section 3.2)."""
 
     def change(model: Classifier) -> dict[str, Any]:
         return {"labeler": LogisticLabel(sigma)} if getattr(model, "exclude_intrusion", False) else {}
@@ -164,7 +168,7 @@ TOGETHER = Reading(
     data={"test_size": 0.2, "text": "codes"},
     change=(_unscaled,),
 )
-"""How the rows are made, each choice as it is nearest to print by itself: the share for the test, texts, scale."""
+"""Data preparation with each choice (test size, encoding, scale) that is nearest to the printed values by itself."""
 READINGS = {
     reading.name: reading
     for reading in (
@@ -197,4 +201,4 @@ READINGS = {
         TOGETHER,
     )
 }
-"""By name; each is ours but for what its title says."""
+"""Readings by name; each differs from ours in what its title says."""

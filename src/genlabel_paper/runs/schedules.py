@@ -1,4 +1,4 @@
-"""The runs on images (arXiv Tables 13 and 14) as plain numbers: sets, networks, rates, gamma, beta and schedules."""
+"""Runs on images (arXiv Tables 13 and 14) as data: datasets, networks, rates, gamma, beta and schedules."""
 
 from __future__ import annotations
 
@@ -6,61 +6,60 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, final
 
 Kind: TypeAlias = Literal["clean", "robust"]
-"""Whether accuracy is measured without an attack (arXiv Table 13) or under AutoAttack as well (arXiv Table 14)."""
+"""Accuracy without an attack (arXiv Table 13), or also under AutoAttack (arXiv Table 14)."""
 
 
-class ImageMethod(NamedTuple):
-    """A method of Table 7."""
+class PaperImageMethod(NamedTuple):
+    """Method of Table 7."""
 
     key: str
-    """Its name in cells and records."""
+    """Name in cells and records."""
     trained_as: str
-    """Its name in `genlabel.evaluation.images.METHODS`."""
+    """Name in `genlabel.evaluation.images.METHODS`."""
     alpha: float | None = None
-    """Of lam ~ Beta(alpha, alpha), where it is drawn.
+    """Parameter of lam ~ Beta(alpha, alpha), if lam is random.
 
     NOTE[PAPER]: not printed; 1 for mixup and 2 for manifold mixup, as in their papers.
     """
     statistics: str | None = None
-    """Of the moments of GenLabel, where it is one; "clean" is arXiv Alg. 3."""
+    """Source of the moments of GenLabel; "clean" is arXiv Alg. 3, None for other methods."""
     lam_per: str = "batch"
-    """Whether a batch has one lam, as in the paper, or each image its own."""
+    """One lam per "batch", as in the paper, or per "sample"."""
 
     @property
     def variant(self) -> tuple[str, float]:
-        """Its key and alpha, as cells have them."""
+        """Key and alpha, as in cells."""
         return self.key, 1.0 if self.alpha is None else self.alpha
 
 
 _METHODS = (
-    ImageMethod("vanilla", "vanilla"),
-    ImageMethod("adamixup", "adamixup"),
-    ImageMethod("mixup", "mixup", 1.0),
-    ImageMethod("mixup-genlabel", "genlabel", 1.0, "clean"),
-    ImageMethod("manifold", "manifold", 2.0),
-    ImageMethod("manifold-genlabel", "manifold-genlabel", 2.0, "clean"),
-    ImageMethod("mixup-sample", "mixup", 1.0, lam_per="sample"),
-    ImageMethod("mixup-genlabel-default", "genlabel", 1.0, "near", "sample"),
+    PaperImageMethod("vanilla", "vanilla"),
+    PaperImageMethod("adamixup", "adamixup"),
+    PaperImageMethod("mixup", "mixup", 1.0),
+    PaperImageMethod("mixup-genlabel", "genlabel", 1.0, "clean"),
+    PaperImageMethod("manifold", "manifold", 2.0),
+    PaperImageMethod("manifold-genlabel", "manifold-genlabel", 2.0, "clean"),
+    PaperImageMethod("mixup-sample", "mixup", 1.0, lam_per="sample"),
+    PaperImageMethod("mixup-genlabel-default", "genlabel", 1.0, "near", "sample"),
 )
-"""The six of the paper; then GenLabel as the library has it if nothing is said, at almost no cost: moments from mixed
-images that are nearly clean, in place of a further pass over the clean ones, and a lam for each image; and before it
-mixup with a lam for each image, beside which it belongs."""
+"""The six methods of the paper, mixup with a lam per image, and GenLabel with the library's defaults: a lam per image,
+and moments from nearly clean mixed images, without a further pass over the clean ones."""
 
 
 class ImageRun(NamedTuple):
-    """How the networks of one set are trained, as printed in a block of lines of arXiv Table 13 or 14."""
+    """Training of the networks on one dataset, as printed in arXiv Table 13 or 14."""
 
     network: str
-    """A key of `genlabel.training.networks.IMAGE_NETWORKS`."""
+    """Key of `genlabel.training.networks.IMAGE_NETWORKS`."""
     learning_rate: float
     radius: float
-    """Of the attack, for pixels in [0, 1]; what Table 13 prints is not used, since nothing is attacked there."""
+    """Radius of the attack, for pixels in [0, 1]; the one of Table 13 is not used, since nothing is attacked there."""
     mixup: tuple[float, float]
-    """The loss ratio gamma and the memory ratio beta of mixup+GenLabel."""
+    """Loss ratio gamma and memory ratio beta of mixup+GenLabel."""
     manifold: tuple[float, float]
-    """Those of manifold mixup+GenLabel."""
+    """Loss ratio gamma and memory ratio beta of manifold mixup+GenLabel."""
 
-    def ratios(self, method: ImageMethod) -> tuple[float, float]:
+    def ratios(self, method: PaperImageMethod) -> tuple[float, float]:
         """Return gamma and beta of a GenLabel method."""
         return self.manifold if method.trained_as.startswith("manifold") else self.mixup
 
@@ -81,83 +80,83 @@ RUNS: dict[Kind, dict[str, ImageRun]] = {
         "digits": ImageRun("lenet5", 0.1, 0.2, (0.15, 0.97), (0.15, 0.97)),
     },
 }
-"""By set: arXiv Table 13 (clean) and Table 14 (robust).
+"""Runs by dataset: arXiv Table 13 (clean) and Table 14 (robust).
 
-digits, which the paper does not have, have the ratios of MNIST, and a rate at which a network learns 1,438 images.
+digits, which are not in the paper, have the ratios of MNIST, and a learning rate for 1,438 images.
 """
 
 
-class ImageSetAbout(NamedTuple):
-    """What is known of a set of images before it is loaded."""
+class ImageDatasetInfo(NamedTuple):
+    """Facts about an image dataset that are known before it is loaded."""
 
     title: str
-    """As the paper calls it."""
+    """Name in the paper."""
     images: int
-    """Of the training part."""
+    """Number of training images."""
     held_out: int | float = 5000
-    """Images, or the share, of the training part that choose the best epoch."""
+    """Number or fraction of the training images that select the best epoch."""
     augmented: bool = True
-    """Whether crops (4 pixels) and flips are drawn. NOTE[PAPER]: not printed; none for digits, which a flip changes."""
+    """Whether images are cropped (4 pixels) and flipped at random. NOTE[PAPER]: not printed; digits change by flips."""
     adamixup: bool = False
-    """Whether the paper has a line of AdaMixup for it."""
+    """Whether the paper has results of AdaMixup."""
     printed: bool = True
-    """Whether it is in the paper; a set that is not is run only where it is named."""
+    """Whether the dataset is in the paper; others run only on request."""
 
 
-STUDY_IMAGES = {
-    "mnist": ImageSetAbout("MNIST", 60_000, augmented=False, adamixup=True),
-    "cifar10": ImageSetAbout("CIFAR-10", 50_000, adamixup=True),
-    "cifar100": ImageSetAbout("CIFAR-100", 50_000),
-    "tinyimagenet": ImageSetAbout("TinyImageNet-200", 100_000, held_out=0.1),
-    "digits": ImageSetAbout("digits, 8 by 8", 1_438, 0.1, augmented=False, adamixup=True, printed=False),
+IMAGE_DATASETS = {
+    "mnist": ImageDatasetInfo("MNIST", 60_000, augmented=False, adamixup=True),
+    "cifar10": ImageDatasetInfo("CIFAR-10", 50_000, adamixup=True),
+    "cifar100": ImageDatasetInfo("CIFAR-100", 50_000),
+    "tinyimagenet": ImageDatasetInfo("TinyImageNet-200", 100_000, held_out=0.1),
+    "digits": ImageDatasetInfo("digits, 8 by 8", 1_438, 0.1, augmented=False, adamixup=True, printed=False),
 }
-"""The sets by their names in `genlabel.data.datasets.load_images`; digits, scikit-learn's, are always at hand."""
+"""Datasets by their names in `genlabel.data.datasets.load_images`; digits come with scikit-learn."""
 
 
 @final
 @dataclass(frozen=True)
 class Schedule:
-    """How long networks are trained, and on how much; a setting of the study for each."""
+    """Epochs and numbers of images of a training; each schedule is a setting."""
 
     kind: Kind
     epochs: int
     images: int | None = None
-    """At most so many training images, a fixed draw; None is all."""
+    """Largest number of training images, a fixed random subset; None is all."""
     tests: int | None = None
-    """At most so many test images."""
+    """Largest number of test images."""
     attacked: int = 1000
-    """At most so many test images under attack, a fixed draw. NOTE[PAPER]: the paper's number is not printed."""
+    """Largest number of attacked test images, a fixed random subset. NOTE[PAPER]: not printed."""
 
     @property
     def name(self) -> str:
-        """The name of the setting."""
+        """Name of the setting."""
         return f"images-{self.kind}-{'smoke-' if self.images else ''}{self.epochs}"
 
     @property
     def paper(self) -> bool:
-        """Whether it is the paper's: 200 epochs (arXiv Table 13), 50 under attack (arXiv Table 14)."""
+        """Whether the schedule is the paper's: 200 epochs (arXiv Table 13), 50 under attack (arXiv Table 14)."""
         return self.images is None and self.epochs == PAPER_EPOCHS[self.kind]
 
 
 PAPER_EPOCHS: dict[Kind, int] = {"clean": 200, "robust": 50}
 EPOCHS: dict[str, dict[Kind, dict[str, int]]] = {
-    "smoke": {kind: dict.fromkeys(STUDY_IMAGES, 2) | {"digits": 15} for kind in PAPER_EPOCHS},
+    "smoke": {kind: dict.fromkeys(IMAGE_DATASETS, 2) | {"digits": 15} for kind in PAPER_EPOCHS},
     "quick": {
         "clean": {"mnist": 40, "cifar10": 30, "cifar100": 30, "tinyimagenet": 30, "digits": 40},
         "robust": {"mnist": 50, "cifar10": 10, "cifar100": 10, "tinyimagenet": 10, "digits": 50},
     },
-    "full": {kind: dict.fromkeys(STUDY_IMAGES, epochs) for kind, epochs in PAPER_EPOCHS.items()},
+    "full": {kind: dict.fromkeys(IMAGE_DATASETS, epochs) for kind, epochs in PAPER_EPOCHS.items()},
 }
-"""The epochs of each budget and set.
+"""Epochs of each budget and dataset.
 
-NOTE[PAPER]: "full" is the paper's; "quick" is shorter, for all rows alike, and "smoke" only shows that everything runs.
+NOTE[PAPER]: "full" is the paper's; "quick" is shorter, alike for all methods, and "smoke" tests that everything runs.
 """
 SEEDS = {"smoke": 1, "quick": 3, "full": 5}
-"""Of each budget."""
+"""Number of seeds of each budget."""
 
 
 def schedule_of(budget: str, kind: Kind, dataset: str) -> Schedule:
-    """Return the schedule of a set in a budget.
+    """Return the schedule of a dataset in a budget.
 
     >>> schedule_of("full", "robust", "cifar10").name, schedule_of("smoke", "clean", "mnist").name
     ('images-robust-50', 'images-clean-smoke-2')
@@ -170,24 +169,24 @@ SCHEDULES = {
     schedule.name: schedule
     for kind in PAPER_EPOCHS
     for schedule in sorted(
-        {schedule_of(budget, kind, name) for budget in SEEDS for name in STUDY_IMAGES},
+        {schedule_of(budget, kind, name) for budget in SEEDS for name in IMAGE_DATASETS},
         key=lambda one: (one.images is not None, -one.epochs),
     )
 }
-"""All of them by name, the paper's first."""
+"""Schedules by name, the paper's first."""
 
 
-def image_methods(dataset: str) -> dict[str, ImageMethod]:
-    """Return the methods of Table 7 for a set, by key; AdaMixup where the paper has settings for it.
+def image_methods(dataset: str) -> dict[str, PaperImageMethod]:
+    """Return the methods of Table 7 for a dataset, by key; AdaMixup where the paper has settings for it.
 
     >>> [key for key in image_methods("mnist") if key not in image_methods("cifar100")]
     ['adamixup']
     """
-    return {one.key: one for one in _METHODS if one.key != "adamixup" or STUDY_IMAGES[dataset].adamixup}
+    return {one.key: one for one in _METHODS if one.key != "adamixup" or IMAGE_DATASETS[dataset].adamixup}
 
 
 def image_run(kind: Kind, dataset: str) -> ImageRun:
-    """Return how the networks of a set are trained.
+    """Return the training of the networks on a dataset.
 
     >>> image_run("robust", "mnist").radius, image_run("clean", "digits").network
     (0.1, 'lenet5')

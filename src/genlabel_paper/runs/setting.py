@@ -1,4 +1,4 @@
-"""A setting: how the cells that have its name are trained and measured, and what of it a record depends on."""
+"""Base class of the settings: how cells with the same setting are trained and measured."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, TypeAlias
 from genlabel_paper.runs.cells import Cell
 
 Variant: TypeAlias = tuple[str, float]
-"""A method, a key of `genlabel_paper.runs.methods.TITLES`, and its alpha."""
+"""Method (a key of `genlabel_paper.runs.methods.TITLES`) and its alpha."""
 
 
 class Result(NamedTuple):
-    """What came of a cell."""
+    """Parameters and metrics of a trained cell."""
 
     cell: Cell
     parameters: dict[str, Any]
@@ -24,26 +24,29 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting(ABC):
-    """What a runner knows of a setting."""
+    """Base class of the settings."""
 
     about: str
-    """What it is, in a sentence."""
+    """Description in one sentence."""
 
     @abstractmethod
     def variants(self, dataset: str) -> Set[Variant]:
-        """Return the methods that it has for a dataset."""
+        """Return the methods of the setting for a dataset."""
 
     @abstractmethod
     def describe(self, dataset: str, variant: Variant) -> dict[str, Any]:
-        """Return all that the record of a method depends on, for its fingerprint; KeyError if it has none."""
+        """Return all values that the record of a method depends on, for its fingerprint.
 
-    def alike(self, dataset: str) -> str:
-        """Return a dataset of which a record depends on the same: the first one that comes to mind, or itself."""
+        Raises KeyError for an unknown dataset or method.
+        """
+
+    def representative(self, dataset: str) -> str:
+        """Return a dataset with the same description: one that stands for many, or the dataset itself."""
         return dataset
 
     @abstractmethod
     def cost(self, dataset: str) -> float:
-        """Return about how long a trial takes, in units that are the same for all settings."""
+        """Return the approximate time of a trial, in a unit shared by all settings."""
 
     @abstractmethod
     def run(self, cells: Sequence[Cell], data_home: str | Path | None) -> list[Result]:

@@ -1,189 +1,53 @@
-"""The settings of the paper's runs (arXiv Tables 10 to 14): which classifiers are fitted, and which share a search."""
+"""Registry of the settings by name; the module of a setting is imported on first use.
+
+A run of one table must not import the image, GenMix and multiverse settings.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import final
 
-from genlabel.attacks import FGSM
-from genlabel.data.datasets.synthetic import NINE_CENTERS
-from genlabel.densities import KernelDensity, fixed_gaussians
-from genlabel.training import SGD
-from genlabel_paper.runs.genmix import ABOUT as ABOUT_GENMIX
-from genlabel_paper.runs.genmix import GenMixSetting
-from genlabel_paper.runs.genmix_hidden import ABOUT_HIDDEN, HiddenSetting
-from genlabel_paper.runs.genmix_methods import make_density
-from genlabel_paper.runs.images import ImageSetting, about_schedule
-from genlabel_paper.runs.methods import METHODS, Classifier, keys_of
-from genlabel_paper.runs.multiverse import read_settings
-from genlabel_paper.runs.schedules import SCHEDULES
+from genlabel_paper.runs.cells import split_reading
 from genlabel_paper.runs.setting import Setting
-from genlabel_paper.runs.tables import Search, TableSetting
 
-Params: TypeAlias = dict[str, Any]
-
-TUNED: Params = {"training__weight_decay": 1e-4, "search__scoring": "accuracy"}
-"""arXiv Table 11; the classifiers' own defaults are the rest: Adam, 100 epochs, batches of 128, four rates, 6 folds."""
-ROBUST: Params = {
-    "training__optimizer": SGD(milestones=()),
-    "training__learning_rate": 0.02,
-    "training__weight_decay": 1e-4,
-    "training__epochs": 50,
-}
-"""arXiv Table 12: SGD, momentum 0.9. NOTE[PAPER]: it names no decay of the rate, so there is none."""
-FIXED: Params = {"training__optimizer": "sgd", "training__weight_decay": 1e-4, "training__standardize": False}
-"""arXiv Table 10: SGD, momentum 0.9, multi-step decay, batches of 128.
-
-NOTE[PAPER]: nothing says that the synthetic sets are standardised, and the given means and covariance of the 9-class
-set are those of the raw points: nothing is standardised here.
-"""
-ATTACK = FGSM(0.2)
-"""arXiv Table 12: radius 0.2, on standardised features."""
-NINE = fixed_gaussians(NINE_CENTERS)
-"""Of the 9-class set: the true means and identity covariance (arXiv Section E.1, "Training setting")."""
-RINGS = KernelDensity("likelihood")
-"""Of Two-circle.
-
-NOTE[PAPER]: the bandwidth is not given. A kernel is the covariance of a class times h^2, and the covariance of a class
-of rings knows nothing of their width: with Scott's h = 0.355 the rings of radius 1 and 0.8 run together. It is chosen
-by the leave-one-out likelihood of the training points; no test data is involved.
-"""
-LATENT: Params = {"density": "gaussian", "space": "latent"}
-"""arXiv Alg. 2: Gaussians in the penultimate layer of a twin network."""
-_CUBE: Params = {"network": (64, 128), "training__learning_rate": 0.1, "training__epochs": 40}
-_CIRCLE: Params = {"network": (64, 128, 128), "training__learning_rate": 0.1, "training__epochs": 100}
-SHAPES = {
-    "circle": _CIRCLE,
-    "moon": _CIRCLE,
-    "two-circle": _CIRCLE,
-    "cube-2d": _CUBE,
-    "cube-3d": _CUBE,
-    "nine-gaussians": {"network": (64, 128), "training__learning_rate": 0.01, "training__epochs": 20},
-}
-"""Network, learning rate and epochs of the synthetic sets (arXiv Table 10).
-
-NOTE[PAPER]: those of the 9-class set are not given. The network is that of the cubes; at the learning rate 0.1 of the
-other sets some runs lose classes on coordinates as large as 10, so it is 0.01. To be quick, a class has 1000 points
-where the paper's has 5000, and training takes 20 epochs. With 5000 points the regions change on 2 (vanilla), 6 (mixup)
-and 3 (GenLabel) per cent of the picture; where they differ from the nearest centre's, on 15, 13 and 5 per cent of it
-here, becomes 15, 16 and 3.
-"""
+_MODULES = ("table_settings", "genmix", "genmix_hidden", "images", "multiverse")
+"""Modules with a dictionary `SETTINGS`, in the order of iteration."""
 
 
-def _search(*methods: str, alpha: float = 1.0, **params: Any) -> Search:
-    """One fit by the last of the methods; the candidates of the others are among its own.
+@final
+class _Settings(Mapping[str, Setting]):
+    """Mapping of names to settings that imports modules lazily."""
 
-    Mixup is GenLabel with gamma = 0, and GM and KDE are the two halves of CV: one search serves all.
-    """
-    whole = METHODS[methods[-1]]
-    return Search(
-        lambda _, seed: whole.make(alpha, seed, **params),
-        {(name, alpha): METHODS[name].has for name in methods},
-    )
+    def __getitem__(self, name: str) -> Setting:
+        return _load(_module_of(name))[name]
 
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in _load(_module_of(name))
 
-def _fixed(method: str, **params: Any) -> Search:
-    """A classifier without a search, for the synthetic sets."""
-    only = METHODS[method]
-    return Search(
-        lambda dataset, seed: only.make(1.0, seed, **SHAPES[dataset], **FIXED, **params), {(method, 1.0): only.has}
-    )
+    def __iter__(self) -> Iterator[str]:
+        return (name for module in _MODULES for name in _load(module))
+
+    def __len__(self) -> int:
+        return sum(len(_load(module)) for module in _MODULES)
 
 
-def _with_density(method: str, density: str) -> Search:
-    """GenLabel with gamma 1 and a density, for the synthetic sets."""
-    only = METHODS[method]
-
-    def make(dataset: str, seed: int) -> Classifier:
-        return only.make(1.0, seed, **SHAPES[dataset], **FIXED, density=make_density(density, seed), gamma=1.0)
-
-    return Search(make, {(method, 1.0): only.has})
+@cache
+def _load(module: str) -> Mapping[str, Setting]:
+    settings: Mapping[str, Setting] = import_module(f"genlabel_paper.runs.{module}").SETTINGS
+    return settings
 
 
-DENSITIES = {
-    "genlabel-gm": "gaussian",
-    "genlabel-kde": "kernel",
-    "genlabel-mixture": "mixture",
-    "genlabel-flow": "flow",
-    "genlabel-vae": "vae",
-    "genlabel-gan": "gan",
-}
-"""The densities of the setting of that name, by method, see `genlabel_paper.runs.genmix_methods.make_density`."""
-_OURS: dict[str, Setting] = {
-    "logistic": TableSetting(
-        "softmax regression; Adam, 100 epochs, weight decay 1e-4, batches of 128; learning rate (0.1, 0.01, 0.001, "
-        "0.0001), gamma (0, 0.2, ..., 1) and density by accuracy over 6 folds (arXiv Table 11)",
-        (
-            _search("vanilla", network="logistic", **TUNED),
-            _search("adamixup", network="logistic", **TUNED),
-            _search("mixup", *keys_of("genlabel"), network="logistic", density="auto"),
-            _search("mixup", "genlabel-cv", alpha=2.0, network="logistic", density="auto"),
-            _search(
-                "mixup-exclude-mi", "logistic-exclude-mi", network="logistic", labeler=["linear", "logistic"], **TUNED
-            ),
-            _search("generative-gm"),
-            _search("generative-kde"),
-        ),
-    ),
-    "logistic-robust": TableSetting(
-        "softmax regression; SGD, momentum 0.9, 50 epochs, learning rate 0.02; gamma by accuracy under FGSM of radius "
-        "0.2 over 6 folds (arXiv Table 12)",
-        (
-            _search("vanilla", network="logistic", **ROBUST),
-            _search("mixup", "genlabel-gm", network="logistic", density="gaussian", search__scoring=ATTACK, **ROBUST),
-        ),
-        ATTACK,
-    ),
-    "mlp": TableSetting(
-        "two hidden ReLU layers of 128, Gaussians in the penultimate layer of a twin network (arXiv Alg. 2); else as "
-        "softmax regression (arXiv Table 11)",
-        (
-            _search("vanilla", network="mlp", **TUNED),
-            _search("mixup", "genlabel-gm", network="mlp", **LATENT),
-            _search("mixup-exclude-mi", network="mlp", labeler=["linear"], **TUNED),
-            _search("generative-gm"),
-        ),
-        weight=10.0,
-    ),
-    "mlp-robust": TableSetting(
-        "two hidden ReLU layers of 128, Gaussians in the penultimate layer of a twin network (arXiv Alg. 2); else as "
-        "softmax regression under attack (arXiv Table 12)",
-        (
-            _search("vanilla", network="mlp", **ROBUST),
-            _search("mixup", "genlabel-gm", network="mlp", search__scoring=ATTACK, **LATENT, **ROBUST),
-        ),
-        ATTACK,
-        weight=10.0,
-    ),
-    "synthetic": TableSetting(
-        "three layers (64, 128; the cubes, 40 epochs) or four (64, 128, 128; 100 epochs); SGD, momentum 0.9, learning "
-        "rate 0.1, a tenth of it after 1/2 and 3/4 of the epochs (arXiv Table 10)",
-        (_fixed("vanilla"), _fixed("mixup")),
-    ),
-    "plane": TableSetting(
-        "as synthetic, with GenLabel: gamma 1, the true means and identity covariance for the 9-class set (64, 128; 20 "
-        "epochs, learning rate 0.01), kernels for Two-circle; also the margins of 300 training points",
-        (
-            _fixed("vanilla"),
-            _fixed("mixup"),
-            _fixed("genlabel-gm", density=NINE, gamma=1.0),
-            _fixed("genlabel-kde", density=RINGS, gamma=1.0),
-        ),
-        plane=True,
-    ),
-    "densities": TableSetting(
-        "as synthetic, with GenLabel: gamma 1, Gaussians, kernels (bandwidth by leave-one-out likelihood), mixtures of "
-        "8, a spline flow, a VAE and a GAN, all learned from the training points; also the margins of 300 of these",
-        (
-            _fixed("vanilla"),
-            _fixed("mixup"),
-            *(_with_density(method, density) for method, density in DENSITIES.items()),
-        ),
-        margins=True,
-    ),
-    "genmix": GenMixSetting(ABOUT_GENMIX),
-    "genmix-hidden": HiddenSetting(ABOUT_HIDDEN),
-    **{name: ImageSetting(about_schedule(schedule), schedule) for name, schedule in SCHEDULES.items()},
-}
-SETTINGS = _OURS | read_settings(_OURS)
-"""The settings by name, then those under other readings of the paper's text; a method that a setting does not have is
-not in the paper's tables for it."""
+def _module_of(name: str) -> str:
+    """Return the module that defines a setting if it exists."""
+    if split_reading(name)[1]:
+        return "multiverse"
+    if name.startswith("images-"):
+        return "images"
+    return {"genmix": "genmix", "genmix-hidden": "genmix_hidden"}.get(name, "table_settings")
+
+
+SETTINGS: Mapping[str, Setting] = _Settings()
+"""The settings of the paper's runs, then those under other readings of the paper's text."""

@@ -13,7 +13,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.svm import LinearSVC
 
 from genlabel._validation import check_count, check_positive
-from genlabel.attacks.margin import linear_margins
+from genlabel.attacks import linear_margins
 from genlabel.data.datasets import make_example2
 from genlabel_paper.theory.labels import check_lam, logistic_label
 from genlabel_paper.theory.quadrature import mixing_nodes

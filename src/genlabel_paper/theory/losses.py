@@ -184,5 +184,5 @@ def _find_worst(scorer: Scorer, x: Tensor, y: Tensor, radius: float, steps: int)
             f = scorer.scores(points)
             return torch.stack([torch.zeros_like(f), f], 1)
 
-    found: Tensor = PGD(radius, "l2", steps=steps)(AttackedNetwork(TwoScores()), x, y.long(), rng=0)
+    found: Tensor = PGD(radius, "l2", steps=steps)(AttackedNetwork(TwoScores()), x, y.long(), seed=0)
     return found

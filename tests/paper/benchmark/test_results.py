@@ -10,7 +10,7 @@ import pytest
 
 from genlabel.data.datasets import load_openml
 from genlabel.evaluation.records import load_records, read_records
-from genlabel.evaluation.runner import Bench
+from genlabel.evaluation.runner import FitRunner
 from genlabel_paper.benchmark import (
     BaselineClassifier,
     complete_datasets,
@@ -52,7 +52,7 @@ def test_the_records_were_made_with_the_settings_of_today() -> None:
     """A method whose settings are edited must be trained again, or the edit be known to change nothing."""
     records, _, settings, _ = load_records(RECORDS, BENCHMARK)
     methods = todays_methods(settings)
-    bench = Bench(methods, 1, settings["test_size"], settings["seed"], load_openml, describe_table)
+    bench = FitRunner(methods, 1, settings["test_size"], settings["seed"], load_openml, describe_table)
     today = records["method"].map({method: bench.fingerprint(method) for method in set(records["method"])})
     assert (records["fingerprint"] == today).all()
 

@@ -1,4 +1,4 @@
-"""The nearest point of each class manifold: the inversion of generators, batched over points, classes and restarts."""
+"""Inversion of generators: the nearest point of each class manifold, batched over points, classes and restarts."""
 
 from __future__ import annotations
 
@@ -10,47 +10,48 @@ import torch
 from torch import Tensor
 
 from genlabel._arrays import one_hot
-from genlabel.densities.gan.networks import Network, linearise
-from genlabel.densities.gan.training import Generators, Schedule, take_step
+from genlabel.densities.gan.generators import Generators
+from genlabel.densities.gan.networks import StackedNetwork, linearize
+from genlabel.densities.gan.training import GANSchedule, take_step
 
 NORMS = {"l1": 1.0, "l2": 2.0, "linf": torch.inf}
-"""The order of each norm."""
+"""Order of each norm."""
 
 
-class _Model(NamedTuple):
-    """A smooth function f of the residual r (..., d) near a norm: its value, slope and (majorised) curvature.
+class _NormModel(NamedTuple):
+    """Smooth approximation of a norm of the residual r (..., d): value, gradient and majorized curvature.
 
-    The curvature is diag(weight) - rank slope slope'.
+    The curvature is diag(weight) - rank gradient gradient'.
     """
 
     value: Tensor
-    slope: Tensor
+    gradient: Tensor
     weight: Tensor
     rank: Tensor | float
 
 
-def _squared(r: Tensor, width: Tensor) -> _Model:
-    return _Model(0.5 * r.square().sum(-1), r, torch.ones_like(r), 0.0)
+def _squared(r: Tensor, width: Tensor) -> _NormModel:
+    return _NormModel(0.5 * r.square().sum(-1), r, torch.ones_like(r), 0.0)
 
 
-def _absolute(r: Tensor, width: Tensor) -> _Model:
-    """Sum of sqrt(r^2 + width^2), and the parabola above it that touches it at r."""
+def _absolute(r: Tensor, width: Tensor) -> _NormModel:
+    """Model sum sqrt(r^2 + width^2), with the parabola above it that touches it at r."""
     size = (r.square() + width.square()).sqrt()
-    return _Model(size.sum(-1), r / size, 1 / size, 0.0)
+    return _NormModel(size.sum(-1), r / size, 1 / size, 0.0)
 
 
-def _largest(r: Tensor, width: Tensor) -> _Model:
-    """The soft maximum of |r|, width log sum (exp(r / width) + exp(-r / width))."""
+def _largest(r: Tensor, width: Tensor) -> _NormModel:
+    """Model the soft maximum of |r|, width log sum (exp(r / width) + exp(-r / width))."""
     both = torch.cat([r, -r], -1) / width
     up, down = torch.softmax(both, -1).chunk(2, -1)
-    return _Model(width[..., 0] * both.logsumexp(-1), up - down, (up + down) / width, 1 / width[..., None])
+    return _NormModel(width[..., 0] * both.logsumexp(-1), up - down, (up + down) / width, 1 / width[..., None])
 
 
-_MODELS: dict[str, Callable[[Tensor, Tensor], _Model]] = {"l1": _absolute, "l2": _squared, "linf": _largest}
+_MODELS: dict[str, Callable[[Tensor, Tensor], _NormModel]] = {"l1": _absolute, "l2": _squared, "linf": _largest}
 
 
 class Bank(NamedTuple):
-    """Points of each manifold with their latents, from which a search begins."""
+    """Points of each manifold with their latents: the starts of an inversion."""
 
     latents: Tensor
     """(k, n, size)"""
@@ -59,17 +60,17 @@ class Bank(NamedTuple):
 
     @classmethod
     def draw(cls, generators: Generators, n: int, rng: np.random.Generator) -> Bank:
-        """`n` points for each manifold, the charts in turn."""
+        """Draw `n` points for each manifold, cycling through the charts."""
         w = generators.latents.spread(n, generators.shares, rng)
         return cls(w, generators(w))
 
 
 class Inverter(NamedTuple):
-    """Finds m*_c = argmin over the manifold of class c of d(x, m) (arXiv Section F.3, GenMix+GAN).
+    """Search of m*_c = argmin over the manifold of class c of d(x, m) (arXiv Section F.3, GenMix+GAN).
 
-    The search begins at the nearest points of a bank, in several charts or draws, and where the encoder says; it goes
-    on by damped Gauss-Newton steps in a norm that is smoothed less and less, within the cube of the latents, and the
-    best point ever seen is kept. Every row is treated by itself, and nothing is random.
+    The search starts at the nearest points of a bank, in several charts or draws, and at the prediction of the encoder.
+    Damped Gauss-Newton steps follow in a norm that is smoothed less and less, within the cube of the latents; the best
+    point of all steps is returned. Rows are independent, and nothing is random.
     """
 
     generators: Generators
@@ -78,23 +79,23 @@ class Inverter(NamedTuple):
     restarts: int
     steps: int
     unit: Tensor
-    """(d,): what a unit of the generator is in the units of the distance."""
+    """Size of a unit of the generator in the units of the distance, (d,)."""
 
     def __call__(self, X: Tensor) -> Tensor:
-        """The nearest points, (k, m, d), to points (m, d); both in the units of the generator."""
+        """Return the nearest points (k, m, d) to points (m, d), both in the units of the generator."""
         w = torch.cat(self._starts(X), 2)  # (k, m, restarts, size)
         k, m, n, _ = w.shape
-        inner, target = self._narrowed(X)
+        inner, target = self._reduce_dimension(X)
         target = target[:, :, None].expand(-1, -1, n, -1).flatten(1, 2)
         best = inner._search(w.flatten(1, 2), target)
         nearest = inner._distance(inner.generators(best) - target).reshape(k, m, n).argmin(-1)
         return self.generators(best.reshape(w.shape).take_along_dim(nearest[..., None, None], 2)[:, :, 0])
 
-    def _narrowed(self, X: Tensor) -> tuple[Inverter, Tensor]:
-        """The same search in fewer coordinates, if there are such, and the points (k, m, coordinates) there.
+    def _reduce_dimension(self, X: Tensor) -> tuple[Inverter, Tensor]:
+        """Return the search and the points (k, m, coordinates) in fewer coordinates, where possible.
 
-        The last layer of a generator reaches no more directions than it has inputs; what is left of an L2 distance
-        is the same for all points of the manifold. An image of 784 pixels is sought in 64 coordinates.
+        The range of the last layer of a generator has at most as many dimensions as the layer has inputs; the rest of
+        an L2 distance is the same for all points of the manifold. An image of 784 pixels has 64 coordinates.
         """
         weight, bias = self.generators.weights[-2:]
         if self.norm != "l2" or weight.shape[1] >= weight.shape[2]:
@@ -108,15 +109,15 @@ class Inverter(NamedTuple):
         return torch.linalg.vector_norm(r * self.unit, NORMS[self.norm], -1)
 
     def _starts(self, X: Tensor) -> list[Tensor]:
-        """Latents (k, m, some, size)."""
+        """Return the initial latents, each (k, m, starts, size)."""
         parts = self.generators.latents.charts * -(-self.restarts // self.generators.latents.charts)
-        some = self.bank.points.shape[1] // parts * parts
-        distance = torch.cdist(X * self.unit, self.bank.points[:, :some] * self.unit, NORMS[self.norm])  # (k, m, some)
+        count = self.bank.points.shape[1] // parts * parts
+        distance = torch.cdist(X * self.unit, self.bank.points[:, :count] * self.unit, NORMS[self.norm])
         nearest, rank = distance.reshape(*distance.shape[:2], -1, parts).min(-2)
         near = nearest.topk(self.restarts, -1, largest=False).indices
         index = rank.gather(-1, near) * parts + near
         starts = self.bank.latents[torch.arange(len(index), device=X.device)[:, None, None], index]
-        return [starts] if self.generators.reader is None else [starts, self._encoded(X)]
+        return [starts] if self.generators.encoder is None else [starts, self._encoded(X)]
 
     def _encoded(self, X: Tensor) -> Tensor:
         k, (dim, charts) = len(self.generators.log_noise), self.generators.latents
@@ -126,51 +127,53 @@ class Inverter(NamedTuple):
         return torch.cat([w[..., :dim], chart], -1)[:, :, None]
 
     def _search(self, w: Tensor, target: Tensor) -> Tensor:
-        """The best latents that are seen on the way from w (k, n, size)."""
+        """Return the best latents of the steps from w (k, n, size)."""
         dim = self.generators.latents.dim
         best, least = w, self._distance(self.generators(w) - target)
         damping = torch.full_like(least, 1e-2)
         start = least.clone()
         for step in range(self.steps):
             width = (start * 0.3 * 0.6**step).clamp_min(1e-12)[..., None]
-            residual, jacobian = self._linearise(w, target)
+            residual, jacobian = self._linearize(w, target)
             model = _MODELS[self.norm](residual, width)
             z = w[..., :dim]
             z = (z - _solve(model, jacobian, damping, z)).clamp(-1, 1)
-            tried = torch.cat([z, w[..., dim:]], -1)
-            r = (self.generators(tried) - target) * self.unit
+            proposal = torch.cat([z, w[..., dim:]], -1)
+            r = (self.generators(proposal) - target) * self.unit
             better = _MODELS[self.norm](r, width).value < model.value
             damping = torch.where(better, damping * 0.2, damping * 4).clamp(1e-9, 1e9)
-            w = torch.where(better[..., None], tried, w)
+            w = torch.where(better[..., None], proposal, w)
             distance = torch.linalg.vector_norm(r, NORMS[self.norm], -1)
-            best = torch.where((distance < least)[..., None], tried, best)
+            best = torch.where((distance < least)[..., None], proposal, best)
             least = torch.minimum(distance, least)
         return best
 
-    def _linearise(self, w: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Residuals (k, n, d) and their Jacobian by the latents (k, n, d, dim), in the units of the distance."""
+    def _linearize(self, w: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Return residuals (k, n, d) and their Jacobian by the latents (k, n, d, dim), in the units of the distance."""
         network, latents, weights, *_ = self.generators
-        points, jacobian = linearise(network, weights, w, latents.dim)
+        points, jacobian = linearize(network, weights, w, latents.dim)
         return (points - target) * self.unit, jacobian * self.unit[:, None]
 
 
-def _solve(model: _Model, jacobian: Tensor, damping: Tensor, z: Tensor) -> Tensor:
-    """The damped Gauss-Newton step, (k, n, dim), less those latents that it would push out of the cube."""
-    slope = (jacobian.mT @ model.slope[..., None])[..., 0]
-    free = ~((z <= -1) & (slope > 0) | (z >= 1) & (slope < 0))
-    slope, jacobian = slope * free, jacobian * free[..., None, :]
+def _solve(model: _NormModel, jacobian: Tensor, damping: Tensor, z: Tensor) -> Tensor:
+    """Return the damped Gauss-Newton step (k, n, dim), without latents that it would move out of the cube."""
+    gradient = (jacobian.mT @ model.gradient[..., None])[..., 0]
+    free = ~((z <= -1) & (gradient > 0) | (z >= 1) & (gradient < 0))
+    gradient, jacobian = gradient * free, jacobian * free[..., None, :]
     curvature = jacobian.mT @ (model.weight[..., None] * jacobian)
-    curvature = curvature - model.rank * slope[..., :, None] * slope[..., None, :]
+    curvature = curvature - model.rank * gradient[..., :, None] * gradient[..., None, :]
     diagonal = jacobian.square().sum(-2) * model.weight.mean(-1, keepdim=True)
     damped = curvature + torch.diag_embed(damping[..., None] * diagonal + 1e-12)
-    return torch.linalg.solve_ex(damped, slope)[0]
+    return torch.linalg.solve_ex(damped, gradient)[0]
 
 
-def train_encoder(network: Network, generators: Generators, schedule: Schedule, rng: np.random.Generator) -> Generators:
-    """The generators with encoders that were regressed on the latents of generated points, x = G(w) -> w."""
+def train_encoder(
+    network: StackedNetwork, generators: Generators, schedule: GANSchedule, rng: np.random.Generator
+) -> Generators:
+    """Return the generators with encoders that are regressed on latents of generated points, x = G(w) -> w."""
     k = len(generators.log_noise)
     weights = [part.repeat(k, *[1] * (part.ndim - 1)).to(generators.log_noise) for part in network.draw(rng)]
-    learned = generators._replace(reader=network, reader_weights=[part.requires_grad_() for part in weights])
+    learned = generators._replace(encoder=network, encoder_weights=[part.requires_grad_() for part in weights])
     optimizer = torch.optim.Adam(weights, schedule.learning_rate, fused=True)
     for step in range(schedule.steps):
         optimizer.param_groups[0]["lr"] = schedule.learning_rate * (1 - step / schedule.steps)

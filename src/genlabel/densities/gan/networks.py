@@ -1,4 +1,4 @@
-"""Generators, critics and encoders of many small GANs at once: a stack of networks that share one shape."""
+"""Stacks of small networks of one shape: generators, critics and encoders of many GANs at once."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from torch import Tensor
 from torch.nn.functional import conv2d, silu
 
 Weights = Sequence[Tensor]
-"""The weights of a stack of s networks, which are the first dimension of each."""
+"""Weights of a stack of s networks; s is the first dimension of each tensor."""
 Shape = tuple[int, int, int]
 """Channels, height and width of an image."""
 
 
-class Layer(Protocol):
-    """An affine map of a stack, (s, n, in) -> (s, n, out)."""
+class AffineLayer(Protocol):
+    """Affine map of a stack, (s, n, in) -> (s, n, out)."""
 
     def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
-        """The map, or its linear part alone."""
+        """Return the map of `x`, or only its linear part."""
         ...
 
 
-class Network(Protocol):
-    """The shape of a network; its weights are kept apart from it, as plain tensors."""
+class StackedNetwork(Protocol):
+    """Shape of a network; its weights are separate tensors."""
 
     def draw(self, rng: np.random.Generator) -> list[Tensor]:
-        """Initial weights of a stack of one network."""
+        """Draw the initial weights of a stack of one network."""
         ...
 
-    def layers(self, weights: Weights) -> Sequence[Layer]:
-        """Its affine maps; between them, smooth units (SiLU)."""
+    def layers(self, weights: Weights) -> Sequence[AffineLayer]:
+        """Return its affine layers, which alternate with SiLU."""
         ...
 
 
-def apply(network: Network, weights: Weights, x: Tensor) -> Tensor:
-    """What a stack of s networks makes of points (s, n, in): (s, n, out).
+def apply(network: StackedNetwork, weights: Weights, x: Tensor) -> Tensor:
+    """Return the outputs (s, n, out) of a stack of networks at points (s, n, in).
 
     >>> network = Perceptron((2, 8, 3))
     >>> apply(network, network.draw(np.random.default_rng(0)), torch.zeros(1, 5, 2)).shape
@@ -51,8 +51,8 @@ def apply(network: Network, weights: Weights, x: Tensor) -> Tensor:
     return last(x)
 
 
-def linearise(network: Network, weights: Weights, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """The same, and the Jacobian by the first `dim` inputs, (s, n, out, dim): tangents go along with the points."""
+def linearize(network: StackedNetwork, weights: Weights, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Return the outputs and their Jacobian by the first `dim` inputs, (s, n, out, dim), by forward differentiation."""
     s, n, size = x.shape
     tangents = torch.eye(size, dtype=x.dtype, device=x.device)[:dim, None].expand(s, dim, n, size)
     *hidden, last = network.layers(weights)
@@ -67,42 +67,42 @@ def linearise(network: Network, weights: Weights, x: Tensor, dim: int) -> tuple[
 
 
 class Perceptron(NamedTuple):
-    """A fully connected network."""
+    """Fully connected network."""
 
     sizes: tuple[int, ...]
-    """Of the input, of each hidden layer, and of the output."""
+    """Sizes of the input, of each hidden layer, and of the output."""
 
     def draw(self, rng: np.random.Generator) -> list[Tensor]:
-        """Initial weights, normal, of variance 2 over the fan-in."""
+        """Draw normal weights of variance 2 / fan-in."""
         return [part for n_in, n_out in pairwise(self.sizes) for part in _dense(rng, n_in, n_out)]
 
-    def layers(self, weights: Weights) -> list[Layer]:
-        """Dense layers."""
+    def layers(self, weights: Weights) -> list[AffineLayer]:
+        """Return the dense layers."""
         return [_Dense(*pair) for pair in zip(weights[::2], weights[1::2], strict=True)]
 
 
-class ConvReader(NamedTuple):
-    """Flat images (c, h, w), and what else is known of them, to numbers: two strided convolutions, two dense layers.
+class ConvNetwork(NamedTuple):
+    """Network of flat images (c, h, w) with additional inputs: two strided convolutions and two dense layers.
 
-    >>> network = ConvReader((1, 28, 28), 2, 8, 1)
+    >>> network = ConvNetwork((1, 28, 28), 2, 8, 1)
     >>> apply(network, network.draw(np.random.default_rng(0)), torch.zeros(1, 5, 786)).shape
     torch.Size([1, 5, 1])
     """
 
     shape: Shape
-    n_beside: int
+    extra_inputs: int
     width: int
     n_out: int
 
     def draw(self, rng: np.random.Generator) -> list[Tensor]:
-        """Initial weights, normal, of variance 2 over the fan-in."""
+        """Draw normal weights of variance 2 / fan-in."""
         c, h, w = self.shape
         kernels = [*_kernel(rng, c, self.width, 4), *_kernel(rng, self.width, 2 * self.width, 4)]
-        n_in = 2 * self.width * (h // 4) * (w // 4) + self.n_beside
+        n_in = 2 * self.width * (h // 4) * (w // 4) + self.extra_inputs
         return [*kernels, *_dense(rng, n_in, 4 * self.width), *_dense(rng, 4 * self.width, self.n_out)]
 
-    def layers(self, weights: Weights) -> list[Layer]:
-        """Two convolutions, each of which halves height and width, and two dense layers."""
+    def layers(self, weights: Weights) -> list[AffineLayer]:
+        """Return two convolutions, each of which halves height and width, and two dense layers."""
         c, h, w = self.shape
         return [
             _Convolution(weights[0], weights[1], (c, h, w)),
@@ -123,14 +123,14 @@ class _Dense(NamedTuple):
 
 
 class _Convolution(NamedTuple):
-    """A strided convolution of flat images; each network of the stack sees its own channels; the rest stays."""
+    """Strided convolution of flat images, grouped by network; additional inputs pass through."""
 
     kernel: Tensor
     """(s, out, in, size, size)"""
     bias: Tensor
     """(s, out)"""
     shape: Shape
-    """Of the images that come in."""
+    """Shape of the input images."""
 
     def __call__(self, x: Tensor, *, shift: bool = True) -> Tensor:
         s, n, _ = x.shape
@@ -138,8 +138,8 @@ class _Convolution(NamedTuple):
         c, h, w = self.shape
         images = x[..., :pixels].transpose(0, 1).reshape(n, s * c, h, w)
         bias = self.bias.flatten() if shift else None
-        found = conv2d(images, self.kernel.flatten(0, 1), bias, stride=2, padding=1, groups=s)
-        flat = found.reshape(n, s, -1).transpose(0, 1)
+        maps = conv2d(images, self.kernel.flatten(0, 1), bias, stride=2, padding=1, groups=s)
+        flat = maps.reshape(n, s, -1).transpose(0, 1)
         return flat if x.shape[-1] == pixels else torch.cat([flat, x[..., pixels:]], -1)
 
 

@@ -1,8 +1,7 @@
-"""The training of many GANs at once, each of a class and of a trial, against critics that are regularised twice."""
+"""Training of many GANs at once, one for each class and setting, and the refinement of generators of curves."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -11,96 +10,44 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from genlabel.densities.gan.charts import Charts, Latents, chart_rows
-from genlabel.densities.gan.networks import Network, Weights, apply
+from genlabel._arrays import one_hot
+from genlabel.densities.gan.generators import Charts, Generators, Latents, log_likelihood
+from genlabel.densities.gan.networks import StackedNetwork, Weights, apply
 
-NOISE = 0.1
-"""The noise with which a generator begins, in standard deviations of the features."""
-FASTER = 4.0
-"""How much faster the noise is learned than the manifold."""
+INITIAL_NOISE = 0.1
+"""Initial noise of a generator, in standard deviations of the features."""
+NOISE_RATE_FACTOR = 4.0
+"""Learning rate of the noise relative to that of the manifold."""
 ENERGY = 5.0
-"""The weight of the energy distance in the loss of the generators. NOTE[PAPER]: the paper has none."""
+"""Weight of the energy distance in the loss of the generators. NOTE[PAPER]: the paper has none."""
 CRITIC = 1.0
-"""The weight of what the critic says. (`benchmarks/gan.py --ablation` sets either to 0.)"""
+"""Weight of the critic in the loss of the generators. (`benchmarks/gan.py --ablation` sets either to 0.)"""
+EVENNESS = 3.0
+"""Weight of the penalty on uneven pace along a curve."""
+SMOOTHNESS = 0.1
+"""Weight of the penalty on changes of curvature."""
+CURVE_POINTS = 256
+"""Points that represent a curve in a step of the refinement."""
+MAX_STEP_ROWS, MAX_TEST_ROWS = 512, 4096
+"""Rows of a class in a step of the refinement, and in the test whether a curve may be smooth."""
+REFINEMENT_STEPS, REFINEMENT_RATE = 1 / 6, 0.2
+"""Steps and learning rate of the refinement, relative to those of the training."""
+MAX_STANDARD_ERRORS = 2.0
+"""Standard errors by which a preferred generator may be worse than the best one on the same rows."""
 
 
-class Generators(NamedTuple):
-    """A stack of generators: x = G(w) + sigma e is a point of the class, G(w) one of its manifold.
+class StackNetworks(NamedTuple):
+    """Shapes of the trained networks."""
 
-    NOTE[PAPER]: the paper's generator has no noise; its p_c assumes one around the manifold that is spherical in the
-    units of the distance, and so is this. With a noise of its own for each feature, a straight class can be
-    had by a short curve with noise along it.
-    """
-
-    network: Network
-    latents: Latents
-    weights: Weights
-    log_noise: Tensor
-    """(s, 1, d): log sigma, the same for all features in the units of the distance."""
-    shares: Tensor
-    """(s, charts): how often a point is of each chart."""
-    reader: Network | None = None
-    """The encoder, if there is one."""
-    reader_weights: Weights = ()
-
-    def __call__(self, w: Tensor) -> Tensor:
-        """The points of the manifolds at latents (s, n, size): (s, n, d)."""
-        return apply(self.network, self.weights, w)
-
-    def encode(self, x: Tensor) -> Tensor:
-        """What the encoder says of the latents of points (s, n, d): (s, n, size), the charts as shares."""
-        assert self.reader is not None
-        raw = apply(self.reader, self.reader_weights, x)
-        dim = self.latents.dim
-        return torch.cat([raw[..., :dim].tanh(), raw[..., dim:].softmax(-1)], -1)
-
-    def draw(self, n: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Points with noise, (s, n, d), and their latents; every generator is given the same z and noise."""
-        w = self.latents.draw(n, self.shares, rng)
-        points = self(w)
-        noise = torch.from_numpy(rng.standard_normal(points.shape[1:], dtype=np.float32)).to(points)
-        return points + self.log_noise.exp() * noise, w
-
-    def take(self, members: Tensor) -> Generators:
-        """Those of some members of the stack."""
-        return self.map(lambda part: part[members])
-
-    def to(self, like: Tensor) -> Generators:
-        """In the precision of a tensor, and on its device."""
-        return self.map(lambda part: part.to(like))
-
-    @classmethod
-    def join(cls, stacks: Sequence[Generators]) -> Generators:
-        """One stack of several."""
-        parts = [torch.cat(same) for same in zip(*(one._tensors for one in stacks), strict=True)]
-        return stacks[0]._with(parts)
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> Generators:
-        """With every tensor changed alike."""
-        return self._with([change(part) for part in self._tensors])
-
-    @property
-    def _tensors(self) -> list[Tensor]:
-        return [self.log_noise, self.shares, *self.weights, *self.reader_weights]
-
-    def _with(self, tensors: list[Tensor]) -> Generators:
-        log_noise, shares, *weights = tensors
-        n = len(self.weights)
-        return self._replace(log_noise=log_noise, shares=shares, weights=weights[:n], reader_weights=weights[n:])
-
-
-class Networks(NamedTuple):
-    """The shapes of what is trained."""
-
-    generator: Network
-    critic: Network
-    """Of points; with an encoder, of points with their latents."""
-    encoder: Network | None
-    """Trained with the generator (ALI, bidirectional GAN), or none."""
+    generator: StackedNetwork
+    critic: StackedNetwork
+    """Network of points; with an encoder, of points and latents."""
+    encoder: StackedNetwork | None
+    """Network that is trained with the generator (ALI, bidirectional GAN), or None."""
 
 
 class TrainingRows(Protocol):
-    """Rows of a class."""
+    """Training rows of a class."""
 
     @property
     def train(self) -> Tensor:
@@ -109,100 +56,101 @@ class TrainingRows(Protocol):
 
     @property
     def weight(self) -> Tensor:
-        """(n,): their weights."""
+        """(n,)"""
         ...
 
 
-class Trial(NamedTuple):
-    """What is varied between the generators of a class."""
+class GANSettings(NamedTuple):
+    """Settings that differ between the generators of a class."""
 
     penalty: float
     charts: int
-    """Those of the latents' that are used."""
+    """Number of charts used."""
 
 
-class Schedule(NamedTuple):
-    """How long, how fast, and where."""
+class GANSchedule(NamedTuple):
+    """Steps, learning rate and device of a training."""
 
     steps: int
     batch_size: int
     learning_rate: float
     device: torch.device
     unit: Tensor
-    """(d,): what a standardised feature is in the units of the distance, in which the noise is spherical."""
+    """Size of a standardized feature in the units of the distance, in which the noise is spherical, (d,)."""
 
 
 def train_gans(
-    networks: Networks,
+    networks: StackNetworks,
     latents: Latents,
     rows: Sequence[TrainingRows],
-    trials: Sequence[Trial],
-    schedule: Schedule,
+    settings: Sequence[GANSettings],
+    schedule: GANSchedule,
     rng: np.random.Generator,
-    tell: Callable[[int], None] | None = None,
+    on_step: Callable[[int], None] | None = None,
 ) -> Generators:
-    """Return k t generators: those of class c, and trial j are at c t + j.
+    """Return k t generators; that of class c with settings j has the index c t + j.
 
-    The critic's loss is softplus(D(fake) - D(real)), the generator's the same with the roles changed, and the critic's
-    gradients at real and at generated points are penalised alike (R1 + R2), with the weight of the trial. The
-    generators also lessen the energy distance of a batch, which holds them in all parts of their class. All
-    classes begin with the same weights and see the same latents, so that their order does not matter; the generators
-    that are returned have the average of the weights of the later steps.
+    The critic minimizes softplus(D(fake) - D(real)), the generator the same with exchanged roles, and the gradients of
+    the critic at real and generated points are penalized (R1 + R2) with the weight of the settings. The generators also
+    minimize the energy distance of a batch, which keeps them in all parts of their class. All classes start with the
+    same weights and use the same latents, so that their order does not matter. The returned generators have the moving
+    average of the weights.
     """
-    fleet = _Fleet(networks, latents, rows, trials, schedule, rng)
-    fleet.begin()
+    trainer = _Trainer(networks, latents, rows, settings, schedule, rng)
+    trainer.fit_charts()
     for step in range(schedule.steps):
-        fleet.step(step)
-        if tell is not None:
-            tell(step)
-    return fleet.average
+        trainer.step(step)
+        if on_step is not None:
+            on_step(step)
+    return trainer.average
 
 
-class _Fleet:
-    """The state of the training."""
+class _Trainer:
+    """State of the training of a stack of GANs."""
 
     def __init__(
         self,
-        networks: Networks,
+        networks: StackNetworks,
         latents: Latents,
         rows: Sequence[TrainingRows],
-        trials: Sequence[Trial],
-        schedule: Schedule,
+        settings: Sequence[GANSettings],
+        schedule: GANSchedule,
         rng: np.random.Generator,
     ) -> None:
-        self.schedule, self.rng, self.device, self.trials = schedule, rng, schedule.device, trials
+        self.schedule, self.rng, self.device, self.settings = schedule, rng, schedule.device, settings
         self.rows = [one.train.to(self.device) for one in rows]
-        self.shares = [(one.weight.cumsum(0) / one.weight.sum()).to(self.device) for one in rows]
-        self.penalty = torch.tensor([trial.penalty for trial in trials]).repeat(len(rows)).to(self.device)
+        self.cumulative = [(one.weight.cumsum(0) / one.weight.sum()).to(self.device) for one in rows]
+        self.penalty = torch.tensor([one.penalty for one in settings]).repeat(len(rows)).to(self.device)
         generator, self.critic, encoder = networks
-        self.critic_weights = self._draw(self.critic)
+        self.critic_weights = self._draw_weights(self.critic)
         self.log_unit = schedule.unit.log().to(self.device, torch.float32)
-        self.log_level = torch.full((len(self.penalty), 1, 1), np.log(NOISE)) + self.log_unit.cpu().mean()
+        self.log_level = torch.full((len(self.penalty), 1, 1), np.log(INITIAL_NOISE)) + self.log_unit.cpu().mean()
         self.log_level = self.log_level.to(self.device, torch.float32).requires_grad_()
         log_noise = (self.log_level - self.log_unit).detach()
         seed = int(rng.integers(2**31))
-        pieces = [chart_rows(one.train, one.weight, latents, trial.charts, seed) for one in rows for trial in trials]
-        self.charts = Charts.join(pieces).to(log_noise)
-        self.generators = Generators(generator, latents, self._draw(generator), log_noise, self.charts.shares)
+        charts = [Charts.fit(one.train, one.weight, latents, each.charts, seed) for one in rows for each in settings]
+        self.charts = Charts.join(charts).to(log_noise)
+        self.generators = Generators(generator, latents, self._draw_weights(generator), log_noise, self.charts.shares)
         if encoder is not None:
-            self.generators = self.generators._replace(reader=encoder, reader_weights=self._draw(encoder))
+            weights = self._draw_weights(encoder)
+            self.generators = self.generators._replace(encoder=encoder, encoder_weights=weights)
         rate = schedule.learning_rate
         learned: list[tuple[Weights, float]] = [
-            ([*self.generators.weights, *self.generators.reader_weights], rate),
-            ([self.log_level], FASTER * rate),
+            ([*self.generators.weights, *self.generators.encoder_weights], rate),
+            ([self.log_level], NOISE_RATE_FACTOR * rate),
         ]
         self.optimizers = [_adam(learned), _adam([(self.critic_weights, rate)])]
         self.average = self.generators.map(lambda part: part.detach().clone())
 
-    def _draw(self, network: Network) -> list[Tensor]:
-        """Weights of all members: each trial its own, each class the same."""
-        trials = [network.draw(self.rng) for _ in self.trials]
+    def _draw_weights(self, network: StackedNetwork) -> list[Tensor]:
+        """Return initial weights of all members: different for each settings, the same for each class."""
+        drawn = [network.draw(self.rng) for _ in self.settings]
         stacked = [
-            torch.cat(parts).repeat(len(self.rows), *[1] * (parts[0].ndim - 1)) for parts in zip(*trials, strict=True)
+            torch.cat(parts).repeat(len(self.rows), *[1] * (parts[0].ndim - 1)) for parts in zip(*drawn, strict=True)
         ]
         return [part.to(self.device).requires_grad_() for part in stacked]
 
-    def begin(self) -> None:
+    def fit_charts(self) -> None:
         """Regress the generators on the flat pieces of the charts."""
         steps, batch_size, rate = self.schedule.steps // 5, self.schedule.batch_size, self.schedule.learning_rate
         weights = list(self.generators.weights)
@@ -214,90 +162,177 @@ class _Fleet:
         self.average = self.generators.map(lambda part: part.detach().clone())
 
     def step(self, step: int) -> None:
-        """One step of the critics, one of the generators."""
+        """Take one step of the critics and one of the generators."""
         share = step / self.schedule.steps
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["initial_lr"] * min(1.0, 2 * (1 - share))
         self.generators = self.generators._replace(log_noise=self.log_level - self.log_unit)
-        real, (fake, w) = self._real(), self.generators.draw(self.schedule.batch_size, self.rng)
-        seen = self._seen(real, fake, w)
-        take_step(self.optimizers[1], self._critic_loss(seen.detach()))
-        on_real, on_fake = apply(self.critic, self.critic_weights, seen).chunk(2, 1)
-        judged, energy = softplus(on_real - on_fake).mean(1), _energy(real, fake)
-        take_step(self.optimizers[0], (CRITIC * judged + ENERGY * energy).sum())
-        self._keep_average(min(0.998, step / (step + 10)))
+        quantiles = torch.from_numpy(self.rng.random(self.schedule.batch_size)).to(self.device)
+        batches = [x[_rows_at(total, quantiles)] for x, total in zip(self.rows, self.cumulative, strict=True)]
+        real = torch.stack(batches).repeat_interleave(len(self.settings), 0)
+        fake, w = self.generators.draw(self.schedule.batch_size, self.rng)
+        inputs = torch.cat([real, fake], 1)
+        if self.generators.encoder is not None:
+            inputs = torch.cat([inputs, torch.cat([self.generators.encode(real), w], 1)], -1)
+        take_step(self.optimizers[1], self._critic_loss(inputs.detach()))
+        on_real, on_fake = apply(self.critic, self.critic_weights, inputs).chunk(2, 1)
+        adversarial, energy = softplus(on_real - on_fake).mean(1), _energy_distance(real, fake)
+        take_step(self.optimizers[0], (CRITIC * adversarial + ENERGY * energy).sum())
+        decay = min(0.998, step / (step + 10))
+        with torch.no_grad():
+            torch._foreach_lerp_(self.average.tensors, self.generators.tensors, 1 - decay)
 
-    def _real(self) -> Tensor:
-        """Rows of each class, (s, n, d), drawn alike in all."""
-        share = torch.from_numpy(self.rng.random(self.schedule.batch_size)).to(self.device)
-        batches = torch.stack([rows[_quantile(at, share)] for rows, at in zip(self.rows, self.shares, strict=True)])
-        return batches.repeat_interleave(len(self.trials), 0)
-
-    def _seen(self, real: Tensor, fake: Tensor, w: Tensor) -> Tensor:
-        """What the critics see: real points, then generated ones; with an encoder, beside the latents."""
-        points = torch.cat([real, fake], 1)
-        if self.generators.reader is None:
-            return points
-        return torch.cat([points, torch.cat([self.generators.encode(real), w], 1)], -1)
-
-    def _critic_loss(self, seen: Tensor) -> Tensor:
-        points = seen.requires_grad_()
+    def _critic_loss(self, inputs: Tensor) -> Tensor:
+        points = inputs.requires_grad_()
         scores = apply(self.critic, self.critic_weights, points)
         on_real, on_fake = scores.chunk(2, 1)
-        slopes = torch.autograd.grad(scores.sum(), points, create_graph=True)[0].square().sum(-1)
+        norms = torch.autograd.grad(scores.sum(), points, create_graph=True)[0].square().sum(-1)
         loss = softplus(on_fake - on_real).mean(1).sum()
-        return loss + (self.penalty * slopes.mean(1)).sum()  # the mean over both halves is half of R1 + R2
-
-    @torch.no_grad()
-    def _keep_average(self, decay: float) -> None:
-        torch._foreach_lerp_(self.average._tensors, self.generators._tensors, 1 - decay)
+        return loss + (self.penalty * norms.mean(1)).sum()  # the mean over both halves is half of R1 + R2
 
 
-def log_likelihood(X: Tensor, points: Tensor, log_noise: Tensor) -> Tensor:
-    """Log of the mean over points G(w_i) (s, n, d) of exp(-|x - G(w_i)| / b) / b^d at X (s, m, d): (s, m).
-
-    arXiv Section 7.1, before its maximum, but for a constant. The density exp(-|e| / b) has heavier
-    tails than the normal noise (s, 1, d) that generators draw, and here the same variances, (d + 1) b^2.
-    """
-    d = X.shape[-1]
-    log_b = log_noise - 0.5 * math.log(d + 1)
-    a, b = X / log_b.exp(), points / log_b.exp()
-    square = a.square().sum(-1)[..., None] + b.square().sum(-1)[..., None, :] - 2 * a @ b.mT
-    far = square.clamp_min(1e-6).sqrt()
-    return torch.logsumexp(-far, -1) - math.log(points.shape[-2]) - log_b.sum(-1)
+def _rows_at(cumulative: Tensor, quantiles: Tensor) -> Tensor:
+    """Return the rows at quantiles in [0, 1) of cumulative weights (n,)."""
+    return torch.searchsorted(cumulative, quantiles, right=True).clamp_max(len(cumulative) - 1)
 
 
-def draw_evenly(rows: Sequence[TrainingRows], n: int, rng: np.random.Generator) -> Tensor:
-    """Rows of each class, (k, n, d), at even distances in their weights: all of a class of n rows of equal weights."""
-    share = torch.from_numpy((np.arange(n) + rng.random()) / n)
-    ends = [one.weight.double().cumsum(0) / one.weight.double().sum() for one in rows]
-    return torch.stack([one.train[_quantile(end.cpu(), share)] for one, end in zip(rows, ends, strict=True)])
-
-
-def _quantile(shares: Tensor, at: Tensor) -> Tensor:
-    """The rows at which a running sum of shares (n,) passes some numbers in [0, 1)."""
-    return torch.searchsorted(shares, at, right=True).clamp_max(len(shares) - 1)
-
-
-def _energy(real: Tensor, fake: Tensor) -> Tensor:
-    """The energy distance between the points (s, n, d) of each member, but for a term of the real points alone."""
+def _energy_distance(real: Tensor, fake: Tensor) -> Tensor:
+    """Return the energy distance between the points (s, n, d) of each member, up to a term of the real points."""
     n = fake.shape[1]
     return 2 * torch.cdist(real, fake).mean((1, 2)) - torch.cdist(fake, fake).sum((1, 2)) / (n * max(n - 1, 1))
 
 
 def take_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    """One step down a loss, by the weights of the optimizer alone.
+    """Take one step that decreases a loss by the weights of the optimizer only.
 
-    NOTE: slopes must lie in memory as their weights do. A transposed one, as a product of matrices may leave it, is
-    refused by the fused optimizer of a GPU and read in the wrong order by that of a CPU (torch 2.13).
+    NOTE: gradients must have the memory layout of their weights. A transposed one, which a matrix product may give, is
+    refused by the fused optimizer on a GPU and read in the wrong order by that on a CPU (torch 2.13).
     """
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    for weight, slope in zip(weights, torch.autograd.grad(loss, weights), strict=True):
-        weight.grad = slope.contiguous()
+    for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+        weight.grad = gradient.contiguous()
     optimizer.step()
 
 
 def _adam(rates: list[tuple[Weights, float]]) -> torch.optim.Optimizer:
     groups = [{"params": list(weights), "lr": rate, "initial_lr": rate} for weights, rate in rates]
     return torch.optim.Adam(groups, betas=(0.5, 0.99), fused=True)
+
+
+def refine_curves(
+    generators: Generators, rows: Sequence[TrainingRows], schedule: GANSchedule, rng: np.random.Generator
+) -> Generators:
+    """Return generators of curves, in the order of `train_gans`, with a higher likelihood of the training rows.
+
+    The mean over latents of exp(-d(x, G(w)) / b), the p_c of the paper (arXiv Section 7.1), is maximized over the
+    weights and b. NOTE[PAPER]: the paper only evaluates it. Adversarial training leaves the ends of a curve at random
+    positions, which the likelihood corrects. It would also bend them to the last outliers; two penalties prevent this,
+    on uneven pace and on changes of curvature. The latter would round a corner, so each curve is refined with it and
+    without, and the smooth one is used unless the training rows are clearly less likely.
+    """
+    s = len(generators.log_noise)
+    both = _refine(Generators.join([generators, generators]), [*rows, *rows], s, schedule, rng)
+    free, smooth = torch.arange(s), torch.arange(s, 2 * s)
+    return both.select(torch.where(smooth_is_hardly_worse(both, rows), smooth, free))
+
+
+def _refine(
+    generators: Generators, rows: Sequence[TrainingRows], free: int, schedule: GANSchedule, rng: np.random.Generator
+) -> Generators:
+    """Return the refined generators; the first `free` of them have no penalty on changes of curvature."""
+    stack = generators.map(lambda part: part.detach().clone())
+    repeats = len(stack.log_noise) // len(rows)
+    weights = [part.requires_grad_() for part in stack.weights]
+    log_unit = schedule.unit.log().to(stack.log_noise)
+    log_level = (stack.log_noise + log_unit).mean(-1, keepdim=True).requires_grad_()
+    n = min(MAX_STEP_ROWS, max(len(one.train) for one in rows))
+    rate, steps = REFINEMENT_RATE * schedule.learning_rate, int(REFINEMENT_STEPS * schedule.steps)
+    optimizer = torch.optim.Adam([{"params": weights}, {"params": [log_level]}], rate, betas=(0.9, 0.99), fused=True)
+    for step in range(steps):
+        for group, factor in zip(optimizer.param_groups, (1, 4), strict=True):
+            group["lr"] = factor * rate * (1 - step / steps)
+        x = draw_evenly(rows, n, rng).to(log_level).repeat_interleave(repeats, 0)
+        latents = EvenLatents.draw(stack, rng)
+        stack = stack._replace(weights=weights, log_noise=log_level - log_unit)
+        points = stack(latents.w)
+        likelihood = log_likelihood(x, points, stack.log_noise).mean(1)
+        scaled = points * log_unit.exp()
+        roughness = latents.select(slice(free, None)).roughness(scaled[free:])
+        loss = (EVENNESS * latents.unevenness(scaled) - likelihood).sum() + SMOOTHNESS * roughness.sum()
+        take_step(optimizer, loss)
+    return stack._replace(log_noise=log_level - log_unit).map(Tensor.detach)
+
+
+def draw_evenly(rows: Sequence[TrainingRows], n: int, rng: np.random.Generator) -> Tensor:
+    """Draw rows of each class, (k, n, d), at equal distances in their cumulative weights."""
+    quantiles = torch.from_numpy((np.arange(n) + rng.random()) / n)
+    totals = [one.weight.double().cumsum(0) / one.weight.double().sum() for one in rows]
+    return torch.stack([one.train[_rows_at(total.cpu(), quantiles)] for one, total in zip(rows, totals, strict=True)])
+
+
+@torch.no_grad()
+def smooth_is_hardly_worse(both: Generators, rows: Sequence[TrainingRows]) -> Tensor:
+    """Return the mask (s,) of smooth curves, in the second half, that are not clearly worse than those in the first."""
+    points = both(EvenLatents.draw(both, np.random.default_rng(0)).w)
+    s = len(points) // 2
+    pairs = [[m, m + s] for m in range(s)]
+    accepted = [
+        is_hardly_worse(rows[m * len(rows) // s], points[pair], both.log_noise[pair]) for m, pair in enumerate(pairs)
+    ]
+    return torch.tensor(accepted)
+
+
+@torch.no_grad()
+def is_hardly_worse(rows: TrainingRows, points: Tensor, log_noise: Tensor) -> bool:
+    """Return whether the second of two curves is not clearly worse, by the standard error over the weighted rows."""
+    x, weight = rows.train[:MAX_TEST_ROWS].to(points), rows.weight[:MAX_TEST_ROWS].to(points)
+    loss = -log_likelihood(x.expand(2, -1, -1), points, log_noise).diff(dim=0)[0]
+    share = weight / weight.sum()
+    mean = (share * loss).sum()
+    return bool(mean <= MAX_STANDARD_ERRORS * (share * (loss - mean)).norm())
+
+
+class EvenLatents(NamedTuple):
+    """Latents of curves at equal distances, chart after chart."""
+
+    w: Tensor
+    """(s, n, size)"""
+    chart: Tensor
+    """(s, n)"""
+    share: Tensor
+    """Share of the chart, (s, n)."""
+
+    @classmethod
+    def draw(cls, generators: Generators, rng: np.random.Generator) -> EvenLatents:
+        """Draw latents in proportion to the shares of the charts, with a random offset."""
+        shares, charts = generators.shares, generators.latents.charts
+        ends = shares.cumsum(1)
+        quantiles = torch.from_numpy((np.arange(CURVE_POINTS) + rng.random()) / CURVE_POINTS).to(shares)
+        quantiles = quantiles.repeat(len(shares), 1)
+        chart = torch.searchsorted(ends, quantiles).clamp_max(charts - 1)
+        share = shares.gather(1, chart)
+        z = 1 - 2 * ((ends.gather(1, chart) - quantiles) / share).clamp(0, 1)
+        return cls(torch.cat([z[..., None], one_hot(chart, charts, z.dtype)], -1), chart, share)
+
+    def unevenness(self, points: Tensor) -> Tensor:
+        """Return the mean square (s,) of d log |dG / dz| / dz at points (s, n, d): 0 at an even pace."""
+        pace = 0.5 * points.diff(dim=1).square().sum(-1).clamp_min(1e-12).log()
+        inside = self.chart[:, 2:] == self.chart[:, :-2]
+        return (0.5 * CURVE_POINTS * self.share[:, 1:-1] * pace.diff(dim=1) * inside).square().mean(1)
+
+    def roughness(self, points: Tensor) -> Tensor:
+        """Return the mean square (s,) of the second derivative of the direction by z: 0 on lines and circles.
+
+        At an even pace along a circle, in any plane, a step is the mirror image of the last but one at the last.
+        """
+        step = points.diff(dim=1)
+        step = step / (step.square().sum(-1, keepdim=True) + 1e-12).sqrt()
+        first, second, third = step[:, :-2], step[:, 1:-1], step[:, 2:]
+        deviation = third + first - 2 * (first * second).sum(-1, keepdim=True) * second
+        inside = self.chart[:, 3:] == self.chart[:, :-3]
+        return ((0.5 * CURVE_POINTS * self.share[:, 1:-2]) ** 4 * deviation.square().sum(-1) * inside).mean(1)
+
+    def select(self, members: slice) -> EvenLatents:
+        """Return the latents of some members of the stack."""
+        return EvenLatents(*(part[members] for part in self))

@@ -1,12 +1,12 @@
-"""The comparison of methods on one table: the fits, the methods, and the verdict in words."""
+"""Comparison of methods on one table: the methods, the fits, and the verdict in words."""
 
-from genlabel.evaluation.comparison.methods import PRIOR_BASELINE, default_methods
 from genlabel.evaluation.comparison.run import (
+    PRIOR_BASELINE,
     SCORES,
     as_results,
     compare,
     count_warnings,
-    hash_table,
+    default_methods,
     run_comparison,
     score_table,
 )
@@ -29,7 +29,6 @@ __all__ = [
     "compare",
     "count_warnings",
     "default_methods",
-    "hash_table",
     "interval",
     "pair_methods",
     "rank_methods",

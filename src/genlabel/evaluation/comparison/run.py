@@ -1,9 +1,9 @@
-"""The comparison: methods on the same splits of a table, measured in ways that suit it, each fit on record."""
+"""Comparison of methods on one table: the default methods, and their fits on the same splits."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -12,18 +12,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from genlabel._progress import Callback, CallbackList, TrialResult
-from genlabel.data.tables import Split, Table, make_splits
-from genlabel.evaluation.comparison.methods import default_methods
+from genlabel._progress import Callback, CallbackList, LambdaCallback, TrialResult
+from genlabel.data.tables import Table, make_splits
+from genlabel.estimators import GenerativeClassifier, GenLabelClassifier, MixupClassifier
 from genlabel.evaluation.records import COMPARISON, RecordSet, open_store
-from genlabel.evaluation.runner import Bench, Heard
+from genlabel.evaluation.runner import CaughtWarnings, FitRunner
 from genlabel.metrics import LEAST_PROBABILITY, balanced_accuracy, roc_auc, score_log_proba
+from genlabel.model_selection import TrainingOptions
 
 SCORES = ("accuracy", "log_loss", "balanced_accuracy", "auc", "brier", "calibration_error")
-"""What is measured of each fit."""
-REPORTED = ["method", "split", *SCORES, "seconds", "params", "held_out"]
-"""The columns of a comparison."""
+"""Metrics of each fit."""
+COLUMNS = ["method", "split", *SCORES, "seconds", "params", "held_out"]
+"""Columns of a comparison."""
+PRIOR_BASELINE = "class shares"
+"""Name of the method that ignores the features: its accuracy is the share of the most frequent class."""
 
 
 def compare(
@@ -34,10 +42,10 @@ def compare(
     seed: int = 0,
     callback: Callback | None = None,
 ) -> pd.DataFrame:
-    """Fit every method on the same splits of a table, and measure it on the rows held out.
+    """Fit every method on the same splits of a table, and measure it on the held-out rows.
 
-    The splits are those of `genlabel.data.tables.make_splits`. The table is prepared by `table_pipeline`, fitted on the
-    training rows of each split. A method whose `random_state` is None trains with `seed + split`. Each fit has one
+    The splits are those of `genlabel.data.tables.make_splits`. The table is preprocessed by `table_pipeline`, fitted on
+    the training rows of each split. A method whose `random_state` is None trains with `seed + split`. Each fit has one
     thread.
 
     Parameters
@@ -48,19 +56,19 @@ def compare(
     repeats : int
         Number of splits.
     test_size : float
-        Share of the rows held out in each.
+        Share of the rows held out in each split.
     seed : int
-        Of the splits and of the methods.
+        Seed of the splits and of the methods.
     callback : Callback, optional
-        It receives the begin, the progress and the result of each fit.
+        It receives the start, the progress and the result of each fit.
 
     Returns
     -------
     DataFrame, one row for each split and method, with columns
         method, split, accuracy and balanced_accuracy (test, in percent), log_loss (test, in nats; probabilities clipped
-        at 1e-15), auc, brier and calibration_error (test, 0 to 1; Brier to 2), seconds (of the fit), params (what the
-        method chose by its own cross-validation, a dict), held_out (counts of the test predictions, a dict as of
-        `genlabel.evaluation.prediction_counts.PredictionCounts.to_dict`).
+        at 1e-15), auc, brier and calibration_error (test, 0 to 1; Brier to 2), seconds (of the fit), params
+        (hyperparameters that the method chose by cross-validation, a dict), held_out (counts of the test predictions, a
+        dict of `genlabel.evaluation.prediction_counts.PredictionCounts.to_dict`).
 
     Examples
     --------
@@ -71,8 +79,10 @@ def compare(
     0  generative      0
     1  generative      1
     """
-    callbacks = CallbackList([_RaiseOnFailure(), callback])
-    return as_results(run_comparison(table, methods, repeats, test_size, seed, callback=callbacks).frame)
+
+    raise_error = LambdaCallback(on_trial_end=_raise_error)
+    records = run_comparison(table, methods, repeats, test_size, seed, callback=CallbackList([raise_error, callback]))
+    return as_results(records.frame)
 
 
 def run_comparison(
@@ -88,78 +98,106 @@ def run_comparison(
     dask: str | None = None,
     callback: Callback | None = None,
 ) -> RecordSet:
-    """Do the fits of `compare` that are not on record, and return the records and the failures of all of them.
+    """Do the fits of `compare` that have no record, and return the records and the failures of all of them.
 
-    Records of another table of the same name, or of other settings, count as missing.
+    Records of another table of the same name, or of other settings, are replaced.
 
     Parameters
     ----------
     table, methods, repeats, test_size, seed
-        As of `compare`.
+        See `compare`.
     records : path, optional
-        The file; in memory, and gone afterwards, if not given.
+        File of records; without it they are in memory only.
     restart, n_jobs, dask, callback
-        As of `genlabel.evaluation.records.open_store` and `run_trials`.
+        See `genlabel.evaluation.records.open_store` and `run_trials`.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from genlabel import GenerativeClassifier, LambdaCallback
     >>> from genlabel.data.datasets import load_table
-    >>> table, methods = load_table("iris"), {"generative": GenerativeClassifier()}
     >>> printer = LambdaCallback(on_run_start=print)
-    >>> with TemporaryDirectory() as folder:  # the second run finds the first fit on record
+    >>> table, methods = load_table("iris"), {"generative": GenerativeClassifier()}
+    >>> with TemporaryDirectory() as folder:  # the second run has a record of the first fit
     ...     for repeats in (1, 2):
-    ...         kept = run_comparison(table, methods, repeats, records=f"{folder}/run.sqlite", callback=printer)
-    RunPlan(todo=1, done=0, stale=0)
-    RunPlan(todo=1, done=1, stale=0)
-    >>> kept.frame["split"].tolist(), kept.failures
+    ...         result = run_comparison(table, methods, repeats, records=f"{folder}/run.sqlite", callback=printer)
+    RunPlan(todo=1, cached=0, stale=0)
+    RunPlan(todo=1, cached=1, stale=0)
+    >>> result.frame["split"].tolist(), result.failures
     ([0, 1], {})
     """
-    chosen = default_methods() if methods is None else methods
     splits = make_splits(table, repeats, test_size, seed)
-    bench = Bench(
-        chosen,
+    runner = FitRunner(
+        default_methods() if methods is None else methods,
         len(splits),
         test_size,
         seed,
-        _Given(table),
-        _tell_warnings,
+        _Constant(table),
+        _warning_facts,
         score=score_table,
-        cut=_Cut(splits),
-        tally=True,
+        split=_Constant(splits),
+        count_predictions=True,
     )
+    data = hash_table(table) + (f" {repeats}" if table.time is not None else "")
     with open_store(records, COMPARISON, restart=restart) as store:
-        return bench.run(
-            [table.name],
-            store,
-            data=hash_table(table) + (f" {repeats}" if table.time is not None else ""),
-            n_jobs=n_jobs,
-            dask=dask,
-            callback=callback,
-        )
+        return runner.run([table.name], store, data=data, n_jobs=n_jobs, dask=dask, callback=callback)
 
 
-class _RaiseOnFailure(Callback):
-    """Callback that raises the error of a trial."""
+def default_methods(
+    network: Any = "mlp", density: str = "stacked", epochs: Any = "auto", paper: bool = False
+) -> dict[str, Any]:
+    """Return the methods of a comparison; those with a network have the same one.
 
-    def on_trial_end(self, result: TrialResult) -> None:
-        if result.error is not None:
-            raise RuntimeError(f"{result.trial.method} failed on split {result.trial.split}: {result.error}")
+    Parameters
+    ----------
+    network : "auto", "logistic", "mlp" or sequence of int
+    density : "stacked", "gaussian", "kernel", "mixture", "forest", "flow", "vae", "gan" or "auto"
+        "auto" lets GenLabel choose by cross-validation, and adds a generative classifier for each of the two.
+    epochs : "auto" or int
+    paper : bool
+        Also GenLabel and mixup with the setting of the paper, whose grids take about ten times as long.
+
+    Examples
+    --------
+    >>> list(default_methods(density="auto"))
+    ['vanilla', 'mixup', 'GenLabel', 'generative (gaussian)', 'generative (kernel)', 'logistic', 'boosting',
+     'class shares']
+    """
+    common = {"network": network, "training": TrainingOptions(epochs=epochs)}
+    methods: dict[str, Any] = {
+        "vanilla": MixupClassifier(mixer=None, **common),
+        "mixup": MixupClassifier(**common),
+        "GenLabel": GenLabelClassifier(density=density, **common),
+    }
+    if paper:  # the network and the epochs of the paper in the place of "auto"
+        settings: dict[str, Any] = {
+            "network": "mlp" if isinstance(network, str) and network == "auto" else network,
+            "training__epochs": 100 if isinstance(epochs, str) and epochs == "auto" else epochs,
+        }
+        methods["mixup (paper)"] = MixupClassifier.from_paper(**settings)
+        methods["GenLabel (paper)"] = GenLabelClassifier.from_paper(**settings)
+    if density == "auto":
+        methods |= {f"generative ({name})": GenerativeClassifier(density=name) for name in ("gaussian", "kernel")}
+    else:
+        methods["stacked" if density == "stacked" else "generative"] = GenerativeClassifier(density=density)
+    methods["logistic"] = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
+    methods["boosting"] = HistGradientBoostingClassifier()
+    methods[PRIOR_BASELINE] = DummyClassifier(strategy="prior")
+    return methods
 
 
 def as_results(records: pd.DataFrame) -> pd.DataFrame:
     """Return records of a comparison as `compare` does.
 
-    >>> kept = pd.DataFrame({"method": ["mixup"], "split": [0], "accuracy": [90.0], "parameters": [{"alpha": 1.0}]})
-    >>> as_results(kept)[["method", "accuracy", "params"]].to_dict("records")
+    >>> records = pd.DataFrame({"method": ["mixup"], "split": [0], "accuracy": [90.0], "parameters": [{"alpha": 1.0}]})
+    >>> as_results(records)[["method", "accuracy", "params"]].to_dict("records")
     [{'method': 'mixup', 'accuracy': 90.0, 'params': {'alpha': 1.0}}]
     """
-    return records.rename(columns={"parameters": "params"}).reindex(columns=REPORTED)
+    return records.rename(columns={"parameters": "params"}).reindex(columns=COLUMNS)
 
 
 def score_table(log_proba: Any, y: Any) -> dict[str, float]:
-    """Return the scores of log-probabilities (m, k) for class indices y (m,); the AUC is NaN if there is one class.
+    """Return the metrics of log-probabilities (m, k) for class indices y (m,); the AUC is NaN if there is one class.
 
     >>> import numpy as np
     >>> score_table(np.log([[0.9, 0.1], [0.2, 0.8]]), [0, 1])["auc"]
@@ -170,21 +208,20 @@ def score_table(log_proba: Any, y: Any) -> dict[str, float]:
     return score_log_proba(log_proba, y) | {"balanced_accuracy": balanced, "auc": roc_auc(clipped, y)}
 
 
-def count_warnings(heard: Heard) -> dict[str, int]:
-    """Return how often each warning was heard; those about code are for its authors, and left out.
+def count_warnings(caught: CaughtWarnings) -> dict[str, int]:
+    """Return how often each warning was issued, except those about code, which are for its authors.
 
     >>> import warnings
-    >>> with warnings.catch_warnings(record=True) as heard:
+    >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     warnings.warn("a class has one row", UserWarning)
     ...     warnings.warn("a class has one row", UserWarning)
     ...     warnings.warn("use another argument", DeprecationWarning)
-    >>> count_warnings(heard)
+    >>> count_warnings(caught)
     {'a class has one row': 2}
     """
     about_code = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
-    texts = [" ".join(str(one.message).split()) for one in heard if not issubclass(one.category, about_code)]
-    return dict(Counter(texts))
+    return dict(Counter(" ".join(str(w.message).split()) for w in caught if not issubclass(w.category, about_code)))
 
 
 def hash_table(table: Table) -> str:
@@ -196,8 +233,8 @@ def hash_table(table: Table) -> str:
     False
     """
     digest = sha256()
-    beside = {"groups": table.groups, "time": table.time}
-    more = [part.to_frame(name) for name, part in beside.items() if part is not None]
+    optional = {"groups": table.groups, "time": table.time}
+    more = [part.to_frame(name) for name, part in optional.items() if part is not None]
     for part in (table.X, table.y.to_frame("y"), *more):
         digest.update(repr([(str(name), str(kind)) for name, kind in part.dtypes.items()]).encode())
         digest.update(pd.util.hash_pandas_object(part, index=False).to_numpy().tobytes())
@@ -205,24 +242,19 @@ def hash_table(table: Table) -> str:
 
 
 @dataclass(frozen=True)
-class _Given:
-    """Gives the one table that there is."""
+class _Constant:
+    """Picklable function that returns a constant."""
 
-    table: Table
+    value: Any
 
-    def __call__(self, dataset: Any) -> Table:
-        return self.table
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """Gives the splits that were cut already."""
-
-    splits: Sequence[Split]
-
-    def __call__(self, table: Table, repeats: int, test_size: float, seed: int) -> Sequence[Split]:
-        return self.splits
+    def __call__(self, *_: Any) -> Any:
+        return self.value
 
 
-def _tell_warnings(table: Table, heard: Heard) -> dict[str, Any]:
-    return {"warnings": count_warnings(heard)}
+def _raise_error(result: TrialResult) -> None:
+    if result.error is not None:
+        raise RuntimeError(f"{result.trial.method} failed on split {result.trial.split}: {result.error}")
+
+
+def _warning_facts(table: Table, caught: CaughtWarnings) -> dict[str, Any]:
+    return {"warnings": count_warnings(caught)}

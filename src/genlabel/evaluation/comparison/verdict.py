@@ -1,4 +1,4 @@
-"""The verdict of a comparison in words: methods paired on the same splits, and what is within noise."""
+"""Verdict of a comparison in words: methods paired on the same splits, and differences that are within noise."""
 
 from __future__ import annotations
 
@@ -10,50 +10,45 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 
-from genlabel.evaluation.comparison.methods import PRIOR_BASELINE
-from genlabel.evaluation.comparison.run import SCORES
+from genlabel.evaluation.comparison.run import PRIOR_BASELINE, SCORES
 
-LEVEL = 0.95
-ENOUGH = 5
-"""Splits from which their spread tells noise."""
-SAME = 1e-9
-"""Nats by which log-losses may differ that are the same."""
+CONFIDENCE_LEVEL = 0.95
+MIN_SPLITS = 5
+"""Splits from which their spread says something about noise."""
+SAME_LOSS_TOLERANCE = 1e-9
+"""Log-losses (nats) that differ by less are equal."""
 UNITS = {"log_loss": "nats", "accuracy": "points"}
-HIGHER = ("accuracy", "balanced_accuracy", "auc")
-"""Scores of which more is better."""
+HIGHER_IS_BETTER = ("accuracy", "balanced_accuracy", "auc")
 
 
 @final
 @dataclass(frozen=True)
 class PairedDifference:
-    """One method against another on the same splits.
-
-    `pair_methods` returns it; it prints as a sentence.
-    """
+    """Difference of two methods on the same splits; `pair_methods` returns it, and it prints as a sentence."""
 
     method: str
     other: str
     score: str
     better: int
-    """Splits on which the method is better than the other."""
+    """Number of splits on which the method is better than the other."""
     worse: int
     splits: int
     gain: float
-    """Mean over the splits, above zero where the method is better."""
+    """Mean difference over the splits, positive if the method is better."""
     low: float
-    """Of the 95 % interval of the gain, widened for splits that share rows; NaN for a single split."""
+    """Lower end of the 95 % interval of the gain, corrected for splits that share rows; NaN for a single split."""
     high: float
 
     @property
     def within_noise(self) -> bool:
-        """Whether the interval holds zero, or there is none."""
+        """Whether the interval contains zero, or there is none."""
         return not (self.low > 0 or self.high < 0)
 
     def __str__(self) -> str:
-        """Say the pair in words."""
+        """Return the difference in words."""
         if not self.better and not self.worse:
-            where = f"on all {self.splits} splits" if self.splits > 1 else "on the one split"
-            return f"{self.method} is the same as {self.other} {where}"
+            splits = f"on all {self.splits} splits" if self.splits > 1 else "on the one split"
+            return f"{self.method} is the same as {self.other} {splits}"
         word = "better" if self.gain >= 0 else "worse"
         count = self.better if self.gain >= 0 else self.worse
         size = f"{abs(self.gain):.2g} {UNITS.get(self.score, '')}".strip()
@@ -76,7 +71,7 @@ def pair_methods(
     Parameters
     ----------
     results : DataFrame
-        As of `compare`.
+        Result of `compare`.
     method, other, score : str
     test_size : float
         Share of the rows held out in each split; 0 for splits that share none.
@@ -89,7 +84,7 @@ def pair_methods(
     a is better than b on 2 of 3 splits, by 0.1 nats; the difference is within noise
     """
     scores = results.pivot_table(index="split", columns="method", values=score)[[method, other]].dropna()
-    sign = 1.0 if score in HIGHER else -1.0
+    sign = 1.0 if score in HIGHER_IS_BETTER else -1.0
     gains = sign * (scores[method] - scores[other]).to_numpy(dtype=np.float64)
     if not len(gains):
         raise ValueError(f"{method!r} and {other!r} have no split in common; run both again")
@@ -98,11 +93,11 @@ def pair_methods(
     return PairedDifference(method, other, score, *counts, float(gains.mean()), low, high)
 
 
-def interval(values: ArrayLike, test_size: float = 0.3, level: float = LEVEL) -> tuple[float, float]:
-    """Confidence interval of the mean score over repeated random splits.
+def interval(values: ArrayLike, test_size: float = 0.3, level: float = CONFIDENCE_LEVEL) -> tuple[float, float]:
+    """Return the confidence interval of the mean score over repeated random splits.
 
-    The splits share most of their training rows, so their scores are not independent: the variance of the mean is
-    taken as s^2 (1/J + n_test / n_train) instead of s^2 / J (Nadeau and Bengio, 2003), with Student's t.
+    The splits share most of their training rows, so that their scores are not independent: the variance of the mean is
+    s^2 (1/J + n_test / n_train) instead of s^2 / J (Nadeau and Bengio, 2003), with Student's t.
 
     Parameters
     ----------
@@ -127,7 +122,7 @@ def interval(values: ArrayLike, test_size: float = 0.3, level: float = LEVEL) ->
 
 
 def summarize(results: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard deviation over the splits, a row for each method in the order of the results.
+    """Return mean and standard deviation over the splits, a row for each method in the order of the results.
 
     >>> results = pd.DataFrame({"method": ["m", "m"], "accuracy": [80.0, 90.0], "log_loss": 0.5, "seconds": 1.0})
     >>> summarize(results)["accuracy"].round(2)
@@ -135,12 +130,12 @@ def summarize(results: pd.DataFrame) -> pd.DataFrame:
     method
     m       85.0  7.07
     """
-    shown = [name for name in (*SCORES, "seconds") if name in results]
-    return results.groupby("method", sort=False)[shown].agg(["mean", "std"])
+    columns = [name for name in (*SCORES, "seconds") if name in results]
+    return results.groupby("method", sort=False)[columns].agg(["mean", "std"])
 
 
 def rank_methods(results: pd.DataFrame) -> list[str]:
-    """Return the methods, that of the lowest mean log-loss first.
+    """Return the methods by mean log-loss, the lowest first.
 
     >>> rank_methods(pd.DataFrame({"method": ["a", "b"], "log_loss": [0.5, 0.2]}))
     ['b', 'a']
@@ -150,14 +145,14 @@ def rank_methods(results: pd.DataFrame) -> list[str]:
 
 
 def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
-    """Say in words what a comparison found: the best method, what is as good, and whether mixing helps.
+    """Return the result of a comparison in words: the best method, methods as good, and whether mixing helps.
 
     Parameters
     ----------
     results : DataFrame
-        As of `compare`.
+        Result of `compare`.
     test_size : float
-        As of `pair_methods`.
+        See `pair_methods`.
 
     Examples
     --------
@@ -171,74 +166,72 @@ def verdict(results: pd.DataFrame, test_size: float = 0.3) -> list[str]:
     methods = rank_methods(results)
     best = methods[0]
     pairs = {other: pair_methods(results, best, other, "log_loss", test_size) for other in methods[1:]}
-    near = [other for other, pair in pairs.items() if pair.within_noise]
-    lines = [f"lowest log-loss: {best}; within noise of it: {', '.join(near) or 'none'}"]
+    close = [other for other, pair in pairs.items() if pair.within_noise]
+    lines = [f"lowest log-loss: {best}; within noise of it: {', '.join(close) or 'none'}"]
     splits = results["split"].nunique()
     if splits == 1:
         lines = [f"lowest log-loss on the one split: {best}; one split tells no noise, --repeats 10 does"]
-    elif splits < ENOUGH:
+    elif splits < MIN_SPLITS:
         lines.append(f"{splits} splits tell little of the noise; --repeats 10 tells more")
-    elif PRIOR_BASELINE in methods and (best == PRIOR_BASELINE or PRIOR_BASELINE in near):
+    elif PRIOR_BASELINE in methods and (best == PRIOR_BASELINE or PRIOR_BASELINE in close):
         lines.append("no method is clearly better than the class shares: the features tell little here")
-    lines += [str(pair_methods(results, *pair, "log_loss", test_size)) for pair in _questions(methods)]
-    return lines + _idle(results) + _accuracy(results, test_size)
-
-
-def _questions(methods: list[str]) -> list[tuple[str, str]]:
-    """The pairs that a user asks about: does mixing help, does GenLabel, and against the best of the others."""
-    ours = {"vanilla", "mixup", "GenLabel", PRIOR_BASELINE}
-    rivals = [name for name in methods if name not in ours]
-    asked = [("mixup", "vanilla"), ("GenLabel", "vanilla"), ("GenLabel", "mixup")]
-    asked += [("GenLabel", rivals[0])] if rivals else []
-    return [(one, other) for one, other in asked if one in methods and other in methods]
-
-
-def _idle(results: pd.DataFrame) -> list[str]:
-    """Which methods, on every split, say no more than the class shares do."""
-    losses = results.pivot_table(index="split", columns="method", values="log_loss", sort=False)
-    if PRIOR_BASELINE not in losses:
-        return []
-    apart = losses.drop(columns=PRIOR_BASELINE).sub(losses[PRIOR_BASELINE], axis=0).abs().max()
-    why = {"boosting": " (as it comes, a leaf takes 20 rows, which leaves small tables whole)"}
-    idle = [str(name) for name in apart.index if apart[name] < SAME]
-    return [f"{name} predicts the class shares on every split{why.get(name, '')}" for name in idle]
-
-
-def _accuracy(results: pd.DataFrame, test_size: float) -> list[str]:
-    """Where accuracy cannot tell the methods from guessing the most frequent class, that is said."""
-    names = list(dict.fromkeys(results["method"]))
-    if PRIOR_BASELINE not in names or len(names) < 2 or results["split"].nunique() < ENOUGH:
-        return []
-    means = results.groupby("method")["accuracy"].mean()
-    best = str(means.drop(PRIOR_BASELINE).idxmax())
-    pair = pair_methods(results, best, PRIOR_BASELINE, "accuracy", test_size)
-    if pair.low > 0:
-        return []
-    rate = f"{means[PRIOR_BASELINE]:.1f} %"
-    return [f"accuracy tells no method from always guessing the most frequent class ({rate}): see the other scores"]
+    lines += [str(pair_methods(results, *pair, "log_loss", test_size)) for pair in _pairs_of_interest(methods)]
+    return lines + _note_prior_predictions(results) + _note_uninformative_accuracy(results, test_size)
 
 
 def as_plain(results: pd.DataFrame, test_size: float = 0.3) -> dict[str, Any]:
-    """Return the summary, the verdict and all pairs as plain dicts and lists, for machines; NaN is None.
+    """Return the summary, the verdict and all pairs as plain dicts and lists, fit for JSON; NaN is None.
 
     >>> results = pd.DataFrame({"method": ["a"], "split": [0], "accuracy": [90.0], "log_loss": [0.2]})
     >>> as_plain(results)["methods"]["a"]["accuracy"]
     {'mean': 90.0, 'std': None}
     """
+
+    def plain(value: Any) -> Any:
+        if not isinstance(value, float):
+            return value
+        return float(value) if np.isfinite(value) else None
+
     summary = summarize(results)
     scores = list(dict.fromkeys(summary.columns.get_level_values(0)))
     methods = {
-        str(name): {score: {part: _plain(row[score, part]) for part in ("mean", "std")} for score in scores}
+        str(name): {score: {part: plain(row[score, part]) for part in ("mean", "std")} for score in scores}
         for name, row in summary.iterrows()
     }
     ranked = rank_methods(results)
-    pairs = [pair_methods(results, ranked[0], other, "log_loss", test_size) for other in ranked[1:]]
-    pairs += [pair_methods(results, *asked, "log_loss", test_size) for asked in _questions(ranked)]
-    said = [{name: _plain(value) for name, value in asdict(pair).items()} for pair in dict.fromkeys(pairs)]
-    return {"methods": methods, "ranking": ranked, "pairs": said, "verdict": verdict(results, test_size)}
+    names = [(ranked[0], other) for other in ranked[1:]] + _pairs_of_interest(ranked)
+    differences = dict.fromkeys(pair_methods(results, *pair, "log_loss", test_size) for pair in names)
+    pairs = [{name: plain(value) for name, value in asdict(one).items()} for one in differences]
+    return {"methods": methods, "ranking": ranked, "pairs": pairs, "verdict": verdict(results, test_size)}
 
 
-def _plain(value: Any) -> Any:
-    if not isinstance(value, float):
-        return value
-    return float(value) if np.isfinite(value) else None
+def _pairs_of_interest(methods: list[str]) -> list[tuple[str, str]]:
+    """Return the pairs that answer a user's questions: does mixing help, does GenLabel, and against the best rival."""
+    rivals = [name for name in methods if name not in {"vanilla", "mixup", "GenLabel", PRIOR_BASELINE}]
+    pairs = [("mixup", "vanilla"), ("GenLabel", "vanilla"), ("GenLabel", "mixup")]
+    pairs += [("GenLabel", rivals[0])] if rivals else []
+    return [(one, other) for one, other in pairs if one in methods and other in methods]
+
+
+def _note_prior_predictions(results: pd.DataFrame) -> list[str]:
+    """Return a line for each method that predicts the class priors on every split."""
+    losses = results.pivot_table(index="split", columns="method", values="log_loss", sort=False)
+    if PRIOR_BASELINE not in losses:
+        return []
+    differences = losses.drop(columns=PRIOR_BASELINE).sub(losses[PRIOR_BASELINE], axis=0).abs().max()
+    reasons = {"boosting": " (by default a leaf takes 20 rows, which leaves small tables whole)"}
+    same = [str(name) for name in differences.index if differences[name] < SAME_LOSS_TOLERANCE]
+    return [f"{name} predicts the class shares on every split{reasons.get(name, '')}" for name in same]
+
+
+def _note_uninformative_accuracy(results: pd.DataFrame, test_size: float) -> list[str]:
+    """Return a line if accuracy does not distinguish the methods from guessing the most frequent class."""
+    names = list(dict.fromkeys(results["method"]))
+    if PRIOR_BASELINE not in names or len(names) < 2 or results["split"].nunique() < MIN_SPLITS:
+        return []
+    means = results.groupby("method")["accuracy"].mean()
+    best = str(means.drop(PRIOR_BASELINE).idxmax())
+    if pair_methods(results, best, PRIOR_BASELINE, "accuracy", test_size).low > 0:
+        return []
+    rate = f"{means[PRIOR_BASELINE]:.1f} %"
+    return [f"accuracy tells no method from always guessing the most frequent class ({rate}): see the other scores"]

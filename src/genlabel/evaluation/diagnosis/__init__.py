@@ -1,4 +1,4 @@
-"""Diagnosis: would mixing help on a table, whose labels should the blends have, and why."""
+"""Diagnosis: whether mixing helps on a table, which labels the mixed samples should have, and why."""
 
 from genlabel.evaluation.diagnosis.density_check import DensityCheck
 from genlabel.evaluation.diagnosis.diagnose import diagnose

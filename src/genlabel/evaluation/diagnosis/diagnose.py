@@ -1,37 +1,44 @@
-"""The diagnosis of a table: trust first, then the blends, then a short paired run, and one verdict."""
+"""The diagnosis of a table: a check of the stacked density, mixed samples, a short paired experiment, one verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from genlabel._progress import FitProgress, track_fit
+from genlabel._progress import track_fit
 from genlabel._runtime import one_thread
-from genlabel._splits import Fold, make_folds, round_robin_folds, training_rows
+from genlabel._splits import make_folds, round_robin_folds, training_rows
 from genlabel._standardization import Standardization
 from genlabel._validation import check_count, check_interval, check_positive, deduplicate_warnings
-from genlabel.densities import StackedDensity, Typicality
+from genlabel.densities import StackedDensity
 from genlabel.estimators import GenLabelClassifier
+from genlabel.estimators.typicality import Typicality
 from genlabel.estimators.validation import validate_fit_input
-from genlabel.evaluation.diagnosis.density_check import measure_trust
+from genlabel.evaluation.diagnosis.density_check import check_density
 from genlabel.evaluation.diagnosis.mixed_samples import (
-    MOST_PAIRS,
+    MAX_PAIRS,
     MixedSampleStats,
     evaluate_mixed_samples,
-    lambda_frame,
-    pair_frame,
-    permuted_shares,
+    lambda_table,
+    pair_table,
+    permuted_intrusion,
 )
-from genlabel.evaluation.diagnosis.paired_experiment import run_trial, train_arms
-from genlabel.evaluation.diagnosis.plane import Plane, decision_regions
+from genlabel.evaluation.diagnosis.paired_experiment import (
+    DecisionRegions,
+    decision_regions,
+    run_paired_experiment,
+    train_arms,
+)
 from genlabel.evaluation.diagnosis.result import Diagnosis
-from genlabel.evaluation.diagnosis.verdict import decide, untrusted_verdict
+from genlabel.evaluation.diagnosis.verdict import decide_verdict, untrusted_verdict
 from genlabel.labeling import GenLabel
 from genlabel.model_selection.splits import LabeledData
+
+Values = NDArray[np.float64]
 
 
 def diagnose(
@@ -41,43 +48,41 @@ def diagnose(
     groups: Any = None,
     alpha: float = 0.3,
     clean_fraction: float = 0.75,
-    blends: int = 4000,
-    folds: int = 4,
+    n_mixed: int = 4000,
+    cv: int = 4,
     max_rows: int = 2000,
     random_state: int = 0,
     verbose: int = 0,
 ) -> Diagnosis:
-    """Say whether mixing would help on a table, with whose labels, and why.
+    """Find out whether mixing helps on a table, with which labels, and why.
 
-    First, whether the stacked density knows the classes, on rows that it has not seen; if not, the diagnosis ends
-    there.
-    Then blends of every pair of classes: whether they land among another class (beside the same with permuted labels),
-    whether they are like any row, and how far mixup's labels are from the stacked density's. At last three networks
-    that
-    differ in their blends alone, on the same held-out rows: their gains are the verdict.
+    The stacked density is checked on held-out rows first; if it is no better than the class priors, the diagnosis ends.
+    Then mixed samples of every pair of classes are drawn: do they land among another class (compared with permuted
+    labels), are they like any row, how far are mixup's labels from those of the stacked density? Last, three networks
+    that differ in nothing but their mixed samples are measured on the same held-out rows; the verdict is their gains.
 
     Parameters
     ----------
     X : array or DataFrame (n, d)
-        As for a classifier: missing numbers are medians, text and categories are columns.
+        Features as for a classifier: missing values are imputed by medians, string columns are encoded.
     y : array (n,)
         Class labels.
     groups : array (n,), optional
-        Rows of a group (of a person, copies of a row) are held out together.
+        Group of each row, such as a person, or copies of a row; a group is held out as a whole.
     alpha : float
-        Of lam ~ Beta(alpha, alpha); 0.3 is what the classifiers use, 1 the paper's.
+        Parameter of the mixing weights lam ~ Beta(alpha, alpha); 0.3 is that of the classifiers, 1 that of the paper.
     clean_fraction : float in [0, 0.99]
-        Share of the points of a batch that the paired run leaves as they are; 0.75 is what the classifiers use where
-        they mix, 0 the paper's.
-    blends : int
-        Blends to look at, about; as many of each pair of classes, but 20 at least.
-    folds : int
-        Of the paired run.
+        Share of the points of a batch that are not mixed in the experiment; 0.75 is that of the classifiers where they
+        mix, 0 that of the paper.
+    n_mixed : int
+        Approximate number of mixed samples, as many for each pair of classes, at least 20.
+    cv : int
+        Number of folds of the paired experiment.
     max_rows : int
-        Of more rows, so many are looked at, stratified.
+        Larger tables are subsampled to about this number of rows, stratified by class.
     random_state : int
     verbose : int
-        Above 0, show the stage on the error stream.
+        Above 0, show the progress on the error stream.
 
     Returns
     -------
@@ -86,113 +91,102 @@ def diagnose(
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> diagnosis = diagnose(*load_iris(return_X_y=True), folds=2)
-    >>> diagnosis.trust.trusted
+    >>> diagnosis = diagnose(*load_iris(return_X_y=True), cv=2)
+    >>> diagnosis.density_check.trusted
     True
     >>> list(diagnosis.to_frame("pairs").columns[:3])
     ['class_1', 'class_2', 'weight']
     """
     check_positive("alpha", alpha, "1 draws lam uniformly")
-    check_interval("clean_fraction", clean_fraction, 0.0, 0.99, "1 would mix nothing, and there is nothing to compare")
+    check_interval("clean_fraction", clean_fraction, 0.0, 0.99, "1 would mix nothing")
     settings = {
         "alpha": alpha,
         "clean_fraction": clean_fraction,
-        "blends": check_count("blends", blends),
-        "folds": check_count("folds", folds, low=2),
+        "n_mixed": check_count("n_mixed", n_mixed),
+        "cv": check_count("cv", cv, low=2),
         "max_rows": check_count("max_rows", max_rows, low=10),
         "random_state": check_count("random_state", random_state, low=0),
     }
-    with deduplicate_warnings(), one_thread(), track_fit(verbose, "diagnose") as course:
-        sample, _ = validate_fit_input(GenLabelClassifier(), X, y, None, None, smallest_class=1, groups=groups)
-        patient = _Patient(_some(sample, max_rows, random_state), settings, _notes(sample, max_rows), course)
-        course.plan(
-            {"stacked density": 1.0, "blends": 1.0, "paired run": 8.0} | ({"plane": 2.5} if patient.has_plane else {})
-        )
-        return patient.diagnose(len(sample.y))
+    with deduplicate_warnings(), one_thread(), track_fit(verbose, "diagnose") as progress:
+        data, _ = validate_fit_input(GenLabelClassifier(), X, y, None, None, smallest_class=1, groups=groups)
+        n, notes = len(data.y), _size_notes(data, max_rows)
+        data = _subsample(data, max_rows, random_state)
+        points, index = Standardization.fit(data.X)(data.X), data.y.astype(np.intp)
+        in_plane = data.X.shape[1] == points.shape[1] == 2  # two features, neither of them constant
+        stages = {"stacked density": 1.0, "mixed samples": 1.0, "paired experiment": 8.0}
+        progress.plan(stages | ({"decision regions": 2.5} if in_plane else {}))
+        with progress.stage("stacked density"):
+            density = _fit_density(data, points, index, random_state)
+            check = check_density(density, points, index, random_state, data.groups)
+        about = (check, n, data.X.shape[1], data.classes, settings, notes)
+        if not check.trusted:
+            return Diagnosis(untrusted_verdict(check.reasons), *about)
+        with progress.stage("mixed samples"):
+            mixed = _measure_mixed_samples(data, density, points, index, n_mixed, alpha, random_state)
+        arm_settings = (alpha, clean_fraction, random_state)
+        with progress.stage("paired experiment"):
+            experiment = run_paired_experiment(
+                data.X, index, cv, *arm_settings, data.groups, data.classes, lambda done: progress.update(done, 1.0)
+            )
+        regions = None
+        if in_plane and experiment is not None:
+            with progress.stage("decision regions"):
+                arms = train_arms(data.X, data.classes[index], *arm_settings, data.groups)
+                regions = _decision_regions(data.X, arms, density)
+        return Diagnosis(decide_verdict(check, mixed, experiment), *about, mixed, experiment, regions)
 
 
-@final
-class _Patient:
-    """The rows that are looked at, and all that is asked of them in turn."""
+def _size_notes(data: LabeledData, max_rows: int) -> list[str]:
+    """Return sentences about rows and pairs of classes that are left out of a large table."""
+    k = len(data.classes)
+    pairs = k * (k + 1) // 2
+    notes = [f"{len(data.y)} rows; a stratified sample of about {max_rows} was used"] if len(data.y) > max_rows else []
+    if pairs > MAX_PAIRS:
+        notes.append(f"{pairs} pairs of classes; the {MAX_PAIRS} that mixup draws most often were used")
+    return notes
 
-    def __init__(self, sample: LabeledData, settings: dict[str, Any], notes: list[str], course: FitProgress) -> None:
-        self.sample, self.settings, self.notes, self.course = sample, settings, notes, course
-        self.seed = int(settings["random_state"])
-        self.points: NDArray[np.float64] = Standardization.fit(sample.X)(sample.X)
-        self.index = sample.y.astype(np.intp)
 
-    def diagnose(self, n: int) -> Diagnosis:
-        """Ask in turn; stop where the stacked density is not trusted."""
-        with self.course.stage("stacked density"):
-            model = StackedDensity(cv=self._folds(), random_state=self.seed).fit(self.points, self.index)
-            trust = measure_trust(model, self.points, self.index, self.seed, self.sample.groups)
-        table = (trust, n, self.sample.X.shape[1], self.sample.classes, self.settings, self.notes)
-        if not trust.trusted:
-            return Diagnosis(untrusted_verdict(trust.reasons), *table)
-        with self.course.stage("blends"):
-            blends = self._look(model)
-        with self.course.stage("paired run"):
-            how = (self.settings["folds"], self.settings["alpha"], self.settings["clean_fraction"], self.seed)
-            about = (self.sample.groups, self.sample.classes)
-            trial = run_trial(self.sample.X, self.index, *how, *about, tell=lambda done: self.course.update(done, 1.0))
-        plane = None
-        if self.has_plane and trial is not None:
-            with self.course.stage("plane"):
-                plane = self._look_over(model)
-        return Diagnosis(decide(trust, blends, trial), *table, blends, trial, plane)
+def _subsample(data: LabeledData, max_rows: int, seed: int) -> LabeledData:
+    """Return a stratified subsample of a large table, with a row of each class at least."""
+    parts = -(-len(data.y) // max_rows)
+    if parts == 1:
+        return data
+    index = data.y.astype(np.intp)
+    chosen = np.flatnonzero(round_robin_folds(index, parts, seed) == 0)
+    return data.take(np.flatnonzero(training_rows(chosen, index)))
 
-    @property
-    def has_plane(self) -> bool:
-        """Whether the table has two features, neither of them constant."""
-        return self.sample.X.shape[1] == self.points.shape[1] == 2
 
-    def _look_over(self, model: StackedDensity) -> Plane:
-        """The regions of the classes, of the stacked density and of the three networks, trained on all rows."""
-        how = (self.settings["alpha"], self.settings["clean_fraction"], self.seed)
-        arms = train_arms(self.sample.X, self.sample.classes[self.index], *how, self.sample.groups)
-        scaler, labels = Standardization.fit(self.sample.X), GenLabel.from_fitted(model)
-        asked: dict[str, Callable[[NDArray[np.float64]], Any]] = {
-            name: arm.predict_log_proba for name, arm in arms.items()
-        }
-        return decision_regions(self.sample.X, asked | {"stacked density": lambda at: labels.log_posterior(scaler(at))})
+def _fit_density(data: LabeledData, points: Values, index: NDArray[np.intp], seed: int) -> StackedDensity:
+    """Fit the stacked density on its default folds, but with groups held out as a whole and classes called by name."""
+    folds = make_folds(StackedDensity().cv, index, seed, round_robin_folds, classes=data.classes, groups=data.groups)
+    return StackedDensity(cv=folds, random_state=seed).fit(points, index)
 
-    def _folds(self) -> list[Fold]:
-        """Those that the stacked density would deal itself, but with the names of the classes, and groups together."""
-        classes, groups = self.sample.classes, self.sample.groups
-        return make_folds(StackedDensity().cv, self.index, self.seed, round_robin_folds, classes=classes, groups=groups)
 
-    def _look(self, model: StackedDensity) -> MixedSampleStats:
-        """The blends, the pairs of classes, and the same with permuted labels."""
-        how = (self.settings["blends"], self.settings["alpha"], self.seed)
-        support = Typicality(random_state=self.seed).fit(self.points, self.index)
-        seen = evaluate_mixed_samples(model, support, self.points, self.index, *how)
-        by_pair, permuted = permuted_shares(self.points, self.index, *how)
-        pairs = self._named(pair_frame(seen, self.index, by_pair))
-        lambdas = self._named(lambda_frame(seen, self.index))
-        return MixedSampleStats(pairs, lambdas, tuple(permuted), seen, self.sample.rows, self.index, self.sample.X)
+def _measure_mixed_samples(
+    data: LabeledData,
+    density: StackedDensity,
+    points: Values,
+    index: NDArray[np.intp],
+    count: int,
+    alpha: float,
+    seed: int,
+) -> MixedSampleStats:
+    """Measure mixed samples, and their intrusion with permuted labels; tables have the names of the classes."""
+    typicality = Typicality(random_state=seed).fit(points, index)
+    samples = evaluate_mixed_samples(density, typicality, points, index, count, alpha, seed)
+    by_pair, permuted = permuted_intrusion(points, index, count, alpha, seed)
 
-    def _named(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """A table with the names of the classes instead of their numbers."""
-        classes = self.sample.classes
-        named = frame.assign(first=classes[frame["first"]], second=classes[frame["second"]])
+    def with_names(frame: pd.DataFrame) -> pd.DataFrame:
+        named = frame.assign(first=data.classes[frame["first"]], second=data.classes[frame["second"]])
         return named.rename(columns={"first": "class_1", "second": "class_2"})
 
-
-def _some(sample: LabeledData, most: int, seed: int) -> LabeledData:
-    """A stratified part of many rows; each class keeps a row."""
-    parts = -(-len(sample.y) // most)
-    if parts == 1:
-        return sample
-    chosen = np.flatnonzero(round_robin_folds(sample.y.astype(np.intp), parts, seed) == 0)
-    return sample.take(np.flatnonzero(training_rows(chosen, sample.y.astype(np.intp))))
+    pairs, lambdas = with_names(pair_table(samples, index, by_pair)), with_names(lambda_table(samples, index))
+    return MixedSampleStats(pairs, lambdas, tuple(permuted), samples, data.rows, index, data.X)
 
 
-def _notes(sample: LabeledData, most: int) -> list[str]:
-    """What is left out of a large table."""
-    k = len(sample.classes)
-    notes = [f"{len(sample.y)} rows; about {most} of them were looked at"] if len(sample.y) > most else []
-    if k * (k + 1) // 2 > MOST_PAIRS:
-        notes.append(
-            f"{k * (k + 1) // 2} pairs of classes; the {MOST_PAIRS} that mixup draws most often were looked at"
-        )
-    return notes
+def _decision_regions(X: Values, arms: dict[str, Any], density: StackedDensity) -> DecisionRegions:
+    """Return the decision regions of the three networks, trained on all rows, and of the stacked density."""
+    scaler, labeler = Standardization.fit(X), GenLabel.from_fitted(density)
+    models: dict[str, Callable[[Values], Any]] = {name: arm.predict_log_proba for name, arm in arms.items()}
+    models["stacked density"] = lambda points: labeler.log_posterior(scaler(points))
+    return decision_regions(X, models)

@@ -1,5 +1,4 @@
-"""The short paired run: a network trained plainly, on mixup's blends, and on the same with the stacked density's
-labels."""
+"""The paired experiment: networks trained plainly, with mixup, and with mixup labeled by the stacked density."""
 
 from __future__ import annotations
 
@@ -12,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genlabel._arrays import as_rng
-from genlabel._progress import Callback, ProgressEvent, use_callback
+from genlabel._progress import LambdaCallback, ProgressEvent, use_callback
 from genlabel._splits import make_folds, stratified_folds_rare
 from genlabel._validation import suppress_own_warnings
 from genlabel.estimators import GenLabelClassifier
-from genlabel.evaluation.diagnosis.intervals import Gap, mean_gap
+from genlabel.evaluation.diagnosis.intervals import MeanDifference, mean_difference
 from genlabel.evaluation.prediction_counts import PredictionCounts
 from genlabel.labeling import GenLabel
 from genlabel.metrics import LEAST_PROBABILITY
-from genlabel.mixing import MixParams, Mixup, blend
+from genlabel.mixing import Mixup, blend
 from genlabel.model_selection import TrainingOptions
 
 ARMS: dict[str, Callable[[dict[str, Any]], bool]] = {
@@ -28,65 +27,69 @@ ARMS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "mixup": lambda params: params["clean_fraction"] < 1.0 and params["gamma"] == 0.0,
     "GenLabel": lambda params: params["clean_fraction"] < 1.0 and params["gamma"] == 1.0,
 }
-"""The three arms, as parts of one search: each chooses among the same learning rates, weight decays and lengths."""
-RATES, DECAYS = (0.03, 0.01), (1e-3, 1e-2)
-"""Of the short search."""
-BLENDS = 400
-"""Blends of held-out rows and of training rows, at least, in each fold."""
+"""The three arms, as subsets of one search: each chooses among the same learning rates, weight decays and epochs."""
+LEARNING_RATES, WEIGHT_DECAYS = (0.03, 0.01), (1e-3, 1e-2)
+MIN_MIXED = 400
+"""Mixed samples of held-out rows and of training rows in each fold."""
+GRID_SIZE, GRID_MARGIN = (88, 64), 0.08
+"""Cells of the plane along both features, and the margin around the rows as a share of their range."""
 
 Rows = NDArray[np.intp]
 Values = NDArray[np.float64]
 
 
 class PairedExperiment(NamedTuple):
-    """What the three arms do on rows that were held out, once each; log-losses are in nats.
+    """Results of the three arms on rows that were held out, once each; log-losses are in nats.
 
-    It is the `trial` of what `diagnose` returns.
+    It is the `experiment` of a :class:`Diagnosis`.
     """
 
     rows: int
     folds: int
     log_loss: dict[str, float]
-    """By arm."""
+    """Log-loss by arm."""
     accuracy: dict[str, float]
-    """By arm, 0 to 1."""
-    gains: dict[str, Gap]
-    """How much lower the log-loss of the first is: "mixup over vanilla", "GenLabel over vanilla" and "over mixup"."""
+    """Accuracy by arm, 0 to 1."""
+    gains: dict[str, MeanDifference]
+    """Gain in log-loss of the first arm: "mixup over vanilla", "GenLabel over vanilla" and "GenLabel over mixup"."""
     affinity: dict[str, float]
-    """Accuracy of the vanilla network on blends of held-out rows over that on the rows themselves (Gontijo-Lopes et
-    al., 2020): the right answer is the likeliest class of mixup's label ("mixup"), or of the stacked density's
-    ("GenLabel")."""
+    """Accuracy of the vanilla network on mixed samples of held-out rows over its accuracy on the rows themselves
+    (Gontijo-Lopes et al., 2020): the right answer is the top class of mixup's label ("mixup"), or of the stacked
+    density's ("GenLabel")."""
     diversity: dict[str, float]
-    """Cross-entropy of an arm on fresh blends of its training rows, over that of vanilla on the rows themselves."""
+    """Cross-entropy of an arm on fresh mixed samples of its training rows over that of vanilla on the rows."""
     training_loss: dict[str, float]
-    """The same cross-entropies, in nats: "vanilla" on rows, "mixup" and "GenLabel" on blends."""
-    tallies: dict[str, PredictionCounts]
-    """Counts of what each arm says of the held-out rows; classes are numbers here."""
+    """These cross-entropies, in nats: "vanilla" on rows, "mixup" and "GenLabel" on mixed samples."""
+    counts: dict[str, PredictionCounts]
+    """Counts of the predictions of each arm on the held-out rows; classes are indices here."""
 
 
-class _Fold(NamedTuple):
-    """What a fold says: losses and hits of its held-out rows; hits of blends; losses of training points."""
+class DecisionRegions(NamedTuple):
+    """Predicted classes over the plane of two features."""
 
-    loss: dict[str, Values]
-    hit: dict[str, Values]
-    on_blends: dict[str, float]
-    training: dict[str, float]
-    tallies: dict[str, PredictionCounts]
+    x: Values
+    """Edges of the cells along the first feature, (89,)."""
+    y: Values
+    """Edges of the cells along the second feature, (65,)."""
+    regions: dict[str, Rows]
+    """Class indices (64, 88) by the name of the model; the first row is that of the smallest y."""
 
 
 def train_arms(
     X: Values, y: NDArray[Any], alpha: float, clean_fraction: float, seed: int, groups: Rows | None = None
 ) -> dict[str, Any]:
-    """Return the three arms, fitted to the same rows by one search; networks alone, without their stacked density.
+    """Return the three arms, fitted to the same rows by one search: networks alone, not pooled with the density.
 
     Parameters
     ----------
     X, y : arrays (n, d), (n,)
-    alpha, clean_fraction : float
-        Of the blends, and the share of the points of a batch that are not mixed, below 1.
+    alpha : float
+        Parameter of the mixing weights lam ~ Beta(alpha, alpha).
+    clean_fraction : float
+        Share of the points of a batch that are not mixed, below 1.
     seed : int
     groups : array (n,), optional
-        Numbers of groups that are held out together.
+        Group indices; a group is held out as a whole.
 
     Examples
     --------
@@ -99,13 +102,13 @@ def train_arms(
         clean_fraction=(clean_fraction, 1.0),
         mixer=Mixup(alpha),
         pool_with_density=None,
-        training=TrainingOptions(RATES, DECAYS),
+        training=TrainingOptions(LEARNING_RATES, WEIGHT_DECAYS),
         random_state=seed,
     )
     return search.fit_subsets(X, y, ARMS, groups=groups)
 
 
-def run_trial(
+def run_paired_experiment(
     X: Values,
     index: Rows,
     folds: int,
@@ -114,128 +117,152 @@ def run_trial(
     seed: int,
     groups: Rows | None = None,
     classes: NDArray[Any] | None = None,
-    tell: Callable[[float], None] = lambda done: None,
+    on_progress: Callable[[float], None] = lambda done: None,
 ) -> PairedExperiment | None:
-    """Train the three arms without each fold in turn, and measure them on it; None if there is nothing to hold out.
+    """Train the three arms without each fold in turn and measure them on it; None if no row can be held out.
 
     Parameters
     ----------
     X : array (n, d)
-        Numbers, not standardised.
+        Features, not standardized.
     index : array (n,)
-        Class numbers. The only row of a class is trained on and never held out.
+        Class indices. The only row of a class is trained on and never held out.
     folds : int
     alpha, clean_fraction : float
-        As of `train_arms`.
+        As in `train_arms`.
     seed : int
     groups : array (n,), optional
-        Numbers of groups that are held out together.
+        Group indices; a group is held out as a whole.
     classes : array (k,), optional
-        Their names, for warnings of those of few rows.
-    tell : callable (share), optional
-        Heard of how much is done.
+        Names of the classes, for warnings about those of few rows.
+    on_progress : callable (share), optional
+        Receives the share of the work that is done.
     """
-    parts = []
-    for fold, rows in enumerate(
-        make_folds(folds, index, seed, stratified_folds_rare, fewer=False, classes=classes, groups=groups)
-    ):
-        asked = np.isin(np.arange(len(index)), rows.valid)
+    results = []
+    split = make_folds(folds, index, seed, stratified_folds_rare, fewer=False, classes=classes, groups=groups)
+    for number, rows in enumerate(split):
+
+        def report(event: ProgressEvent, number: int = number) -> None:
+            on_progress((number + (event.fraction or 0.0)) / folds)
+
+        test = np.isin(np.arange(len(index)), rows.valid)
         with (
-            use_callback(_FoldProgress(tell, fold, folds)),
+            use_callback(LambdaCallback(on_progress=report)),
             suppress_own_warnings(),
-        ):  # of classes that are few in a part
-            others = None if groups is None else groups[~asked]
-            arms = train_arms(X[~asked], index[~asked], alpha, clean_fraction, seed + fold, others)
-        parts.append(_measure(arms, X, index, asked, alpha, as_rng([seed, fold])))
-    return _gather(parts) if parts else None
+        ):  # about classes that are rare in a fold
+            train_groups = None if groups is None else groups[~test]
+            arms = train_arms(X[~test], index[~test], alpha, clean_fraction, seed + number, train_groups)
+        results.append(_measure_fold(arms, X, index, test, alpha, as_rng([seed, number])))
+    return _combine_folds(results) if results else None
 
 
-class _FoldProgress(Callback):
-    """Callback that reports the progress of one fold as that of all folds."""
+class _FoldResult(NamedTuple):
+    """Measurements of one fold, by arm."""
 
-    def __init__(self, report: Callable[[float], None], fold: int, folds: int) -> None:
-        self.report, self.fold, self.folds = report, fold, folds
+    loss: dict[str, Values]
+    hit: dict[str, Values]
+    mixed_accuracy: dict[str, float]
+    """Accuracy of the vanilla network on mixed samples, by the method of their labels."""
+    training_loss: dict[str, float]
+    counts: dict[str, PredictionCounts]
 
-    def on_progress(self, event: ProgressEvent) -> None:
-        self.report((self.fold + (event.fraction or 0.0)) / self.folds)
 
-
-def _measure(
-    arms: Mapping[str, Any], X: Values, index: Rows, asked: NDArray[np.bool_], alpha: float, rng: np.random.Generator
-) -> _Fold:
-    """What the arms of a fold say of its held-out rows, and of blends of them and of the others."""
-    logs = {name: np.maximum(arm.predict_log_proba(X[asked]), np.log(LEAST_PROBABILITY)) for name, arm in arms.items()}
-    truth, place = index[asked], np.arange(asked.sum())
-    held = _Mixed.draw(X[asked], truth, alpha, rng)
-    found = arms["vanilla"].predict_log_proba(held.points).argmax(1)
-    hit = {name: (value.argmax(1) == truth).astype(np.float64) for name, value in logs.items()}
-    top = {"mixup": held.top, "GenLabel": _relabel(arms["GenLabel"], held.points).argmax(1)}
-    return _Fold(
-        {name: -value[place, truth] for name, value in logs.items()},
-        hit,
-        {name: float((found == likeliest).mean()) for name, likeliest in top.items()},
-        _training_loss(arms, X[~asked], index[~asked], alpha, rng),
-        {name: PredictionCounts.of(value, truth, range(value.shape[1])) for name, value in logs.items()},
+def _measure_fold(
+    arms: Mapping[str, Any], X: Values, index: Rows, test: NDArray[np.bool_], alpha: float, rng: np.random.Generator
+) -> _FoldResult:
+    """Measure the arms on the held-out rows of a fold, on mixed samples of them, and on mixed training rows."""
+    log_proba = {
+        name: np.maximum(arm.predict_log_proba(X[test]), np.log(LEAST_PROBABILITY)) for name, arm in arms.items()
+    }
+    truth = index[test]
+    mixed, labels = _mix_rows(X[test], truth, alpha, rng)
+    predicted = arms["vanilla"].predict_log_proba(mixed).argmax(1)
+    top = {"mixup": labels.argmax(1), "GenLabel": _density_labels(arms["GenLabel"], mixed).argmax(1)}
+    return _FoldResult(
+        {name: -value[np.arange(len(truth)), truth] for name, value in log_proba.items()},
+        {name: (value.argmax(1) == truth).astype(np.float64) for name, value in log_proba.items()},
+        {name: float((predicted == classes).mean()) for name, classes in top.items()},
+        _training_loss(arms, X[~test], index[~test], alpha, rng),
+        {name: PredictionCounts.of(value, truth, range(value.shape[1])) for name, value in log_proba.items()},
     )
 
 
-class _Mixed(NamedTuple):
-    """Blends of rows."""
-
-    points: Values
-    labels: Values
-    """Mixup's, (m, k)."""
-    top: Rows
-    """The likeliest class of each, (m,)."""
-
-    @classmethod
-    def draw(cls, X: Values, index: Rows, alpha: float, rng: np.random.Generator) -> _Mixed:
-        """Draw some hundreds of blends of rows with the class numbers `index`."""
-        rows = np.tile(np.arange(len(X)), -(-BLENDS // len(X)))
-        draw: MixParams = Mixup(alpha).draw(len(rows), rng)
-        labels = blend(np.eye(int(index.max()) + 1)[index[rows]], draw)
-        return cls(blend(X[rows], draw), labels, labels.argmax(1))
+def _mix_rows(X: Values, index: Rows, alpha: float, rng: np.random.Generator) -> tuple[Values, Values]:
+    """Return at least `MIN_MIXED` mixed samples of rows (m, d) and mixup's labels (m, k)."""
+    rows = np.tile(np.arange(len(X)), -(-MIN_MIXED // len(X)))
+    params = Mixup(alpha).draw(len(rows), rng)
+    labels = blend(np.eye(int(index.max()) + 1)[index[rows]], params)
+    return blend(X[rows], params), labels
 
 
-def _relabel(arm: Any, points: Values) -> Values:
-    """The stacked density's labels of blends, (m, k)."""
+def _density_labels(arm: Any, points: Values) -> Values:
+    """Return the stacked density's labels of mixed samples, (m, k)."""
     return np.exp(cast(GenLabel, arm.labeler_).log_posterior(arm.scaler_(points)))
 
 
 def _training_loss(
     arms: Mapping[str, Any], X: Values, index: Rows, alpha: float, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Cross-entropy of each arm on points of the kind that it was trained on."""
-    mixed = _Mixed.draw(X, index, alpha, rng)
-    targets = {
-        "vanilla": (X, np.eye(mixed.labels.shape[1])[index]),
-        "mixup": (mixed.points, mixed.labels),
-        "GenLabel": (mixed.points, _relabel(arms["GenLabel"], mixed.points)),
+    """Return the cross-entropy of each arm on points of the kind that it was trained on."""
+    mixed, labels = _mix_rows(X, index, alpha, rng)
+    data = {
+        "vanilla": (X, np.eye(labels.shape[1])[index]),
+        "mixup": (mixed, labels),
+        "GenLabel": (mixed, _density_labels(arms["GenLabel"], mixed)),
     }
     return {
-        name: float(-(labels * np.maximum(arms[name].predict_log_proba(at), np.log(LEAST_PROBABILITY))).sum(1).mean())
-        for name, (at, labels) in targets.items()
+        name: float(-(target * np.maximum(arms[name].predict_log_proba(at), np.log(LEAST_PROBABILITY))).sum(1).mean())
+        for name, (at, target) in data.items()
     }
 
 
-def _gather(parts: list[_Fold]) -> PairedExperiment:
-    """The rows of all folds together; what is of blends, in the mean over the folds."""
-    fold = np.repeat(np.arange(len(parts)), [len(part.loss["vanilla"]) for part in parts])
-    loss = {name: np.concatenate([part.loss[name] for part in parts]) for name in ARMS}
-    accuracy = {name: float(np.concatenate([part.hit[name] for part in parts]).mean()) for name in ARMS}
-    blended = {name: float(np.mean([part.on_blends[name] for part in parts])) for name in ("mixup", "GenLabel")}
-    training = {name: float(np.mean([part.training[name] for part in parts])) for name in ARMS}
-    pairs = [("mixup", "vanilla"), ("GenLabel", "vanilla"), ("GenLabel", "mixup")]
+def _combine_folds(results: list[_FoldResult]) -> PairedExperiment:
+    """Join the rows of all folds; average over folds what is measured on mixed samples."""
+    fold = np.repeat(np.arange(len(results)), [len(result.loss["vanilla"]) for result in results])
+    loss = {name: np.concatenate([result.loss[name] for result in results]) for name in ARMS}
+    accuracy = {name: float(np.concatenate([result.hit[name] for result in results]).mean()) for name in ARMS}
+    mixing = ("mixup", "GenLabel")
+    mixed_accuracy = {name: float(np.mean([result.mixed_accuracy[name] for result in results])) for name in mixing}
+    training_loss = {name: float(np.mean([result.training_loss[name] for result in results])) for name in ARMS}
+    comparisons = [("mixup", "vanilla"), ("GenLabel", "vanilla"), ("GenLabel", "mixup")]
     return PairedExperiment(
         rows=len(loss["vanilla"]),
-        folds=len(parts),
+        folds=len(results),
         log_loss={name: float(values.mean()) for name, values in loss.items()},
         accuracy=accuracy,
-        gains={f"{one} over {other}": mean_gap(loss[other], loss[one], fold) for one, other in pairs},
+        gains={f"{one} over {other}": mean_difference(loss[other], loss[one], fold) for one, other in comparisons},
         affinity={
-            name: share / accuracy["vanilla"] if accuracy["vanilla"] else np.nan for name, share in blended.items()
+            name: share / accuracy["vanilla"] if accuracy["vanilla"] else np.nan
+            for name, share in mixed_accuracy.items()
         },
-        diversity={name: training[name] / max(training["vanilla"], 1e-12) for name in ("mixup", "GenLabel")},
-        training_loss=training,
-        tallies={name: reduce(add, [part.tallies[name] for part in parts]) for name in ARMS},
+        diversity={name: training_loss[name] / max(training_loss["vanilla"], 1e-12) for name in mixing},
+        training_loss=training_loss,
+        counts={name: reduce(add, [result.counts[name] for result in results]) for name in ARMS},
     )
+
+
+def decision_regions(X: Values, models: Mapping[str, Callable[[Values], Any]]) -> DecisionRegions:
+    """Predict the class of every cell of the plane around rows of two features.
+
+    Parameters
+    ----------
+    X : array (n, 2)
+    models : dict of name -> callable
+        Takes points (m, 2), returns log-probabilities (m, k).
+
+    Examples
+    --------
+    >>> halves = lambda points: np.stack([0.5 - points[:, 0], 0.0 * points[:, 0]], axis=1)
+    >>> found = decision_regions(np.array([[0.0, 0.0], [1.0, 1.0]]), {"halves": halves})
+    >>> found.regions["halves"][0, [0, -1]].tolist()
+    [0, 1]
+    """
+    edges = []
+    for values, cells in zip(X.T, GRID_SIZE, strict=True):
+        low, high = float(values.min()), float(values.max())
+        margin = GRID_MARGIN * (high - low) or 1.0
+        edges.append(np.linspace(low - margin, high + margin, cells + 1))
+    centers = [(line[:-1] + line[1:]) / 2 for line in edges]
+    points = np.stack(np.meshgrid(*centers), axis=-1).reshape(-1, 2)
+    regions = {name: np.asarray(model(points)).argmax(1).reshape(GRID_SIZE[::-1]) for name, model in models.items()}
+    return DecisionRegions(edges[0], edges[1], regions)

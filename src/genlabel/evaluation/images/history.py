@@ -1,4 +1,4 @@
-"""The diary of a run on images: what each epoch measured, the best epoch so far, and its place beside a checkpoint."""
+"""Training history on images: metrics of each epoch, the best epoch so far, and their file beside a checkpoint."""
 
 from __future__ import annotations
 
@@ -18,25 +18,23 @@ from genlabel._arrays import as_numpy
 from genlabel._distributed import rank_and_world_size
 from genlabel._progress import Callback
 from genlabel.training import predict_scores
-from genlabel.training.checkpoint import save_whole
+from genlabel.training.checkpoint import save_atomically
 from genlabel.training.networks import StagedNetwork
 
-Entry = dict[str, float]
+EpochMetrics = dict[str, float]
+"""epoch (from 1), loss, held_out_accuracy, held_out_log_loss and images_per_second of an epoch."""
 
 
 class ImageScores(NamedTuple):
-    """What is measured of a network on images.
-
-    It is the `test` of what `train_images` returns.
-    """
+    """Metrics of a network on images; the `test` of what `train_images` returns."""
 
     accuracy: float
-    """Share, 0 to 1."""
+    """Share of correct predictions, 0 to 1."""
     log_loss: float
-    """Nats."""
+    """Log-loss in nats."""
 
 
-def measure(network: StagedNetwork, x: NDArray[np.uint8], y: NDArray[np.int64]) -> ImageScores:
+def score_images(network: StagedNetwork, x: NDArray[np.uint8], y: NDArray[np.int64]) -> ImageScores:
     """Measure a network on images (N, C, H, W) with class indices (N,)."""
     log_proba = log_softmax(as_numpy(predict_scores(network, x)).astype(np.float64), axis=1)
     return ImageScores(float(metrics.accuracy(log_proba, y)), float(metrics.log_loss(log_proba, y)))
@@ -49,25 +47,25 @@ def state_on_cpu(network: StagedNetwork) -> dict[str, Tensor]:
 
 @final
 class TrainingHistory(Callback):
-    """Writes down each epoch, and keeps the state of the best.
+    """Callback that records the metrics of each epoch, and the state dict of the best one.
 
     Parameters
     ----------
     network : StagedNetwork
     x, y : arrays (m, C, H, W), (m,)
-        Held-out images; none of them is fine.
+        Held-out images; they may be empty.
     n : int
-        Images of an epoch.
+        Number of training images in an epoch.
     settings : dict
-        Those of the run: a checkpoint of others is not gone on from.
+        Settings of the run: a checkpoint of other settings is not continued.
     checkpoint : path, optional
-        Of the training; the diary lies beside it.
+        Checkpoint of the training; the history is saved beside it.
     callback : Callback, optional
-        Its `on_epoch_end` receives each entry.
+        Its `on_epoch_end` receives the metrics of each epoch.
 
     Attributes
     ----------
-    history : list of dict
+    history : list of EpochMetrics
     best_epoch : int or None
     best_state : dict or None
     """
@@ -84,59 +82,56 @@ class TrainingHistory(Callback):
     ) -> None:
         self.network, self.n, self.settings, self._callback = network, n, settings, callback
         self._x, self._y = x, y
-        self.history: list[Entry] = []
+        self.history: list[EpochMetrics] = []
         self.best_epoch: int | None = None
         self.best_state: dict[str, Tensor] | None = None
-        self._path = None if checkpoint is None else Path(f"{checkpoint}.diary")
+        self._path = None if checkpoint is None else Path(f"{checkpoint}.history")
         if self._path is not None and Path(str(checkpoint)).exists():
-            self._read(self._path)
-        self._keep()
-        self._begin = perf_counter()
+            self._load(self._path)
+        self._save()
+        self._start = perf_counter()
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any]) -> None:
-        """Add the entry of an epoch that has ended with the mean loss `logs["loss"]`."""
-        before, epoch, mean = epoch, epoch + 1, float(logs["loss"])
-        seconds = max(perf_counter() - self._begin, 1e-9)
+        """Record an epoch that ended with the mean loss `logs["loss"]`."""
+        index, epoch, mean = epoch, epoch + 1, float(logs["loss"])
+        seconds = max(perf_counter() - self._start, 1e-9)
         if not np.isfinite(mean):
             raise ValueError(f"the loss of epoch {epoch} is {mean}; lower learning_rate")
-        scores = measure(self.network, self._x, self._y) if len(self._x) else ImageScores(np.nan, np.nan)
-        entry = {
+        scores = score_images(self.network, self._x, self._y) if len(self._x) else ImageScores(np.nan, np.nan)
+        current = {
             "epoch": epoch,
             "loss": mean,
             "held_out_accuracy": scores.accuracy,
             "held_out_log_loss": scores.log_loss,
             "images_per_second": self.n / seconds,
         }
-        self.history = [*(known for known in self.history if known["epoch"] < epoch), entry]
-        if len(self._x) and self._is_best(entry):
+        earlier = [known for known in self.history if known["epoch"] < epoch]
+        self.history = [*earlier, current]
+        ranks = [(known["held_out_accuracy"], -known["held_out_log_loss"]) for known in self.history]
+        if len(self._x) and all(rank < ranks[-1] for rank in ranks[:-1]):  # accuracy first, then log-loss
             self.best_epoch, self.best_state = epoch, state_on_cpu(self.network)
-        self._keep()
+        self._save()
         if self._callback is not None:
-            self._callback.on_epoch_end(before, entry)
-        self._begin = perf_counter()
+            self._callback.on_epoch_end(index, current)
+        self._start = perf_counter()
 
-    def _is_best(self, entry: Entry) -> bool:
-        """Whether no earlier epoch is as good: accuracy first, then log-loss."""
-        rank = [(known["held_out_accuracy"], -known["held_out_log_loss"]) for known in self.history]
-        return all(earlier < rank[-1] for earlier in rank[:-1])
-
-    def _read(self, path: Path) -> None:
-        """Go on with the diary of a run that was broken off."""
+    def _load(self, path: Path) -> None:
+        """Continue the history of an interrupted run."""
         if not path.exists():
-            raise ValueError(f"the checkpoint has no {path.name!r} beside it; begin anew with another checkpoint path")
+            raise ValueError(f"the checkpoint has no {path.name!r} beside it; start over with another checkpoint path")
         saved = torch.load(path, weights_only=True, map_location="cpu")
         for name, value in self.settings.items():
             if saved["settings"].get(name) != value:
                 raise ValueError(
                     f"the checkpoint beside {str(path)!r} was made with {name}={saved['settings'].get(name)!r}, not "
-                    f"{value!r}; use the same settings, or begin anew with another checkpoint path, on "
+                    f"{value!r}; use the same settings, or start over with another checkpoint path, on "
                     "the command line with --restart or another --output"
                 )
         self.history, self.best_epoch, self.best_state = saved["history"], saved["best_epoch"], saved["best_state"]
 
-    def _keep(self) -> None:
-        """Write the diary to its file, whole or not at all; of several processes the first does."""
+    def _save(self) -> None:
+        """Save the history, completely or not at all; of several processes only the first does."""
         if self._path is None or rank_and_world_size()[0] > 0:
             return
         names = ("settings", "history", "best_epoch", "best_state")
-        save_whole({name: getattr(self, name) for name in names}, self._path)
+        save_atomically({name: getattr(self, name) for name in names}, self._path)

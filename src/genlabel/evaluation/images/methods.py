@@ -1,4 +1,4 @@
-"""What the words for methods and networks mean on images: a mixer and a labeler, a network and its arguments."""
+"""Methods and networks for images by name: a mixer and a labeler, a network and its arguments."""
 
 from __future__ import annotations
 
@@ -13,24 +13,30 @@ from genlabel.labeling import Labeler, LinearLabel, OnlineGenLabel
 from genlabel.mixing import CutMix, ManifoldMixup, Mixer, Mixup
 from genlabel.training.networks import IMAGE_NETWORKS
 
-METHODS = ("vanilla", "mixup", "genlabel", "manifold", "manifold-genlabel", "cutmix", "cutmix-genlabel", "adamixup")
-"""The methods by name: a mixer, and where the name says genlabel, labels by arXiv Alg. 3 in place of linear ones."""
+IMAGE_METHODS = (
+    "vanilla",
+    "mixup",
+    "genlabel",
+    "manifold",
+    "manifold-genlabel",
+    "cutmix",
+    "cutmix-genlabel",
+    "adamixup",
+)
+"""Names of a mixer, with labels by arXiv Alg. 3 in place of linear ones where the name has "genlabel"."""
 MANIFOLD_DEPTHS = (0, 1, 2)
-"""NOTE[PAPER]: where manifold mixup mixes is not said: here at the input, or after one of the first two stages."""
-SMALL = range(8, 33)
-"""Sides of the images for which LeNet-5 is the network if none is named."""
+"""NOTE[PAPER]: the depths of manifold mixup are not given: here the input, or the first or second stage."""
+LENET_SIZES = range(8, 33)
+"""Sides of the images for which "auto" chooses LeNet-5."""
 
 
 class ImageMethod(NamedTuple):
-    """How a method mixes and labels.
-
-    `make_image_method` returns it.
-    """
+    """Mixer and labeler of a method; `make_image_method` returns it."""
 
     mixer: Mixer | None
     labeler: Labeler
     learns_to_mix: bool = False
-    """Whether a policy and a critic learn how to mix beside the network: AdaMixup."""
+    """Whether a policy and a critic learn how to mix together with the network: AdaMixup."""
 
 
 def make_image_method(
@@ -47,12 +53,14 @@ def make_image_method(
 
     Parameters
     ----------
-    method : one of METHODS
+    method : str
+        One of `IMAGE_METHODS`.
     num_classes : int
     alpha : float, optional
-        If not given, 2 for manifold mixup and 1 for mixup and CutMix; AdaMixup learns its own weights.
+        Parameter of the Beta distribution of lam; if not given, 2 for manifold mixup and 1 for mixup and CutMix.
+        AdaMixup learns its own weights.
     lam_per, gamma, beta, statistics
-        As in :func:`genlabel.evaluation.images.train_images`.
+        See :func:`genlabel.evaluation.images.train_images`.
 
     Examples
     --------
@@ -62,7 +70,7 @@ def make_image_method(
     Traceback (most recent call last):
     ValueError: method='mixupp' is not known; choose one of 'vanilla', 'mixup', ...
     """
-    check_choice("method", method, METHODS)
+    check_choice("method", method, IMAGE_METHODS)
     if method == "adamixup":
         return ImageMethod(Mixup(), LinearLabel(), learns_to_mix=True)
     kind = "mixup" if method == "genlabel" else method.removesuffix("-genlabel")
@@ -79,7 +87,7 @@ def make_image_method(
 
 
 def choose_network(network: str, x: NDArray[np.uint8], num_classes: int) -> tuple[str, dict[str, Any]]:
-    """Return the name of a network for images (N, C, H, W), and its arguments; mean and std are those of the pixels.
+    """Return the name and the arguments of a network for images (N, C, H, W), with their pixel means and deviations.
 
     "auto" is LeNet-5 for small square images of one channel, and ResNet-18 for others.
 
@@ -90,21 +98,21 @@ def choose_network(network: str, x: NDArray[np.uint8], num_classes: int) -> tupl
     check_choice("network", network, ["auto", *IMAGE_NETWORKS])
     channels, height, width = x.shape[1:]
     if network == "auto":
-        network = "lenet5" if channels == 1 and height == width and height in SMALL else "resnet18"
+        network = "lenet5" if channels == 1 and height == width and height in LENET_SIZES else "resnet18"
     mean, std = pixel_moments(x)
     arguments: dict[str, Any] = {"num_classes": num_classes, "in_channels": channels, "mean": mean, "std": std}
     if network == "lenet5":
-        if height != width or height < SMALL.start:
+        if height != width or height < LENET_SIZES.start:
             raise ValueError(
-                f"network='lenet5' takes square images of at least {SMALL.start} pixels a side, these are {width} x "
-                f"{height}; use 'resnet18'"
+                f"network='lenet5' takes square images with sides of at least {LENET_SIZES.start} pixels, these are "
+                f"{width} x {height}; use 'resnet18'"
             )
         arguments["size"] = height
     return network, arguments
 
 
 def pixel_moments(x: NDArray[np.uint8]) -> tuple[list[float], list[float]]:
-    """Return mean and standard deviation of the pixels of each channel, in [0, 1]; a constant channel has 1.
+    """Return mean and standard deviation of the pixels of each channel, in [0, 1]; a constant channel has deviation 1.
 
     >>> pixel_moments(np.array([0, 255, 255, 0], np.uint8).reshape(2, 1, 1, 2))
     ([0.5], [0.5])

@@ -1,24 +1,25 @@
-"""Records of what was trained: cells and the trials that hold them, one store, one runner, one export, one pivot."""
+"""Records of runs: keys and schemas, stores, exports, fingerprints, and the runner that skips recorded runs."""
 
-from genlabel.evaluation.records.exports import RecordSet, export_records, load_records, read_records
-from genlabel.evaluation.records.fingerprints import describe, fingerprint
-from genlabel.evaluation.records.fits import COMPARISON, Fit
+from genlabel.evaluation.records.exports import export_records, load_records, read_records
+from genlabel.evaluation.records.fingerprints import fingerprint
 from genlabel.evaluation.records.run import TrialFunction, check_dask_scheduler, run_trials, software_versions
-from genlabel.evaluation.records.schema import Record, RecordSchema, RunKey, trials
-from genlabel.evaluation.records.store import Store, check_store, make_frame, open_store
+from genlabel.evaluation.records.schema import COMPARISON, Fit, Record, RecordSchema, RunKey
+from genlabel.evaluation.records.sqlite_store import SQLiteStore
+from genlabel.evaluation.records.store import STORES, RecordSet, RecordStore, check_store, make_frame, open_store
 
 __all__ = [
     "COMPARISON",
+    "STORES",
     "Fit",
     "Record",
     "RecordSchema",
     "RecordSet",
+    "RecordStore",
     "RunKey",
-    "Store",
+    "SQLiteStore",
     "TrialFunction",
     "check_dask_scheduler",
     "check_store",
-    "describe",
     "export_records",
     "fingerprint",
     "load_records",
@@ -27,5 +28,4 @@ __all__ = [
     "read_records",
     "run_trials",
     "software_versions",
-    "trials",
 ]

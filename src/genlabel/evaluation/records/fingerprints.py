@@ -7,7 +7,7 @@ import pickle  # written for its checksum, never read  # nosec B403
 from collections.abc import Mapping, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from inspect import signature
 from math import isfinite
@@ -17,24 +17,25 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-LETTERS = 12
-"""Of a fingerprint."""
+from genlabel.evaluation.records.declared_keys import DECLARED_CLASSES
+
+LENGTH = 12
+"""Characters of a fingerprint."""
 
 
 @runtime_checkable
-class _Explained(Protocol):
-    """What can say what the words among its parameters stand for."""
+class _Resolvable(Protocol):
+    """An estimator that can return the values behind the words among its parameters."""
 
     def resolved_config(self) -> dict[str, Any]: ...
 
 
 def fingerprint(**settings: Any) -> str:
-    """Return a short hash of settings: the same wherever `describe` says the same.
+    """Return a short hash of settings: equal wherever `describe` returns the same.
 
-    It covers the names of classes and functions and every parameter, nested ones included, and what the words among
-    them stand for: the grid behind "cv", the candidates of a stacked density. It does not cover the code behind the
-    names,
-    the data, nor the versions of libraries, which are kept beside the records.
+    The hash covers declared names and keys and all values, nested ones included, and the values behind the words among
+    them: the grid behind "auto", the candidates of a stacked density. It does not cover the code, the names of our
+    classes, parameters and modules, the data, nor the versions of libraries, which stand in the records.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> fingerprint(model=LogisticRegression(C=2.0), test_size=0.3)
@@ -43,24 +44,25 @@ def fingerprint(**settings: Any) -> str:
     True
     """
     text = json.dumps(describe(settings), sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return sha256(text.encode()).hexdigest()[:LETTERS]
+    return sha256(text.encode()).hexdigest()[:LENGTH]
 
 
 def describe(value: Any) -> Any:
-    """Return settings as plain dicts, lists, texts and numbers: an estimator with all its parameters, by name.
+    """Return settings as plain dicts, lists, strings and numbers.
 
-    Equal numbers are described alike, whatever their type. An estimator that can says what its words stand for
-    (`resolved_config`), so that a word whose meaning changes is another setting. Of scikit-learn's own estimators only
-    parameters that differ from the defaults are told, since others come and go with its versions; of ours and of
-    others, all but those that came later and are as if they had not (`fingerprint_defaults`), so that older records
-    stay valid.
-    What is neither an estimator nor plain counts by the bytes of its pickle.
+    Equal numbers are described alike, whatever their type. One of our classes stands under its declared name, its
+    parameters under their declared keys (`genlabel.evaluation.records.declared_keys`), so that a rename changes no
+    fingerprint. An estimator with `resolved_config` adds the values behind its words, so that a new meaning of a word
+    is a new setting. Of scikit-learn's own estimators only parameters that differ from the defaults count, since others
+    come and go with its versions. Any other estimator or dataclass stands under its class name with all parameters;
+    a value that is neither counts by the bytes of its pickle.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> describe({"model": LogisticRegression(C=2.0), "sizes": (np.int64(4), 0.5)})
     {'model': {'class': 'LogisticRegression', 'C': 2}, 'sizes': [4, 0.5]}
-    >>> describe(open)
-    'open'
+    >>> from genlabel.densities import KernelDensity
+    >>> describe(KernelDensity(bandwidth=0.5))["class"]
+    'kernel'
     """
     if value is None or isinstance(value, bool | str):
         return value
@@ -72,7 +74,17 @@ def describe(value: Any) -> Any:
         return str(value)
     if isinstance(value, Enum):
         return [type(value).__qualname__, value.name]
-    return _describe_parts(value)
+    if isinstance(value, Mapping):
+        return {str(name): describe(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [describe(part) for part in value]
+    if isinstance(value, Set):
+        return sorted((describe(part) for part in value), key=json.dumps)
+    if isinstance(value, partial):
+        return {"partial": describe(value.func), "args": describe(value.args), "keywords": describe(value.keywords)}
+    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
+        return str(getattr(value, "fingerprint_name", value.__qualname__))
+    return _describe_object(value)
 
 
 def _describe_number(value: Real) -> int | float | str:
@@ -84,53 +96,67 @@ def _describe_number(value: Real) -> int | float | str:
     return int(number) if number.is_integer() else number
 
 
-def _describe_parts(value: Any) -> Any:
-    """What has parts: a collection, a function, an estimator or a dataclass."""
-    if isinstance(value, Mapping):
-        return {str(name): describe(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [describe(part) for part in value]
-    if isinstance(value, Set):
-        return sorted((describe(part) for part in value), key=json.dumps)
-    if isinstance(value, partial):
-        return {"partial": describe(value.func), "args": describe(value.args), "keywords": describe(value.keywords)}
-    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
-        return str(value.__qualname__)
-    found = {"class": type(value).__qualname__} | {name: describe(part) for name, part in _parameters(value).items()}
-    return found | {"in full": _in_full(value)} if isinstance(value, _Explained) else found
-
-
-def _in_full(value: _Explained) -> Any:
-    """What the words of an estimator stand for; nothing where they make no sense, which its fit will tell."""
-    try:
-        return describe(value.resolved_config())
-    except (TypeError, ValueError):
-        return None
+def _describe_object(value: Any) -> dict[str, Any]:
+    """Describe an estimator, a dataclass or any other object by its parameters."""
+    module = type(value).__module__.split(".")[0]
+    declared = _declared_keys(type(value).__qualname__) if module.startswith("genlabel") else None
+    name = type(value).__qualname__ if declared is None else declared[0]
+    parameters = _parameters(value)
+    if module == "sklearn" and hasattr(value, "get_params"):
+        parameters = {key: part for key, part in parameters.items() if _differs_from_default(type(value), key, part)}
+    if declared is not None:
+        parameters = _under_declared_keys(type(value), parameters, declared[1])
+    result = {"class": name} | {key: describe(part) for key, part in parameters.items()}
+    if isinstance(value, _Resolvable):
+        try:
+            result["resolved"] = describe(value.resolved_config())
+        except (TypeError, ValueError):  # the parameters make no sense, which the fit reports
+            result["resolved"] = None
+    return result
 
 
 def _parameters(value: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator, the fields of a dataclass, or a checksum."""
     if hasattr(value, "get_params"):
-        found = dict(value.get_params(deep=False))
-        if type(value).__module__.split(".")[0] == "sklearn":
-            return _changed(value, found)
-        later = getattr(value, "fingerprint_defaults", {})
-        return {name: part for name, part in found.items() if name not in later or part != later[name]}
+        return dict(value.get_params(deep=False))
     if is_dataclass(value):
         return {part.name: getattr(value, part.name) for part in fields(value)}
     try:
         return {"pickle": sha256(pickle.dumps(value, protocol=4)).hexdigest()}
     except Exception as error:
-        kind = type(value).__qualname__
-        hint = "use numbers, texts, lists, dataclasses or estimators"
-        raise ValueError(f"a setting of type {kind} has no fingerprint ({error}); {hint}") from error
+        raise ValueError(
+            f"a setting of type {type(value).__qualname__} has no fingerprint ({error}); use numbers, strings, lists, "
+            "dataclasses or estimators"
+        ) from error
 
 
-def _changed(value: Any, found: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that are not the defaults of the class."""
-    defaults = {name: part.default for name, part in signature(type(value)).parameters.items()}
-    return {name: part for name, part in found.items() if describe(part) != _describe_default(defaults[name])}
+@cache
+def _declared_keys(qualname: str) -> tuple[str, dict[str, str]] | None:
+    """Return the declared name of a class and its keys by parameter; None if it is not declared."""
+    if qualname not in DECLARED_CLASSES:
+        return None
+    name, *words = DECLARED_CLASSES[qualname].split()
+    return name, {parameter: key or parameter for parameter, _, key in (word.partition("=") for word in words)}
 
 
-def _describe_default(default: Any) -> Any:
-    """A parameter without a default differs from it."""
-    return NotImplemented if default is signature(_describe_default).empty else describe(default)
+def _under_declared_keys(cls: type[Any], parameters: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values that count, by key: "-name" does not count, "name?" counts where it is not the default."""
+    result = {}
+    for name, value in parameters.items():
+        if name in keys:
+            result[keys[name]] = value
+        elif f"{name}?" in keys:
+            if _differs_from_default(cls, name, value):
+                result[keys[f"{name}?"].removesuffix("?")] = value
+        elif f"-{name}" not in keys:
+            raise ValueError(
+                f"{cls.__qualname__} has the parameter {name!r} without a fingerprint key; declare it in "
+                "genlabel/evaluation/records/declared_keys.py"
+            )
+    return result
+
+
+def _differs_from_default(cls: type[Any], name: str, value: Any) -> bool:
+    """Return whether a parameter is not the default of its class; one without a default differs from it."""
+    default = signature(cls).parameters[name].default
+    return default is signature(cls).empty or describe(value) != describe(default)

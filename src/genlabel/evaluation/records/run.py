@@ -1,4 +1,4 @@
-"""Run cells, here or on a Dask cluster: a trial is a task, what is on record is skipped, only this process writes."""
+"""Runner of trials, in local processes or on a Dask cluster; runs with a record are skipped, one process writes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import platform
 import re
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import closing, contextmanager, nullcontext
 from functools import cache
@@ -23,238 +23,184 @@ from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from genlabel._progress import Callback, RunPlan, TrialResult, use_callback
 from genlabel._runtime import limit_to_one_thread, one_thread
 from genlabel._validation import check_count
-from genlabel.evaluation.records.schema import Record, RunKey, trials
-from genlabel.evaluation.records.store import Store, make_row
+from genlabel.evaluation.records.schema import Record, RunKey, group_by_trial
+from genlabel.evaluation.records.store import RecordStore, make_row
 
-LONGEST = 300
-"""Letters of an error that are kept."""
-AHEAD = 4
+MAX_ERROR_LENGTH = 300
+"""Characters of an error that are saved."""
+TASKS_PER_THREAD = 4
 """Tasks in flight for each thread of a cluster: enough for workers that join, few enough for the memory."""
-RETRIES = 3
-"""How often a task is given to a cluster again after the cluster gave it up."""
-LOOK = 1.0
-"""Seconds after which the workers are counted again."""
+MAX_RETRIES = 3
+"""Number of times that a task is submitted again after the cluster gave it up."""
+RECOUNT_SECONDS = 1.0
+"""Interval after which the workers are counted again."""
 TIMEOUT_SECONDS = 10
 """Seconds in which a scheduler must answer."""
 
-WATCH = 0.5
-"""Seconds from one look for the parent to the next."""
-
 TrialFunction = Callable[[Sequence[Any]], list[Record]]
-"""Trains and measures cells of one trial; can be pickled if there are several processes."""
-
-_Task = tuple[Sequence[RunKey], int]
-"""The cells of a trial, and how often the cluster gave them up."""
+"""Function that trains and measures runs of one trial; picklable if there are several processes."""
 
 
 def run_trials(
-    cells: Iterable[RunKey],
-    work: TrialFunction,
+    keys: Iterable[RunKey],
+    function: TrialFunction,
     *,
-    store: Store,
+    store: RecordStore,
     fingerprint: Callable[[Any], str],
     n_jobs: int = 1,
     dask: str | None = None,
     order: Callable[[Any], Any] | None = None,
     callback: Callback | None = None,
 ) -> None:
-    """Do the cells that are not on record, trial by trial, and record each trial when it ends.
+    """Do the runs that have no record, trial by trial, and record each trial when it ends.
 
-    Each trial has one thread, wherever it runs: the number of jobs does not change a number. A trial that fails is
-    recorded with its error, and tried again in the next run; the others go on. A record that was made with other
-    settings counts as missing, and is replaced; an error that was had with other settings is forgotten where nothing is
-    missing.
+    Each trial has one thread, wherever it runs: results do not depend on the number of jobs. The error of a trial that
+    fails is recorded, the other trials continue, and the next call tries it again. Records of other settings are
+    replaced; errors of other settings are deleted where nothing is missing.
 
     Parameters
     ----------
-    cells : iterable of cells
-    work : callable (cells of one trial) -> list of Record
-        Of a trial that is partly on record it is given the missing cells only.
-    store : Store
-        Open.
-    fingerprint : callable (cell) -> str
-        Of the settings that make its record, see `genlabel.evaluation.records.fingerprint`.
+    keys : iterable of RunKey
+    function : callable (keys of one trial) -> list of Record
+        It receives the keys without a record only.
+    store : RecordStore
+        Open store.
+    fingerprint : callable (key) -> str
+        Fingerprint of the settings that make a record, see `genlabel.evaluation.records.fingerprint`.
     n_jobs : int
-        Trials at once, each in its own process; 1 is this process, -1 is one for each processor.
+        Number of trials at the same time, each in its own process; 1 is this process, -1 is one for each processor.
     dask : str, optional
-        Address of a scheduler, such as "tcp://host:8786"; its workers, best of one thread each, take the place of
-        `n_jobs`, and may come and go.
+        Address of a scheduler, such as "tcp://host:8786"; its workers, best of one thread each, replace `n_jobs`, and
+        may come and go.
     order : callable (trial) -> sort key, optional
-        The trials are done in the order of their keys; without it, in that of the cells.
+        Order of the trials; without it, that of the keys.
     callback : Callback, optional
-        It receives the plan of the run and the result of each trial, and of trials in this process their begin and the
+        It receives the plan of the run and the result of each trial, and of trials in this process their start and the
         progress of their fits.
 
     Examples
     --------
     >>> from genlabel.evaluation.records import COMPARISON, Fit, open_store
-    >>> def work(cells):
-    ...     return [{"cell": cell, "parameters": {}, "metrics": {"accuracy": 50.0}, "seconds": 0.1, "versions": {}}
-    ...             for cell in cells]
-    >>> cells = [Fit("iris", name, split) for split in (0, 1) for name in ("vanilla", "mixup")]
+    >>> def function(keys):
+    ...     return [{"key": key, "parameters": {}, "metrics": {"accuracy": 0.5}, "seconds": 0.1, "versions": {}}
+    ...             for key in keys]
+    >>> keys = [Fit("iris", name, split) for split in (0, 1) for name in ("vanilla", "mixup")]
     >>> with open_store(None, COMPARISON) as store:
-    ...     run_trials(cells, work, store=store, fingerprint=lambda cell: "as today")
+    ...     run_trials(keys, function, store=store, fingerprint=lambda key: "current")
     ...     len(store.done)
     4
     """
     if n_jobs != -1:
         check_count("n_jobs", n_jobs)
-    asked = trials(cells)
-    made = {cell.id: fingerprint(cell) for group in asked.values() for cell in group}
-    todo = _missing(asked, made, store.done, order)
-    store.ask(cell for group in asked.values() for cell in group)
-    store.forget_failures(made)
+    trials = group_by_trial(keys)
+    requested = [key for group in trials.values() for key in group]
+    current = {key.id: fingerprint(key) for key in requested}
+    ordered = list(trials) if order is None else sorted(trials, key=order)
+    missing = [[key for key in trials[trial] if store.done.get(key.id) != current[key.id]] for trial in ordered]
+    todo = [group for group in missing if group]
+    store.request(requested)
+    store.delete_old_failures(current)
     if callback is not None:
-        callback.on_run_start(_count(made, store.done))
-    if todo:
-        results = (
-            _on_cluster(dask, work, todo) if dask is not None else _here(work, todo, effective_n_jobs(n_jobs), callback)
-        )
-        with closing(results):
-            _record(results, made, store, callback)
+        cached = sum(store.done.get(name) == now for name, now in current.items())
+        stale = sum(name in store.done for name in current) - cached
+        callback.on_run_start(RunPlan(len(current) - cached, cached, stale))
+    if not todo:
+        return
+    if dask is not None:
+        results = _run_on_cluster(dask, function, todo)
+    else:
+        results = _run_locally(function, todo, effective_n_jobs(n_jobs), callback)
+    with closing(results):
+        for result in results:
+            if result.error is None:
+                store.write(result.records, current)
+            else:
+                store.write_failure(result.trial, result.error)
+            if callback is not None:
+                callback.on_trial_end(result)
 
 
 def software_versions() -> dict[str, str]:
-    """Return the versions that are kept beside a record: of genlabel, torch, scikit-learn and Python.
+    """Return the versions that are saved with a record: of genlabel, torch, scikit-learn and Python.
 
     >>> list(software_versions())
     ['genlabel', 'torch', 'scikit-learn', 'python']
     """
     modules = {"genlabel": "genlabel", "torch": "torch", "scikit-learn": "sklearn"}
-    found = {name: str(import_module(module).__version__) for name, module in modules.items()}
-    return found | {"python": platform.python_version()}
-
-
-def _missing(
-    asked: Mapping[Any, list[RunKey]],
-    made: Mapping[str, str],
-    done: Mapping[str, str],
-    order: Callable[[Any], Any] | None,
-) -> list[list[RunKey]]:
-    """The cells of each trial that are not on record, in the order in which they are done."""
-    ordered = list(asked) if order is None else sorted(asked, key=order)
-    left = [[cell for cell in asked[trial] if done.get(cell.id) != made[cell.id]] for trial in ordered]
-    return [cells for cells in left if cells]
-
-
-def _count(made: Mapping[str, str], done: Mapping[str, str]) -> RunPlan:
-    same = sum(done.get(name) == now for name, now in made.items())
-    stale = sum(name in done for name in made) - same
-    return RunPlan(len(made) - same, same, stale)
-
-
-def _record(
-    results: Iterable[TrialResult],
-    made: Mapping[str, str],
-    store: Store,
-    callback: Callback | None,
-) -> None:
-    for outcome in results:
-        if outcome.error is None:
-            store.write(outcome.records, made)
-        else:
-            store.write_failure(outcome.trial, outcome.error)
-        if callback is not None:
-            callback.on_trial_end(outcome)
-
-
-def _perform(work: TrialFunction, cells: Sequence[RunKey]) -> TrialResult:
-    """Do the cells of a trial; whatever goes wrong is its error."""
-    try:
-        records = work(cells)
-        kept = sorted(str(make_row(record)["id"]) for record in records)
-        if kept != sorted(cell.id for cell in cells):
-            raise ValueError(f"{work!r} returned {len(kept)} records, which are not those of the {len(cells)} cells")
-    except Exception as error:
-        return TrialResult(cells, [], _shorten(error))
-    return TrialResult(cells, records)
-
-
-def _perform_elsewhere(work: TrialFunction, cells: Sequence[RunKey], parent: int | None = None) -> TrialResult:
-    """Do the cells of a trial in a worker, which keeps to one thread from now on, and ends when its parent does."""
-    limit_to_one_thread()
-    if parent is not None:
-        exit_with_parent(parent)
-    return _perform(work, cells)
+    versions = {name: str(import_module(module).__version__) for name, module in modules.items()}
+    return versions | {"python": platform.python_version()}
 
 
 @cache
 def exit_with_parent(parent: int) -> None:
-    """Let this process end when its parent does, of this number: a worker of joblib would wait minutes for more to do.
+    """Exit when the parent process (PID `parent`) dies; idle joblib workers would otherwise linger for minutes.
 
-    Where a launcher stands between them, as on Windows, nothing is done.
+    Nothing is done where a launcher stands between the processes, as on Windows.
     """
 
     def watch() -> None:
         while os.getppid() == parent:
-            sleep(WATCH)
+            sleep(0.5)
         os._exit(1)
 
     if os.getppid() == parent:
         Thread(target=watch, name="genlabel-parent", daemon=True).start()
 
 
+def _run_trial(function: TrialFunction, keys: Sequence[RunKey]) -> TrialResult:
+    """Do the runs of a trial; whatever goes wrong is its error."""
+    try:
+        records = function(keys)
+        ids = sorted(str(make_row(record)["id"]) for record in records)
+        if ids != sorted(key.id for key in keys):
+            raise ValueError(f"{function!r} returned {len(ids)} records, which are not those of the {len(keys)} runs")
+    except Exception as error:
+        return TrialResult(keys, [], _shorten(error))
+    return TrialResult(keys, records)
+
+
+def _run_in_worker(function: TrialFunction, keys: Sequence[RunKey], parent: int | None = None) -> TrialResult:
+    """Do the runs of a trial in a worker, limited to one thread from now on, that exits with its parent."""
+    limit_to_one_thread()
+    if parent is not None:
+        exit_with_parent(parent)
+    return _run_trial(function, keys)
+
+
 def _shorten(error: BaseException) -> str:
     name, text = type(error).__name__, " ".join(str(error).split())
-    return (f"{name}: {text}" if text else name)[:LONGEST]
+    return (f"{name}: {text}" if text else name)[:MAX_ERROR_LENGTH]
 
 
-# Here
-
-
-def _here(
-    work: TrialFunction, todo: Sequence[Sequence[RunKey]], jobs: int, callback: Callback | None
+def _run_locally(
+    function: TrialFunction, todo: Sequence[Sequence[RunKey]], n_jobs: int, callback: Callback | None
 ) -> Generator[TrialResult]:
-    """Do trials in this process or in some of its own, and give each as soon as it is done."""
-    if jobs == 1:
-        for cells in todo:
+    """Do trials in this process or in processes of its own, and yield each result as soon as it is there."""
+    if n_jobs == 1:
+        for keys in todo:
             if callback is not None:
-                callback.on_trial_start(cells[0].trial)
+                callback.on_trial_start(keys[0].trial)
             with one_thread(), use_callback(callback) if callback is not None else nullcontext():
-                outcome = _perform(work, cells)
-            yield outcome
+                result = _run_trial(function, keys)
+            yield result
         return
-    with parallel_config(backend="loky", n_jobs=jobs, inner_max_num_threads=1):
+    with parallel_config(backend="loky", n_jobs=n_jobs, inner_max_num_threads=1):
         pool = Parallel(return_as="generator_unordered", batch_size=1)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"\d+ tasks (have been|which were)")  # joblib's, where the caller stops
-        warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # and where it renews a process
+        warnings.filterwarnings("ignore", r"\d+ tasks (have been|which were)")  # joblib, if the caller stops
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs")  # joblib, if it replaces a process
         try:
-            yield from pool(delayed(_perform_elsewhere)(work, cells, os.getpid()) for cells in todo)
+            yield from pool(delayed(_run_in_worker)(function, keys, os.getpid()) for keys in todo)
         except BrokenExecutor as error:
             if "un-serialize" in str(error):
                 reason = _shorten(error.__cause__ or error)
                 hint = "what it needs must be importable there, or be defined in the script that is run"
-                raise ValueError(f"a process of its own cannot do a trial ({reason}); {hint}") from error
-            hint = "what ended is on record: go on with the same command, with fewer jobs if memory is short"
-            raise OSError(f"one of {jobs} processes was killed; {hint}") from error
+                raise ValueError(f"a worker process cannot load a trial ({reason}); {hint}") from error
+            hint = "finished trials are saved: run the same command again, with fewer jobs if memory is short"
+            raise OSError(f"one of {n_jobs} processes was killed; {hint}") from error
 
 
-# On a cluster
-
-
-def _on_cluster(address: str, work: TrialFunction, todo: Iterable[Sequence[RunKey]]) -> Generator[TrialResult]:
-    """Do trials on the workers of a scheduler, a bounded number in flight, and give each as soon as it is done."""
-    distributed = _import_distributed()
-    with _quiet(), _connect(distributed, address) as client:
-        try:
-            _await_workers(client, address)
-            yield from _submit_and_collect(distributed, client, work, deque((cells, 0) for cells in todo))
-        except (OSError, CancelledError) as error:
-            hint = "what ended is on record: start a scheduler and go on with the same command"
-            raise ConnectionError(f"the scheduler at {address!r} was lost; {hint}") from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Let a lost scheduler be told in our one line, not also in tracebacks of the client's."""
-    logger = getLogger("distributed.client")
-    level = logger.level
-    logger.setLevel(CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+# Dask
 
 
 def check_dask_scheduler(address: str) -> None:
@@ -265,73 +211,6 @@ def check_dask_scheduler(address: str) -> None:
     ConnectionError: no scheduler answers at 'tcp://127.0.0.1:9' ...
     """
     _connect(_import_distributed(), address).close()
-
-
-def _await_workers(client: Any, address: str) -> None:
-    """Raise if nobody is there to work; a scheduler that is lost meanwhile is told by the caller."""
-    try:
-        client.wait_for_workers(1, timeout=TIMEOUT_SECONDS)
-    except TimeoutError as error:
-        if client.status != "running":
-            raise
-        hint = f"start some with: dask worker {address} --nthreads 1"
-        raise ValueError(f"the scheduler at {address!r} has no workers; {hint}") from error
-
-
-def _submit_and_collect(
-    distributed: Any, client: Any, work: TrialFunction, waiting: deque[_Task]
-) -> Generator[TrialResult]:
-    """Send tasks, receive outcomes; a task that the cluster gave up, its workers being killed, is sent again, last."""
-    landed = distributed.as_completed(loop=client.loop)
-    flying: dict[str, _Task] = {}
-    pack, most, looked = _make_packer(work), 0, -inf
-    while waiting or flying:
-        if monotonic() - looked > LOOK:
-            most, looked = AHEAD * max(1, sum(client.nthreads().values())), monotonic()
-        while waiting and len(flying) < most:
-            future = client.submit(*pack(waiting[0][0]), pure=False, retries=RETRIES)
-            flying[future.key] = waiting.popleft()
-            landed.add(future)
-        future = next(landed)
-        cells, sent = flying.pop(future.key)
-        outcome = _receive(distributed, future)
-        if outcome is not None or sent == RETRIES:
-            yield outcome or TrialResult(cells, [], "KilledWorker: all workers that had the trial died; see their logs")
-        else:
-            waiting.append((cells, sent + 1))
-
-
-def _make_packer(work: TrialFunction) -> Callable[[Sequence[RunKey]], tuple[Callable[..., TrialResult], bytes, bytes]]:
-    """Return what makes tasks of cells: a function that travels by value, the work, pickled once, and the cells.
-
-    A cluster can hang on a message that it cannot unpickle; here a package that it lacks is an error of the task.
-    """
-
-    def unpack(packed: bytes, cells: bytes) -> TrialResult:
-        from pickle import loads  # as is said below  # nosec B403
-
-        # What is packed below, sent by Dask, which unpickles its tasks itself: a scheduler is trusted.
-        perform, work = loads(packed)  # ours, as above  # nosec B301
-        outcome: TrialResult = perform(work, loads(cells))  # ours, as above  # nosec B301
-        return outcome
-
-    dumps = import_module("cloudpickle").dumps
-    packed: bytes = dumps((_perform_elsewhere, work))
-    return lambda cells: (unpack, packed, dumps(cells))
-
-
-def _receive(distributed: Any, future: Any) -> TrialResult | None:
-    """Return what came of a task, or None if its workers were killed again and again, perhaps for another task."""
-    try:
-        outcome: TrialResult = future.result()
-    except CancelledError:
-        raise
-    except distributed.KilledWorker:
-        return None
-    except Exception as error:  # errors of the work are in its outcome; this is one of the cluster
-        hint = "its workers need the genlabel, and the packages, that are here"
-        raise ValueError(f"the cluster cannot do a trial ({_shorten(error.__cause__ or error)}); {hint}") from error
-    return outcome
 
 
 def _import_distributed() -> Any:
@@ -349,3 +228,92 @@ def _connect(distributed: Any, address: str) -> Any:
     except (OSError, ValueError) as error:
         hint = 'start one with "dask scheduler", or check the address, such as "tcp://host:8786"'
         raise ConnectionError(f"dask={address!r}: no scheduler answers within {TIMEOUT_SECONDS} s; {hint}") from error
+
+
+def _run_on_cluster(address: str, function: TrialFunction, todo: Iterable[Sequence[RunKey]]) -> Generator[TrialResult]:
+    """Do trials on the workers of a scheduler, a bounded number in flight, and yield each result as it arrives."""
+    distributed = _import_distributed()
+    with _quiet_client(), _connect(distributed, address) as client:
+        try:
+            try:
+                client.wait_for_workers(1, timeout=TIMEOUT_SECONDS)
+            except TimeoutError as error:
+                if client.status != "running":  # the scheduler was lost meanwhile
+                    raise
+                hint = f"start some with: dask worker {address} --nthreads 1"
+                raise ValueError(f"the scheduler at {address!r} has no workers; {hint}") from error
+            yield from _submit_and_collect(distributed, client, function, deque((keys, 0) for keys in todo))
+        except (OSError, CancelledError) as error:
+            hint = "finished trials are saved: start a scheduler and run the same command again"
+            raise ConnectionError(f"the scheduler at {address!r} was lost; {hint}") from error
+
+
+@contextmanager
+def _quiet_client() -> Iterator[None]:
+    """Suppress the tracebacks that the client of Dask logs when the scheduler is lost."""
+    logger = getLogger("distributed.client")
+    level = logger.level
+    logger.setLevel(CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _submit_and_collect(
+    distributed: Any, client: Any, function: TrialFunction, waiting: deque[tuple[Sequence[RunKey], int]]
+) -> Generator[TrialResult]:
+    """Submit tasks (keys, number of attempts) and yield results; a task whose workers were killed is sent again."""
+    finished = distributed.as_completed(loop=client.loop)
+    in_flight: dict[str, tuple[Sequence[RunKey], int]] = {}
+    pack, max_in_flight, counted = _make_packer(function), 0, -inf
+    while waiting or in_flight:
+        if monotonic() - counted > RECOUNT_SECONDS:
+            max_in_flight, counted = TASKS_PER_THREAD * max(1, sum(client.nthreads().values())), monotonic()
+        while waiting and len(in_flight) < max_in_flight:
+            future = client.submit(*pack(waiting[0][0]), pure=False, retries=MAX_RETRIES)
+            in_flight[future.key] = waiting.popleft()
+            finished.add(future)
+        future = next(finished)
+        keys, attempts = in_flight.pop(future.key)
+        result = _receive(distributed, future)
+        if result is not None or attempts == MAX_RETRIES:
+            yield result or TrialResult(keys, [], "KilledWorker: all workers that had the trial died; see their logs")
+        else:
+            waiting.append((keys, attempts + 1))
+
+
+def _make_packer(
+    function: TrialFunction,
+) -> Callable[[Sequence[RunKey]], tuple[Callable[..., TrialResult], bytes, bytes]]:
+    """Return a function that makes a task of keys: a function that travels by value, and pickled bytes.
+
+    A cluster can hang on a message that it cannot unpickle; with bytes, a package that it lacks is an error of the
+    task.
+    """
+
+    def unpack(packed: bytes, keys: bytes) -> TrialResult:
+        from pickle import loads  # of our own bytes, see below  # nosec B403
+
+        # The bytes are packed below and sent by Dask, which unpickles its tasks itself: a scheduler is trusted.
+        run, function = loads(packed)  # our own bytes  # nosec B301
+        result: TrialResult = run(function, loads(keys))  # our own bytes  # nosec B301
+        return result
+
+    dumps = import_module("cloudpickle").dumps
+    packed: bytes = dumps((_run_in_worker, function))
+    return lambda keys: (unpack, packed, dumps(keys))
+
+
+def _receive(distributed: Any, future: Any) -> TrialResult | None:
+    """Return the result of a task, or None if its workers were killed repeatedly, perhaps because of another task."""
+    try:
+        result: TrialResult = future.result()
+    except CancelledError:
+        raise
+    except distributed.KilledWorker:
+        return None
+    except Exception as error:  # errors of the function are in its result; this is one of the cluster
+        hint = "its workers need the same packages, genlabel included"
+        raise ValueError(f"the cluster cannot do a trial ({_shorten(error.__cause__ or error)}); {hint}") from error
+    return result

@@ -1,102 +1,133 @@
-"""A cell is what has one record: a method on one split of one dataset; cells that are trained together are a trial."""
+"""Keys and schemas of records: a run, which has one record, and the trial of the runs that are trained together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, Protocol, TypedDict, final
+from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, final
 
 
 class RunKey(Protocol):
-    """What a runner and a store know of a cell; equal cells have equal hashes."""
+    """Protocol of the key of a run: a method on one split of one dataset. Equal keys have equal hashes."""
 
     @property
     def id(self) -> str:
-        """The name of the cell, which is the key of its record."""
+        """Name of the run, the key of its record."""
 
     @property
     def trial(self) -> Any:
-        """A named tuple of the fields that it shares with the cells that are trained together with it."""
+        """Named tuple of the fields that the runs of a trial share: they are trained together."""
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Its fields, texts and numbers, by name."""
+        """Fields by name, strings and numbers."""
 
 
 class Record(TypedDict):
-    """What is kept of a finished cell.
+    """Result of a run; the functions of `run_trials` return records, and a store saves them."""
 
-    The work of `run_trials` returns them, `Store.write` keeps them.
-    """
-
-    cell: RunKey
+    key: RunKey
     parameters: dict[str, Any]
-    """What a search chose."""
+    """Hyperparameters that a search chose."""
     metrics: dict[str, float]
-    """Those that apply; finite."""
+    """Finite values; metrics that do not apply are left out."""
     seconds: float
-    """Of the trial, shared equally among its cells."""
+    """Seconds of the trial, divided by its number of runs."""
     versions: dict[str, str]
-    """Of the software."""
+    """Versions of the software."""
     facts: NotRequired[dict[str, Any]]
-    """What else is known, such as the size of the table."""
-
-
-def identity(metric: str, value: float) -> float:
-    """Return the value of a metric, not rounded."""
-    return value
+    """Further facts, such as the size of the table."""
 
 
 @final
 @dataclass(frozen=True)
 class RecordSchema:
-    """What the records of one kind look like: their fields, their metrics, and how they are written down.
+    """Schema of the records of one kind: their fields, their metrics, and their export.
 
-    >>> from genlabel.evaluation.records import Fit
     >>> fields = {"dataset": "str", "method": "str", "split": "int64"}
-    >>> RecordSchema("trees", "python trees.py", Fit, Fit, fields, ("accuracy",)).trains_alone
+    >>> RecordSchema("trees", "python trees.py", Fit, Fit, fields, ("accuracy",)).has_single_runs
     True
     """
 
     name: str
-    """A file has the records of one kind, and says of which."""
+    """Name of the kind; a file has the records of one kind."""
     command: str
-    """What makes such records, as it is typed."""
-    cell: Callable[..., RunKey]
-    """Makes a cell of its fields."""
+    """Command that makes such records."""
+    key: Callable[..., RunKey]
+    """Makes the key of a run from its fields."""
     trial: Any
-    """A class of named tuples: makes a trial of the fields that it names."""
+    """Class of named tuples that makes a trial from its fields."""
     fields: Mapping[str, str]
-    """The fields of a cell, and their types in a frame."""
+    """Fields of a key -> dtypes in a frame."""
     metrics: tuple[str, ...]
     """Columns of every frame; further metrics follow them."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """The facts of a record, and their types in a frame."""
+    """Facts of a record -> dtypes in a frame."""
     lists: tuple[str, ...] = ("split",)
-    """Fields over which an export makes lists; the others make its lines."""
-    rounded: Callable[[str, float], float] = identity
-    """How an export rounds a metric of a name."""
+    """Fields over which an export makes lists; the others identify its lines."""
+    round_metric: Callable[[str, float], float] = lambda metric, value: value
+    """Rounds a metric for an export, called with its name and value."""
 
     @property
-    def trains_alone(self) -> bool:
-        """Whether a trial is one cell, whose seconds are its own and not a share."""
+    def has_single_runs(self) -> bool:
+        """Whether a trial is a single run, whose seconds are its own."""
         return set(self.trial._fields) == set(self.fields)
 
 
-def trials(cells: Iterable[RunKey]) -> dict[Any, list[Any]]:
-    """Group cells by trial, each cell once, in the order in which they come.
+class Fit(NamedTuple):
+    """Key of a single fit: one method on one split of one table.
 
-    >>> from typing import NamedTuple
-    >>> class Run(NamedTuple):  # two methods that are trained together
-    ...     split: int
-    ...     method: str
-    ...     @property
-    ...     def trial(self):
-    ...         return self.split
-    >>> {split: [run.method for run in runs] for split, runs in trials([Run(0, "a"), Run(1, "a"), Run(0, "b")]).items()}
-    {0: ['a', 'b'], 1: ['a']}
+    >>> Fit(61, "stacked density", 0).id
+    '61/stacked density/split=0'
     """
-    found: dict[Any, list[Any]] = {}
-    for cell in dict.fromkeys(cells):
-        found.setdefault(cell.trial, []).append(cell)
-    return found
+
+    dataset: int | str
+    """OpenML id, or the name of a table."""
+    method: str
+    split: int
+
+    @property
+    def id(self) -> str:
+        """Name of the fit, the key of its record."""
+        return f"{self.dataset}/{self.method}/split={self.split}"
+
+    @property
+    def trial(self) -> Fit:
+        """The fit itself: no other is trained together with it."""
+        return self
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Fields by name."""
+        return self._asdict()
+
+
+def round_to_seven_digits(metric: str, value: float) -> float:
+    """Return a metric with seven significant digits, more than its accuracy."""
+    return float(f"{value:.7g}")
+
+
+COMPARISON = RecordSchema(
+    "compare",
+    "genlabel compare",
+    Fit,
+    Fit,
+    {"dataset": "str", "method": "str", "split": "int64"},
+    ("accuracy", "log_loss", "brier", "calibration_error", "balanced_accuracy", "auc"),
+    facts={"warnings": "object", "held_out": "object"},
+    round_metric=round_to_seven_digits,
+)
+"""Schema of a comparison; "warnings" counts each warning, "held_out" counts predictions."""
+
+
+def group_by_trial(keys: Iterable[RunKey]) -> dict[Any, list[Any]]:
+    """Group keys by trial, each key once, in their order.
+
+    >>> groups = group_by_trial([Fit("iris", "a", 0), Fit("iris", "b", 0), Fit("iris", "a", 0)])
+    >>> [len(keys) for keys in groups.values()]
+    [1, 1]
+    """
+    groups: dict[Any, list[Any]] = {}
+    for key in dict.fromkeys(keys):
+        groups.setdefault(key.trial, []).append(key)
+    return groups

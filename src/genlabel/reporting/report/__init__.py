@@ -1,4 +1,4 @@
-"""The report of a table: sections, each of figures and tables with a sentence that follows from their numbers."""
+"""The report of a table: one page with answers, figures and tables."""
 
 from genlabel.reporting.report.page import write_report
 

@@ -1,4 +1,4 @@
-"""The report: one HTML file that answers whether mixing helps, what to train and how far to trust it, and shows why."""
+"""The report: one HTML file that says whether mixing helps, what to train and how far to trust it, and shows why."""
 
 from __future__ import annotations
 
@@ -14,20 +14,29 @@ from genlabel._atomic_io import atomic_write
 from genlabel.data.tables import Table
 from genlabel.evaluation.diagnosis import Diagnosis
 from genlabel.evaluation.records import software_versions
-from genlabel.reporting.frame import contents, page, section
-from genlabel.reporting.markup import element, join, shorten
-from genlabel.reporting.report.about import repeat_part, table_part
-from genlabel.reporting.report.answers import answers, headline
-from genlabel.reporting.report.blends import blend_part
-from genlabel.reporting.report.given import ReportData, count
-from genlabel.reporting.report.held_out import trust_part
-from genlabel.reporting.report.labels import label_part
-from genlabel.reporting.report.methods import method_part
-from genlabel.reporting.report.mixing import mixing_part
-from genlabel.reporting.report.planes import plane_part, scatter_part
+from genlabel.reporting.figures import THEME_COLORS
+from genlabel.reporting.html import environment, shorten
+from genlabel.reporting.report import answers
+from genlabel.reporting.report.comparison import comparison_section
+from genlabel.reporting.report.data import ReportData
+from genlabel.reporting.report.labels import label_section
+from genlabel.reporting.report.mixing import intrusion_section, mixing_section
+from genlabel.reporting.report.projection import projection_section, region_section
+from genlabel.reporting.report.reliability import reliability_section
+from genlabel.reporting.report.table import settings_section, table_section
+from genlabel.reporting.svg import inline_svg
+from genlabel.reporting.words import count_of
 
-CSS = "body { max-width: 60rem; }"
-"""Beside the common style."""
+SECTIONS = (
+    comparison_section,
+    mixing_section,
+    intrusion_section,
+    label_section,
+    projection_section,
+    region_section,
+    reliability_section,
+)
+"""Sections that need a comparison or a diagnosis, in their order."""
 
 
 def write_report(
@@ -41,27 +50,27 @@ def write_report(
     settings: Mapping[str, str] | None = None,
     command: str = "",
 ) -> None:
-    """Write what is known of a table as one HTML page that needs nothing else, and its numbers as JSON beside it.
+    """Write a report on a table as one self-contained HTML page, and its values as JSON.
 
     The same input gives the same files.
 
     Parameters
     ----------
     path : path
-        Of the page, such as "report.html"; the numbers go to "report.json".
+        File of the page, such as "report.html"; the values go to "report.json".
     table : Table
     comparison : DataFrame, optional
-        As of `genlabel.evaluation.comparison.compare`.
+        Results of `genlabel.evaluation.comparison.compare`.
     diagnosis : Diagnosis, optional
-        As of `genlabel.diagnose`, of the same table. One of the two must be given.
+        Result of `genlabel.diagnose` on the same table. One of the two must be given.
     test_size : float
-        Share of the rows that a split of the comparison holds out, for intervals; as of `pair_methods`.
+        Share of the rows that a split of the comparison holds out, for the intervals; see `pair_methods`.
     notes : sequence of str, optional
-        What was found in the table; its own notes if not given.
+        Notes on the table; by default its own.
     settings : dict of str, optional
-        What to show of how it was made, by name.
+        Further settings to show, by name.
     command : str
-        Which made it.
+        Command that makes the report.
 
     Examples
     --------
@@ -76,70 +85,61 @@ def write_report(
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['iris.html', 'iris.json']
     """
-    beside = Path(path).with_suffix(".json")
-    if beside == Path(path):
-        raise ValueError(f"path={str(path)!r} is where the numbers of the page go; end it in .html")
-    given = _gather(table, comparison, diagnosis, test_size, notes, settings, command)
-    atomic_write(path, report_html(given, beside.name))
-    atomic_write(beside, json.dumps(report_dict(given), indent=1, allow_nan=False) + "\n")
+    json_path = Path(path).with_suffix(".json")
+    if json_path == Path(path):
+        raise ValueError(f"path={str(path)!r} is the file of the values of the page; end it in .html")
+    if comparison is None and diagnosis is None:
+        raise ValueError("comparison=None and diagnosis=None leave nothing to report; give one of them")
+    if comparison is not None and not len(comparison):
+        raise ValueError("comparison has no rows, because no fit succeeded; there is nothing to report")
+    all_notes = [*(table.notes if notes is None else notes), *(diagnosis.notes if diagnosis is not None else [])]
+    data = ReportData(table, comparison, diagnosis, test_size, all_notes, dict(settings or {}), command)
+    atomic_write(path, report_html(data, json_path.name))
+    atomic_write(json_path, json.dumps(report_dict(data), indent=1, allow_nan=False) + "\n")
 
 
-def report_html(given: ReportData, data: str) -> str:
-    """Return the page; `data` is the name of the file of numbers."""
-    found = [method_part, mixing_part, blend_part, label_part, scatter_part, plane_part, trust_part]
-    parts = [part for make in found if (part := make(given)) is not None]
-    parts += [table_part(given), repeat_part(given, data)]
-    n, d = given.table.X.shape
-    name = shorten(given.table.name, 80)
-    size = f"{count(n, 'row')}, {count(d, 'column')}, {count(len(given.classes), 'class')}"
-    header = join(
-        element("h1", name),
-        element("p", size, class_="soft"),
-        answers(given),
-        contents({part.id: part.title for part in parts}),
+def report_html(data: ReportData, json_name: str) -> str:
+    """Return the page; `json_name` is the name of the file of its values."""
+    sections = [section for make in SECTIONS if (section := make(data)) is not None]
+    n, d = data.table.X.shape
+    return (
+        environment()
+        .get_template("report.j2")
+        .render(
+            name=shorten(data.table.name, 80),
+            size=f"{count_of(n, 'row')}, {count_of(d, 'column')}, {count_of(len(data.classes), 'class')}",
+            headline=answers.headline(data),
+            answers=answers.answers(data),
+            notes=answers.first_notes(data),
+            css_class=answers.css_class(data),
+            sections=[*sections, table_section(data), settings_section(data, json_name)],
+            inline_svg=inline_svg,
+            theme_colors=THEME_COLORS,
+        )
     )
-    sections = [section(part.id, part.title, *part.inside) for part in parts]
-    return page(f"{name}: report", header, *sections, css=CSS)
 
 
-def report_dict(given: ReportData) -> dict[str, Any]:
-    """Return all numbers of the page as plain values."""
-    table = given.table
-    found: dict[str, Any] = {
+def report_dict(data: ReportData) -> dict[str, Any]:
+    """Return all values of the page as plain values."""
+    table = data.table
+    values: dict[str, Any] = {
         "table": {
             "name": table.name,
             "rows": len(table.X),
             "features": [str(name) for name in table.X.columns],
             "classes": {str(name): int(number) for name, number in table.y.value_counts().items()},
             "columns": [asdict(column) for column in table.columns],
-            "notes": list(given.notes),
+            "notes": list(data.notes),
         },
-        "verdict": headline(given),
-        "settings": dict(given.settings),
+        "verdict": answers.headline(data),
+        "settings": dict(data.settings),
         "versions": software_versions(),
-        "command": given.command,
+        "command": data.command,
     }
-    if given.results is not None:
-        found["comparison"] = given.plain
-    if given.tallies:
-        found["held_out"] = {name: tally.to_dict() for name, tally in given.tallies.items()}
-    if given.diagnosis is not None:
-        found["diagnosis"] = given.diagnosis.to_dict()
-    return found
-
-
-def _gather(
-    table: Table,
-    comparison: pd.DataFrame | None,
-    diagnosis: Diagnosis | None,
-    test_size: float,
-    notes: Sequence[str] | None,
-    settings: Mapping[str, str] | None,
-    command: str,
-) -> ReportData:
-    if comparison is None and diagnosis is None:
-        raise ValueError("comparison=None and diagnosis=None leave nothing to report; give one of them")
-    if comparison is not None and not len(comparison):
-        raise ValueError("comparison has no rows: no fit succeeded, and there is nothing to report")
-    said = [*(table.notes if notes is None else notes), *(diagnosis.notes if diagnosis is not None else [])]
-    return ReportData(table, comparison, diagnosis, test_size, said, dict(settings or {}), command)
+    if data.results is not None:
+        values["comparison"] = data.comparison
+    if data.counts:
+        values["held_out"] = {name: counts.to_dict() for name, counts in data.counts.items()}
+    if data.diagnosis is not None:
+        values["diagnosis"] = data.diagnosis.to_dict()
+    return values

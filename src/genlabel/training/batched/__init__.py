@@ -1,1 +1,1 @@
-"""Many small networks trained as one batched tensor program."""
+"""Many small networks trained as one batched tensor program (the fleet)."""

@@ -1,10 +1,11 @@
-"""The training of a fleet: all models of a search together, as one batched program, some epochs at a time."""
+"""Training of a fleet: all models of a search together, as one batched program, some epochs at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any, final
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from functools import cached_property, partial
+from typing import Any, TypeAlias, final
 
 import numpy as np
 import torch
@@ -13,10 +14,8 @@ from torch import Tensor
 from genlabel._arrays import chunks
 from genlabel._progress import Callback
 from genlabel.mixing import MixParams
-from genlabel.training.batched.best_epoch import BestEpoch, watch_of
 from genlabel.training.batched.fleet import Fleet
 from genlabel.training.batched.gradients import GroupBatch, Workspace, linear_gradient, relu_gradient
-from genlabel.training.batched.optimizer import BatchedOptimizer
 from genlabel.training.batching import (
     BatchPlan,
     Hyperparameters,
@@ -26,43 +25,50 @@ from genlabel.training.batching import (
     check_task,
     epoch_chunks,
 )
+from genlabel.training.early_stopping import BestEpoch, make_tracker
 from genlabel.training.optimizers import Adam, Optimizer
 
-PARAMETERS_AT_ONCE = 700_000
-"""Parameters of hidden networks that train together on a CPU: with their gradients and moments, what a cache holds."""
+EpochRecorder: TypeAlias = Callable[[int, Tensor], None]
+"""Function of an epoch, from 1, and the parameters at its end."""
+AVERAGING_POWER = 8.0
+"""Weight of step t in an average of the parameters is t to this power."""
+MAX_PARAMETERS_PER_BLOCK = 700_000
+"""Parameters of hidden networks trained together on a CPU; with gradients and moments, they fit in its cache."""
 
 
 @final
 class FleetTrainer:
-    """Every candidate on every task (arXiv Alg. 1), trained some epochs at a time, with fewer candidates as it goes on.
+    """Training of every candidate on every task (arXiv Alg. 1), some epochs at a time, with ever fewer candidates.
 
-    The tasks have the same number of features, classes and labelers; their sizes may differ. All of them take
-    the number of batches that the largest one needs. A model is the same, but for rounding, whichever others are
-    trained beside it, and however its epochs are parted.
+    The tasks have equal numbers of features, classes and labelers; their sizes may differ. All of them take the number
+    of batches that the largest one needs. Up to rounding, a model does not depend on the others trained with it, nor on
+    how its epochs are split into calls.
 
     Parameters
     ----------
-    tasks : sequence of Task
-    candidates : sequence of Candidate
+    tasks : sequence of TrainingTask
+    candidates : sequence of Hyperparameters
     hidden : sequence of int
+        Sizes of the hidden layers.
     optimizer : Optimizer, optional
-        Adam if not given.
+        Adam by default.
     epochs : int
-        Of the whole run; a schedule of the learning rate ends with them.
+        Epochs of the whole run, for the schedule of the learning rate.
     batch_size : int
-    parts : int
-        Epochs that make a pass over the rows.
+        Largest batch.
+    epochs_per_pass : int
+        Number of epochs in one pass over the rows.
     dtype, device
-        In single precision, the log-probabilities are within 1e-4 of those of a network in double precision while
-        rounding has not grown: see `docs/benchmarks.md`.
+        In single precision, log-probabilities are within 1e-4 of those in double precision as long as rounding has
+        not grown: see `docs/benchmarks.md`.
     averaged : bool
-        Whether the networks of `fleet` have the average of the parameters over the steps so far, in which late ones
-        count most: good at any time, where the last step is noisy at a large learning rate.
-    keep : "last", "best" or BestEpoch
-        Whether the networks of `fleet` are those of the last epoch, or each is that of its best one: by accuracy, then
-        log-loss, on the `valid` rows of its task, or as a :class:`BestEpoch` says. `watch` then has the best epochs,
-        and what was seen on the way.
-    progress : callable, optional
+        If True, `fleet` has the average of the parameters over the steps so far, weighted towards late ones: good at
+        any time, also with a large learning rate, at which the last step is noisy.
+    restore_best : bool or BestEpoch
+        If True, each network of `fleet` is that of its best epoch, by accuracy, then log-loss, on the `valid` rows of
+        its task; a :class:`BestEpoch` sets another rule. `tracker` has the scores.
+    callback : Callback, optional
+        Its `on_epoch_end` is called after each epoch, with empty logs.
 
     Examples
     --------
@@ -72,7 +78,7 @@ class FleetTrainer:
     >>> task = TrainingTask(X, y, 2, (LinearLabel().fit(X, y),), Mixup(), seed=0)
     >>> run = FleetTrainer([task], [Hyperparameters(0.1), Hyperparameters(0.01), Hyperparameters(0.001)], epochs=5)
     >>> run.advance(2)
-    >>> run.keep([0, 2])
+    >>> run.select([0, 2])
     >>> run.advance(3)
     >>> run.fleet.log_proba(0, X).shape
     (2, 4, 2)
@@ -88,81 +94,85 @@ class FleetTrainer:
         optimizer: Optimizer | None = None,
         epochs: int = 100,
         batch_size: int = 128,
-        parts: int = 1,
+        epochs_per_pass: int = 1,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
         averaged: bool = False,
-        keep: str | BestEpoch = "last",
+        restore_best: bool | BestEpoch = False,
         callback: Callback | None = None,
     ) -> None:
         for task in tasks:
             _check_task(task, len(hidden), candidates)
-        self.tasks, self.candidates, self._callback, self._parts = tasks, list(candidates), callback, parts
+        self.tasks, self.candidates, self._callback = tasks, list(candidates), callback
+        self._epochs_per_pass = epochs_per_pass
         sizes = (tasks[0].X.shape[1], *hidden, tasks[0].num_classes)
         self._fleet = Fleet(sizes, [task.seed for task in tasks], len(candidates), dtype, torch.device(device))
-        batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size * parts)
+        theta = self._fleet.theta
+        batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size * epochs_per_pass)
         rule = Adam() if optimizer is None else optimizer
-        self._descent = BatchedOptimizer(self._fleet.theta, candidates, rule, epochs, batches, averaged=averaged)
-        self._plans = [BatchPlan(task, batches, self._fleet.theta, parts) for task in tasks]
-        self.watch = watch_of(keep, tasks, self._fleet, epochs)
+        self._optimizer = BatchedOptimizer(theta, candidates, rule, epochs, batches, averaged=averaged)
+        self._plans = [BatchPlan(task, batches, theta, epochs_per_pass) for task in tasks]
+        self.tracker = make_tracker(restore_best, tasks, self._fleet, epochs)
         self._losses: list[Tensor] = []
 
     @property
     def fleet(self) -> Fleet:
-        """The networks as they are now, or as they were at their best epochs."""
-        descent = self._descent
-        now = descent.theta if descent.average is None else descent.average
-        found = self._fleet.at(now if self.watch is None else self.watch.best)
-        found.best_epochs = None if self.watch is None else self.watch.best_epochs
-        found.losses = torch.cat(self._losses).numpy() if self._losses else self._fleet.losses
-        return found
+        """Networks as they are now, or at their best epochs."""
+        current = self._optimizer.theta if self._optimizer.average is None else self._optimizer.average
+        fleet = self._fleet.with_theta(current if self.tracker is None else self.tracker.best)
+        fleet.best_epochs = None if self.tracker is None else self.tracker.best_epochs
+        fleet.losses = torch.cat(self._losses).numpy() if self._losses else self._fleet.losses
+        return fleet
 
     @torch.no_grad()
     def advance(self, epochs: int) -> None:
-        """Train for some epochs more."""
-        blocks = chunks(len(self.tasks), self._tasks_at_once())
+        """Train for some more epochs."""
+        blocks = chunks(len(self.tasks), self._tasks_per_block())
         losses = []
-        for place, block in enumerate(blocks):
-            seen = None if self.watch is None else partial(self.watch.record, block)
-            part = self._descent.of_tasks(block, _of_block(self._callback, place, len(blocks)), seen)
-            self._train_block(part, block, epochs)
-            if self.watch is not None:
-                self.watch.flush(block)
-            losses.append(part.epoch_losses())
-        self._descent.steps += epochs * self._descent.batches
+        for i, block in enumerate(blocks):
+            record = None if self.tracker is None else partial(self.tracker.record, block)
+            callback = self._callback
+            if callback is not None and len(blocks) > 1:
+                callback = _BlockCallback(callback, i, len(blocks))
+            optimizer = self._optimizer.of_tasks(block, callback, record)
+            self._train_block(optimizer, block, epochs)
+            if self.tracker is not None:
+                self.tracker.flush(block)
+            losses.append(optimizer.epoch_losses())
+        self._optimizer.steps += epochs * self._optimizer.batches
         self._losses.append(torch.cat(losses, 1))
 
-    def keep(self, places: Sequence[int]) -> None:
-        """Go on with some of the candidates alone, in this order."""
-        self._descent.keep(places)
-        self._fleet = self._fleet.at(self._descent.theta)
-        self.candidates = [self.candidates[place] for place in places]
-        self._losses = [losses[..., list(places)] for losses in self._losses]
-        if self.watch is not None:
-            self.watch.keep(places)
+    def select(self, candidates: Sequence[int]) -> None:
+        """Continue with some of the candidates only, in the given order of their indices."""
+        self._optimizer.select(candidates)
+        self._fleet = self._fleet.with_theta(self._optimizer.theta)
+        self.candidates = [self.candidates[index] for index in candidates]
+        self._losses = [losses[..., list(candidates)] for losses in self._losses]
+        if self.tracker is not None:
+            self.tracker.select(candidates)
 
-    def _train_block(self, descent: BatchedOptimizer, block: slice, epochs: int) -> None:
-        """Train the models of some tasks together, stretch by stretch."""
-        layers, grads = self._fleet.layers(descent.theta), self._fleet.layers(descent.grad)
-        shares = descent.theta.new_tensor([candidate.label for candidate in self.candidates]).T.contiguous()
+    def _train_block(self, optimizer: BatchedOptimizer, block: slice, epochs: int) -> None:
+        """Train the models of some tasks together."""
+        layers, grads = self._fleet.layers(optimizer.theta), self._fleet.layers(optimizer.grad)
+        label_weights = optimizer.theta.new_tensor([candidate.label for candidate in self.candidates]).T.contiguous()
         tasks, plans = self.tasks[block], self._plans[block]
-        room, tilted = Workspace(), any(task.class_weight is not None for task in tasks)
-        for some in epoch_chunks(tasks, epochs, self._parts):
-            steps = _together([plan.steps(some) for plan in plans])
+        workspace, weighted = Workspace(), any(task.class_weight is not None for task in tasks)
+        for count in epoch_chunks(tasks, epochs, self._epochs_per_pass):
+            steps = _stack_tasks([plan.steps(count) for plan in plans])
             for t in range(len(steps.x)):
-                batch = _batch(steps, t, len(layers))
+                batch = _group_batch(steps, t, len(layers))
                 if len(layers) == 1:
-                    loss = linear_gradient(layers[0], batch, shares, grads[0], tilted)
+                    loss = linear_gradient(layers[0], batch, label_weights, grads[0], weighted)
                 else:
-                    loss = relu_gradient(layers, batch, shares, grads, tilted, room)
-                descent.step(loss)
+                    loss = relu_gradient(layers, batch, label_weights, grads, weighted, workspace)
+                optimizer.step(loss)
 
-    def _tasks_at_once(self) -> int:
-        """How many tasks train together: all, but for networks on a CPU as many as stay in its cache."""
-        theta = self._descent.theta
+    def _tasks_per_block(self) -> int:
+        """Return the number of tasks trained together: all, except as many hidden networks as fit in a CPU's cache."""
+        theta = self._optimizer.theta
         if len(self._fleet.sizes) == 2 or theta.device.type != "cpu":
             return len(theta)
-        return max(1, PARAMETERS_AT_ONCE // (theta.shape[1] * theta.shape[-1]))
+        return max(1, MAX_PARAMETERS_PER_BLOCK // (theta.shape[1] * theta.shape[-1]))
 
 
 def train_fleet(
@@ -170,7 +180,7 @@ def train_fleet(
 ) -> Fleet:
     """Train every candidate on every task for all epochs, and return the trained fleet.
 
-    The settings are those of :class:`FleetTrainer`.
+    `settings` are further parameters of :class:`FleetTrainer`.
 
     Examples
     --------
@@ -187,15 +197,108 @@ def train_fleet(
     return run.fleet
 
 
+@final
+class BatchedOptimizer:
+    """Optimizer of many models at once: parameters, state and losses of G tasks with C candidates each.
+
+    Parameters
+    ----------
+    theta : Tensor (G, C, size)
+        All parameters; updated in place.
+    candidates : sequence of Hyperparameters
+        Learning rate and weight decay of each of the C models of a task.
+    rule : Optimizer
+    epochs, batches : int
+        Epochs of the run, and steps per epoch.
+    averaged : bool
+        If True, maintain the average of the parameters over the steps, weighted towards late ones.
+
+    Attributes
+    ----------
+    grad : Tensor (G, C, size)
+        Buffer for the gradient of a step; overwritten by the step.
+    average : Tensor (G, C, size) or None
+    callback : Callback or None
+        Its `on_epoch_end` is called after each epoch.
+    record : callable (epoch from 1, parameters) or None
+        Function called with the parameters, or their average, at the end of each epoch.
+    """
+
+    def __init__(
+        self,
+        theta: Tensor,
+        candidates: Sequence[Hyperparameters],
+        rule: Optimizer,
+        epochs: int,
+        batches: int,
+        averaged: bool = False,
+    ) -> None:
+        self.theta = theta
+        self.average = theta.clone() if averaged else None
+        self.epochs, self.batches = epochs, batches
+        self.callback: Callback | None = None
+        self.record: EpochRecorder | None = None
+        self.steps = 0
+        self._rule, self._state = rule, list(rule.start(theta))
+        self._lr = theta.new_tensor([c.learning_rate for c in candidates])[:, None]
+        self._decay = theta.new_tensor([c.weight_decay for c in candidates])[:, None]
+        self._losses: list[Tensor] = []
+
+    @cached_property
+    def grad(self) -> Tensor:
+        """Gradient buffer, allocated on first use: only optimizers that take steps have one."""
+        return torch.zeros_like(self.theta)
+
+    def of_tasks(
+        self, tasks: slice, callback: Callback | None = None, record: EpochRecorder | None = None
+    ) -> BatchedOptimizer:
+        """Return the optimizer of some tasks, which shares memory except the gradient."""
+        part = copy(self)
+        part.theta = self.theta[tasks]
+        part.__dict__.pop("grad", None)
+        part.average = None if self.average is None else self.average[tasks]
+        part._state = [state[tasks] for state in self._state]
+        part._losses, part.callback, part.record = [], callback, record
+        return part
+
+    def select(self, candidates: Sequence[int]) -> None:
+        """Continue with some candidates only; the memory of the others is freed, tensor by tensor."""
+        index = torch.tensor(candidates, device=self.theta.device)
+        self.__dict__.pop("grad", None)
+        self.theta = self.theta[:, index]
+        self.average = None if self.average is None else self.average[:, index]
+        for i in range(len(self._state)):
+            self._state[i] = self._state[i][:, index]
+        self._lr, self._decay = self._lr[index], self._decay[index]
+
+    def step(self, loss: Tensor) -> None:
+        """Take a step along `grad`, the gradient of the losses (G, C)."""
+        self._losses.append(loss)
+        self.grad.addcmul_(self.theta, self._decay)
+        self.steps += 1
+        rate = self._lr * self._rule.factor((self.steps - 1) // self.batches, self.epochs)
+        self._rule.step(self.theta, self.grad, self._state, rate, self.steps)
+        if self.average is not None:
+            self.average.lerp_(self.theta, (AVERAGING_POWER + 1.0) / (self.steps + AVERAGING_POWER))
+        if self.steps % self.batches == 0:
+            if self.record is not None:
+                self.record(self.steps // self.batches, self.theta if self.average is None else self.average)
+            if self.callback is not None:
+                self.callback.on_epoch_end(self.steps // self.batches - 1, {})
+
+    def epoch_losses(self) -> Tensor:
+        """Return the mean loss of each epoch trained, (epochs, G, C), in float64 on the CPU."""
+        losses = torch.stack(self._losses).cpu().double()
+        return losses.view(-1, self.batches, *self.theta.shape[:2]).mean(1)
+
+
 def _check_task(task: TrainingTask, depth: int, candidates: Sequence[Hyperparameters]) -> None:
-    """Raise where a task does not suit a fleet: it multiplies features, and blends hidden layers linearly."""
+    """Raise if a task does not suit a fleet, whose networks take features and mix hidden layers linearly."""
     check_task(task, depth, candidates)
     if task.X.ndim != 2:
         raise ValueError(f"X has shape {task.X.shape}; a fleet trains on features (n, d): flatten X, or use train_task")
     if task.mixer is not None and task.mixer.max_depth and not task.mixer.linear:
-        raise ValueError(
-            f"{task.mixer!r} mixes hidden layers in a way of its own; a fleet has the linear blend only: use train_task"
-        )
+        raise ValueError(f"{task.mixer!r} does not mix hidden layers linearly, as a fleet must; use train_task")
 
 
 class _BlockCallback(Callback):
@@ -210,42 +313,38 @@ class _BlockCallback(Callback):
             self.callback.on_epoch_end(epoch, logs)
 
 
-def _of_block(callback: Callback | None, index: int, blocks: int) -> Callback | None:
-    return callback if callback is None or blocks == 1 else _BlockCallback(callback, index, blocks)
-
-
-def _together(parts: Sequence[StepBlock]) -> StepBlock:
-    """Stack the tasks' steps along a second axis, (T, G, B, ...), batches filled up to the largest."""
+def _stack_tasks(parts: Sequence[StepBlock]) -> StepBlock:
+    """Stack the tasks' steps along a second axis, (T, G, B, ...), batches padded to the largest."""
     size = max(part.x.shape[1] for part in parts)
-    filled = [_fill(part, size) for part in parts]
-    x, target, weight = (torch.stack(fields, 1) for fields in zip(*(part[:3] for part in filled), strict=True))
-    partner, lam = (torch.stack(fields, 1) for fields in zip(*(part.draw[:2] for part in filled), strict=True))
+    padded = [_pad(part, size) for part in parts]
+    x, target, weight = (torch.stack(fields, 1) for fields in zip(*(part[:3] for part in padded), strict=True))
+    partner, lam = (torch.stack(fields, 1) for fields in zip(*(part.draw[:2] for part in padded), strict=True))
     return StepBlock(x, target, weight, MixParams(partner, lam, np.stack([part.draw.depth for part in parts], 1)))
 
 
-def _fill(steps: StepBlock, size: int) -> StepBlock:
+def _pad(steps: StepBlock, size: int) -> StepBlock:
     """Add rows of weight 0 that are their own partners."""
     T, B = steps.weight.shape
     if size == B:
         return steps
-    more = (T, size - B)
-    partner = torch.arange(B, size, device=steps.x.device).expand(more)
+    shape = (T, size - B)
+    partner = torch.arange(B, size, device=steps.x.device).expand(shape)
     return StepBlock(
-        torch.cat([steps.x, steps.x.new_zeros(*more, *steps.x.shape[2:])], 1),
-        torch.cat([steps.target, steps.target.new_zeros(*more, *steps.target.shape[2:])], 1),
-        torch.cat([steps.weight, steps.weight.new_zeros(more)], 1),
+        torch.cat([steps.x, steps.x.new_zeros(*shape, *steps.x.shape[2:])], 1),
+        torch.cat([steps.target, steps.target.new_zeros(*shape, *steps.target.shape[2:])], 1),
+        torch.cat([steps.weight, steps.weight.new_zeros(shape)], 1),
         steps.draw._replace(
             partner=torch.cat([steps.draw.partner, partner], 1),
-            lam=torch.cat([steps.draw.lam, steps.draw.lam.new_ones(more)], 1),
+            lam=torch.cat([steps.draw.lam, steps.draw.lam.new_ones(shape)], 1),
         ),
     )
 
 
-def _batch(steps: StepBlock, t: int, n_layers: int) -> GroupBatch:
-    """Step `t` for every group; a group that mixes at another depth has lam = 1, no mixing, at this one."""
+def _group_batch(steps: StepBlock, t: int, n_layers: int) -> GroupBatch:
+    """Return step `t` of every group; a group that mixes at another depth has lam = 1, no mixing, at this one."""
     partner, lams, depths, _ = steps.draw
     lam: list[Tensor | None] = [None] * n_layers
-    for at in set(depths[t].tolist()) - {0}:
-        here = torch.from_numpy(depths[t] == at).to(lams.device)[:, None]
-        lam[at] = torch.where(here, lams[t], 1.0)
+    for depth in set(depths[t].tolist()) - {0}:
+        mixes = torch.from_numpy(depths[t] == depth).to(lams.device)[:, None]
+        lam[depth] = torch.where(mixes, lams[t], 1.0)
     return GroupBatch(steps.x[t], steps.target[t], steps.weight[t], partner[t], lam)

@@ -1,4 +1,4 @@
-"""Staged networks: `encode(x, depth)` and `decode(h, depth)`; fully connected, and those of the image experiments."""
+"""Staged networks, with `encode(x, depth)` and `decode(h, depth)`: fully connected, and those for images."""
 
 from genlabel.training.networks.convolutional import (
     IMAGE_NETWORKS,
@@ -8,8 +8,8 @@ from genlabel.training.networks.convolutional import (
     SmallConvNet,
     Stages,
 )
-from genlabel.training.networks.ensemble import Ensemble, log_proba_of
-from genlabel.training.networks.staged import MLP, StagedNetwork, draw_weights
+from genlabel.training.networks.ensemble import Ensemble
+from genlabel.training.networks.staged import MLP, StagedNetwork
 
 __all__ = [
     "IMAGE_NETWORKS",
@@ -21,6 +21,4 @@ __all__ = [
     "SmallConvNet",
     "StagedNetwork",
     "Stages",
-    "draw_weights",
-    "log_proba_of",
 ]

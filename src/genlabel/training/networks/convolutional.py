@@ -1,6 +1,6 @@
-"""The networks of the paper's image experiments, in stages: LeNet-5, ResNet-18 and PreAct ResNet-18.
+"""Networks of the paper's image experiments, in stages: LeNet-5, ResNet-18 and PreAct ResNet-18.
 
-They take pixels in [0, 1], (n, c, h, w), and normalise them inside: an attack sees the pixels.
+They take pixels in [0, 1], (n, c, h, w), and normalize them inside: an attack sees the pixels.
 """
 
 from __future__ import annotations
@@ -18,16 +18,12 @@ from genlabel._arrays import as_rng
 from genlabel._validation import check_count
 from genlabel.training.networks.staged import StagedNetwork
 
-GROUPS = (1, 2, 4, 8)
-"""Width of the four groups of residual blocks, in units of the first; each but the first halves the image."""
-BLOCK = 16
-"""Channels that oneDNN works on at once, at most."""
-SMALLEST = 16
-"""Images of smaller sides are padded before the second convolution of LeNet-5, so that something is left of them."""
+GROUP_WIDTHS = (1, 2, 4, 8)
+"""Widths of the four groups of residual blocks, relative to the first; each but the first halves the image."""
 
 
 class Stages(StagedNetwork):
-    """A network that is a list of stages and a last linear layer; a subclass gives both.
+    """Base class of networks that are a list of stages and a last linear layer; a subclass defines both.
 
     >>> class Small(Stages):
     ...     def __init__(self):
@@ -55,7 +51,7 @@ class Stages(StagedNetwork):
     def encode(self, x: Tensor, depth: int, start: int = 0) -> Tensor:
         """Apply the stages from `start` up to `depth`."""
         if not 0 <= start <= depth <= self.depth:
-            raise ValueError(f"depth={depth} from start={start} is outside 0..{self.depth}, the stages of this network")
+            raise ValueError(f"depth={depth} from start={start} must lie in 0..{self.depth}, the network's stages")
         for stage in self.stages[start:depth]:
             x = stage(x)
         return x
@@ -70,16 +66,16 @@ class Stages(StagedNetwork):
 class LeNet5(Stages):
     """LeNet-5 (LeCun et al., 1998) with ReLU and max pooling; features of size 84.
 
-    NOTE[PAPER]: the paper names the network only; ReLU and max pooling are what is called LeNet-5 today.
+    NOTE[PAPER]: the paper names the network only; ReLU and max pooling are the usual LeNet-5 today.
 
     Parameters
     ----------
     num_classes, in_channels, size : int
-        `size` is the side of the (square) images.
+        Outputs, channels, and side of the (square) images.
     mean, std : float or sequence of float
-        Of the pixels, one number or one a channel: the network normalises with them.
+        Mean and standard deviation of the pixels, one value or one per channel, with which they are normalized.
     seed : int, Generator or None
-        Of the initial weights, which are PyTorch's own.
+        Seed of the initial weights, which are PyTorch's.
 
     Examples
     --------
@@ -100,13 +96,13 @@ class LeNet5(Stages):
     ) -> None:
         super().__init__()
         side = check_count("size", size, low=8)
-        pad = 0 if side >= SMALLEST else 2
+        pad = 0 if side >= 16 else 2  # so that a small image does not vanish in the second convolution
         flat = 16 * ((side // 2 + 2 * pad - 4) // 2) ** 2
         with _seeded(seed):
             self.stages = nn.ModuleList(
                 [
                     nn.Sequential(
-                        Normalise(in_channels, mean, std),
+                        Normalize(in_channels, mean, std),
                         nn.Conv2d(in_channels, 6, 5, padding=2),
                         nn.ReLU(),
                         nn.MaxPool2d(2),
@@ -121,17 +117,17 @@ class LeNet5(Stages):
 
 @final
 class ResNet18(Stages):
-    """ResNet-18 (He et al., 2016) for small images: a first convolution of 3 x 3, no pooling after it.
+    """ResNet-18 (He et al., 2016) for small images: a first convolution of 3 x 3 without pooling.
 
     Parameters
     ----------
     num_classes, in_channels : int
     mean, std : float or sequence of float
-        Of the pixels: the network normalises with them.
+        Mean and standard deviation of the pixels, with which they are normalized.
     width : int
         Channels of the first of four groups; 64 is the ResNet-18 with 512 features.
     seed : int, Generator or None
-        Of the initial weights, which are PyTorch's own.
+        Seed of the initial weights, which are PyTorch's.
 
     Examples
     --------
@@ -153,26 +149,26 @@ class ResNet18(Stages):
         super().__init__()
         with _seeded(seed):
             stem = nn.Sequential(
-                Normalise(in_channels, mean, std), _convolution(in_channels, width), nn.BatchNorm2d(width), nn.ReLU()
+                Normalize(in_channels, mean, std), _convolution(in_channels, width), nn.BatchNorm2d(width), nn.ReLU()
             )
-            groups = [_group(_Block, width, place) for place in range(len(GROUPS))]
+            groups = [_group(_Block, width, i) for i in range(4)]
             self.stages = _with_ends(groups, stem, _Pool())
-            self.head = nn.Linear(GROUPS[-1] * width, num_classes)
+            self.head = nn.Linear(GROUP_WIDTHS[-1] * width, num_classes)
 
     @property
     def regions(self) -> list[nn.Module]:
-        """Stem and blocks: what is compiled, each shape once."""
-        return [_parts(self.stages[0])[0], *(part for part in self.modules() if isinstance(part, _Block))]
+        """Stem and blocks, each shape compiled once."""
+        return [next(self.stages[0].children()), *(part for part in self.modules() if isinstance(part, _Block))]
 
 
 @final
 class PreActResNet18(Stages):
-    """ResNet-18 whose blocks normalise first (He et al., 2016b), for small images.
+    """ResNet-18 whose blocks normalize first (He et al., 2016b), for small images.
 
     Parameters
     ----------
     num_classes, in_channels, mean, std, width, seed
-        As of :class:`ResNet18`.
+        See :class:`ResNet18`.
 
     Examples
     --------
@@ -190,28 +186,28 @@ class PreActResNet18(Stages):
         seed: Any = None,
     ) -> None:
         super().__init__()
-        last = GROUPS[-1] * width
+        last = GROUP_WIDTHS[-1] * width
         with _seeded(seed):
-            stem = nn.Sequential(Normalise(in_channels, mean, std), _convolution(in_channels, width))
-            groups = [_group(_PreActBlock, width, place) for place in range(len(GROUPS))]
+            stem = nn.Sequential(Normalize(in_channels, mean, std), _convolution(in_channels, width))
+            groups = [_group(_PreActBlock, width, i) for i in range(4)]
             self.stages = _with_ends(groups, stem, nn.Sequential(nn.BatchNorm2d(last), nn.ReLU(), _Pool()))
             self.head = nn.Linear(last, num_classes)
 
     @property
     def regions(self) -> list[nn.Module]:
-        """Stem, blocks and the last normalisation: what is compiled, each shape once."""
+        """Stem, blocks and the last normalization, each shape compiled once."""
         return [
-            _parts(self.stages[0])[0],
+            next(self.stages[0].children()),
             *(part for part in self.modules() if isinstance(part, _PreActBlock)),
-            _parts(self.stages[-1])[-1],
+            list(self.stages[-1].children())[-1],
         ]
 
 
 @final
 class SmallConvNet(Stages):
-    """A small network that judges images of any size: three convolutions of stride 2, the mean, a linear layer.
+    """Small network for images of any size: three convolutions of stride 2, the mean, a linear layer.
 
-    AdaMixup's policy (of pairs: twice the channels, 3 outputs) and critic (2 outputs) for images.
+    It serves as AdaMixup's policy (pairs: twice the channels, 3 outputs) and critic (2 outputs) for images.
 
     Parameters
     ----------
@@ -235,12 +231,12 @@ class SmallConvNet(Stages):
 
 
 IMAGE_NETWORKS: dict[str, type[Stages]] = {"lenet5": LeNet5, "resnet18": ResNet18, "preact-resnet18": PreActResNet18}
-"""The networks for images, by name."""
+"""Networks for images by name."""
 
 
 @final
-class Normalise(nn.Module):
-    """Subtract the mean of the pixels and divide by their standard deviation, channel by channel."""
+class Normalize(nn.Module):
+    """Standardization of pixels, channel by channel."""
 
     mean: Tensor
     std: Tensor
@@ -248,10 +244,10 @@ class Normalise(nn.Module):
     def __init__(self, channels: int, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
         super().__init__()
         for name, value in (("mean", mean), ("std", std)):
-            number = torch.tensor(np.broadcast_to(np.asarray(value, dtype=np.float32), (channels,)).copy())
-            self.register_buffer(name, number.view(1, -1, 1, 1))
+            values = torch.tensor(np.broadcast_to(np.asarray(value, dtype=np.float32), (channels,)).copy())
+            self.register_buffer(name, values.view(1, -1, 1, 1))
         if not bool((self.std > 0).all()):
-            raise ValueError(f"std={std!r} must be above 0 for every channel; 1 leaves the pixels as they are")
+            raise ValueError(f"std={std!r} must be above 0 for every channel; 1 leaves the pixels unchanged")
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the pixels, standardized."""
@@ -259,7 +255,7 @@ class Normalise(nn.Module):
 
 
 class _Pool(nn.Module):
-    """The mean over the image, (n, c, h, w) -> (n, c)."""
+    """Mean over the image, (n, c, h, w) -> (n, c)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.mean((2, 3))
@@ -267,36 +263,36 @@ class _Pool(nn.Module):
 
 @final
 class _Shortcut(nn.Conv2d):
-    """A convolution of one pixel by one, of each stride-th pixel.
+    """Strided convolution of 1 x 1 pixels.
 
-    On a CPU the pixels are taken first where there are few channels: there oneDNN's gradient of a strided convolution
-    writes beyond its memory, if images have one channel or the channels last (its issue 6035): wrong numbers, or the
-    end of the process.
+    On a CPU with fewer than 16 channels (oneDNN's block), pixels are selected before the convolution: oneDNN's gradient
+    of a strided convolution writes out of bounds for images with one channel or in channels-last format (its issue
+    6035), which gives wrong values or crashes.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.device.type == "cpu" and self.in_channels < BLOCK:
+        if x.device.type == "cpu" and self.in_channels < 16:
             rows, columns = self.stride
             return nn.functional.conv2d(x[..., ::rows, ::columns], self.weight, self.bias)
         return super().forward(x)
 
 
 class _Block(nn.Module):
-    """Two convolutions, each with batch normalisation, around which the input is added."""
+    """Residual block: two convolutions, each followed by batch normalization."""
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()
         self.first = nn.Sequential(_convolution(channels, width, stride), nn.BatchNorm2d(width), nn.ReLU())
         self.second = nn.Sequential(_convolution(width, width), nn.BatchNorm2d(width))
-        around = nn.Sequential(_Shortcut(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
-        self.around = around if stride > 1 or channels != width else nn.Identity()
+        shortcut = nn.Sequential(_Shortcut(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+        self.shortcut = shortcut if stride > 1 or channels != width else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.relu(self.second(self.first(x)) + self.around(x))
+        return torch.relu(self.second(self.first(x)) + self.shortcut(x))
 
 
 class _PreActBlock(nn.Module):
-    """Two convolutions, each after batch normalisation, around which the input is added."""
+    """Residual block: two convolutions, each preceded by batch normalization."""
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()
@@ -304,28 +300,24 @@ class _PreActBlock(nn.Module):
         self.first = _convolution(channels, width, stride)
         self.second = nn.Sequential(nn.BatchNorm2d(width), nn.ReLU(), _convolution(width, width))
         self.changes = stride > 1 or channels != width
-        self.around = _Shortcut(channels, width, 1, stride, bias=False) if self.changes else nn.Identity()
+        self.shortcut = _Shortcut(channels, width, 1, stride, bias=False) if self.changes else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
-        ready = self.before(x)
-        beside: Tensor = self.around(ready if self.changes else x)
-        return beside + self.second(self.first(ready))
+        normalized = self.before(x)
+        skipped: Tensor = self.shortcut(normalized if self.changes else x)
+        return skipped + self.second(self.first(normalized))
 
 
-def _group(block: type[_Block] | type[_PreActBlock], width: int, place: int) -> nn.Sequential:
-    """Two blocks of one width."""
-    channels, wide = width * GROUPS[max(place - 1, 0)], width * GROUPS[place]
-    return nn.Sequential(block(channels, wide, 2 if place else 1), block(wide, wide, 1))
+def _group(block: type[_Block] | type[_PreActBlock], width: int, i: int) -> nn.Sequential:
+    """Return the i-th group: two blocks of one width."""
+    channels, wide = width * GROUP_WIDTHS[max(i - 1, 0)], width * GROUP_WIDTHS[i]
+    return nn.Sequential(block(channels, wide, 2 if i else 1), block(wide, wide, 1))
 
 
 def _with_ends(groups: list[nn.Sequential], stem: nn.Module, end: nn.Module) -> nn.ModuleList:
-    """The groups as stages; the stem belongs to the first, the pooling to the last: no stage ends inside a block."""
+    """Return the groups as stages, with the stem in the first and the pooling in the last."""
     first, *middle, last = groups
     return nn.ModuleList([nn.Sequential(stem, *first), *middle, nn.Sequential(*last, end)])
-
-
-def _parts(stage: nn.Module) -> list[nn.Module]:
-    return list(stage.children())
 
 
 def _convolution(channels: int, width: int, stride: int = 1) -> nn.Conv2d:
@@ -334,7 +326,7 @@ def _convolution(channels: int, width: int, stride: int = 1) -> nn.Conv2d:
 
 @contextmanager
 def _seeded(seed: Any) -> Iterator[None]:
-    """Initial weights that `seed` says; PyTorch's own generator is as before afterwards."""
+    """Seed PyTorch's generator for initial weights, and restore it afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(as_rng(seed).integers(2**62)))
         yield

@@ -1,4 +1,4 @@
-"""Several networks as one: the mean of their probabilities, drawn towards the frequencies of the classes."""
+"""Ensemble: the mean of several networks' probabilities, shrunk towards the class priors."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from torch import Tensor, nn
 
 from genlabel._arrays import chunks
 
-ROWS_AT_ONCE = 65_536
-"""Of a table that networks are asked of."""
+MAX_CHUNK_ROWS = 65_536
+"""Rows evaluated at once."""
 
 
 @final
 class Ensemble(nn.Module):
-    """The mean p of networks, sharpened or softened, and mixed with the class frequencies pi: (1 - e) r + e pi.
+    """Mean p of networks, sharpened or softened to r, and mixed with the class priors pi: (1 - e) r + e pi.
 
-    Here log r = log pi + a (log p - log pi), normalised. Scores like those of any network: their softmax is what is
-    predicted. With weight a = 1 and doubt e = 0 it is the plain mean.
+    Here log r = log pi + a (log p - log pi), normalized. The outputs are scores, whose softmax are the probabilities.
+    With weight a = 1 and doubt e = 0 it is the plain mean.
 
     Parameters
     ----------
     networks : sequence of Module
-        Scores (m, k) of points (m, d).
+        Networks from points (m, d) to scores (m, k).
     weight : float
+        Exponent a.
     log_prior : Tensor (k,), optional
-        Needed where the weight is not 1, or the doubt not 0.
+        Log class priors; needed unless the weight is 1 and the doubt 0.
     doubt : float
+        Weight e of the class priors.
 
     Examples
     --------
@@ -56,26 +58,26 @@ class Ensemble(nn.Module):
         self.register_buffer("log_prior", log_prior)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scores (m, k)."""
-        logs = torch.stack([torch.log_softmax(network(x), -1) for network in self.networks])
-        mean = torch.logsumexp(logs, 0) - math.log(len(logs))
+        """Return scores (m, k)."""
+        log_proba = torch.stack([torch.log_softmax(network(x), -1) for network in self.networks])
+        mean = torch.logsumexp(log_proba, 0) - math.log(len(log_proba))
         if self.log_prior is None:
             return mean
         prior = cast(Tensor, self.log_prior).to(mean)
         scores = prior + self.weight * (mean - prior)
         if self.doubt == 0.0:
             return scores
-        logs = torch.log_softmax(scores, -1)
-        return torch.logaddexp(logs + math.log1p(-self.doubt), prior + math.log(self.doubt))
+        log_r = torch.log_softmax(scores, -1)
+        return torch.logaddexp(log_r + math.log1p(-self.doubt), prior + math.log(self.doubt))
 
 
 @torch.no_grad()
 def log_proba_of(network: nn.Module, X: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the log-probability of each class, (m, k), at points (m, d), by a network on the CPU.
+    """Return the log-probabilities (m, k) of points (m, d) under a network on the CPU.
 
     >>> from genlabel.training.networks import MLP
     >>> log_proba_of(MLP(2, 3, seed=0, dtype=torch.float64), np.zeros((5, 2))).shape
     (5, 3)
     """
-    parts = [network(torch.from_numpy(X[rows])) for rows in chunks(len(X), ROWS_AT_ONCE)]
-    return np.asarray(torch.log_softmax(torch.cat(parts), dim=1).numpy())
+    scores = [network(torch.from_numpy(X[rows])) for rows in chunks(len(X), MAX_CHUNK_ROWS)]
+    return np.asarray(torch.log_softmax(torch.cat(scores), dim=1).numpy())

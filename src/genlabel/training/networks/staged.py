@@ -1,4 +1,4 @@
-"""Networks in stages, so that a batch can be mixed before any of them: encode to a depth, mix, decode."""
+"""Networks in stages, so that a batch can be mixed before any stage: encode to a depth, mix, decode."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from genlabel._arrays import as_rng
 from genlabel._validation import check_count
 
 Weights = list[tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""Matrix (in, out) and bias (out,) of each layer."""
 
 
 class StagedNetwork(nn.Module, ABC):
-    """A classifier f = f_cls . f_feature, cut into stages; `decode(encode(x, depth), depth)` is f(x) at any depth.
+    """Base class of classifiers in stages: `decode(encode(x, depth), depth)` is the same at every depth.
 
     >>> class Small(StagedNetwork):
     ...     depth = 1
@@ -39,34 +40,34 @@ class StagedNetwork(nn.Module, ABC):
     @property
     @abstractmethod
     def depth(self) -> int:
-        """Number of stages before the last layer; `encode(x, depth)` are the penultimate features."""
+        """Number of stages before the last layer; `encode(x, depth)` gives the penultimate features."""
 
     @abstractmethod
     def encode(self, x: Tensor, depth: int, start: int = 0) -> Tensor:
-        """Representation after `depth` stages of `x`, which has `start` of them behind it; depth 0 is `x` itself."""
+        """Return the representation after `depth` stages of `x`, which has passed `start` stages; depth 0 is input."""
 
     @abstractmethod
     def decode(self, h: Tensor, depth: int) -> Tensor:
-        """Class scores (logits) from a representation at `depth`."""
+        """Return class scores (logits) of a representation at `depth`."""
 
     @property
     def num_classes(self) -> int | None:
-        """Number of its outputs; None if it does not say."""
+        """Number of outputs; None if unknown."""
         return None
 
     @property
     def regions(self) -> list[nn.Module]:
-        """The parts that are worth compiling, each by itself; none says that nothing is."""
+        """Modules to compile, each by itself; empty if nothing is worth it."""
         return []
 
     def forward(self, x: Tensor) -> Tensor:
-        """Class scores of `x`, shape (m, k)."""
+        """Return the class scores of `x`, (m, k)."""
         return self.decode(x, 0)
 
 
 @final
 class MLP(StagedNetwork):
-    """A fully connected ReLU network; with no hidden layer, softmax (logistic) regression.
+    """Fully connected ReLU network; without hidden layers, softmax (logistic) regression.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class MLP(StagedNetwork):
     hidden : sequence of int
         Sizes of the hidden layers; () is softmax regression, (128, 128) the paper's network for tables.
     seed : int, Generator or None
-        Where the initial weights come from: uniform in +-1/sqrt(fan-in), as PyTorch's own layers.
+        Seed of the initial weights: uniform in +-1/sqrt(fan-in), like PyTorch's layers.
     dtype : torch.dtype
 
     Examples
@@ -112,7 +113,7 @@ class MLP(StagedNetwork):
         """Apply the hidden layers from `start` up to `depth`."""
         if not 0 <= start <= depth <= self.depth:
             raise ValueError(
-                f"depth={depth} from start={start} is outside 0..{self.depth}, the hidden layers of this network"
+                f"depth={depth} from start={start} must lie in 0..{self.depth}, the hidden layers of this network"
             )
         for layer in self.layers[start:depth]:
             x = torch.relu(layer(x))
@@ -123,23 +124,23 @@ class MLP(StagedNetwork):
         return self.layers[-1](self.encode(h, self.depth, start=depth))
 
     @torch.no_grad()
-    def behind(self, scale: Any, shift: Any) -> MLP:
-        """The network of points z that does at z what this one does at scale z + shift; both (d,).
+    def with_input_affine(self, scale: Any, shift: Any) -> MLP:
+        """Return the network whose output at z is that of this network at scale z + shift; both (d,).
 
         >>> net, z = MLP(2, 3, seed=0), torch.tensor([[1.0, 2.0]])
-        >>> bool(torch.allclose(net.behind([2.0, 1.0], [0.0, 3.0])(z), net(torch.tensor([[2.0, 5.0]]))))
+        >>> bool(torch.allclose(net.with_input_affine([2.0, 1.0], [0.0, 3.0])(z), net(torch.tensor([[2.0, 5.0]]))))
         True
         """
-        found = deepcopy(self)
-        first = cast(nn.Linear, found.layers[0])
+        network = deepcopy(self)
+        first = cast(nn.Linear, network.layers[0])
         s, t = (torch.as_tensor(values, dtype=first.weight.dtype) for values in (scale, shift))
         first.bias.add_(first.weight @ t)
         first.weight.mul_(s)
-        return found
+        return network
 
     @torch.no_grad()
     def load(self, weights: Weights) -> MLP:
-        """Set the weights: one (matrix (in, out), bias (out,)) for each layer."""
+        """Set the weights, and return the network."""
         for layer, (W, b) in zip(self.layers, weights, strict=True):
             cast(Tensor, layer.weight).copy_(torch.from_numpy(W).T)
             cast(Tensor, layer.bias).copy_(torch.from_numpy(b))
@@ -147,13 +148,13 @@ class MLP(StagedNetwork):
 
 
 def draw_weights(sizes: Sequence[int], rng: np.random.Generator) -> Weights:
-    """Draw initial weights for layers of the given sizes: one (matrix (in, out), bias (out,)) a layer.
+    """Draw initial weights for layers of the given sizes.
 
     >>> [(W.shape, b.shape) for W, b in draw_weights([4, 8, 3], np.random.default_rng(0))]
     [((4, 8), (8,)), ((8, 3), (3,))]
     """
     sizes = [check_count("a layer's size", size) for size in sizes]
-    pairs = pairwise(sizes)
     return [
-        (rng.uniform(-1, 1, (n_in, n_out)) / n_in**0.5, rng.uniform(-1, 1, n_out) / n_in**0.5) for n_in, n_out in pairs
+        (rng.uniform(-1, 1, (n_in, n_out)) / n_in**0.5, rng.uniform(-1, 1, n_out) / n_in**0.5)
+        for n_in, n_out in pairwise(sizes)
     ]

@@ -1,0 +1,306 @@
+"""AdaMixup (Guo, Mao and Zhang, 2019) for a fleet: networks that learn how to mix, all models trained together.
+
+Each model is three networks that minimize one loss: the classifier; a policy that outputs how a pair is mixed; a critic
+that tells mixed points from real ones (the paper's intrusion discriminator). The gradients are explicit: no autograd
+graph, few large operations. Points are columns, because sums over few classes are slow along the last axis. Shapes: G
+groups (tasks) of C candidates, B points per batch, d features, k classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from genlabel._arrays import as_rng
+from genlabel._progress import Callback
+from genlabel.mixing import Mixup
+from genlabel.training.batched.fleet import Fleet
+from genlabel.training.batched.gradients import LayerParams, repeat_models
+from genlabel.training.batched.trainer import BatchedOptimizer
+from genlabel.training.batching import Hyperparameters, TrainingTask, batch_edges, batches_per_epoch, epoch_chunks
+from genlabel.training.early_stopping import BestEpoch, make_tracker
+from genlabel.training.optimizers import Adam, Optimizer
+
+
+class AdaMixupNetworks(NamedTuple):
+    """Trained networks of every model, each kind a fleet: the result of :func:`train_adamixup`."""
+
+    classifier: Fleet
+    """Points (d) to class scores (k)."""
+    policy: Fleet
+    """Pairs (2 d) to (a, delta, rest): lam is uniform in [a, a + delta]."""
+    critic: Fleet
+    """Points (d) to real or mixed."""
+
+
+@torch.no_grad()
+def train_adamixup(
+    tasks: Sequence[TrainingTask],
+    candidates: Sequence[Hyperparameters],
+    *,
+    hidden: Sequence[int] = (),
+    optimizer: Optimizer | None = None,
+    epochs: int = 100,
+    batch_size: int = 128,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+    callback: Callback | None = None,
+    policy_hidden: int = 32,
+    intrusion_weight: float = 1.0,
+    alternating: bool = False,
+    restore_best: bool | BestEpoch = False,
+) -> AdaMixupNetworks:
+    """Train every candidate on every task, each with its policy and critic, and return all three fleets.
+
+    A step uses the points and partners that :func:`train_fleet` would use with `Mixup`, from the same weights. The
+    tasks' mixers and labelers are ignored, and so are the candidates' labels: the policy draws lam, the labels are
+    linear. AdaMixup is a baseline of arXiv Section 6.
+
+    Parameters
+    ----------
+    tasks, candidates, hidden, optimizer, epochs, batch_size, dtype, device, callback
+        See :func:`train_fleet`; rate and decay of a candidate are those of its three networks.
+    policy_hidden : int
+        Width of the one hidden layer of policies and critics.
+    intrusion_weight : float
+        Weight of the critic's loss; at 0 nothing keeps mixed points off the real ones.
+    alternating : bool
+        If True, a step is two: the critic first, then the classifier and the policy against the new critic.
+        NOTE[PAPER]: neither paper says how the steps of the three are arranged; one step of all is the default.
+    restore_best : bool or BestEpoch
+        Best epochs of the classifiers, see :class:`FleetTrainer`; policies and critics are those of the last epoch.
+
+    Examples
+    --------
+    >>> X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array([0, 0, 1, 1])
+    >>> trio = train_adamixup([TrainingTask(X, y, 2, ())], [Hyperparameters(0.1), Hyperparameters(0.01)], epochs=5)
+    >>> trio.classifier.log_proba(0, X).shape
+    (2, 4, 2)
+    """
+    for task in tasks:
+        _check_task(task)
+    trio = _initial_networks(tasks, len(candidates), tuple(hidden), policy_hidden, dtype, torch.device(device))
+    batches = batches_per_epoch(max(len(task.X) for task in tasks), batch_size)
+    tracker = make_tracker(restore_best, tasks, trio.classifier, epochs)
+    rule = Adam() if optimizer is None else optimizer
+    sizes = [fleet.theta.shape[-1] for fleet in trio]
+    theta = torch.cat([fleet.theta for fleet in trio], -1)
+    grad = torch.zeros_like(theta)
+    networks, grads = (
+        [fleet.layers(part) for fleet, part in zip(trio, torch.split(flat, sizes, -1), strict=True)]
+        for flat in (theta, grad)
+    )
+    split = theta.shape[-1] - sizes[-1]
+    optimizers = []
+    for columns in [slice(split, None), slice(0, split)] if alternating else [slice(None)]:
+        optimizers.append(BatchedOptimizer(theta[..., columns], candidates, rule, epochs, batches))
+        optimizers[-1].grad = grad[..., columns]
+    last = optimizers[-1]  # an epoch ends with its step
+    last.callback = callback
+    if tracker is not None:
+        record = partial(tracker.record, slice(None))
+        last.record = lambda epoch, _: record(epoch, theta[..., : sizes[0]])
+    for block in plan_pairs(tasks, epochs, batches, theta):
+        for step in map(Pairs, *block):
+            for one in optimizers:
+                one.step(gradient(networks, step, grads, intrusion_weight))
+    losses = last.epoch_losses().numpy()
+    for fleet, part in zip(trio, torch.split(theta, sizes, -1), strict=True):
+        fleet.theta, fleet.losses = part.clone(), losses
+    if tracker is not None:
+        tracker.flush(slice(None))
+        trio.classifier.theta, trio.classifier.best_epochs = tracker.best, tracker.best_epochs
+    return trio
+
+
+def policy_range(policy: Fleet, X: NDArray[np.float64], seed: Any = None, group: int = 0) -> NDArray[np.float64]:
+    """Return the mean range of lam, (mean a, mean a + delta), (C, 2), of a group's policies over random pairs.
+
+    Parameters
+    ----------
+    policy : Fleet
+        Policies of an :class:`AdaMixupNetworks`.
+    X : array (n, d)
+        Points, each of which is paired with a random one.
+    seed : int, Generator or None
+    group : int
+
+    Examples
+    --------
+    >>> X, y = np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1])
+    >>> trio = train_adamixup([TrainingTask(X, y, 2, ())], [Hyperparameters(0.1)], epochs=5)
+    >>> policy_range(trio.policy, X, seed=0).shape
+    (1, 2)
+    """
+    return _policy_output(policy, X, as_rng(seed), group).mean(1).cumsum(1)[:, :2]
+
+
+def mixing_share(policy: Fleet, X: NDArray[np.float64], seed: Any = None, group: int = 0) -> NDArray[np.float64]:
+    """Return the mean weight of the lesser parent, min(lam, 1 - lam), (C,): 1/4 for mixup with uniform lam.
+
+    It is 0 if nothing is mixed. A policy that prefers one parent or the other, and never mixes, has a range around 1/2
+    all the same.
+
+    Parameters
+    ----------
+    policy, X, seed, group
+        See :func:`policy_range`.
+
+    Examples
+    --------
+    >>> X, y = np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1])
+    >>> trio = train_adamixup([TrainingTask(X, y, 2, ())], [Hyperparameters(0.1)], epochs=5)
+    >>> mixing_share(trio.policy, X, seed=0).shape
+    (1,)
+    """
+    generator = as_rng(seed)
+    output = _policy_output(policy, X, generator, group)
+    lam = output[..., 0] + generator.random(len(X)) * output[..., 1]
+    return np.minimum(lam, 1.0 - lam).mean(1)
+
+
+def _policy_output(policy: Fleet, X: NDArray[np.float64], rng: np.random.Generator, group: int) -> NDArray[np.float64]:
+    """Return (a, delta, rest) of every candidate, (C, n, 3), each point paired with a random one."""
+    return np.exp(policy.log_proba(group, np.hstack([X, X[rng.permutation(len(X))]])))
+
+
+def _initial_networks(
+    tasks: Sequence[TrainingTask], C: int, hidden: tuple[int, ...], width: int, dtype: torch.dtype, device: torch.device
+) -> AdaMixupNetworks:
+    """Return networks with initial weights; those of the classifiers are those of a fleet."""
+    d, k = tasks[0].X.shape[1], tasks[0].num_classes
+    seeds = [
+        [task.seed for task in tasks],
+        *zip(*(np.random.default_rng(task.seed).spawn(3)[1:] for task in tasks), strict=True),
+    ]
+    sizes = [(d, *hidden, k), (2 * d, width, 3), (d, width, 2)]
+    return AdaMixupNetworks(*(Fleet(size, seed, C, dtype, device) for size, seed in zip(sizes, seeds, strict=True)))
+
+
+def _check_task(task: TrainingTask) -> None:
+    """Raise if a task has settings that AdaMixup does not support."""
+    if task.X.ndim != 2:
+        raise ValueError(f"X has shape {task.X.shape}; AdaMixup trains on features (n, d): flatten X")
+    if task.exclude_intrusion:
+        raise ValueError("exclude_intrusion=True has no effect in AdaMixup, whose critic prevents it; leave it False")
+    if task.clean_fraction:
+        raise ValueError(
+            f"clean_fraction={task.clean_fraction!r} has no effect in AdaMixup, which trains on all points; leave it 0"
+        )
+
+
+class Pairs(NamedTuple):
+    """T steps, or one of them; batches shorter than B are padded with columns of weight 0."""
+
+    first: Tensor
+    """(T, G, d + k, B): points, and below them their labels times the class weights."""
+    second: Tensor
+    """(T, G, d + k, B): the same of their partners."""
+    ends: Tensor
+    """(T, G, 3, B): (1, u, 0) with u uniform in (0, 1); its product with (a, delta, rest) is lam = a + u delta."""
+    weight: Tensor
+    """(T, G, 1, 2 B): weights of the points, then of the mixed ones; either half of a step's sums to 1."""
+
+
+def plan_pairs(tasks: Sequence[TrainingTask], epochs: int, batches: int, like: Tensor) -> Iterator[Pairs]:
+    """Yield the steps of `epochs` epochs of `batches` batches each, in the dtype and on the device of `like`.
+
+    Rows, partners and u are those of `Mixup()`, whose lam is uniform, in the plan of a fleet.
+    """
+    rngs = [np.random.default_rng(task.seed) for task in tasks]
+    edges = [batch_edges(len(task.X), batches) for task in tasks]
+    size = max(int(np.diff(edge).max()) for edge in edges)
+    for count in epoch_chunks(tasks, epochs):
+        plans = [_plan_task(*args, count, size) for args in zip(tasks, edges, rngs, strict=True)]
+        fields = (torch.from_numpy(np.stack(field, 1)).to(like) for field in zip(*plans, strict=True))
+        yield Pairs(*fields)
+
+
+def _plan_task(
+    task: TrainingTask, edges: NDArray[Any], rng: np.random.Generator, epochs: int, size: int
+) -> list[NDArray[Any]]:
+    """Return the fields of a task's steps."""
+    steps = epochs * (len(edges) - 1)
+    rows, partner = np.zeros((2, steps, size), dtype=np.int64)
+    ends, real = np.zeros((steps, 3, size)), np.zeros((steps, size))
+    ends[:, 0] = 1.0
+    for epoch in range(epochs):
+        order = rng.permutation(len(task.X))
+        for t, (start, stop) in enumerate(pairwise(edges), epoch * (len(edges) - 1)):
+            n = stop - start
+            draw = Mixup().draw(n, rng)
+            rows[t, :n], partner[t, :n] = order[start:stop], order[start:stop][draw.partner]
+            ends[t, 1, :n], real[t, :n] = draw.lam, 1.0
+    class_weight = np.ones(task.num_classes) if task.class_weight is None else task.class_weight
+    columns = np.hstack([task.X, task.targets * class_weight])
+    first, second = (np.ascontiguousarray(columns[index].transpose(0, 2, 1)) for index in (rows, partner))
+    # A mixed point has the mean of its parents' weights, not the blend: lam would shift weight away from hard points.
+    weight = np.ones(len(task.X)) if task.weight is None else task.weight
+    own, other = weight[rows] * real, weight[partner] * real
+    weights = np.hstack([own, (own + other) / 2]) / np.maximum(own.sum(1, keepdims=True), 1e-300)
+    return [first, second, ends, weights[:, None]]
+
+
+def gradient(
+    trio: Sequence[Sequence[LayerParams]], step: Pairs, grads: Sequence[Sequence[LayerParams]], intrusion_weight: float
+) -> Tensor:
+    """Write the gradients of all networks at one step into `grads`, and return the losses (G, C).
+
+    The loss is the classifier's cross-entropy on points and on mixed points, plus the critic's, which tells the two
+    apart. All networks minimize it: the policy mixes where the critic is right, off the manifold of the data.
+    """
+    classifier, policy, critic = trio
+    G, C, d = classifier[0].W.shape[:3]
+    first, second, ends, weight = (repeat_models(field, C) for field in step)
+    activations = _forward(policy, torch.cat([first[:, :d], second[:, :d]], 1))
+    shares = torch.softmax(activations[-1], 1)
+    lam = (shares * ends).sum(1, keepdim=True)
+    both = torch.cat([first, torch.lerp(second, first, lam)], -1)
+    points, labels, B = both[:, :d], both[:, d:], first.shape[-1]
+    is_mixed = torch.eye(2, dtype=first.dtype, device=first.device).repeat_interleave(B, 1)
+    loss, grad_points, log_proba = _cross_entropy(classifier, points, labels, weight, grads[0])
+    intrusion, grad_critic, _ = _cross_entropy(critic, points, is_mixed, weight * intrusion_weight, grads[2])
+    grad_mixed = torch.cat([grad_points + grad_critic, -(weight * log_proba)[..., B:]], 1)
+    grad_lam = (grad_mixed * (first - second)).sum(1, keepdim=True)
+    _backward(policy, activations, grad_lam * shares * (ends - lam), grads[1])
+    return (loss + intrusion).view(G, C)
+
+
+def _cross_entropy(
+    layers: Sequence[LayerParams], points: Tensor, target: Tensor, weight: Tensor, grads: Sequence[LayerParams]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Write the parameters' gradients; return the losses (G C), the gradient in the mixed points, and log-proba."""
+    activations = _forward(layers, points)
+    log_proba = torch.log_softmax(activations[-1], 1)
+    loss = -(weight * target * log_proba).sum((1, 2))
+    delta = weight * (target.sum(-2, keepdim=True) * log_proba.exp() - target)
+    delta = _backward(layers, activations, delta, grads)[..., points.shape[-1] // 2 :]
+    return loss, torch.bmm(layers[0].W.flatten(0, 1), delta), log_proba
+
+
+def _forward(layers: Sequence[LayerParams], x: Tensor) -> list[Tensor]:
+    """Return the input of each layer, and the scores (G C, out, B), for points x (G C, in, B)."""
+    activations = [x]
+    for depth, layer in enumerate(layers, 1):
+        h = torch.baddbmm(layer.b.flatten(0, 1)[..., None], layer.W.flatten(0, 1).mT, activations[-1])
+        activations.append(h.relu_() if depth < len(layers) else h)
+    return activations
+
+
+def _backward(
+    layers: Sequence[LayerParams], activations: Sequence[Tensor], delta: Tensor, grads: Sequence[LayerParams]
+) -> Tensor:
+    """Write the parameters' gradients from that in the scores; return that in the outputs of the first layer."""
+    for depth in reversed(range(len(layers))):
+        grads[depth].W.copy_(torch.bmm(activations[depth], delta.mT).view_as(grads[depth].W))
+        grads[depth].b.copy_(delta.sum(2).view_as(grads[depth].b))
+        if depth:
+            delta = torch.bmm(layers[depth].W.flatten(0, 1), delta).mul_(activations[depth].sign())
+    return delta

@@ -1,0 +1,624 @@
+"""The comparison and its command line: numbers against scikit-learn, what is printed where, and every way to err."""
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss, roc_auc_score
+from sklearn.model_selection import StratifiedShuffleSplit
+from typer.testing import CliRunner
+
+import genlabel
+from genlabel import GenerativeClassifier, GenLabelClassifier, MixupClassifier
+from genlabel._progress import Callback, LambdaCallback, RunPlan
+from genlabel._progress_display import ProgressDisplay
+from genlabel.cli import app
+from genlabel.cli.comparison_view import COLUMNS, _choices, _print
+from genlabel.data.datasets import load_table
+from genlabel.data.tables import Table, drop_rare_classes, group_duplicates, table_pipeline
+from genlabel.evaluation.comparison import SCORES, compare, default_methods, run_comparison, summarize
+from genlabel.evaluation.records import COMPARISON, open_store, read_records
+
+FOLDER = Path(genlabel.__file__).parent
+FAST = ["--repeats", "2", "--epochs", "2", "--jobs", "1", "--density", "gaussian"]
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["compare", *arguments], prog_name="genlabel")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def people(here: Path) -> Path:
+    """A file with text, missing values and string labels, one of them missing."""
+    rng = np.random.default_rng(0)
+    label = np.array(["stays", "leaves"] * 40, dtype=object)
+    frame = pd.DataFrame(
+        {
+            "age": np.where(label == "stays", 50, 30) + rng.integers(-12, 12, 80).astype(float),
+            "town": rng.choice(["Ulm", "Bern", "Graz"], 80),
+            "member": rng.choice([True, False], 80),
+            "label": label,
+        }
+    )
+    frame.loc[::7, "age"] = np.nan
+    frame.loc[::5, "town"] = None
+    frame.loc[3, "label"] = None
+    frame.to_csv("people.csv", index=False)
+    return here / "people.csv"
+
+
+@pytest.fixture
+def cheap(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder, and two methods that are fitted in no time: what is read, told and written is that of any."""
+    methods = {"certain": Certain(), "linear": LogisticRegression()}
+    monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: methods)
+    return here
+
+
+class Certain(ClassifierMixin, BaseEstimator):
+    """Gives the first class probability 1."""
+
+    def fit(self, X: Any, y: Any) -> "Certain":
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X: Any) -> Any:
+        return np.tile(np.eye(len(self.classes_))[0], (len(X), 1))
+
+
+def small_table(*sizes: int) -> Table:
+    y = np.repeat(list("abcdefgh")[: len(sizes)], sizes)
+    X = np.random.default_rng(0).normal(size=(len(y), 2)) + np.unique(y, return_inverse=True)[1][:, None]
+    return Table("small", pd.DataFrame(X, columns=["u", "v"]), pd.Series(y))
+
+
+def test_numbers_are_scikit_learns_on_refitted_estimators() -> None:
+    table = load_table("iris")
+    table.X.iloc[::9, 1] = np.nan
+    methods = {
+        "vanilla": MixupClassifier(mixer=None).set_params(training__epochs=5),
+        "GenLabel": GenLabelClassifier(density="auto").set_params(training__epochs=5),
+        "generative": GenerativeClassifier(),
+        "own seed": MixupClassifier(random_state=99).set_params(training__learning_rate=0.1, training__epochs=5),
+    }
+    results = compare(table, methods, repeats=2, test_size=0.4, seed=7)
+    assert results.columns.tolist() == ["method", "split", *SCORES, "seconds", "params", "held_out"]
+    assert results["method"].tolist() == [*methods] * 2
+    cutter = StratifiedShuffleSplit(2, test_size=0.4, random_state=7)
+    for split, (train, test) in enumerate(cutter.split(table.X, table.y)):
+        for name, method in methods.items():
+            if name in ("vanilla", "GenLabel"):
+                method.set_params(random_state=7 + split)
+            model = table_pipeline(table.X, method).fit(table.X.iloc[train], table.y.iloc[train])
+            row = results.query("split == @split and method == @name").iloc[0]
+            proba = np.clip(model.predict_proba(table.X.iloc[test]), 1e-15, 1.0)
+            assert row["accuracy"] == pytest.approx(
+                100 * accuracy_score(table.y.iloc[test], model.predict(table.X.iloc[test]))
+            )
+            assert row["log_loss"] == pytest.approx(log_loss(table.y.iloc[test], proba, labels=model.classes_))
+            balanced = balanced_accuracy_score(table.y.iloc[test], model.predict(table.X.iloc[test]))
+            assert row["balanced_accuracy"] == pytest.approx(100 * balanced)
+            area = roc_auc_score(table.y.iloc[test], proba / proba.sum(1, keepdims=True), multi_class="ovr")
+            assert row["auc"] == pytest.approx(area)
+            assert row["params"] == json.loads(json.dumps(getattr(model[-1], "best_params_", {})))
+            assert row["seconds"] > 0
+
+
+def test_comparison_leaves_its_methods_alone_and_repeats_itself() -> None:
+    methods = {"mixup": MixupClassifier().set_params(training__epochs=2), "logistic": LogisticRegression()}
+    steps: list[tuple[str, int]] = []
+    one = compare(
+        small_table(20, 20),
+        methods,
+        repeats=2,
+        callback=LambdaCallback(on_trial_end=lambda result: steps.append((result.trial.method, result.trial.split))),
+    )
+    assert steps == [("mixup", 0), ("logistic", 0), ("mixup", 1), ("logistic", 1)]
+    assert not hasattr(methods["mixup"], "classes_")
+    assert methods["mixup"].random_state is None
+    again = compare(small_table(20, 20), methods, repeats=2)
+    pd.testing.assert_frame_equal(one.drop(columns="seconds"), again.drop(columns="seconds"))
+    other = compare(small_table(20, 20), methods, repeats=2, seed=1)
+    assert not one["log_loss"].equals(other["log_loss"])
+
+
+class Broken(Certain):
+    """Cannot tell anything apart."""
+
+    def predict_proba(self, X: Any) -> Any:
+        raise RuntimeError("no idea")
+
+
+def test_a_fit_that_fails_is_told() -> None:
+    methods = {"certain": Certain(), "broken": Broken()}
+    with pytest.raises(RuntimeError, match="broken failed on split 0: RuntimeError: no idea"):
+        compare(small_table(20, 20), methods, repeats=2)
+    found = run_comparison(small_table(20, 20), methods, repeats=2)
+    assert found.frame["method"].tolist() == ["certain"] * 2
+    assert [(fit.method, fit.split) for fit in found.failures] == [("broken", 0), ("broken", 1)]
+
+
+def test_records_are_those_of_one_table_and_its_settings(tmp_path: Path) -> None:
+    starts: list[RunPlan] = []
+
+    def again(table: Table, method: Any, seed: int = 0) -> pd.DataFrame:
+        path = tmp_path / "r.sqlite"
+        return run_comparison(
+            table, {"m": method}, 2, seed=seed, records=path, callback=LambdaCallback(on_run_start=starts.append)
+        ).frame
+
+    first = again(small_table(20, 20), LogisticRegression())
+    pd.testing.assert_frame_equal(again(small_table(20, 20), LogisticRegression()), first)
+    other = again(small_table(20, 21), LogisticRegression())
+    assert set(other["fingerprint"]).isdisjoint(first["fingerprint"])
+    again(small_table(20, 21), LogisticRegression(C=2.0))
+    again(small_table(20, 21), LogisticRegression(C=2.0), seed=1)
+    assert starts == [(2, 0, 0), (0, 2, 0), (2, 0, 2), (2, 0, 2), (2, 0, 2)]
+
+
+def test_log_loss_is_finite() -> None:
+    results = compare(small_table(20, 20), {"certain": Certain()}, repeats=1, test_size=0.5)
+    assert results["log_loss"].item() == pytest.approx(-np.log(1e-15) / 2)
+    assert results["accuracy"].item() == 50.0
+
+
+def test_summary_is_mean_and_standard_deviation() -> None:
+    results = compare(small_table(20, 20), {"b": LogisticRegression(), "a": GenerativeClassifier()}, repeats=3)
+    summary = summarize(results)
+    assert summary.index.tolist() == ["b", "a"]
+    losses = results.loc[results["method"] == "a", "log_loss"].to_numpy()
+    assert summary.loc["a", ("log_loss", "mean")] == pytest.approx(losses.sum() / 3)
+    assert summary.loc["a", ("log_loss", "std")] == pytest.approx(np.sqrt(((losses - losses.mean()) ** 2).sum() / 2))
+
+
+def test_two_rows_of_every_class_are_trained_on() -> None:
+    seen: list[int] = []
+
+    class Counting(Certain):
+        def fit(self, X: Any, y: Any) -> "Certain":
+            seen.append(int(np.unique(y, return_counts=True)[1].min()) if len(set(y)) == 3 else 0)
+            return super().fit(X, y)
+
+    compare(small_table(37, 4, 4), {"counting": Counting()}, repeats=30)
+    assert len(seen) == 30
+    assert min(seen) >= 2
+
+
+@pytest.mark.parametrize("density, count", [("stacked", 7), ("gaussian", 7), ("kernel", 7), ("auto", 8)])
+def test_default_methods(density: str, count: int) -> None:
+    methods = default_methods((8,), density, 3)
+    assert len(methods) == count
+    assert list(methods)[:3] == ["vanilla", "mixup", "GenLabel"]
+    assert methods["vanilla"].mixer is None
+    assert methods["GenLabel"].density == density
+    assert {methods[name].epochs for name in ("vanilla", "mixup", "GenLabel")} == {3}
+    assert {methods[name].network for name in ("vanilla", "mixup", "GenLabel")} == {(8,)}
+
+
+@pytest.mark.parametrize(
+    "sizes, settings, message",
+    [
+        ((20, 3), {}, r"'b' \(3\): each class needs 4 rows, .*--drop-rare"),
+        ((20,), {}, "has one class only, 'a'"),
+        ((20, 20), {"test_size": 0.97}, "test_size=0.97 .*"),
+        ((60, 60), {"test_size": 0.97}, "leaves 1 rows of a class to train on.* lower test_size"),
+        ((20, 20), {"test_size": 1.5}, "test_size=1.5 must be a number in"),
+        ((20, 20), {"repeats": 0}, "repeats=0 must be a whole number"),
+        ((20, 20), {"seed": -1}, "seed=-1 must be a whole number"),
+    ],
+)
+def test_comparisons_that_cannot_be_made(sizes: tuple[int, ...], settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        compare(small_table(*sizes), {"generative": GenerativeClassifier()}, **settings)
+
+
+def test_rare_classes_can_be_dropped() -> None:
+    table = drop_rare_classes(small_table(20, 3, 20, 1))
+    assert sorted(set(table.y)) == ["a", "c"]
+    assert len(table.X) == len(table.y) == 40
+    assert table.X.index.equals(table.y.index)
+    assert table.notes == ["2 classes of fewer than 4 rows dropped, 4 rows: b, d"]
+
+
+def test_compare_prints_the_numbers_it_writes(here: Path) -> None:
+    result = invoke("iris", *FAST, "--csv", "out/results.csv", "--output", "out/picture.png")
+    assert result.exit_code == 0, result.output
+    written = pd.read_csv(here / "out/results.csv")
+    assert len(written) == 14
+    expected = compare(group_duplicates(load_table("iris")), default_methods(density="gaussian", epochs=2), repeats=2)
+    np.testing.assert_allclose(written["accuracy"], expected["accuracy"])
+    np.testing.assert_allclose(written["log_loss"], expected["log_loss"])
+    assert written["params"].tolist() == [json.dumps(params) for params in expected["params"]]
+    for name, row in summarize(expected).iterrows():
+        (line,) = [
+            line
+            for line in result.stdout.splitlines()
+            if line.split() and line.startswith(f"  {name} ") and "±" in line
+        ]
+        assert f"{row['accuracy', 'mean']:.2f} ± {row['accuracy', 'std']:.2f}" in line
+        assert f"{row['log_loss', 'mean']:.4f} ± {row['log_loss', 'std']:.4f}" in line
+    assert (here / "out/picture.png").read_bytes().startswith(b"\x89PNG")
+    assert "150 rows, 4 columns, 3 classes" in result.stdout
+    cutting = "stratified splits, groups on one side: 2, 30% of the rows held out, network mlp, seed 0, 2 epochs"
+    assert cutting in result.stdout
+    assert "note: rows that equal an earlier row: 1; equal rows stay on one side of every split" in result.stdout
+    (chosen,) = [line for line in result.stdout.splitlines() if line.startswith("GenLabel chose learning rate")]
+    for params in expected[expected["method"] == "GenLabel"]["params"]:
+        assert all(name.replace("_", " ") in chosen for name in params)
+    assert "wrote out/picture.png and out/results.csv" in result.stdout
+    told = ["--output", "out/picture.png", "--report", "out/it's.html", "--no-diagnosis"]
+    again = invoke("iris", *FAST, *told)
+    assert "fits on record: 14; to do: 0" in again.stderr
+    assert again.stdout.splitlines()[:-1] == result.stdout.splitlines()[:-1]  # nothing is fitted, the seconds are kept
+    assert "wrote out/picture.png, out/it's.html and out/it's.json" in again.stdout
+    page = json.loads((here / "out/it's.json").read_text())
+    assert page["comparison"]["ranking"] == [name for name in page["comparison"]["ranking"] if name in page["held_out"]]
+    typed = CliRunner().invoke(app, shlex.split(page["command"])[1:])
+    assert typed.stdout == again.stdout
+    (file,) = (here / "build").glob("compare-iris-*.sqlite")
+    assert len(read_records(file, COMPARISON)) == 14
+
+
+@pytest.mark.long
+def test_a_table_with_other_settings_has_a_file_of_its_own(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (people.parent / "other").mkdir()
+    shutil.copy(people, people.parent / "other" / "people.csv")
+    monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: {"certain": Certain()})
+    common = ["--target", "label", "--repeats", "1", "--jobs", "1"]
+    changes = [[], ["--network", "4"], ["--density", "auto"], ["--epochs", "5"], ["--seed", "1"], ["--drop-rare"]]
+    changes += [
+        ["--test-size", "0.4"],
+        ["--target", "town"],
+        ["--drop", "age"],
+        ["--force-include", "age"],
+        ["--paper"],
+    ]
+    changes += [["--na-values", "Ulm"], ["--groups", "town"], ["--time", "age"]]
+    runs = [["people.csv", *common, *changed] for changed in changes] + [["other/people.csv", *common]]
+    for done, words in enumerate(runs, 1):
+        result = invoke(*words)
+        assert result.exit_code == 0, result.output
+        assert "on record" not in result.stderr
+        files = sorted(path.name for path in (people.parent / "build").glob("*.sqlite"))
+        assert len(files) == done
+    assert all(re.fullmatch(r"compare-people-[0-9a-f]{6}\.sqlite", name) for name in files)
+    assert "fits on record: 1; to do: 0" in invoke(*runs[0]).stderr
+    assert "fits on record: 1; to do: 0" in invoke(str(people), *common, "--network", "mlp").stderr
+    assert (
+        "fits on record: 1; to do: 1"
+        in invoke("people.csv", "--target", "label", "--repeats", "2", "--jobs", "1").stderr
+    )
+
+
+def test_records_of_other_settings_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    ProgressDisplay("loading").on_run_start(RunPlan(todo=5, cached=3, stale=2))
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "fits on record: 3; to do: 5",
+        "fits on record with other settings or data, which will be done again: 2",
+    ]
+
+
+def test_a_second_run_on_the_same_file_is_refused(here: Path) -> None:
+    with open_store("r.sqlite", COMPARISON):
+        result = invoke("iris", *FAST, "--records", "r.sqlite")
+    assert result.exit_code == 2
+    assert "another run writes 'r.sqlite'; wait until it ends" in result.stderr
+
+
+def test_methods_that_fail_are_told_and_the_others_compared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    methods = {"certain": Certain(), "broken": Broken()}
+    monkeypatch.setattr("genlabel.evaluation.comparison.default_methods", lambda *_: methods)
+    result = invoke("iris", "--repeats", "2", "--jobs", "1")
+    assert result.exit_code == 1
+    assert "failed: iris, broken and 1 more: RuntimeError: no idea" in result.stdout
+    assert "failed: 2 of the fits, see above; the same command tries them again" in result.stdout
+    assert "certain" in result.stdout
+    assert (here / "compare-iris.png").exists()
+
+
+def test_choices_are_counted() -> None:
+    params = [
+        {"learning_rate": 0.1, "gamma": 0.0, "density": "gaussian"},
+        {"learning_rate": 0.1, "gamma": 0.8, "density": "kernel"},
+        {"learning_rate": 0.01, "gamma": 0.8, "density": "kernel"},
+    ]
+    frame = pd.DataFrame({"method": ["GenLabel"] * 3 + ["generative"], "params": [*params, {}]})
+    line = "GenLabel chose learning rate 0.1 (2x), 0.01 (1x); gamma 0.8 (2x), 0.0 (1x); density kernel (2x)"
+    assert _choices(frame) == [line]
+    averages = [{"average": (0.5, 0.2, 0.01)}, {"average": (0.7, 0.6, 0.03)}]
+    frame = pd.DataFrame({"method": ["GenLabel"] * 2, "params": averages})
+    assert _choices(frame) == [
+        "GenLabel chose average 0.60 network, 0.40 stacked density, 0.02 class shares (mean weights)"
+    ]
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 120])
+def test_a_narrow_terminal_has_whole_numbers_and_is_told_what_it_lacks(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+    rows = {"method": ["GenLabel", "GenLabel", "class shares"], **{score: [0.25, 0.75, 0.5] for score in SCORES}}
+    summary = summarize(pd.DataFrame(rows).assign(seconds=1.0))
+    _print(summary, ["GenLabel", "class shares"])
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    table = [line for line in lines if not line.startswith("no room")]
+    assert max(map(len, table)) <= width
+    assert "\u2026" not in "".join(table)
+    (head,) = (line for line in table if "method" in line)
+    titles = [title for title, *_ in COLUMNS]
+    left = [line for line in lines if line.startswith("no room in this terminal for: ")]
+    told = left[0].split(": ")[1].split(";")[0].split(", ") if left else []
+    assert [title for title in titles if title not in head] == told
+    assert (told == []) == (width == 120)
+    assert "s a fit" in head
+
+
+def test_output_that_is_piped_is_plain(cheap: Path) -> None:
+    result = invoke("iris", *FAST)
+    assert "\x1b" not in result.stdout + result.stderr
+    assert "fits" not in result.stdout
+    assert result.stderr.splitlines()[0] == "loading iris ..."
+    assert "4 of 4 fits" in result.stderr
+
+
+def test_file_with_text_and_missing_values(people: Path) -> None:
+    once = [*FAST, "--repeats", "1"]
+    result = invoke("people.csv", "--target", "label", *once, "--network", "6,5", "--density", "auto", "--seed", "3")
+    assert result.exit_code == 0, result.output
+    assert "people: 79 rows, 3 columns, 2 classes" in result.stdout
+    assert "network 6,5, seed 3" in result.stdout
+    assert "note: rows dropped because 'label' is missing: 1" in result.stdout
+    assert "generative (kernel)" in result.stdout
+    assert "Traceback" not in result.output
+
+
+def test_parquet_file(cheap: Path) -> None:
+    pytest.importorskip("pyarrow")
+    table = load_table("wine")
+    table.X.assign(grower=table.y).to_parquet("wine.parquet")
+    result = invoke("wine.parquet", "--target", "grower", *FAST)
+    assert result.exit_code == 0, result.output
+    assert "wine: 178 rows, 13 columns, 3 classes" in result.stdout
+
+
+def test_warnings_are_told_once(here: Path) -> None:
+    table = small_table(30, 5)
+    table.X.assign(label=table.y).to_csv("few.csv", index=False)
+    result = invoke("few.csv", "--target", "label", *FAST, "--density", "stacked")
+    assert result.exit_code == 0, result.output
+    (note,) = [line for line in result.stdout.splitlines() if "folds, but class 'b'" in line]
+    assert note.startswith("note: cv=6 folds")
+    assert note.endswith("times)")
+    assert "UserWarning" not in result.output
+
+
+def test_rare_class_is_an_error_unless_dropped(cheap: Path) -> None:
+    table = small_table(20, 20, 3)
+    table.X.assign(label=table.y).to_csv("rare.csv", index=False)
+    refused = invoke("rare.csv", "--target", "label", *FAST)
+    assert refused.exit_code == 2
+    assert "Error: 'c' (3)" in refused.stderr
+    assert "--drop-rare" in refused.stderr
+    kept = invoke("rare.csv", "--target", "label", *FAST, "--drop-rare")
+    assert kept.exit_code == 0
+    assert "note: 1 class of fewer than 4 rows dropped, 3 rows: c" in kept.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["nothing"], "'nothing' is not a known table; choose one of 'iris'"),
+        (["nothing.csv", "--target", "y"], "there is no file 'nothing.csv'"),
+        (["people.csv"], "--target: one of 'age', 'town', 'member', 'label'"),
+        (["people.csv", "--target", "Label"], "target='Label' is no column of 'people.csv'"),
+        (["iris", "--target", "species"], "target='species' is for files"),
+        (["iris", "--network", "64,x"], "network='64,x' is not known"),
+        (["iris", "--network", "0"], "network='0' is not known"),
+        (
+            ["iris", "--density", "cauchy"],
+            "'cauchy' is not one of 'stacked', 'gaussian', 'kernel', 'mixture',",
+        ),
+        (["iris", "--test-size", "2"], "test_size=2.0 must be a number in"),
+        (["iris", "--repeats", "0"], "--repeats"),
+        (["iris", "--output", "picture.xyz"], "ends in '.xyz'; end it in one of .png"),
+        (["iris", "--csv", "people.csv/r.csv"], "people.csv"),
+    ],
+)
+def test_bad_input_ends_in_one_line(people: Path, arguments: list[str], message: str) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[-1].startswith("Error: ")
+    assert message in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr
+
+
+def test_version_and_help() -> None:
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"genlabel {genlabel.__version__}\n"
+    assert "compare" in CliRunner().invoke(app, ["--help"]).stdout
+    options = invoke("--help").stdout
+    for option in (
+        "target",
+        "na-values",
+        "force-include",
+        "classes",
+        "bins",
+        "groups",
+        "time",
+        "paper",
+        "json",
+        "debug",
+        "network",
+        "density",
+        "repeats",
+        "test-size",
+        "seed",
+        "epochs",
+        "output",
+        "csv",
+        "drop-rare",
+        "jobs",
+        "dask",
+        "records",
+        "restart",
+    ):
+        assert f"--{option}" in options
+
+
+LIGHT = """
+import json, sys
+from typer.testing import CliRunner
+from genlabel.cli import app
+for command in sys.argv[1:]:
+    done = CliRunner().invoke(app, command.split())
+    heavy = [name for name in ("torch", "sklearn", "scipy", "matplotlib") if name in sys.modules]
+    print(json.dumps([done.exit_code, done.output, heavy]))
+"""
+WRONG = {
+    "compare nothing": "'nothing' is not a known table",
+    "compare nothing.csv --target y": "there is no file 'nothing.csv'",
+    "compare people.csv --target Label": "target='Label' is no column of 'people.csv'",
+    "compare iris --network x": "network='x' is not known",
+    "compare iris --report page.txt": "report='page.txt' ends in '.txt'; end it in .html or .htm",
+    "compare iris --test-size 2": "test_size=2.0 must be a number in",
+    "compare iris --records people.csv": "'people.csv' is no store of records",
+    "benchmark --ids-file nowhere.txt": "there is no file 'nowhere.txt'",
+    "benchmark 61 --methods magic": "methods='magic' is not known",
+    "benchmark --data-home .": "no OpenML ids are given",
+    "benchmark --report-only --records none.sqlite": "there is no file of records 'none.sqlite'",
+}
+
+
+def test_what_is_wrong_is_told_before_the_heavy_imports(people: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(FOLDER.parent)}
+    command = [sys.executable, "-c", LIGHT, *WRONG]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=people.parent, check=True)
+    for message, line in zip(WRONG.values(), done.stdout.splitlines(), strict=True):
+        code, output, heavy = json.loads(line)
+        assert (code, heavy) == (2, [])
+        assert message in output.replace("\n", " ")
+
+
+FIRST = """
+import sys
+import genlabel.cli
+def first(what, *_, **__):
+    print(what, [name for name in ("torch", "sklearn", "scipy", "matplotlib") if name in sys.modules])
+    raise SystemExit
+for name in ("compare", "benchmark"):
+    sys.modules[f"genlabel.cli.{name}"].display_progress = first
+sys.argv = ["genlabel", *sys.argv[1].split()]
+genlabel.cli.main()
+"""
+
+
+@pytest.mark.parametrize("words, line", [("compare iris", "loading iris"), ("benchmark 61", "loading the datasets")])
+def test_progress_is_shown_before_the_heavy_imports(here: Path, words: str, line: str) -> None:
+    environment = os.environ | {"PYTHONPATH": str(FOLDER.parent)}
+    command = [sys.executable, "-c", FIRST, words]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=here, check=True)
+    assert done.stdout == f"{line} []\n"
+
+
+def read_terminal(terminal: int, into: list[bytes]) -> None:
+    """Read until the other end closes, which on Linux is an error."""
+    with contextlib.suppress(OSError):
+        while part := os.read(terminal, 4096):
+            into.append(part)
+
+
+def test_terminal_has_a_bar_and_the_pipe_does_not(here: Path, start_command: Callable[..., Any]) -> None:
+    pty = pytest.importorskip("pty")
+    terminal, end = pty.openpty()
+    parts: list[bytes] = []
+    with Path("table").open("w") as out:
+        words = ["compare", "iris", *FAST, "--repeats", "1"]
+        process = start_command(words, out.fileno(), end, TERM="xterm", COLUMNS="120")
+        os.close(end)
+        reader = threading.Thread(target=read_terminal, args=(terminal, parts))
+        reader.start()
+        process.join(60)
+        reader.join(timeout=10)
+    os.close(terminal)
+    bar, table = b"".join(parts).decode(), Path("table").read_text()
+    assert process.exitcode == 0
+    assert "\x1b" not in table
+    assert "accuracy %" in table
+    assert all(text in bar for text in ("loading iris", "7/7", "elapsed", "left"))
+
+
+def test_outputs_that_cannot_be_written_are_told_before_the_work(here: Path) -> None:
+    (here / "folder.png").mkdir()
+    (here / "file").write_text("")
+    for option, path in (
+        ("--output", "folder.png"),
+        ("--csv", "folder.png"),
+        ("--output", "file/x.png"),
+        ("--report", "file/x.html"),
+    ):
+        result = CliRunner().invoke(app, ["compare", "iris", option, path])
+        assert result.exit_code == 2
+        assert f"{option[2:]}='{path}' cannot be written" in result.stderr
+        assert "fits" not in result.stderr
+    assert not (here / "compare-iris.png").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_the_table_is_printed_even_if_writing_fails_later(cheap: Path) -> None:
+    result = CliRunner().invoke(app, ["compare", "iris", *FAST, "--csv", "/dev/full"])
+    assert result.exit_code == 2
+    assert "linear" in result.stdout
+    assert "No space left" in result.stderr
+
+
+def test_an_interrupt_ends_with_a_line(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("genlabel.evaluation.comparison.run_comparison", interrupt)
+    result = CliRunner().invoke(app, ["compare", "iris"])
+    assert result.exit_code == 130
+    told = r"interrupted; what ended is kept in build/compare-iris-[0-9a-f]{6}\.sqlite, the same command goes on"
+    assert re.search(told, result.stderr)
+
+
+def test_the_epochs_of_every_fit_are_heard() -> None:
+    heard: dict[tuple[str, int], int] = {}
+
+    class EpochCounter(Callback):
+        def on_trial_start(self, trial: Any) -> None:
+            self.key = trial.method, trial.split
+
+        def on_epoch_end(self, epoch: int, logs: Any) -> None:
+            heard[self.key] = heard.get(self.key, 0) + 1
+
+    methods = {
+        "halved": MixupClassifier((8,), mixer=None).set_params(training__epochs=5),
+        "searched": MixupClassifier.from_paper(training__epochs=3),
+        "fixed": MixupClassifier.from_paper(training__learning_rate=0.1, training__epochs=4),
+    }
+    compare(load_table("iris"), methods, repeats=2, callback=EpochCounter())
+    # A search trains its folds together, and in full then the chosen candidate; one that halves has trained it already.
+    assert heard == {(name, split): n for name, n in (("halved", 5), ("searched", 6), ("fixed", 4)) for split in (0, 1)}

@@ -1,0 +1,109 @@
+"""`genlabel diagnose`: what the library says of a table, told with what was found in the table."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from genlabel import diagnose
+from genlabel.cli import app
+
+SHORT = ("--cv", "2", "--seed", "3")
+
+
+def rows(n: int = 60) -> pd.DataFrame:
+    """Three classes in a line, so that blends of the outer two land among the third."""
+    rng = np.random.default_rng(0)
+    y = rng.permutation(n) % 3
+    return pd.DataFrame(
+        {
+            "key": rng.permutation(n) + 1,
+            "a": (3 * y + rng.normal(size=n)).round(3),
+            "b": rng.normal(size=n).round(3),
+            "colour": rng.choice(["red", "blue"], n),
+            "kind": np.array(["low", "mid", "top"])[y],
+        }
+    )
+
+
+def invoke(*words: str) -> Any:
+    return CliRunner().invoke(app, ["diagnose", *words], prog_name="genlabel")
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A folder with what was written, and what was printed for machines; a row without a class and a copy are in it."""
+    folder = tmp_path_factory.mktemp("diagnosed")
+    table = rows()
+    table.loc[0, "kind"] = None
+    copied = pd.concat([table[:31], table[30:]])
+    copied["key"] = np.arange(len(copied)) + 1
+    copied.to_csv(folder / "t.csv", index=False)
+    words = ("--target", "kind", *SHORT, "-o", str(folder / "p.png"), "--csv", str(folder / "frames"), "--json")
+    result = invoke(str(folder / "t.csv"), *words)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith(f"loading {folder / 't.csv'} ...\ndiagnose: ")
+    return folder, json.loads(result.stdout)
+
+
+def test_it_is_the_diagnosis_of_the_library_without_leaks_and_with_copies_together(
+    told: tuple[Path, dict[str, Any]],
+) -> None:
+    folder, found = told
+    table = pd.read_csv(folder / "t.csv")[1:]
+    X = pd.get_dummies(table[["a", "b", "colour"]], dtype=float)
+    groups = [*range(30), 29, *range(30, 59)]  # row 31 of the file is a copy of row 30
+    expected = diagnose(X.to_numpy(), table["kind"].to_numpy(), groups=groups, cv=2, random_state=3)
+    assert found["diagnosis"]["verdict"] == expected.to_dict()["verdict"]
+    assert found["diagnosis"]["experiment"] == expected.to_dict()["experiment"]
+    assert found["rows"] == 60
+    assert found["leaks"] == [
+        "left out column 'key': its values are row numbers (--force-include 'key' uses it)",
+        "rows that equal an earlier row: 1; equal rows stay on one side of every split",
+    ]
+    assert (folder / "p.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in (folder / "frames").iterdir()) == [
+        "experiment.csv",
+        "lambda.csv",
+        "mixed_samples.csv",
+        "pairs.csv",
+    ]
+
+
+def test_rows_are_those_of_the_file(told: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = told
+    table, blends = pd.read_csv(folder / "t.csv"), pd.read_csv(folder / "frames" / "mixed_samples.csv")
+    for side in ("1", "2"):
+        assert table["kind"][blends[f"row_{side}"]].tolist() == blends[f"class_{side}"].tolist()
+    assert blends["row_1"].max() == 60
+
+
+def test_it_is_printed_with_leaks_beside_the_verdict(tmp_path: Path) -> None:
+    table = rows()
+    table["kind"] = np.random.default_rng(1).permutation(table["kind"])  # nothing to be learned: it ends early
+    table.to_csv(tmp_path / "t.csv", index=False)
+    result = invoke(str(tmp_path / "t.csv"), "--target", "kind", *SHORT)
+    assert result.exit_code == 0, result.output
+    verdict, leak = result.stdout.splitlines()[2:4]
+    assert verdict == "The stacked density cannot be trusted here, so mixing was not tried."
+    assert leak.startswith("  in the table: left out column 'key'")
+    assert "columns of text, a feature for each value (1): colour (2 values)" in result.stdout
+    timely = invoke(str(tmp_path / "t.csv"), "--target", "kind", *SHORT, "--time", "key")
+    assert "note: the folds of a diagnosis know no times" in timely.stdout
+
+
+def test_what_is_wrong_is_told_before_the_work(tmp_path: Path) -> None:
+    rows().to_csv(tmp_path / "t.csv", index=False)
+    for words, message in (
+        (("--target", "kindd"), "did you mean 'kind'?"),
+        (("--target", "kind", "-o", "p.gif"), "ends in '.gif'"),
+        (("--target", "kind", "--csv", str(tmp_path / "t.csv")), "cannot be written"),
+    ):
+        result = invoke(str(tmp_path / "t.csv"), *words)
+        assert result.exit_code == 2
+        assert message in result.stderr
+        assert "loading" not in result.stderr

@@ -1,0 +1,94 @@
+"""`--report` of `genlabel compare` and `genlabel diagnose`: the page is that of the same table and the same command."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from typer.testing import CliRunner
+
+from genlabel.cli import app
+from genlabel.evaluation import comparison
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a table of which nothing can be learned: a diagnosis ends early. A copy and an id are in it."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 3)).round(3), columns=["key", "a", "b"])
+    table["colour"], table["kind"] = rng.choice(["red", "blue"], 60), rng.permutation(["low", "mid's", "top"] * 20)
+    table = pd.concat([table, table[:1]])
+    table["key"] = np.arange(len(table)) + 1
+    table.to_csv(tmp_path / "my table.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    methods = {
+        "vanilla": LogisticRegression(),
+        "mixup": LogisticRegression(C=0.1),
+        comparison.PRIOR_BASELINE: DummyClassifier(),
+    }
+    monkeypatch.setattr(comparison, "default_methods", lambda *given: methods)
+    return tmp_path
+
+
+def invoke(*words: str) -> Any:
+    return CliRunner().invoke(app, [*words], prog_name="genlabel")
+
+
+def test_compare_writes_a_page_with_the_diagnosis(here: Path) -> None:
+    words = ["compare", "my table.csv", "--target", "kind", "--repeats", "2", "--jobs", "1", "--seed", "3"]
+    result = invoke(*words, "--report", "new/page.html")
+    assert result.exit_code == 0, result.output
+    found = json.loads((here / "new/page.json").read_text(encoding="utf-8"))
+    assert sorted(shlex.split(found["command"])) == sorted(["genlabel", *words, "--report", "new/page.html"])
+    assert found["diagnosis"]["verdict"]["word"] == "not trusted"
+    assert found["diagnosis"]["table"]["rows"] == found["table"]["rows"] == 61
+    assert any(note.startswith("rows that equal an earlier row: 1") for note in found["table"]["notes"])
+    assert any(note.startswith("left out column 'key'") for note in found["table"]["notes"])
+    assert f"s): {found['diagnosis']['verdict']['sentence']}" in result.stdout
+    assert "wrote compare-my table.png, new/page.html and new/page.json" in result.stdout
+    told = json.loads(invoke(*words, "--json").stdout)
+    assert told["methods"] == found["comparison"]["methods"]
+    assert told["verdict"] == found["comparison"]["verdict"]
+
+
+def test_diagnose_writes_a_page(here: Path) -> None:
+    result = invoke("diagnose", "my table.csv", "--target", "kind", "--cv", "2", "--report", "page.html", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads((here / "page.json").read_text(encoding="utf-8"))
+    assert found["diagnosis"] == json.loads(result.stdout)["diagnosis"]
+    assert "comparison" not in found
+    assert "The stacked density cannot be trusted here" in (here / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", ["compare", "diagnose"])
+@pytest.mark.parametrize(
+    "path, message", [("page.txt", "end it in .html or .htm"), ("my table.csv/p.html", "cannot be written")]
+)
+def test_a_page_that_cannot_be_written_is_told_before_the_work(
+    here: Path, command: str, path: str, message: str
+) -> None:
+    result = invoke(command, "my table.csv", "--target", "kind", "--report", path)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "loading" not in result.stderr
+
+
+@pytest.mark.parametrize("command", ["compare", "diagnose"])
+def test_the_table_is_not_written_over(here: Path, command: str) -> None:
+    table = pd.read_csv("my table.csv")
+    table.to_json("t.json", orient="records")
+    (here / "frames").mkdir()
+    table.to_csv("frames/pairs.csv", index=False)
+    clashes = [("t.json", "--report", "t.html"), ("frames/pairs.csv", "--csv", "frames/pairs.csv")]
+    clashes[1] = ("frames/pairs.csv", "--csv", "frames") if command == "diagnose" else clashes[1]
+    for source, option, path in clashes:
+        before = Path(source).read_bytes()
+        result = invoke(command, source, "--target", "kind", option, path)
+        assert result.exit_code == 2
+        assert "is the table itself, which would be lost; name another file" in result.stderr
+        assert Path(source).read_bytes() == before

@@ -1,0 +1,239 @@
+"""The diagnosis as a whole: it stops where it must, its tables agree with the table it was given, it can be kept."""
+
+import json
+import re
+import warnings
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from sklearn.datasets import load_iris
+
+from genlabel import Diagnosis, MixupClassifier, diagnose
+from genlabel._progress import LambdaCallback, use_callback
+from genlabel.evaluation.diagnosis.paired_experiment import LEARNING_RATES, WEIGHT_DECAYS, train_arms
+from genlabel.evaluation.diagnosis.verdict import SENTENCES
+from genlabel.reporting import plot_diagnosis
+
+
+def iris() -> tuple[pd.DataFrame, Any]:
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    return X, y.map(dict(enumerate(["setosa", "versicolor", "virginica"])))
+
+
+def awkward() -> tuple[pd.DataFrame, Any]:
+    """Text, gaps, a constant, a class of a single row, another of two."""
+    rng = np.random.default_rng(0)
+    y = np.array(["$a"] * 30 + ["b" * 30] * 30 + ["two"] * 2 + ["one"])
+    place = np.select([y == "$a", y == "two", y == "one"], [0.0, 4.0, 8.0], 2.5)
+    size = place + rng.normal(size=63)
+    size[::9] = np.nan
+    colour = np.where(rng.random(63) < 0.8, np.where(y == "$a", "red", "blue"), "green")
+    return pd.DataFrame({"size": size, "colour": colour, "constant": 1.0}), y
+
+
+def permuted() -> tuple[pd.DataFrame, Any]:
+    X, y = iris()
+    return X, np.random.default_rng(0).permutation(y)
+
+
+def many() -> tuple[Any, Any]:
+    """Ten classes with long names."""
+    index = np.repeat(np.arange(10), 12)
+    X = 4.0 * np.stack([np.cos(index), np.sin(2.0 * index)], 1) + np.random.default_rng(0).normal(size=(120, 2))
+    return X, np.array([f"a class of the number {c} and no other" for c in range(10)])[index]
+
+
+TABLES = {"iris": iris, "awkward": awkward, "permuted": permuted, "many": many}
+
+
+@cache
+def heard_of(name: str) -> tuple[Diagnosis, list[str]]:
+    """A diagnosis, and its warnings: of classes with a row or two, as the classifiers warn."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        diagnosis = diagnose(*TABLES[name](), cv=2, n_mixed=600)
+    return diagnosis, [str(warning.message) for warning in heard]
+
+
+def found(name: str) -> Diagnosis:
+    return heard_of(name)[0]
+
+
+each = pytest.mark.parametrize("name", TABLES)
+
+
+def test_of_permuted_labels_it_says_that_it_knows_nothing_and_stops() -> None:
+    diagnosis = found("permuted")
+    assert diagnosis.verdict.word == "not trusted"
+    assert diagnosis.mixed is None
+    assert diagnosis.experiment is None
+    assert "does not beat the class priors" in str(diagnosis)
+    assert len(plot_diagnosis(diagnosis).axes) == 1
+    for what in ("mixed_samples", "pairs", "lambda", "experiment"):
+        with pytest.raises(ValueError, match=r"see diagnosis\.verdict"):
+            diagnosis.to_frame(what)
+
+
+def test_iris_is_trusted_and_the_outer_classes_meet_the_one_between() -> None:
+    diagnosis = found("iris")
+    assert diagnosis.density_check.trusted
+    check = diagnosis.density_check
+    assert check.density < check.logistic < check.prior
+    assert check.prior == pytest.approx(np.log(3), abs=0.01)
+    worst = diagnosis.to_frame("pairs").iloc[0]
+    assert (worst["class_1"], worst["class_2"]) == ("setosa", "virginica")
+    assert diagnosis.mixed is not None
+    assert float(np.average(diagnosis.mixed.pairs["intrusion"], weights=diagnosis.mixed.pairs["weight"])) > 0
+    assert diagnosis.to_frame("mixed_samples")["density_label"].str.startswith("versicolor").mean() > 0.8
+
+
+@each
+def test_it_can_be_written_as_json_and_read_back(name: str) -> None:
+    plain = found(name).to_dict()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert plain["verdict"]["sentence"] == SENTENCES[plain["verdict"]["word"]]
+    check = plain["density_check"]
+    assert check["over_prior"]["mean"] == pytest.approx(check["prior"] - check["density"])
+
+
+@each
+def test_it_prints_its_verdict_first_and_no_line_is_lost(name: str) -> None:
+    diagnosis = found(name)
+    text = str(diagnosis)
+    assert text.split("\n\n")[1] == diagnosis.verdict.sentence
+    assert all(f"- {reason}" in text for reason in diagnosis.verdict.reasons)
+    assert diagnosis.verdict.word in repr(diagnosis)
+
+
+@pytest.mark.parametrize("name", ["iris", "awkward"])
+def test_blends_name_rows_of_the_table_and_both_labels(name: str) -> None:
+    diagnosis, y = found(name), np.asarray(TABLES[name]()[1])
+    frame = diagnosis.to_frame("mixed_samples", None)
+    np.testing.assert_array_equal(y[frame["row_1"]], frame["class_1"])
+    np.testing.assert_array_equal(y[frame["row_2"]], frame["class_2"])
+    assert (frame["row_1"] != frame["row_2"]).all()
+    assert frame["total_variation"].is_monotonic_decreasing
+    same = frame[frame["class_1"] == frame["class_2"]]
+    assert (same["mixup_label"] == same["class_1"] + " 1.00").all()
+    assert len(diagnosis.to_frame("mixed_samples", 3)) == 3
+    assert frame["typicality"].between(0, 1).all()
+
+
+def test_a_class_of_one_row_is_mixed_with_others_but_not_with_itself() -> None:
+    pairs = found("awkward").to_frame("pairs", None)
+    assert not ((pairs["class_1"] == "one") & (pairs["class_2"] == "one")).any()
+    assert ((pairs["class_1"] == "one") | (pairs["class_2"] == "one")).any()
+
+
+def test_the_gains_of_the_paired_run_are_differences_of_its_losses() -> None:
+    trial = found("iris").experiment
+    assert trial is not None
+    assert trial.rows == 150
+    for name, gap in trial.gains.items():
+        first, second = name.split(" over ")
+        assert gap.mean == pytest.approx(trial.log_loss[second] - trial.log_loss[first])
+        assert gap.low < gap.mean < gap.high
+    for name in ("mixup", "GenLabel"):
+        assert trial.diversity[name] == pytest.approx(trial.training_loss[name] / trial.training_loss["vanilla"])
+    frame = found("iris").to_frame("experiment")
+    assert list(frame.index) == ["vanilla", "mixup", "GenLabel"]
+    assert frame.loc["mixup", "gain"] == pytest.approx(
+        frame.loc["vanilla", "log_loss"] - frame.loc["mixup", "log_loss"]
+    )
+
+
+def test_the_arms_are_those_of_the_baselines_own_classifier() -> None:
+    X, y = load_iris(return_X_y=True)
+    arms = train_arms(X, y, 0.3, 0.75, seed=0)
+    common = {
+        "training__learning_rate": LEARNING_RATES,
+        "training__weight_decay": WEIGHT_DECAYS,
+        "calibrate": False,
+        "random_state": 0,
+    }
+    vanilla = MixupClassifier(mixer=None).set_params(**common).fit(X, y)
+    mixup = MixupClassifier(clean_fraction=0.75).set_params(**common).fit(X, y)
+    np.testing.assert_allclose(arms["vanilla"].predict_proba(X), vanilla.predict_proba(X), atol=1e-3)
+    np.testing.assert_allclose(arms["mixup"].predict_proba(X), mixup.predict_proba(X), atol=1e-3)
+
+
+@each
+def test_no_text_of_the_picture_lies_on_another_or_outside(name: str) -> None:
+    figure = plot_diagnosis(found(name))
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    width, height = canvas.get_width_height()
+    for ax in figure.axes:
+        boxes = [text.get_window_extent() for text in [*ax.texts, ax.title, ax.xaxis.label] if text.get_text()]
+        assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+        ticks = [label.get_window_extent() for label in ax.get_yticklabels() if label.get_text() and ax.get_visible()]
+        assert all(box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height for box in [*boxes, *ticks])
+
+
+def test_it_tells_how_far_it_is_and_repeats_itself() -> None:
+    reports: list[Any] = []
+    with use_callback(LambdaCallback(on_progress=reports.append)):
+        again = diagnose(*iris(), cv=2, n_mixed=600)
+    done = [report.fraction for report in reports]
+    assert done == sorted(done)
+    assert done[-1] == 1.0
+    assert again.to_dict() == found("iris").to_dict()
+
+
+def test_of_many_rows_some_are_looked_at_and_a_note_says_so() -> None:
+    X, y = permuted()
+    diagnosis = diagnose(X, y, max_rows=75)
+    assert diagnosis.n == 150
+    assert diagnosis.density_check.rows <= 75
+    assert diagnosis.notes == ["150 rows; a stratified sample of about 75 was used"]
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        ({"alpha": 0}, "alpha=0 must be a finite number above 0"),
+        ({"clean_fraction": 1.0}, "clean_fraction=1.0 must be a number in .*"),
+        ({"cv": 1}, "cv=1 must be a whole number of at least 2"),
+        ({"n_mixed": 0}, "n_mixed=0 must be a whole number"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_asked_is_refused_with_the_way_out(words: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        diagnose(*iris(), **words)
+
+
+def test_one_class_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs at least 2 classes"):
+        diagnose([[0.0], [1.0]], ["a", "a"])
+
+
+@pytest.mark.long
+def test_copies_of_a_row_earn_no_trust_if_they_are_a_group() -> None:
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(25), 4)
+    X, y = rng.normal(size=(25, 2))[group], rng.integers(0, 2, 25)[group]
+    assert diagnose(X, y, cv=2, n_mixed=50, groups=group).verdict.word == "not trusted"
+    assert diagnose(X, y, cv=2, n_mixed=50).trust.trusted
+
+
+def test_warnings_name_classes_of_few_rows_as_the_table_has_them() -> None:
+    told = [text for text in heard_of("awkward")[1] if "class " in text]
+    assert any(text.startswith("class 'one' has a single row: it is trained on, but never held out") for text in told)
+    assert any("class 'two' has only 2 samples" in text for text in told)
+    assert not any(re.search(r"class \d", text) for text in told)
+
+
+def test_what_is_printed_of_blends_is_no_row_by_itself() -> None:
+    diagnosis = found("many")
+    printed = str(diagnosis).split("whose labels differ most\n")[1].split("\n\n")[0]
+    frame = diagnosis.to_frame("mixed_samples", None)
+    mixed = frame[np.minimum(frame["lam"], 1 - frame["lam"]) >= 0.1].head(3)
+    assert len(mixed) == 3
+    assert printed.count("\n") == 3
+    assert all(f"{lam:.3f}" in line for lam, line in zip(mixed["lam"], printed.splitlines()[1:], strict=True))

@@ -1,0 +1,563 @@
+"""Runs: a kill loses and repeats nothing, a failure is one trial's, processes and clusters give the same numbers."""
+
+import contextlib
+import importlib.util
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import types
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+import genlabel_paper
+from genlabel._progress import LambdaCallback, RunPlan, TrialResult
+from genlabel.evaluation.records import (
+    Record,
+    RecordStore,
+    check_dask_scheduler,
+    open_store,
+    read_records,
+)
+from genlabel.evaluation.records import run as run_module
+from genlabel.evaluation.records.store import read_store
+from genlabel_paper.runs.cells import STUDY, Cell, Trial, make_cells
+
+SOURCES = Path(genlabel_paper.__file__).parents[1]
+CELLS = make_cells("logistic", list("123456"), ["vanilla", "decay"], "quick")
+SEEDS = make_cells("logistic", ["1"], ["vanilla", "decay"], "full")[:12]
+"""Two cells for each of five seeds, and for the first seed of another split."""
+needs_kill = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs distributed")
+
+WORK = '''
+"""Train a linear network with torch; leave a line for each call."""
+import os, sys, time
+import torch
+from genlabel.evaluation.records import open_store, run_trials
+from genlabel_paper.runs.cells import STUDY, make_cells
+
+def draw(cell):
+    """Three classes of 60 rows, whose means are as far apart as the name of the set says."""
+    y = torch.arange(3).repeat(60)
+    means = float(cell.dataset) * torch.eye(3, 8)
+    return torch.randn(180, 8, generator=torch.Generator().manual_seed(cell.split)) + means[y], y
+
+def train(cell):
+    X, y = draw(cell)
+    weight = torch.randn(8, 3, generator=torch.Generator().manual_seed(cell.seed), requires_grad=True)
+    for _ in range(20):
+        loss = torch.nn.functional.cross_entropy(X[:90] @ weight, y[:90])
+        loss = loss + 0.01 * (weight**2).sum() * (cell.method == "decay")
+        weight = (weight - 0.5 * torch.autograd.grad(loss, weight)[0]).detach().requires_grad_()
+    scores = X[90:] @ weight
+    hit = (scores.argmax(1) == y[90:]).double().mean().item()
+    return {"accuracy": 100 * hit, "log_loss": torch.nn.functional.cross_entropy(scores, y[90:]).item()}
+
+def work(cells, log=None, pause=0.0):
+    begin = time.perf_counter()
+    time.sleep(pause)
+    metrics = [train(cell) for cell in cells]
+    if log is not None:
+        with open(log, "a") as file:
+            file.write("".join(f"{os.getpid()} {cell.id}\\n" for cell in cells))
+    seconds = (time.perf_counter() - begin) / len(cells)
+    return [
+        {"key": cell, "parameters": {"threads": torch.get_num_threads()}, "metrics": found, "seconds": seconds,
+         "versions": {"torch": torch.__version__}}
+        for cell, found in zip(cells, metrics)
+    ]
+
+if __name__ == "__main__":
+    cells = make_cells("logistic", list("123456"), ["vanilla", "decay"], "quick")
+    with open_store(sys.argv[1], STUDY) as store:
+        pausing = lambda asked: work(asked, pause=0.1)
+        run_trials(cells, pausing, store=store, fingerprint=lambda cell: "today", n_jobs=int(sys.argv[2]))
+'''
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("script") / "work.py"
+    path.write_text(WORK)
+    return path
+
+
+@pytest.fixture(scope="module")
+def work(script: Path) -> Callable[..., list[Record]]:
+    """The work of a module that workers do not find: it travels to them by value."""
+    spec = importlib.util.spec_from_file_location("work", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: Callable[..., list[Record]] = module.work
+    return found
+
+
+run_trials = partial(run_module.run_trials, fingerprint=lambda cell: "today")
+
+
+def comparable(path: Path) -> pd.DataFrame:
+    return read_records(path, STUDY).drop(columns="seconds")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(work: Callable[..., list[Record]], tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    path = tmp_path_factory.mktemp("undisturbed") / "study.sqlite"
+    with open_store(path, STUDY) as store:
+        run_trials(CELLS, work, store=store)
+    frame = comparable(path)
+    assert len(frame) == len(CELLS) == 24
+    assert frame["accuracy"].nunique() > 5
+    return frame
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RecordStore]:
+    with open_store(tmp_path / "study.sqlite", STUDY) as opened:
+        yield opened
+
+
+def noted(cells: Sequence[Cell], calls: list[list[str]]) -> list[Record]:
+    """Work that notes what it was asked for."""
+    calls.append([cell.id for cell in cells])
+    return [Record(key=cell, parameters={}, metrics={}, seconds=0.0, versions={}) for cell in cells]
+
+
+# Here
+
+
+def test_one_thread_and_numbers_of_this_process(undisturbed: pd.DataFrame) -> None:
+    assert [parameters["threads"] for parameters in undisturbed["parameters"]] == [1] * 24
+    assert set(undisturbed["id"]) == {cell.id for cell in CELLS}
+
+
+def test_threads_are_given_back(store: RecordStore) -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        run_trials(CELLS, partial(noted, calls=[]), store=store)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_two_processes_give_the_numbers_of_one(
+    work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: RecordStore, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    run_trials(CELLS, partial(work, log=str(log), pause=0.05), store=store, n_jobs=2)
+    pd.testing.assert_frame_equal(comparable(store.path), undisturbed)
+    workers = {int(line.split()[0]) for line in log.read_text().splitlines()}
+    assert len(workers) == 2
+    assert os.getpid() not in workers
+
+
+def test_only_what_is_missing_is_done(store: RecordStore) -> None:
+    calls: list[list[str]] = []
+    starts: list[RunPlan] = []
+    outcomes: list[TrialResult] = []
+
+    def again(cells: Sequence[Cell], order: Callable[[Trial], Any] | None = None) -> None:
+        done = partial(noted, calls=calls)
+        recorder = LambdaCallback(on_run_start=starts.append, on_trial_end=outcomes.append)
+        run_trials(cells, done, store=store, order=order, callback=recorder)
+
+    vanilla = [cell for cell in SEEDS if cell.method == "vanilla"]
+    again(vanilla[:3])
+    again(SEEDS + SEEDS[:2], order=lambda trial: (trial.split, trial.seed))
+    again(SEEDS)
+    assert starts == [(3, 0, 0), (9, 3, 0), (0, 12, 0)]
+    assert sorted(name for names in calls for name in names) == sorted(cell.id for cell in SEEDS)
+    assert [len(names) for names in calls] == [1] * 3 + [1, 1, 1, 2, 2, 2]
+    assert [len(outcome.records) for outcome in outcomes] == [len(names) for names in calls]
+    assert len(store.read().requested) == 12
+
+
+def test_what_was_made_with_other_settings_is_done_again(store: RecordStore) -> None:
+    starts: list[RunPlan] = []
+    calls: list[list[str]] = []
+    for edited in ("", "vanilla", "vanilla"):
+        run_module.run_trials(
+            SEEDS,
+            partial(noted, calls=calls),
+            store=store,
+            fingerprint=lambda cell, edited=edited: "edited" if cell.method == edited else "as before",
+            callback=LambdaCallback(on_run_start=starts.append),
+        )
+    assert starts == [(12, 0, 0), (6, 6, 6), (0, 12, 0)]
+    assert [len(names) for names in calls] == [2] * 6 + [1] * 6
+    assert set(store.read().frame.groupby("method")["fingerprint"].unique().map(tuple)) == {("edited",), ("as before",)}
+
+
+def test_trials_are_done_in_order(store: RecordStore) -> None:
+    cells = [replace(cell, dataset=name) for name in ("1", "3", "2") for cell in SEEDS[:4]]
+    outcomes: list[TrialResult] = []
+    run_trials(
+        cells,
+        partial(noted, calls=[]),
+        store=store,
+        order=lambda trial: (trial.seed, -float(trial.dataset)),
+        callback=LambdaCallback(on_trial_end=outcomes.append),
+    )
+    seeds = sorted({cell.seed for cell in cells})
+    expected = [(seed, name) for seed in seeds for name in ("3", "2", "1")]
+    assert [(outcome.trial.seed, outcome.trial.dataset) for outcome in outcomes] == expected
+
+
+def test_a_failure_is_one_of_a_trial_and_is_tried_again(store: RecordStore) -> None:
+    healthy = False
+
+    def moody(cells: Sequence[Cell]) -> list[Record]:
+        seed = -1 if healthy else cells[0].seed
+        if seed == 0:
+            raise OSError(f"set {cells[0].dataset} is not there\nor is it?")
+        if seed == 1:
+            raise RuntimeError("long " * 100)
+        records = noted(cells, [])
+        if seed == 2:
+            records[0]["metrics"] = {"log_loss": float("nan")}
+        return records[1:] if seed == 3 else records
+
+    outcomes: list[TrialResult] = []
+    run_trials(SEEDS[:10], moody, store=store, callback=LambdaCallback(on_trial_end=outcomes.append))
+    assert len(outcomes) == 5
+    assert len(store.done) == 2
+    first, second, third, fourth = store.read().failures.values()
+    assert first == "OSError: set 1 is not there or is it?"
+    assert second.startswith("RuntimeError: long long")
+    assert len(second) == 300
+    assert third.startswith("ValueError: log_loss=nan of 'logistic/1/vanilla")
+    assert "returned 1 records, which are not those of the 2 runs" in fourth
+    assert [outcome.error for outcome in outcomes] == [first, second, third, fourth, None]
+    healthy = True
+    run_trials(SEEDS[:10], moody, store=store)
+    assert len(store.done) == 10
+    assert read_store(store.path, STUDY).failures == {}
+
+
+def test_a_failure_does_not_outlive_its_settings(store: RecordStore) -> None:
+    """A succeeds, B fails, back to A: all is on record, and the failure is B's."""
+
+    def failing(cells: Sequence[Cell]) -> list[Record]:
+        raise OSError("not there")
+
+    one, other = SEEDS[:2], SEEDS[2:4]
+    for settings, done in (("A", partial(noted, calls=[])), ("B", failing)):
+        run_module.run_trials([*one, *other], done, store=store, fingerprint=lambda cell, now=settings: now)
+    assert set(store.read().failures) == {one[0].trial, other[0].trial}
+    run_module.run_trials(one, failing, store=store, fingerprint=lambda cell: "A")
+    assert set(store.read().failures) == {other[0].trial}
+    run_module.run_trials(other, failing, store=store, fingerprint=lambda cell: "B")
+    assert set(store.read().failures) == {other[0].trial}
+    run_module.run_trials(other, failing, store=store, fingerprint=lambda cell: "A")
+    assert read_store(store.path, STUDY).failures == {}
+
+
+def test_a_failure_is_kept_while_a_cell_of_its_trial_is_missing(store: RecordStore) -> None:
+    def failing(cells: Sequence[Cell]) -> list[Record]:
+        raise OSError("not there")
+
+    run_trials(SEEDS[:1], partial(noted, calls=[]), store=store)
+    run_trials(SEEDS[:2], failing, store=store)
+    run_trials(SEEDS[:1], failing, store=store)
+    assert set(store.read().failures) == {SEEDS[0].trial}
+
+
+def test_an_error_of_the_caller_ends_the_run_and_keeps_what_ended(
+    work: Callable[..., list[Record]], store: RecordStore
+) -> None:
+    def stop(outcome: TrialResult) -> None:
+        raise KeyboardInterrupt
+
+    for jobs in (1, 2):
+        before = len(store.done)
+        with pytest.raises(KeyboardInterrupt):
+            run_trials(CELLS, work, store=store, n_jobs=jobs, callback=LambdaCallback(on_trial_end=stop))
+        assert len(read_records(store.path, STUDY)) == before + 2
+
+
+@pytest.mark.parametrize("n_jobs", [0, -2, 1.5])
+def test_jobs_are_checked(store: RecordStore, n_jobs: Any) -> None:
+    with pytest.raises(ValueError, match=f"n_jobs={n_jobs} must be"):
+        run_trials(CELLS, partial(noted, calls=[]), store=store, n_jobs=n_jobs)
+
+
+@needs_kill
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_a_kill_loses_nothing_and_repeats_nothing(
+    script: Path, tmp_path: Path, undisturbed: pd.DataFrame, jobs: int
+) -> None:
+    path = tmp_path / "study.sqlite"
+    environment = os.environ | {"PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(script), str(path), str(jobs)]
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    while process.poll() is None and not (
+        path.exists() and path.stat().st_size and len(read_records(path, STUDY)) >= 6
+    ):
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    before = read_records(path, STUDY)
+    assert 6 <= len(before) < 24
+    assert len(before) % 2 == 0
+    subprocess.run(command, env=environment, check=True)  # while orphaned workers may still be there
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    after = read_records(path, STUDY)
+    kept = after[after["id"].isin(before["id"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, before)  # the seconds too: nothing was done again
+    pd.testing.assert_frame_equal(comparable(path), undisturbed)
+
+
+@needs_kill
+def test_a_process_that_dies_is_told(store: RecordStore) -> None:
+    def deadly(cells: Sequence[Cell]) -> list[Record]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return []
+
+    with pytest.raises(OSError, match=r"one of 2 processes was killed"):
+        run_trials(CELLS, deadly, store=store, n_jobs=2)
+
+
+# On a cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A scheduler and two processes that work, which are started again if they die."""
+    distributed = pytest.importorskip("distributed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=logging.CRITICAL
+        ) as made:
+            yield made
+
+
+@needs_dask
+def test_a_cluster_gives_the_numbers_of_one_process(
+    cluster: Any, work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: RecordStore, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    run_trials(CELLS, partial(work, log=str(log), pause=0.05), store=store, dask=cluster.scheduler_address)
+    pd.testing.assert_frame_equal(comparable(store.path), undisturbed)
+    assert {int(line.split()[0]) for line in log.read_text().splitlines()} == {
+        worker.pid for worker in cluster.workers.values()
+    }
+
+
+@needs_dask
+@needs_kill
+@pytest.mark.parametrize("allowed", [0, pytest.param(3, marks=pytest.mark.long)])
+def test_a_killed_worker_costs_no_cell(
+    cluster: Any, work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: RecordStore, allowed: int
+) -> None:
+    """Also where the scheduler gives up the tasks of a worker at its first death."""
+    cluster.scheduler.allowed_failures = allowed
+    victim = next(iter(cluster.workers.values())).pid
+    outcomes: list[TrialResult] = []
+
+    def kill(outcome: TrialResult) -> None:
+        outcomes.append(outcome)
+        if len(outcomes) == 3:
+            os.kill(victim, signal.SIGKILL)
+
+    run_trials(
+        CELLS,
+        partial(work, pause=0.1),
+        store=store,
+        dask=cluster.scheduler_address,
+        callback=LambdaCallback(on_trial_end=kill),
+    )
+    assert [outcome.error for outcome in outcomes] == [None] * 12
+    assert store.read().failures == {}
+    pd.testing.assert_frame_equal(comparable(store.path), undisturbed)
+
+
+@needs_dask
+def test_failures_on_a_cluster(cluster: Any, store: RecordStore) -> None:
+    def moody(cells: Sequence[Cell]) -> list[Record]:
+        if cells[0].seed == 0:
+            raise OSError("not there")
+        return [Record(key=cell, parameters={}, metrics={}, seconds=0.0, versions={}) for cell in cells]
+
+    run_trials(SEEDS[:10], moody, store=store, dask=cluster.scheduler_address)
+    assert store.read().failures == {SEEDS[0].trial: "OSError: not there"}
+    assert len(store.done) == 8
+
+
+@needs_dask
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_a_worker_out_of_memory_fails_that_trial_alone(cluster: Any, store: RecordStore) -> None:
+    def greedy(cells: Sequence[Cell]) -> list[Record]:
+        """Work that, with one of the seeds, needs more memory than a worker may have."""
+        import resource
+
+        import numpy as np
+
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (in_use + 2**26, before[1]))
+        try:
+            np.ones(2**30 if cells[0].seed == 2 else 1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, before)
+        return [Record(key=cell, parameters={}, metrics={}, seconds=0.0, versions={}) for cell in cells]
+
+    run_trials(SEEDS[:10], greedy, store=store, dask=cluster.scheduler_address)
+    (failed,) = store.read().failures.items()
+    assert (failed[0], "MemoryError" in failed[1]) == (SEEDS[4].trial, True)
+    assert len(store.done) == 8
+
+
+@pytest.mark.long
+@needs_dask
+def test_a_worker_that_is_killed_for_its_memory_fails_that_trial_alone(store: RecordStore, tmp_path: Path) -> None:
+    def hungry(cells: Sequence[Cell]) -> list[Record]:
+        """Work that, with one of the seeds, takes memory until its worker is killed for it."""
+        with open(log, "a") as file:
+            file.write(f"{cells[0].seed}\n")
+        held = []
+        while cells[0].seed == 2:
+            held.append(bytearray(2**24))
+            time.sleep(0.01)
+        return [Record(key=cell, parameters={}, metrics={}, seconds=0.0, versions={}) for cell in cells]
+
+    distributed = pytest.importorskip("distributed")
+    log = str(tmp_path / "log")
+    quiet = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
+    alone = {"distributed.scheduler.worker-saturation": 1.0}  # no other trial waits at the worker, and dies with it
+    with warnings.catch_warnings(), pytest.importorskip("dask").config.set(alone):
+        warnings.simplefilter("ignore")
+        with distributed.LocalCluster(n_workers=1, threads_per_worker=1, memory_limit="1GB", **quiet) as small:
+            small.scheduler.allowed_failures = 0
+            run_trials(SEEDS[:10], hungry, store=store, dask=small.scheduler_address)
+    assert list(store.read().failures.items()) == [
+        (SEEDS[4].trial, "KilledWorker: all workers that had the trial died; see their logs")
+    ]
+    assert len(store.done) == 8
+    assert Path(log).read_text().count("2\n") == run_module.RETRIES + 1
+
+
+@needs_dask
+def test_workers_without_a_package_are_told(cluster: Any, store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = types.ModuleType("only_here")
+    exec("def work(cells): ...", vars(here))
+    monkeypatch.setitem(sys.modules, "only_here", here)
+    with pytest.raises(ValueError, match=r"cannot do a trial \(ModuleNotFoundError"):
+        run_trials(CELLS, vars(here)["work"], store=store, dask=cluster.scheduler_address)
+    assert store.read().failures == {}
+
+
+@contextmanager
+def started_scheduler(folder: Path, port: int = 0) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+    """A scheduler in a process of its own, without workers, and its address."""
+    told = folder / "scheduler.json"
+    options = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--scheduler-file", str(told)]
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", *options]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as scheduler:
+        while scheduler.poll() is None and not (told.exists() and told.read_text().endswith("}")):
+            time.sleep(0.05)
+        try:
+            yield scheduler, json.loads(told.read_text())["address"]
+        finally:
+            scheduler.kill()
+
+
+@contextmanager
+def started_worker(address: str) -> Iterator[None]:
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"]
+    environment = os.environ | {"PYTHONPATH": str(SOURCES)}
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment) as worker:
+        try:
+            yield
+        finally:
+            worker.terminate()
+
+
+@needs_dask
+@needs_kill
+def test_a_scheduler_that_dies_is_told(
+    work: Callable[..., list[Record]], store: RecordStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "TIMEOUT_SECONDS", 5)
+    with started_scheduler(tmp_path) as (scheduler, address):
+        killer = threading.Timer(1.0, scheduler.kill)
+        killer.start()
+        with pytest.raises(OSError, match=r"the scheduler at 'tcp://.*' was lost"):
+            run_trials(CELLS, work, store=store, dask=address)
+        killer.join()
+
+
+@pytest.mark.long
+@needs_dask
+@needs_kill
+def test_a_scheduler_that_restarts_loses_and_doubles_nothing(
+    work: Callable[..., list[Record]], undisturbed: pd.DataFrame, store: RecordStore, tmp_path: Path
+) -> None:
+    """Killed in the middle, with trials in flight; then there is another at the same address."""
+    outcomes: list[TrialResult] = []
+    with started_scheduler(tmp_path) as (scheduler, address), started_worker(address):
+
+        def kill(outcome: TrialResult) -> None:
+            outcomes.append(outcome)
+            if len(outcomes) == 3:
+                scheduler.kill()
+
+        with pytest.raises(OSError, match=r"the scheduler at 'tcp://.*' was lost"):
+            run_trials(
+                CELLS, partial(work, pause=0.2), store=store, dask=address, callback=LambdaCallback(on_trial_end=kill)
+            )
+    before = read_records(store.path, STUDY)
+    assert 6 <= len(before) == 2 * len(outcomes) < 24
+    (tmp_path / "again").mkdir()
+    port = int(address.rpartition(":")[2])
+    with started_scheduler(tmp_path / "again", port) as (_, again), started_worker(again):
+        assert again == address
+        run_trials(CELLS, work, store=store, dask=address, callback=LambdaCallback(on_trial_end=outcomes.append))
+    assert len(outcomes) == 12
+    after = read_records(store.path, STUDY)
+    kept = after[after["id"].isin(before["id"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, before)  # the seconds too: nothing was done again
+    pd.testing.assert_frame_equal(comparable(store.path), undisturbed)
+
+
+@needs_dask
+def test_a_scheduler_without_workers_is_told(
+    store: RecordStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "TIMEOUT_SECONDS", 2)
+    with started_scheduler(tmp_path) as (_, address):
+        with pytest.raises(ValueError, match="has no workers; start some with: dask worker tcp://"):
+            run_trials(CELLS, partial(noted, calls=[]), store=store, dask=address)
+        check_dask_scheduler(address)
+    assert store.done == {}
+
+
+@needs_dask
+def test_a_scheduler_that_is_not_there_is_told(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "TIMEOUT_SECONDS", 1)
+    with pytest.raises(OSError, match=r"dask='tcp://127.0.0.1:9': no scheduler answers within 1 s; start one with"):
+        run_trials(CELLS, partial(noted, calls=[]), store=store, dask="tcp://127.0.0.1:9")
+    assert store.done == {}
+
+
+def test_distributed_that_is_not_there_is_told(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ValueError, match=r'pip install "genlabel\[cluster\]"'):
+        run_trials(CELLS, partial(noted, calls=[]), store=store, dask="tcp://127.0.0.1:9")

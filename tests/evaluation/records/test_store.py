@@ -1,0 +1,333 @@
+"""The store: a trial is kept whole or not at all, with full precision; one writer; other files are left alone."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import genlabel_paper
+from genlabel.evaluation.records import COMPARISON, Fit, Record, RecordStore, check_store, open_store
+from genlabel.evaluation.records import load_records as load
+from genlabel.evaluation.records.store import read_store
+from genlabel_paper.runs.cells import STUDY, Cell, Trial
+
+SOURCES = Path(genlabel_paper.__file__).parents[1]
+COLUMNS = ["id", "setting", "dataset", "method", "alpha", "split", "seed", "seconds", "parameters", "versions"]
+COLUMNS += ["fingerprint", *STUDY.metrics]
+
+
+def opened(path: Path, restart: bool = False) -> RecordStore:
+    return open_store(path, STUDY, restart=restart)
+
+
+def frame_of(path: Path) -> pd.DataFrame:
+    return read_store(path, STUDY).frame
+
+
+def write(store: RecordStore, records: list[Record], made: str = "today") -> None:
+    store.write(records, {record["key"].id: made for record in records})
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1"}
+
+
+def record(method: str = "mixup", dataset: str = "61", **metrics: float) -> Record:
+    return Record(
+        key=Cell("logistic", dataset, method, split=1, seed=2, alpha=0.5),
+        parameters={"gamma": np.float64(0.25), "count": np.int64(3), "density": None, "sizes": (4, 5)},
+        metrics=metrics or {"accuracy": 100 / 3, "log_loss": np.float32(0.1)},
+        seconds=0.1 + 0.2,
+        versions={"genlabel": "0.1", "python": "3"},
+    )
+
+
+cells = st.builds(
+    Cell,
+    setting=st.sampled_from(["logistic", "synthetic"]),
+    dataset=st.text(min_size=1, max_size=5).filter(lambda name: name.isprintable()),
+    method=st.sampled_from(["mixup", "gen label", "ünicode/'\"%"]),
+    split=st.integers(0, 3),
+    seed=st.integers(0, 2**40),
+    alpha=st.sampled_from([0.1, 1.0, 2.0]),
+)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+plain = st.none() | st.booleans() | st.integers(-9, 9) | finite | st.text(max_size=5)
+records = st.builds(
+    lambda **parts: Record(**parts),
+    key=cells,
+    parameters=st.dictionaries(st.sampled_from(["gamma", "density", "learning_rate"]), plain),
+    metrics=st.dictionaries(st.sampled_from([*STUDY.metrics, "brier"]), finite),
+    seconds=st.floats(0, 1e6),
+    versions=st.dictionaries(st.sampled_from(["genlabel", "torch"]), st.text(max_size=5)),
+)
+
+
+@given(st.lists(records, max_size=8, unique_by=lambda made: made["key"].id))
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, made: list[Record]) -> None:
+    path = tmp_path_factory.mktemp("store") / "study.sqlite"
+    with opened(path) as store:
+        write(store, made[:3])
+        write(store, made[3:])
+        assert set(store.done) == {one["key"].id for one in made}
+    with opened(path) as store:
+        assert set(store.done) == {one["key"].id for one in made}
+    frame = frame_of(path)
+    assert list(frame.columns[:15]) == COLUMNS
+    made = sorted(made, key=lambda one: one["key"].id)
+    for (_, row), one in zip(frame.iterrows(), made, strict=True):
+        assert row[list(one["key"].fields)].to_dict() == one["key"].fields
+        assert (row["id"], row["seconds"]) == (one["key"].id, one["seconds"])
+        assert (row["parameters"], row["versions"]) == (one["parameters"], one["versions"])
+        assert row[frame.columns[11:]].dropna().to_dict() == one["metrics"]
+
+
+def test_the_frame_has_the_types_of_an_empty_one(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "study.sqlite"
+    with opened(path) as store:
+        empty = frame_of(path)
+        write(store, [record()])
+    frame = frame_of(path)
+    pd.testing.assert_series_equal(frame.dtypes, empty.dtypes)
+    assert frame["accuracy"].item() == 100 / 3
+    assert frame["seconds"].item() == 0.1 + 0.2
+    assert frame["parameters"].item() == {"gamma": 0.25, "count": 3, "density": None, "sizes": [4, 5]}
+    assert frame["robust_accuracy"].isna().item()
+
+
+def test_a_trial_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    with opened(tmp_path / "study.sqlite") as store:
+        write(store, [record("mixup")])
+        for twice in ("mixup", "vanilla"):
+            with pytest.raises(ValueError, match=rf"'logistic/61/{twice}/.* would be in '.*' twice; leave it out"):
+                write(store, [record("vanilla"), record(twice)])
+        for wrong in (float("nan"), float("inf")):
+            with pytest.raises(ValueError, match=f"log_loss={wrong} of 'logistic/61/b/.* is not a finite number"):
+                write(store, [record("a"), record("b", log_loss=wrong)])
+        odd = record("b")
+        odd["parameters"] = {"density": object()}
+        with pytest.raises(ValueError, match=r"parameters of 'logistic/61/b/.*as JSON"):
+            write(store, [record("a"), odd])
+        assert len(store.done) == len(frame_of(store.path)) == 1
+
+
+def test_failures_are_kept_until_the_trial_succeeds(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    first, second = (record(dataset=name)["key"].trial for name in ("61", "36"))
+    with opened(path) as store:
+        store.write_failure(first, "OSError: not there")
+        store.write_failure(first, "OSError: still not there")
+        store.write_failure(second, "ValueError: no")
+        assert (
+            store.read().failures
+            == read_store(path, STUDY).failures
+            == {first: "OSError: still not there", second: "ValueError: no"}
+        )
+        write(store, [record(dataset="61")])
+        assert store.read().failures == {second: "ValueError: no"}
+        assert isinstance(next(iter(store.read().failures)), Trial)
+    assert read_store(path, STUDY).failures == {second: "ValueError: no"}
+
+
+def test_fresh_begins_again(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    with opened(path, restart=True) as store:
+        write(store, [record()])
+        store.write_failure(Trial("s", "d", 0, 0), "no")
+    with opened(path, restart=True) as store:
+        assert store.done == {}
+        assert store.read().failures == {}
+        write(store, [record()])
+    assert len(frame_of(path)) == 1
+
+
+def test_a_record_of_other_settings_is_replaced(tmp_path: Path) -> None:
+    with opened(tmp_path / "study.sqlite") as store:
+        write(store, [record("mixup", accuracy=1.0), record("vanilla", accuracy=1.0)], "then")
+        write(store, [record("mixup", accuracy=2.0)], "now")
+        frame = store.read().frame.set_index("method")
+        assert frame["accuracy"].to_dict() == {"mixup": 2.0, "vanilla": 1.0}
+        assert frame["fingerprint"].to_dict() == {"mixup": "now", "vanilla": "then"}
+        assert list(store.done.values()) == ["now", "then"]
+
+
+def test_what_was_asked_for_is_kept_once(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    cells = [record(name)["key"] for name in ("mixup", "vanilla")]
+    with opened(path) as store:
+        store.request(cells[:1])
+        store.request(cells)
+    assert load(path, STUDY).requested.to_dict("records") == [cell.fields for cell in cells]
+
+
+def test_settings_of_a_file_do_not_mix(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    with open_store(path, STUDY, settings={"epochs": 5, "sizes": (3, 4)}) as store:
+        assert store.read().settings == {"epochs": 5, "sizes": [3, 4]}
+    for other in ({"epochs": 6, "sizes": (3, 4)}, {}):
+        with pytest.raises(ValueError, match=r"made with epochs=5.*"):
+            open_store(path, STUDY, settings=other)
+    open_store(path, STUDY, settings={"sizes": [3, 4], "epochs": 5}).__exit__()
+    with open_store(path, STUDY, settings={"epochs": 6}, restart=True) as store:
+        assert store.read().settings == {"epochs": 6}
+
+
+def test_a_store_in_memory_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with open_store(None, STUDY) as one, open_store(None, STUDY) as other:
+        write(one, [record()])
+        assert (len(one.read().frame), len(other.read().frame)) == (1, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_records_of_another_kind_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    with open_store(path, COMPARISON) as store:
+        store.write_failure(Fit("iris", "mixup", 0), "no")
+    before = path.read_bytes()
+    for restart in (False, True):
+        with pytest.raises(ValueError, match=r"has records of compare, not of paper; name another file"):
+            opened(path, restart=restart)
+    with pytest.raises(ValueError, match=r"has records of compare, not of paper"):
+        load(path, STUDY)
+    assert path.read_bytes() == before
+
+
+def test_an_older_format_is_refused_and_can_be_begun_again(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    with sqlite3.connect(path) as connection:
+        for statement in ("meta (name TEXT, value INTEGER)", "records (id TEXT)", "failures (setting TEXT)"):
+            connection.execute(f"CREATE TABLE {statement}")
+        connection.execute("INSERT INTO meta VALUES ('protocol', 1)")
+    connection.close()
+    for read in (opened, frame_of):
+        with pytest.raises(ValueError, match=r"older format"):
+            read(path)
+    check_store(path, STUDY, restart=True)
+    with opened(path, restart=True) as store:
+        assert store.done == {}
+    assert frame_of(path).empty
+
+
+def foreign(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE letters (text)")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda path: path.write_text("Dear reader, " * 100), "no store of records .*not a database"),
+        (foreign, "no store of records but of letters; name another file"),
+    ],
+)
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path, make: Any, message: str, restart: bool) -> None:
+    path = tmp_path / "letter.sqlite"
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=message):
+        opened(path, restart=restart)
+    with pytest.raises(ValueError, match=message):
+        frame_of(path)
+    assert path.read_bytes() == before
+
+
+def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no file of records .*run genlabel reproduce first"):
+        frame_of(tmp_path / "none.sqlite")
+    assert not (tmp_path / "none.sqlite").exists()
+    (tmp_path / "empty.sqlite").touch()
+    with pytest.raises(ValueError, match="is empty; run genlabel reproduce first"):
+        frame_of(tmp_path / "empty.sqlite")
+    with pytest.raises(ValueError, match=r"is a folder; records are written to one file"):
+        opened(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["empty.sqlite"]
+
+
+HOLD = """
+import sys, time
+from genlabel.evaluation.records import open_store
+from genlabel_paper.runs.cells import STUDY
+with open_store(sys.argv[1], STUDY):
+    print("open", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_second_writer_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        begin = time.monotonic()
+        for restart in (False, True):
+            with pytest.raises(OSError, match=r"another run writes '.*study.sqlite'; wait until it ends"):
+                opened(path, restart=restart)
+        assert time.monotonic() - begin < 2
+        assert frame_of(path).empty
+        process.kill()
+    with opened(path) as store, pytest.raises(BlockingIOError, match="another run writes"):
+        opened(store.path)
+    opened(path).__exit__()
+
+
+WRITE = """
+import sys
+from genlabel.evaluation.records import open_store
+from genlabel_paper.runs.cells import STUDY, Cell
+with open_store(sys.argv[1], STUDY) as store:
+    begin = len(store.done)
+    for trial in range(begin, begin + 100_000):
+        cells = [Cell("s", str(trial), str(method), 0, 0) for method in range(7)]
+        store.write([
+            {"key": cell, "parameters": {"text": "x" * 2000}, "metrics": {}, "seconds": 0.0, "versions": {}}
+            for cell in cells
+        ], {cell.id: "today" for cell in cells})
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_a_kill_leaves_whole_trials_and_readers_see_whole_trials(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    last = 0
+    for _ in range(3):
+        process = subprocess.Popen([sys.executable, "-c", WRITE, str(path)], env=environment())
+        wanted = last + 70
+        while last < wanted and process.poll() is None:
+            time.sleep(0.02)
+            seen = len(frame_of(path)) if path.exists() and path.stat().st_size else 0
+            assert seen % 7 == 0
+            assert seen >= last
+            last = seen
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        frame = frame_of(path)
+        assert len(frame) % 7 == 0
+        assert frame.groupby("dataset").size().eq(7).all()
+        last = len(frame)
+
+
+def test_the_file_says_when_and_is_plain_to_others(tmp_path: Path) -> None:
+    path = tmp_path / "study.sqlite"
+    with opened(path) as store:
+        write(store, [record()])
+    connection = sqlite3.connect(path)
+    written, metrics = connection.execute("SELECT written, metrics FROM records").fetchone()
+    connection.close()
+    assert pd.Timestamp.now("UTC") - pd.Timestamp(written) < pd.Timedelta("1min")
+    assert json.loads(metrics)["accuracy"] == 100 / 3

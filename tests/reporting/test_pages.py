@@ -1,0 +1,218 @@
+"""Pages: balanced, escaped, closed to the network; in a real browser they sort, filter, switch and open larger."""
+
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markupsafe import Markup
+
+from genlabel.reporting.html import Cell, DataTable, clean_text, environment, macro, page_script, page_style, shorten
+
+HOSTILE = {
+    "script": "<script>document.title = 'owned'</script>",
+    "quotes": "\"'`><img src=x onerror=alert(1)>",
+    "style": "</style><h1>x</h1></title></svg>",
+    "comment": "<!-- &amp; ]]> -->",
+    "turned": "\u202eabc\u2066\u200f",
+    "control": "a\x00b\x1bc\ud800",
+    "emoji": "\N{PILE OF POO} \N{LATIN SMALL LETTER E WITH ACUTE}",
+    "long": "x" * 300,
+    "empty": "",
+}
+every_hostile = pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+
+
+PAGE = """{% extends "page.j2" %}{% import "macros.j2" as ui %}
+{% block title %}{{ text }}{% endblock %}
+{% block header %}<h1>{{ text }}</h1>{{ ui.contents({"t": "A table", "f": "A figure", "n": "Notes"}) }}{% endblock %}
+{% block main %}
+{% call ui.section("t", "A table") %}{{ ui.data_table(table) }}{% endcall %}
+{% call ui.section("f", "A figure") %}{{ ui.figure(drawing, "It shows " ~ text ~ ".") }}{% endcall %}
+{% call ui.section("n", "Notes") %}
+{{ ui.facts({"name": text ~ ".", "none": ""}) }}{{ ui.item_list([text]) }}
+<details><p id="deep">{{ text }}</p></details>
+{% endcall %}
+{% endblock %}"""
+DRAWING = """<svg viewBox="0 0 40 40" role="img"><title>{{ text }}</title>
+<circle cx="20" cy="20" r="9" class="f1"><title>value {{ text }}</title></circle></svg>"""
+
+
+def a_page(text: str = "plain") -> str:
+    rows: list[list[Any]] = [[f"{text} {i}", Cell(f"{v:.1f}", v), NOTHING if i == 3 else str(-v)] for i, v in NUMBERS]
+    table = DataTable(f"About {text}", ["name", "value", "minus"], rows)
+    made = environment()
+    drawing = Markup(made.from_string(DRAWING).render(text=text))
+    return made.from_string(PAGE).render(text=text, table=table, drawing=drawing)
+
+
+NOTHING = "\N{EN DASH}"
+NUMBERS = list(enumerate([3.0, 10.0, -2.0, 0.5, 100.0, 7.0, 8.0, 9.0]))
+
+
+@every_hostile
+def test_text_stays_text_wherever_it_stands(text: str, read_html: Callable[[str], Any]) -> None:
+    plain, reader = read_html(a_page()), read_html(a_page(text))
+    assert [tag for tag, _ in reader.tags] == [tag for tag, _ in plain.tags]
+    assert len(reader.text) >= 8 * len(text)
+
+
+@every_hostile
+def test_escaped_text_reads_as_it_was_but_for_what_no_page_may_hold(text: str, read_html: Callable[[str], Any]) -> None:
+    shown = read_html(environment().from_string("{{ text }}").render(text=text)).text
+    named = {"\u202e": "[U+202E]", "\u2066": "[U+2066]", "\x00": "\ufffd", "\x1b": "\ufffd", "\ud800": "\ufffd"}
+    assert shown == "".join(named.get(letter, letter) for letter in text)
+    clean_text(text).encode()
+
+
+def test_a_page_asks_for_nothing_and_is_the_same_each_time(read_html: Callable[[str], Any]) -> None:
+    text = a_page()
+    tags = read_html(text).tags
+    assert text == a_page()
+    assert not {tag for tag, _ in tags} & {"link", "iframe", "object", "img"}
+    assert not any("src" in attributes for _, attributes in tags)
+    assert "url(" not in text
+    assert "http" not in text.replace("http-equiv", "")
+    policies = [a["content"] for tag, a in tags if tag == "meta" and "http-equiv" in a]
+    rules = dict(str(rule).split(maxsplit=1) for rule in str(policies[0]).split(";"))
+    closed = {name for name, allowed in rules.items() if allowed == "'none'"}
+    assert closed == {"default-src", "base-uri", "form-action"}
+    (body,) = re.findall("<script>(.*)</script>", text, flags=re.S)
+    assert rules["script-src"] == f"'sha256-{b64encode(sha256(body.encode()).digest()).decode()}'"
+
+
+def test_style_and_script_are_small() -> None:
+    assert len(page_script().encode()) < 8_192
+    assert len(page_style().encode()) < 12_288
+
+
+def test_a_caller_renders_the_cells_of_a_table() -> None:
+    table = DataTable("t", ["a", "b"], [["x", Cell("", content="<i>")]])
+    template = (
+        '{% import "macros.j2" as ui %}{% call(cell) ui.data_table(table) %}<b>{{ cell.content }}</b>{% endcall %}'
+    )
+    text = environment().from_string(template).render(table=table)
+    assert "<b>&lt;i&gt;</b></td>" in text
+
+
+def test_long_cells_are_cut_and_show_all_under_the_pointer() -> None:
+    text = macro("data_table", DataTable("t", ["a"], [[200 * "word "]]))
+    assert f'title="{200 * "word "}"' in text
+    assert text.count("word") < 230
+
+
+@pytest.mark.parametrize("longest", [1, 5, 24])
+@every_hostile
+def test_shortened_text_is_short_and_begins_the_same(text: str, longest: int) -> None:
+    short = shorten(text, longest)
+    assert len(short) <= longest
+    line = " ".join(text.split())
+    first, _, last = short.partition("…")
+    assert short == line or (line.startswith(first) and line.endswith(last))
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path = tmp_path_factory.mktemp("pages") / "page.html"
+    path.write_text(a_page(), encoding="utf-8")
+    browser.path = path
+    return browser
+
+
+def column(browser: Any, place: int, shown: bool = False) -> list[str]:
+    hidden = "" if not shown else ":not([hidden])"
+    return browser.run(
+        f"return [...document.querySelectorAll('tbody tr{hidden}')].map((row) => row.cells[{place}].textContent)"
+    )
+
+
+def test_it_opens_without_complaints_or_requests(opened: Any) -> None:
+    opened.open(opened.path)
+    assert opened.complaints() == []
+    assert opened.requests() == [opened.path.as_uri()]
+
+
+def test_a_table_sorts_by_click_and_by_key(opened: Any) -> None:
+    opened.open(opened.path)
+    before = column(opened, 1)
+    opened.click("thead th:nth-child(2) button")
+    assert column(opened, 1) == sorted(before, key=float)
+    assert opened.run("return document.querySelector('thead th:nth-child(2)').ariaSort") == "ascending"
+    opened.press("\ue007")
+    assert column(opened, 1) == sorted(before, key=float, reverse=True)
+    opened.click("thead th:nth-child(3) button")
+    texts = column(opened, 2)
+    assert texts[-1] == NOTHING
+    assert [float(text) for text in texts[:-1]] == sorted(float(text) for text in texts[:-1])
+    opened.press("\ue007")
+    assert column(opened, 2)[-1] == NOTHING
+
+
+def test_a_filter_hides_rows_and_counts_them(opened: Any) -> None:
+    opened.open(opened.path)
+    opened.click(".filter input")
+    for letter in "10":
+        opened.press(letter)
+    expected = [row for row in zip(column(opened, 0), column(opened, 1), strict=True) if "10" in "".join(row)]
+    assert list(zip(column(opened, 0, True), column(opened, 1, True), strict=True)) == expected
+    assert opened.run("return document.querySelector('.filter span').textContent") == f"{len(expected)} of 8 rows"
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_theme_follows_the_system_until_it_is_switched(opened: Any, dark: bool) -> None:
+    opened.open(opened.path, dark=dark)
+    back = "return getComputedStyle(document.body).backgroundColor"
+    mark = "return getComputedStyle(document.querySelector('circle')).fill"
+    light = [sum(map(int, opened.run(back)[4:-1].split(","))) > 382, opened.run(mark)]
+    assert light[0] is not dark
+    opened.click("#theme")
+    assert (sum(map(int, opened.run(back)[4:-1].split(","))) > 382) is dark
+    assert opened.run(mark) != light[1]
+    assert opened.run("return document.getElementById('theme').ariaPressed") == str(not dark).lower()
+
+
+def test_a_figure_says_its_values_and_opens_larger(opened: Any) -> None:
+    opened.open(opened.path)
+    tip = "return document.querySelector('.tip').hidden ? null : document.querySelector('.tip').textContent"
+    assert opened.run(tip) is None
+    opened.run("document.querySelector('figure svg').focus()")
+    opened.press("\ue014")
+    assert opened.run(tip) == "value plain"
+    size = "return document.querySelector('{} svg').getBoundingClientRect().width"
+    opened.run("document.querySelector('.larger').focus()")
+    opened.press("\ue007")
+    assert opened.run("return document.querySelector('dialog').open")
+    assert opened.run(size.format("dialog")) > 0
+    opened.press("\ue00c")
+    assert opened.wait("!document.querySelector('dialog')")
+    assert opened.run("return document.activeElement.className") == "larger"
+    assert opened.complaints() == []
+
+
+def test_a_link_into_a_folded_part_opens_it(opened: Any) -> None:
+    opened.open(opened.path)
+    opened.run("location.hash = '#deep'")
+    assert opened.wait("document.querySelector('details').open")
+
+
+def test_an_odd_address_does_not_stop_the_script(opened: Any) -> None:
+    opened.open(opened.path)
+    opened.run("location.hash = '#%'; location.reload()")
+    assert opened.wait("!document.getElementById('theme').hidden")
+    assert opened.run("return document.querySelectorAll('.larger').length") == 1
+    assert opened.complaints() == []
+
+
+@every_hostile
+def test_nothing_hostile_runs_or_overflows(browser: Any, tmp_path: Path, text: str) -> None:
+    width = 360
+    path = tmp_path / "hostile.html"
+    path.write_text(a_page(text), encoding="utf-8")
+    browser.open(path, width)
+    assert browser.complaints() == []
+    assert browser.requests() == [path.as_uri()]
+    assert browser.run("return document.title") != "owned"
+    assert browser.run("return document.documentElement.scrollWidth") <= width

@@ -1,0 +1,397 @@
+"""Manners of a good estimator: it says how far it is, keeps to its time, and leaves no trace when it is stopped."""
+
+import re
+import time
+import warnings
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+
+from genlabel import AdaMixupClassifier, FlowDensity, GenLabelClassifier, MixupClassifier, _progress, _progress_display
+from genlabel._progress import FitProgress, LambdaCallback, ProgressEvent, track_fit, use_callback
+from genlabel.densities import DiscriminantDensity, ForestDensity, KernelDensity, StackedDensity
+from genlabel.estimators.validation import validate_fit_input
+from genlabel.evaluation.records.fingerprints import describe, fingerprint
+from genlabel.model_selection import time_budget
+from genlabel.model_selection.halving import count_epochs, halving_schedule
+from genlabel.model_selection.options import SEARCHES
+from genlabel.model_selection.time_budget import fit_to_time_limit, subsample_for_time_limit
+
+pytestmark = pytest.mark.filterwarnings("ignore::genlabel.DensityWarning")
+
+X, Y = load_iris(return_X_y=True)
+SHORT: dict[str, Any] = {"training__epochs": 10, "random_state": 0}
+FEW = [DiscriminantDensity(), KernelDensity(0.6, covariance="shared"), ForestDensity(3)]
+MODELS = {
+    "default": GenLabelClassifier(density=StackedDensity(FEW)).set_params(**SHORT),
+    "mixup": MixupClassifier().set_params(**SHORT),
+    "members": MixupClassifier((6,)).set_params(search__ensemble=2, **SHORT),
+    "paper": GenLabelClassifier.from_paper(density="gaussian", gamma=(0.0, 1.0), **SHORT),
+    "no choice": GenLabelClassifier((6,), "gaussian", 0.5, pool_with_density=None, clean_fraction=0.0)
+    .set_params(training__learning_rate=0.1, search__ensemble=1)
+    .set_params(training__weight_decay=1e-4, **SHORT),
+    "latent": GenLabelClassifier((6,), "kernel", space="latent").set_params(**SHORT),
+    "AdaMixup": AdaMixupClassifier().set_params(
+        training__learning_rate=(0.1, 0.01), training__weight_decay=1e-4, search__cv=2, **SHORT
+    ),
+}
+STAGES = {
+    "default": ["stacked density", "search", "support"],
+    "mixup": ["search"],
+    "members": ["search", "final fit"],
+    "paper": ["search", "final fit", "support"],
+    "no choice": ["final fit", "support"],
+    "latent": ["twins", "search", "support"],
+    "AdaMixup": ["search", "final fit"],
+}
+every = pytest.mark.parametrize("name", MODELS)
+
+
+def reports_of(model: Any, epochs: list[int] | None = None) -> tuple[list[ProgressEvent], Any]:
+    found: list[ProgressEvent] = []
+    epochs = [] if epochs is None else epochs
+    with use_callback(LambdaCallback(on_progress=found.append, on_epoch_end=lambda epoch, logs: epochs.append(epoch))):
+        fitted = clone(model).fit(X, Y)
+    return found, fitted
+
+
+def stage_of(report: ProgressEvent) -> str:
+    return report.stage.split(",")[0]
+
+
+@every
+def test_a_fit_says_what_it_is_at_and_how_much_of_it_is_done(name: str) -> None:
+    epochs: list[int] = []
+    found, _ = reports_of(MODELS[name], epochs)
+    assert list(dict.fromkeys(stage_of(report) for report in found)) == STAGES[name]
+    done = [report.fraction for report in found]
+    assert done[0] == 0.0
+    assert (np.diff(done) >= 0.0).all()
+    assert done[-1] == 1.0
+    assert found[-1].seconds_left == 0.0
+    assert all(report.seconds_left is None or report.seconds_left >= 0.0 for report in found)
+    assert found[-1].epochs == len(epochs)
+    for stage in STAGES[name]:
+        assert any(report.stage_ended for report in found if stage_of(report) == stage)
+
+
+def test_an_epoch_counts_as_many_times_as_there_are_candidates_left() -> None:
+    found, _ = reports_of(MODELS["mixup"])
+    work = np.cumsum([24 * 1, 8 * (2 - 1), 5 * (5 - 2), 3 * (10 - 5)])
+    assert [rung.epochs for rung in halving_schedule(10)] == [1, 2, 5, 10]
+    assert count_epochs(halving_schedule(10), 24) == work[-1]
+    ends = [report.fraction for report in found if report.stage_ended]
+    np.testing.assert_allclose(ends, work / work[-1], atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["default", "mixup", "paper"])
+def test_the_loss_that_is_told_is_the_lowest_of_the_best_candidates(name: str) -> None:
+    found, fitted = reports_of(MODELS[name])
+    results = fitted.cv_results_
+    pooled = not fitted.predicts_by_network
+    losses = results["mean_test_pooled_log_loss" if pooled else "mean_test_log_loss"]
+    told = [report.best_loss for report in found if report.best_loss is not None]
+    assert (np.diff(told) <= 0.0).all()
+    if name == "mixup":
+        assert told[-1] == pytest.approx(losses.min(), rel=1e-6)  # iris makes six folds of one size
+    elif name == "paper":
+        assert told[-1] == pytest.approx(losses[results["rank_test_score"].argmin()], rel=1e-6)
+    else:
+        assert told[-1] == pytest.approx(losses.min(), rel=0.05)  # a rung pools at weights of its own
+
+
+def test_the_time_left_is_that_of_the_work_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(_progress, "monotonic", clock)
+    found: list[ProgressEvent] = []
+    fit = FitProgress(LambdaCallback(on_progress=found.append))
+    fit.plan({"stacked density": 1.0, "search": 3.0})
+    with fit.stage("stacked density"):
+        clock.now += 10.0
+        fit.update(1, 2)
+        assert found[-1].seconds_left == pytest.approx(70.0)  # an eighth took 10 s
+        clock.now += 10.0
+    with fit.stage("search"):
+        assert found[-1].seconds_left == pytest.approx(60.0)
+        with fit.step("rung 1 of 2", work=30.0):
+            fit.epoch_weight = 10.0
+            clock.now += 4.0
+            for epoch in range(2):
+                fit.on_epoch_end(epoch, {})
+            assert found[-1].seconds_left == pytest.approx(2.0)  # 20 of 30 took 4 s
+        with fit.step("rung 2 of 2", work=5.0):  # fewer candidates are left than there might have been
+            fit.epoch_weight = 1.0
+            clock.now += 4.0
+            fit.on_epoch_end(2, {})
+            assert found[-1].fraction == pytest.approx(1.0 - 0.75 * 4 / 15)
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+LINE = re.compile(r"(\w+): ([^:]+): (\d+ % done|\d+ epochs)(, \d+ (s|min) left)?(, best held-out log-loss [\d.]+)?")
+
+
+@every
+def test_in_a_log_every_stage_ends_with_a_line_on_the_error_stream(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clone(MODELS[name]).set_params(search__verbose=1).fit(X, Y)
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = [LINE.fullmatch(line) for line in err.splitlines()]
+    assert all(lines)
+    assert {line[1] for line in lines if line} == {type(MODELS[name]).__name__}
+    assert list(dict.fromkeys(line[2].split(",")[0] for line in lines if line)) == STAGES[name]
+    clone(MODELS[name]).fit(X, Y)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_log_has_a_line_every_few_seconds_at_most(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(_progress_display, "monotonic", clock)
+    with track_fit(1, "fit") as fit:
+        fit.plan({"search": 1.0})
+        with fit.stage("search"):
+            for done in range(2200):
+                clock.now += 0.01
+                fit.update(done, 2200)
+    assert len(capsys.readouterr().err.splitlines()) == 22.0 // _progress_display.MIN_SECONDS_BETWEEN_LINES + 1
+
+
+def test_on_a_terminal_there_is_a_bar_on_the_error_stream(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    density = FlowDensity(epochs=2, hidden=(4,), verbose=1)  # has no bar of its own within another
+    GenLabelClassifier((6,), density, 1.0).set_params(training__learning_rate=0.1, search__verbose=1, **SHORT).fit(X, Y)
+    out, err = capsys.readouterr()
+    assert out == ""
+    shown = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", err)
+    assert re.search(
+        r"GenLabelClassifier: support .*100 % done, 0 s left, best held-out log-loss [\d.]+ elapsed", shown
+    )
+    assert "FlowDensity" not in shown
+    density.fit(X, Y)
+    assert "FlowDensity: training" in capsys.readouterr().err
+
+
+# A time limit
+
+
+@pytest.fixture
+def own_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
+    """The clock of a fit, and of its test, is the time of its thread: that of a quiet machine."""
+    monkeypatch.setattr(_progress, "monotonic", time.thread_time)
+    monkeypatch.setattr(time_budget, "monotonic", time.thread_time)
+    return time.thread_time
+
+
+LIMITED = {
+    name: model for name, model in MODELS.items() if "search__time_limit" in model.get_params() and name != "AdaMixup"
+}
+limited = pytest.mark.parametrize("name", LIMITED)
+
+
+@limited
+def test_a_limit_that_is_kept_anyway_changes_nothing(name: str) -> None:
+    free, bound = clone(LIMITED[name]).fit(X, Y), clone(LIMITED[name]).set_params(search__time_limit=600.0).fit(X, Y)
+    assert bound.best_params_ == free.best_params_
+    assert bound.n_iter_ == free.n_iter_
+    np.testing.assert_allclose(bound.predict_proba(X), free.predict_proba(X), rtol=1e-5, atol=1e-9)
+
+
+LARGE_X, LARGE_Y = make_classification(12_000, 20, n_informative=6, random_state=0)
+TIGHT = [
+    GenLabelClassifier(random_state=0).set_params(search__time_limit=0.6),
+    MixupClassifier(random_state=0).set_params(search__time_limit=0.6),
+    MixupClassifier(mixer=None, random_state=0).set_params(search__ensemble=2, search__time_limit=0.6),
+    MixupClassifier((16,), "manifold", calibrate=False)
+    .set_params(training__learning_rate=0.01, training__weight_decay=1e-4, search__ensemble=1)
+    .set_params(clean_fraction=0.0, search__time_limit=0.6, training__epochs=10_000, random_state=0),
+    GenLabelClassifier.from_paper("mlp", search__time_limit=0.6, random_state=0),
+    GenLabelClassifier(density="kernel", space="latent", random_state=0).set_params(search__time_limit=0.6),
+]
+
+
+@pytest.mark.parametrize("model", TIGHT, ids=repr)
+def test_a_fit_keeps_to_its_time_and_says_what_it_left_out(model: Any, own_time: Callable[[], float]) -> None:
+    fitted, begin = clone(model), own_time()
+    with pytest.warns(UserWarning, match=r"would take longer than time_limit=0.6 s: .*; give it more time, or None$"):
+        fitted.fit(LARGE_X, LARGE_Y)
+    assert own_time() - begin < 1.2 * 0.6 + 1.0
+    assert np.isfinite(fitted.predict_log_proba(LARGE_X)).all()
+    assert fitted.score(LARGE_X, LARGE_Y) > 0.75
+    assert len(fitted.history_["loss"]) == fitted.n_iter_
+
+
+def test_with_little_time_there_are_fewer_rows_but_no_class_is_lost(own_time: Callable[[], float]) -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(30_000) < 3, "rare", np.where(rng.random(30_000) < 0.2, "some", "many"))
+    points = rng.normal(size=(30_000, 5)) + (y == "many")[:, None]
+    sample, _ = validate_fit_input(MixupClassifier(), points, y, None, None, smallest_class=1)
+    told = FitProgress(time_limit=1.0)
+    few = subsample_for_time_limit(sample, told)
+    assert len(few.X) == pytest.approx(time_budget.VALUES_PER_SECOND / 8, rel=0.01)
+    np.testing.assert_array_equal(few.X, points[few.rows])
+    np.testing.assert_allclose(np.bincount(few.y)[:2] / len(few.y), np.bincount(sample.y)[:2] / 30_000, atol=0.01)
+    assert (few.y == 1).sum() == 3
+    assert told.truncations == [f"it is fitted to {len(few.X):,} of 30,000 rows"]
+    assert subsample_for_time_limit(sample, FitProgress()) is sample
+    assert subsample_for_time_limit(sample, FitProgress(time_limit=10.0)) is sample
+    model = MixupClassifier((4,), random_state=0).set_params(search__time_limit=0.2)
+    with pytest.warns(UserWarning, match="of 30,000 rows"):
+        model.fit(points, y)
+    assert model.classes_.tolist() == ["many", "rare", "some"]
+
+
+def test_rows_of_given_folds_are_never_fewer(own_time: Callable[[], float]) -> None:
+    pairs = [(np.arange(2000, 12_000), np.arange(2000)), (np.arange(10_000), np.arange(10_000, 12_000))]
+    with pytest.warns(UserWarning, match="time_limit") as told:
+        model = (
+            MixupClassifier((4,), random_state=0)
+            .set_params(search__cv=pairs, search__time_limit=0.2)
+            .fit(LARGE_X, LARGE_Y)
+        )
+    assert "rows" not in str(told[0].message)
+    assert model.score(LARGE_X, LARGE_Y) > 0.75
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("name", ["default", "mixup", "paper"])
+def test_what_is_tried_fits_into_the_time_and_grows_with_it(name: str, search: str) -> None:
+    model = LIMITED[name]
+    space, schedule = model._search_space(model._trainer_config()), SEARCHES[search]().schedule
+    every_one = [list(range(len(space.configurations)))]
+    seconds_of = {m: 0.01 * (m + 1) for m in range(len(space.mixing))}
+    before = (0, 0)
+    for seconds in np.geomspace(0.01, 100.0, 60):
+        told = SimpleNamespace(stage_time_left=seconds, truncations=[])
+        ((entries,), epochs) = fit_to_time_limit(space, every_one, 40, schedule, seconds_of, told)
+        slowest = max(seconds_of[space.configurations[e].mixing] for e in entries)
+        assert epochs == 1 or count_epochs(schedule(epochs), len(entries)) * slowest <= seconds
+        assert set(entries) <= set(every_one[0])
+        assert len(entries) >= before[0]
+        assert len(entries) > before[0] or epochs >= before[1]
+        before = len(entries), epochs
+    assert before == (len(every_one[0]), 40)
+
+
+@pytest.mark.parametrize("bad", [0, -1.0, "5", True, np.nan, np.inf])
+def test_a_time_limit_that_is_none_is_named(bad: Any) -> None:
+    with pytest.raises(ValueError, match=r"time_limit=.* must be a finite number above 0; None is no limit"):
+        MixupClassifier().set_params(search__time_limit=bad).fit(X, Y)
+
+
+def test_without_a_limit_a_setting_is_what_it_was() -> None:
+    assert "time_limit" not in describe(GenLabelClassifier())
+    prints = {
+        fingerprint(estimator=GenLabelClassifier().set_params(search__time_limit=seconds))
+        for seconds in (None, 5.0, 6.0)
+    }
+    assert len(prints) == 3
+
+
+# Stopped by hand
+
+
+def interrupted() -> list[Any]:
+    """Every stage of a model that was fitted before; of a fresh one the last, the others in the long profile."""
+    found = []
+    for name, stages in STAGES.items():
+        for stage in stages:
+            marks = [] if stage == stages[-1] else [pytest.mark.long]
+            found.append(pytest.param(name, stage, True, id=f"{name}-{stage}-fitted"))
+            found.append(pytest.param(name, stage, False, id=f"{name}-{stage}-fresh", marks=marks))
+    return found
+
+
+@pytest.mark.parametrize("name, stage, fitted", interrupted())
+def test_an_interrupt_leaves_everything_as_it_was(name: str, stage: str, fitted: bool) -> None:
+    model = clone(MODELS[name])
+    if fitted:
+        model.fit(X[:, :3], Y > 0)
+    before = dict(vars(model))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3)
+
+    def stop(report: ProgressEvent) -> None:
+        if stage_of(report) == stage:
+            raise KeyboardInterrupt
+
+    try:
+        with use_callback(LambdaCallback(on_progress=stop)), pytest.raises(KeyboardInterrupt):
+            model.fit(X, Y)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(threads)
+    assert _progress.current_fit() is None
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[key] is value for key, value in before.items())
+    if fitted:
+        assert model.predict(X[:, :3]).dtype == bool
+
+
+@every
+def test_an_interrupt_between_epochs_leaves_everything_as_it_was(name: str) -> None:
+    model = clone(MODELS[name]).set_params(search__verbose=1)
+    before = dict(vars(model))
+    heard: list[int] = []
+
+    def stop(epoch: int, logs: Any) -> None:
+        heard.append(epoch)
+        if len(heard) > 3:
+            raise KeyboardInterrupt
+
+    with use_callback(LambdaCallback(on_epoch_end=stop)), pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert vars(model) == before
+
+
+# Classes of one row or two
+
+
+RARE = np.array(["a", "b", "c"], dtype=object)[Y]
+RARE[[3, 60, 61]] = ["one", "two", "two"]
+
+
+@pytest.mark.parametrize("name", ["default", "mixup", "members"])
+def test_a_rare_class_is_told_of_and_fails_no_cross_validation(name: str) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", message="The least populated class in y has only 1 member")  # scikit-learn's
+        scores = cross_val_score(MODELS[name], X, RARE, cv=StratifiedKFold(3), error_score="raise")
+    assert np.isfinite(scores).all()
+    assert 0.7 < scores.mean() < 1.0
+    said = {str(one.message) for one in told if "has a single row" in str(one.message)}
+    assert said
+    assert all(
+        re.match(r"class '(one|two)' has a single row.*: it is trained on, but never held out", one) for one in said
+    )
+
+
+@pytest.mark.parametrize("name", ["default", "mixup"])
+def test_the_score_of_two_rows_is_called_a_guess(name: str) -> None:
+    some = np.arange(150) != 3
+    with pytest.warns(UserWarning, match=r"class 'two' has two rows: .*, so its score is a guess") as told:
+        model = clone(MODELS[name]).fit(X[some], RARE[some])
+    assert len(told) == 1
+    assert "split5_test_score" in model.cv_results_
+    assert model.classes_.tolist() == ["a", "b", "c", "two"]
