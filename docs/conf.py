@@ -10,6 +10,7 @@ from jupyter_client import KernelManager
 from sphinx.ext import autosummary
 
 import genlabel
+from _ext.names import documented_names, packages, public_names
 
 project = "genlabel"
 author = copyright = "the genlabel developers"
@@ -69,9 +70,7 @@ sphinx_gallery_conf = {
 autosummary.WELL_KNOWN_ABBREVIATIONS += ("Eq.", "Eqs.", "Alg.")  # where a summary does not end
 autosummary_imported_members = True
 autosummary_ignore_module_all = False
-autosummary_context = {  # public names that no package has
-    "front_only": ["genlabel.Callback", "genlabel.LambdaCallback", "genlabel.ProgressEvent", "genlabel.use_callback"],
-}
+autosummary_context = {"public": {name: public_names(name) for name in packages()}, "documented": documented_names()}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"

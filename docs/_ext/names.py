@@ -6,6 +6,7 @@ import re
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 INDEX = Path(__file__).parents[1] / "api" / "index.rst"
 
@@ -22,7 +23,20 @@ def public_names(package: str) -> list[str]:
     """Return the names in `__all__`, or the functions and classes of a module that has none."""
     module = import_module(package)
     own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == package]
-    return list(getattr(module, "__all__", [name for name in own if not name.startswith("_")]))
+    return [name for name in getattr(module, "__all__", own) if not name.startswith("_")]
+
+
+def documented_names() -> dict[str, list[str]]:
+    """Return the names that the page of each package documents; other pages that list a name link to it."""
+    values: dict[str, list[Any]] = {}
+    documented: dict[str, list[str]] = {}
+    for package in packages():
+        for name in public_names(package):
+            value = vars(import_module(package)).get(name)  # None if it is loaded when first used
+            if name not in values or not (value is None or any(value is one for one in values[name])):
+                documented.setdefault(package, []).append(name)
+            values.setdefault(name, []).append(value)
+    return documented
 
 
 def public_name(name: str) -> str | None:
